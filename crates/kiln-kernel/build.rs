@@ -18,8 +18,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// A second copy of the archive, which programs embed in order to link it with other code at run
-/// time.
+/// Name of a second copy of the archive. Programs embed this copy and link it with other code at
+/// run time.
 const ALONE: &str = "alone.a";
 
 fn build() -> Result<(), String> {

@@ -5,8 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Paths from which the program is built. Differences in other files, such as documents and tests,
-/// do not cause a `-dirty`.
+/// Paths that the program is built from, in addition to the crates. Changes in other files, such as
+/// documents and tests, do not cause a `-dirty`.
 const SOURCES: [&str; 6] = [
     "Cargo.lock",
     "Cargo.toml",
@@ -31,8 +31,8 @@ fn main() {
         features.push("none".to_string());
     }
     println!("cargo:rustc-env=KILN_FEATURES={}", features.join(", "));
-    // A change to any of these files rebuilds the program anyway, so watching them does not add
-    // builds.
+    // Watching these files does not cause additional builds, because a change to any of them
+    // rebuilds the program anyway.
     for path in sources.iter().chain(&heads(&root)).filter(|p| p.exists()) {
         println!("cargo:rerun-if-changed={}", path.display());
     }
@@ -50,8 +50,8 @@ fn sources(root: &Path) -> Vec<PathBuf> {
     all
 }
 
-/// The output of `git describe --always`, plus `-dirty` if a source differs. `None` outside git, or
-/// if the sources were unpacked inside another project's repository.
+/// Returns the output of `git describe --always`, plus `-dirty` if a source has changed. Returns
+/// `None` outside git, or if the sources were unpacked inside another project's repository.
 fn commit(root: &Path, sources: &[PathBuf]) -> Option<String> {
     let top = PathBuf::from(git(root, &["rev-parse", "--show-toplevel"])?);
     if top.canonicalize().ok()? != root {
@@ -66,14 +66,14 @@ fn commit(root: &Path, sources: &[PathBuf]) -> Option<String> {
     }
 }
 
-/// Lists git's files that change when a commit is checked out or created.
+/// Lists the files of git that change when a commit is checked out or created.
 fn heads(root: &Path) -> Vec<PathBuf> {
     let path = |name: &str| git(root, &["rev-parse", "--git-path", name]).map(|p| root.join(p));
     let mut all: Vec<PathBuf> = path("HEAD").into_iter().collect();
     if let Some(name) = git(root, &["symbolic-ref", "-q", "HEAD"]) {
         match path(&name) {
             Some(file) if file.exists() => all.push(file),
-            // The branch is in packed-refs, and the next commit creates a separate file for it.
+            // The branch is recorded in packed-refs. The next commit creates a file in refs/heads.
             _ => all.extend(["packed-refs", "refs/heads"].iter().filter_map(|n| path(n))),
         }
     }
@@ -87,7 +87,7 @@ fn git(root: &Path, args: &[&str]) -> Option<String> {
         .arg("--no-optional-locks")
         .args(args)
         .current_dir(root)
-        // A hook or a rebase may have set these variables for another directory.
+        // Remove variables that a hook or a rebase may have set for another directory.
         .env_remove("GIT_DIR")
         .env_remove("GIT_WORK_TREE")
         .env_remove("GIT_INDEX_FILE")

@@ -1,21 +1,21 @@
-//! Finds the ciphers of `kernel/ciphers` by their folders, and lists them in a header.
+//! Finds the ciphers of `kernel/ciphers` by their folders, and generates a header that lists them.
 
 use std::fs;
 use std::path::Path;
 
 use crate::Error;
 
-/// The path of the header that lists the ciphers, relative to the include path. It has one line
+/// Path of the header that lists the ciphers, relative to the include path. The header has one line
 /// `CIPHER(FOLDER)` per cipher.
 pub const CIPHER_LIST: &str = "kiln/generated/ciphers.h";
 
-/// Returns the folders of `kernel/ciphers` that define a cipher, sorted. A folder `NAME` defines
-/// one if it has a file `NAME.c`, with the table `NAME_impls`. Other folders hold code that ciphers
-/// share.
+/// Returns the folders of `kernel/ciphers` that define a cipher, sorted. A folder `NAME` defines a
+/// cipher if it contains a file `NAME.c`, which contains the table `NAME_impls`. Other folders
+/// contain code that several ciphers share.
 ///
 /// # Errors
-/// A directory cannot be read. It is not an error if `kernel_dir` has no `ciphers`; the result is
-/// then empty.
+/// A directory cannot be read. If `kernel_dir` has no `ciphers`, the result is empty, and this is
+/// not an error.
 pub fn cipher_folders(kernel_dir: &Path) -> Result<Vec<String>, Error> {
     let dir = kernel_dir.join("ciphers");
     let mut found = Vec::new();
@@ -33,10 +33,10 @@ pub fn cipher_folders(kernel_dir: &Path) -> Result<Vec<String>, Error> {
     Ok(found)
 }
 
-/// Generates the text of [`CIPHER_LIST`].
+/// Generates the header [`CIPHER_LIST`].
 ///
 /// # Errors
-/// The same as for [`cipher_folders`].
+/// A directory cannot be read, as for [`cipher_folders`].
 pub fn cipher_list(kernel_dir: &Path) -> Result<String, Error> {
     let folders = cipher_folders(kernel_dir)?;
     Ok(folders.iter().map(|f| format!("CIPHER({f})\n")).collect())

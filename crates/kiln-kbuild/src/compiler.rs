@@ -7,22 +7,23 @@ use std::process::Command;
 
 use crate::Error;
 
-/// Names to try in this order, if the caller and `KILN_CC` name no compiler.
+/// Compiler names to try, in this order, if neither the caller nor `KILN_CC` names a compiler.
 const DEFAULT: [&str; 3] = ["cc", "gcc", "clang"];
 
-/// A C compiler on this machine.
+/// A C compiler that is installed on this machine.
 #[derive(Debug, Clone)]
 pub struct Compiler {
     /// Path of the executable.
     pub path: PathBuf,
     /// The first line that the compiler prints with `--version`.
     pub version: String,
-    /// The directory of the headers that belong to the compiler (`stdint.h`, `immintrin.h`).
+    /// Directory of the compiler's own headers, such as `stdint.h` and `immintrin.h`.
     pub headers: PathBuf,
 }
 
 impl Compiler {
-    /// Finds the compiler that `KILN_CC` names, or otherwise the first of `cc`, `gcc`, `clang`.
+    /// Finds the compiler that `KILN_CC` names. If `KILN_CC` is not set, finds the first of `cc`,
+    /// `gcc` and `clang` that exists.
     ///
     /// # Errors
     /// The compiler does not exist, or does not behave like gcc or clang.
@@ -80,8 +81,8 @@ fn first_line(compiler: &Path, argument: &str) -> Result<String, Error> {
 /// Returns the path of the program that a shell would run for `name`.
 pub fn which(name: &str) -> Option<PathBuf> {
     if name.contains('/') {
-        // Do not resolve symbolic links: a venv's python is a link, and finds its packages by the
-        // link's path.
+        // Do not resolve symbolic links: the python of a venv is a link, and finds its packages by
+        // the path of the link.
         return std::path::absolute(name).ok().filter(|p| p.is_file());
     }
     let path = env::var_os("PATH")?;

@@ -1,12 +1,12 @@
 //! Finds the cause of a failed build: the first line of its output that states an error.
 
-/// Programs whose lines `PROGRAM: WORDS` are errors unless they are marked as warnings or notes.
+/// Programs that report errors as `PROGRAM: WORDS`. Such a line is an error unless it is marked as
+/// a warning or a note.
 const BINUTILS: [&str; 10] = [
     "ar", "as", "ld", "ld.bfd", "ld.gold", "ld.lld", "nm", "objcopy", "ranlib", "strip",
 ];
 
-/// Phrases by which errors of linkers are recognised, in lines that begin with a file and a
-/// position.
+/// Phrases that identify errors of a linker, in lines that begin with a file and a position.
 const OF_LINKERS: [&str; 4] = [
     "undefined reference to ",
     "undefined symbol: ",
@@ -14,7 +14,7 @@ const OF_LINKERS: [&str; 4] = [
     "relocation truncated to fit",
 ];
 
-/// Errors that only report the failure of another program.
+/// Beginnings of errors that only report the failure of another program.
 const CONSEQUENCES: [&str; 4] = [
     "ld returned ",
     "linker command failed",
@@ -22,15 +22,15 @@ const CONSEQUENCES: [&str; 4] = [
     "aborting due to ",
 ];
 
-/// Messages that Kconfig prints after three asterisks on success.
+/// Beginnings of messages that follow three asterisks but are not errors.
 const GOOD_NEWS: [&str; 3] = ["Default configuration", "End of ", "Execute "];
 
-/// Programs that a kernel's build may need and that Kiln does not check for beforehand, with their
-/// Debian packages.
+/// Programs that a kernel's build may need, with their Debian packages. Kiln does not check for
+/// these programs before a build.
 const PACKAGES: [(&str, &str); 3] = [("cpio", "cpio"), ("pahole", "pahole"), ("xz", "xz-utils")];
 
-/// Maximum length of a line. Longer lines are truncated, because they become part of a one-line
-/// message.
+/// Maximum length of an error line in characters. Longer lines are truncated, because they become
+/// part of a one-line message.
 const LONGEST: usize = 300;
 
 #[derive(PartialEq, Eq)]
@@ -43,25 +43,26 @@ enum Kind {
     Other,
 }
 
-/// Returns the first line of a build's output that states an error. If no line does, returns the
-/// first one that reports a failed step.
+/// Returns the first line of a build's output that states an error. If no line states an error,
+/// returns the first line that reports a failed step.
 ///
 /// The output may come from gcc, clang, zig, binutils, make, a shell, Kconfig or modpost, in
-/// English (`LC_ALL=C`). Where a known package provides what is missing, the line ends with the
-/// command that installs the package.
+/// English (`LC_ALL=C`). If the line reports a missing program or library that a known Debian
+/// package provides, the command that installs the package is appended.
 pub fn first_error(output: &str) -> Option<String> {
     let find = |kind: Kind| output.lines().find(|line| classify(line) == kind);
     let line = find(Kind::Cause).or_else(|| find(Kind::Consequence))?;
     Some(shorten(line))
 }
 
-/// Whether the line states an error. Warnings and reports that another program failed do not count.
+/// Returns whether the line states an error. A warning is not an error, nor is a report that
+/// another program failed.
 pub fn states_error(line: &str) -> bool {
     classify(line) == Kind::Cause
 }
 
-/// Returns the reason why a single program failed: [`first_error`], or else the first line that is
-/// not a warning.
+/// Returns the reason why a single program failed: the line that [`first_error`] finds, otherwise
+/// the first line that is not a warning or a note.
 pub fn reason(output: &str) -> String {
     let other = || {
         output
@@ -110,7 +111,7 @@ fn classify(line: &str) -> Kind {
     }
 }
 
-/// Whether the text is a warning or a note.
+/// Returns whether the text is a warning or a note.
 fn is_remark(text: &str) -> bool {
     let text = text.to_ascii_lowercase();
     let at = |word: &str| text.find(word);
@@ -118,8 +119,8 @@ fn is_remark(text: &str) -> bool {
     remark.is_some_and(|remark| at("error:").is_none_or(|error| remark < error))
 }
 
-/// Returns the text after `error:` in a line `PLACE: error: WORDS`. In quoted source code, `error:`
-/// is ignored, because it does not follow a place or a program's name.
+/// Returns the text after `error:` in a line of the form `PLACE: error: WORDS`. Ignores `error:` in
+/// quoted source code, where it does not follow a place or the name of a program.
 fn after_error(text: &str) -> Option<&str> {
     let at = text.to_ascii_lowercase().find("error: ")?;
     let mut before = text[..at].trim_end();
@@ -127,14 +128,14 @@ fn after_error(text: &str) -> Option<&str> {
         before = before.strip_suffix(word).unwrap_or(before).trim_end();
     }
     let place = !before.contains(['"', '(', ';', '|']);
-    // Some lines have a name without a colon: `ERROR: modpost`, or an exception such as
+    // Also accept a name without a colon, as in `ERROR: modpost`, or an exception such as
     // `ImportError`.
     let named = before.ends_with(':') || before.chars().all(|c| c.is_ascii_alphanumeric());
     (place && named).then(|| text[at + "error: ".len()..].trim_start())
 }
 
-/// Classifies a line with three asterisks. Such lines come from make when it stops, or from scripts
-/// of the kernel's build that report an error.
+/// Classifies a line with three asterisks. make prints such a line when it stops, and scripts of
+/// the kernel's build print one to report an error.
 fn classify_stars(before: &str, words: &str) -> Kind {
     match before.is_empty() {
         true if GOOD_NEWS.iter().any(|good| words.starts_with(good)) => Kind::Other,
@@ -150,11 +151,12 @@ fn is_from_binutils(text: &str) -> bool {
         return false;
     };
     let name = program.rsplit(['/', '-']).next().unwrap_or(program);
-    // If a linker's line names only a position, the error is in the next line.
+    // Skip a linker's line that contains only a position, because the next line states the error.
     BINUTILS.contains(&name) && !(words.contains("in function ") && words.ends_with(':'))
 }
 
-/// Matches lines such as `lib/Kconfig:3: syntax error`, also from scripts/Kconfig.include.
+/// Returns whether this is an error of Kconfig or scripts/Kconfig.include, such as `lib/Kconfig:3:
+/// syntax error`.
 fn is_from_kconfig(text: &str) -> bool {
     let mut parts = text.splitn(3, ':');
     let (file, line) = (parts.next().unwrap_or(""), parts.next().unwrap_or(""));
@@ -165,7 +167,7 @@ fn is_from_kconfig(text: &str) -> bool {
         && parts.next().is_some_and(|words| !words.trim().is_empty())
 }
 
-/// Returns the name of the program that a shell or make could not find.
+/// Returns the name of the program, if the line reports that a shell or make could not find it.
 fn missing_program(text: &str) -> Option<&str> {
     let ends = [": not found", ": command not found", ": Command not found"];
     let of_shell = ends.iter().find_map(|end| text.strip_suffix(end));
@@ -177,12 +179,13 @@ fn missing_program(text: &str) -> Option<&str> {
     (!name.is_empty() && !name.contains(char::is_whitespace)).then_some(name)
 }
 
-/// Returns the Debian package that provides the missing program or library that the line reports.
+/// Returns the Debian package that provides the missing program or library, if the line reports
+/// one.
 fn package(line: &str) -> Option<String> {
     if let Some(version) = clang_of_runtime(line) {
         return Some(match version {
-            // In Debian 12, clang's run time is in another package for version 14 and for versions
-            // from 16 on.
+            // In Debian 12, the package of clang's runtime has another name for version 14 and for
+            // versions from 16 on.
             ..=13 | 15 => format!("libclang-common-{version}-dev"),
             _ => format!("libclang-rt-{version}-dev"),
         });
@@ -192,7 +195,7 @@ fn package(line: &str) -> Option<String> {
     known.map(|(_, package)| (*package).to_owned())
 }
 
-/// Returns the version of the clang whose run time is missing: 14 for
+/// Returns the version of clang to which a missing runtime library belongs, such as 14 for
 /// `/usr/lib/llvm-14/lib/clang/14.0.6/lib/linux/libclang_rt.asan-x86_64.a`.
 fn clang_of_runtime(line: &str) -> Option<u32> {
     let (directory, _) = line.split_once("libclang_rt.")?;

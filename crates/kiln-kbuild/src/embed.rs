@@ -1,4 +1,4 @@
-//! Embeds text files in a program, with a table of `include_str!` that a build script writes.
+//! Embeds text files in a program. A build script writes a table of `include_str!`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -7,19 +7,19 @@ use std::path::{Path, PathBuf};
 
 use crate::{walk, Error};
 
-/// Files to embed. Each key is the name by which the program finds the file.
+/// Files to embed. The program finds a file by its key.
 #[derive(Debug, Default)]
 pub struct Embedded(BTreeMap<String, PathBuf>);
 
 impl Embedded {
-    /// Adds one file. The path must be absolute, because the table is included from another
+    /// Adds one file. `path` must be absolute, because the table is included from another
     /// directory.
     pub fn add_file(&mut self, name: &str, path: &Path) {
         self.0.insert(name.to_owned(), path.to_owned());
     }
 
-    /// Adds the files under `dir` that `wanted` accepts. Their names are `name` followed by their
-    /// paths below `dir`.
+    /// Adds the files under `dir` that `wanted` accepts. The key of each file is `name` followed by
+    /// the path below `dir`.
     ///
     /// # Errors
     /// A directory cannot be read.
@@ -39,7 +39,7 @@ impl Embedded {
         })
     }
 
-    /// Writes the table, sorted by name, as an expression of type `&[(&str, &str)]`.
+    /// Writes the table to `file`, sorted by name, as an expression of type `&[(&str, &str)]`.
     ///
     /// # Errors
     /// `file` cannot be written.
@@ -53,7 +53,7 @@ impl Embedded {
     }
 }
 
-/// Whether the path's extension is that of a C or assembly source.
+/// Returns whether the file name has the extension of a C file, a C header or an assembly file.
 pub fn is_source(path: &Path) -> bool {
     matches!(
         path.extension().and_then(|e| e.to_str()),

@@ -1,20 +1,21 @@
-//! Errors of a build, with messages for the person who started it.
+//! Errors of a build. The messages are meant for the person who started the build.
 
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Why a build failed.
+/// The reason why a build failed.
 #[derive(Debug)]
 pub enum Error {
-    /// No compiler with this name (or any of these names) was found.
+    /// The compiler was not found. The string contains the name or names that were tried.
     NoCompiler(String),
-    /// The program does not behave like gcc or clang.
+    /// The program at this path does not behave like gcc or clang.
     NotACompiler(PathBuf),
-    /// A source does not compile, or causes a warning in a build that treats warnings as errors.
+    /// A source file does not compile, or causes a warning in a build that treats warnings as
+    /// errors.
     Compile {
         source: PathBuf,
-        /// The compiler and its version.
+        /// Path and version of the compiler.
         compiler: String,
         message: String,
     },
@@ -26,9 +27,9 @@ pub enum Error {
         /// The first error that the tool printed.
         message: String,
     },
-    /// This directory contains no `.c` or `.S` file.
+    /// This directory contains no source files, that is, no `.c` or `.S` files.
     NoSources(PathBuf),
-    /// Two sources would have the same object file.
+    /// The object files of these two sources would have the same name.
     Collision(PathBuf, PathBuf),
     /// A file or directory could not be used.
     Io {

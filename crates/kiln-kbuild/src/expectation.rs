@@ -1,8 +1,8 @@
-//! Parses the text files in a cipher's folder, and generates the C table of known answers from
+//! Parses the text files with known answers in a cipher's folder, and generates a C table from
 //! them.
 //!
-//! A file has blocks, separated by empty lines; a block has lines `name = value`. A line `# ...`
-//! gives the source of all values up to the next such line.
+//! A file consists of blocks separated by empty lines. A block consists of lines `name = value`. A
+//! line `# ...` gives the source of all values up to the next such line.
 
 use std::fmt::Write;
 use std::fs;
@@ -10,22 +10,22 @@ use std::path::Path;
 
 use crate::{cipher_folders, Error};
 
-/// Maximum length in bytes of a key, text or digest in the table: longer answers would make the
-/// table 2 MB of source. The module tests longer texts by comparison with scalar code.
+/// Maximum length in bytes of a key, text or digest in the table. With longer answers, the C source
+/// of the table would have 2 MB. The module tests longer texts by comparison with scalar code.
 const LONGEST: usize = 2048;
 
-/// Consecutive lines of a file, up to an empty line.
+/// A block of a file: consecutive lines up to an empty line.
 pub struct Block<'a> {
-    /// The last comment in the block or before it, which gives the source of the values.
+    /// The last comment before or inside the block, which gives the source of the values.
     pub source: &'a str,
-    /// Names and values, in order.
+    /// Pairs of name and value, in the order of the file.
     pub fields: Vec<(&'a str, &'a str)>,
 }
 
-/// Returns the blocks of a file that have fields.
+/// Returns the blocks of a file, except those that consist only of comments.
 ///
 /// # Panics
-/// A line is not `name = value`. Files are part of the program, so this is a bug.
+/// If a line is not `name = value`. The files are part of the program, so this is a bug.
 pub fn blocks<'a>(file: &str, text: &'a str) -> Vec<Block<'a>> {
     let mut source = "";
     let mut blocks = Vec::new();
@@ -47,11 +47,11 @@ pub fn blocks<'a>(file: &str, text: &'a str) -> Vec<Block<'a>> {
     blocks
 }
 
-/// Converts a value to bytes. It is written as hex digits; as `N * hex`, which repeats the bytes N
-/// times; or as `"text"`.
+/// Converts a value to bytes. A value is written as hex digits, as `N * hex`, which repeats the
+/// bytes N times, or as `"text"`.
 ///
 /// # Panics
-/// The value is malformed. Files are part of the program, so this is a bug.
+/// If the value is malformed. The files are part of the program, so this is a bug.
 pub fn bytes(text: &str) -> Vec<u8> {
     if let Some((n, of)) = text.split_once('*') {
         return bytes(of.trim()).repeat(n.trim().parse().expect(text));
@@ -71,16 +71,16 @@ fn hex(text: &str) -> Vec<u8> {
         .collect()
 }
 
-/// Generates a C header with the known answers of all ciphers. The array `kiln_known_bytes` holds
-/// the bytes of all answers. Each entry of `kiln_known` has the algorithm, an offset into that
-/// array, and the lengths of the parts that are stored there consecutively: key, IV, associated
+/// Generates a C header with the known answers of all ciphers. The array `kiln_known_bytes`
+/// contains the bytes of all answers. Each entry of `kiln_known` contains the algorithm, an offset
+/// into this array, and the lengths of the parts that follow each other there: key, IV, associated
 /// data, text, ciphertext, tag or digest.
 ///
 /// # Errors
-/// The same as for [`cipher_folders`], or a file cannot be read.
+/// A file or directory cannot be read.
 ///
 /// # Panics
-/// A file is malformed.
+/// If a file is malformed.
 pub fn known_answers(kernel_dir: &Path) -> Result<String, Error> {
     let (mut all, mut rows) = (Vec::new(), String::new());
     for folder in cipher_folders(kernel_dir)? {

@@ -1,9 +1,9 @@
-//! Builds `kernel/`. This is the only build of it.
+//! Builds `kernel/`, for all programs that need it.
 //!
 //! The build script, the law tests and the compiler comparison all use [`Kbuild`], so the tests
 //! examine the same code that is linked. Compiler flags come from [`recipe`] and from the caller,
-//! never from the environment, because a distribution's `CFLAGS` would re-enable the stack
-//! protector or the GOT.
+//! never from the environment, because a distribution's `CFLAGS` would enable the stack protector
+//! or the GOT.
 #![forbid(unsafe_code)]
 
 mod ciphers;
@@ -31,10 +31,10 @@ pub use error::Error;
 pub use expectation::{blocks, bytes, known_answers, Block};
 pub use tiers::TIERS;
 
-/// Base name of the archive. Link with `static=kiln_kernel`.
+/// Base name of the archive, for linking with `static=kiln_kernel`.
 pub const LIBRARY: &str = "kiln_kernel";
 
-/// A build of `kernel/` that is being configured.
+/// The configuration of a build of `kernel/`.
 #[derive(Debug, Clone)]
 pub struct Kbuild {
     kernel_dir: PathBuf,
@@ -52,8 +52,8 @@ pub struct Object {
     pub source: PathBuf,
     /// Path of the object file.
     pub path: PathBuf,
-    /// Suffix of the SIMD tier that the source was compiled for; `None` if it uses only
-    /// general-purpose registers.
+    /// Suffix of the SIMD tier for which the source was compiled; `None` for general code, which
+    /// uses only general-purpose registers.
     pub simd: Option<&'static str>,
 }
 
@@ -62,7 +62,7 @@ pub struct Object {
 pub struct Built {
     /// Path of the static library.
     pub archive: PathBuf,
-    /// The objects in the archive, in the order of their sources.
+    /// Objects in the archive, in the order of their sources.
     pub objects: Vec<Object>,
     pub compiler: Compiler,
     /// The compiler's warnings, in the order of the sources.
@@ -70,8 +70,8 @@ pub struct Built {
 }
 
 impl Kbuild {
-    /// Prepare to build the sources under `kernel_dir`, with its `include/` as the include path,
-    /// into `out_dir`. If `out_dir` does not exist, the build creates it.
+    /// Configure a build of the sources under `kernel_dir` to the directory `out_dir`, which is
+    /// created if it does not exist. The include path is `kernel_dir/include`.
     pub fn new(kernel_dir: impl Into<PathBuf>, out_dir: impl Into<PathBuf>) -> Self {
         Kbuild {
             kernel_dir: kernel_dir.into(),
@@ -83,8 +83,8 @@ impl Kbuild {
         }
     }
 
-    /// Use the compiler with this name or path. By default, `KILN_CC` names the compiler, or else
-    /// it is the first of `cc`, `gcc` and `clang` that exists.
+    /// Use the compiler with this name or path. The default is the compiler that `KILN_CC` names,
+    /// otherwise the first of `cc`, `gcc` and `clang` that exists.
     pub fn cc(mut self, name: impl Into<String>) -> Self {
         self.cc = Some(name.into());
         self
@@ -96,15 +96,15 @@ impl Kbuild {
         self
     }
 
-    /// Add a compiler flag for every object. The flag follows those of the recipe and overrides
-    /// them.
+    /// Add a compiler flag for every object. The flag overrides the recipe's flags, because it
+    /// follows them.
     pub fn flag(mut self, flag: impl Into<String>) -> Self {
         self.flags.push(flag.into());
         self
     }
 
-    /// Set whether a warning fails the build. Off by default, because a user's newer compiler may
-    /// have new warnings.
+    /// Set whether a warning makes the build fail. The default is false, because a newer compiler
+    /// of a user may have new warnings.
     pub fn werror(mut self, on: bool) -> Self {
         self.werror = on;
         self
@@ -140,7 +140,7 @@ impl Kbuild {
 
         let messages = self.compile_all(&compiler, &objects)?;
         let archive = self.out_dir.join(format!("lib{LIBRARY}.a"));
-        // ar adds to an existing archive and would keep objects whose sources no longer exist.
+        // Remove an existing archive, because ar would keep objects of sources that were deleted.
         if archive.exists() {
             fs::remove_file(&archive).map_err(|e| Error::io(&archive, e))?;
         }
@@ -156,7 +156,7 @@ impl Kbuild {
         })
     }
 
-    /// List every `.c` and `.S` file under the kernel directory, sorted, with relative paths.
+    /// Return all `.c` and `.S` files under the kernel directory, sorted, as relative paths.
     ///
     /// # Errors
     /// A directory cannot be read, or the kernel directory contains no source.
@@ -175,14 +175,15 @@ impl Kbuild {
         Ok(found)
     }
 
-    /// Return the recipe's command that compiles `source` (relative to the kernel directory) to
-    /// `object`. Afterwards, [`rename_implicit_calls`] must be called on the object.
+    /// Return the command that compiles `source` (relative to the kernel directory) to `object`,
+    /// with the recipe's flags. Afterwards, the caller must call [`rename_implicit_calls`] on the
+    /// object.
     pub fn compile_command(&self, compiler: &Compiler, source: &Path, object: &Path) -> Command {
         let mut cc = Command::new(&compiler.path);
         for variable in recipe::IGNORED_ENV {
             cc.env_remove(variable);
         }
-        // Use English messages, because they are matched and recorded.
+        // Request English messages, because other code searches them.
         cc.env("LC_ALL", "C");
         cc.args(recipe::COMMON).args(recipe::WARNINGS);
         cc.arg("-isystem").arg(&compiler.headers);
@@ -220,7 +221,8 @@ impl Kbuild {
         self.out_dir.join("hidden.h")
     }
 
-    /// Compile `objects` on all CPUs. Return the messages, or the first error in source order.
+    /// Compile `objects` in parallel on all CPUs. Return the compiler's messages, or the first
+    /// error in source order.
     fn compile_all(&self, compiler: &Compiler, objects: &[Object]) -> Result<Vec<String>, Error> {
         let threads = thread::available_parallelism().map_or(2, |n| n.get().max(2));
         let next = AtomicUsize::new(0);
@@ -275,8 +277,7 @@ impl Kbuild {
 }
 
 impl Built {
-    /// Link all objects into one relocatable object `out`. The laws about symbols are checked on
-    /// that object.
+    /// Link all objects into one relocatable object, `out`. Tests check its symbols.
     ///
     /// # Errors
     /// `ld` is missing or fails.
@@ -292,8 +293,8 @@ impl Built {
 /// `kernel/lib/string.c`. Modifies the object file in place.
 ///
 /// Compilers ignore asm labels for these calls, so they can only be renamed after compilation. The
-/// same pass removes the symbol `_GLOBAL_OFFSET_TABLE_` if no relocation uses it, because gas
-/// leaves it undefined in every object that has a thread-local variable.
+/// same pass also removes the symbol `_GLOBAL_OFFSET_TABLE_` if no relocation uses it. gas adds
+/// this undefined symbol to every object that has a thread-local variable.
 ///
 /// # Errors
 /// `objcopy` is missing or fails.
@@ -309,14 +310,15 @@ pub fn rename_implicit_calls(object: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// Call `visit` on every file under `dir` and its subdirectories, except hidden files.
+/// Call `visit` for every file under `dir` and its subdirectories, except hidden files and
+/// directories.
 ///
 /// # Errors
 /// A directory cannot be read.
 pub fn walk(dir: &Path, visit: &mut dyn FnMut(&Path)) -> Result<(), Error> {
     for entry in fs::read_dir(dir).map_err(|e| Error::io(dir, e))? {
         let path = entry.map_err(|e| Error::io(dir, e))?.path();
-        // Editors create hidden lock and backup files next to a source.
+        // Skip hidden files, because editors create hidden lock and backup files next to a source.
         let hidden = path
             .file_name()
             .is_some_and(|n| n.as_encoded_bytes().starts_with(b"."));
@@ -332,15 +334,15 @@ pub fn walk(dir: &Path, visit: &mut dyn FnMut(&Path)) -> Result<(), Error> {
     Ok(())
 }
 
-/// Converts `ciphers/xts/aesni.c` to `ciphers.xts.aesni.c.o`. Archives have no directories, so the
-/// name includes the whole path: every algorithm has a `generic.c`.
+/// Converts `ciphers/xts/aesni.c` to `ciphers.xts.aesni.c.o`. The name contains the whole path,
+/// because archives have no directories and every algorithm has a `generic.c`.
 fn object_name(source: &Path) -> String {
     let mut name: Vec<_> = source.iter().map(OsStr::to_string_lossy).collect();
     name.push("o".into());
     name.join(".")
 }
 
-/// Creates a command for a tool of binutils, run in the C locale.
+/// Returns a command for a tool of binutils that prints English messages.
 fn tool(name: &str) -> Command {
     let mut command = Command::new(name);
     command.env("LC_ALL", "C");

@@ -1,4 +1,4 @@
-//! Tables of the compiler flags for all objects.
+//! Tables of the compiler flags for building `kernel/`.
 
 use std::path::Path;
 
@@ -9,10 +9,10 @@ use crate::tiers::{Tier, TIERS};
 /// Features that distributions enable by default (stack protector, CET, stack clash protection) are
 /// disabled explicitly, so that all compilers generate comparable code. `-nostdinc` leaves only the
 /// compiler's own headers, so libc headers cannot be included by accident. `char` is unsigned, as
-/// in kernels since 6.2, because its sign can change how intrinsics are compiled. Debugging
-/// information covers only lines: with types, writing it would take longer than compiling the SIMD
+/// in kernels since 6.2, because its signedness can affect how intrinsics are compiled. Debugging
+/// information contains only lines, because writing types would take longer than compiling the SIMD
 /// files. Functions start at a cache line, so that a change in one file does not move the loops of
-/// another: such moves made short calls up to 30 % slower or faster.
+/// another file, which made short calls up to 30 % slower or faster.
 pub const COMMON: &[&str] = &[
     "-O2",
     "-ffreestanding",
@@ -44,22 +44,22 @@ pub(crate) const WARNINGS: &[&str] = &[
 /// Flags for C objects.
 pub const C: &[&str] = &["-std=gnu11"];
 
-/// Flags for assembly objects. Without the note that the flag adds, the linker would make the stack
-/// of the whole program executable.
+/// Flags for assembly objects. The flag adds a note to the object, without which the linker would
+/// make the stack of the whole program executable.
 pub const ASSEMBLY: &[&str] = &["-Wa,--noexecstack"];
 
-/// Flags for objects without a SIMD tier.
+/// Flags for general objects, which have no SIMD tier.
 pub const GENERAL: &[&str] = &["-mgeneral-regs-only"];
 
-/// Flags for SIMD objects. `<immintrin.h>` includes `mm_malloc.h`, which needs a libc. Defining the
-/// include guards of gcc and clang makes that header empty.
+/// Flags for SIMD objects. `<immintrin.h>` includes `mm_malloc.h`, which needs a libc. The flags
+/// define the include guards of this header in gcc and clang, which makes it empty.
 pub const SIMD: &[&str] = &["-D_MM_MALLOC_H_INCLUDED", "-D__MM_MALLOC_H"];
 
-/// Flags for SIMD objects that intentionally leave data in vector registers. By default, gcc clears
-/// the upper halves at the end of a function.
+/// Flags for SIMD objects that intentionally leave data in vector registers. Without the flag, gcc
+/// clears the upper halves at the end of a function.
 const PATTERNS: &[&str] = &["-mno-vzeroupper"];
 
-/// Returns the flags for a single source, in addition to those of its tier.
+/// Returns flags that only this source file needs, in addition to those of its tier.
 pub fn extra_flags(source: &Path) -> &'static [&'static str] {
     let name = source.file_name().and_then(|n| n.to_str()).unwrap_or("");
     match tier_of(source) {
@@ -68,12 +68,13 @@ pub fn extra_flags(source: &Path) -> &'static [&'static str] {
     }
 }
 
-/// A header that is included before each C file. `-fvisibility=hidden` affects only definitions:
-/// without this pragma, the address of a function in another file would be read from the GOT.
+/// Content of a header that is included before each C file. `-fvisibility=hidden` affects only
+/// definitions. Without this pragma, code would read the address of a function in another file from
+/// the GOT.
 pub const HIDDEN_H: &str = "#pragma GCC visibility push(hidden)\n";
 
-/// Functions that compilers call implicitly, and their replacements. Objects are renamed in two
-/// passes, because objcopy cannot give two symbols the same name in one pass.
+/// Functions that compilers call implicitly, with their replacements. There are two passes, because
+/// objcopy cannot give two symbols the same name in one pass.
 pub const IMPLICIT_CALLS: &[&[(&str, &str)]] = &[
     &[
         ("memcpy", "kiln_memcpy"),
@@ -84,7 +85,8 @@ pub const IMPLICIT_CALLS: &[&[(&str, &str)]] = &[
     &[("bcmp", "kiln_memcmp")],
 ];
 
-/// Environment variables from which gcc or clang would take flags or include paths.
+/// Environment variables that would change the flags, the include paths or the output of gcc or
+/// clang.
 pub const IGNORED_ENV: &[&str] = &[
     "CCC_OVERRIDE_OPTIONS",
     "COMPILER_PATH",
@@ -96,8 +98,8 @@ pub const IGNORED_ENV: &[&str] = &[
     "SUNPRO_DEPENDENCIES",
 ];
 
-/// Returns the SIMD tier of a source file: the tier that the file's name ends with, the longest if
-/// several match. Returns `None` for other files, which use only general-purpose registers.
+/// Returns the SIMD tier of a source file, which is the longest tier suffix that the file's name
+/// ends with. Returns `None` for other files, which use only general-purpose registers.
 pub fn tier_of(source: &Path) -> Option<&'static Tier> {
     let stem = source.file_stem()?.to_str()?;
     TIERS

@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-/// The version of the table that this program was built with.
+/// The table of tiers, as of the time when this program was built.
 pub static TIERS: LazyLock<Table> = LazyLock::new(|| {
     let text = include_str!("../../../kernel/tiers.def");
     parse(text).unwrap_or_else(|e| panic!("kernel/tiers.def: {e}"))
@@ -11,12 +11,12 @@ pub static TIERS: LazyLock<Table> = LazyLock::new(|| {
 /// All rows of `tiers.def`, in file order.
 #[derive(Debug, Default)]
 pub struct Table {
-    /// Rows `FEATURE`.
+    /// CPU features, from rows `FEATURE`.
     pub features: Vec<Feature>,
-    /// Rows `KERNEL_FEATURE`: a feature's name in Linux, and the CPU feature that makes a hosted
-    /// tree see it.
+    /// Pairs from rows `KERNEL_FEATURE`: the name of a feature in Linux, and the CPU feature with
+    /// which a hosted tree has it.
     pub kernel_features: Vec<(&'static str, &'static str)>,
-    /// Rows `TIER`.
+    /// Tiers, from rows `TIER`.
     pub tiers: Vec<Tier>,
 }
 
@@ -25,11 +25,12 @@ pub struct Table {
 pub struct Feature {
     /// Name in the table, such as `AVX512_VBMI2`.
     pub id: &'static str,
-    /// For register state, its bits in XCR0, as a C expression; `None` for instructions.
+    /// Bits in XCR0 as a C expression, if the feature is register state; `None` if the feature is a
+    /// set of instructions.
     pub state: Option<&'static str>,
-    /// Compiler flag that enables the feature.
+    /// Compiler flag that enables the feature, if any.
     pub flag: Option<&'static str>,
-    /// Name in Linux, without `X86_FEATURE_`.
+    /// Name in Linux, without `X86_FEATURE_`, if Linux has a name for it.
     pub kernel: Option<&'static str>,
 }
 
@@ -42,20 +43,20 @@ pub struct Tier {
     pub suffix: String,
     /// Width in bits of the widest register that the tier uses.
     pub bits: u32,
-    /// Required features, in table order.
+    /// Features that the tier requires, in the order of the table.
     pub features: Vec<&'static str>,
     /// Target flags for compiling the tier's source files.
     pub flags: Vec<&'static str>,
 }
 
 impl Tier {
-    /// Returns the name that drivers and users see: `vaes-avx512`.
+    /// Returns the name that drivers and users see, such as `vaes-avx512`.
     pub fn name(&self) -> String {
         self.suffix.replace('_', "-")
     }
 }
 
-/// Converts `VAES_AVX512` to the name of an enum variant in Rust: `VaesAvx512`.
+/// Converts a name in the table, such as `VAES_AVX512`, to an enum variant in Rust: `VaesAvx512`.
 pub fn variant(id: &str) -> String {
     id.split('_')
         .map(|word| word[..1].to_string() + &word[1..].to_lowercase())
@@ -85,7 +86,7 @@ fn parse(text: &'static str) -> Result<Table, String> {
     Ok(table)
 }
 
-/// Returns the index of the parenthesis that closes the first one opened.
+/// Returns the index of the parenthesis that closes the first one in `text`.
 fn closing(text: &str) -> Option<usize> {
     let mut depth = 0;
     text.find(|c| {
@@ -95,7 +96,7 @@ fn closing(text: &str) -> Option<usize> {
 }
 
 impl Table {
-    /// Parses `row`, which must not include its closing parenthesis, and adds it.
+    /// Parses a row and adds it to the table. `row` must not include its closing parenthesis.
     fn add(&mut self, row: &'static str) -> Result<(), String> {
         let (kind, row) = row.split_once('(').ok_or("not a row")?;
         let fields: Vec<&str> = row.split(',').map(str::trim).collect();
@@ -134,7 +135,7 @@ impl Table {
         found.ok_or_else(|| format!("there is no feature {id} above"))
     }
 
-    /// Returns the features in an expression such as `ALL_OF(AVX2) | HAS(VAES)`.
+    /// Returns the features that an expression such as `ALL_OF(AVX2) | HAS(VAES)` combines.
     fn union(&self, expression: &'static str) -> Result<Vec<&'static str>, String> {
         let mut all = Vec::new();
         for term in expression.split('|').map(str::trim) {

@@ -1,7 +1,7 @@
-//! Tests the interface between C and Rust: the bindings and assertions must be exactly what bindgen
-//! generates from the headers.
+//! Tests the interface between C and Rust. The bindings and assertions in the repository must be
+//! exactly what bindgen generates from the headers.
 //!
-//! The test is in this crate because kiln-kernel does not compile while they differ. `KILN_BLESS=1
+//! The test is in this crate, because kiln-kernel does not compile if they differ. `KILN_BLESS=1
 //! cargo test --release -p kiln-kbuild --test border` regenerates them.
 
 use std::cell::RefCell;
@@ -17,13 +17,14 @@ use bindgen::callbacks::{ItemInfo, ItemKind, ParseCallbacks};
 
 /// Headers and the files generated from them, relative to the repository's root.
 struct Border {
-    /// Files or directories whose declarations get bindings.
+    /// Header files, or directories of them, whose declarations get bindings.
     headers: &'static [&'static str],
     bindings: &'static str,
     assertions: &'static str,
-    /// Headers that the C file includes.
+    /// Headers that the generated C file includes.
     includes: &'static [&'static str],
-    /// Structures defined in other bindings: their Rust names, and the imports that provide them.
+    /// Structures that other bindings define: a pattern for their names, and the import that
+    /// provides them.
     elsewhere: &'static [(&'static str, &'static str)],
 }
 
@@ -64,7 +65,7 @@ const TREE: Border = Border {
     ],
 };
 
-/// First line of generated bindings.
+/// First line of the generated files.
 const HEAD: &str =
     "// Made from the headers by tests/border.rs of kiln-kbuild; KILN_BLESS=1 makes it anew.";
 
@@ -77,7 +78,7 @@ fn read(path: &str) -> String {
     fs::read_to_string(root().join(path)).unwrap_or_else(|e| panic!("{path}: {e}"))
 }
 
-/// Converts `kiln_load_side` to `LoadSide`, and `kiln_seal_t` to `Seal`.
+/// Converts a C name to a Rust name: `kiln_load_side` to `LoadSide`, and `kiln_seal_t` to `Seal`.
 fn rust_name(c_name: &str) -> String {
     let name = c_name.strip_prefix("kiln_").unwrap_or(c_name);
     let words = name.strip_suffix("_t").unwrap_or(name).split('_');
@@ -86,10 +87,10 @@ fn rust_name(c_name: &str) -> String {
         .collect()
 }
 
-/// Suffix for the name of a structure's anonymous union.
+/// Suffix that the Rust type of a structure's anonymous union adds to the structure's name.
 const UNION: &str = "Any";
 
-/// Gives structures Rust names, and remembers their C names.
+/// Gives structures Rust names, and records their C names.
 #[derive(Debug, Default)]
 struct Names(Rc<RefCell<BTreeMap<String, String>>>);
 
@@ -107,7 +108,7 @@ impl ParseCallbacks for Names {
         if !matches!(item.kind, ItemKind::Type) || !ours {
             return None;
         }
-        // The item is the anonymous union of a structure.
+        // bindgen gives this name to the anonymous union of a structure.
         if let Some((structure, _)) = item.name.split_once("__bindgen_ty_") {
             return Some(rust_name(structure) + UNION);
         }
@@ -117,12 +118,12 @@ impl ParseCallbacks for Names {
     }
 }
 
-/// Runs bindgen on headers below `root`. Returns the Rust code, and a map from the Rust names of
-/// structures to their C names.
+/// Runs bindgen on the headers below `root`. Returns the Rust code, and a map from the Rust name of
+/// each structure to its C name.
 fn bindings(border: &Border, root: &Path) -> (String, BTreeMap<String, String>) {
     let path = |path: &str| root.join(path).display().to_string();
     let include = |header: &&str| {
-        // The tree's objects include this header under another name.
+        // Replace <kiln/tree.h>, the name by which the tree's objects include this header.
         let header = header.replace("<kiln/tree.h>", &format!("\"{}\"", path("tree/abi.h")));
         format!("#include {header}\n")
     };
@@ -157,7 +158,7 @@ fn bindings(border: &Border, root: &Path) -> (String, BTreeMap<String, String>) 
     (made.to_string(), map)
 }
 
-/// A size or offset that bindgen asserts. The fields are structure, member and bytes.
+/// A size or an offset that bindgen asserts. `member` is `None` for the size of a structure.
 struct Fact {
     structure: String,
     member: Option<String>,
@@ -165,7 +166,7 @@ struct Fact {
 }
 
 fn facts(bindings: &str) -> Vec<Fact> {
-    // Join lines that the pretty-printer has broken.
+    // Join lines, because the pretty-printer breaks long assertions.
     let flat = bindings.split_whitespace().collect::<Vec<_>>().join(" ");
     let number = |text: &str| -> u64 {
         let (_, after) = text.split_once(") - ").expect("an assertion");
@@ -196,8 +197,8 @@ fn facts(bindings: &str) -> Vec<Fact> {
     all
 }
 
-/// Generates the assertions in C that bindgen generates in Rust. Members of an anonymous union are
-/// asserted by their own names.
+/// Generates the same assertions in C that bindgen generates in Rust. In C, the members of an
+/// anonymous union are members of the structure.
 fn assertions(border: &Border, bindings: &str, names: &BTreeMap<String, String>) -> String {
     let facts = facts(bindings);
     let mut text = format!(
@@ -227,7 +228,7 @@ fn assertions(border: &Border, bindings: &str, names: &BTreeMap<String, String>)
                 });
                 lines.collect::<Vec<_>>().join("\n")
             }
-            // bindgen appends an underscore to Rust keywords.
+            // Remove the underscore that bindgen appends to Rust keywords.
             Some(member) => format!(
                 "AT({c_name}, {}, {});",
                 member.trim_end_matches('_'),
@@ -239,7 +240,10 @@ fn assertions(border: &Border, bindings: &str, names: &BTreeMap<String, String>)
     text
 }
 
-/// Whether bindgen works here. If clang is installed, libclang must be installed too.
+/// Returns whether bindgen works on this machine.
+///
+/// # Panics
+/// If clang is installed but its libclang cannot be loaded.
 fn has_libclang() -> bool {
     let there = catch_unwind(bindgen::clang_version).is_ok();
     if !there {
@@ -278,14 +282,14 @@ fn bindings_and_assertions_are_those_of_the_headers() {
     }
 }
 
-/// Returns the C names of the structures defined in a header.
+/// Returns the C names of the structures that a header defines.
 fn structures(header: &str) -> BTreeSet<String> {
     let lines = header.lines().filter(|line| line.ends_with('{'));
     let names = lines.filter_map(|line| line.strip_prefix("struct ")?.strip_suffix(" {"));
     names.map(String::from).collect()
 }
 
-/// Returns the structures that have no size assertion in Rust or none in C.
+/// Returns the structures that lack a size assertion in Rust or in C.
 fn without_assertion(headers: &[String], rust: &str, c: &str) -> Vec<String> {
     let all = headers.iter().flat_map(|text| structures(text));
     all.filter(|name| {
@@ -320,12 +324,12 @@ fn every_structure_at_the_border_is_asserted() {
         assert_eq!(without_assertion(&headers, &rust, &c), [""; 0]);
     }
     assert!(all >= 50, "{all} structures");
-    // Control: a structure without assertions is found.
+    // Control: a structure without assertions must be found.
     let header = "struct kiln_new {\n\tint a;\n};\n".to_string();
     assert_eq!(without_assertion(&[header], "", ""), ["kiln_new"]);
 }
 
-/// Returns the lines that refer to other parts of the crate.
+/// Returns the lines of a Rust file that refer to other modules of its crate.
 fn uses_of_the_crate(text: &str) -> Vec<&str> {
     let lines = text
         .lines()
@@ -338,12 +342,12 @@ fn the_raw_layer_uses_nothing_of_the_safe_one() {
     for path in ["crates/kiln-kernel/src/sys/mod.rs", KERNEL.bindings] {
         assert_eq!(uses_of_the_crate(&read(path)), [""; 0], "{path}");
     }
-    // Control: such a line is found.
+    // Control: a line that refers to another module must be found.
     let offender = "use crate::cpu::Histogram;";
     assert_eq!(uses_of_the_crate(offender), [offender]);
 }
 
-/// Whether the C assertions compile with the headers in a directory.
+/// Returns whether the C assertions in this copy of `kernel/` compile with its headers.
 fn compiles(kernel: &Path) -> bool {
     let compiler = kiln_kbuild::Compiler::from_env().unwrap_or_else(|e| panic!("{e}"));
     let output = Command::new(&compiler.path)
@@ -355,8 +359,8 @@ fn compiles(kernel: &Path) -> bool {
     output.status.success()
 }
 
-/// Control: swapped members must be detected. A build without the assertions would accept them,
-/// because they have the same type.
+/// Control: the assertions must detect swapped members. Without assertions, the code would compile,
+/// because the members have the same type.
 #[test]
 fn swapped_members_do_not_compile() {
     let dir = tempfile();

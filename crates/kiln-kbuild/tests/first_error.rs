@@ -1,4 +1,4 @@
-//! Tests that the first error of a build is found in recorded output of compilers, linkers, make
+//! Tests that the first error of a build is found, with recorded output of compilers, linkers, make
 //! and Kconfig.
 
 use kiln_kbuild::{first_error, reason, states_error};
@@ -20,7 +20,7 @@ fn a_compilers_first_error_and_no_warning_before_it() {
         recorded!("gcc"),
         "warn.c:3:22: error: 'missing' undeclared (first use in this function)",
     );
-    // The source code that clang quotes before the error has the word error in a string.
+    // In this output, clang quotes source code with the word "error" in a string before the error.
     assert_first(
         recorded!("clang"),
         "warn.c:3:22: error: use of undeclared identifier 'missing'",
@@ -63,7 +63,7 @@ fn a_linkers_reason_and_not_what_its_driver_says_of_it() {
     );
     let twice = first_error(recorded!("ld-twice")).unwrap();
     assert!(twice.contains("multiple definition of `x'"), "{twice}");
-    // Without another error, the line of the compiler driver is reported.
+    // If the output has no other error, the compiler driver's line must be found.
     assert_first(
         "collect2: error: ld returned 1 exit status\n",
         "collect2: error: ld returned 1 exit status",
@@ -110,7 +110,7 @@ fn the_cause_behind_makes_own_lines() {
         recorded!("make-syntax"),
         "p.mk:2: *** missing separator.  Stop.",
     );
-    // If a step fails without output, only make's line reports the failure.
+    // If a step fails without output, make's line must be found.
     assert_first(recorded!("make-silent"), "make: *** [p.mk:2: all] Error 3");
     assert_first(
         "  CC [M]  a.o\nWARNING: modpost: missing MODULE_DESCRIPTION() in a.o\nERROR: modpost: \"f\" [a.ko] undefined!\n\

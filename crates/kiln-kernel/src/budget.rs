@@ -1,5 +1,5 @@
-//! How messages are divided into FPU sections, the rates that are measured for this at start, and
-//! how long the sections last.
+//! The chunking strategies, which divide messages into FPU sections; the calibration, which
+//! measures the rates that they use; and measurements of how long the sections last.
 
 use std::ffi::c_void;
 use std::ptr;
@@ -14,7 +14,7 @@ use crate::messages::{IvRoom, Messages};
 use crate::sys;
 use crate::tier::static_str;
 
-/// A chunking strategy for long messages: `enum kiln_way`.
+/// A strategy for dividing long messages into FPU sections: `enum kiln_way`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u32)]
 pub enum Way {
@@ -22,15 +22,16 @@ pub enum Way {
     Unbounded,
     /// 4 KiB per section.
     Page,
-    /// The limits posted in 2022, `kernel/crypto/posted.def`; 4 KiB where no limit was posted.
+    /// The section sizes that were proposed in a Linux patch series in 2022, as listed in
+    /// `kernel/crypto/posted.def`; 4 KiB for implementations that the list omits.
     Fixed,
     /// 16, 256 or 512 KiB per section, depending on the speed of the algorithm.
     Class,
-    /// As many bytes as fit in the target at the rates measured at start.
+    /// As many bytes per section as fit in the target duration at the measured rates.
     Calibrated,
-    /// TSC readings between calls decide where a section ends.
+    /// Read the TSC between calls, and end the section when the target duration is reached.
     Clocked,
-    /// Continue until a softirq is pending or a reschedule is requested.
+    /// Keep the section open until a softirq is pending or a reschedule is requested.
     OnDemand,
 }
 
@@ -50,7 +51,8 @@ impl Way {
         unsafe { static_str(sys::kiln_cut_way(self as u32)) }.unwrap_or("?")
     }
 
-    /// Makes this the strategy of the whole process, for sections of `target` TSC ticks.
+    /// Makes `self` the strategy of the whole process, with a target of `target` TSC ticks per
+    /// section.
     pub fn set(self, target: u64) {
         init();
         // SAFETY: `self` is a valid strategy number. Requests in progress keep the strategy that
@@ -58,11 +60,11 @@ impl Way {
         unsafe { sys::kiln_cut_set(self as u32, target) }
     }
 
-    /// The current strategy, and its target in TSC ticks.
+    /// Returns the current strategy and its target in TSC ticks per section.
     pub fn current() -> (Way, u64) {
         init();
         let mut target = 0;
-        // SAFETY: the function only writes one word, through a valid pointer.
+        // SAFETY: the function only writes one word, through a pointer to a live local variable.
         let way = unsafe { sys::kiln_cut_get(&mut target) };
         (Way::ALL[way as usize], target)
     }
@@ -70,8 +72,8 @@ impl Way {
 
 parse_names!(Way, "way", Way::ALL);
 
-/// For tests: sets the bytes per section, or per step between two checks. `None` restores the
-/// defaults.
+/// For tests: overrides the bytes per section, or the bytes between two checks for strategies that
+/// check a condition. `None` restores the defaults.
 #[doc(hidden)]
 pub fn force(bytes: Option<u32>) {
     init();
@@ -79,29 +81,30 @@ pub fn force(bytes: Option<u32>) {
     unsafe { sys::kiln_cut_force(bytes.unwrap_or(0)) }
 }
 
-/// The budget and the measured rates of an implementation.
+/// The limits and the measured rates of an implementation.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Budget {
-    /// Maximum bytes per call under the current strategy, for encryption and decryption.
+    /// Maximum bytes per call under the current strategy: encryption, then decryption.
     pub most: [u32; 2],
-    /// TSC ticks that every call takes regardless of length, including its FPU section; for encryption and decryption.
+    /// Fixed cost of a call in TSC ticks, including its FPU section: encryption, then decryption.
     pub start: [u32; 2],
-    /// TSC ticks per byte with the data in the caches; 0 if not measured.
+    /// TSC ticks per byte with the data in the caches, or 0 if not measured: encryption, then
+    /// decryption.
     pub rate: [f64; 2],
-    /// Additional TSC ticks per byte when the data are in memory.
-    pub miss_rate: f64,
-    /// Budgets are multiples of this many bytes.
-    pub granule: u32,
     /// Additional TSC ticks per byte if the data is in memory instead of the caches.
+    pub miss_rate: f64,
+    /// Granularity of `most` in bytes: `most` is a multiple of this number.
+    pub granule: u32,
+    /// Bytes per section under [`Way::Fixed`]; `None` if no limit was posted for the algorithm.
     pub posted: Option<u32>,
-    /// Scalar code is faster for messages shorter than this many bytes.
+    /// Message length in bytes below which scalar code is faster.
     pub min_bytes: u32,
     /// Whether this implementation was measured as the fastest of its algorithm.
     pub fastest: bool,
 }
 
 impl Impl {
-    /// The implementation's budget under the current strategy.
+    /// Returns the implementation's budget under the current strategy.
     pub fn budget(self) -> Budget {
         let mut raw = sys::Budget::default();
         // SAFETY: the first argument is a valid descriptor, and the function only writes `raw`.
@@ -118,8 +121,9 @@ impl Impl {
         }
     }
 
-    /// Bytes that fit in a section of `ticks` TSC ticks with the usual margins. `None` if that is less than one
-    /// granule, or if nothing was measured.
+    /// Returns how many bytes fit in a section of `ticks` TSC ticks with the usual safety margins.
+    /// Returns `None` if the result is less than one granule, or if the implementation was not
+    /// measured.
     pub fn bytes_in(self, op: Op, ticks: u64) -> Option<u32> {
         // SAFETY: the descriptor is valid, and the function accepts any numbers.
         let n = unsafe { sys::kiln_budget_bytes(self.0, op == Op::Decrypt, ticks) };
@@ -127,7 +131,7 @@ impl Impl {
     }
 }
 
-/// The cost of one calibration.
+/// Cost of one calibration: its duration and its number of runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Calibrated {
     /// Duration in TSC ticks.
@@ -135,11 +139,11 @@ pub struct Calibrated {
     pub runs: u32,
 }
 
-/// Must equal `KILN_CALIBRATION_BYTES`.
+/// Size in bytes of the memory for calibrations. Must equal `KILN_CALIBRATION_BYTES`.
 const MEMORY: usize = 512 * 1024;
 
 /// Memory for calibrations. The lock allows one calibration at a time, because the results are
-/// global. The memory is never freed: the clock speed may change at any time and require another
+/// global. The memory is never freed, because a later change of the clock speed requires another
 /// calibration.
 static ROOM: LazyLock<Mutex<&[AtomicU64]>> = LazyLock::new(|| Mutex::new(cpu::leak_pages(MEMORY)));
 
@@ -170,30 +174,32 @@ fn gate(function: cpu::GateFn, planted: Option<&Planted<'_>>) -> (u64, Calibrate
     (answer, calibrated)
 }
 
-/// Measures all usable implementations, which takes some ten milliseconds.
+/// Measures all usable implementations. This takes about ten milliseconds.
 pub fn calibrate() -> Calibrated {
     gate(sys::kiln_calibrate, None).1
 }
 
-/// Calibrates if the clock speed has changed since the last calibration or if there was none.
-/// Otherwise returns `None`.
+/// Calibrates if this process has never calibrated, or if the clock speed has changed since the
+/// last calibration. Otherwise returns `None`.
 pub fn calibrate_again() -> Option<Calibrated> {
     let (changed, calibrated) = gate(sys::kiln_calibrate_again, None);
     (changed != 0).then_some(calibrated)
 }
 
-/// Simulated times for tests, instead of measured ones.
+/// Simulated times, which tests use instead of measured times.
 #[doc(hidden)]
 pub struct Planted<'a> {
     /// TSC ticks per 65536 bytes, for each implementation.
     pub rates: &'a [u64],
-    /// TSC ticks added to successive runs, repeating after the last value.
+    /// TSC ticks added to run 0, 1, 2 and so on; the list repeats after its last value.
     pub stalls: &'a [u64],
-    /// TSC ticks that the chain of multiplications takes.
+    /// TSC ticks that [`chain`] appears to take. The calibration derives the clock speed from this
+    /// value.
     pub chain: u64,
 }
 
-/// Like [`calibrate`], or with `again` like [`calibrate_again`], but with simulated times and without running a cipher.
+/// Calibrates with simulated times and without running a cipher. Behaves like [`calibrate_again`]
+/// if `again` is set, and like [`calibrate`] otherwise.
 #[doc(hidden)]
 pub fn calibrate_planted(planted: &Planted<'_>, again: bool) -> Option<Calibrated> {
     let function = match again {
@@ -204,25 +210,26 @@ pub fn calibrate_planted(planted: &Planted<'_>, again: bool) -> Option<Calibrate
     (!again || answer != 0).then_some(calibrated)
 }
 
-/// Measures `n` dependent multiplications, in TSC ticks.
+/// Runs `n` multiplications, each of which depends on the previous one. Returns how many TSC ticks
+/// they take.
 pub fn chain(n: u64) -> u64 {
-    // SAFETY: the function computes on its argument only.
+    // SAFETY: the function only computes with its argument and accesses no memory.
     unsafe { sys::kiln_budget_chain(n) }
 }
 
 /// Parameters of a measurement of long messages and of the delays that their sections cause.
 pub struct Run {
-    /// Number of multiplications in a section without data.
+    /// Number of dependent multiplications in each section of the workload without requests.
     pub null_chain: u64,
     /// Sections that take more TSC ticks than this count as long.
     pub long_ticks: u64,
     /// Minimum duration in TSC ticks.
     pub ticks: u64,
-    /// Minimum number of operations of each part.
+    /// Minimum number of operations per workload.
     pub min_ops: u64,
     /// Flush the data from all caches before each operation.
     pub cold: bool,
-    /// Run only the current strategy, not the other two workloads.
+    /// Run only the workload of the current strategy, not the other two.
     pub alone: bool,
 }
 
@@ -231,12 +238,13 @@ pub struct Run {
 pub struct Part {
     /// Lengths of the FPU sections in TSC ticks.
     pub section: Histogram,
-    /// Delay from the interrupt that raises a softirq to the softirq's handler.
+    /// Delay in TSC ticks from the interrupt that raises a softirq to the softirq's handler.
     pub softirq: Histogram,
-    /// Delay from the interrupt that wakes a kthread to its first action.
+    /// Delay in TSC ticks from the interrupt that wakes a kthread to the kthread's first
+    /// instruction.
     pub wake: Histogram,
     pub ops: u64,
-    /// FPU sections opened by these operations.
+    /// Number of FPU sections that the operations opened.
     pub sections: u64,
     /// Timed sections that were interrupted.
     pub interrupted: u64,
@@ -246,9 +254,9 @@ pub struct Part {
     pub stalls: u64,
     /// Timed sections longer than [`Run::long_ticks`].
     pub long_sections: u64,
-    /// Long sections that were interrupted or stolen.
+    /// Long sections that were interrupted, or during which the host took the CPU away.
     pub long_witnessed: u64,
-    /// TSC ticks of the first operations.
+    /// Durations of the first operations in TSC ticks.
     pub op_ticks: Vec<u64>,
 }
 
@@ -262,15 +270,15 @@ pub struct Parts {
     pub null: Part,
 }
 
-/// Maximum number of operations per part whose times are recorded.
+/// Maximum number of durations recorded per part.
 const OPS: usize = 4096;
 
 impl Run {
     /// Runs requests for `messages`, one per operation, on this CPU.
     ///
     /// # Errors
-    /// Returns the first error of a request. Fails if memory for a kthread is insufficient, or if
-    /// the messages exceed their buffers.
+    /// Returns the error of the first request that failed. Fails if no kthread can be created, or
+    /// if the messages exceed their buffers.
     ///
     /// # Panics
     /// If the driver's implementation does not open FPU sections.

@@ -8,19 +8,20 @@ use crate::fpu::Context;
 use crate::sys::{self, KeyFn};
 use crate::tier::Tier;
 
-/// A function that makes the call and records the registers before and after it.
+/// A C function that calls another function and records the registers before and after the call.
 pub type Through =
     unsafe extern "C" fn(registers: *mut c_void, function: *const c_void, args: *const u64) -> u64;
 
-/// A function of an implementation. `kernel/include/kiln/cipher.h` documents the parameters of each.
+/// A function of an implementation. `kernel/include/kiln/cipher.h` documents the parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Entry {
     /// Expands a key to a context.
     SetKey,
-    /// Processes a whole message, or a piece if there is no separate function for pieces.
+    /// Processes a whole message. Also processes pieces if the implementation has no separate
+    /// function for them.
     Encrypt,
     Decrypt,
-    /// Computes the IV that the first piece starts from.
+    /// Computes the IV for the first piece of a message.
     First,
     EncryptPiece,
     DecryptPiece,
@@ -30,13 +31,14 @@ pub enum Entry {
     Seal,
     /// Decrypts a whole message, or rejects it if its tag is wrong.
     Open,
-    /// Begins an authenticated message in pieces. The next four variants continue it.
+    /// Begins an authenticated message that is processed in pieces. The next four functions
+    /// continue and end the message.
     Begin,
     Aad,
     SealPiece,
     OpenPiece,
     End,
-    /// Begins a hash. The next two variants continue it.
+    /// Begins a hash. The next two functions continue and end the hash.
     Init,
     Update,
     Final,
@@ -52,7 +54,8 @@ pub struct Function {
 }
 
 impl Function {
-    /// Makes a function from its address, for tests of the tests.
+    /// Creates a function from its address. Tests use this to replace a real function by a faulty
+    /// one.
     ///
     /// # Safety
     /// The function at `address` must have the signature of the function that it replaces.
@@ -70,9 +73,10 @@ impl Function {
 }
 
 impl Impl {
-    /// Returns the function, if the implementation has it.
+    /// Returns the function for `entry`, or `None` if the implementation lacks this function.
     pub fn function(self, entry: Entry) -> Option<Function> {
-        // Returns the address of a function, if the implementation has this kind and this function.
+        // Returns the address of a function, or `None` if the implementation is of another kind or
+        // lacks the function.
         macro_rules! at {
             ($kind:expr, $ops:ident, $function:ident) => {
                 match self.kind() {
@@ -109,8 +113,8 @@ impl Impl {
         })
     }
 
-    /// Returns a copy of the implementation under another name and with one function replaced, for
-    /// tests of the tests.
+    /// Returns a copy of the implementation with another driver name and with one function
+    /// replaced. Tests use this to plant a fault.
     ///
     /// # Panics
     /// If the implementation does not have the function `entry`.
@@ -136,14 +140,14 @@ impl Impl {
         }
         let ops = (&raw mut copy.__bindgen_anon_1).cast::<*const c_void>();
         for i in 0..size_of::<sys::ImplAny>() / size_of::<usize>() {
-            // SAFETY: the index is inside the union, which is fully initialised and consists of words: function
-            // pointers and one number of lanes.
+            // SAFETY: the index is inside the union. The union is fully initialised and consists of
+            // words only: function pointers, and in one member also a number of lanes.
             let op = unsafe { &mut *ops.add(i) };
             if *op == replaced {
                 *op = function;
             }
         }
-        // Leak the copy, because descriptors must be static, as those of `kernel/` are.
+        // Leak the copy, because a descriptor must stay valid until the process ends.
         Impl(Box::leak(Box::new(copy)))
     }
 }
@@ -155,16 +159,16 @@ pub struct Call {
     /// Arguments of the function: pointers and lengths.
     pub args: [u64; 9],
     pub context: Context,
-    /// A function to make the call, and the memory for the registers that it records.
+    /// A function that makes the call, and the memory in which it records the registers.
     pub through: Option<(Through, *mut c_void)>,
-    /// Whether to single-step the section.
+    /// Whether the FPU section is single-stepped.
     pub step: bool,
 }
 
-/// The result of a call.
+/// Result of [`Call::make`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Returned {
-    /// The function's return value, if it has one.
+    /// Return value of the function, if the function returns a value.
     pub result: u64,
     /// Whether the scalar function was called.
     pub fell_back: bool,
@@ -223,7 +227,7 @@ mod tests {
     fn nine_arguments_arrive_in_every_context() {
         for context in Context::ALL {
             let call = Call {
-                // SAFETY: the function is called with its own signature.
+                // SAFETY: `last` has the signature that this call's arguments assume.
                 function: unsafe { Function::new(last as *const c_void, false) },
                 scalar: None,
                 args: [0, 1, 2, 3, 4, 5, 6, 7, 8],
@@ -231,7 +235,7 @@ mod tests {
                 through: None,
                 step: false,
             };
-            // SAFETY: the function takes plain numbers and runs on every CPU.
+            // SAFETY: the function takes plain numbers, and needs no CPU feature.
             let returned = unsafe { call.make() }.expect("a function that needs no section");
             assert_eq!(returned.result, 8, "{context:?}");
             assert!(!returned.fell_back);

@@ -1,4 +1,4 @@
-//! Calls one function of an implementation for many messages; the loop is in
+//! Repeated direct calls of an implementation's functions for many messages. The loop is in
 //! `kernel/bench/calls.c`.
 
 use crate::cipher::{Context, Impl, Kind, Op, Sections};
@@ -6,7 +6,7 @@ use crate::cpu;
 use crate::messages::{fits, holds, Messages, Needs, Unfit};
 use crate::sys;
 
-/// Messages, and how an implementation is to be called for them.
+/// Messages, and the options for calling an implementation to process them.
 #[derive(Default)]
 pub struct Calls<'a> {
     /// The messages. Associated data precedes the text unless `aad` is given; tags follow it unless
@@ -18,7 +18,8 @@ pub struct Calls<'a> {
     pub aad_len: usize,
     /// Tags of all messages, concatenated.
     pub tags: Option<&'a mut [u8]>,
-    /// Use the beginning of each result as the next IV. Requires a skcipher and [`Sections::One`].
+    /// Use the first bytes of each result as the next IV. Requires an skcipher and
+    /// [`Sections::One`].
     pub chained: bool,
     /// Pass many messages per call to `encrypt_many`. Requires encryption and [`Sections::One`].
     pub many: bool,
@@ -27,7 +28,7 @@ pub struct Calls<'a> {
 }
 
 impl<'a> Calls<'a> {
-    /// Makes calls within one section, with the prefixes of the messages as associated data.
+    /// Describes calls within one section. The prefixes of the messages are the associated data.
     pub fn new(messages: Messages<'a>) -> Calls<'a> {
         Calls {
             aad_len: messages.prefix,
@@ -115,14 +116,14 @@ impl<'a> Calls<'a> {
             many: self.many,
             sections: self.sections as u32,
         };
-        // SAFETY: the checks above ensure that all messages are within their buffers. Tags to
-        // compare are only read.
+        // SAFETY: the checks above ensure that all messages are within their buffers. For
+        // decryption, the tags are only read.
         Ok(unsafe { cpu::gate(sys::kiln_calls_run, (&raw mut raw).cast()) })
     }
 }
 
 impl Impl {
-    /// Encrypts or decrypts one message of a skcipher in its own section.
+    /// Encrypts or decrypts one message of an skcipher in its own section.
     ///
     /// # Panics
     /// If the implementation does not accept the message or cannot be used here.
@@ -136,9 +137,10 @@ impl Impl {
         calls.run(self, ctx, 1).unwrap_or_else(|e| panic!("{e}"));
     }
 
-    /// Processes one message in its own section. Returns the resulting text, which is empty for a
-    /// hash, or `None` if `tag` is wrong. For encryption, `tag` receives the tag or digest; for
-    /// decryption, it is compared.
+    /// Processes one message in its own section. For encryption and hashing, writes the tag or
+    /// digest to `tag`; for decryption, compares the tag with `tag`.
+    ///
+    /// Returns the resulting text, which is empty for a hash, or `None` if the tag is wrong.
     ///
     /// # Errors
     /// Fails if the implementation does not accept the message or cannot be used here.
@@ -275,7 +277,7 @@ mod tests {
             for (sections, counted) in [
                 (Sections::One, 1),
                 (Sections::Each, COUNT as u64),
-                // The section timer is what counts sections, so without it the count is 0.
+                // Sections are counted by the section timer, so the count is 0 without the timer.
                 (Sections::EachUntimed, 0),
             ] {
                 let mut m = Memory::new(imp, 64);
@@ -353,8 +355,8 @@ mod tests {
         }
     }
 
-    /// Makes more calls than there are messages, and compares each result with that of a single
-    /// call with the message's own IV.
+    /// Makes more calls than the number of messages, and compares each result with the result of a
+    /// single call that uses the message's IV.
     #[test]
     fn results_are_those_of_single_calls() {
         for imp in usable() {
@@ -412,8 +414,8 @@ mod tests {
         }
     }
 
-    /// Starting from the IV computed by `first()`, pieces must give the same result as the whole
-    /// message.
+    /// Encrypts a message in pieces, starting with the IV that `first()` computes, and compares
+    /// the result with the ciphertext of the whole message.
     #[test]
     fn pieces_of_xts_are_the_whole() {
         for imp in usable().filter(|i| i.alg() == "xts(aes)") {
@@ -440,7 +442,7 @@ mod tests {
         }
     }
 
-    /// Uses IEEE 1619-2018, annex B, vector 2.
+    /// Tests vector 2 of IEEE 1619-2018, annex B.
     #[test]
     fn vector_2_of_ieee_1619() {
         let mut key = [0x11; 32];

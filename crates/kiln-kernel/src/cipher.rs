@@ -1,4 +1,4 @@
-//! The implementations of all algorithms: their properties, and calls of their functions.
+//! The list of all implementations, their properties, and expanded keys.
 
 use std::ffi::c_void;
 use std::fmt;
@@ -18,7 +18,7 @@ pub enum Op {
     Decrypt,
 }
 
-/// How FPU sections are placed around calls of implementations that use vector registers: `enum
+/// Number of FPU sections around calls of implementations that use vector registers: `enum
 /// kiln_sections`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u32)]
@@ -28,7 +28,8 @@ pub enum Sections {
     One = sys::KILN_ONE_SECTION,
     /// One section per call.
     Each = sys::KILN_SECTION_EACH,
-    /// One section per call, without the section timer, to measure the timer's cost.
+    /// One section per call, but without the section timer. Comparing with [`Sections::Each`] gives
+    /// the timer's cost.
     EachUntimed = sys::KILN_SECTION_EACH_UNTIMED,
 }
 
@@ -40,7 +41,7 @@ pub enum Kind {
     Hash,
 }
 
-/// One implementation in the list of `kernel/`.
+/// An implementation of an algorithm: a descriptor in the table of `kernel/`.
 #[derive(Clone, Copy)]
 pub struct Impl(pub(crate) &'static sys::Impl);
 
@@ -126,7 +127,7 @@ impl Impl {
         Tier::from_raw(self.0.tier)
     }
 
-    /// Returns the priority; the usable implementation with the highest one is preferred.
+    /// Returns the priority. Callers get the usable implementation with the highest priority.
     pub fn priority(self) -> u32 {
         self.0.priority
     }
@@ -136,8 +137,8 @@ impl Impl {
         self.0.constant_time
     }
 
-    /// Returns the accepted key sizes in bytes; empty if the algorithm takes no key. If any length
-    /// is accepted, sizes up to [`LONGEST_LISTED_KEY`] are listed.
+    /// Returns the accepted key sizes in bytes; empty if the algorithm takes no key. If an
+    /// algorithm accepts any size, the list contains all sizes up to [`LONGEST_LISTED_KEY`].
     pub fn key_sizes(self) -> Vec<usize> {
         if !self.is_keyed() {
             return Vec::new();
@@ -156,13 +157,13 @@ impl Impl {
         self.0.key_max == sys::KILN_ANY_KEY || self.key_sizes().contains(&len)
     }
 
-    /// IV size in bytes.
+    /// Returns the IV size in bytes.
     pub fn iv_size(self) -> usize {
         self.0.ivsize as usize
     }
 
-    /// Number of messages that `encrypt_many` encrypts in parallel, if the implementation has this
-    /// function.
+    /// Returns the number of messages that `encrypt_many` encrypts in parallel, or `None` if the
+    /// implementation lacks this function.
     pub fn lanes(self) -> Option<usize> {
         if self.kind() != Kind::Skcipher {
             return None;
@@ -172,18 +173,18 @@ impl Impl {
         ops.encrypt_many.map(|_| ops.lanes as usize)
     }
 
-    /// Block size in bytes: message lengths are multiples of it, or for a hash, the input is
-    /// processed in such blocks.
+    /// Returns the block size in bytes. Message lengths are multiples of the block size, except for
+    /// hashes, which accept any length and process it in blocks.
     pub fn block_size(self) -> usize {
         self.0.blocksize as usize
     }
 
-    /// Minimum message length in bytes.
+    /// Returns the minimum message length in bytes.
     pub fn shortest(self) -> usize {
         self.0.shortest as usize
     }
 
-    /// Maximum length of an AEAD's text in bytes.
+    /// Returns the maximum length in bytes of an AEAD's text.
     pub fn longest(self) -> usize {
         match self.0.longest {
             0 => usize::MAX,
@@ -191,12 +192,12 @@ impl Impl {
         }
     }
 
-    /// Size in bytes of a hash's digest or of an AEAD's longest tag.
+    /// Returns the size in bytes of a hash's digest or of an AEAD's longest tag.
     pub fn digest_size(self) -> usize {
         self.0.digestsize as usize
     }
 
-    /// Accepted tag sizes in bytes.
+    /// Returns the accepted tag sizes in bytes.
     pub fn tag_sizes(self) -> Vec<usize> {
         let (min, max) = (self.0.tag_min as usize, self.0.digestsize as usize);
         match self.0.tag_step {
@@ -205,12 +206,12 @@ impl Impl {
         }
     }
 
-    /// Size in bytes of an expanded key.
+    /// Returns the size in bytes of an expanded key.
     pub fn context_size(self) -> usize {
         self.0.ctxsize as usize
     }
 
-    /// Size in bytes of the state kept between the pieces of a message.
+    /// Returns the size in bytes of the state that is kept between the pieces of a message.
     pub fn state_size(self) -> usize {
         self.0.statesize as usize
     }
@@ -320,7 +321,7 @@ mod tests {
         assert_eq!(Context::new(unkeyed, &[0; 1]).err(), Some(KeyLength(1)));
     }
 
-    /// `kernel/crypto/skcipher.c` relies on this: it detects partial blocks with a mask.
+    /// `kernel/crypto/skcipher.c` detects partial blocks with a mask, which requires powers of two.
     #[test]
     fn block_sizes_of_skciphers_are_powers_of_two() {
         let all = Impl::all().into_iter();

@@ -1,4 +1,4 @@
-//! The crypto API of `kernel/`: transforms opened by name, and requests to them.
+//! The crypto API of `kernel/`: transforms, which are opened by name, and requests.
 
 mod api;
 mod kinds;
@@ -19,12 +19,13 @@ use crate::sys;
 /// Flag of an algorithm whose requests may complete asynchronously. Callers can exclude such
 /// algorithms.
 pub const ASYNC: u32 = 0x80;
-/// Flag of an internal algorithm, which is found only if asked for explicitly.
+/// Flag of an internal algorithm. A lookup finds an internal algorithm only if the caller asks for
+/// internal algorithms.
 pub const INTERNAL: u32 = 0x2000;
 /// Flag of a request that may wait for space in a full queue.
 pub(crate) const MAY_BACKLOG: u32 = 0x400;
 
-/// A negative errno value, as a kernel returns it.
+/// A negative errno value, as kernel functions return it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Errno(pub i32);
 
@@ -78,12 +79,12 @@ fn check(err: i32) -> Result<(), Errno> {
     }
 }
 
-/// Which variant of each SIMD algorithm can be found by name.
+/// Selects which variant of each SIMD algorithm a lookup by name finds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Model {
-    /// SIMD algorithms behind the simd helper, which are asynchronous; for policies under which a
-    /// softirq may find the FPU in use.
+    /// SIMD algorithms wrapped by the simd helper, which makes them asynchronous. Policies under
+    /// which a softirq may find the FPU in use need this variant.
     Helper = 1,
     /// SIMD algorithms without the helper, which are synchronous.
     Direct = 2,
@@ -135,7 +136,8 @@ fn scatterlist(pieces: &[(*mut u8, usize)]) -> Vec<sys::Scatterlist> {
         .collect()
 }
 
-/// A transform that a load uses as its operation, with one request per slot that may be in flight.
+/// The operation of a load that encrypts through a transform. Holds one request for each
+/// operation that may be in flight.
 pub struct Asked {
     raw: Box<sys::CryptoOp>,
     _tfm: Skcipher,
@@ -160,8 +162,8 @@ impl Asked {
     /// is in flight when the requests are freed.
     pub fn operation(&mut self) -> Operation {
         let ctx = (&raw mut *self.raw).cast();
-        // SAFETY: `ctx` is what the function expects, and a load waits for its requests in flight
-        // before it is dropped.
+        // SAFETY: `ctx` points to the structure that the function expects, and a load waits for its
+        // requests in flight before it is dropped.
         unsafe { Operation::new(sys::kiln_crypto_op_crypt, ctx, self.raw.slots) }
     }
 }
@@ -173,7 +175,7 @@ impl Drop for Asked {
     }
 }
 
-/// Rules of cryptd that tests break on purpose, to see whether checks detect it.
+/// Rules of cryptd that tests break on purpose, to check that the violations are detected.
 #[doc(hidden)]
 pub mod broken {
     /// Queues are unlimited.

@@ -1,7 +1,7 @@
-//! Macros that implement traits from a type's fields or names.
+//! Macros that implement traits for a type, based on its fields or the names of its values.
 
-/// Implements `+=` for a structure: adds the fields, except that fields listed after `max` keep the
-/// larger value.
+/// Implements `+=` for a structure by adding the fields. For fields listed after `max`, `+=` keeps
+/// the larger value instead.
 macro_rules! add_fields {
     ($counts:ty, $($sum:ident)* $(; max $($max:ident)*)?) => {
         impl std::ops::AddAssign for $counts {
@@ -34,7 +34,8 @@ macro_rules! counts {
     };
 }
 
-/// Implements `Display` with `name()`, and `FromStr`, which accepts the name of any value in `all`.
+/// Implements `Display`, which prints `name()`, and `FromStr`, which accepts the name of any value
+/// in `all`.
 macro_rules! parse_names {
     ($type:ty, $what:literal, $all:expr) => {
         impl std::fmt::Display for $type {

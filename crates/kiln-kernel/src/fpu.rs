@@ -28,8 +28,8 @@ impl Policy {
         self.name() == "none"
     }
 
-    /// Activates the policy for every CPU of the process. No CPU may be inside a section; if the
-    /// process has only one CPU, borrowing it exclusively ensures this.
+    /// Activates the policy for every CPU of the process. None of the CPUs may be inside a section.
+    /// The exclusive borrow ensures this only for `_cpu`, so the process should have one CPU.
     pub fn set(self, _cpu: &mut Cpu) {
         // SAFETY: the calling CPU is in user mode, so it has no open section.
         unsafe { sys::kiln_fpu_policy_set(self.0) }
@@ -42,13 +42,13 @@ parse_names!(Policy, "policy", Policy::all());
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Context {
-    /// A plain task.
+    /// A task with softirqs enabled.
     Task,
     /// A task with softirqs disabled.
     TaskBhOff,
-    /// A softirq that interrupted a plain task.
+    /// A softirq that interrupted a task with softirqs enabled.
     Softirq,
-    /// A hardirq that interrupted a plain task.
+    /// A hardirq that interrupted a task with softirqs enabled.
     Hardirq,
     /// A hardirq that interrupted a task with softirqs disabled.
     HardirqOverBhOff,
@@ -72,8 +72,8 @@ impl Context {
 /// The result of [`usable`].
 pub use crate::sys::Usable as Answer;
 
-/// Tests whether the FPU is usable in `context`. With `in_section`, the interrupted context has a
-/// section open.
+/// Tests whether the FPU is usable in `context`. If `in_section` is set, the interrupted code has
+/// an open section.
 pub fn usable(_cpu: &mut Cpu, context: Context, in_section: bool) -> Answer {
     let mut raw = sys::Usable {
         context: context as u32,
@@ -92,7 +92,7 @@ pub fn pairs(pairs: u64, timed: bool) {
     unsafe { cpu::gate(sys::kiln_fpu_pairs, (&raw mut raw).cast()) };
 }
 
-/// Saves and restores the registers `saves` times, as a nested section does, with all registers in
+/// Saves and restores the registers `saves` times, as a nested section does. All registers are in
 /// use.
 pub fn saves(saves: u64) {
     let mut raw = sys::FpuSaves { saves };
@@ -100,13 +100,14 @@ pub fn saves(saves: u64) {
     unsafe { cpu::gate(sys::kiln_fpu_saves, (&raw mut raw).cast()) };
 }
 
-/// Returns the size in bytes of saved registers on this CPU.
+/// Returns the size in bytes of the area that this CPU needs to save its registers.
 pub fn state_size() -> u32 {
-    // SAFETY: the function takes no arguments and reads CPUID.
+    // SAFETY: the function takes no arguments, and only reads CPUID.
     unsafe { sys::kiln_fpstate_size() }
 }
 
-/// A control for detectors: every later save in the process omits these features (bits of XCR0).
+/// Plants a fault to test the detectors: every later save in the process omits these features,
+/// which are bits of XCR0.
 #[doc(hidden)]
 pub fn forget_features(features: u32) {
     // SAFETY: the function changes a mask; the only effect is that register contents are lost.

@@ -1,4 +1,4 @@
-//! Guests: function calls that interrupts make while something else is being tested.
+//! Guests: crypto calls that interrupts make, to disturb the code under test.
 
 use crate::call::Entry;
 use crate::cipher::{Context, Impl, Kind};
@@ -6,26 +6,26 @@ use crate::cpu::{self, Cpu};
 use crate::derive::counts;
 use crate::sys;
 
-/// A whole message with its expected result, in its own memory.
+/// A call for a whole message, with the expected result. Owns all its buffers.
 pub struct Guest {
     raw: sys::Guest,
     _ctx: Context,
     _bytes: [Vec<u8>; 6],
 }
 
-/// A guest's message.
+/// The input and the expected result of a guest.
 pub struct Message<'a> {
     pub key: &'a [u8],
     pub iv: &'a [u8],
     pub aad: &'a [u8],
     pub text: &'a [u8],
-    /// Expected result: ciphertext, ciphertext and tag, or digest.
+    /// Expected result: the ciphertext, followed by the tag for an AEAD, or the digest.
     pub want: &'a [u8],
 }
 
 impl Guest {
-    /// Creates a guest that encrypts or digests `message` with `imp`, or with `scalar`, another
-    /// implementation of the same algorithm, where no section may be opened.
+    /// Creates a guest that encrypts or digests `message` with `imp`. Where no section may be
+    /// opened, the guest uses `scalar`, another implementation of the same algorithm.
     ///
     /// # Panics
     /// If an implementation is unsuitable, or the expected result has the wrong length.
@@ -92,7 +92,7 @@ impl Guest {
 }
 
 counts! {
-    /// Counts of guests' results.
+    /// Counts of interrupts and of the guests' messages.
     pub struct Counts {
         interrupts,
         /// Interrupts that arrived inside a section.
@@ -107,17 +107,17 @@ counts! {
     }
 }
 
-/// Guests of the calling thread's CPU. They are called until this is dropped.
+/// The guests of the calling thread's CPU. Interrupts call them until this value is dropped.
 pub struct Guests {
-    /// Boxed, because `kernel/` stores its address.
+    /// Boxed, because `kernel/` stores the structure's address.
     raw: Box<sys::Guests>,
     _raw_guests: Vec<sys::Guest>,
     _guests: Vec<Guest>,
 }
 
 impl Guests {
-    /// From now on, each interrupt calls one of `hardirqs` immediately and one of `softirqs` in a
-    /// softirq.
+    /// Attaches guests to the CPU. From now on, each interrupt calls one of `hardirqs` immediately,
+    /// and raises a softirq that calls one of `softirqs`.
     pub fn attach(_cpu: &mut Cpu, softirqs: Vec<Guest>, hardirqs: Vec<Guest>) -> Guests {
         assert!(!softirqs.is_empty(), "at least one guest for softirqs");
         let counts = (softirqs.len() as u32, hardirqs.len() as u32);

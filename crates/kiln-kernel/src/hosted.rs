@@ -1,4 +1,4 @@
-//! The interface for the code of a hosted kernel tree, which runs on an emulated CPU:
+//! The interface that a hosted kernel tree uses to run on an emulated CPU:
 //! `kernel/include/kiln/abi/hosted.h`.
 
 use std::ffi::c_void;
@@ -8,18 +8,19 @@ use crate::cpu::{self, Cpu};
 use crate::fpu::Policy;
 use crate::sys;
 
-/// Callbacks for events of a CPU, and for a tree's own FPU policy. All are called in kernel mode.
+/// Callbacks for a CPU's events, and for a tree's FPU policy. All are called in kernel mode.
 pub use crate::sys::{FpuOps, Hooks};
 
 // SAFETY: the structure contains only functions and a constant string, which threads may share.
 unsafe impl Sync for FpuOps {}
 
 impl Policy {
-    /// Adds a tree's policy to Kiln's own. Returns `None` if there are too many policies.
+    /// Adds a tree's policy to Kiln's own policies. Returns `None` if the table of policies is
+    /// full.
     ///
     /// # Safety
     /// All functions must be set and stay valid until the process ends. They may use vector
-    /// registers only as far as a policy must.
+    /// registers only to save, restore or initialise the FPU state.
     pub unsafe fn foreign(ops: &'static FpuOps) -> Option<Policy> {
         // SAFETY: `ops` is a valid, static structure; the caller promises that its functions are
         // valid.
@@ -47,14 +48,14 @@ impl Policy {
     }
 }
 
-/// Lets the tree's hooks create a word for each present and future task of this CPU. Returns false
-/// if a hook failed.
+/// Attaches a tree to this CPU. The tree's `new_task` hook is called for each existing and future
+/// task of the CPU. Returns false if the hook failed.
 ///
 /// # Safety
 /// `new_task` must be set. The hooks must use general-purpose registers only, and stay valid until
 /// [`detach`].
 pub unsafe fn attach(_cpu: &mut Cpu, hooks: &Hooks) -> bool {
-    // SAFETY: `do_attach` takes a pointer to the hooks.
+    // SAFETY: `do_attach` takes a pointer to the hooks, which the caller promises to be valid.
     unsafe { cpu::gate(do_attach, ptr::from_ref(hooks).cast_mut().cast()) != 0 }
 }
 
@@ -77,8 +78,8 @@ pub fn detach(_cpu: &mut Cpu) {
 /// Calls `f(arg)` in kernel mode on the calling thread's CPU.
 ///
 /// # Safety
-/// Code in kernel mode must use general-purpose registers only outside FPU sections, and must not take locks of the
-/// host: it may be interrupted, and other tasks may run on its stack.
+/// `f` must use only general-purpose registers outside FPU sections. It must not take locks of the
+/// host, because it may be interrupted, and then another task may run on the same host thread.
 pub unsafe fn enter(
     _cpu: &mut Cpu,
     f: unsafe extern "C" fn(*mut c_void) -> u64,
@@ -96,7 +97,8 @@ macro_rules! border {
             pub use crate::sys::{kiln_calls_run, Calls, Section, Work, Workqueue};
         }
 
-        /// Returns the names and addresses of these functions, for linking foreign code to them.
+        /// Returns the names and addresses of the interface's functions, which a linker needs to
+        /// resolve the tree's references.
         pub fn functions() -> Vec<(&'static str, usize)> {
             vec![$((stringify!($name), border::$name as *const () as usize)),*]
         }

@@ -1,5 +1,5 @@
-//! The only interface from Rust to `kernel/`: bindings of `kernel/include/kiln/abi/`, and safe wrappers for the rest of
-//! the workspace.
+//! The only interface from Rust to `kernel/`: bindings of `kernel/include/kiln/abi/`, and safe
+//! wrappers for the rest of the workspace.
 
 pub mod budget;
 pub mod call;

@@ -1,4 +1,4 @@
-//! Loads: a task encrypts on an emulated CPU while softirqs that interrupt it also encrypt.
+//! Loads: a task encrypts on an emulated CPU, and softirqs that interrupt the task also encrypt.
 
 use std::ffi::c_void;
 use std::fmt;
@@ -14,11 +14,11 @@ use crate::tier::Tier;
 /// Reason why a load is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Error {
-    /// The key does not have 32, 48 or 64 bytes, as `xts(aes)` requires.
+    /// The key size in bytes is not 32, 48 or 64, as `xts(aes)` requires.
     KeyLength(usize),
-    /// A message has less than 16 bytes.
+    /// A message is shorter than 16 bytes; the value is its length.
     TooShort(usize),
-    /// The CPU lacks this tier, which an implementation needs, or the mask forbids it.
+    /// An implementation needs this tier, which the CPU lacks or the mask forbids.
     Unusable(Tier),
 }
 
@@ -34,8 +34,8 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// The algorithm of all messages. `kernel/load` requires that processing a whole message leaves the
-/// IV unchanged, which is the case for `xts(aes)`.
+/// The algorithm of all messages. `kernel/load` requires an algorithm that leaves the IV unchanged
+/// when it processes a whole message, as `xts(aes)` does.
 pub const ALG: &str = "xts(aes)";
 
 /// Returns all implementations of [`ALG`] in order of priority, whether usable here or not.
@@ -55,7 +55,7 @@ pub struct Messages {
     ctx: Context,
     op: Op,
     pub(crate) len: usize,
-    /// `len`, rounded up to a multiple of 64.
+    /// Distance in bytes between messages: `len`, rounded up to a multiple of 64.
     pub(crate) stride: usize,
     pub(crate) src: Vec<u8>,
     pub(crate) want: Vec<u8>,
@@ -104,7 +104,8 @@ impl Messages {
         }))
     }
 
-    /// Returns the argument of `kiln_calls_run` for one message with this key, without buffers.
+    /// Returns the argument of `kiln_calls_run` for one message with this key. The buffers are not
+    /// set.
     #[doc(hidden)]
     pub fn calls(&self, imp: Impl) -> sys::Calls {
         sys::Calls {
@@ -135,12 +136,12 @@ impl Messages {
 pub struct Operation(sys::Op);
 
 impl Operation {
-    /// Creates an operation. `ctx` is passed to `crypt` as its first argument, and must contain the
-    /// key of the messages that the operation is used with. Up to `slots` operations may be in
-    /// flight.
+    /// Creates an operation that passes `ctx` as the first argument to `crypt`. `ctx` must contain
+    /// the key of the messages. Up to `slots` operations may be in flight.
     ///
     /// # Safety
-    /// `crypt` must fulfil the contract of `struct kiln_op` with this `ctx` as long as a load uses it.
+    /// `crypt` must fulfil the contract of `struct kiln_op` with this `ctx` as long as a load uses
+    /// the operation.
     pub unsafe fn new(crypt: OpCrypt, ctx: *mut c_void, slots: u32) -> Operation {
         let crypt = Some(crypt);
         Operation(sys::Op { crypt, ctx, slots })
@@ -150,10 +151,10 @@ impl Operation {
 /// The code that encrypts a softirq's messages.
 #[derive(Clone, Copy, Debug)]
 pub enum Worker {
-    /// One of Kiln's implementations, with one section per message; scalar code if no section may
-    /// be opened.
+    /// One of Kiln's implementations, with one section per message. Scalar code is used where no
+    /// section may be opened.
     Impl(Impl),
-    /// Other code, which checks by itself whether it may use the FPU.
+    /// An operation that decides by itself whether to use the FPU.
     Op(Operation),
 }
 
@@ -163,37 +164,37 @@ impl From<Impl> for Worker {
     }
 }
 
-/// The work of the task.
+/// Work that the task of a load does.
 pub enum TaskWork {
     /// Encrypt the messages with the implementation, one section per message.
     Crypt(Impl, Arc<Messages>),
-    /// Encrypt the messages by an operation, with at most this many in flight.
+    /// Encrypt the messages with an operation. The number limits the operations in flight.
     Ask(Operation, Arc<Messages>, u32),
-    /// Keep a pattern in every register during an empty loop.
+    /// Fill every register with a pattern, run an empty loop, and check the registers.
     Keep {
         /// Seed from which the pattern is generated.
         seed: u64,
-        /// Iterations of the loop.
+        /// Number of iterations of the empty loop.
         spins: u64,
     },
 }
 
 counts! {
-    /// Counts of a load's results.
+    /// Counts of the operations of a load, and of their faults.
     pub struct Counts {
-        /// Operations of the task.
+        /// Number of operations that the task completed.
         task_ops,
         /// Operations of the task with a wrong result.
         task_corrupted,
-        /// Operations of the softirqs.
+        /// Number of operations that the softirqs completed.
         softirq_ops,
         /// Operations of the softirqs with a wrong result.
         softirq_corrupted,
-        /// Operations of the kernel thread.
+        /// Number of operations that the kernel thread completed.
         second_ops,
         /// Operations of the kernel thread with a wrong result.
         second_corrupted,
-        /// Operations of the softirqs that scalar code performed because SIMD was not usable.
+        /// Operations of the softirqs that used scalar code, because SIMD was not usable.
         scalar_fallbacks,
         /// Sections opened by the hardirq handler.
         hardirq_sections,
@@ -201,32 +202,32 @@ counts! {
         user_corrupted,
         /// Operations of the task and the softirqs that completed asynchronously.
         async_punts,
-        /// Operations rejected because a queue was full.
+        /// Operations rejected because a queue was full or all slots were in flight.
         dropped,
-        /// Operations that completed after an operation that the same context submitted later.
+        /// Operations that completed after a later operation of the same context.
         reordered,
         /// Operations that failed with an error. They also count as corrupted.
         errors,
     }
 }
 
-/// The settings of a load.
+/// Settings of a load, for [`Load::attach`].
 pub struct Plan {
-    /// Work of the task.
+    /// What the task does.
     pub task: TaskWork,
     /// Code and messages of the softirqs.
     pub softirq: (Worker, Arc<Messages>),
     /// The implementation that softirqs use where SIMD is not usable.
     pub fallback: Impl,
-    /// Work of a kernel thread that competes with the task; it uses one section per message.
+    /// Work of a kernel thread that competes with the task, with one section per message.
     pub second: Option<(Impl, Arc<Messages>)>,
-    /// Whether the hardirq handler also opens a section, where allowed.
+    /// Whether the hardirq handler also opens a section where the policy allows it.
     pub hardirq_fpu: bool,
 }
 
 /// A load that stays attached to a CPU until this value is dropped.
 pub struct Load<'a> {
-    /// Boxed, because `kernel/` stores its address.
+    /// Boxed, because `kernel/` stores the structure's address.
     raw: Box<sys::Load>,
     cpu: &'a mut Cpu,
     user: UserProgram,
@@ -236,7 +237,7 @@ pub struct Load<'a> {
     _pattern: Box<(Pattern, Pattern)>,
 }
 
-/// The buffers of one side of a load.
+/// The buffers that either the task or the softirqs write to.
 struct Buffers {
     dst: Vec<u8>,
     op: Option<Box<sys::Op>>,
@@ -282,13 +283,13 @@ fn side(
     }
 }
 
-/// The task's and the softirqs' sides of a load. [`Load::exchange`] can replace them.
+/// The work and the buffers of a load's task and softirqs. [`Load::exchange`] can replace them.
 pub struct Sides {
     task: sys::LoadSide,
     softirq: sys::LoadSide,
     seed: u64,
     spins: u64,
-    /// Owns the memory that the sides point to.
+    /// Owns the memory that `task` and `softirq` point to.
     _keep: (TaskWork, (Worker, Arc<Messages>)),
     _buffers: [Buffers; 2],
 }
@@ -325,7 +326,7 @@ impl Sides {
 /// Checks that the CPU supports the implementations.
 ///
 /// # Panics
-/// If one does not implement [`ALG`], the algorithm that the messages' keys are for.
+/// If an implementation is not for [`ALG`], because the messages' keys are for this algorithm.
 fn check_usable(impls: impl IntoIterator<Item = Impl>) -> Result<(), Error> {
     for imp in impls {
         assert_eq!(imp.alg(), ALG, "{imp:?}");
@@ -337,8 +338,8 @@ fn check_usable(impls: impl IntoIterator<Item = Impl>) -> Result<(), Error> {
 }
 
 impl<'a> Load<'a> {
-    /// Attaches a load to the calling thread's CPU. From now on, its interrupts raise softirqs that
-    /// encrypt.
+    /// Attaches a load to the calling thread's CPU. From now on, interrupts of the CPU raise
+    /// softirqs that encrypt.
     pub fn attach(cpu: &'a mut Cpu, plan: Plan) -> Result<Load<'a>, Error> {
         let sides = Sides::new(plan.task, plan.softirq)?;
         let second = plan.second.as_ref();
@@ -360,7 +361,8 @@ impl<'a> Load<'a> {
             found: (&raw mut pattern.1).cast(),
             ..Default::default()
         });
-        // SAFETY: the structure and everything it points to live in this Load until `drop` has detached it.
+        // SAFETY: the structure and everything it points to live in the returned `Load`, until
+        // `drop` has detached the structure.
         unsafe { cpu::gate(sys::kiln_load_attach, (&raw mut *raw).cast()) };
         Ok(Load {
             raw,
@@ -372,8 +374,8 @@ impl<'a> Load<'a> {
         })
     }
 
-    /// Waits until all requests of the softirqs and the task have completed. Interrupts do nothing
-    /// meanwhile.
+    /// Waits until all requests of the softirqs and the task have completed. Until then, interrupts
+    /// do nothing.
     pub fn drain(&mut self) {
         let empty = self.set_empty(true);
         // SAFETY: `kiln_load_drain` takes a pointer to this structure, which is attached to this
@@ -382,7 +384,7 @@ impl<'a> Load<'a> {
         self.set_empty(empty);
     }
 
-    /// Exchanges the work of the task and the softirqs with `sides`, including the counts of both.
+    /// Exchanges the work, the buffers and the counts of the task and the softirqs with `sides`.
     pub fn exchange(&mut self, sides: &mut Sides) {
         let empty = self.set_empty(true);
         self.drain();
@@ -403,8 +405,8 @@ impl<'a> Load<'a> {
         self.cpu
     }
 
-    /// Sets whether interrupts do nothing at all, as in the control of a measurement. Returns the
-    /// previous setting.
+    /// Sets whether interrupts return without any work, as the control of a measurement requires.
+    /// Returns the previous setting.
     pub fn set_empty(&mut self, empty: bool) -> bool {
         let field = &raw mut self.raw.empty;
         // SAFETY: the field belongs to this `Load`. The access is volatile, because interrupts may
@@ -416,20 +418,21 @@ impl<'a> Load<'a> {
         }
     }
 
-    /// Sets whether the trap flag is set around the task's sections and around the softirqs' work.
+    /// Sets whether the task's sections and the softirqs' work are single-stepped with the trap
+    /// flag.
     pub fn set_stepping(&mut self, task: bool, softirq: bool) {
         self.raw.step = task;
         self.raw.step_softirq = softirq;
     }
 
-    /// Sets a function of the host that each hardirq calls. It is the control for law 2.
+    /// Sets a host function that each hardirq calls. Tests use it to violate law 2 on purpose.
     #[doc(hidden)]
     pub fn set_hardirq_hook(&mut self, hook: Option<unsafe extern "C" fn()>) {
         self.raw.hardirq_hook = hook;
     }
 
-    /// Performs `ops` operations in one kernel entry. The entry is made by a user program that has
-    /// patterns in all its registers and checks them on return.
+    /// Performs `ops` operations in one kernel entry. A user program makes the entry with patterns
+    /// in all its registers, and checks the registers on return.
     pub fn run(&mut self, ops: u64) {
         self.raw.ops = ops;
         // SAFETY: `kiln_load_run` takes a pointer to this structure, which is attached to this CPU.
@@ -461,7 +464,8 @@ impl<'a> Load<'a> {
 
 impl Drop for Load<'_> {
     fn drop(&mut self) {
-        // SAFETY: the structure is attached to this CPU, and `kernel/` does not use it afterwards.
+        // SAFETY: the structure is attached to this CPU, and `kernel/` does not use it after the
+        // call.
         unsafe { cpu::gate(sys::kiln_load_detach, (&raw mut *self.raw).cast()) };
     }
 }

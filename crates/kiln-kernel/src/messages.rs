@@ -1,4 +1,5 @@
-//! Messages that functions ([`crate::calls`]) or requests ([`crate::crypto`]) process in turn.
+//! Messages in memory, which [`crate::calls`] passes to functions and [`crate::crypto`] to
+//! requests.
 
 use std::fmt;
 
@@ -12,8 +13,9 @@ const MAX_IV: usize = 32;
 
 /// Messages in memory: `struct kiln_messages`.
 ///
-/// A message is its prefix (associated data), its text and, for decryption, its tag. A result has space for the prefix,
-/// which is not written, the text and, for encryption, the tag. The result of a hash is the digest.
+/// A message is its prefix (associated data), its text and, for decryption, its tag. A result has
+/// space for the prefix (which is not written) and the text, and for encryption also for the tag.
+/// The result of a hash is the digest.
 #[derive(Default)]
 pub struct Messages<'a> {
     /// Direction; ignored by hashes.
@@ -24,12 +26,12 @@ pub struct Messages<'a> {
     pub dst: &'a mut [u8],
     /// Memory of the IVs: the IV of message i is at `i * iv_stride`.
     pub ivs: &'a [u8],
-    /// Room for copies of all IVs, which functions may modify. It may be empty for a single
-    /// message.
+    /// Buffer for copies of all IVs, which functions may modify. The buffer may be empty for a
+    /// single message.
     pub iv_room: &'a mut [u8],
     /// Distance in bytes between consecutive messages.
     pub src_stride: usize,
-    /// Distance in bytes between consecutive results; 0 if all are written to the same place.
+    /// Distance in bytes between consecutive results; 0 if all results share the same buffer.
     pub dst_stride: usize,
     /// Distance in bytes between consecutive IVs.
     pub iv_stride: usize,
@@ -37,9 +39,9 @@ pub struct Messages<'a> {
     pub len: usize,
     /// Prefix length in bytes.
     pub prefix: usize,
-    /// Tag length in bytes; 0 if the algorithm has none.
+    /// Tag length in bytes; 0 if the algorithm has no tag.
     pub tag_size: usize,
-    /// Number of messages.
+    /// Number of messages in `src`.
     pub count: usize,
 }
 
@@ -72,8 +74,8 @@ impl Lens {
 }
 
 impl Impl {
-    /// Returns the sizes of messages for this implementation, with `text` bytes of text and, if it
-    /// supports them, `assoc` bytes of associated data.
+    /// Returns the sizes for a message with `text` bytes of text and, if the implementation is an
+    /// AEAD, `assoc` bytes of associated data.
     pub fn lens(self, assoc: usize, text: usize) -> Lens {
         let (aead, hash) = (self.kind() == Kind::Aead, self.kind() == Kind::Hash);
         Lens {
@@ -85,8 +87,8 @@ impl Impl {
     }
 }
 
-/// Reason why messages are rejected: they exceed their buffers, or the algorithm does not accept
-/// them.
+/// Error: the messages exceed their buffers, or the algorithm does not accept them. The string
+/// names the fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unfit(pub &'static str);
 
@@ -98,7 +100,7 @@ impl fmt::Display for Unfit {
 
 impl std::error::Error for Unfit {}
 
-/// What an algorithm needs in addition to the text. kiln-tree uses this, too.
+/// Sizes and buffers that an algorithm needs in addition to the text. Also used by kiln-tree.
 #[doc(hidden)]
 pub struct Needs {
     pub kind: Kind,
@@ -145,7 +147,7 @@ impl<'a> Messages<'a> {
         }
     }
 
-    /// Changes the sizes of the messages' parts.
+    /// Sets the sizes of the messages' prefix and tag.
     pub fn with_lens(self, lens: Lens) -> Messages<'a> {
         Messages {
             len: lens.text,
@@ -155,8 +157,9 @@ impl<'a> Messages<'a> {
         }
     }
 
-    /// Converts the messages to C's format, if the buffers contain all of them. The IV of a single
-    /// message is copied to `single`. The result points into the messages and `single`.
+    /// Converts the messages to the C structure, after checking that the buffers are large enough.
+    /// Copies the IV of a single message to `single`. The result points into the messages and
+    /// `single`.
     #[doc(hidden)]
     pub fn raw(
         &mut self,

@@ -1,4 +1,5 @@
-//! Processes one message by several calls of an implementation, which keeps a state between them.
+//! Processes one message in pieces, with one call of an implementation per piece. A state is kept
+//! between the calls.
 
 use std::ptr;
 
@@ -11,14 +12,14 @@ use crate::tier::Tier;
 pub struct Pieces<'a> {
     /// Direction; ignored by hashes.
     pub op: Op,
-    /// A second implementation, which takes turns with the first.
+    /// A second implementation, which processes every other piece.
     pub other: Option<Impl>,
     pub src: &'a [u8],
     /// The result; empty for a hash.
     pub dst: &'a mut [u8],
     pub iv: &'a [u8],
     pub aad: &'a [u8],
-    /// Tag size in bytes, for an AEAD.
+    /// Tag size in bytes; used for AEADs only.
     pub tag_size: usize,
     /// Lengths of the pieces of the associated data.
     pub aad_pieces: &'a [usize],
@@ -27,8 +28,8 @@ pub struct Pieces<'a> {
 }
 
 impl Impl {
-    /// Returns the state of an unkeyed hash after `data`, as `kernel/` stores it. Returns `None`
-    /// for other algorithms, and for tiers that need an FPU section.
+    /// Returns the state of an unkeyed hash after `data`, in the format of `kernel/`. Returns
+    /// `None` for other algorithms, and for tiers that need an FPU section.
     pub fn unkeyed_state(self, data: &[u8]) -> Option<Vec<u8>> {
         let plain = self.kind() == Kind::Hash && !self.is_keyed() && self.tier() == Tier::Generic;
         if !plain {
@@ -48,8 +49,8 @@ impl Impl {
         Some(bytes.take(self.state_size()).collect())
     }
 
-    /// Processes one message in pieces. With `other`, the two implementations take turns on the
-    /// same state. Returns the tag or digest, for both encryption and decryption.
+    /// Processes one message in pieces. With `other`, the two implementations alternate and share
+    /// one state. Returns the tag or digest, for both encryption and decryption.
     ///
     /// # Panics
     /// If an implementation does not accept the message or cannot be used here, or if the text is
@@ -88,7 +89,7 @@ impl Impl {
             pieces: all.len() as u32,
             aad_pieces: message.aad_pieces.len() as u32,
         };
-        // SAFETY: the assertions above ensure that the pieces add up to the buffers.
+        // SAFETY: the assertions above ensure that the pieces do not exceed the buffers.
         let err = unsafe { cpu::gate(sys::kiln_pieces_run, (&raw mut raw).cast()) };
         assert_eq!(err, 0, "the text is not too long");
         tag

@@ -1,5 +1,6 @@
-//! Scenes: programs for a task and for the hardirqs and softirqs that interrupt it, and the trace
-//! of their execution (`kiln/scene.h`). A real kernel runs the same scenes (`linux/fidelity/`).
+//! Scenes: programs for a task, and for the hardirqs and softirqs that interrupt the task. Running
+//! a scene records a trace (`kiln/scene.h`). A real kernel runs the same scenes
+//! (`linux/fidelity/`).
 
 use std::ffi::{CStr, CString};
 
@@ -8,14 +9,15 @@ use crate::sys;
 
 /// Capacity of a trace in bytes.
 const TRACE: usize = 4096;
-/// Bytes after the trace that an interrupted word may use; equals `KILN_SCENE_SLACK`.
+/// Bytes beyond the trace's capacity that an interrupted write may touch; equals
+/// `KILN_SCENE_SLACK`.
 const SLACK: usize = 64;
 
-/// The programs of a scene, in the letters of `kiln/scene.h`.
+/// The programs of a scene. Each letter is an action, as listed in `kiln/scene.h`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Scene {
     pub task: &'static str,
-    /// What runs when a hardirq interrupts the task.
+    /// Runs when a hardirq interrupts the task.
     pub hardirq: &'static str,
     pub softirq: &'static str,
     /// Runs when a hardirq interrupts the softirq.
@@ -43,8 +45,8 @@ impl Scene {
             trace: trace.as_mut_ptr().cast(),
             ..Default::default()
         };
-        // SAFETY: `kiln_scene` takes a pointer to this structure. Programs and trace outlive the
-        // call, and no softirq that refers to them is pending afterwards.
+        // SAFETY: `kiln_scene` takes a pointer to this structure. The programs and the trace
+        // outlive the call, and no softirq that refers to them is pending when the call returns.
         unsafe { cpu::gate(sys::kiln_scene, (&raw mut raw).cast()) };
         let text = CStr::from_bytes_until_nul(&trace).expect("the slack contains a NUL");
         text.to_string_lossy().into_owned()

@@ -1,5 +1,5 @@
-//! Scripts of requests that are made one after the other in given contexts, with the result of
-//! each. They test the behaviour of an asynchronous crypto API as callers see it.
+//! Scripts that submit requests in given contexts and record each result. They test the behaviour
+//! of an asynchronous crypto API as its callers see it.
 
 use std::ffi::c_void;
 
@@ -13,7 +13,7 @@ use crate::sys;
 pub enum Step {
     /// Submit requests: the transform's index, the context, flags, and the number of requests.
     Submit(usize, Context, u32, u32),
-    /// Let other tasks run until this many more requests have completed.
+    /// Let other tasks run until this number of additional requests has completed.
     Run(u32),
     /// Open an FPU section.
     SectionBegin,
@@ -50,12 +50,12 @@ impl Step {
     }
 }
 
-/// The return of a request's call, or a call of its callback.
+/// An event of a request: its call returned, or its callback was called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
     /// Number of the request, in order of submission.
     pub request: u32,
-    /// Whether the callback received the result. If false, the call returned it.
+    /// Whether this is a call of the callback. If false, the request's call returned.
     pub answer: bool,
     /// Whether the event occurred in a kernel thread.
     pub kthread: bool,
@@ -66,17 +66,18 @@ pub struct Event {
     pub preempt_count: u32,
 }
 
-/// The outcome of a script.
+/// The events that a script caused, and the step at which it got stuck, if any.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// All events, in the order of their occurrence.
+    /// All events in order of occurrence.
     pub events: Vec<Event>,
-    /// Index of the step that never ended, or the number of steps if some requests never completed.
+    /// Index of the step that never ended. Equals the number of steps if all steps ended but some
+    /// requests never completed.
     pub stuck: Option<usize>,
 }
 
-/// Runs `steps`. All requests have the same message, but each has its own memory for the result. If
-/// a step frees a transform, pass the transform to [`give_up`] afterwards.
+/// Runs `steps`. All requests encrypt the same message, each to its own output buffer. If a step
+/// frees a transform, pass the transform to [`give_up`] afterwards.
 pub fn run(
     _cpu: &mut Cpu,
     tfms: &[&Skcipher],
@@ -90,7 +91,7 @@ pub fn run(
 
 pub use crate::sys::RequestOps;
 
-/// Like [`run`], but with a crypto API other than Kiln's.
+/// Runs `steps` like [`run`], but with a crypto API other than Kiln's.
 ///
 /// # Safety
 /// The functions must fulfil the contract of `struct kiln_request_ops` with these transforms.
@@ -104,9 +105,10 @@ pub unsafe fn run_foreign(
     run_on(ops, tfms, steps, message)
 }
 
-/// Scripts that reveal the behaviour of a crypto API: the limit of its queue, its backlog, which
-/// requests may overtake others, how long a transform lives, and which requests need no kworker.
-/// Each has a name and a number of `xts(aes)` transforms. The policy must be `legacy`.
+/// Returns scripts that reveal the behaviour of a crypto API: the limit of its queue, its backlog,
+/// which requests may overtake others, how long a transform lives, and which requests need no
+/// kworker. Each script has a name and a number of `xts(aes)` transforms. The policy must be
+/// `legacy`.
 pub fn scenarios() -> Vec<(&'static str, usize, Vec<Step>)> {
     use Context::{Softirq, Task, TaskBhOff};
     const BACKLOG: u32 = crate::crypto::MAY_BACKLOG;
@@ -238,7 +240,8 @@ fn run_on(
     }
 }
 
-/// Forgets a transform that a script has freed, so that it is not freed a second time.
+/// Drops the handle of a transform that a script has already freed, without freeing it a second
+/// time.
 pub fn give_up(mut tfm: Skcipher) {
     tfm.raw.tfm = std::ptr::null_mut();
 }

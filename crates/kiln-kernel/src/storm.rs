@@ -1,5 +1,5 @@
-//! Softirq storms: how much the limits of the softirq loop leave to ksoftirqd, and what happens to
-//! work that is queued meanwhile.
+//! Softirq storms: measures how many softirqs the softirq loop leaves to ksoftirqd, and whether
+//! work items that are queued during the storm all run.
 
 use crate::cpu::{self, Cpu};
 use crate::sys;
@@ -7,7 +7,7 @@ use crate::sys;
 pub use crate::sys::Storm;
 
 impl Storm {
-    /// Raises the softirqs and waits until all are served.
+    /// Raises the softirqs and waits until all have been served.
     pub fn run(mut self, _cpu: &mut Cpu) -> Storm {
         // SAFETY: `kiln_storm` takes a pointer to this structure.
         let failed = unsafe { cpu::gate(sys::kiln_storm, (&raw mut self).cast()) };

@@ -1,4 +1,5 @@
-//! Tiers: the sets of CPU features that implementations are written for, and which of them this CPU supports.
+//! Tiers: sets of CPU features that implementations are written for. Determines which tiers this
+//! CPU supports.
 
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,7 +15,7 @@ macro_rules! tiers {
         features: $($feature:ident)*;
         $($tier:ident $name:literal $bits:literal [$($has:ident)*];)*
     ) => {
-        /// A CPU feature.
+        /// A CPU feature that tiers may require: a row `FEATURE` of `kernel/tiers.def`.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Feature {
             $($feature),*
@@ -31,7 +32,7 @@ macro_rules! tiers {
             /// Every tier, lowest first.
             pub const ALL: [Tier; [$(Tier::$tier),*].len()] = [$(Tier::$tier),*];
 
-            /// Returns the name that `KILN_TIERS` accepts.
+            /// Returns the tier's name, as used in `KILN_TIERS`.
             pub fn name(self) -> &'static str {
                 match self {
                     $(Tier::$tier => $name),*
@@ -91,23 +92,23 @@ impl Tier {
         unsafe { sys::kiln_tiers_mask(mask) }
     }
 
-    /// Returns masks for tests: the lowest tier alone, then one more tier in each, up to all that
-    /// are usable now.
+    /// Returns masks for tests: the first mask has only the lowest tier, and each following mask
+    /// has one more usable tier, up to all of them.
     pub fn masks() -> Vec<Vec<Tier>> {
         let usable: Vec<Tier> = Tier::ALL.into_iter().filter(|t| t.usable()).collect();
         (1..=usable.len()).map(|n| usable[..n].to_vec()).collect()
     }
 
-    /// Returns masks for hosted trees: those of [`Tier::masks`], but the mask that ends with AVX2
-    /// lacks SHA-NI, as the first CPUs with AVX2 did. Trees prefer SHA-NI where they have both, so
-    /// their AVX2 code for these hashes would not run under any mask.
+    /// Returns masks for hosted trees. They equal [`Tier::masks`], except that the mask ending with
+    /// AVX2 lacks SHA-NI, like the first CPUs with AVX2. Trees prefer SHA-NI to AVX2, so their AVX2
+    /// code for SHA-1 and SHA-256 would otherwise not run under any mask.
     pub fn tree_masks() -> Vec<Vec<Tier>> {
         let mut masks = Tier::masks();
         let at = masks.iter().position(|m| m.last() == Some(&Tier::Avx2));
         if let Some(at) = at.filter(|at| masks[*at].contains(&Tier::ShaNi)) {
             let mut without = masks[at].clone();
             without.retain(|t| *t != Tier::ShaNi);
-            // The mask of all tiers stays.
+            // If AVX2 is the highest tier, keep the mask of all tiers and insert the new mask.
             match at + 1 == masks.len() {
                 true => masks.insert(at, without),
                 false => masks[at] = without,
@@ -116,8 +117,8 @@ impl Tier {
         masks
     }
 
-    /// Returns the prefix that makes a command run under the mask that is set now; empty without a
-    /// mask.
+    /// Returns the environment setting to put before a command so that it runs under the current
+    /// mask. The string is empty if no mask is set.
     pub fn prefix() -> String {
         let usable = Tier::ALL.into_iter().filter(|t| t.usable());
         match Tier::masked() {
@@ -126,7 +127,7 @@ impl Tier {
         }
     }
 
-    /// Returns the prefix that makes a command run under this mask.
+    /// Returns the environment setting to put before a command so that it runs under `mask`.
     pub fn prefix_of(mask: &[Tier]) -> String {
         let names: Vec<&str> = mask.iter().map(|t| t.name()).collect();
         format!("KILN_TIERS={} ", names.join(","))

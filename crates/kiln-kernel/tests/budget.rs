@@ -1,6 +1,6 @@
-//! Seven strategies divide long messages into FPU sections. The results must not change, sections
-//! must not exceed their limits, and stalls must not affect the measurements on which budgets are
-//! based.
+//! Tests of the strategies that divide long messages into FPU sections. The results must not
+//! change, sections must not exceed their limits, and stalls must not affect the measurements on
+//! which budgets are based.
 
 use std::collections::HashMap;
 use std::process::{Command, Stdio};
@@ -17,7 +17,8 @@ use kiln_kernel::messages::{Lens, Messages};
 use kiln_kernel::Tier;
 use kiln_measure::SplitMix64;
 
-/// Prevents other tests from running meanwhile: strategies and budgets are global to the process.
+/// Prevents other tests from running at the same time, because strategies and budgets are global to
+/// the process.
 fn lock_budgets() -> MutexGuard<'static, ()> {
     static ONE: Mutex<()> = Mutex::new(());
     let guard = ONE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -43,7 +44,7 @@ fn simd_of(alg: &str) -> Vec<Impl> {
     Impl::find_all(alg).into_iter().filter(wanted).collect()
 }
 
-/// An implementation and its driver.
+/// An implementation under test and its driver.
 struct Subject(Impl, Driver);
 
 impl Subject {
@@ -62,7 +63,7 @@ impl Subject {
         self.ask(Op::Encrypt, src, lens)
     }
 
-    /// Makes one request whose source and destination are at odd addresses. Returns its result.
+    /// Makes one request with source and destination at odd addresses, and returns its result.
     fn ask(&mut self, op: Op, src: &[u8], lens: Lens) -> Vec<u8> {
         const OFF: usize = 3;
         let Subject(imp, driver) = self;
@@ -94,13 +95,13 @@ impl Subject {
     }
 }
 
-/// Returns lengths that an implementation is likely to process wrongly with a budget of this many
-/// bytes.
+/// Returns message lengths near the boundaries of blocks, of code loops and of `budget`, where
+/// faults are likely.
 fn lengths(imp: Impl, budget: usize) -> Vec<usize> {
     let block = imp.block_size().max(16);
     let mut all = vec![0, 1, block - 1, block];
     all.extend([budget - 1, budget, budget + 1, 2 * budget + 1]);
-    // Add the boundaries of loops over several vectors, and of CRC-32C's parts.
+    // Add boundaries of loops over several vectors, and of the parts that CRC-32C processes.
     all.extend([
         192, 255, 256, 448, 512, 768, 896, 1008, 1024, 1025, 4032, 4080,
     ]);
@@ -117,8 +118,8 @@ fn lengths(imp: Impl, budget: usize) -> Vec<usize> {
     all
 }
 
-/// Returns the minimum and maximum number of sections for a request of this size, under a strategy
-/// that counts bytes.
+/// Returns the minimum and maximum number of sections for a request of this size if a section has
+/// at most `most` bytes.
 fn sections(imp: Impl, lens: Lens, most: usize) -> (u64, u64) {
     let whole = lens.assoc + lens.text + lens.tag;
     // Requests with an empty message do not call the cipher.
@@ -131,7 +132,8 @@ fn sections(imp: Impl, lens: Lens, most: usize) -> (u64, u64) {
     let calls = (lens.assoc + lens.text).div_ceil(most).max(1) as u64;
     match imp.kind() {
         Kind::Hash => (calls, calls),
-        // Ciphertext stealing holds back a block; associated data and text do not share a call.
+        // One more section is possible, because ciphertext stealing holds back a block, and
+        // associated data and text are not processed by the same call.
         _ => (calls, calls + 1),
     }
 }
@@ -139,7 +141,7 @@ fn sections(imp: Impl, lens: Lens, most: usize) -> (u64, u64) {
 #[test]
 fn every_way_answers_what_generic_code_does() {
     let _one = lock_budgets();
-    // Plant rates under which no message is short enough for scalar code.
+    // Plant rates at which SIMD is faster than scalar code even for the shortest messages.
     plant(&[], 700, false);
     let cpu = Cpu::boot(&Config::default()).unwrap();
     let mut requests = 0;
@@ -151,7 +153,8 @@ fn every_way_answers_what_generic_code_does() {
             let mut subject = Subject::open(imp);
             for way in Way::ALL {
                 let by_bytes = !matches!(way, Way::Unbounded | Way::Clocked | Way::OnDemand);
-                // Use constants unchanged. Measured budgets differ between machines, so force them.
+                // Test constant budgets as they are. Replace measured budgets, because they differ
+                // between machines.
                 let constant = matches!(way, Way::Page | Way::Fixed | Way::Class);
                 budget::force((!constant).then_some(4 * granule as u32));
                 way.set(1 << 40);
@@ -184,8 +187,8 @@ fn every_way_answers_what_generic_code_does() {
                                 "{imp:?} {way} {lens:?}: {opened} sections, {least} to {at_most}"
                             );
                         } else if at_most > 0 {
-                            // No work is pending and the target is never reached, so there is one
-                            // section.
+                            // The strategy never ends the section early: nothing is pending, and
+                            // the target is never reached.
                             assert_eq!(opened, 1, "{imp:?} {way} {lens:?}");
                         }
                         if imp.kind() == Kind::Hash {
@@ -193,7 +196,7 @@ fn every_way_answers_what_generic_code_does() {
                         }
                         let skcipher = imp.kind() == Kind::Skcipher;
                         let iv = if skcipher { imp.iv_size() } else { 0 };
-                        // Leave out what follows the text and the tag: a byte of poison and the IV.
+                        // Drop the guard byte and the IV, which follow the text and the tag.
                         let sealed = [&src[..lens.assoc], &want[..want.len() - 1 - iv]].concat();
                         let got = subject.ask(Op::Decrypt, &sealed, lens);
                         let what = format!("{imp:?} {way}: decrypting {len} bytes");
@@ -210,8 +213,8 @@ fn every_way_answers_what_generic_code_does() {
     assert!(requests > 5_000 || !Tier::Aesni.usable(), "{requests}");
 }
 
-/// Between pieces, XTS advances its tweak by the number of blocks in a piece, in steps of 16384,
-/// 2048, 128 and 56 blocks.
+/// Uses long pieces, because XTS advances its tweak between pieces in steps of 16384, 2048, 128 and
+/// 56 blocks.
 #[test]
 fn tweaks_of_long_pieces_are_right() {
     let _one = lock_budgets();
@@ -230,7 +233,8 @@ fn tweaks_of_long_pieces_are_right() {
     }
 }
 
-/// However short the target is, learnt step sizes must remain a positive number of whole blocks.
+/// Under the clocked strategy, the step size adapts to the target. It must remain a positive number
+/// of whole blocks, however short the target is.
 #[test]
 fn the_clock_halves_no_step_to_nothing() {
     let _one = lock_budgets();
@@ -238,7 +242,7 @@ fn the_clock_halves_no_step_to_nothing() {
         let mut judge = Subject::open(judge_of(alg));
         for imp in simd_of(alg) {
             let mut subject = Subject::open(imp);
-            // Without measurements, or with measurements of zero time, the first steps are long.
+            // Plant rates and set a long target, so that the first steps are long.
             plant(&[], 700, false);
             Way::Clocked.set(1 << 20);
             let lens = imp.lens(16, 20_480);
@@ -260,7 +264,7 @@ fn the_clock_halves_no_step_to_nothing() {
     budget::calibrate();
 }
 
-/// Control: the test above must detect a result that was divided wrongly.
+/// Control: a comparison of results must detect a lost piece.
 #[test]
 fn a_lost_piece_is_seen() {
     let imp = judge_of("sha256");
@@ -299,7 +303,8 @@ fn parse_posted(text: &str) -> Vec<Posted> {
     .collect()
 }
 
-/// Returns the implementations whose limit in `kernel/` differs from the table.
+/// Returns the driver names of implementations with a limit in `kernel/` that differs from the
+/// table.
 fn unlike_posted(table: &[Posted]) -> Vec<String> {
     let limit = |imp: &Impl| {
         let row = |p: &&Posted| p.driver.as_deref() == Some(imp.driver());
@@ -318,7 +323,7 @@ fn fixed_is_what_was_posted_for_the_algorithm_and_the_tier_and_nothing_else() {
     let table = parse_posted(POSTED);
     assert_eq!(table.len(), 23);
     assert_eq!(unlike_posted(&table), [""; 0]);
-    // Controls: a changed number, a row for a tier without a limit, and a missing row.
+    // Controls: a changed limit, an additional limit, and a missing row.
     let planted = |from: &str, to: &str| {
         assert!(POSTED.contains(from), "{from}");
         unlike_posted(&parse_posted(&POSTED.replace(from, to)))
@@ -345,7 +350,7 @@ fn a_posted_limit_is_of_the_same_algorithm_and_isa_level_and_has_a_message_id() 
             "20221116041342.3841" => 24,
             _ => panic!("{series}: neither version 3 nor 4"),
         };
-        // Patch 1 is the cover letter.
+        // The cover letter is patch 1, so the first real patch is patch 2.
         assert!((2..=patches + 1).contains(&patch));
         let Some(driver) = &row.driver else {
             continue;
@@ -362,7 +367,7 @@ fn a_posted_limit_is_of_the_same_algorithm_and_isa_level_and_has_a_message_id() 
     }
 }
 
-/// Checks the sections of actual requests, not only the table.
+/// Checks the sections of actual requests, not only the limits in the table.
 #[test]
 fn requests_are_cut_by_the_posted_limits() {
     let _one = lock_budgets();
@@ -409,13 +414,13 @@ fn constants_that_cannot_be_do_not_compile() {
     assert!(!compiles("FPU_BUDGET(-64, 64)"));
 }
 
-/// Returns all budgets for 30 µs at a TSC frequency of 2.6 GHz.
+/// Returns the budgets of all implementations for a section of 30 µs at a TSC frequency of 2.6 GHz.
 fn budgets() -> Vec<Option<u32>> {
     let all = Impl::all().into_iter();
     all.map(|i| i.bytes_in(Op::Encrypt, 78_000)).collect()
 }
 
-/// Returns rates from that of a slow hash to that of a fast checksum.
+/// Returns one rate per implementation, ranging from a slow hash to a fast checksum.
 fn rates() -> Vec<u64> {
     (0..Impl::all().len() as u64)
         .map(|i| 2_000 + i * i * i % 470_001)
@@ -440,8 +445,8 @@ fn most_moved(a: &[Option<u32>], b: &[Option<u32>]) -> f64 {
     a.iter().zip(b).map(moved).fold(0.0, f64::max)
 }
 
-/// Plants stalls as interrupts, SMIs and hosts cause them: of some microseconds, of some hundreds,
-/// and in several consecutive runs.
+/// Plants stalls as interrupts, SMIs and hosts cause them: stalls of some microseconds, of some
+/// hundred microseconds, and in several consecutive runs.
 #[test]
 fn planted_stalls_move_no_budget() {
     let _one = lock_budgets();
@@ -466,7 +471,7 @@ fn planted_stalls_move_no_budget() {
     // Control: stalls in every run must change the budgets.
     plant(&[40_000, 60_000, 90_000], 700, false);
     assert!(most_moved(&clean, &budgets()) > 0.05);
-    // Calibrate with real measurements, because other tests start from these budgets.
+    // Restore real measurements, because other tests start from these budgets.
     budget::calibrate();
 }
 
@@ -502,7 +507,8 @@ fn what_is_measured_fits_and_one_of_each_is_fastest() {
     }
 }
 
-/// Runs long messages of `imp` under `way`, with interrupts, until `done`.
+/// Runs long messages with `imp` and the strategy `way` while a timer interrupts, until `done`
+/// returns true.
 fn disturbed(
     imp: Impl,
     way: Way,
@@ -555,8 +561,8 @@ fn sections_end_on_demand_and_their_victims_are_served() {
         return;
     };
     budget::calibrate();
-    // Nothing ends an unbounded section early, so an interrupt in a section that is long by any
-    // standard must count as a stall.
+    // An unbounded section never ends early. With `long_ticks` of 1, every section is long, so an
+    // interrupt in a section must count as a stall.
     let part = disturbed(imp, Way::Unbounded, 1, |p| {
         p.stalls > 2 && p.softirq.total() > 2 && p.wake.total() > 2
     });
@@ -565,7 +571,7 @@ fn sections_end_on_demand_and_their_victims_are_served() {
     let part = disturbed(imp, Way::OnDemand, u64::MAX, |p| p.softirq.total() > 2);
     assert!(part.sections > part.ops, "{part:?}");
     assert_eq!((part.stalls, part.long_sections), (0, 0));
-    // 1 MiB takes many times the target, so the clock ends sections whatever happens.
+    // 1 MiB takes much longer than the target, so the strategy must divide every message.
     let part = disturbed(imp, Way::Clocked, u64::MAX, |p| p.ops > 0);
     assert!(part.sections > 5 * part.ops, "{part:?}");
 }

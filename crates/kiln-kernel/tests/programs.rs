@@ -2,8 +2,7 @@
 //!
 //! A program includes the source file under test, so that it can call static functions and replace
 //! the time stamp counter by a variable. The rest of `kernel/` is linked from the archive. No
-//! result depends on measured time. Each test runs one case of one program; the case has the name
-//! of the test.
+//! result depends on measured time. Each test runs one case of one program.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -13,7 +12,7 @@ use std::sync::{Mutex, PoisonError};
 
 use kiln_kbuild::{Compiler, LIBRARY};
 
-/// Links `tests/programs/NAME.c` with the archive, once per process.
+/// Links `tests/programs/NAME.c` with the archive of `kernel/`, once per process.
 fn link(name: &str) -> PathBuf {
     static LINKED: Mutex<Vec<String>> = Mutex::new(Vec::new());
     let mut linked = LINKED.lock().unwrap_or_else(PoisonError::into_inner);
@@ -27,7 +26,7 @@ fn link(name: &str) -> PathBuf {
     let kernel = root.join("../../kernel");
     let compiler = Compiler::from_env().unwrap_or_else(|e| panic!("{e}"));
     let mut cc = Command::new(&compiler.path);
-    // These flags are required by `kernel/`; the build recipe uses the same.
+    // `kernel/` requires these flags, and the build recipe uses the same flags.
     cc.args(["-std=gnu11", "-O2", "-g", "-Wall", "-Wextra", "-Werror"])
         .args(["-mno-red-zone", "-fno-strict-aliasing", "-funsigned-char"])
         .args([OsStr::new("-I"), kernel.as_os_str()])

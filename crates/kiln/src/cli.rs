@@ -1,4 +1,5 @@
-//! The command line: the questions, and the commands that apply to all of them.
+//! The command line of `kiln`: the survey, the questions that it consists of, and auxiliary
+//! commands.
 
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
@@ -49,7 +50,7 @@ pub struct Cli {
 }
 
 impl Cli {
-    /// Parses the arguments of this process, with these defaults.
+    /// Parses the arguments of this process, with default values from the configuration file.
     pub fn read(defaults: &Defaults) -> Result<(Cli, ArgMatches), clap::Error> {
         let matches = Cli::with(defaults)
             .try_get_matches()
@@ -61,20 +62,21 @@ impl Cli {
         Ok((Cli::from_arg_matches(&matches)?, matches))
     }
 
-    /// The commands as the command line accepts them.
+    /// Returns the definition of all commands, with default values from the configuration file.
     pub fn with(defaults: &Defaults) -> clap::Command {
         defaults.apply(Cli::command())
     }
 
-    /// Returns the commands with their complete help, including row fields. This is a separate step
-    /// because reading the fields from the schema takes longer than some commands run.
+    /// Returns the definition of all commands with their complete help, which includes the fields
+    /// of rows. Ordinary runs leave the fields out, because reading them from the schema takes
+    /// longer than some commands run.
     pub fn described() -> clap::Command {
         add_fields(Cli::with(&Defaults::default()))
     }
 }
 
-/// Rejects a command's flags if they precede its subcommand, as in `kiln fpu --policy legacy
-/// usable`, because the subcommand would ignore them.
+/// Rejects flags of a command that precede its subcommand, as in `kiln fpu --policy legacy usable`,
+/// because the subcommand would ignore the flags.
 fn check_placement(command: &mut clap::Command, matches: &ArgMatches) -> Result<(), clap::Error> {
     let Some((name, inner)) = matches.subcommand() else {
         return Ok(());
@@ -108,7 +110,7 @@ pub enum Command {
 }
 
 impl Command {
-    /// The shard requested with `--shard`.
+    /// Returns the shard that `--shard` selects.
     pub fn shard(&self) -> Option<Shard> {
         match self {
             Command::Question(question) => question.shard(),
@@ -116,7 +118,8 @@ impl Command {
         }
     }
 
-    /// Whether the command writes records, for which the configuration file may name a directory.
+    /// Returns whether the command writes records, so that the configuration file may set the
+    /// directory for them.
     pub fn writes_records(&self) -> bool {
         match self {
             Command::Survey(_) => true,
@@ -125,13 +128,13 @@ impl Command {
         }
     }
 
-    /// Whether `--out` may name a file.
+    /// Returns whether `--out` may name a file instead of a directory.
     pub fn writes_a_file(&self) -> bool {
         matches!(self, Command::Question(question) if question.writes_a_file())
     }
 }
 
-/// Runs the command. The default is the survey.
+/// Runs the command, or the survey if no command is given.
 pub fn run(command: Option<Command>, session: &Session) -> Result<Exit, Error> {
     match command {
         None => SurveyArgs::default().run(session),

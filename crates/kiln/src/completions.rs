@@ -26,7 +26,7 @@ enum Shell {
     Fish,
 }
 
-/// Prints the completions of `program`.
+/// Prints the completion script for `program`.
 pub fn run(args: &CompletionsArgs, mut program: Command) -> Result<Exit, Error> {
     let form = match args.shell {
         Shell::Bash => Form::Bash,

@@ -1,4 +1,5 @@
-//! The configuration file `kiln.toml`: defaults for flags that are the same in every run on a machine.
+//! The configuration file `kiln.toml`, which sets defaults for flags that are the same in every run
+//! on a machine.
 
 use std::env;
 use std::fs;
@@ -14,43 +15,47 @@ use serde::Deserialize;
 use toml::Spanned;
 
 const NAME: &str = "kiln.toml";
-/// What `--tree` has as its value if it is given without one and the file is not read yet, or names no tree.
+/// Placeholder value of `--tree` without a value, as long as the configuration file has not been
+/// read or sets no tree.
 const NO_TREE: &str = "<the tree of kiln.toml>";
-/// Arguments that are kernel trees: the flag, and the argument of `kiln tree`.
+/// Arguments that name a kernel tree: the flag `--tree`, and the argument of `kiln tree`.
 const TREES: [&str; 2] = ["tree", "dir"];
 
-/// The keys of the file.
+/// The keys of the configuration file.
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Table {
-    /// Cores, as `--cpu`.
+    /// Cores; default of `--cpu`.
     cpu: Option<Spanned<String>>,
-    /// The directory of records, as `--out`.
+    /// Directory for records; default of `--out`.
     out: Option<Spanned<PathBuf>>,
-    /// Libraries to measure, as `--peers`.
+    /// Libraries to measure; default of `--peers`.
     libraries: Option<Spanned<Vec<String>>>,
-    /// The kernel tree that `--tree` without a value means, and `kiln tree` without a directory.
+    /// Kernel tree for `--tree` without a value, and for `kiln tree` without a directory.
     tree: Option<Spanned<PathBuf>>,
 }
 
-/// Values of the file, as flags take them.
+/// The settings of the configuration file, converted to values of flags.
 #[derive(Default)]
 pub struct Defaults {
     settings: Vec<Setting>,
 }
 
 impl Defaults {
-    /// Reads the file that the flags or the environment name, else `kiln.toml` of the current directory, else that of
-    /// `$XDG_CONFIG_HOME/kiln`. Without a file, nothing has a default from it.
+    /// Reads the configuration file. This is the file that the flags or the environment name,
+    /// otherwise `kiln.toml` in the current directory, otherwise `$XDG_CONFIG_HOME/kiln/kiln.toml`.
+    /// If no file exists, returns no settings.
     ///
     /// # Errors
-    /// The file cannot be read, has a key or a type that is not known, or a value that the flag would refuse.
+    /// The file cannot be read, contains an unknown key or a value of the wrong type, or contains a
+    /// value that the flag would reject.
     pub fn find(global: &Global) -> Result<Defaults, Error> {
         if global.no_defaults {
             return Ok(Defaults::default());
         }
         let named = match (&global.defaults, env::var_os(child::DEFAULTS)) {
-            // A child has its parent's arguments, but may not be able to read the file.
+            // An empty name means that a parent process has already applied the file. A child
+            // inherits the parent's arguments, but may not be able to read the file.
             (_, Some(file)) if file.is_empty() => return Ok(Defaults::default()),
             (Some(file), _) => Some(file.clone()),
             (None, file) => file.map(PathBuf::from),
@@ -116,7 +121,7 @@ impl Defaults {
         Ok(defaults)
     }
 
-    /// Checks values as the flags do.
+    /// Checks the values by the same rules as the flags.
     fn check(&self) -> Result<(), Error> {
         for setting in &self.settings {
             let fault = match setting.key {
@@ -143,8 +148,8 @@ impl Defaults {
         self.settings.iter().find(|setting| setting.key == key)
     }
 
-    /// Makes the defaults those of the command line: of `--peers` wherever a command has it, and of a kernel tree that is
-    /// asked for without a name.
+    /// Applies the settings to a command and its subcommands, as defaults of `--peers`, of `--tree`
+    /// without a value, and of `kiln tree` without a directory.
     pub fn apply(&self, command: Command) -> Command {
         let is_tree_command = command.get_name() == "tree";
         let tree = self.get("tree").map_or(NO_TREE, |s| keep(&s.value));
@@ -165,11 +170,12 @@ impl Defaults {
             .mut_subcommands(|sub| self.apply(sub))
     }
 
-    /// Completes the flags of every command. Returns what the run takes from the file. `matches` are the arguments as
-    /// they were parsed without the file.
+    /// Sets the global flags that were not given, and returns the settings that the run uses.
+    /// `matches` are the parsed arguments.
     ///
     /// # Errors
-    /// A kernel tree is asked for, and neither the command line nor the file names one.
+    /// The run needs a kernel tree, but neither the command line nor the file names one, or the
+    /// file names one that does not exist.
     pub fn complete(
         &self,
         global: &mut Global,
@@ -219,7 +225,7 @@ impl Defaults {
     }
 }
 
-/// The arguments of the command itself.
+/// Returns the arguments of the innermost subcommand.
 fn leaf(matches: &ArgMatches) -> &ArgMatches {
     match matches.subcommand() {
         Some((_, inner)) => leaf(inner),
@@ -231,17 +237,19 @@ fn is_absent(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::NotFound | ErrorKind::NotADirectory)
 }
 
-/// The file of a user: `$XDG_CONFIG_HOME/kiln/kiln.toml`, by default `~/.config/kiln/kiln.toml`.
+/// Returns the path of the user's file: `$XDG_CONFIG_HOME/kiln/kiln.toml`, by default
+/// `~/.config/kiln/kiln.toml`.
 fn config_home() -> Option<PathBuf> {
     let named = env::var_os("XDG_CONFIG_HOME").map(PathBuf::from);
-    // The specification says that a relative path is to be ignored.
+    // Ignore a relative path, as the XDG specification requires.
     let base = named
         .filter(|dir| dir.is_absolute())
         .or_else(|| Some(PathBuf::from(env::var_os("HOME")?).join(".config")))?;
     Some(base.join("kiln").join(NAME))
 }
 
-/// A path in the file: relative to the file's directory, or to the home directory after `~/`.
+/// Resolves a path from the configuration file. A path that starts with `~/` is relative to the
+/// home directory; any other relative path is relative to the file's directory.
 fn resolve(file: &Path, path: &Path) -> PathBuf {
     let home = path.strip_prefix("~").ok();
     match (home, env::var_os("HOME")) {
@@ -251,7 +259,8 @@ fn resolve(file: &Path, path: &Path) -> PathBuf {
     }
 }
 
-/// The same for a kernel tree, which may also be a git revision: `HEAD~1` of the repository here, or `DIR@HEAD~1`.
+/// Resolves a kernel tree from the configuration file. The tree is a path or a git revision, such
+/// as `HEAD~1` of the repository in the current directory, or `DIR@HEAD~1`.
 fn resolve_tree(file: &Path, tree: &Path) -> PathBuf {
     let path = resolve(file, tree);
     let text = show(tree);
@@ -274,7 +283,7 @@ fn words(list: &str) -> Vec<String> {
     list.split(',').map(str::to_string).collect()
 }
 
-/// clap keeps defaults for the life of the process.
+/// Leaks a string, because clap needs default values for the life of the process.
 fn keep(text: &str) -> &'static str {
     text.to_string().leak()
 }

@@ -16,11 +16,11 @@ pub fn report(e: &Error) -> ExitCode {
     ExitCode::from(e.exit_code())
 }
 
-/// Prints clap's output: help and version unchanged, an error in one line.
+/// Prints clap's output: help and version unchanged, an error as one line.
 pub fn report_arguments(e: &clap::Error) -> ExitCode {
     match e.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
-            // A closed pipe is not an error.
+            // Ignore errors, because the reader may have closed the pipe.
             let _ = e.print();
             ExitCode::SUCCESS
         }
@@ -33,9 +33,10 @@ pub fn report_arguments(e: &clap::Error) -> ExitCode {
     }
 }
 
-/// What to write instead of arguments that a command does not have. An empty name is any argument that is not a flag.
+/// Hints for arguments that a command does not have: command, argument, and what to write instead.
+/// An empty argument stands for any argument that is not a flag.
 const INSTEAD: [(&str, &str, &str); 22] = [
-    // Flags of `kiln fpu` in Kiln 0.1.
+    // These flags of `kiln fpu` existed in Kiln 0.1.
     ("kiln fpu", "--overhead", "use: kiln fpu overhead"),
     ("kiln fpu", "--usable", "use: kiln fpu usable"),
     ("kiln fpu", "--interrupts", "use: kiln fpu prove breakpoint"),
@@ -44,7 +45,7 @@ const INSTEAD: [(&str, &str, &str); 22] = [
     ("kiln fpu", "--stack-ns", "use: kiln ipsec"),
     ("kiln fpu", "--replay-window", "use: kiln ipsec"),
     ("kiln fpu", "--own-every", "use: kiln ipsec"),
-    // Flags that other commands or documents suggest.
+    // Users may expect these arguments because of other commands or documents.
     ("kiln budget", "--way", "use --mode"),
     (
         "kiln compare",
@@ -93,7 +94,7 @@ const INSTEAD: [(&str, &str, &str); 22] = [
     ),
 ];
 
-/// The entry of [`INSTEAD`] for an argument that this command does not have.
+/// Returns the hint in [`INSTEAD`] for an argument that this command does not have.
 fn instead(command: &str, argument: &str) -> Option<&'static str> {
     let argument = if argument.starts_with('-') {
         argument
@@ -106,7 +107,7 @@ fn instead(command: &str, argument: &str) -> Option<&'static str> {
     entry.map(|(_, _, text)| *text)
 }
 
-/// The command to which these arguments belong, in words.
+/// Returns the command that these arguments select, such as `kiln fpu usable`.
 fn command(args: impl Iterator<Item = String>) -> String {
     let (mut at, mut words) = (Cli::command(), "kiln".to_string());
     for arg in args {
@@ -118,7 +119,8 @@ fn command(args: impl Iterator<Item = String>) -> String {
     words
 }
 
-/// Replaces messages of Rust's number parsers and of clap's ranges by text that says what is accepted.
+/// Replaces error messages of Rust's number parsers and of clap's ranges by a text that states
+/// which values are accepted.
 fn in_plain_words(why: &str) -> String {
     let range = why.split_once(" is not in ");
     if let Some((least, most)) = range.and_then(|(_, range)| range.split_once("..=")) {
@@ -134,13 +136,13 @@ fn in_plain_words(why: &str) -> String {
     .to_string()
 }
 
-/// Whether an argument was rejected as an unknown flag although it is a negative number.
+/// Returns whether an unknown flag is in fact a negative number.
 fn is_number(arg: &str) -> bool {
     let digits = arg.strip_prefix('-');
     digits.is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
 }
 
-/// Formats clap's error: what is wrong, what is accepted, and where the help is.
+/// Formats clap's error as one line: what is wrong, what is accepted, and which help to read.
 fn one_line(e: &clap::Error, command: &str) -> String {
     let strings = |kind| match e.get(kind) {
         Some(ContextValue::String(one)) => vec![one.clone()],
@@ -158,7 +160,7 @@ fn one_line(e: &clap::Error, command: &str) -> String {
         true => String::new(),
         false => format!(": did you mean '{}'?", near.join("' or '")),
     };
-    // Without the name of its value.
+    // clap reports `--flag <VALUE>` or `--flag=value`; keep only the flag.
     let flag = first(ContextKind::InvalidArg).unwrap_or_default();
     let flag = flag.split([' ', '=']).next().unwrap_or_default();
     let value = first(ContextKind::InvalidValue).unwrap_or_default();
@@ -181,7 +183,8 @@ fn one_line(e: &clap::Error, command: &str) -> String {
         }
         ErrorKind::MissingRequiredArgument => {
             let missing = strings(ContextKind::InvalidArg);
-            // A flag can require another one, which is optional without it.
+            // If the argument is optional on its own, another flag of this command line requires
+            // it.
             let why = match is_required(command, &missing) {
                 true => "",
                 false => ", which other flags here require",
@@ -220,7 +223,7 @@ fn one_line(e: &clap::Error, command: &str) -> String {
     format!("{what}{end} see '{command} --help'")
 }
 
-/// The command with this name, which includes the names above it.
+/// Returns the definition of a command, given by its full name, such as `kiln fpu usable`.
 fn find(command: &str) -> clap::Command {
     let mut at = Cli::command();
     for word in command.split(' ').skip(1) {
@@ -229,7 +232,8 @@ fn find(command: &str) -> clap::Command {
     at
 }
 
-/// Whether these arguments, given as clap prints them, are also missing if the command has no other arguments.
+/// Returns whether clap also reports one of these arguments as missing if the command has no
+/// arguments at all. `args` are formatted as in clap's messages.
 fn is_required(command: &str, args: &[String]) -> bool {
     let bare = find(command).try_get_matches_from([command]);
     let missing = bare
@@ -241,7 +245,7 @@ fn is_required(command: &str, args: &[String]) -> bool {
     missing.is_some_and(|missing| args.iter().any(|arg| missing.contains(arg)))
 }
 
-/// The names of a command's subcommands.
+/// Lists the names of a command's visible subcommands, separated by commas.
 fn subcommands(command: &str) -> String {
     let at = find(command);
     let names = at.get_subcommands().filter(|c| !c.is_hide_set());

@@ -1,20 +1,21 @@
-//! Adds the list of row fields to the text of `--help`, generated from the row types.
+//! Adds a list of row fields to the text of each command's `--help`. The list is generated from the
+//! row types.
 
 use clap::Command;
 use kiln_record::{row_types, RowType};
 
 use crate::help::{ORDER, ROW_FIELDS};
 
-/// Line width in columns, including the indentation.
+/// Line width of the help text in columns, including the indentation.
 const WIDTH: usize = 78;
 
-/// Adds the lists to the help of this command and its subcommands.
+/// Adds the lists of row fields to the help of this command and its subcommands.
 pub fn add_fields(command: Command) -> Command {
     add(command, "")
 }
 
-/// Adds the lists to the help of one command and its subcommands. `words` is what a user types
-/// after `kiln`, such as `fpu prove`.
+/// Adds the lists of row fields to the help of one command and its subcommands. `words` is the
+/// command as typed after `kiln`, such as `fpu prove`.
 fn add(command: Command, words: &str) -> Command {
     let list = list_fields(words);
     let command = match (list.is_empty(), command.get_after_long_help()) {
@@ -31,7 +32,7 @@ fn add(command: Command, words: &str) -> Command {
     })
 }
 
-/// Lists the fields of all rows that this command writes, with a paragraph per row type.
+/// Lists the fields of all rows that this command writes, in one paragraph per row type.
 fn list_fields(words: &str) -> String {
     let written = |t: &'static RowType| {
         let lines = t.commands.iter();
@@ -61,9 +62,9 @@ fn list_fields(words: &str) -> String {
     }
 }
 
-/// Abbreviates names of the same quantity to their endings after the first: `lat_us_p50, _p99,
-/// _max`. The histogram buckets between the first and the last are replaced by `…`: `hist_us_le_1,
-/// … _16384`.
+/// Shortens the list of field names. In a group of statistics, only the first name is complete:
+/// `lat_us_p50, _p99, _max`. For a histogram, only the first and the last bucket are listed:
+/// `hist_us_le_1, … _16384`.
 fn shorten(names: &[&str]) -> Vec<String> {
     let mut short: Vec<String> = Vec::new();
     let mut last = "";
@@ -100,7 +101,7 @@ fn is_statistic(ending: &str) -> bool {
     number || matches!(ending, "low" | "high" | "max" | "more")
 }
 
-/// Wraps text to [`WIDTH`], indented by two spaces.
+/// Wraps text to [`WIDTH`] columns, with an indentation of two spaces.
 fn wrap(text: &str) -> String {
     let mut lines = String::new();
     let mut line = String::from(" ");
@@ -116,7 +117,8 @@ fn wrap(text: &str) -> String {
     lines + &line + "\n"
 }
 
-/// Inserts the list before the first heading that comes after it in `ORDER`.
+/// Inserts the list into the help text, before the first heading that follows [`ROW_FIELDS`] in
+/// `ORDER`.
 fn insert(text: &str, list: &str) -> String {
     let section = format!("{ROW_FIELDS}:\n{list}");
     let after = ORDER.iter().skip_while(|h| **h != ROW_FIELDS).skip(1);

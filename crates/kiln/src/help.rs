@@ -1,5 +1,5 @@
-//! Parses the text below the flags in `--help`, which consists of paragraphs and then headings with
-//! indented text.
+//! Parses the part of a command's `--help` that follows the flags. It consists of paragraphs,
+//! followed by headings with indented text.
 
 use clap::Command;
 
@@ -8,14 +8,14 @@ use clap::Command;
 pub struct Help {
     /// Paragraphs before the first heading.
     pub paragraphs: Vec<String>,
-    /// Headings without their colon, each with its lines without indentation.
+    /// Each heading, without its colon, and the lines below it, without indentation.
     pub sections: Vec<(String, Vec<String>)>,
 }
 
-/// The heading of the list of row fields.
+/// The heading above the list of row fields.
 pub const ROW_FIELDS: &str = "Row fields (--json), explained in docs/RECORDS.md";
 
-/// The order of headings that several commands use. All other headings come first.
+/// The order of the headings that several commands share. Other headings precede them.
 pub const ORDER: [&str; 5] = [
     ROW_FIELDS,
     "Exit status",
@@ -56,7 +56,8 @@ mod tests {
     use super::*;
     use crate::cli::Cli;
 
-    /// Returns every command with its words, except hidden commands, which are for packagers.
+    /// Returns every command with its full name. Hidden commands, which are for packagers, are
+    /// excluded.
     fn commands() -> Vec<(String, Command)> {
         fn walk(words: &str, command: &Command, all: &mut Vec<(String, Command)>) {
             all.push((words.to_owned(), command.clone()));
@@ -85,7 +86,7 @@ mod tests {
             let about = command.get_about().expect(&words).to_string();
             assert_eq!(about.lines().count(), 1, "{words}: {about}");
             assert!(about.len() < 100, "{words}: {about}");
-            // A command that requires a subcommand has no examples; its subcommands have them.
+            // Skip commands that require a subcommand, because only the subcommands have examples.
             if command.is_subcommand_required_set() {
                 continue;
             }

@@ -28,8 +28,8 @@ fn main() -> ExitCode {
     let started = Session::start(version::program(), &cli.global, file, shard, defaults);
     let done = started.and_then(|session| {
         let done = cli::run(cli.command, &session);
-        // A terminal's Ctrl-C also reaches child processes. If it ended a compiler or a guest, this
-        // is not an error, and git bisect must not skip the commit because of it.
+        // Ctrl-C in a terminal also interrupts child processes, such as a compiler or a guest.
+        // Their failure is then not an error, and must not make git bisect skip the commit.
         match done {
             Err(_) | Ok(Exit::Untried | Exit::Refused(_)) if session.stopped() => {
                 Ok(Exit::Interrupted)
@@ -43,10 +43,11 @@ fn main() -> ExitCode {
     }
 }
 
-/// Reads the command line and the configuration file. Returns what the run takes from the file.
+/// Parses the command line with the defaults from the configuration file. Returns the arguments,
+/// and the settings of the file that the run uses.
 fn read() -> Result<(Cli, Vec<Setting>), ExitCode> {
     let parse = |defaults: &Defaults| Cli::read(defaults).map_err(|e| fault::report_arguments(&e));
-    // The command line says which file to read, and so has to be parsed without it first.
+    // Parse the command line without defaults first, because it may name the configuration file.
     let (cli, matches) = parse(&Defaults::default())?;
     let report = |e| fault::report(&e);
     enter_directory(&cli.global).map_err(report)?;

@@ -11,7 +11,7 @@ use kiln_question::{replace, Error, Exit};
 
 use crate::help::Help;
 
-/// Directory in which a package installs the documents that the texts refer to as docs/.
+/// Directory in which the package installs the documents. Replaces `docs/` in the help texts.
 const DOCS: &str = "/usr/share/doc/kiln/docs/";
 
 /// Write the manual, one page per command
@@ -40,7 +40,7 @@ pub fn run(args: &ManArgs, program: Command) -> Result<Exit, Error> {
     Ok(Exit::Done)
 }
 
-/// Returns file names and texts of the pages for the command and its subcommands.
+/// Returns the file name and the text of each page, for the command and its subcommands.
 fn pages(command: &Command) -> Vec<(String, Vec<u8>)> {
     let man = Man::new(command.clone());
     let name = man.get_filename();
@@ -53,8 +53,7 @@ fn pages(command: &Command) -> Vec<(String, Vec<u8>)> {
 }
 
 fn page(man: Man, command: &Command) -> io::Result<Vec<u8>> {
-    // Use the version as the date: an empty date would be omitted, and the other fields would
-    // shift.
+    // Use the version as the date. Without a date, the page's other title fields would shift.
     let version = concat!("kiln ", env!("CARGO_PKG_VERSION"));
     let man = man.date(version).source("Kiln").manual("Kiln manual");
     let help = Help::read(command);
@@ -71,7 +70,7 @@ fn page(man: Man, command: &Command) -> io::Result<Vec<u8>> {
     Ok(text)
 }
 
-/// Writes the synopsis as in --help. The flags are described below it.
+/// Formats the section SYNOPSIS with the usage line of `--help`.
 fn synopsis(command: &Command) -> Roff {
     let usage = command.clone().render_usage().to_string();
     let mut roff = Roff::new();
@@ -87,7 +86,7 @@ fn description(command: &Command, help: &Help) -> Roff {
     let about = command.get_about().map(ToString::to_string);
     let about = about.unwrap_or_default();
     let long = command.get_long_about().map(ToString::to_string);
-    // Skip the first paragraph, the command's purpose, because the section NAME contains it.
+    // Skip the first paragraph, because the section NAME already contains it.
     let more = long.as_ref().and_then(|l| l.split_once("\n\n"));
     let mut paragraphs: Vec<&str> = more.map_or(Vec::new(), |(_, more)| vec![more]);
     paragraphs.extend(help.paragraphs.iter().map(String::as_str));
@@ -105,7 +104,7 @@ fn description(command: &Command, help: &Help) -> Roff {
     roff
 }
 
-/// Writes the headings with their text, which keeps its layout.
+/// Formats the sections of the help text. Line breaks and indentation are kept.
 fn sections(help: &Help) -> Roff {
     let mut roff = Roff::new();
     for (heading, lines) in &help.sections {
@@ -119,7 +118,7 @@ fn sections(help: &Help) -> Roff {
     roff
 }
 
-/// Converts the heading to capitals, except in parentheses, which contain flags.
+/// Converts the heading to capitals, except for flags in parentheses.
 fn title(heading: &str) -> String {
     match heading.split_once(" (") {
         Some((words, flags)) => format!("{} ({flags}", words.to_uppercase()),
@@ -144,7 +143,7 @@ mod tests {
         (root, pages)
     }
 
-    /// Escapes text for roff.
+    /// Escapes hyphens with a backslash, as in roff text.
     fn escaped(text: &str) -> String {
         text.replace('-', "\\-")
     }

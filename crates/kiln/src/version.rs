@@ -1,8 +1,9 @@
-//! The version of Kiln, as text and for records.
+//! The version of Kiln, as printed by `kiln --version` and as stored in records.
 
 use kiln_question::Program;
 
-/// The version as `kiln --version` prints it after the name: `0.1.0 (312f00c, features: peers)`.
+/// The text that `kiln --version` prints after the name, such as `0.1.0 (312f00c, features:
+/// peers)`.
 pub const DESCRIPTION: &str = concat!(
     env!("CARGO_PKG_VERSION"),
     " (",
@@ -12,8 +13,8 @@ pub const DESCRIPTION: &str = concat!(
     ")"
 );
 
-/// The program's identity in records. The commit has the form of `git describe`, with `-dirty` if a
-/// source file differed; it is `unknown` outside git.
+/// Returns the program's identity for records. The commit has the form of `git describe`, with
+/// `-dirty` if a source file differed. Outside git, the commit is `unknown`.
 pub fn program() -> Program {
     let features = env!("KILN_FEATURES").split(", ");
     Program {

@@ -1,4 +1,4 @@
-//! Tests of `kiln budget` as called by scripts.
+//! Tests of `kiln budget` as scripts call it.
 
 mod common;
 
@@ -42,7 +42,7 @@ fn bad_arguments_are_refused_in_one_line() {
 fn the_smallest_target_that_is_named_is_taken() {
     let run = kiln(&["budget", "sm3", "--target-us", "0.01"]);
     let least = run.stderr.trim().rsplit(' ').next().unwrap().to_string();
-    // The results of two runs differ by less than this factor.
+    // The results of two runs must differ by less than this factor.
     let least = (least.parse::<f64>().unwrap() * 1.5).to_string();
     let run = kiln(&[
         "budget",
@@ -62,8 +62,8 @@ fn the_smallest_target_that_is_named_is_taken() {
 fn every_way_has_a_row_with_the_fields_of_the_contract() {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().to_str().unwrap();
-    // With --quick, only the implementation with the widest tier is measured for each algorithm. A
-    // limit was published for AVX2 Poly1305, but not for CTR.
+    // With --quick, Kiln measures one implementation of each algorithm, which is the implementation
+    // with the widest tier. A limit was published for AVX2 Poly1305, but not for CTR.
     let args = [
         "budget",
         "poly1305",
@@ -123,7 +123,8 @@ fn every_way_has_a_row_with_the_fields_of_the_contract() {
     assert!(dir.path().join("budget.json").exists());
 }
 
-/// The constants compile on their own with every installed compiler, and `FPU_BUDGET` accepts them.
+/// The constants must compile on their own with every installed compiler, and `FPU_BUDGET` must
+/// accept them.
 #[test]
 fn the_header_compiles_freestanding() {
     let dir = tempfile::tempdir().unwrap();

@@ -14,7 +14,7 @@ use edited::Edited;
 use serde_json::Value;
 
 const PATCH: &str = "docs/patches/x86-sha-sections.patch";
-/// The functions whose FPU sections the patch bounds.
+/// The functions with FPU sections that the patch limits.
 const BOUNDED: [&str; 3] = ["sha1", "sha256", "sha512"];
 const PAGE: u64 = 4096;
 const LONG: u64 = 1 << 20;
@@ -60,7 +60,7 @@ fn patched(tree: &Path) -> Edited {
         .arg("apply")
         .arg(fs::canonicalize(&patch).unwrap())
         .current_dir(&scratch)
-        // Keep git from finding the repository that contains the scratch directory.
+        // Prevent git from finding the repository around the scratch directory.
         .env("GIT_CEILING_DIRECTORIES", scratch.path().parent().unwrap())
         .output()
         .expect("git runs");
@@ -109,7 +109,7 @@ fn bounds_are_those_of_the_source() {
     let run = budget(tree, &[&names[..], &["--len", "4096,1048576"]].concat());
     assert_eq!(run.status, 0, "{}", run.stderr);
     let rows = rows(&run);
-    // The cases are: chunks of SZ_4K, the whole length in one section, and NH_MESSAGE_BYTES.
+    // Three kinds of limits occur: chunks of SZ_4K, the whole length, and NH_MESSAGE_BYTES.
     for (function, bytes, bound) in [
         ("chacha_crypt", LONG, Some(PAGE)),
         ("poly1305", LONG, Some(PAGE)),
@@ -146,8 +146,8 @@ fn the_patch_bounds_sections_that_grow_without_it() {
     assert_eq!(after.status, 0, "{}", after.stderr);
     let (before, after) = (rows(&before), rows(&after));
     for function in BOUNDED {
-        // Without the patch, there is one section for the message and one for the padding, whatever
-        // the length. With the patch, there is one section per page.
+        // Without the patch, a message of any length has one section, plus one for the padding.
+        // With the patch, it has one section per page.
         let count = |rows: &[Value], bytes| row(rows, function, bytes)["sections_per_call"].clone();
         assert_eq!(
             (count(&before, PAGE), count(&before, LONG)),
@@ -164,8 +164,8 @@ fn the_patch_bounds_sections_that_grow_without_it() {
         );
         assert_eq!(row(&after, function, LONG)["bound"], PAGE, "{function}");
     }
-    // The limit is 16 times the time for a page, while 1 MiB in one section takes 256 times that
-    // time.
+    // The limit is 16 times the time for a page. Without the patch, 1 MiB in one section takes 256
+    // times the time for a page.
     let slowest = BOUNDED.map(|f| row(&before, f, PAGE)["section_us"].as_f64().unwrap());
     let limit = format!("{:.3}", 16.0 * slowest.into_iter().fold(0.0, f64::max));
     let gate = [&arguments[..], &["--max-section-us", &limit]].concat();

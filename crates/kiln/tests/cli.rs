@@ -10,7 +10,7 @@ const KEY: &str = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1
                    202122232425262728292a2b2c2d2e2f303132333435363738393a3b3c3d3e3f";
 const IV: &str = "000102030405060708090a0b0c0d0e0f";
 
-/// Arguments for the quickest run of `speed`.
+/// Arguments for the shortest run of `speed`.
 const SHORT: [&str; 9] = [
     "speed",
     "--quick",
@@ -272,8 +272,8 @@ fn the_version_names_the_commit_and_the_features_as_records_do() {
         version,
         format!("kiln {number} ({commit}, features: {told})\n")
     );
-    // In a git checkout, the version must contain a commit that git can find. Elsewhere the commit
-    // is `unknown`.
+    // In a git checkout, git must know the commit in the version. Elsewhere, the commit is
+    // `unknown`.
     let git = std::process::Command::new("git")
         .args(["rev-parse", "--verify", "--quiet"])
         .arg(format!("{}^{{commit}}", commit.trim_end_matches("-dirty")))
@@ -300,7 +300,7 @@ fn a_closed_pipe_ends_quietly() {
 
 #[test]
 fn an_interrupt_prints_what_there_is() {
-    // This run is long enough that it does not end by itself during the test.
+    // Start a run that is too long to end by itself during the test.
     let args = ["speed", "--len", "16..8000", "--json", "--peers", "none"];
     let run = common::kiln_interrupted(&args);
     assert_eq!(run.status, 130, "{}", run.stderr);
@@ -340,7 +340,7 @@ fn test_command_runs() {
     assert!(!doc["rows"].as_array().unwrap().is_empty());
 }
 
-/// A single case can be repeated. A suite or case that does not exist is refused.
+/// A single case must be repeatable. A suite or case that does not exist must be rejected.
 #[test]
 fn a_case_of_a_suite_is_replayed() {
     let replay = [
@@ -398,7 +398,8 @@ fn speed_has_every_algorithm_and_tier() {
     }
 }
 
-/// Ratios to another library are given for Kiln's implementations and for further libraries.
+/// With another library as the baseline, rows of Kiln's implementations and of all libraries must
+/// have a ratio.
 #[test]
 fn a_peer_as_baseline_of_a_hash() {
     let args = [

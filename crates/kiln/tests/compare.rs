@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use common::{fault, kiln};
 use serde_json::{json, Value};
 
-/// Writes a record of `speed` with a row for each implementation. `width` is half the width of its
-/// interval.
+/// Writes a record of `speed` with one row per implementation. `width` is half the relative width
+/// of the interval.
 fn record(dir: &Path, name: &str, width: f64, cycles: &[(&str, f64)]) -> PathBuf {
     let rows: Vec<Value> = cycles
         .iter()
@@ -77,7 +77,8 @@ fn a_planted_regression_is_found_and_noise_is_not() {
         .filter(|n| n.as_str().unwrap().contains("REGRESSION"));
     assert_eq!(regressions.count(), 1);
 
-    // Controls: a limit that is not exceeded, the opposite direction, and the same file.
+    // Controls: the limit is not exceeded, the change is in the opposite direction, and the files
+    // are the same.
     assert_eq!(compare(&a, &b, &["--max-regression", "25"]).status, 0);
     assert_eq!(compare(&a, &b, &[]).status, 0);
     assert_eq!(compare(&b, &a, &["--max-regression", "5"]).status, 0);
@@ -105,8 +106,8 @@ fn a_gate_needs_cycles_and_time() {
         )
     };
     let a = record("a.json", 1000.0, Some(250.0));
-    // 512-bit code at a lower clock frequency takes fewer cycles but more time; at a higher one,
-    // the opposite.
+    // At a lower clock frequency, 512-bit code takes fewer cycles but more time. At a higher clock
+    // frequency, it takes more cycles but less time.
     let lower = record("lower.json", 900.0, Some(300.0));
     let higher = record("higher.json", 1100.0, Some(230.0));
     let gate = ["--max-regression", "5"];
@@ -135,14 +136,14 @@ fn a_gate_needs_cycles_and_time() {
     let run = compare(&a, &slower, &gate);
     assert!(run.status == 1 && run.stdout().contains("REGRESSION"));
     assert_eq!(compare(&slower, &a, &gate).status, 0);
-    // In an old record without times, the cycles decide, and a note says so.
+    // If an old record lacks times, the comparison must use cycles and add a note.
     let old = record("old.json", 1000.0, None);
     let run = compare(&old, &lower, &gate);
     assert!(run.status == 0 && run.stdout().contains("judged by cycles alone: 1"));
     assert_eq!(compare(&old, &higher, &gate).status, 1);
 }
 
-/// Writes a record of any command.
+/// Writes a record of an arbitrary command.
 fn write(dir: &Path, name: &str, record: &Value) -> PathBuf {
     let path = dir.join(name);
     fs::write(&path, record.to_string()).unwrap();
@@ -191,8 +192,8 @@ fn a_gate_passes_nothing_that_it_cannot_judge() {
         2,
         "--max-regression",
     );
-    // With an interval, the same row is a regression, also for a bisection. The opposite direction
-    // is not.
+    // If the row has an interval, the same change is a regression, also for a bisection. The
+    // opposite change is not a regression.
     let good = record("c.json", vec![row("wait", 1000.0, Some(0.01))]);
     let bad = record("d.json", vec![row("wait", 940.0, Some(0.002))]);
     assert_eq!(compare(&good, &bad, &gate).status, 1);
@@ -201,7 +202,7 @@ fn a_gate_passes_nothing_that_it_cannot_judge() {
         1
     );
     assert_eq!(compare(&bad, &good, &gate).status, 0);
-    // One side lacks a row.
+    // A row that only one side has must also cause status 1.
     assert_eq!(compare(&a, &good, &gate).status, 1);
 }
 
@@ -259,7 +260,7 @@ fn conditions_that_differ_are_noted_and_packets_compared() {
             &"differs: arguments of ipsec: A ipsec --slice-us 3000; B ipsec --slice-us 200"
         ]
     );
-    // Control: a record compared with itself.
+    // Control: comparing a record with itself must not report a difference.
     let same = compare(&a, &a, &["--max-regression", "0", "--json"]);
     assert_eq!(same.status, 0);
     assert!(!same.json()["notes"].to_string().contains("differs"));

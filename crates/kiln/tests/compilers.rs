@@ -1,5 +1,5 @@
-//! Tests of `kiln compilers` from the point of view of users and `git bisect`. The differences
-//! judged here are severalfold, so that noise cannot decide the outcome.
+//! Tests of `kiln compilers` from the point of view of users and `git bisect`. The measured
+//! differences are factors of two or more, so that noise cannot affect the outcome.
 
 mod common;
 
@@ -19,14 +19,14 @@ fn compilers(args: &[&str]) -> Run {
     kiln_with(&all, &[("XDG_CACHE_HOME", CACHE)])
 }
 
-/// Writes a compiler that is a script around another compiler.
+/// Writes a shell script that acts as a compiler by calling another compiler.
 fn wrapper(path: &Path, script: &str) {
     fs::write(path, format!("#!/bin/sh\n{script}\n")).unwrap();
     fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
 }
 
-/// Returns a clang that can link UBSan. Debian's `clang` lacks the runtime if apt installs no
-/// recommended packages.
+/// Returns the name of a clang that can link UBSan. Debian's `clang` lacks the runtime if apt does
+/// not install recommended packages.
 fn clang(dir: &Path) -> Option<String> {
     let probe = dir.join("probe.c");
     fs::write(&probe, "int main(void) { return 0; }\n").unwrap();
@@ -54,8 +54,8 @@ fn of<'a>(rows: &'a [Value], key: &str, value: &str) -> &'a Value {
 #[test]
 fn a_matrix_has_its_cells_and_a_miscompilation_is_one_of_them() {
     let dir = tempfile::tempdir().unwrap();
-    // This compiler changes the field polynomial, so the result is AES, but not the AES of FIPS
-    // 197.
+    // This compiler changes the field polynomial, so the cipher works but differs from the AES of
+    // FIPS 197.
     let wrong = dir.path().join("wrong");
     wrapper(
         &wrong,
@@ -165,7 +165,7 @@ uint32_t sum(const uint8_t *p, size_t n)
         assert_eq!(row["status"], status, "{row}");
         assert!(row["reason"].as_str().unwrap_or("").contains(why), "{row}");
     }
-    // Two builds agree, and one does not.
+    // Two of the three builds give the same result.
     let run = compilers(&[
         "--cc",
         "gcc",
@@ -239,8 +239,8 @@ fn git(dir: &Path, args: &[&str]) -> String {
     text
 }
 
-/// The fifth version of the compiler stops optimising, and the sixth does not work at all. Bisect
-/// tries the sixth and must skip it.
+/// Version 5 of the compiler stops optimising, and version 6 does not work at all. The bisection
+/// tries version 6 and must skip it.
 #[test]
 fn git_bisect_finds_the_commit_that_made_a_compiler_slower() {
     let dir = tempfile::tempdir().unwrap();
@@ -290,7 +290,7 @@ fn git_bisect_finds_the_commit_that_made_a_compiler_slower() {
     assert_eq!(subject.trim(), "version 5", "{told}");
 }
 
-/// Follows the reproduction in an environment that contains only PATH.
+/// Runs the scripts of a reproduction in an environment that contains only PATH.
 #[test]
 fn a_reproduction_is_followed_without_kiln() {
     let dir = tempfile::tempdir().unwrap();
@@ -331,22 +331,22 @@ fn a_reproduction_is_followed_without_kiln() {
     let subject = fs::read_to_string(out.join("subject.i")).unwrap();
     fs::write(reduced.join("subject.i"), &subject).unwrap();
     assert!(step("interesting.sh", &reduced).status.success());
-    // Controls: one subject has a wrong result, the other does not compile.
+    // Controls: the first changed subject has a wrong result, and the second does not compile.
     fs::write(reduced.join("subject.i"), subject.replace("0x11b", "0x11d")).unwrap();
     assert!(!step("interesting.sh", &reduced).status.success());
     fs::write(reduced.join("subject.i"), "int x = ;\n").unwrap();
     assert!(!step("interesting.sh", &reduced).status.success());
 }
 
-/// Another user can create directories in TMPDIR with any predictable name, and put links into them
-/// that a compiler would follow.
+/// If the names of directories in TMPDIR were predictable, another user could create them first and
+/// put links into them, which a compiler would follow.
 #[test]
 fn links_that_others_planted_in_tmpdir_are_not_followed() {
     let dir = tempfile::tempdir().unwrap();
     let [precious, modes, cc] = ["precious", "modes", "cc"].map(|name| dir.path().join(name));
     fs::write(&precious, "precious").unwrap();
-    // The wrapper logs the permissions of its working directory when it writes out.s. It fails for
-    // `-c`, which ends the test early.
+    // When the wrapper writes out.s, it logs the permissions of its working directory. It fails if
+    // called with `-c`, which ends the test early.
     let script = format!(
         "case \" $* \" in *' out.s '*) stat -c %a . >>{} ;; *' -c '*) exit 1 ;; esac\nexec gcc \"$@\"",
         modes.display()

@@ -1,5 +1,5 @@
-//! Tests of `kiln crypt`: all tiers and OpenSSL must produce the same bytes, for whole and chunked
-//! messages, and for decryption.
+//! Tests of `kiln crypt`: all tiers and OpenSSL must produce the same bytes, for whole messages,
+//! for messages in chunks, and for decryption.
 
 mod common;
 
@@ -15,7 +15,7 @@ use kiln_measure::SplitMix64;
 
 const IV: &str = "f0f1f2f3f4f5f6f7f8f9fafbfcfdfeff";
 
-/// Message lengths: 16 to 80 bytes, and a few thousand.
+/// Returns message lengths in bytes: 16 to 80, and a few thousand.
 fn lengths() -> Vec<usize> {
     (16..=80)
         .step_by(7)
@@ -93,8 +93,7 @@ fn the_mask_chooses_and_the_result_stays() {
     }
 }
 
-/// Compares the output with that of the `openssl` program, an independent implementation, if it is
-/// installed.
+/// Compares the output with the output of the `openssl` program, if this program is installed.
 #[test]
 fn openssl_agrees() {
     let (key, iv) = (random(32, 4), random(16, 4));
@@ -167,7 +166,7 @@ fn files_may_be_the_same_and_keys_may_be_files() {
     }
 }
 
-/// After each error, the output file must be unchanged, and no other file may be next to it.
+/// After an error, the output file must be unchanged, and its directory must contain no other file.
 #[test]
 fn nothing_is_written_when_anything_is_wrong() {
     let dir = tempfile::tempdir().unwrap();
@@ -228,8 +227,8 @@ fn what_is_missing_is_named() {
     fault(&crypt(&key, &[1; 16], &nowhere), 2, "/no/such/dir/file");
 }
 
-/// The tag of an AEAD follows the text or is given separately. With a wrong tag nothing is written,
-/// not even an empty file.
+/// The tag of an AEAD either follows the text or is given separately. If the tag is wrong, nothing
+/// may be written, not even an empty file.
 #[test]
 fn an_aead_and_its_tag() {
     let dir = tempfile::tempdir().unwrap();
@@ -280,7 +279,8 @@ fn a_hash_writes_its_digest() {
     let run = kiln_fed(&args, b"what do ya want for nothing?");
     let want = "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843";
     assert_eq!(hex(&good(run)), want);
-    // Computed in Python: hmac.new(bytes(i % 251 for i in range(257)), text, 'sha256').hexdigest()
+    // The expected digest was computed in Python:
+    // hmac.new(bytes(i % 251 for i in range(257)), text, 'sha256').hexdigest()
     let long: Vec<u8> = (0..257u32).map(|i| (i % 251) as u8).collect();
     let args = ["crypt", "--alg", "hmac(sha256)", "--key", &hex(&long)];
     let run = kiln_fed(&args, b"what do ya want for nothing?");

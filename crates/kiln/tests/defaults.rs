@@ -1,4 +1,5 @@
-//! `kiln.toml`: each of its keys, which file counts, and what is wrong with it.
+//! Tests of the configuration file `kiln.toml`: the effect of each key, which of several files is
+//! read, and errors in a file.
 
 mod common;
 
@@ -10,7 +11,7 @@ use common::tree::{kiln_keeping_with, tree_of};
 use common::{fault, schema, Run};
 use serde_json::Value;
 
-/// A directory with a home of its own, in which the program runs.
+/// A temporary directory in which the program runs. It contains a separate home directory.
 struct Place(tempfile::TempDir);
 
 impl Place {
@@ -57,7 +58,7 @@ fn with<'a>(args: &[&'a str], more: &[&'a str]) -> Vec<&'a str> {
     [args, more].concat()
 }
 
-/// The record's defaults, as `KEY VALUE FILE:LINE`.
+/// Returns the settings that the record lists, in the form `KEY VALUE FILE:LINE`.
 fn defaults(record: &Value) -> Vec<String> {
     let list = record["defaults"].as_array().cloned().unwrap_or_default();
     let text = |d: &Value, name: &str| d[name].as_str().unwrap().to_string();
@@ -74,7 +75,7 @@ fn defaults(record: &Value) -> Vec<String> {
         .collect()
 }
 
-/// A core on which this process may run.
+/// Returns the number of a core on which this process may run.
 fn a_core() -> String {
     let allowed = kiln_measure_cores();
     allowed[allowed.len() - 1].to_string()
@@ -93,7 +94,7 @@ fn cpu_is_taken_from_the_file_unless_the_flag_is_given() {
     assert_eq!(defaults(&record), [format!("cpu {core} kiln.toml:2")]);
     let record = place.run(&with(&WORK, &["--json", "--cpu", &core])).json();
     assert_eq!(defaults(&record), [""; 0]);
-    // It has an effect: this machine has no such core.
+    // A core that this machine lacks must cause an error, which shows that the setting is used.
     place.write("kiln.toml", "cpu = \"1000\"\n");
     fault(
         &place.run(&WORK),
@@ -101,7 +102,7 @@ fn cpu_is_taken_from_the_file_unless_the_flag_is_given() {
         "kiln.toml:1: cpu: core 1000 is not among",
     );
     assert_eq!(place.run(&with(&WORK, &["--cpu", &core])).status, 0);
-    // Text for people has it too.
+    // The output for people must also show the setting.
     place.write("kiln.toml", &format!("cpu = \"{core}\"\n"));
     let text = place.run(&["list", "--quick"]).stdout();
     let line = format!("cpu = {core} (kiln.toml:1)");
@@ -117,10 +118,10 @@ fn out_is_a_directory_of_records() {
     let record: Value = serde_json::from_str(&file).unwrap();
     schema::check(&record);
     assert_eq!(defaults(&record), ["out records kiln.toml:1"]);
-    // The flag wins.
+    // The flag must take precedence over the file.
     assert_eq!(place.run(&with(&WORK, &["-o", "others"])).status, 0);
     assert!(place.path().join("others/test.json").exists());
-    // Commands without records do not make the directory, and a report is not a record.
+    // Commands that write no records, such as a report, must not create the directory.
     fs::rename(place.path().join("records"), place.path().join("old")).unwrap();
     assert_eq!(place.run(&["completions", "bash"]).status, 0);
     assert_eq!(place.run(&["report", "old", "--format", "csv"]).status, 0);
@@ -131,7 +132,7 @@ fn out_is_a_directory_of_records() {
         2,
         "kiln.toml:1: out: cannot use '/dev/null/x'",
     );
-    // Relative to the file, not to the current directory.
+    // The path is relative to the file, not to the current directory.
     place.write("conf/kiln.toml", "out = \"r\"\n");
     let run = place.run(&with(&WORK, &["--defaults", "conf/kiln.toml"]));
     assert_eq!(run.status, 0, "{run:?}");
@@ -167,7 +168,8 @@ fn libraries_are_those_of_the_file() {
     let record = place.run(&speed).json();
     assert_eq!(providers(&record), ["kiln"]);
     assert_eq!(defaults(&record), ["libraries none kiln.toml:1"]);
-    // A library that a name asks for must be there: here it cannot be loaded.
+    // A library that the file names must be available. This one cannot be loaded, which must be an
+    // error.
     place.write("kiln.toml", "\nlibraries = [\"openssl\"]\n");
     let broken = [("KILN_OPENSSL", "/dev/null")];
     fault(&place.run_with(&speed, &broken), 3, "openssl");
@@ -183,7 +185,7 @@ fn libraries_are_those_of_the_file() {
 #[test]
 fn a_tree_without_a_name_is_that_of_the_file() {
     let place = Place::new();
-    // Without a file there is a line that says what to do.
+    // Without a file, the error line must state the remedy.
     for args in [
         &["test", "--tree"][..],
         &["tree"],
@@ -205,7 +207,8 @@ fn a_tree_without_a_name_is_that_of_the_file() {
     ] {
         fault(&place.run(args), 2, "not a Linux source tree");
     }
-    // A name wins, and a command that asks for no tree has none.
+    // A tree on the command line takes precedence. A command that needs no tree must not use the
+    // setting.
     fault(&place.run(&["tree", "/no/such"]), 2, "/no/such");
     let record = place.run(&with(&WORK, &["--json", "--cpu", "0"])).json();
     assert_eq!(defaults(&record), [""; 0]);
@@ -249,7 +252,7 @@ fn the_nearest_file_counts_alone() {
         used(&[], &env),
         [format!("cpu {core} {}:2", file.display())]
     );
-    // That of the current directory replaces it; it has no cpu.
+    // The file in the current directory replaces the others, and it does not set `cpu`.
     place.write("kiln.toml", "libraries = [\"none\"]\n");
     assert_eq!(used(&[], &env), [""; 0]);
     assert_eq!(used(&["--no-defaults"], &env), [""; 0]);
@@ -275,7 +278,7 @@ fn a_file_that_cannot_be_used_is_one_line() {
     ] {
         place.write("kiln.toml", text);
         fault(&place.run(&WORK), 2, line);
-        // The way round it.
+        // With --no-defaults, the file must be ignored.
         assert_eq!(place.run(&with(&WORK, &["--no-defaults"])).status, 0);
     }
     fs::remove_file(place.path().join("kiln.toml")).unwrap();
@@ -298,7 +301,8 @@ fn a_file_that_cannot_be_used_is_one_line() {
     assert_eq!(run.status, 2, "{run:?}");
 }
 
-/// The parts of a survey do not write into the directory of the file a second time.
+/// The child processes of a survey must inherit the cores, but must not write to the directory that
+/// the file sets.
 #[test]
 fn a_survey_passes_on_what_applies() {
     let place = Place::new();

@@ -1,6 +1,6 @@
 //! Measures the device: how soon a new guest is served, what idle guests cost, and how attacks by
-//! others affect a guest. These tests print results and assert nothing. Run them alone, on a quiet
-//! machine.
+//! some guests affect others. These tests print results and assert nothing. Run them alone, on a
+//! quiet machine.
 //!
 //! ```text
 //! cargo test --release -p kiln --test device_figures -- --ignored --nocapture --test-threads 1
@@ -61,7 +61,7 @@ fn new_guests() {
     }
 }
 
-/// CPU time that a process's threads have used so far.
+/// Returns the CPU time that all threads of a process have used so far.
 fn cpu_time(pid: u32) -> Duration {
     let tasks = fs::read_dir(format!("/proc/{pid}/task"));
     let of = |task: fs::DirEntry| {
@@ -72,7 +72,7 @@ fn cpu_time(pid: u32) -> Duration {
     Duration::from_nanos(all.filter_map(of).sum())
 }
 
-/// Private memory of a process, and its proportional share of shared memory, both in KiB.
+/// Returns the private memory of a process and its proportional share of shared memory, in KiB.
 fn memory(pid: u32) -> Option<(u64, u64)> {
     let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?;
     let of = |name: &str| -> Option<u64> {
@@ -131,7 +131,8 @@ fn hold(stop: &AtomicBool) {
     }
 }
 
-/// Connects a front end and negotiates features; returns `None` if the device rejected it.
+/// Connects a front end and negotiates features. Returns `None` if the device rejects the
+/// connection.
 fn hello(path: &Path, protocol: u64) -> Option<Raw> {
     let mut raw = Raw::connect(path);
     raw.try_hello(protocol).then_some(raw)
@@ -272,7 +273,7 @@ const ATTACKS: [(&str, Attack); 14] = [
     }),
 ];
 
-/// The attackers use a separate socket, so they can occupy only that socket's places.
+/// The attackers use a separate socket, so they can only occupy the connections of that socket.
 #[test]
 #[ignore = "measures"]
 fn a_victim_of_each_attack() {

@@ -1,16 +1,15 @@
 //! Runs every command in README, in the documents and in the examples of help texts, and checks
 //! that every link resolves and every named file exists.
 //!
-//! A command is run exactly as written, in a directory with the files that the examples use. It
-//! runs to its end or, if that takes longer, for about a second; then it gets a Ctrl-C and must end
-//! accordingly. A wrong flag, algorithm or file causes a usage error well before that.
-//! `KILN_DOCS=full` runs all commands to their end, one after the other; `KILN_DOCS=VIRTIO` runs
-//! the pages with VIRTIO in their names.
+//! A command is run exactly as written, in a directory with the files that the examples use. If it
+//! has not ended after about a second, it receives a Ctrl-C and must end accordingly. A wrong flag,
+//! algorithm or file causes a usage error well before that. `KILN_DOCS=full` runs all commands to
+//! their end, one after the other. `KILN_DOCS=VIRTIO` runs the pages with VIRTIO in their names.
 //!
-//! A comment on the preceding line states what a machine may lack (`<!-- needs: tree -->`, or a
-//! program's name). Such commands are skipped with a message if the machine lacks it. Code in the
-//! text is run as well, but if it contains a placeholder (DIR, N) or is only a command's name, only
-//! its words are checked.
+//! A comment on the line before a code block states what the commands need, such as a tree or a
+//! program (`<!-- needs: tree -->`). If the machine lacks it, the commands are skipped with a
+//! message. Code in the text is run as well. If it contains a placeholder (DIR, N) or is only a
+//! command's name, only its words are checked.
 
 mod documents;
 
@@ -26,7 +25,8 @@ use documents::run::{self, Background};
 use documents::scratch::Scratch;
 use documents::{file, help, link, machine, pages, root, Fault, Page, Place};
 
-/// Number of pages processed concurrently. Commands mostly wait to be interrupted.
+/// Number of pages processed concurrently. This can be high, because most commands only wait to be
+/// interrupted.
 const AT_A_TIME: usize = 6;
 
 /// Languages of code blocks that do not contain commands.
@@ -77,7 +77,7 @@ impl Reader<'_> {
                 return self.fault(&block.place(self.page, 0), what);
             }
         }
-        // Assignments apply to the commands that follow them.
+        // Keep assignments, because they apply to the commands that follow.
         let mut before = String::new();
         for command in found {
             let at = block.place(self.page, command.line);
@@ -128,7 +128,7 @@ impl Reader<'_> {
     }
 }
 
-/// Runs the code blocks of a page.
+/// Runs the code blocks of a page. Returns the number of commands run, and the faults.
 fn type_page(page: &Page) -> (usize, Vec<Fault>) {
     let mut reader = Reader::new(page);
     for block in &parts(&page.text).blocks {
@@ -137,7 +137,7 @@ fn type_page(page: &Page) -> (usize, Vec<Fault>) {
     reader.done()
 }
 
-/// Collects code in the text of these pages, each piece only once.
+/// Collects commands of Kiln in the running text of these pages. Each command is listed only once.
 fn spans(pages: &[Page]) -> Vec<(Place, String)> {
     let mut seen = BTreeSet::new();
     let mut spans = Vec::new();
@@ -153,13 +153,13 @@ fn spans(pages: &[Page]) -> Vec<(Place, String)> {
     spans
 }
 
-/// Whether a word contains a placeholder: `DIR`, `tree:DIR`, `A.json`.
+/// Returns whether a word contains a placeholder, as in `DIR`, `tree:DIR` or `A.json`.
 fn stands_for(word: &str) -> bool {
     let part = |p: &str| !p.is_empty() && p.chars().all(|c| c.is_ascii_uppercase());
     word.contains('…') || word.split(|c: char| !c.is_ascii_alphanumeric()).any(part)
 }
 
-/// Checks a piece of code in the text.
+/// Checks a command in the running text: runs it or, if it is incomplete, checks its words.
 fn try_span(at: &Place, text: &str, scratch: &Scratch) -> Result<(), String> {
     let words: Vec<&str> = text.split_whitespace().collect();
     let mut arguments = words
@@ -174,7 +174,8 @@ fn try_span(at: &Place, text: &str, scratch: &Scratch) -> Result<(), String> {
     }
     let symbolic = arguments.clone().any(stands_for);
     let of_a_tree = matches!(arguments.peek(), Some(&"linux" | &"tree"));
-    // The text may mention a flag without its value or without other required arguments.
+    // Accept these errors, because the text may mention a flag without its value or without other
+    // required arguments.
     let incomplete = |said: &str| {
         ["needs a value", "kiln: missing ", "no kernel tree is named"]
             .iter()
@@ -195,7 +196,8 @@ fn try_span(at: &Place, text: &str, scratch: &Scratch) -> Result<(), String> {
             false => Err(what),
         });
     }
-    // Replace placeholders for numbers with a number. Parts in brackets are optional.
+    // Check only the words, with `--help`. Replace placeholders for numbers by a number, and remove
+    // the brackets around optional parts.
     let number = |w: &str| ["N", "K", "PCT", "US", "HZ", "MODE", "MINUTES", "SECONDS"].contains(&w);
     let plain = |w| str::trim_matches(w, ['\'', '[', ']']);
     let output = scratch
@@ -215,7 +217,8 @@ fn try_span(at: &Place, text: &str, scratch: &Scratch) -> Result<(), String> {
     Err(said.trim().to_string())
 }
 
-/// Calls `work` for each item, several concurrently, and returns the number of commands run.
+/// Calls `work` for each item, several items concurrently. Returns the number of commands run, and
+/// the faults.
 fn each<T: Sync>(
     all: &[T],
     work: impl Fn(&T) -> (usize, Vec<Fault>) + Sync,
@@ -293,7 +296,7 @@ fn page(text: &str) -> Page {
     }
 }
 
-/// Asserts that the check reported a fault about `what` on this line. Used by controls.
+/// Used by controls: asserts that a fault about `what` was reported for this line.
 #[track_caller]
 fn assert_found(faults: &[Fault], line: usize, what: &str) {
     assert!(

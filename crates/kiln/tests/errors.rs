@@ -1,14 +1,15 @@
-//! Tests of errors caused by input or the machine. Each error must be one line that states what is
-//! wrong, where, and what to do.
+//! Tests of errors that input or the machine causes. Each error must be one line that states what
+//! is wrong, where, and what to do.
 
 mod common;
 
 use common::{fault, kiln, kiln_with};
 
-/// Arguments, exit status, and two texts that the line must contain: what is wrong, and the remedy.
+/// Arguments, the expected exit status, and two texts that the error line must contain: what is
+/// wrong, and the remedy.
 type Case = (&'static [&'static str], i32, &'static str, &'static str);
 
-/// A 32-byte key in hexadecimal, as for AES-256.
+/// A 32-byte key in hexadecimal.
 const KEY: &str = "000102030405060708090a0b0c0d0e0f000102030405060708090a0b0c0d0e0f";
 
 #[rustfmt::skip] // one case per line
@@ -78,7 +79,7 @@ const CASES: &[Case] = &[
     (&["list", "--seed", "0x10"], 2, "'0x10'", "a whole number from 0"),
     (&["list", "--seed", "99999999999999999999"], 2, "'99999999999999999999'", "too large"),
     (&["self-check", "--quick", "--seed", ""], 2, "--seed", "needs a value"),
-    // Things that the machine lacks.
+    // Programs, devices or files that the machine lacks.
     (&["compilers", "--cc", "no-such-cc"], 3, "'no-such-cc'", "name another with --cc"),
     (&["tree", "/no/tree", "--cc", "no-such-cc"], 2, "'/no/tree'", "name the directory"),
     (&["linux", "build", "--cc", "no-such-cc"], 3, "no-such-cc", "apt-get install"),
@@ -91,7 +92,7 @@ fn bad_input_is_one_line_with_thing_and_remedy() {
         fault(&run, *status, thing);
         fault(&run, *status, remedy);
         let line = run.stderr.trim_end();
-        // Messages from Rust or from a library must not reach the user.
+        // Raw messages of Rust or of a library must not reach the user.
         for never in [
             "os error",
             "Err(",

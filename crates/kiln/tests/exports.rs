@@ -1,6 +1,6 @@
 //! Validates exports with the programs that read them: kcidb-io for KernelCI's database and
-//! llvm-lnt for LNT, both from PyPI. `KILN_TEST_PYTHON` is a Python that can import them; the
-//! default is `python3`. Without them the tests are skipped.
+//! llvm-lnt for LNT, both from PyPI. `KILN_TEST_PYTHON` is a Python that can import these packages;
+//! the default is `python3`. If a package is not installed, its test is skipped.
 
 mod common;
 
@@ -17,7 +17,7 @@ import kcidb_io
 kcidb_io.schema.LATEST.validate(json.load(sys.stdin))
 ";
 
-/// Python program that builds the same report with LNT's classes, which validate it.
+/// Python program that rebuilds the report on standard input with LNT's classes, which validate it.
 const LNT: &str = "
 import json, sys
 from lnt.testing import Machine, MetricSamples, Report, Run, Test
@@ -31,7 +31,7 @@ assert tests
 assert json.loads(Report(machine, run, tests, 2).render()) == got
 ";
 
-/// Returns the Python to use, if it can import the module.
+/// Returns the Python interpreter to use, or `None` if it cannot import the module.
 fn python(module: &str) -> Option<String> {
     let python = env::var("KILN_TEST_PYTHON").unwrap_or_else(|_| "python3".to_string());
     let run = Command::new(&python)
@@ -46,7 +46,8 @@ fn python(module: &str) -> Option<String> {
     }
 }
 
-/// Runs the validator on a text; an error is the validator's message.
+/// Runs the validator on a text. If the text is not valid, returns the validator's message as an
+/// error.
 fn accepts(python: &str, program: &str, text: &str) -> Result<(), String> {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("export");
@@ -68,7 +69,7 @@ fn export(format: &str, files: &[&str]) -> String {
     run.stdout()
 }
 
-/// Paths of the repository's records, which are from many commands.
+/// Returns the paths of the records in the repository, which are from many commands.
 fn records() -> Vec<String> {
     let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/records");
     let all = fs::read_dir(dir)
@@ -87,7 +88,7 @@ fn kcidb_accepts_all_records_of_the_documents() {
     assert!(files.len() > 5);
     let text = export("kcidb", &files);
     accepts(&python, KCIDB, &text).unwrap();
-    // Control: the schema does not contain this status.
+    // Control: this status is not in the schema.
     assert!(accepts(&python, KCIDB, &text.replacen("\"DONE\"", "\"FINE\"", 1)).is_err());
 }
 
@@ -102,7 +103,7 @@ fn lnt_makes_the_same_report() {
     );
     let text = export("lnt", &[file]);
     accepts(&python, LNT, &text).unwrap();
-    // Control: the run lacks the revision by which LNT orders runs.
+    // Control: the run lacks the revision, which LNT needs to order runs.
     let wrong = text.replace("llvm_project_revision", "revision");
     assert!(accepts(&python, LNT, &wrong).is_err());
 }

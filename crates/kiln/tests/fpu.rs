@@ -52,7 +52,7 @@ fn bad_arguments_are_refused_in_one_line() {
     refuses(&["overhead", "--load", "xts-16"], "--load");
     refuses(&["overhead", "--len", "15"], "--len 15");
     refuses(&["--inject", "replay:/no/such/file"], "cannot read");
-    // Each command accepts only the flags that it uses.
+    // Each subcommand must reject flags that it does not use.
     refuses(&["prove", "--seconds", "3"], "--seconds");
     refuses(&["prove", "--interrupts", "1k"], "--interrupts");
     refuses(&["usable", "--seconds", "3"], "--seconds");
@@ -70,8 +70,8 @@ fn bad_arguments_are_refused_in_one_line() {
     refuses(&["--inject", &replay], "line 2: 'soon'");
 }
 
-/// If a flag selected a separate command in Kiln 0.1, the error contains the command that replaces
-/// it.
+/// In Kiln 0.1, some flags of `kiln fpu` did what separate commands do today. The error for such a
+/// flag must name the command.
 #[test]
 fn flags_that_became_commands_are_named_with_them() {
     refuses(&["--overhead"], "use: kiln fpu overhead");
@@ -172,14 +172,14 @@ fn what_finds_the_fpu_taken_goes_to_cryptd_if_asked() {
     for field in ["corrupted", "user_corrupted", "reordered"] {
         assert_eq!(cryptd[field], 0, "{field}: {cryptd}");
     }
-    // Only under legacy can a softirq find the FPU in use.
+    // Only under `legacy` may a softirq find the FPU in use, so only `legacy` uses cryptd.
     assert!(find("bh-off", "scalar").is_some() && find("bh-off", "cryptd").is_none());
 }
 
 #[test]
 fn every_way_to_a_cipher_has_a_figure() {
-    // On a very busy machine an interval can be so wide that it has no upper end. In that case,
-    // measure a second time.
+    // Measure a second time if an interval has no upper end, which can happen on a very busy
+    // machine.
     let ends = |doc: &serde_json::Value| {
         let rows = doc["rows"].as_array().unwrap().iter();
         rows.filter(|r| r["ratio"].is_number())
@@ -211,7 +211,7 @@ fn every_way_to_a_cipher_has_a_figure() {
             }
             assert_eq!(row["baseline"], "legacy/simd-helper");
             assert!(row["rounds"].as_array().unwrap().len() >= 6, "{row}");
-            // All columns use one estimator: they are quotients of the cycles that the table shows.
+            // The ratios in all columns must be quotients of the cycles in the table.
             let cycles = |row: &serde_json::Value| row["cycles_per_op"].as_f64().unwrap();
             let near = |field: &str, want: f64| {
                 let is = row[field].as_f64().unwrap();
@@ -230,8 +230,7 @@ fn every_way_to_a_cipher_has_a_figure() {
         for part in "checks request-copy indirect-call hand-over".split(' ') {
             assert!(find(part)["cycles_per_op"].is_f64(), "{part}");
         }
-        // Callers that cannot wait get the scalar driver if SIMD is available only through the
-        // helper.
+        // Callers that cannot wait must get the scalar driver if SIMD needs the helper.
         let sync = find("sync-user")["impl"].as_str().unwrap();
         assert_eq!(sync == "xts-aes-fixed-time", policy == "legacy", "{sync}");
     }
@@ -310,7 +309,7 @@ fn a_campaign_ends_at_its_count_and_has_the_control() {
     assert_eq!(rows.len(), 2, "{rows:?}");
     let (nested, none) = (&rows[0], &rows[1]);
     let hits = |row: &serde_json::Value| row["irqs_in_section"].as_u64().unwrap();
-    // The last kernel entry of a slice runs to its end.
+    // Allow more interrupts than requested, because the last kernel entry runs to its end.
     assert!((30_000..40_000).contains(&hits(nested)), "{nested}");
     assert_eq!(
         (&nested["corrupted"], &nested["user_corrupted"]),
@@ -356,8 +355,8 @@ fn what_a_campaign_loses_has_a_line_that_loses_it_again() {
     assert!(row["corrupted"].as_u64() >= Some(7), "{row}");
 }
 
-/// Without SIMD tiers the control cannot lose state, because softirqs do not overwrite registers
-/// that the task uses.
+/// If SIMD tiers are masked, the control cannot lose state, because softirqs do not overwrite
+/// registers that the task uses.
 #[test]
 fn a_control_made_harmless_leaves_no_verdict() {
     let harmless = [("KILN_TIERS", "generic")];
@@ -378,7 +377,7 @@ fn a_control_made_harmless_leaves_no_verdict() {
             assert!(row["expected_wrong"].is_null(), "{row}");
         }
     }
-    // A table without the control contains results but no verdict.
+    // A table without the control must contain results but no verdict.
     let args = "fpu --policy nested --load xts-16 --seconds 0.2 --json";
     let run = kiln_with(&args.split(' ').collect::<Vec<_>>(), &harmless);
     assert_eq!(run.status, 0, "{run:?}");

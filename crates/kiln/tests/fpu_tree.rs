@@ -1,4 +1,4 @@
-//! Tests of `kiln fpu --policy tree:DIR`: a kernel tree's own sections under interrupts. The tests
+//! Tests of `kiln fpu --policy tree:DIR`, which interrupts a kernel tree's own sections. The tests
 //! are skipped with a message unless KILN_TEST_TREE is set to a tree. The tree's objects are built
 //! once and kept.
 
@@ -25,7 +25,8 @@ fn sum(rows: &[Value], policy: &str, field: &str) -> u64 {
     of.map(|r| r[field].as_u64().unwrap()).sum()
 }
 
-/// The control: a tree whose softirqs use the FPU inside a section without saving registers.
+/// Creates the control: a tree with softirqs that use the FPU inside a section without saving its
+/// registers.
 fn broken(tree: &Path) -> Edited {
     let overlay = Edited::new(tree);
     overlay.edit("arch/x86/kernel/fpu/core.c", |text| {
@@ -46,8 +47,8 @@ fn broken(tree: &Path) -> Edited {
     overlay
 }
 
-/// The tree's sections must survive the interrupts, a broken tree must be detected, and the printed
-/// command must reproduce one of its losses.
+/// The tree's sections must survive the interrupts, and the losses of a broken tree must be
+/// detected. The printed command must reproduce one of these losses.
 #[test]
 fn the_tree_s_own_sections_lose_nothing_and_a_broken_tree_s_do() {
     let Some(tree) = given_tree() else { return };
@@ -85,8 +86,8 @@ fn the_tree_s_own_sections_lose_nothing_and_a_broken_tree_s_do() {
     assert_eq!(again.status, 1, "{line}: {}", again.stderr);
 }
 
-/// A tree must behave like the policy of its version: `legacy`, or `bh-off` from 6.15 on. Since 7.2
-/// contexts are counted in a separate word.
+/// A tree must behave like the policy of its version: `legacy`, or `bh-off` since 6.15. Since 7.2,
+/// a tree counts contexts in a separate word.
 #[test]
 fn the_trees_answer_as_kiln_s_own_policies() {
     let next = tree_of("KILN_TEST_TREE_NEXT", "tree of a current kernel");
@@ -105,7 +106,7 @@ fn answers_as_its_policy(tree: &Path) {
         of.map(|mut r| {
             r["policy"] = Value::Null;
             r["version"] = Value::Null;
-            // The same section may cause one warning or two.
+            // Compare only whether there are warnings, because a section may cause one or two.
             r["warnings"] = (r["warnings"].as_u64().unwrap() > 0).into();
             r
         })
@@ -130,7 +131,7 @@ fn answers_as_its_policy(tree: &Path) {
     );
 }
 
-/// Tests every load and source in the table, with Kiln's own policy for comparison.
+/// Tests every load and interrupt source in the table, and compares with Kiln's own policy.
 #[test]
 fn the_tree_is_a_row_beside_kiln_s_own() {
     let Some(tree) = given_tree() else { return };

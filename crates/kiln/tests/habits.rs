@@ -1,4 +1,4 @@
-//! Tests of flags and names that people try first.
+//! Tests of flags and names that people try first, such as flags of other programs.
 
 mod common;
 
@@ -18,7 +18,7 @@ fn quiet_prints_nothing_and_keeps_the_record_and_the_status() {
     assert!(dir.path().join("test.json").exists());
     let run = kiln(&["list", "--quick", "--quiet"]);
     assert_eq!((run.status, run.stdout().as_str()), (0, ""), "{run:?}");
-    // Without the flag, text is printed. With the flag, the JSON is unchanged.
+    // Without the flag, the command must print text. With the flag, the JSON must be unchanged.
     assert!(!kiln(&WORK).stdout().is_empty());
     kiln(&[&WORK[..], &["-q", "--json"]].concat()).json();
     fault(&kiln(&["test", "sha257", "-q"]), 2, "unknown algorithm");
@@ -60,7 +60,7 @@ fn completions_offer_algorithms_and_drivers() {
             assert!(script.contains(name), "{shell}: {name}");
         }
     }
-    // Complete only names that need no quoting in a shell.
+    // Completions must contain only names that need no quoting in a shell.
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("kiln.bash");
     let script = kiln(&["completions", "bash"]).stdout();

@@ -1,4 +1,4 @@
-//! Tests of `kiln here`: recorded machines, this machine, and rejected input.
+//! Tests of `kiln here` with recorded machines, with this machine, and with invalid input.
 
 mod common;
 
@@ -89,7 +89,7 @@ fn the_script_is_printed_alone() {
     );
 }
 
-/// Boots Debian's 6.12. This runs only if `KILN_TEST_QEMU` is set, because it downloads a kernel.
+/// Boots Debian's 6.12 kernel. Runs only if `KILN_TEST_QEMU` is set, because it downloads a kernel.
 #[test]
 fn a_kernel_recorded_now_is_judged_as_the_recorded_one() {
     if std::env::var_os("KILN_TEST_QEMU").is_none() {

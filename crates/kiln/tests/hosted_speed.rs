@@ -19,7 +19,7 @@ fn rows(run: &Run) -> Vec<Value> {
 const XTS: &str = "arch/x86/crypto/aes-xts-avx-x86_64.S";
 const SHA256: &str = "arch/x86/crypto/sha256-avx2-asm.S";
 
-/// Whether the CPU supports the instructions that most of a tree's newer code needs.
+/// Returns whether the CPU supports VAES and AVX2, which most of a tree's newer code needs.
 fn vaes() -> bool {
     let has = is_x86_feature_detected!("vaes") && is_x86_feature_detected!("avx2");
     if !has {
@@ -31,8 +31,7 @@ fn vaes() -> bool {
 #[test]
 fn all_that_a_tree_has_is_measured_and_right() {
     let Some(tree) = given_tree() else { return };
-    // Measure once as `compare` does: with short samples, and without a time limit before all rows
-    // are measured.
+    // Measure like `compare`: once, with short samples, and long enough that all rows are measured.
     let run = kiln_keeping(&[
         "speed",
         "--tree",
@@ -70,9 +69,8 @@ fn all_that_a_tree_has_is_measured_and_right() {
         list.dedup();
     }
     assert!(functions.len() >= 60, "{} functions", functions.len());
-    // The rows must contain every cipher, AEAD and hash that the tree registers for this CPU, as
-    // listed by `kiln tree`. Names with parentheses are template instances, created on request;
-    // here the self-tests have created them.
+    // The rows must contain every cipher, AEAD and hash that `kiln tree` lists for this CPU. Names
+    // with parentheses are excluded: they are template instances, which the self-tests created.
     let listed = kiln_keeping(&["tree", tree.to_str().unwrap(), "--json", "--seed", "1"]).json();
     let kinds = ["skcipher", "lskcipher", "aead", "shash", "ahash"];
     for row in listed["rows"].as_array().unwrap() {
@@ -117,7 +115,7 @@ fn kilns_own_and_a_trees_are_in_one_table() {
     assert_eq!(of("xts(ecb(aes-generic))")["level"], "api");
     assert_eq!(of("aesni_xts_enc")["level"], "primitive");
     for row in &rows {
-        // All rows are measured interleaved in one process, so each row has a ratio.
+        // Every row must have a ratio, because all rows are measured in one process.
         assert!(
             row["ratio"].is_number() && row["verdict"].is_string(),
             "{row}"
@@ -156,7 +154,7 @@ fn kilns_own_and_a_trees_are_in_one_table() {
     unknown(&["sha256", "--op", "encrypt"], "use --op digest");
 }
 
-/// Controls: in these trees a function is wrong, crashes, is slow, or does not build.
+/// Controls: trees in which a function is wrong, crashes, is slow, or does not compile.
 #[test]
 fn controls() {
     let Some(tree) = given_tree() else { return };
@@ -170,7 +168,7 @@ fn controls() {
     overlay.restore(XTS);
 }
 
-/// Plants two faults: one AES round uses another round's key, and another function stores to
+/// Plants two faults: an AES round uses the key of another round, and another function writes to
 /// unmapped memory.
 fn wrong_and_wild(overlay: &Edited) {
     overlay.replace(
@@ -190,7 +188,8 @@ fn wrong_and_wild(overlay: &Edited) {
     let rows = rows(&run);
     assert!(!rows.is_empty());
     for row in &rows {
-        // Short messages do not reach the edited loop.
+        // Expect wrong results only for long messages, because short ones do not reach the edited
+        // loop.
         let name = row["impl"].as_str().unwrap();
         let edited = row["len"] == 4096 && name.contains("vaes") && row["provider"] != "kiln";
         assert_eq!(row["cycles_per_op"].is_null(), edited, "{row}");
@@ -213,7 +212,8 @@ fn wrong_and_wild(overlay: &Edited) {
     assert!(told("CRASH", "in sha256_transform_rorx+"), "{notes:?}");
 }
 
-/// Plants a chain of 20 multiplications (60 cycles) in the main loop, which takes about 39 cycles on Zen 4 and Zen 5.
+/// Plants a chain of 20 multiplications (60 cycles) in the main loop, which takes about 39 cycles
+/// on Zen 4 and Zen 5.
 fn slow(tree: &Path, overlay: &Edited) {
     let head = ".Lmain_loop\\@:\n";
     overlay.replace(
@@ -253,7 +253,7 @@ fn slow(tree: &Path, overlay: &Edited) {
     assert_eq!(edited["verdict"], "slower", "{edited}");
     assert!(edited["ci_low"].as_f64().unwrap() > 1.05, "{edited}");
     assert!(edited["ci_high"].as_f64().unwrap() < 2.0, "{edited}");
-    // Functions that were not edited must not show a regression.
+    // A function that was not edited must not be slower.
     assert!(of("aesni_xts_enc")["ci_low"].as_f64().unwrap() < 1.05);
     let same = compare(a, a);
     assert_eq!(same.status, 0, "{}{}", same.stdout(), same.stderr);

@@ -1,5 +1,5 @@
-//! Tests what a Kiln package requires: the manual, the completions, and a program that needs no
-//! source tree.
+//! Tests of what a Kiln package needs: the manual, the completions, and a program that works
+//! without a source tree.
 
 mod common;
 
@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 
 use common::kiln;
 
-/// Returns the commands listed by `kiln help`.
+/// Returns the commands that `kiln help` lists.
 fn commands() -> Vec<String> {
     let help = kiln(&["help"]).stdout();
     let list = help.split("Commands:\n").nth(1).expect("a list");
@@ -20,7 +20,7 @@ fn commands() -> Vec<String> {
     names
 }
 
-/// Whether the program is installed. If it is not, prints a message.
+/// Returns whether the program is installed. Prints a message if it is not.
 fn here(program: &str) -> bool {
     let there = Command::new("sh")
         .args(["-c", &format!("command -v {program}")])
@@ -46,8 +46,8 @@ fn the_manual_has_every_command_and_man_has_nothing_to_say() {
     if !here("groff") {
         return;
     }
-    // Run the checks that lintian makes with man, but with groff alone, which may be installed
-    // without man.
+    // Make the same checks as lintian, but with groff instead of man, because groff may be
+    // installed alone.
     let warnings = |text: &str| {
         let file = dir.path().join("page");
         fs::write(&file, text).unwrap();
@@ -90,7 +90,7 @@ fn completions_have_every_command_and_are_scripts() {
     }
 }
 
-/// Tests the completions in bash, triggered as by a user.
+/// Tests the completions in bash, by calling the completion function as bash does.
 #[test]
 fn bash_completes_commands_and_flags() {
     if !here("bash") {
@@ -117,8 +117,8 @@ fn bash_completes_commands_and_flags() {
     assert_eq!(complete(&["kiln", "nosuch"]), "");
 }
 
-/// Without debugging information, the installed program must not refer to any file in the tree from
-/// which it was built.
+/// Without debugging information, the installed program must not contain the path of any file in
+/// its source tree.
 #[test]
 fn an_installed_program_does_not_know_where_its_sources_were() {
     let tree = fs::canonicalize(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).unwrap();
@@ -138,8 +138,8 @@ fn an_installed_program_does_not_know_where_its_sources_were() {
     assert!(strip.unwrap().success());
     assert!(!knows(&installed));
 
-    // The program must be able to build from the sources compiled into it, in a directory without
-    // sources.
+    // Run the program in a directory without sources. It must build from the sources that are
+    // embedded in it.
     let out = Command::new(&installed)
         .args(["compilers", "--quick", "--cc", "cc", "--opt", "O2"])
         .args(["--variant", "default", "--json"])

@@ -1,4 +1,5 @@
-//! Tests that Ctrl-C ends every command that waits for a device, whatever the device does.
+//! Tests that Ctrl-C ends every command that waits for a device, regardless of the device's
+//! behaviour.
 
 mod common;
 mod device;
@@ -25,24 +26,24 @@ enum Conduct {
     Deaf,
     /// The device does not answer messages.
     Mute,
-    /// The device agrees to everything but processes no requests.
+    /// The device answers all messages but processes no requests.
     Idle,
-    /// Like `Idle`, but the device also fills the eventfds shared with its driver repeatedly, and
-    /// makes them blocking.
+    /// Like `Idle`, but the device also fills the counters of the eventfds that it shares with its
+    /// driver, keeps them full, and makes the eventfds blocking.
     Fills,
 }
 
-/// Maximum time from Ctrl-C to the end. It is shorter than the time after which these commands give
-/// up on a device by themselves (5 s for an answer to virtio-check).
+/// Maximum time from Ctrl-C to the end of a command. It is shorter than the time after which the
+/// commands give up by themselves, which is 5 s for an answer to virtio-check.
 const SOON: Duration = Duration::from_secs(4);
 
-/// Feature bits: VERSION_1 and vhost-user's own. The protocol features are MQ, REPLY_ACK and
-/// CONFIG.
+/// Feature bits: VERSION_1 and VHOST_USER_F_PROTOCOL_FEATURES. The protocol features below are MQ,
+/// REPLY_ACK and CONFIG.
 const FEATURES: u64 = 1 << 32 | 1 << 30;
 const PROTOCOL: u64 = 1 | 1 << 3 | 1 << 9;
 
-/// The configuration: hardware ready, one data queue, the cipher service, AES-CBC and AES-XTS,
-/// 64-byte keys, requests of 1 MiB.
+/// Returns the configuration of a device: hardware ready, one data queue, the cipher service with
+/// AES-CBC and DES-CBC, keys of up to 64 bytes, and requests of up to 1 MiB.
 fn config() -> Vec<u8> {
     let words: [u32; 12] = [1, 1, 1, 1 << 3 | 1 << 6, 0, 0, 0, 0, 0, 64, 64, 0];
     let mut bytes = words.map(u32::to_le_bytes).concat();
@@ -58,7 +59,7 @@ fn set_blocking(file: &File, blocking: bool) {
     assert_eq!(done, 0);
 }
 
-/// Keeps an eventfd's counter full.
+/// Fills an eventfd's counter, and keeps it full from a new thread.
 fn fill(mut file: File) {
     set_blocking(&file, false);
     for count in [u64::MAX - 1, 1] {
@@ -70,7 +71,7 @@ fn fill(mut file: File) {
     });
 }
 
-/// Answers the messages of one connection.
+/// Answers the messages on one connection until the program disconnects.
 fn converse(mut stream: UnixStream, conduct: Conduct, rings: &AtomicUsize) -> std::io::Result<()> {
     loop {
         let mut header = [0; 12];
@@ -96,7 +97,7 @@ fn converse(mut stream: UnixStream, conduct: Conduct, rings: &AtomicUsize) -> st
         if let (12 | 13, Some(file), Conduct::Fills) = (request, file, conduct) {
             fill(file);
         }
-        // The last message about a ring is the one that enables it.
+        // Count the message that enables a ring, because it is the last message about the ring.
         if request == 18 {
             rings.fetch_add(1, Ordering::SeqCst);
         }
@@ -107,7 +108,7 @@ fn converse(mut stream: UnixStream, conduct: Conduct, rings: &AtomicUsize) -> st
     }
 }
 
-/// Serves a socket with this conduct. Returns a function that reports whether a program has reached
+/// Serves a socket with this behaviour. The returned function reports whether a program has reached
 /// the point at which it waits for the device.
 fn serve(path: &Path, conduct: Conduct) -> impl Fn() -> bool {
     let listener = UnixListener::bind(path).unwrap();
@@ -115,7 +116,7 @@ fn serve(path: &Path, conduct: Conduct) -> impl Fn() -> bool {
     let waits = {
         let (met, rings) = (met.clone(), rings.clone());
         move || match conduct {
-            // The program's progress cannot be observed.
+            // Assume that the program waits, because this device cannot observe it.
             Conduct::Deaf => true,
             Conduct::Mute => met.load(Ordering::SeqCst) > 0,
             Conduct::Idle | Conduct::Fills => rings.load(Ordering::SeqCst) > 1,
@@ -157,8 +158,8 @@ fn ctrl_c_ends_what_waits_for_a_device() {
     ];
     let with = |mode| [&ctrlq[..], &[mode, "--socket"]].concat();
     let commands = [
-        // The polling command uses all its cores, so it is interrupted first to free them for the
-        // others.
+        // Interrupt the polling command first, because it uses all its cores, which the other
+        // commands need.
         with("poll"),
         with("wait"),
         with("async"),

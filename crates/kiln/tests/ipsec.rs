@@ -13,7 +13,8 @@ fn refuses(args: &[&str], want: &str) {
     fault(&kiln(&[&["ipsec"], args].concat()), 2, want);
 }
 
-/// Writes a classic capture of Ethernet frames, each with a time in microseconds and a length.
+/// Writes a capture in the classic pcap format. Each Ethernet frame has a time in microseconds and
+/// a length.
 fn capture(path: &Path, frames: &[(u32, u32)]) {
     let mut bytes = Vec::new();
     for word in [0xa1b2_c3d4, 0x0004_0002, 0, 0, 65535, 1u32] {
@@ -51,7 +52,7 @@ fn bad_arguments_are_refused_in_one_line() {
     refuses(&["--cc", "gcc"], "--cc");
 }
 
-/// Searching the help for the usual terms of the subject must find the command.
+/// Searching the help for common terms of IPsec must find the command.
 #[test]
 fn the_help_has_the_words_that_people_search_for() {
     let help = kiln(&["ipsec", "--help"]).stdout();
@@ -82,7 +83,7 @@ fn captures_that_cannot_be_read_are_refused_with_the_offset() {
     );
     capture(&file, &[(0, 60), (10, 60)]);
     let bytes = fs::read(&file).unwrap();
-    // Truncate the file within the second record, and within that record's header.
+    // Cut off the file inside the second record, and inside the header of this record.
     for cut in [3, 9] {
         fs::write(&file, &bytes[..bytes.len() - cut]).unwrap();
         refuses(
@@ -193,8 +194,8 @@ fn a_search_has_rates_a_knee_and_a_control_for_each_policy() {
     assert!(picture.contains("packets/s offered") && picture.contains(">legacy, cryptd<"));
 }
 
-/// Measures the knee of `bh-off`; returns its lower end, value and upper end. An end outside the
-/// rates tried is 0 or infinite.
+/// Measures the knee of `bh-off`. Returns the lower end of its interval, its value, and the upper
+/// end. An end outside the tested rates is 0 or infinite.
 fn knee(tiers: &str, args: &[&str]) -> [f64; 3] {
     let all = "ipsec --quick --json --policy bh-off --seconds 2";
     let all: Vec<&str> = all.split(' ').chain(args.iter().copied()).collect();
@@ -214,8 +215,8 @@ fn knee(tiers: &str, args: &[&str]) -> [f64; 3] {
     [low, n("knee_pps").unwrap_or(low), high]
 }
 
-/// Knees measured by several processes. Other load on the host can only reduce the packet rate, so
-/// the highest knee is the least disturbed.
+/// Knees that several processes have measured. Other load on the host can only reduce the packet
+/// rate, so the highest knee is the least disturbed.
 #[derive(Debug, Default)]
 struct Knees(Vec<[f64; 3]>);
 
@@ -232,17 +233,17 @@ impl Knees {
             .expect("a process at least")
     }
 
-    /// Whether the intervals overlap, as they do for equal results.
+    /// Returns whether the intervals of the highest knees overlap, as expected for equal knees.
     fn overlaps(&self, other: &Knees) -> bool {
         let ([a_low, _, a_high], [b_low, _, b_high]) = (self.highest(), other.highest());
         a_low <= b_high && b_low <= a_high
     }
 }
 
-/// The knee must depend on the speed of AES (scalar AES is about eight times slower than AES-NI),
-/// but not on the seed. The processes take turns, so that a busy minute affects all of them, and the
-/// rounds repeat until every configuration has had a quiet run. Repeating cannot hide an effect: a seed
-/// that moved the knee would move it in quiet runs too.
+/// The knee must depend on the speed of AES, but not on the seed. Scalar AES is about eight times
+/// slower than AES-NI. The configurations alternate, so that a busy minute affects all of them, and
+/// the test continues until each has had a quiet run. A seed that moved the knee would also move it
+/// in quiet runs.
 #[test]
 fn a_slower_cipher_moves_the_knee_and_another_seed_does_not() {
     if !(is_x86_feature_detected!("aes") && is_x86_feature_detected!("pclmulqdq")) {
@@ -265,15 +266,15 @@ fn a_slower_cipher_moves_the_knee_and_another_seed_does_not() {
     assert!(reseeded.overlaps(&fast));
 }
 
-/// The time per packet limits a core's packet rate, whatever else the knee depends on.
+/// The time per packet limits the packet rate of a core, independently of other limits.
 #[test]
 fn the_knee_is_not_above_what_the_stack_leaves_time_for() {
-    // With 40 µs per packet, a core cannot process more than 25,000 packets per second, and the
-    // search begins above that.
+    // With 40 µs per packet, a core processes at most 25,000 packets per second, but the search
+    // begins above this rate.
     let [low, _, high] = knee("", &["--stack-ns", "40000"]);
     assert_eq!((low, high), (0.0, 32_000.0));
-    // With 10 µs per packet, the limit is 100,000 packets per second, plus what 10 ms of idle time
-    // make up for, plus one more step of 9 % for the interval.
+    // With 10 µs per packet, the limit is 100,000 packets per second. The bound adds the packets
+    // that 10 ms of idle time can catch up on, and one step of 9 % for the interval.
     assert!(knee("", &["--stack-ns", "10000"])[2] <= 153_000.0);
 }
 
@@ -308,7 +309,8 @@ fn a_capture_is_replayed() {
         assert_eq!(row["corrupted"], 0);
         if row["control"] == false {
             let n = |f: &str| row[f].as_u64().unwrap();
-            // These are whole rounds of the capture, without the packets that the task itself sent.
+            // Without the task's own packets, the number must be a multiple of the capture's
+            // packets.
             let arrived = n("packets") + n("dropped") + n("ring_missed") - n("own_packets");
             assert!(arrived > 0 && arrived % 500 == 0, "{row}");
         }

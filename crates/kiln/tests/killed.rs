@@ -1,4 +1,4 @@
-//! Tests Kiln's device and Kiln's driver in two processes, one of which is killed.
+//! Tests Kiln's device and Kiln's driver in two processes. A test kills one of them.
 
 mod device;
 
@@ -28,7 +28,7 @@ fn request(n: usize) -> Request {
     Request::new(create, &key(n))
 }
 
-/// Encrypts zeros in a session; returns `None` if the device disconnected meanwhile.
+/// Encrypts zeros in a session. Returns `None` if the device disconnects before the result arrives.
 fn encrypted(driver: &Driver, queue: &mut DataQueue, session: &Session) -> Option<Vec<u8>> {
     let job = Job {
         action: Action::Encrypt,
@@ -71,8 +71,8 @@ fn eventually(driver: &Driver, queue: &mut DataQueue, session: &Session) -> Vec<
     got.unwrap()
 }
 
-/// The device is killed three times while four workers use the control queue. Acknowledged sessions
-/// must exist on the next device, with their keys.
+/// Kills the device three times while four workers use the control queue. Sessions that a device
+/// has acknowledged must exist on the next device, with their keys.
 #[test]
 fn a_device_killed_under_load_loses_nothing_that_was_acknowledged() {
     const DEATHS: usize = 3;
@@ -142,8 +142,8 @@ fn a_device_killed_under_load_loses_nothing_that_was_acknowledged() {
         );
         driver.control().close(fresh).unwrap();
     }
-    // The device must not have any other session: neither a closed one nor one whose creation was
-    // not answered.
+    // The device must have no other sessions, such as a closed session or one for which the driver
+    // received no answer.
     assert_eq!(device.sessions() as usize, kept.len() + survivors.len());
 }
 

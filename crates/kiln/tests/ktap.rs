@@ -1,5 +1,5 @@
-//! Tests the output of `kiln test` with the kernel's own parser. They are skipped with a message
-//! without KILN_TEST_TREE or python3.
+//! Parses the output of `kiln test` with the kernel's own KTAP parser. The tests are skipped with a
+//! message without KILN_TEST_TREE or python3.
 
 mod common;
 
@@ -10,8 +10,8 @@ use std::process::{Command, Stdio};
 
 use common::kiln;
 
-/// Python program that prints the status and the numbers of tests that passed, failed, crashed or
-/// were skipped, and of format errors.
+/// Python program that prints the status, and how many tests passed, failed, crashed and were
+/// skipped, and the number of format errors.
 const READER: &str = "\
 import sys
 sys.dont_write_bytecode = True
@@ -35,7 +35,7 @@ fn parser() -> Option<PathBuf> {
     dir
 }
 
-/// Parses KTAP; returns the status and the numbers that `READER` prints.
+/// Parses KTAP with the parser. Returns the status and the numbers that `READER` prints.
 fn read(parser: &Path, ktap: &str) -> (String, Vec<usize>) {
     let mut child = Command::new("python3")
         .args(["-c", READER])
@@ -77,7 +77,7 @@ fn the_kernels_parser_reads_what_is_printed() {
     );
     assert_eq!(read(&parser, &ktap), all_is_well, "{ktap}");
 
-    // Controls: one test has failed, and one test is missing.
+    // Controls: in one copy a test has failed, in another a test is missing.
     let last = ktap.lines().rfind(|l| l.starts_with("    ok ")).unwrap();
     let failed = last.replacen("ok", "not ok", 1);
     let (status, counts) = read(&parser, &ktap.replacen(last, &failed, 1));

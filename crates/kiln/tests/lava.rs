@@ -12,7 +12,7 @@ const SCRIPT: &str = concat!(
     "/../../packaging/lava/ktap-cases"
 );
 
-/// Converts KTAP; returns the name and result of each test case.
+/// Converts KTAP. Returns the name and the result of each test case.
 fn cases(ktap: &str) -> Vec<(String, String)> {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("ktap");
@@ -46,7 +46,7 @@ fn each_row_of_ktap_is_a_test_case() {
     names.sort();
     names.dedup();
     assert_eq!(names.len(), rows, "names are distinct");
-    // Controls: one row failed, one was skipped, and the run was cut off.
+    // Controls: a failed row, a skipped row, and a run that was cut off.
     let failed = cases(&ktap.replacen("    ok 2 ", "    not ok 2 ", 1));
     assert_eq!(failed[1].1, "fail");
     let first = ktap.lines().find(|l| l.starts_with("    ok 1 ")).unwrap();

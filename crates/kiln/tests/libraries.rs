@@ -1,5 +1,6 @@
-//! Tests of `kiln libraries`: the list, and installations that must fail. Tests of real
-//! installations need package registries and several minutes (`KILN_TEST_REGISTRIES=1`).
+//! Tests of `kiln libraries`: the list, and installations that must fail. Real installations are
+//! tested only with `KILN_TEST_REGISTRIES=1`, because they need package registries and take several
+//! minutes.
 
 mod common;
 
@@ -11,7 +12,7 @@ use std::path::Path;
 use common::{fault, kiln_with, Run};
 use serde_json::Value;
 
-/// Names of the libraries in the cache.
+/// Returns the names of the libraries in the cache.
 fn names(cache: &Path) -> Vec<String> {
     let entries = fs::read_dir(cache.join("kiln/libraries")).into_iter();
     let names = entries.flatten().flatten().map(|e| e.file_name());
@@ -20,7 +21,7 @@ fn names(cache: &Path) -> Vec<String> {
 
 fn list(cache: &Path) -> Run {
     let cache = cache.to_str().unwrap();
-    // Set a PATH without programs, because the list needs neither programs nor a registry.
+    // Set a PATH without programs, because the list must need neither programs nor a registry.
     kiln_with(
         &["libraries", "--json"],
         &[("XDG_CACHE_HOME", cache), ("PATH", "/no/such/directory")],
@@ -47,7 +48,7 @@ fn every_library_is_listed_with_what_would_provide_it() {
             false => assert!(row["reason"].as_str().unwrap().contains("is not here")),
         }
     }
-    // AWS-LC built by Kiln can only be in the cache, and this cache is empty.
+    // Kiln looks for AWS-LC only in the cache, which is empty here.
     assert_eq!(find(&doc, "aws-lc")["available"], false);
     assert!(names(cache.path()).is_empty());
 }
@@ -90,8 +91,8 @@ fn missing_programs_are_named_at_once() {
     assert!(names(cache.path()).is_empty());
 }
 
-/// If the package client fails, or succeeds without providing a library, the result must be one
-/// error line and a cache without anything that looks like a library.
+/// If the package client fails, or succeeds without providing a library, the command must print one
+/// error line and leave no library in the cache.
 #[test]
 fn a_failed_installation_leaves_nothing() {
     let cache = tempfile::tempdir().unwrap();
@@ -111,8 +112,8 @@ fn a_failed_installation_leaves_nothing() {
         let cargo = bin.path().join("cargo");
         fs::write(&cargo, format!("#!/bin/sh\n{script}\n")).unwrap();
         fs::set_permissions(&cargo, fs::Permissions::from_mode(0o755)).unwrap();
-        // If perl or another program is missing, the error is about that program, and the test is
-        // skipped.
+        // Skip the test if perl or another program is missing, because the error is then about that
+        // program.
         let env = [
             ("XDG_CACHE_HOME", cache.path().to_str().unwrap()),
             ("PATH", path.as_str()),
@@ -127,7 +128,7 @@ fn a_failed_installation_leaves_nothing() {
     }
 }
 
-/// Each library is installed, appears in the list, and gives right answers.
+/// Each library must be installed, appear in the list, and compute correct results.
 #[test]
 fn libraries_are_installed_and_measured() {
     if env::var_os("KILN_TEST_REGISTRIES").is_none_or(|v| v.is_empty()) {

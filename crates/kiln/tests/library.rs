@@ -19,7 +19,7 @@ fn rows(record: &str) -> Vec<Value> {
     record["rows"].as_array().expect("rows").clone()
 }
 
-/// Returns the functions in the rows, without the operation.
+/// Returns the names of the functions that have rows.
 fn functions(rows: &[Value]) -> BTreeSet<&str> {
     let names = rows.iter().map(|r| r["impl"].as_str().expect("a name"));
     names
@@ -92,7 +92,8 @@ fn functions_have_rows_and_the_figures_of_their_kunit_benchmarks() {
         let row = row.unwrap_or_else(|| panic!("{name}: {rows:?}"));
         assert!(row["kunit_mb_per_s"].as_f64() > Some(0.0), "{row}");
     }
-    // None of the suites has a benchmark of this function.
+    // No KUnit suite has a benchmark for `sha256_update`, so its row must not have the field
+    // `kunit_mb_per_s`.
     let update = rows.iter().find(|r| r["impl"] == "sha256_update").unwrap();
     assert_eq!(update.get("kunit_mb_per_s"), None, "{update}");
 }
@@ -109,8 +110,8 @@ fn the_level_needs_a_tree_and_has_no_other_libraries() {
     }
 }
 
-/// Plants two faults: SHA-512's vector code changes a bit of the state, and the table of CRC-16 has
-/// a wrong entry. Functions that use neither are the control.
+/// Plants two faults: SHA-512's vector code flips a bit of the state, and the table of CRC-16 has a
+/// wrong entry. Functions that use neither are the control.
 #[test]
 fn planted_faults_are_found_in_the_functions_that_have_them() {
     let Some(tree) = next_tree() else { return };
@@ -148,8 +149,8 @@ fn planted_faults_are_found_in_the_functions_that_have_them() {
     assert_eq!(functions(&failed), BTreeSet::from(expected), "{failed:?}");
     assert!(functions(&right).contains("sha256"), "{right:?}");
 
-    // SHA-512 is compared with Kiln's implementation, SHA-384 with Kiln's generic code, CRC-16 with
-    // Kiln's bitwise code.
+    // The reference is Kiln's implementation for SHA-512, Kiln's generic code for SHA-384, and
+    // Kiln's bitwise code for CRC-16.
     let mut args = vec!["speed", "sha512", "sha384", "crc16", "sha256", "--quick"];
     args.extend([
         "--tree",

@@ -1,4 +1,5 @@
-//! `kiln linux fidelity`, `nested` and `dkms`: refused arguments, and boots on request.
+//! Tests of `kiln linux fidelity`, `nested` and `dkms`: invalid arguments, and boots of real
+//! kernels if `KILN_TEST_QEMU` is set.
 
 mod common;
 
@@ -37,7 +38,7 @@ fn bad_input_is_one_line_and_its_status() {
     assert_eq!((run.status, run.stderr.lines().count()), (2, 1), "{run:?}");
 }
 
-/// Boots Debian's 6.12. This runs only if `KILN_TEST_QEMU` is set, because it downloads a kernel.
+/// Boots Debian's 6.12 kernel. Runs only if `KILN_TEST_QEMU` is set, because it downloads a kernel.
 #[test]
 fn a_real_kernel_agrees_and_nested_sections_lose_nothing() {
     if std::env::var_os("KILN_TEST_QEMU").is_none() {
@@ -64,7 +65,8 @@ fn a_real_kernel_agrees_and_nested_sections_lose_nothing() {
     assert!(wrong("unsaved") > 0, "the control");
 }
 
-/// Boots Debian's 6.1. Runs only if `KILN_TEST_QEMU` is set, because it downloads a kernel and its headers.
+/// Boots Debian's 6.1 kernel. Runs only if `KILN_TEST_QEMU` is set, because it downloads a kernel
+/// and its headers.
 #[test]
 fn the_installable_module_keeps_ipsec_out_of_cryptd_and_planted_faults_are_found() {
     if std::env::var_os("KILN_TEST_QEMU").is_none() {

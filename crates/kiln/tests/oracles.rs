@@ -1,5 +1,5 @@
-//! Tests of `kiln test --tree --oracle`, which checks rules for every driver in a tree
-//! (KILN_TEST_TREE, an LTS kernel).
+//! Tests of `kiln test --tree --oracle`, which checks rules ("oracles") for every driver in a tree.
+//! The tree is KILN_TEST_TREE, an LTS kernel.
 
 mod common;
 mod edited;
@@ -12,14 +12,14 @@ use common::tree::{given_tree, kiln_keeping, tree_of};
 use edited::Edited;
 use serde_json::Value;
 
-/// A file, a text in it, and the replacement for the first occurrence of the text.
+/// An edit of a tree: a file, a text in the file, and the replacement for its first occurrence.
 type Edit = (&'static str, &'static str, &'static str);
 
-/// Faults for each oracle. The faults for memory, context, leaks and failures do not change any
-/// result in ordinary memory and task context.
+/// Faults for each oracle. The faults for the oracles memory, context, leaks and failures do not
+/// change any result as long as drivers run in ordinary memory and in task context.
 const EDITS: [Edit; 16] = [
-    // memory: writes a byte after the digest, reads a byte after the source, or has a request
-    // context that is too small.
+    // memory: a write after the digest, a read after the source, and a request context that is too
+    // small.
     (
         "crypto/xcbc.c",
         "	crypto_cipher_encrypt_one(tfm, out, prev);\n",
@@ -35,8 +35,8 @@ const EDITS: [Edit; 16] = [
         "	crypto_skcipher_set_reqsize(tfm, reqsize);",
         "	crypto_skcipher_set_reqsize(tfm, reqsize - 64);",
     ),
-    // context: sleeps, or does not check whether it may open a section. The third fault is in the
-    // unmodified tree.
+    // context: a function that may sleep, and a missing check before opening a section. The third
+    // expected finding is in the unmodified tree.
     (
         "crypto/xctr.c",
         "	err = skcipher_walk_virt(&walk, req, false);",
@@ -47,7 +47,8 @@ const EDITS: [Edit; 16] = [
         "!crypto_simd_usable() ||",
         "",
     ),
-    // values: faults in the tag comparison, and in a key length check.
+    // values: faults in the tag comparison and in a key length check. Then three faults each for
+    // the oracles leaks, failures and fill.
     (
         "crypto/gcm.c",
         "crypto_memneq(iauth_tag, auth_tag, authsize)",
@@ -85,9 +86,9 @@ const EDITS: [Edit; 16] = [
     ("crypto/ccm.c", "	memset(ctx->dg, 0, bs);", ""),
 ];
 
-/// Further faults, which were added later.
+/// More faults for each oracle.
 const MORE_EDITS: [Edit; 14] = [
-    // context: an allocation that may sleep. values: a fault in a counter's carry.
+    // context: an allocation that may sleep. values: a lost carry in a counter.
     (
         "crypto/hctr2.c",
         "	return hctr2_crypt(req, true);",
@@ -98,8 +99,8 @@ const MORE_EDITS: [Edit; 14] = [
         "	vpslldq $8, tmp, tmp;        \\\n	vpsubq tmp, x, x;",
         "	vpslldq $8, tmp, tmp;",
     ),
-    // registers: faults in a callee-saved register, the direction flag, MXCSR, upper halves, stack
-    // alignment, and the frame pointer.
+    // registers: violations of the rules for a callee-saved register, the direction flag, MXCSR,
+    // upper halves, stack alignment, and the frame pointer.
     (
         "arch/x86/crypto/serpent-avx-x86_64-asm_64.S",
         "SYM_FUNC_START(serpent_ecb_enc_8way_avx)\n",
@@ -130,7 +131,8 @@ const MORE_EDITS: [Edit; 14] = [
         "SYM_FUNC_START(cast5_ecb_enc_16way)\n",
         "SYM_FUNC_START(cast5_ecb_enc_16way)\n	pushq %rbp;\n	xorl %ebp, %ebp;\n	popq %rbp;\n",
     ),
-    // features: code that uses GFNI, BMI2 and AVX2 without checking for these features.
+    // features: code that uses GFNI, BMI2 and AVX2 without checking for these features. bounds:
+    // sections that are too long.
     (
         "arch/x86/crypto/aria_aesni_avx_glue.c",
         "	if (boot_cpu_has(X86_FEATURE_GFNI) && IS_ENABLED(CONFIG_AS_GFNI)) {",
@@ -155,7 +157,8 @@ const MORE_EDITS: [Edit; 14] = [
     ),
 ];
 
-/// Faults that crash in a driver, in cryptd's thread that calls a driver, and in a softirq.
+/// Faults that cause a crash in three places: in a driver, in a driver called by cryptd's thread,
+/// and in a softirq.
 const CRASHES: [Edit; 3] = [
     (
         "arch/x86/crypto/camellia_aesni_avx_glue.c",
@@ -174,7 +177,8 @@ const CRASHES: [Edit; 3] = [
     ),
 ];
 
-/// The expected finding for each fault: oracle, driver, rule, and the function if it is known.
+/// The expected finding for each fault: oracle, driver, rule, and the function, or an empty string
+/// if the function is not known.
 const EXPECTED: [(&str, &str, &str, &str); 16] = [
     (
         "memory",
@@ -224,7 +228,7 @@ const EXPECTED: [(&str, &str, &str, &str); 16] = [
     ("fill", "cbcmac(aes-aesni)", "uninitialised", "cbcmac"),
 ];
 
-/// The expected findings for the faults added later.
+/// The expected findings for [`MORE_EDITS`].
 const MORE_EXPECTED: [(&str, &str, &str, &str); 14] = [
     (
         "context",
@@ -282,7 +286,7 @@ const MORE_EXPECTED: [(&str, &str, &str, &str); 14] = [
     ),
 ];
 
-/// A driver without a fault.
+/// A driver in which no fault is planted.
 const CONTROL: &str = "cbc-aes-aesni";
 
 /// The oracles that run by default.
@@ -290,7 +294,7 @@ const QUICK: [&str; 8] = [
     "memory", "context", "values", "sequence", "leaks", "failures", "fill", "queues",
 ];
 
-/// Creates a copy of the tree with faults.
+/// Creates a copy of the tree and plants these faults in it.
 fn planted(tree: &Path, edits: &[Edit]) -> Edited {
     let tree = Edited::new(tree);
     let files: BTreeSet<&str> = edits.iter().map(|(file, _, _)| *file).collect();
@@ -320,7 +324,7 @@ fn faults_that_were_added_later_are_found_and_named() {
     }
 }
 
-/// Runs all oracles at once, and checks that each fault is found.
+/// Runs all oracles in one run, and checks that each fault is found.
 fn finds(tree: &Edited, all: &[(&str, &str, &str, &str)]) {
     let oracles: BTreeSet<&str> = all.iter().map(|(oracle, ..)| *oracle).collect();
     let oracles: Vec<&str> = oracles.into_iter().collect();
@@ -347,7 +351,8 @@ fn finds(tree: &Edited, all: &[(&str, &str, &str, &str)]) {
     }
 }
 
-/// The run must continue after a crash, whichever thread crashed.
+/// The run must continue after a crash, whichever thread crashed, and must attribute the crash to
+/// the driver that was processing the request.
 #[test]
 fn a_crash_is_of_the_driver_whose_request_it_was() {
     let Some(tree) = given_tree() else { return };
@@ -376,22 +381,24 @@ fn a_crash_is_of_the_driver_whose_request_it_was() {
     let own = of("ecb-camellia-aesni");
     assert!(own.contains("ecb_encrypt+0x"), "{own}");
     assert!(own.contains(" bytes, source at "), "{own}");
-    // cryptd's thread makes no requests itself, so the request that it is answering is reported.
+    // cryptd's thread makes no requests itself, so the report must contain the request that it was
+    // processing.
     let worker = of("ecb-cast6-avx");
     assert!(worker.contains("cryptd_skcipher_encrypt+0x"), "{worker}");
     assert!(worker.contains(" bytes, source at "), "{worker}");
     let softirq = of("md4-generic");
     assert!(softirq.contains("md4_update+0x"), "{softirq}");
     assert!(softirq.contains(" bytes, source at "), "{softirq}");
-    // Camellia's fault also affects its internal driver.
+    // Four drivers crash although only three faults are planted, because Camellia's fault also
+    // affects its internal driver.
     assert_eq!(crashed.len(), 4, "{crashed:#?}");
     // The drivers that follow the crashed ones must have been tested.
     let passed = |r: &&Value| r["failed"] == 0 && r["skipped"] == 0;
     assert!(rows.iter().filter(passed).count() > 100, "{crashed:#?}");
 }
 
-/// Findings in unchanged trees are listed in `tree/oracles/known` with a reason, and must not cause
-/// failure.
+/// Known findings in unmodified trees are listed in `tree/oracles/known` with a reason, and must
+/// not make a run fail.
 fn has_known_findings_only(tree: &Path, least: usize) {
     let run = kiln_keeping(&[
         "test",
@@ -419,7 +426,7 @@ fn has_known_findings_only(tree: &Path, least: usize) {
         let finding = row["finding"].as_str().expect("a finding");
         assert!(finding.contains("known: "), "{row}");
     }
-    // An entry in the list without a match would be outdated.
+    // Every entry in the list must match a finding; otherwise the entry is outdated.
     let notes = record["notes"].as_array().expect("notes");
     let unseen = |n: &&Value| n.to_string().contains("was not seen");
     assert_eq!(notes.iter().find(unseen), None);

@@ -1,5 +1,6 @@
-//! Tests of oracles for faults that show only in a later or concurrent request: `queues`,
-//! `sharing`, `sequence`, `failures`, and `context` in hardirqs (KILN_TEST_TREE, Linux 6.12).
+//! Tests of oracles for faults that appear only in later or concurrent requests: `queues`,
+//! `sharing`, `sequence`, `failures`, and `context` in hardirqs. The tree is KILN_TEST_TREE, Linux
+//! 6.12.
 
 mod common;
 mod edited;
@@ -9,10 +10,10 @@ use common::tree::given_tree;
 use edited::Edited;
 use planted::{fault, find, Fault};
 
-/// Faults that show in a sequence of calls, or when something fails.
+/// Faults that appear only in a sequence of calls, or if a step fails.
 const CALLS: [Fault; 7] = [
-    // Faults in the next IV, part of a second key, a full buffer, a key length, and keys that were
-    // refused or never set.
+    // The next IV is wrong, part of a second key is ignored, a full buffer is not processed, a
+    // wrong key length is accepted, and a transform works after its key was rejected or never set.
     fault(
         "sequence",
         "cbc-twofish-avx",
@@ -70,7 +71,7 @@ const CALLS: [Fault; 7] = [
         "crypto/aead.c",
         &[("	crypto_aead_set_flags(aead, CRYPTO_TFM_NEED_KEY);\n", "")],
     ),
-    // The result of a step in a walk is not checked.
+    // An error in a step of a walk is ignored.
     fault(
         "failures",
         "xctr(aes-aesni)",
@@ -85,7 +86,7 @@ const CALLS: [Fault; 7] = [
 ];
 
 const FAULTS: [Fault; 9] = [
-    // Completes a request when its child has only left the backlog.
+    // A request is completed when its child has only left the backlog.
     Fault {
         file: "crypto/lrw.c",
         edits: &[(
@@ -97,7 +98,7 @@ const FAULTS: [Fault; 9] = [
         rule: "backlog-lost",
         place: "lrw_crypt_done",
     },
-    // Completes a request twice.
+    // A request is completed twice.
     Fault {
         file: "crypto/essiv.c",
         edits: &[(
@@ -109,7 +110,7 @@ const FAULTS: [Fault; 9] = [
         rule: "completed-twice",
         place: "essiv_skcipher_done",
     },
-    // Completes a request with -EBUSY, which only means that its child is in the backlog.
+    // A request is completed with -EBUSY, which only means that its child is in the backlog.
     Fault {
         file: "crypto/xts.c",
         edits: &[(
@@ -121,7 +122,7 @@ const FAULTS: [Fault; 9] = [
         rule: "queue-answer",
         place: "xts_encrypt_done",
     },
-    // Does not notify when a request leaves the backlog.
+    // The callback is not called when a request leaves the backlog.
     Fault {
         file: "crypto/cryptd.c",
         edits: &[(
@@ -133,7 +134,7 @@ const FAULTS: [Fault; 9] = [
         rule: "backlog-lost",
         place: "cryptd_hash_complete",
     },
-    // Returns -EBUSY for a request that is not queued.
+    // -EBUSY is returned for a request that is not queued.
     Fault {
         file: "crypto/algapi.c",
         edits: &[("			err = -ENOSPC;\n			goto out;", "			err = -EBUSY;\n			goto out;")],
@@ -142,7 +143,7 @@ const FAULTS: [Fault; 9] = [
         rule: "never-answered",
         place: "",
     },
-    // Lets requests overtake queued ones.
+    // Requests may overtake queued requests.
     Fault {
         file: "crypto/simd.c",
         edits: &[(
@@ -154,7 +155,7 @@ const FAULTS: [Fault; 9] = [
         rule: "order",
         place: "",
     },
-    // Stores the IV of a request in the transform, which other requests share.
+    // A request's IV is stored in the transform, which other requests share.
     Fault {
         file: "crypto/ctr.c",
         edits: &[
@@ -169,7 +170,7 @@ const FAULTS: [Fault; 9] = [
         rule: "shared-state",
         place: "crypto_",
     },
-    // Stores a block in per-CPU data while softirqs can interrupt.
+    // A block is stored in per-CPU data while softirqs can interrupt.
     Fault {
         file: "crypto/pcbc.c",
         edits: &[
@@ -187,8 +188,8 @@ const FAULTS: [Fault; 9] = [
         rule: "shared-state",
         place: "",
     },
-    // Stores a block in a static variable with softirqs disabled, so only another CPU can overwrite
-    // it.
+    // A block is stored in a static variable. Softirqs are disabled, so only another CPU can
+    // overwrite the block.
     Fault {
         file: "crypto/xctr.c",
         edits: &[
@@ -208,7 +209,7 @@ const FAULTS: [Fault; 9] = [
     },
 ];
 
-/// Opens a section in hardirqs without checking what they interrupted.
+/// A driver opens a section in a hardirq without checking what the hardirq interrupted.
 const HARDIRQ: Fault = Fault {
     file: "arch/x86/crypto/sha256_ssse3_glue.c",
     edits: &[(
@@ -221,7 +222,7 @@ const HARDIRQ: Fault = Fault {
     place: "_sha256_update",
 };
 
-/// A driver without a fault.
+/// A driver in which no fault is planted.
 const CONTROL: &str = "ctr(aes-generic)";
 
 #[test]

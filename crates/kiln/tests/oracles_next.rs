@@ -1,6 +1,6 @@
-//! Tests of oracles on a current tree (KILN_TEST_TREE_NEXT, Linux 7.x). Faults for all of them are
-//! planted in one copy: one for `sharing`, two for `memory`, and at least three for each of the
-//! others.
+//! Tests of oracles on a current tree (KILN_TEST_TREE_NEXT, Linux 7.x). All faults are planted in
+//! one copy of the tree: one for `sharing`, two for `memory`, and at least three for each other
+//! oracle.
 
 mod common;
 mod edited;
@@ -10,10 +10,10 @@ use common::tree::tree_of;
 use edited::Edited;
 use planted::{fault, find, Fault};
 
-/// Faults for each oracle. The faults for memory, context, leaks and failures do not change any
-/// result in ordinary memory and task context.
+/// Faults for each oracle. The faults for the oracles memory, context, leaks and failures do not
+/// change any result as long as drivers run in ordinary memory and in task context.
 const FAULTS: [Fault; 37] = [
-    // Writes a byte after the digest; has a request context that is too small.
+    // A byte is written after the digest, and a request context is too small.
     fault(
         "memory",
         "xcbc(aes-lib)",
@@ -36,8 +36,8 @@ const FAULTS: [Fault; 37] = [
             "	crypto_skcipher_set_reqsize(tfm, reqsize - 64);",
         )],
     ),
-    // Sleeps; allocates with a flag that allows sleeping; does not check whether it may open a
-    // section.
+    // A function may sleep, an allocation may sleep, and a check before opening a section is
+    // missing.
     fault(
         "context",
         "xctr(aes-lib)",
@@ -68,7 +68,8 @@ const FAULTS: [Fault; 37] = [
         "lib/crypto/x86/sha512.h",
         &[("irq_fpu_usable()", "true")],
     ),
-    // Does not compare the last byte of a tag; does not check a key; loses a carry of a counter.
+    // The last byte of a tag is not compared, a key length is not checked, and a counter loses a
+    // carry.
     fault(
         "values",
         "gcm_base(ctr(aes-lib),ghash-lib)",
@@ -102,7 +103,8 @@ const FAULTS: [Fault; 37] = [
             "	vpslldq $8, tmp, tmp;",
         )],
     ),
-    // Faults in the next IV, a full buffer, a key length, and keys that were refused or never set.
+    // The next IV is wrong, a full buffer is not processed, a wrong key length is accepted, and a
+    // transform works after its key was rejected or never set.
     fault(
         "sequence",
         "cbc-twofish-avx",
@@ -149,7 +151,7 @@ const FAULTS: [Fault; 37] = [
         "crypto/aead.c",
         &[("	crypto_aead_set_flags(aead, CRYPTO_TFM_NEED_KEY);\n", "")],
     ),
-    // Leaks of a table, a child transform and keys.
+    // A table, a child transform and keys are not freed.
     fault(
         "leaks",
         "lrw(ecb-aes-aesni)",
@@ -180,7 +182,8 @@ const FAULTS: [Fault; 37] = [
         "crypto/adiantum.c",
         &[("	kfree_sensitive(data);\n", "")],
     ),
-    // Does not check an allocation; keeps child transforms; does not check a step in a walk.
+    // A failed allocation is not noticed, a child transform is not freed after an error, and an
+    // error in a step of a walk is ignored.
     fault(
         "failures",
         "lrw(ecb-aes-aesni)",
@@ -211,7 +214,7 @@ const FAULTS: [Fault; 37] = [
             "		skcipher_walk_done(&walk, nbytes);",
         )],
     ),
-    // Does not clear its state.
+    // Three drivers use state that was not initialised.
     fault(
         "fill",
         "xcbc(aes-lib)",
@@ -236,8 +239,8 @@ const FAULTS: [Fault; 37] = [
         "crypto/ccm.c",
         &[("	memset(dg, 0, bs);", "")],
     ),
-    // Completes a request when its child has only left the backlog; completes it twice; completes
-    // it with -EBUSY; does not notify.
+    // A request is completed when its child has only left the backlog, is completed twice, or is
+    // completed with -EBUSY; and the callback is not called when a request leaves the backlog.
     fault(
         "queues",
         "lrw(cryptd(ecb-aes-aesni))",
@@ -282,7 +285,7 @@ const FAULTS: [Fault; 37] = [
             "	if (err != -EINPROGRESS)\n		ahash_request_complete(req, err);\n",
         )],
     ),
-    // Stores a block in a static variable.
+    // A block is stored in a static variable.
     fault(
         "sharing",
         "xctr(aes-lib)",
@@ -300,7 +303,7 @@ const FAULTS: [Fault; 37] = [
             ),
         ],
     ),
-    // Faults in the direction flag, MXCSR, upper halves, stack alignment, and the frame
+    // Four functions violate the rules for the direction flag, MXCSR, upper halves, and the frame
     // pointer.
     fault(
         "registers",
@@ -343,7 +346,7 @@ const FAULTS: [Fault; 37] = [
             "SYM_FUNC_START(cast5_ecb_enc_16way)\n	pushq %rbp;\n	xorl %ebp, %ebp;\n	popq %rbp;\n",
         )],
     ),
-    // Code that uses GFNI and AVX2 without checking for these features.
+    // GFNI and AVX2 code is used without checking for these features.
     fault(
         "features",
         "ecb-aria-avx",
@@ -371,7 +374,7 @@ const FAULTS: [Fault; 37] = [
             "	if (",
         )],
     ),
-    // One section covers all pages.
+    // A single section covers all pages.
     fault(
         "bounds",
         "aegis128-aesni",
@@ -413,7 +416,7 @@ const FAULTS: [Fault; 37] = [
     ),
 ];
 
-/// A driver without a fault.
+/// A driver in which no fault is planted.
 const CONTROL: &str = "ecb-camellia-aesni";
 
 #[test]

@@ -1,4 +1,4 @@
-//! Tests that libraries that are wrong, broken or too old get notes but no rows.
+//! Tests that a library that is wrong, broken or too old causes a note and has no rows.
 
 mod common;
 
@@ -40,7 +40,7 @@ fn speed(peers: &str, file: &Path) -> Run {
     kiln_with(&args, &[("KILN_NETTLE", file.to_str().unwrap())])
 }
 
-/// Expects that nettle has no row, and that a note contains `want`.
+/// Expects that the run has no row for nettle, but a note that contains `want`.
 fn a_note_and_no_row(run: &Run, status: i32, want: &str) {
     assert_eq!(run.status, status, "{}", run.stderr);
     let doc = run.json();
@@ -64,11 +64,11 @@ fn a_wrong_answer_is_a_note_and_no_row() {
     let dir = tempfile::tempdir().unwrap();
     let wrong = library(dir.path(), "wrong", &format!("{VERSION}{WRONG}"));
     a_note_and_no_row(&speed("auto", &wrong), 0, "WRONG ANSWER: nettle-3.8");
-    // If the library was requested by name, the command fails.
+    // If the command line names the library, the command must fail.
     a_note_and_no_row(&speed("nettle", &wrong), 1, "WRONG ANSWER: nettle-3.8");
 }
 
-/// Control: the same library with the right answer is measured, which shows that it is called.
+/// Control: a library with correct results must be measured. This shows that the library is called.
 #[test]
 fn the_same_with_a_function_that_is_right_has_a_row() {
     let dir = tempfile::tempdir().unwrap();
@@ -123,7 +123,7 @@ fn too_old_or_broken_ones_are_notes() {
     fault(&speed("nettle", &text), 3, "check KILN_NETTLE");
 }
 
-/// A library manager with a different structure layout is not used.
+/// A multi-buffer manager with a different structure layout must not be used.
 #[test]
 fn a_manager_that_is_laid_out_otherwise_is_refused() {
     let dir = tempfile::tempdir().unwrap();

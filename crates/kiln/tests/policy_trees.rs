@@ -1,6 +1,6 @@
-//! Tests that trees with an edited FPU policy behave like Kiln's policy of that name, and that a
-//! tree that saves nothing is detected. The tests are skipped with a message unless KILN_TEST_TREE
-//! is a 6.12 tree.
+//! Tests that a tree with an edited FPU policy behaves like Kiln's policy of the same name, and
+//! that a tree that saves nothing is detected. The tests are skipped with a message unless
+//! KILN_TEST_TREE is a 6.12 tree.
 
 mod common;
 mod edited;
@@ -46,7 +46,7 @@ fn a_tree_that_the_edits_were_not_made_for_is_refused() {
     policies::apply_to(&overlay, policies::BH_OFF);
 }
 
-/// Creates a copy of the tree with these edits; returns its path.
+/// Creates a copy of the tree with these edits. Returns its name as a policy.
 fn edited(tree: &Path, edits: &[policies::Edit]) -> String {
     let overlay = Edited::new(tree);
     policies::apply_to(&overlay, edits);
@@ -60,13 +60,13 @@ fn fpu(arguments: &[&str]) -> (Run, Vec<Value>) {
     (run, rows)
 }
 
-/// Compares answers, counts and warnings with Kiln's policy in every context. Then steps through a
-/// task and a softirq, with one interrupt per instruction.
+/// Compares answers, counts and warnings with those of Kiln's policy `own` in every context. Then
+/// steps through a task and a softirq, with one interrupt per instruction.
 fn is_as(tree: &Path, own: &str, edits: &[policies::Edit]) {
     let name = edited(tree, edits);
     let policies = ["legacy", "bh-off", "nested", &name].join(",");
     let (run, rows) = fpu(&["usable", "--policy", &policies]);
-    // 6.12's rule is legacy's, so any other answer counts as a finding.
+    // Expect a finding, because the policy of an unmodified 6.12 tree is `legacy`.
     assert_eq!(run.status, 1, "{}", run.stderr);
     let notes = run.json()["notes"].to_string();
     let finding = format!("{name} answers otherwise than the rule of Linux 6.");
@@ -81,7 +81,7 @@ fn is_as(tree: &Path, own: &str, edits: &[policies::Edit]) {
         for row in &mut found {
             row["policy"] = Value::Null;
             row["version"] = Value::Null;
-            // The same section may cause one warning or two.
+            // Compare only whether there are warnings, because a section may cause one or two.
             row["warnings"] = (row["warnings"].as_u64().unwrap() > 0).into();
         }
         found
@@ -96,7 +96,7 @@ fn is_as(tree: &Path, own: &str, edits: &[policies::Edit]) {
     assert_eq!(status, 0, "{lines:?}");
     let good = lines.iter().filter(|l| l.starts_with("ok ")).count();
     assert!(good >= 9 && good == lines.len(), "{lines:?}");
-    // The control, which saves nothing, also runs, and it loses state.
+    // Ignore the rows of the control, which saves nothing and therefore loses state.
     let judged: Vec<&Value> = rows.iter().filter(|r| r["policy"] != "none").collect();
     let points: u64 = judged.iter().map(|r| r["points"].as_u64().unwrap()).sum();
     assert!(points > 500, "{points}");
@@ -109,7 +109,8 @@ fn is_as(tree: &Path, own: &str, edits: &[policies::Edit]) {
     }
 }
 
-/// Returns the status and the lines of `kiln test --tree` about XTS drivers in Kiln's contexts.
+/// Tests XTS drivers with `kiln test --tree` in Kiln's contexts. Returns the exit status and the
+/// lines about tasks and softirqs.
 fn in_contexts(name: &str) -> (i32, Vec<String>) {
     let dir = name.trim_start_matches("tree:");
     let run = kiln_keeping(&[
@@ -136,7 +137,7 @@ fn a_tree_that_saves_what_it_finds_is_nested() {
     }
 }
 
-/// Control: without this test, the others would prove nothing.
+/// Control for the other tests: a tree that saves nothing must be detected.
 #[test]
 fn a_tree_that_saves_nothing_is_caught() {
     let Some(tree) = given_tree() else { return };
@@ -151,7 +152,7 @@ fn a_tree_that_saves_nothing_is_caught() {
         .iter()
         .filter(|l| l.starts_with("not ok ") && l.ends_with(" in task"));
     assert!(wrong.count() > 0, "{lines:?}");
-    // If softirqs cannot interrupt a section, no state can be lost.
+    // With softirqs disabled, nothing interrupts a section, so no state can be lost.
     let kept_out = lines.iter().filter(|l| l.ends_with(", BH off"));
     assert!(
         kept_out.clone().count() > 0 && kept_out.clone().all(|l| l.starts_with("ok ")),

@@ -1,6 +1,7 @@
-//! Tests of the assembly functions in a hosted tree: `kiln speed --tree` must call each one
-//! directly and find its result right, or tree/primitives must give a reason why not. The trees are
-//! KILN_TEST_TREE and KILN_TEST_TREE_NEXT; without them, the tests are skipped with a message.
+//! Tests of the assembly functions in a hosted tree. For each function, `kiln speed --tree` must
+//! either call it directly and find its result correct, or tree/primitives must give a reason. The
+//! trees are KILN_TEST_TREE and KILN_TEST_TREE_NEXT; without them, the tests are skipped with a
+//! message.
 
 mod common;
 mod edited;
@@ -20,7 +21,7 @@ fn next_tree() -> Option<PathBuf> {
     tree_of("KILN_TEST_TREE_NEXT", "tree of a current kernel")
 }
 
-/// Directories of a tree that contain assembly of the kinds that are measured.
+/// Directories of a tree that contain assembly for the kinds of algorithms that Kiln measures.
 const FOLDERS: [&str; 5] = [
     "arch/x86/crypto",
     "lib/crypto/x86",
@@ -29,8 +30,9 @@ const FOLDERS: [&str; 5] = [
     "lib/raid/xor/x86",
 ];
 
-/// The table tree/primitives: functions with a row, each with the further functions that are called
-/// along with it, and functions without a row, for which the table gives a reason.
+/// The table tree/primitives. `rows` contains functions that are measured, each with further
+/// functions that the same measurement calls. `reasons` contains functions that are not measured,
+/// for which the table gives a reason.
 struct Table {
     rows: Vec<(String, Vec<String>)>,
     reasons: BTreeSet<String>,
@@ -63,8 +65,7 @@ impl Table {
         table
     }
 
-    /// Returns the functions among `symbols` that were not called and for which the table gives no
-    /// reason.
+    /// Returns those of `symbols` that were not called and that have no reason in the table.
     fn uncovered<'a>(
         &self,
         symbols: &'a BTreeSet<String>,
@@ -79,8 +80,8 @@ impl Table {
     }
 }
 
-/// Returns the global functions in the objects that the tree's build made from assembly, whether
-/// hand-written or generated.
+/// Returns the global functions in the objects that the tree's build made from assembly. The
+/// assembly may be hand-written or generated.
 fn assembly_functions(tree: &Path, build: &Path) -> BTreeSet<String> {
     let mut functions = BTreeSet::new();
     for folder in FOLDERS {
@@ -110,14 +111,15 @@ fn assembly_functions(tree: &Path, build: &Path) -> BTreeSet<String> {
 
 /// The results of `kiln speed` for a tree's functions.
 struct Measured {
-    /// Functions that were called and gave the right result, each with the algorithm it implements.
+    /// Pairs of a function and the algorithm that it implements, for each function that was called
+    /// and gave the right result.
     called: BTreeSet<(String, String)>,
     notes: Vec<String>,
 }
 
 impl Measured {
-    /// Measures all functions at the usual lengths with keys of all sizes, restricted to these
-    /// tiers.
+    /// Measures all functions at the default lengths, with keys of all sizes. Only `tiers` are
+    /// allowed.
     fn of(tree: &Path, tiers: &str) -> Measured {
         let cache = place("tree-cache");
         let all = [
@@ -155,7 +157,7 @@ impl Measured {
         self.called.iter().map(|(name, _)| name.clone()).collect()
     }
 
-    /// Functions that this CPU cannot run, according to the notes.
+    /// Returns the functions that this CPU cannot run, according to the notes.
     fn excused(&self) -> BTreeSet<&str> {
         let because = ["the CPU lacks", "did not register"];
         let notes = self
@@ -173,7 +175,8 @@ impl Measured {
     }
 }
 
-/// Checks all functions of a tree, which must have at least `least`.
+/// Checks that every assembly function of a tree is measured or has a reason. The tree must have at
+/// least `least` functions.
 fn every_function_has_a_row_or_a_reason(tree: &Path, least: usize) {
     let mut table = Table::read();
     let measured = Measured::of(tree, "");
@@ -184,13 +187,13 @@ fn every_function_has_a_row_or_a_reason(tree: &Path, least: usize) {
     let mut uncovered = table.uncovered(&symbols, &called);
     uncovered.retain(|s| !excused.contains(s.as_str()));
     assert_eq!(uncovered, Vec::<&String>::new());
-    // On a CPU with all tiers, no function may be excused.
+    // If the CPU supports all tiers, it must run all functions.
     if Tier::ALL.iter().all(|t| t.present()) {
         assert_eq!(excused, BTreeSet::new());
     }
 
-    // Controls: one row does not run, another row does not run and with it a function called along
-    // with it, and a reason is missing.
+    // Controls: without one row, its function is missing; without another row, which covers two
+    // functions, both are missing; and without a reason, its function is missing.
     let missing = |table: &Table, called: &BTreeSet<String>| -> Vec<String> {
         let found = table.uncovered(&symbols, called).into_iter();
         found
@@ -226,8 +229,8 @@ fn every_assembly_function_of_a_current_kernel_is_called_or_has_a_reason() {
     every_function_has_a_row_or_a_reason(&tree, 150);
 }
 
-/// The table's `cpu` lists CPU features that KILN_TIERS must allow for a call. Without it,
-/// functions that have no driver would be called even if their tier is masked.
+/// The table lists the CPU features (`cpu`) that KILN_TIERS must allow for a call. This is tested
+/// because functions without a driver would otherwise be called even if their tier is masked.
 #[test]
 fn functions_that_a_mask_hides_are_not_called() {
     let Some(tree) = next_tree() else { return };
@@ -249,9 +252,9 @@ fn functions_that_a_mask_hides_are_not_called() {
     }
 }
 
-/// Plants two faults: a wrong bit in the constants of one polynomial for folding sums of four
-/// 128-bit vectors, and a wrong bit in the constants of SHA-256 with SHA-NI. This tree's own
-/// drivers use these constants, so only an independent reference can find the faults.
+/// Plants two faults: a wrong bit in the folding constants of one CRC polynomial, and a wrong bit
+/// in the constants of SHA-256 with SHA-NI. The tree's own drivers use the same constants, so only
+/// an independent reference can find the faults.
 #[test]
 fn wrong_constants_are_found_and_nothing_else() {
     let Some(tree) = next_tree() else { return };
@@ -298,8 +301,7 @@ fn wrong_constants_are_found_and_nothing_else() {
         let of = wrong.iter().filter(|(a, _)| *a == alg);
         of.map(|(_, name)| *name).collect()
     };
-    // The other polynomial's constants, all short messages, and SHA-256 without SHA-NI are
-    // unaffected.
+    // The faults must not affect the other polynomial, short messages, and SHA-256 without SHA-NI.
     assert!(
         of_alg("crc32").contains(&"crc32_lsb_pclmul_sse"),
         "{wrong:?}"

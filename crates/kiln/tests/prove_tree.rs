@@ -17,16 +17,16 @@ fn rows(args: &[&str], status: i32) -> Vec<Value> {
     record["rows"].as_array().expect("rows").clone()
 }
 
-/// Returns a suite's findings in all tiers.
+/// Returns all findings of a suite, from all tiers.
 fn findings(rows: &[Value], suite: &str) -> Vec<String> {
     let of = rows.iter().filter(|r| r["suite"] == suite);
     let found = of.filter_map(|r| r["finding"].as_str());
     found.map(String::from).collect()
 }
 
-/// Plants five faults that a test without interrupts does not find or that do not affect any
-/// result, one wrong carry, and one fault in a function that no suite calls in interrupts. SHA-3
-/// and XTS, which are unchanged, are the controls.
+/// Plants seven faults: five that a test without interrupts does not find or that do not affect any
+/// result, a lost carry, and a fault in a function that no suite calls in interrupts. The
+/// unmodified SHA-3 and XTS are the controls.
 #[test]
 fn planted_faults_are_found_and_named() {
     let Some(tree) = tree_of("KILN_TEST_TREE_NEXT", "tree of a current kernel") else {
@@ -51,7 +51,7 @@ fn planted_faults_are_found_and_named() {
         "likely(irq_fpu_usable())",
         "true",
     );
-    // Change a callee-saved register, which this caller does not need any more.
+    // Change a callee-saved register that this caller does not use afterwards.
     tree.replace(
         "lib/crypto/x86/sm3-avx-asm_64.S",
         "popq %rbp;\n\tRET;",
@@ -69,7 +69,7 @@ fn planted_faults_are_found_and_named() {
         "\tadc\t\\$0,$h1\n",
         "",
     );
-    // Use vector registers after the end of the section, in a function that is not tested in
+    // Use vector registers after the end of the section, in a function that no suite calls in
     // interrupts.
     tree.replace(
         "lib/crypto/x86/chacha.h",
@@ -94,7 +94,8 @@ fn planted_faults_are_found_and_named() {
         ("sha512", "left-open", "sha512_"),
         ("poly1305", "wrong", ""),
     ] {
-        // Some of the library's messages are short enough to reach the code after SM3's loop.
+        // Look for SM3's fault in the suite `library`, because only its short messages reach the
+        // code after the loop.
         let found = match suite {
             "sm3" => of("sm3"),
             suite => findings(&all, suite),
@@ -107,13 +108,13 @@ fn planted_faults_are_found_and_named() {
     let outside = |f: &String| f.starts_with("outside: chacha_");
     assert!(chacha.iter().any(outside), "{chacha:#?}");
     assert_eq!(of("aes_xts_encrypt"), [""; 0]);
-    // Softirqs also make calls wherever they are not disabled.
+    // In rows with the context `task`, softirqs must also have made calls.
     let tasks = all.iter().filter(|r| r["context"] == "task");
     let quiet = tasks.filter(|r| r["in_softirqs"] == 0);
     assert_eq!(quiet.count(), 0, "{all:#?}");
 
-    // The replay command must reproduce the fault. If a fault occurs with all tiers, its command
-    // does not set KILN_TIERS.
+    // The printed command must reproduce the fault. The command does not set KILN_TIERS if the
+    // fault occurs with all tiers.
     let replayed = |r: &Value| r["replay"].as_str().is_some_and(|t| t.starts_with("kiln "));
     let nested = all.iter().find(|r| r["suite"] == "sha256" && replayed(r));
     let nested = nested.expect("a finding of SHA-256 under all tiers");

@@ -13,7 +13,7 @@ use kiln_questions::row_types;
 use kiln_record::reference;
 use serde_json::{json, Value};
 
-/// Environment variable that makes the test write the two files instead of comparing them.
+/// Environment variable that makes the test overwrite the two files instead of comparing them.
 const BLESS: &str = "KILN_BLESS";
 
 #[test]
@@ -59,7 +59,7 @@ fn the_schema_is_known_to_its_last_word() {
         schema["$schema"],
         "https://json-schema.org/draft/2020-12/schema"
     );
-    // Controls: an unknown keyword, pattern or reference must not count as fulfilled.
+    // Controls: an unknown keyword, pattern or reference in the schema must be an error.
     for (place, wrong) in [
         ("/properties/seed", json!({"multipleOf": 1})),
         ("/$defs/fpu/patternProperties", json!({"^x.*$": {}})),
@@ -120,8 +120,8 @@ fn records_are_as_the_schema_says() {
     }
 }
 
-/// Controls: the schema must refuse the record with a field of another type, with a renamed field,
-/// and with a missing field.
+/// Controls: the schema must reject a record in which a field has another type, has another name,
+/// or is missing.
 fn broken(schema: &Value, record: &Value) {
     let row = record["rows"][0].as_object().unwrap();
     let of = defs(schema, record["command"].as_str().unwrap());
@@ -162,7 +162,7 @@ fn broken(schema: &Value, record: &Value) {
     refused(&|r| r["seed"] = json!(-1));
 }
 
-/// Old records must stay valid. Those in the documents have schema 1.
+/// Old records must remain valid. The records in the documents have schema version 1.
 #[test]
 fn records_of_the_documents_are_as_the_schema_says() {
     let schema = schema();

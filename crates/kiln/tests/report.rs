@@ -43,8 +43,8 @@ fn put(dir: &Path, name: &str, document: &Value) -> String {
     path.to_str().unwrap().to_string()
 }
 
-/// Records from the time when `kiln fpu` answered five questions are read like records of the five
-/// commands.
+/// In old versions, `kiln fpu` answered the questions of five current commands. Its records must be
+/// read like records of these commands.
 #[test]
 fn old_records_of_fpu_are_read_as_those_of_its_successors() {
     let dir = tempfile::tempdir().unwrap();
@@ -76,7 +76,7 @@ fn old_records_of_fpu_are_read_as_those_of_its_successors() {
             kiln(&["report", &new, "--format", "markdown"]),
             page.stdout(),
         );
-        // The two sides must be columns of the same tables.
+        // The old and the new record must be columns of the same table.
         assert!(both.contains(title), "{file}: {both}");
         assert_eq!(
             both.matches("\n**").count() - 1,
@@ -107,8 +107,8 @@ fn a_page_of_two_machines_has_a_column_each_and_gives_its_records_back() {
     );
     let text = fs::read_to_string(page).unwrap();
     assert!(text.contains("zen5") && text.contains("zen2") && text.contains("zen2 / zen5"));
-    // The records from which a page was made can be read back from the page, to make another page
-    // or a table.
+    // A page contains the records that it was made from. These records must be usable for another
+    // page or a table.
     let of_page = kiln(&["report", page, "--format", "csv"]).stdout();
     assert_eq!(of_page.lines().count(), 1 + 2 * 3);
     assert_eq!(of_page.matches("zen2,speed,5,").count(), 2);
@@ -192,7 +192,7 @@ fn compare_takes_bundles_pages_and_directories() {
         assert_eq!(rows.as_array().unwrap().len(), 2, "{other}");
         assert_eq!(rows[0]["verdict"], "slower");
     }
-    // Control: a record compared with itself.
+    // Control: comparing a record with itself must succeed.
     assert_eq!(
         kiln(&["compare", &a, &a, "--max-regression", "5"]).status,
         0
@@ -246,7 +246,7 @@ fn what_is_no_record_is_told_in_a_line() {
         fault(&kiln(&["report", &path, "--format", "csv"]), 2, why);
         fault(&kiln(&["compare", &good, &path]), 2, why);
     }
-    // Control: a record without this number, which older versions did not write.
+    // Control: old versions did not write this number, so the comparison must ignore it.
     assert_eq!(kiln(&["compare", &good, &old]).status, 0);
     fault(
         &kiln(&["report", &good, "--format", "pdf"]),

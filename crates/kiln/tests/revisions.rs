@@ -1,4 +1,4 @@
-//! Tests of git revisions as kernel trees. The tests that build one need KILN_TEST_TREE_NEXT.
+//! Tests of git revisions as kernel trees. The tests that build a tree need KILN_TEST_TREE_NEXT.
 
 mod common;
 
@@ -12,14 +12,14 @@ use common::tree::{place, tree_of};
 use common::{fault, kiln, kiln_with};
 use serde_json::Value;
 
-/// The directories that a hosted tree's build reads.
+/// The directories of a tree that its hosted build reads.
 const BUILT: [&str; 10] = [
     "arch/x86", "crypto", "include", "init", "kernel", "lib", "mm", "scripts", "security", "tools",
 ];
 
-/// A bare repository with two commits of a kernel: the original, and one with a wrong constant in
-/// MD5. The commit hashes are reproducible, so that later runs can reuse the builds of earlier
-/// ones.
+/// A bare repository with two commits of a kernel: the original, and a commit that changes a
+/// constant in MD5. The commit hashes are the same in every run, so that later runs can reuse the
+/// builds of earlier runs.
 struct Repository {
     dir: PathBuf,
     tree: PathBuf,
@@ -63,7 +63,7 @@ impl Repository {
             git.env(format!("GIT_{name}_DATE"), "1000000000 +0000");
         }
         git.arg("--git-dir").arg(&self.dir);
-        // `git add` needs the tree as its work tree. Git only reads the tree.
+        // Use the kernel tree as git's work tree for `git add`, which only reads it.
         if args[0] == "add" {
             git.arg("--work-tree").arg(&self.tree);
         }
@@ -90,12 +90,12 @@ impl Repository {
         self.git(&["update-ref", "refs/heads/main", &commit], "");
     }
 
-    /// Returns `REPOSITORY@REVISION`, the form in which Kiln accepts a revision.
+    /// Returns the name of a revision in the form that Kiln accepts, `REPOSITORY@REVISION`.
     fn at(&self, revision: &str) -> String {
         format!("{}@{revision}", self.dir.display())
     }
 
-    /// Runs Kiln in the repository; returns status, stdout and stderr.
+    /// Runs Kiln in the repository. Returns the exit status, stdout and stderr.
     fn kiln(&self, args: &[&str]) -> (i32, String, String) {
         let done = Command::new(env!("CARGO_BIN_EXE_kiln"))
             .args(args)
@@ -138,8 +138,8 @@ fn two_commits_are_tested_and_compared_and_the_repository_stays_as_it_is() {
     let repository = Repository::new(&tree);
     let before = repository.files();
 
-    // Only the commit with the wrong constant fails, and only in MD5. The other commit is the
-    // control.
+    // The commit with the wrong constant must fail, but only in MD5. The other commit, which is the
+    // control, must pass.
     let (status, out, err) =
         repository.kiln(&["test", "--tree", &repository.at("main~1"), "--suite", "md5"]);
     assert_eq!(status, 0, "{out}{err}");
@@ -162,7 +162,7 @@ fn two_commits_are_tested_and_compared_and_the_repository_stays_as_it_is() {
     assert!(note.contains("(\"Linux\"): 1 file changed"), "{note}");
     assert!(note.contains("lib/crypto/md5.c"), "{note}");
 
-    // Without changes, nothing is tested.
+    // If nothing has changed since the revision, nothing must be tested.
     let (status, out, err) = repository.kiln(&["test", "--tree", "main", "--since", "main"]);
     assert_eq!(status, 0, "{out}{err}");
     assert!(
@@ -173,7 +173,8 @@ fn two_commits_are_tested_and_compared_and_the_repository_stays_as_it_is() {
     let mut compare = vec![
         "compare", "main~1", "main", "--alg", "md5", "--len", "64", "--quick",
     ];
-    // Level library would find the wrong constant and end with status 1.
+    // Compare at level api, because level library would find the wrong constant and end with status
+    // 1.
     compare.extend(["--level", "api", "--format", "commit-message"]);
     let (status, out, err) = repository.kiln(&compare);
     assert_eq!(status, 0, "{out}{err}");
@@ -209,7 +210,7 @@ fn what_is_no_revision_is_told_in_one_line() {
     let compared = kiln(&["compare", &sides[0], &sides[1]]);
     assert_eq!(compared.status, 2, "{compared:?}");
 
-    // Outside git, changes to a tree are not recorded.
+    // Changes to a tree that is not in a git repository cannot be determined.
     let tree = tempfile::tempdir().unwrap();
     for path in ["Kbuild", "arch/x86/crypto/Makefile"] {
         let path = tree.path().join(path);
@@ -227,7 +228,7 @@ fn what_is_no_revision_is_told_in_one_line() {
     let without = kiln(&["test", "--since", "HEAD"]);
     assert_eq!(without.status, 2, "{without:?}");
 
-    // If git is not installed, revisions cannot be used, and the error line gives the remedy.
+    // If git is not installed, the error line must give the remedy.
     let none = tempfile::tempdir().unwrap();
     let path = none.path().to_str().unwrap();
     let run = kiln_with(&["tree", &name("HEAD")], &[("PATH", path)]);

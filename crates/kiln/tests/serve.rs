@@ -1,7 +1,7 @@
-//! Tests of `kiln serve` as users run it: the program with its sandbox, and guests on its socket.
+//! Tests of `kiln serve` as users run it: the sandboxed program, and guests on its socket.
 
 mod device;
-// Only device_figures uses some of these functions.
+// Some of these functions are used only by device_figures.
 #[allow(dead_code)]
 mod guest;
 mod hostile;
@@ -33,12 +33,12 @@ fn guests_are_served_apart_in_the_sandbox() {
         assert_eq!(status, 0);
         assert_ne!(result, [3; 64], "encrypted");
         assert!(one.was_called());
-        // The other guest has the ID but must not be able to use it.
+        // Another guest must not be able to use the session, although it has the session's ID.
         assert_eq!(other.encrypt(session), (vec![LEFT; 64], INVSESS));
         assert_ne!(other.ask(false, &destroy(session), 1), Some(vec![0]));
         assert_eq!(one.encrypt(session), (result, 0));
-        // connect() succeeds even if the device then rejects the connection, so wait until the
-        // metrics count a rejection. The two guests that are served are the control.
+        // Wait until the metrics count a rejection, because connect() succeeds even if the device
+        // then rejects the connection. The two guests that are served are the control.
         until("a third is turned away", || {
             device.metrics().contains("kiln_refused_total 1") || {
                 let _ = UnixStream::connect(device.path("kiln.sock"));
@@ -48,7 +48,7 @@ fn guests_are_served_apart_in_the_sandbox() {
         let text = device.metrics();
         let line = "kiln_requests_total{queue=\"data0\",status=\"invsess\"} 1";
         assert!(text.contains(line), "{text}");
-        // When a driver disconnects, its sessions must be removed and its place freed.
+        // When a driver disconnects, the device must remove its sessions and accept another guest.
         assert_eq!(device.sessions(), 1);
         drop(one);
         until("its sessions are gone", || device.sessions() == 0);
@@ -83,8 +83,8 @@ fn a_stop_serves_what_is_there() {
     let device = Device::start(&["--max-ops", "100"]);
     let mut guest = guest(&device);
     let session = guest.create();
-    // Send more requests than the rate allows at once, so that the device is still working on them
-    // when it is told to stop.
+    // Send more requests than the rate allows, so that the device is still processing them when it
+    // is stopped.
     guest.pile_up(session, 30);
     device.signal(libc::SIGTERM);
     let (status, log) = device.end();
@@ -99,14 +99,14 @@ fn a_device_that_was_killed_is_started_again() {
     guest(&device).create();
     device.signal(libc::SIGKILL);
     device.child.wait().unwrap();
-    // The socket file still exists, but no process listens on it.
+    // Kill the device, so that its socket file remains but no process listens on it.
     let dir = std::mem::replace(&mut device.dir, tempfile::tempdir().unwrap());
     assert!(dir.path().join("kiln.sock").exists());
     let device = Device::start_in(dir, &[]);
     let mut guest = guest(&device);
     let session = guest.create();
     assert_eq!(guest.encrypt(session).1, 0);
-    // A second device must report that the socket is in use.
+    // A second device must fail, because the socket is in use.
     let second = Command::new(env!("CARGO_BIN_EXE_kiln"))
         .args(["serve", "--socket", "kiln.sock"])
         .current_dir(device.dir.path())
@@ -142,7 +142,8 @@ fn arguments_that_cannot_be_are_told_in_one_line() {
     }
 }
 
-/// The process that reads the log may end, such as a pager that exits or a service that restarts.
+/// The process that reads the log may end first, such as a pager that exits or a service that
+/// restarts. The device must continue.
 #[test]
 fn a_device_whose_log_has_no_reader_goes_on() {
     let mut device = Device::start(&["--log-level", "debug"]);
@@ -169,8 +170,8 @@ fn sockets_have_the_permissions_that_are_asked_for() {
     drop(guest(&device));
 }
 
-/// Like libvirt and systemd, passes a listening socket, or a single connection. The device ends
-/// after a single connection.
+/// Passes a listening socket or a single connection to the device, as systemd and libvirt do. With
+/// a single connection, the device must end when the connection is closed.
 #[test]
 fn a_socket_can_be_passed_on() {
     const FD: i32 = 100;
@@ -178,7 +179,8 @@ fn a_socket_can_be_passed_on() {
         let mut command = Command::new(env!("CARGO_BIN_EXE_kiln"));
         command.args(["serve", "--fd", "100", "--queues", "2"]);
         command.stdin(Stdio::null()).stderr(Stdio::piped());
-        // SAFETY: the closure makes a single system call, and the descriptor outlives it.
+        // SAFETY: the closure makes a single async-signal-safe system call, and the descriptor
+        // outlives the closure.
         unsafe {
             command.pre_exec(move || match libc::dup2(fd.as_raw_fd(), FD) {
                 FD => Ok(()),
@@ -238,8 +240,8 @@ fn managers_are_told_what_it_is() {
     );
 }
 
-/// A command that starts a device can trust the device's socket, because no other user can create a
-/// socket in its directory.
+/// A command that starts a device creates the socket in a private directory, so no other user can
+/// put a socket in its place.
 #[test]
 fn the_device_of_a_command_is_in_a_private_directory() {
     let dir = tempfile::tempdir().unwrap();
@@ -270,9 +272,9 @@ fn the_device_of_a_command_is_in_a_private_directory() {
     child.wait().unwrap();
     assert!(found().is_none(), "it leaves nothing");
 }
-/// Runs all checks of `kiln virtio-check`, including those of hostile front ends, which need a
-/// process per guest; also with a device that serves one guest at a time. As a control, some of them must end a
-/// device without isolation.
+/// Runs all checks of `kiln virtio-check`, including those with hostile front ends, which need a
+/// process per guest. Also runs them with a device that serves one guest at a time. Control: some
+/// checks must end a device without isolation.
 #[test]
 fn its_own_checks_pass_and_without_isolation_they_do_not() {
     for args in [&[][..], &["--max-guests", "1"], &["--no-isolation"]] {
@@ -286,7 +288,7 @@ fn its_own_checks_pass_and_without_isolation_they_do_not() {
         let said = String::from_utf8(out.stdout).unwrap();
         let mut failed: Vec<_> = said.lines().filter(|l| l.starts_with("not ok")).collect();
         if args.contains(&"--max-guests") {
-            // This check needs a second driver, which must be served meanwhile.
+            // Ignore this check, because it needs a second guest while the first is connected.
             failed.retain(|line| !line.contains("a corrupted record"));
         }
         if isolation {

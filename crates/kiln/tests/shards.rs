@@ -1,5 +1,5 @@
-//! Tests of `--shard I/N`: the shards of a run must add up to the whole run, and a missing shard
-//! must be reported.
+//! Tests of `--shard I/N`: the shards of a run together must equal the whole run, and a missing
+//! shard must be reported.
 
 mod common;
 
@@ -11,7 +11,7 @@ use common::tree::{given_tree, kiln_keeping};
 use common::{fault, kiln, kiln_interrupted, kiln_with, Run};
 use serde_json::Value;
 
-/// Runs these shards of a command, all with the same output directory.
+/// Runs a command once for each of these shards, all with the same output directory.
 fn run_shards(command: &[&str], shards: &[&str], dir: &Path) {
     for shard in shards {
         let args = [command, &["--shard", shard, "--out", dir.to_str().unwrap()]].concat();
@@ -20,7 +20,7 @@ fn run_shards(command: &[&str], shards: &[&str], dir: &Path) {
     }
 }
 
-/// Makes a report of a directory; returns the run, and the records that the page contains.
+/// Makes a report of a directory. Returns the run, and the records that the page contains.
 fn report(dir: &Path) -> (Run, Vec<Value>) {
     let page = dir.join("page.html");
     let run = kiln(&[
@@ -37,8 +37,8 @@ fn report(dir: &Path) -> (Run, Vec<Value>) {
     (run, records.cloned().collect())
 }
 
-/// Maps a record's rows from the `key` fields to the `values` fields. Two rows must not have the
-/// same key.
+/// Returns a map of a record's rows, from the `key` fields to the `values` fields. Asserts that no
+/// two rows have the same key.
 fn rows(record: &Value, key: &[&str], values: &[&str]) -> BTreeMap<String, String> {
     let mut all = BTreeMap::new();
     for row in record["rows"].as_array().unwrap() {
@@ -51,8 +51,8 @@ fn rows(record: &Value, key: &[&str], values: &[&str]) -> BTreeMap<String, Strin
     all
 }
 
-/// Compares the whole run with its shards: both must have rows with the same `key` and the same
-/// `values`.
+/// Compares the whole run with its shards: both must have the same rows, according to the fields
+/// `key` and `values`.
 #[track_caller]
 fn compare(command: &[&str], count: u32, key: &[&str], values: &[&str]) {
     let dir = tempfile::tempdir().unwrap();
@@ -67,7 +67,7 @@ fn compare(command: &[&str], count: u32, key: &[&str], values: &[&str]) {
     assert_eq!((run.status, parts.len()), (0, 1), "{run:?}");
     let mut want = rows(&whole[0], key, values);
     let mut got = rows(&parts[0], key, values);
-    // Ignore rows with interrupt counts, because interrupts differ between shards.
+    // Ignore rows with interrupt counts, because the number of interrupts varies.
     for all in [&mut want, &mut got] {
         all.retain(|key, _| !key.contains("interrupts "));
     }
@@ -106,7 +106,7 @@ fn the_shards_of_a_proof_are_the_proof() {
         "encrypt",
     ];
     let key = ["policy", "impl", "op", "len"];
-    // Not `injected` and `pairs`: there are as many pairs as the time allows.
+    // Do not compare `injected` and `pairs`, because the number of pairs depends on the time.
     let values = [
         "instructions",
         "points",
@@ -156,7 +156,8 @@ fn the_shards_of_a_compiler_matrix_are_the_matrix() {
     );
 }
 
-/// A tree's drivers and suites are divided, and what is in a shard does not depend on the others.
+/// The shards divide a tree's drivers and suites. A shard's share must not depend on the other
+/// shards.
 #[test]
 fn the_shards_of_a_tree_are_the_tree() {
     let Some(tree) = given_tree() else {
@@ -187,7 +188,7 @@ fn the_shards_of_a_tree_are_the_tree() {
     let want = rows(&whole[0], &key, &["failed", "skipped"]);
     assert!(want.len() > 10, "{want:?}");
     assert_eq!(rows(&parts[0], &key, &["failed", "skipped"]), want);
-    // Each shard has some of them, none has all.
+    // Each shard must contain some of the items, but not all.
     for shard in ["1", "2", "3"] {
         let files = fs::read_dir(dir.path().join("parts")).unwrap();
         let file = files
@@ -214,7 +215,7 @@ fn a_shard_that_died_is_named_and_can_be_made_up_for() {
         run.stderr
     );
     let before = rows(&records[0], &TEST_KEY, &[]).len();
-    // Run the command given in the line, as if on another machine.
+    // Run the command that the error line gives, as if on another machine.
     let (_, again) = run.stderr.trim().split_once(": run kiln ").unwrap();
     assert!(again.ends_with("--shard 3/4 --out DIR"), "{again}");
     let args = [
@@ -236,7 +237,7 @@ fn a_shard_that_died_is_named_and_can_be_made_up_for() {
     assert!(rows(&records[0], &TEST_KEY, &[]).len() > before);
 }
 
-/// A shard that was interrupted and wrote partial results must not count as complete.
+/// A shard with partial results, from an interrupted run, must not count as complete.
 #[test]
 fn a_shard_that_was_interrupted_is_missing() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,6 +1,6 @@
-//! Tests of `packaging/slurm/kiln-fleet` on a real Slurm: a cluster of four virtual nodes on this
-//! machine. Jobs are killed, nodes go down, and the disk is full. The tests need root, `slurmctld`,
-//! `slurmd`, `slurm-client` and `munge` (Debian), and are skipped without them.
+//! Tests of `packaging/slurm/kiln-fleet` on a real Slurm cluster with four virtual nodes on this
+//! machine. Jobs are killed, nodes go down, and a disk is full. The tests need root, `slurmctld`,
+//! `slurmd`, `slurm-client` and `munge` (Debian packages); without them, the tests are skipped.
 
 mod common;
 mod slurm {
@@ -20,10 +20,10 @@ const FLEET: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
     "/../../packaging/slurm/kiln-fleet"
 );
-/// The command that the campaigns run: known answers of four algorithms.
+/// The command that the campaigns run: known-answer tests of four algorithms.
 const WORK: [&str; 5] = ["test", "sha256", "ghash", "xts(aes)", "sha512"];
 
-/// Writes a site file that also contains the lines `more`; returns its path.
+/// Writes a site file that also contains the lines `more`. Returns the path of the file.
 fn site(dir: &Path, more: &str) -> String {
     let path = dir.join("site.conf");
     let kiln = env!("CARGO_BIN_EXE_kiln");
@@ -56,8 +56,8 @@ fn united(dir: &Path) -> (i32, String, BTreeSet<String>) {
     (run.status, run.stderr, set)
 }
 
-/// The part of an exported line that identifies the row: algorithm, implementation, suite, context
-/// and tiers.
+/// Returns the part of an exported line that identifies the row: algorithm, implementation, suite,
+/// context and tiers.
 fn key(line: &str) -> String {
     line.split_once(",test,")
         .map_or(line, |(_, rest)| rest)
@@ -112,8 +112,8 @@ fn campaigns_survive_what_happens_to_clusters() {
     a_bisection_finds_the_commit(&cluster, &home);
 }
 
-/// No results may be lost although task 1 is killed, the node of task 2 goes down, and the disk is
-/// full when task 3 writes its record.
+/// Task 1 is killed, the node of task 2 goes down, and the disk is full when task 3 writes its
+/// record. All results must nevertheless be complete at the end.
 fn nothing_is_lost(cluster: &Cluster, dir: &Path, want: &BTreeSet<String>) {
     fs::create_dir_all(dir.join("records")).unwrap();
     let disk = cluster.small_disk(&dir.join("records"));
@@ -134,7 +134,8 @@ elif [ \"$n\" = 3 ]; then rm -f \"$dir/records/filler\"; fi'";
     cluster.run(&["scancel", job("_1")]);
     let node = read(first(2));
     cluster.lose_node(node.trim());
-    // Start the task immediately; Slurm would restart a task of a lost node only after two minutes.
+    // Start the task now, because Slurm would restart the task of a lost node only after two
+    // minutes.
     cluster.run(&[
         "scontrol",
         "update",
@@ -151,7 +152,8 @@ elif [ \"$n\" = 3 ]; then rm -f \"$dir/records/filler\"; fi'";
         read(dir.join("log/3")).contains("cannot write"),
         "the disk was not full"
     );
-    // At least one task is repeated. Task 4 also fails if it ends while the disk is full.
+    // Require at least one repetition, but not an exact number, because task 4 also fails if it
+    // ends while the disk is full.
     assert_ne!(
         read(dir.join("tries")).trim(),
         "0",
@@ -162,8 +164,8 @@ elif [ \"$n\" = 3 ]; then rm -f \"$dir/records/filler\"; fi'";
     drop(disk);
 }
 
-/// Control: without repetitions, the results of a killed task are missing. The report must name
-/// that task, and it can be run later on its own.
+/// Control: without repetitions, the results of a killed task are missing. The report must name the
+/// task, and resuming the campaign must run it.
 fn what_is_lost_is_named(cluster: &Cluster, dir: &Path, want: &BTreeSet<String>) {
     let hook = "BEFORE='[ \"$n\" != 2 ] || [ -e \"$dir/mended\" ] || kill -KILL $$'\nRETRIES=0";
     let site = site(cluster.home.path(), hook);
@@ -185,7 +187,7 @@ fn what_is_lost_is_named(cluster: &Cluster, dir: &Path, want: &BTreeSet<String>)
 }
 
 fn a_survey_has_a_column_for_each_node(cluster: &Cluster, dir: &Path) {
-    // Node n4 lacks the required feature and must not be used.
+    // Require a feature that node n4 lacks, so that n4 must not be used.
     let site = site(cluster.home.path(), "CONSTRAINT=zen");
     let name = dir.to_str().unwrap();
     let args = ["survey", "--site", &site, "--wait", name, "--", "list"];
@@ -230,7 +232,7 @@ fn a_bisection_finds_the_commit(cluster: &Cluster, home: &Path) {
         git(&["commit", "-q", "-m", &format!("commit {n}")]);
         commits.push(git(&["rev-parse", "HEAD"]));
     }
-    // Commit 12 cannot be tried, so the first bad commit can only be narrowed down to two.
+    // Commit 12 cannot be tried, so the first bad commit must be one of two.
     let run = format!(
         "[ $KILN_COMMIT != {} ] || exit 125; test $(git -C '{}' show $KILN_COMMIT:cycles) -lt 150",
         commits[12],

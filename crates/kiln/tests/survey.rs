@@ -1,5 +1,5 @@
-//! Tests of `kiln survey` for people and scripts: every question must be answered or left out with
-//! a reason, and things that are missing, crash or cannot be written must not make the survey fail.
+//! Tests of `kiln survey` for people and scripts. Every question must be answered, or left out with
+//! a reason. The survey must not fail if something is missing, crashes or cannot be written.
 
 mod common;
 
@@ -20,11 +20,12 @@ const QUESTIONS: [&str; 6] = [
     "compilers",
     "ctrlq",
 ];
-/// Maximum size of a page in bytes, which any mail server accepts.
+/// Maximum size of a page in bytes. Any mail server accepts a page of this size.
 const MOST_BYTES: u64 = 2_000_000;
 
-/// Checks that every question in `asked` has a headline with a value, a headline with the reason
-/// why this machine has none, or a note on why it was left out.
+/// Checks that every question in `asked` has one of three things: a headline with a value, a
+/// headline with the reason why this machine cannot give a value, or a note on why the question was
+/// left out.
 #[track_caller]
 fn answered(doc: &Value, asked: &[&str]) {
     let rows = doc["rows"].as_array().unwrap();
@@ -74,7 +75,7 @@ fn a_quick_survey_answers_all_questions_and_leaves_records_and_a_page() {
     assert_eq!(run.status, 0, "{run:?}");
     let doc = run.json();
     answered(&doc, &QUESTIONS);
-    // Any machine that can build Kiln can measure all of these.
+    // These questions must have a result on any machine that can build Kiln.
     for (question, unit) in [("speed", "GB/s"), ("ctrlq", "pairs/s")] {
         let of = |r: &Value| {
             r["question"] == question && r["headline"].as_str().is_some_and(|h| h.contains(unit))
@@ -103,7 +104,7 @@ fn a_quick_survey_answers_all_questions_and_leaves_records_and_a_page() {
     let page = dir.path().join("report.html");
     let size = fs::metadata(&page).unwrap().len();
     assert!((1000..MOST_BYTES).contains(&size), "{size}");
-    // A second survey may overwrite the files of the first one.
+    // A second survey must be able to overwrite the files of the first one.
     let again = [
         "survey",
         "--question",
@@ -123,7 +124,7 @@ fn a_quick_survey_answers_all_questions_and_leaves_records_and_a_page() {
     assert!(run.stdout().contains("report: "), "{}", run.stdout());
 }
 
-/// Runs a survey of one question that is long enough for repeated processes.
+/// Runs a survey of one question with enough time to repeat its processes.
 #[test]
 fn five_processes_make_an_interval_that_contains_all_of_them() {
     let dir = tempfile::tempdir().unwrap();
@@ -143,8 +144,8 @@ fn five_processes_make_an_interval_that_contains_all_of_them() {
     assert_eq!(values.len(), 5, "{row}");
     let (low, high) = (row["low"].as_f64().unwrap(), row["high"].as_f64().unwrap());
     assert!(values.iter().all(|v| (low..=high).contains(v)), "{row}");
-    // Each process has a separate record and seed. The page and the bundle show the first
-    // process's.
+    // Each process must have its own record and seed. The bundle contains the record of the first
+    // process.
     for pass in 2..=5 {
         let text =
             fs::read_to_string(dir.path().join(format!("reruns/speed-{pass}.json"))).unwrap();
@@ -172,7 +173,7 @@ fn what_is_missing_is_left_out_with_what_would_add_it() {
         "--minutes",
         "0.1",
     ];
-    // Even root cannot write to this path.
+    // Not even root can write to this path.
     let report = ["--report", "/proc/kiln.html", "--json"];
     let run = kiln_with(&[&args[..], &report].concat(), &env);
     assert_eq!(run.status, 0, "{run:?}");
@@ -190,8 +191,8 @@ fn what_is_missing_is_left_out_with_what_would_add_it() {
     }
 }
 
-/// Without SIMD tiers, the control does not lose state although it saves nothing, so the results
-/// prove nothing about the policies.
+/// Without SIMD tiers, the control does not lose state although it saves nothing. The results then
+/// prove nothing about the policies, so the survey must fail.
 #[test]
 fn a_control_without_power_fails_the_survey() {
     let args = "survey --question nested-fpu --minutes 0.1 --no-report --json";
@@ -207,7 +208,7 @@ fn a_control_without_power_fails_the_survey() {
     assert!(doc["rows"].as_array().unwrap().iter().any(told), "{doc}");
 }
 
-/// Creates a directory with a compiler that kills its caller.
+/// Writes a fake compiler to the directory. When this compiler is run, it kills its parent process.
 fn deadly(dir: &Path) {
     let path = dir.join("gcc");
     fs::write(&path, "#!/bin/sh\nkill -ABRT $PPID\n").unwrap();
@@ -236,7 +237,7 @@ fn a_question_that_dies_is_a_note_and_the_others_are_answered() {
     assert!(notes.contains("compilers: ended by signal 6"), "{notes}");
     let rows = doc["rows"].as_array().unwrap();
     let row = rows.iter().find(|r| r["question"] == "ctrlq").unwrap();
-    // With fewer cores than threads, the row has rates but no verdict.
+    // If the machine has fewer cores than threads, the row has rates but no verdict.
     let headline = row["headline"].as_str().unwrap_or_default();
     assert!(headline.contains("pairs/s waiting"), "{row}");
 }
@@ -251,7 +252,7 @@ fn ctrl_c_ends_it_with_what_there_is() {
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    // Interrupt once the first process has written its record, while the second one is running.
+    // Interrupt while the second process is running, after the first one has written its record.
     let first = dir.path().join("speed.json");
     while !first.is_file() {
         assert!(child.try_wait().unwrap().is_none(), "it ended too early");

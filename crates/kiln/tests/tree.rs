@@ -1,6 +1,6 @@
 //! Tests of `kiln tree` from a user's point of view. Tests that need a kernel tree are skipped with
-//! a message, unless KILN_TEST_TREE is an LTS kernel's tree and KILN_TEST_TREE_NEXT a current
-//! kernel's tree.
+//! a message, unless KILN_TEST_TREE is the tree of an LTS kernel and KILN_TEST_TREE_NEXT the tree
+//! of a current kernel.
 
 mod common;
 mod edited;
@@ -38,7 +38,7 @@ fn count(rows: &[Value], kind: &str, status: &str) -> usize {
         .count()
 }
 
-/// Creates a directory that looks like a tree but lacks its content.
+/// Creates a directory that looks like a kernel tree but has almost no content.
 fn hollow_tree(arch: &str) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     let makefile = "VERSION = 6\nPATCHLEVEL = 12\nSUBLEVEL = 1\nEXTRAVERSION =\n";
@@ -92,7 +92,7 @@ fn what_is_no_configuration_is_refused_in_one_line() {
     let packed = tree.path().join("broken.xz");
     let (status, want) = match Command::new("xz").arg("--version").output() {
         Ok(_) => (2, "broken.xz"),
-        // Without xz, the archive cannot even be unpacked.
+        // If xz is not installed, the error is about unpacking.
         Err(_) => (3, "apt-get install xz-utils"),
     };
     fault(&config(packed.to_str().unwrap()), status, want);
@@ -108,7 +108,7 @@ fn what_the_machine_lacks_has_status_3() {
         "kiln-no-such-cc",
     );
 
-    // Create a PATH that contains only a compiler.
+    // Set a PATH with no program but a compiler.
     let bin = tempfile::tempdir().unwrap();
     let find = Command::new("sh")
         .args(["-c", "command -v cc"])
@@ -137,7 +137,7 @@ fn the_trees_own_self_tests_pass() {
         );
         match row["status"].as_str().unwrap() {
             "tested" => assert!(row["test_us"].is_u64(), "{row}"),
-            // These rows are instances of cryptd, or algorithms for which the tree's test is empty.
+            // Other rows must be instances of cryptd, or algorithms with an empty test in the tree.
             _ if name.starts_with("cryptd(") => assert_eq!(row["internal"], true, "{row}"),
             _ => assert!(reason.contains("without using it"), "{row}"),
         }
@@ -163,8 +163,8 @@ fn the_trees_own_self_tests_pass() {
     }
 }
 
-/// Current kernels move headers and code in every release. All three commands that host a tree must
-/// work on one, and find its crypto library at the new place.
+/// Every release moves headers and code. The three commands that host a tree must work on a current
+/// kernel, and find its crypto library at the new location.
 #[test]
 fn a_current_kernel_is_hosted_measured_and_tested() {
     let current = "tree of a current kernel (Linux 7.x)";
@@ -235,7 +235,8 @@ fn a_current_kernel_is_hosted_measured_and_tested() {
     assert!(answers > 1000, "{text}");
 }
 
-/// Returns a configuration like a distribution's.
+/// Writes a configuration with mitigations, similar to a distribution's. Returns the path of the
+/// file.
 fn mitigated() -> PathBuf {
     let file = place("tree-config").join("mine.config");
     let text = "CONFIG_PREEMPT_DYNAMIC=y\nCONFIG_FORTIFY_SOURCE=y\nCONFIG_FTRACE=y\nCONFIG_MODULES=y\n\
@@ -245,8 +246,9 @@ fn mitigated() -> PathBuf {
     file
 }
 
-/// Compares Kiln's call paths to a cipher with the tree's, with and without mitigations. The same
-/// paths must end at the same kind of driver, and all must be correct before they are timed.
+/// Compares the methods of calling a cipher in Kiln with those in a tree, with and without
+/// mitigations. The same method must reach the same kind of driver, and all results must be correct
+/// before they are timed.
 #[test]
 fn ways_to_a_cipher_beside_the_tree_s() {
     let Some(tree) = given_tree() else { return };
@@ -291,8 +293,7 @@ fn ways_to_a_cipher_beside_the_tree_s() {
                 assert!(row(path)["cycles_per_op"].as_f64().unwrap() > 0.0, "{path}");
                 assert!(path == "primitive" || row(path)["ratio"].as_f64().is_some());
             }
-            // Kiln's direct model uses the driver itself. In a current tree, the inner driver is
-            // used.
+            // Kiln's direct model uses the driver itself, whereas a tree uses the inner driver.
             let helper = driver("simd-helper");
             assert!([helper.clone(), format!("__{helper}")].contains(&driver("direct")));
             assert_eq!(driver("cryptd"), format!("cryptd(__{helper})"));
@@ -301,15 +302,16 @@ fn ways_to_a_cipher_beside_the_tree_s() {
             assert_ne!(driver("sync-user"), driver("direct"));
         }
     }
-    // A single-block cipher is synchronous, and is preferred to generic C.
+    // The single-block cipher of aesni is synchronous and has a higher priority than generic C, so
+    // these callers must get it.
     assert_eq!(
         of(&policy, Some("kiln"), 16, "sync-user")["impl"],
         "xts(ecb(aes-aesni))"
     );
 }
 
-/// With a configuration like a distribution's (mitigations on, preemption chosen at boot), the same
-/// drivers must pass the same tests through the tree's own thunks.
+/// With a configuration like a distribution's (mitigations enabled, preemption selected at boot),
+/// the same drivers must pass the same tests. Their calls then use the tree's own thunks.
 #[test]
 fn a_configuration_of_ones_own_keeps_its_mitigations() {
     let Some(tree) = given_tree() else { return };
@@ -337,7 +339,7 @@ fn a_configuration_of_ones_own_keeps_its_mitigations() {
         found.unwrap_or_else(|| panic!("{notes:?}")).to_string()
     };
     assert!(note("changed for hosting").contains("MODULES y to n, "));
-    // The object must have been compiled with the mitigations, and linked.
+    // The object must have been compiled with mitigations, and the thunks must have been built.
     let built = note("built in ");
     let object = Path::new(built.trim_start_matches("built in "))
         .join("build/arch/x86/crypto/aesni-intel_asm.o");
@@ -349,12 +351,12 @@ fn a_configuration_of_ones_own_keeps_its_mitigations() {
     assert_eq!(thunks.unwrap()["status"], "built");
 }
 
-/// Masked tiers must be absent, and the tree must work without them.
+/// If tiers are masked, the tree must not register their drivers, and must work without them.
 #[test]
 fn the_tier_mask_reaches_the_tree() {
     let Some(tree) = given_tree() else { return };
     let present: Vec<Tier> = Tier::ALL.into_iter().filter(|t| t.present()).collect();
-    // Parts of driver names in a tree that indicate a tier, if the tier has any.
+    // Returns the parts of a tree's driver names that indicate a tier.
     let marks = |tier: Tier| -> &[&str] {
         match tier {
             Tier::Aesni => &["aesni", "ssse3", "clmul"],
@@ -408,7 +410,7 @@ fn self_tests_are_lines_and_none_is_left_out_silently() {
     let passed = lines.iter().filter(|l| !l.contains('#')).count();
     assert!(passed >= 80, "{passed}");
 
-    // Fewer rounds need fewer sections, in which interrupts occur.
+    // With fewer fuzz rounds, fewer sections are opened.
     let numbers = |fuzz: &str| -> Vec<u64> {
         let run = kiln_keeping(&[
             "test", "--tree", dir, "--fuzz", fuzz, "--oracle", "none", "--json",
@@ -460,12 +462,13 @@ fn tcrypt_runs_when_asked_and_only_then() {
     fault(&kiln(&["speed", "--tcrypt", "200"]), 2, "--tree");
     fault(&kiln(&["speed", "--config", "x"]), 2, "--tree DIR");
     fault(&kiln(&["test", "--fuzz", "1"]), 2, "--tree");
-    // `kiln tree` lists drivers without measuring them.
+    // `kiln tree` must not measure the drivers that it lists.
     let listed = kiln_keeping(&["tree", dir]).stdout();
     assert!(!listed.contains("testing speed"), "{listed}");
 }
 
-/// Controls: one cipher computes wrong results, one crashes, and one does not compile.
+/// Controls: one algorithm computes wrong results, one crashes, and one does not compile. The
+/// others must pass.
 #[test]
 fn broken_code_is_found_and_fails_nothing_else() {
     let Some(tree) = given_tree() else { return };
@@ -500,7 +503,7 @@ fn broken_code_is_found_and_fails_nothing_else() {
     assert!(reason("sm3-avx").contains("wrong result"), "{failed:?}");
     assert_eq!(failed.len(), 3, "{failed:?}");
 
-    // KTAP must contain the same results.
+    // The KTAP output must contain the same results.
     let run = kiln_keeping(&["test", "--tree", overlay.path(), "sm3"]);
     assert_eq!(run.status, 1, "{}", run.stderr);
     let text = run.stdout();
@@ -517,7 +520,7 @@ fn broken_code_is_found_and_fails_nothing_else() {
     assert!(count(&rows, "algorithm", "tested") >= 80);
 }
 
-/// The directory in which a tree was built.
+/// Returns the directory in which the tree of this run was built.
 fn build_directory(run: &Run) -> PathBuf {
     let doc = run.json();
     let mut notes = doc["notes"].as_array().unwrap().iter();
@@ -525,7 +528,7 @@ fn build_directory(run: &Run) -> PathBuf {
     PathBuf::from(built.unwrap())
 }
 
-/// Returns the output of make.
+/// Returns the output of make in the tree's build.
 fn build_log(run: &Run) -> String {
     let built = build_directory(run);
     let log = fs::read_to_string(built.join("log")).unwrap();
@@ -533,9 +536,9 @@ fn build_log(run: &Run) -> String {
     log
 }
 
-/// The kernel's build enters arch/x86/lib twice. When both entries compiled, each build of an
-/// unchanged tree recompiled what the other entry had compiled last, and two jobs could corrupt
-/// each other's files.
+/// The kernel's build enters arch/x86/lib twice. If both passes compiled objects, each build of an
+/// unchanged tree would recompile the objects of the other pass, and two jobs could corrupt each
+/// other's files.
 #[test]
 fn what_is_built_is_not_compiled_again() {
     let trees = [
@@ -545,7 +548,7 @@ fn what_is_built_is_not_compiled_again() {
     for tree in trees.into_iter().flatten() {
         let run = tree_json(&tree).0;
         let built = build_directory(&run);
-        // Without the state of the last build, Kbuild has to run even if no file was edited.
+        // Delete the state of the last build, so that Kbuild runs even if no file was edited.
         let build_by_kbuild = || {
             let _ = fs::remove_file(built.join("made"));
             tree_json(&tree).0
@@ -558,7 +561,8 @@ fn what_is_built_is_not_compiled_again() {
         };
         assert_eq!(compiled(&log), Vec::<String>::new());
 
-        // After an interrupted build, only the missing object is compiled.
+        // Damage one object's dependency file, as an interrupted build may. Only this object must
+        // be compiled.
         let command = built.join("build/arch/x86/lib/.memset_64.o.cmd");
         let text = fs::read_to_string(&command).unwrap();
         fs::write(&command, format!("{text}\ntorn")).unwrap();
@@ -572,12 +576,13 @@ fn what_is_built_is_not_compiled_again() {
     }
 }
 
-/// The cache is on the user's disk, where a file may be truncated. A damaged image must cause a
-/// one-line error.
+/// A file in the user's cache may be truncated or damaged. A damaged image must cause a one-line
+/// error.
 #[test]
 fn a_damaged_image_is_told_in_one_line() {
     let Some(tree) = given_tree() else { return };
-    // The directory may also contain builds of other configurations.
+    // Get the directory from the record, because the cache may also contain builds with other
+    // configurations.
     let (run, _) = tree_json(&tree);
     let doc = run.json();
     let notes = doc["notes"].as_array().unwrap();

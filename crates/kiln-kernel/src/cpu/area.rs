@@ -1,6 +1,6 @@
-//! Allocates a CPU's memory: a separate mapping or, once a kernel tree is loaded, one of the tree's
-//! areas. In an area, the tree's per-CPU data follows the CPU's own data. When the CPU is dropped, its
-//! memory is kept for the next CPU with the same number.
+//! Allocates a CPU's memory, which is a separate mapping or, once a kernel tree is loaded, one of
+//! the tree's areas. In an area, the tree's per-CPU data follows the CPU's own data. When a CPU is
+//! dropped, its memory is kept for the next CPU with the same number.
 
 use std::io;
 use std::ptr::NonNull;
@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 use super::memory::Mapping;
 use crate::sys::{self, GateFn};
 
-/// Value of [`super::Cpu::TAIL`].
+/// Offset in bytes of a tree's data from the start of the CPU's memory: [`super::Cpu::TAIL`].
 pub(super) const TAIL: usize = 0x10_0000;
 
 /// Consecutive areas of the same size, one per CPU. The first is for CPU 0.
@@ -38,8 +38,8 @@ static AREAS: OnceLock<Areas> = OnceLock::new();
 /// One bit for each area that a live CPU uses.
 static TAKEN: AtomicU64 = AtomicU64::new(0);
 
-/// From now on, the data of each CPU of this process is at the start of the area with its number.
-/// Call this once, before the first CPU.
+/// From now on, stores the data of CPU n of this process at the start of area n. Must be called
+/// once, before the first CPU boots.
 ///
 /// # Safety
 /// The areas must be readable and writable until the process ends, and nothing else may use the
@@ -63,8 +63,8 @@ pub(super) enum Memory {
 }
 
 impl Memory {
-    /// Allocates memory for the CPU with this number, with `tail` bytes after its own data. If
-    /// areas are set, `None` takes any free area; otherwise numbers are arbitrary and may repeat.
+    /// Allocates memory for CPU `number`, with `tail` bytes after the CPU's own data. If areas are
+    /// set, a `number` of `None` takes any free area; otherwise several CPUs may share a number.
     pub(super) fn new(number: Option<u32>, tail: usize) -> io::Result<(Memory, u32)> {
         if let Some(areas) = AREAS.get() {
             return areas.take(number);
@@ -89,7 +89,7 @@ impl Memory {
         }
     }
 
-    /// Returns the number of bytes from [`super::Cpu::TAIL`] on.
+    /// Returns the size in bytes of the memory from [`super::Cpu::TAIL`] on.
     pub(super) fn tail(&self) -> usize {
         match self {
             Memory::Own { tail, .. } => *tail,

@@ -1,5 +1,5 @@
-//! The memory of a CPU: its own data, followed by the data of a hosted tree; its tasks; and their
-//! stacks, with a guard page on either side.
+//! The memory of a CPU: its own data, followed by the data of a hosted tree; its tasks; and the
+//! tasks' stacks, with a guard page on either side of each.
 
 use std::io;
 use std::mem::ManuallyDrop;
@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicU64;
 
 const PAGE: usize = 4096;
 
-/// A private mapping of zeroed pages, which use memory only once accessed.
+/// A private mapping of zeroed pages. The host allocates a page when it is first accessed.
 pub(super) struct Mapping {
     at: NonNull<u8>,
     len: usize,
@@ -45,7 +45,8 @@ impl Mapping {
     }
 }
 
-/// Allocates zeroed pages that are never freed. They use memory only once accessed.
+/// Allocates zeroed pages that are never freed. The host allocates a page when it is first
+/// accessed.
 ///
 /// # Panics
 /// If the host is out of memory.
@@ -62,7 +63,7 @@ impl Drop for Mapping {
     }
 }
 
-/// The stacks of a CPU's tasks.
+/// The stacks of a CPU's tasks, separated by inaccessible pages.
 pub(super) struct Stacks {
     map: Mapping,
     pub size: usize,

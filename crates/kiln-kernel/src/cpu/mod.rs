@@ -1,8 +1,8 @@
-//! Emulated CPUs. Each is a host thread whose GS base points to the CPU's data.
+//! Emulated CPUs. Each CPU is a host thread with a GS base that points to the CPU's data.
 //!
 //! [`Cpu::boot`] turns the calling thread into a CPU, until the returned [`Cpu`] is dropped. The
-//! sources in [`crate::irq`] interrupt it. Any other thread that calls into `kernel/` automatically
-//! becomes a CPU that is never interrupted.
+//! sources in [`crate::irq`] interrupt this CPU. Any other thread that calls into `kernel/`
+//! automatically becomes a CPU that is never interrupted.
 
 use std::cell::{Cell, RefCell};
 use std::ffi::c_void;
@@ -31,29 +31,30 @@ pub(crate) use memory::leak_pages;
 use memory::{Mapping, Stacks};
 
 thread_local! {
-    /// The CPU of this thread. It is const-initialised and has no destructor, so the signal handler
-    /// may read it at any time until the thread ends.
+    /// The CPU of this thread. The variable is const-initialised and has no destructor, so the
+    /// signal handler may read it until the thread ends.
     static HOST: Cell<*mut Host> = const { Cell::new(ptr::null_mut()) };
-    /// The CPU of a thread that became a CPU only because it called into `kernel/`.
+    /// The CPU of a thread that called into `kernel/` without calling [`Cpu::boot`].
     static PLAIN: RefCell<Option<Cpu>> = const { RefCell::new(None) };
 }
 
-/// The configuration of a CPU.
+/// Configuration of an emulated CPU, such as its scheduler and its number of tasks.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
     /// CPU number, from 0.
     pub number: u32,
-    /// Full preemption instead of voluntary.
+    /// Whether the kernel has full preemption; otherwise it has voluntary preemption.
     pub preempt_full: bool,
-    /// Scheduler whose rules determine which task runs.
+    /// The scheduling policy, which decides which task runs.
     pub scheduler: Scheduler,
     /// Interval between scheduler ticks, in microseconds.
     pub tick_us: u64,
-    /// EEVDF: base slice; CFS: minimum granularity; in microseconds.
+    /// Base slice of EEVDF or minimum granularity of CFS, in microseconds.
     pub slice_us: u64,
-    /// CFS only: the period that all tasks share, in microseconds.
+    /// CFS only: period in which every task runs once, in microseconds.
     pub latency_us: u64,
-    /// CFS only: a woken task preempts if it is this far behind, in microseconds.
+    /// CFS only: a woken task preempts the current task if its virtual runtime is this many
+    /// microseconds behind.
     pub wakeup_us: u64,
     /// Duration of each task switch in nanoseconds.
     pub switch_ns: u64,
@@ -94,7 +95,7 @@ impl Config {
     }
 }
 
-/// The data of a thread's CPU that the signal handler needs.
+/// The part of a CPU's data that the signal handler needs.
 pub(crate) struct Host {
     pub cpu: NonNull<sys::CpuHead>,
     pub injection: Injection,
@@ -110,12 +111,12 @@ impl Host {
 /// The calling thread in its role as a CPU.
 pub struct Cpu {
     host: Box<Host>,
-    /// Section lengths that [`Cpu::keep_sections`] records.
+    /// Minimum length of each section that [`Cpu::keep_sections`] records, in TSC ticks.
     least: Vec<u64>,
     memory: Memory,
     _tasks: Mapping,
     _stacks: Stacks,
-    /// Makes the type not `Send`, because the CPU belongs to this thread.
+    /// Prevents `Send`, because the CPU is bound to this thread.
     _here: PhantomData<*mut ()>,
 }
 
@@ -123,10 +124,10 @@ impl Cpu {
     /// Offset in bytes of a CPU's tail from its GS base.
     pub const TAIL: usize = area::TAIL;
 
-    /// Makes the calling thread a CPU. A CPU from an earlier call on this thread must have been
-    /// dropped.
+    /// Makes the calling thread a CPU. Any CPU that an earlier call created on this thread must
+    /// have been dropped.
     pub fn boot(config: &Config) -> std::io::Result<Cpu> {
-        // Drop the CPU that the thread became by calling into `kernel/`.
+        // If the thread became a CPU by calling into `kernel/`, drop that CPU.
         PLAIN.take();
         Cpu::boot_as_is(config, Some(config.number))
     }
@@ -201,8 +202,8 @@ impl Cpu {
     }
 
     pub fn stats(&self) -> Stats {
-        // SAFETY: the pointer is into the CPU's own memory. This thread is the only writer, and interrupts have
-        // returned by now.
+        // SAFETY: the pointer is into the CPU's own memory. Only this thread writes there, and all
+        // interrupt handlers have returned.
         unsafe { *sys::kiln_cpu_stats(self.raw()).cast() }
     }
 
@@ -211,7 +212,7 @@ impl Cpu {
         self.histogram(sys::KILN_HISTOGRAM_SECTION)
     }
 
-    /// Returns the histogram of the delay from the raise of a softirq to the start of its handler.
+    /// Returns the histogram of the delays between raising a softirq and starting its handler.
     pub fn softirq_latency(&self) -> Histogram {
         self.histogram(sys::KILN_HISTOGRAM_SOFTIRQ_LATENCY)
     }
@@ -228,8 +229,9 @@ impl Cpu {
         unsafe { sys::kiln_cpu_reset_stats(self.raw()) }
     }
 
-    /// Times every FPU section from now on, instead of only a sample of the short ones, which slows
-    /// them down. Keeps the lengths of the first `room` sections after each [`Cpu::reset_stats`].
+    /// Times every FPU section from now on, not only a sample of the short ones; the timing
+    /// slows short sections down. After each [`Cpu::reset_stats`], records the lengths of the first
+    /// `room` sections.
     pub fn keep_sections(&mut self, room: usize) {
         self.least = vec![u64::MAX; room];
         let least = self.least.as_mut_ptr();
@@ -238,27 +240,29 @@ impl Cpu {
         unsafe { sys::kiln_cpu_keep_sections(self.raw(), least, room) }
     }
 
-    /// Returns the minimum length of the n-th section over all runs since [`Cpu::forget_sections`],
-    /// in TSC ticks. A disturbance in one run of the same code does not recur in the next run.
+    /// Returns the minimum length in TSC ticks of the first, second, ... section after a
+    /// [`Cpu::reset_stats`], over all runs since [`Cpu::forget_sections`]. The minimum removes
+    /// disturbances, because they rarely hit the same section in every run.
     pub fn least_sections(&self) -> &[u64] {
         let least = &self.least;
         let known = least.partition_point(|&ticks| ticks != u64::MAX);
         &least[..known]
     }
 
-    /// Forgets the lengths of sections. Call this before running other code.
+    /// Discards the recorded section lengths. Call this before running different code.
     pub fn forget_sections(&mut self) {
         self.least.fill(u64::MAX);
     }
 
-    /// A control for detectors: nested sections are saved to the area of `owner`, another CPU.
+    /// Plants a fault to test the detectors: nested sections of this CPU save their state to the
+    /// area of another CPU, `owner`.
     #[doc(hidden)]
     pub fn share_nested_area(&mut self, owner: NestedArea) {
         // SAFETY: the area belongs to a CPU that outlives its use in the test.
         unsafe { sys::kiln_cpu_share_area(self.raw(), owner.0) }
     }
 
-    /// Returns this CPU's area for nested sections, for [`Cpu::share_nested_area`].
+    /// Returns this CPU's area for nested sections, to be passed to [`Cpu::share_nested_area`].
     #[doc(hidden)]
     pub fn nested_area(&self) -> NestedArea {
         NestedArea(self.raw())
@@ -278,8 +282,7 @@ impl Cpu {
 #[derive(Clone, Copy)]
 pub struct NestedArea(*mut sys::Cpu);
 
-// SAFETY: Rust only passes the pointer back to C. That two threads use the area is what the test
-// wants.
+// SAFETY: Rust only passes the pointer back to C. The test wants two threads to use the area.
 unsafe impl Send for NestedArea {}
 
 impl Drop for Cpu {
@@ -319,13 +322,13 @@ fn raw_config(config: &Config) -> sys::CpuConfig {
 
 static TSC_HZ: std::sync::OnceLock<f64> = std::sync::OnceLock::new();
 
-/// Adopts the TSC frequency that another process has measured on this machine, unless this process
+/// Sets the TSC frequency that another process has measured on this machine, unless this process
 /// has already measured it.
 pub fn set_kiln_tsc_hz(hz: f64) {
     let _ = TSC_HZ.set(hz);
 }
 
-/// Returns the TSC ticks per second, which are measured only once.
+/// Returns the TSC frequency in Hz. The first call measures it.
 pub fn kiln_tsc_hz() -> f64 {
     *TSC_HZ.get_or_init(|| {
         let read = || {

@@ -1,11 +1,11 @@
-//! Schedulers of specific kernel versions, with their time parameters.
+//! The scheduler versions that a CPU can emulate, with their time parameters.
 
 use std::fmt;
 
-/// Ticks per second: the default of `kernel/Kconfig.hz` in Linux 6.1 to 7.3.
+/// Timer ticks per second: the default of `kernel/Kconfig.hz` in Linux 6.1 to 7.3.
 pub const HZ: u64 = 250;
 
-/// A scheduler whose rules determine which task runs (`kernel/cpu/sched.c`).
+/// A scheduler that `kernel/cpu/sched.c` emulates. It decides which task runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scheduler {
     /// CFS of Linux 6.1.
@@ -29,9 +29,9 @@ impl Scheduler {
         }
     }
 
-    /// Returns the base slice (for CFS: minimum granularity), the latency and the wakeup
-    /// granularity in microseconds, on a machine with `cpus` CPUs. Linux scales them with the
-    /// logarithm of the number of CPUs, up to eight.
+    /// Returns three times in microseconds for a machine with `cpus` CPUs: the base slice of EEVDF
+    /// or minimum granularity of CFS, the latency of CFS, and the wakeup granularity of CFS. Linux
+    /// multiplies these times by 1 + log2 of the number of CPUs, but counts at most eight CPUs.
     pub(crate) fn times_us(self, cpus: u32) -> [u64; 3] {
         let factor = u64::from(1 + cpus.clamp(1, 8).ilog2());
         let times = match self {

@@ -39,7 +39,7 @@ impl From<&sys::Histogram> for Histogram {
 }
 
 impl<Count: Copy + Into<u64>> Histogram<Count> {
-    /// Returns the number of intervals.
+    /// Returns the number of recorded intervals.
     pub fn total(&self) -> u64 {
         self.count.iter().map(|&c| c.into()).sum()
     }
@@ -49,8 +49,9 @@ impl<Count: Copy + Into<u64>> Histogram<Count> {
         self.max
     }
 
-    /// Returns the interval in TSC ticks that a share `q` of all intervals does not exceed: the
-    /// upper end of its bucket, but at most the maximum. Returns `None` if the histogram is empty.
+    /// Returns an upper bound in TSC ticks for a share `q` of all intervals: the upper end of the
+    /// bucket that contains this quantile, but at most the maximum. Returns `None` if the histogram
+    /// is empty.
     pub fn quantile(&self, q: f64) -> Option<u64> {
         let total = self.total();
         if total == 0 {
@@ -77,7 +78,7 @@ impl<Count: Copy + Into<u64>> Histogram<Count> {
 }
 
 impl Histogram<u64> {
-    /// Adds the counts of one CPU.
+    /// Adds the counts of one CPU's histogram.
     pub fn add(&mut self, other: &Histogram) {
         self.max = self.max.max(other.max);
         for (a, &b) in self.count.iter_mut().zip(&other.count) {
@@ -96,7 +97,7 @@ impl Histogram {
     }
 }
 
-/// Returns the largest value in a bucket; see `histogram_bucket()`.
+/// Returns the largest value that belongs to a bucket. Inverts `histogram_bucket()` in C.
 fn upper_end(bucket: usize) -> u64 {
     if bucket < 16 {
         return bucket as u64;
@@ -109,7 +110,7 @@ fn upper_end(bucket: usize) -> u64 {
 mod tests {
     use super::*;
 
-    /// A copy of C's `histogram_bucket()`, against which `upper_end` is checked.
+    /// A copy of C's `histogram_bucket()`, to check that `upper_end` inverts it.
     fn bucket(v: u64) -> usize {
         if v < 16 {
             return v as usize;

@@ -1,4 +1,4 @@
-//! A simulated user program with patterns in its registers.
+//! A simulated user program that keeps patterns in its registers while it enters the kernel.
 
 use std::ffi::c_void;
 
@@ -31,7 +31,7 @@ pub struct Pattern {
 }
 
 impl Pattern {
-    /// Returns an all-zero pattern, which is later overwritten with register contents.
+    /// Returns a pattern of zeros, to be overwritten with the contents of registers.
     pub fn zero() -> Pattern {
         // SAFETY: the structure consists of plain numbers, for which zero is valid.
         unsafe { std::mem::zeroed() }
@@ -75,7 +75,7 @@ const _: () = {
 pub(crate) struct UserProgram {
     want: Pattern,
     found: Pattern,
-    /// Number of entries after which the program's registers had changed.
+    /// Number of kernel entries that changed the program's registers.
     pub corrupted: u64,
 }
 

@@ -1,9 +1,8 @@
-//! Detects, independently of any clock, that the host took the CPU away from its thread.
+//! Detects, without using a clock, that the host took the CPU away from this thread.
 //!
-//! With restartable sequences (rseq(2)), the host's kernel clears a pointer in the thread's memory
-//! when it preempts or migrates the thread, or delivers a signal to it, while the thread is outside
-//! the critical section that the pointer designates. If an FPU section finds the pointer cleared at
-//! its end, it was disturbed.
+//! The thread registers a pointer to a restartable sequence (rseq(2)) that it never executes. The
+//! host's kernel clears this pointer when it preempts or migrates the thread, or delivers a signal
+//! to it. An FPU section that finds the pointer cleared at its end was therefore disturbed.
 
 use std::ffi::c_void;
 
@@ -11,7 +10,7 @@ use std::ffi::c_void;
 pub(super) struct Witness {
     /// Address of the word that the host clears.
     pub word: *mut u64,
-    /// Value to write to the word beforehand.
+    /// Value to write to the word at the start of an FPU section.
     pub armed: u64,
 }
 
@@ -19,11 +18,12 @@ extern "C" {
     static kiln_witness_section: u8;
 }
 
-/// Returns the calling thread's witness, if the C library has registered the thread for rseq.
+/// Returns the calling thread's witness, or `None` if the C library has not registered the thread
+/// for rseq.
 pub(super) fn word() -> Option<Witness> {
     const RSEQ_CS: isize = 8;
-    // SAFETY: dlsym is called with string literals. Both symbols are glibc's (2.35 and later), a
-    // ptrdiff_t and an unsigned int, and do not change after startup.
+    // SAFETY: dlsym is called with string literals. In glibc 2.35 and later, the two symbols are a
+    // ptrdiff_t and an unsigned int, which do not change after startup.
     let (offset, size) = unsafe {
         let find = |name: &std::ffi::CStr| libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr());
         let offset: *mut c_void = find(c"__rseq_offset");
@@ -37,7 +37,8 @@ pub(super) fn word() -> Option<Witness> {
         return None;
     }
     let fs: isize;
-    // SAFETY: the first word of the thread control block is its own address.
+    // SAFETY: the load reads the first word of the thread control block, which always exists on
+    // x86-64 and holds the block's own address.
     unsafe {
         std::arch::asm!("mov {}, fs:0", out(reg) fs, options(nostack, readonly, preserves_flags))
     };

@@ -1,4 +1,4 @@
-//! Selects a crypto API: the one linked into this program, or the one of another build of
+//! Selects a crypto API: either the one linked into this program, or one from another build of
 //! `kernel/`.
 
 use std::ffi::c_void;
@@ -8,8 +8,8 @@ use std::sync::OnceLock;
 use crate::cpu;
 use crate::sys::{self, GateFn};
 
-/// Bytes of memory for transforms and requests, enough for scripts of a few thousand requests. The
-/// pages use memory only once accessed.
+/// Size in bytes of the memory for transforms and requests, which is enough for scripts of a few
+/// thousand requests. The host allocates a page when it is first accessed.
 const MEMORY: usize = 16 << 20;
 
 /// The functions of a crypto API, as declared by `abi/crypto.h`.
@@ -44,7 +44,7 @@ type Init = unsafe extern "C" fn() -> i32;
 /// If registration fails.
 unsafe fn start(give: Give, init: Init) -> &'static [AtomicU64] {
     extern "C" fn call_both(arg: *mut c_void) -> u64 {
-        // SAFETY: the gate calls this with the tuple below, and the memory is never freed.
+        // SAFETY: the gate passes a pointer to the tuple below, and the memory is never freed.
         unsafe {
             let (give, init, memory) = *arg.cast::<(Give, Init, &[AtomicU64])>();
             give(memory.as_ptr().cast_mut().cast(), size_of_val(memory));
@@ -60,7 +60,8 @@ unsafe fn start(give: Give, init: Init) -> &'static [AtomicU64] {
     memory
 }
 
-/// Memory of all transforms and requests, in use or free. Other threads may be using it.
+/// The memory for all transforms and requests, both in use and free. Other threads may access the
+/// memory at the same time.
 static SLAB: OnceLock<&[AtomicU64]> = OnceLock::new();
 
 pub(crate) fn init() {
@@ -84,12 +85,12 @@ impl Api {
         &LINKED
     }
 
-    /// Starts the API of another build, for tests: gives it memory that is never freed, and
+    /// Starts the API of another build, for tests. Gives the API memory that is never freed, and
     /// registers its algorithms.
     ///
     /// # Safety
     /// `symbol` must return the exported functions of a `kernel/` that has the same structures and
-    /// stays loaded. Call this once per build.
+    /// stays loaded. This function must be called only once per build.
     ///
     /// # Panics
     /// If registration fails.

@@ -1,4 +1,5 @@
-//! Transforms: one type for any kind of algorithm, and types for skciphers, AEADs and hashes.
+//! Transforms: a generic type for any kind of algorithm, and specific types for skciphers, AEADs
+//! and hashes.
 
 use std::ffi::CString;
 use std::marker::PhantomData;
@@ -12,10 +13,10 @@ use crate::fpu::Context;
 use crate::sys;
 use crate::tier::static_str;
 
-/// Mask of the flag bits that hold an algorithm's type.
+/// Mask of the flag bits that contain an algorithm's type.
 const TYPE_MASK: u32 = 0xf;
 
-/// Returns the type under which algorithms of this kind are registered.
+/// Returns the type number under which algorithms of this kind are registered.
 fn type_of(kind: Kind) -> u32 {
     match kind {
         Kind::Aead => 0x3,
@@ -37,13 +38,13 @@ impl Transform {
         Transform::open_in(Api::get_linked(), kind, driver, 0, 0)
     }
 
-    /// Opens the driver of an implementation: behind the simd helper if `helper` is set, otherwise
-    /// the synchronous driver.
+    /// Opens the driver of an implementation. With `helper`, opens the asynchronous driver that the
+    /// simd helper provides; otherwise opens the synchronous driver.
     pub fn open_impl(api: &'static Api, imp: Impl, helper: bool) -> Result<Transform, Errno> {
         let (kind, name) = (imp.kind(), imp.driver());
         if !helper {
-            // Hashes and scalar code have no internal driver, because the simd helper does not wrap
-            // them.
+            // The simd helper does not wrap hashes and scalar code, so these have no internal
+            // driver.
             let inner = format!("__{name}");
             if let Ok(tfm) = Transform::open_in(api, kind, &inner, INTERNAL, INTERNAL) {
                 return Ok(tfm);
@@ -79,7 +80,8 @@ impl Transform {
 
     /// Returns the name of the driver that was chosen.
     pub fn driver(&self) -> &str {
-        // SAFETY: the algorithm stays registered while it has transforms.
+        // SAFETY: the string belongs to the algorithm, which stays registered while it has
+        // transforms.
         unsafe { static_str(self.raw.driver) }.unwrap_or("?")
     }
 
@@ -137,7 +139,7 @@ impl Transform {
         dst: &[(*mut u8, usize)],
         context: Context,
     ) -> (Errno, Errno) {
-        // To request in-place operation, callers pass the same list twice.
+        // Callers pass the same list twice to request an in-place operation.
         let in_place = src == dst;
         let mut src = scatterlist(src);
         let mut dst = scatterlist(dst);
@@ -165,22 +167,22 @@ impl Transform {
 impl Drop for Transform {
     fn drop(&mut self) {
         if !self.raw.tfm.is_null() {
-            // SAFETY: the transform is open, and only this code closes it.
+            // SAFETY: the transform is open, and no other code closes it.
             unsafe { cpu::gate(self.api.close, (&raw mut self.raw).cast()) };
         }
     }
 }
 
-/// Declares one transform type per kind, with the methods that all kinds have in common.
+/// Declares one transform type per kind, with the methods that all types share.
 macro_rules! transforms {
     ($($(#[$doc:meta])* $name:ident: $kind:expr;)*) => {$(
         $(#[$doc])*
         pub struct $name(Transform);
 
         impl $name {
-            /// Opens the algorithm with this driver name or, if there is none, the one with this
-            /// algorithm name and the highest priority. Its flags must equal `flags` in the bits of
-            /// `mask`.
+            /// Opens the driver called `name`. If no driver has this name, opens the driver with
+            /// the highest priority of the algorithm called `name`. The driver's flags must equal
+            /// `flags` in the bits of `mask`.
             pub fn open(name: &str, flags: u32, mask: u32) -> Result<$name, Errno> {
                 Transform::open_in(Api::get_linked(), $kind, name, flags, mask).map($name)
             }
@@ -203,22 +205,22 @@ macro_rules! transforms {
 }
 
 transforms! {
-    /// A transform of a skcipher.
+    /// A transform for an skcipher.
     Skcipher: Kind::Skcipher;
-    /// A transform of an AEAD.
+    /// A transform for an AEAD.
     Aead: Kind::Aead;
-    /// A transform of a hash. Hashes are synchronous in any context.
+    /// A transform for a hash. Hashes are synchronous in any context.
     Shash: Kind::Hash;
 }
 
 impl Skcipher {
-    /// Makes one request over pieces of memory in `context`. Returns the return value of the call,
-    /// and the final result.
+    /// Makes one request in `context`, with source and destination split into pieces of memory.
+    /// Returns the return value of the call, and the final result.
     ///
     /// # Safety
-    /// The pieces of `src` must be readable, those of `dst` writable. Pieces of one list must not
-    /// overlap. The two lists must either cover the same bytes in the same order, or not overlap at
-    /// all.
+    /// The pieces of `src` must be readable, and the pieces of `dst` writable. Pieces in the same
+    /// list must not overlap. The two lists must either cover the same bytes in the same order, or
+    /// not overlap at all.
     pub unsafe fn request(
         &mut self,
         op: Op,
@@ -234,7 +236,7 @@ impl Skcipher {
 }
 
 impl Aead {
-    /// Sets the length of tags in bytes. The default is the maximum.
+    /// Sets the length of tags in bytes. The default is the longest tag of the algorithm.
     pub fn set_tag_size(&mut self, bytes: usize) -> Result<(), Errno> {
         let function = self.api.setauthsize;
         self.set(function, ptr::null(), bytes)
@@ -265,8 +267,9 @@ impl Aead {
 const MAX_DIGEST: usize = 64;
 
 impl Shash {
-    /// Computes the digest of a message, in these pieces or, if none are given, in one call. With
-    /// `reimport`, exports and imports the state after each piece. Bytes after the digest are zero.
+    /// Computes the digest of a message, which is passed in the given pieces or, if the list is
+    /// empty, in one call. With `reimport`, exports and imports the state after each piece. The
+    /// bytes after the digest are zero.
     ///
     /// # Panics
     /// If the pieces do not add up to the message.
@@ -280,8 +283,8 @@ impl Shash {
         self.digest_from(None, data, pieces, reimport, context)
     }
 
-    /// Computes the digest of a message whose beginning led to an exported state. The rest of the
-    /// message is one piece.
+    /// Computes the digest of a message from the exported state after its first part, and the rest
+    /// of the message.
     ///
     /// # Errors
     /// [`Errno::INVALID`] if the state is not valid.

@@ -1,5 +1,5 @@
-//! Timed requests, for many messages or repeatedly for one. The loop is in
-//! `kernel/bench/requests.c`.
+//! Loops of requests that a benchmark times, for many messages or repeatedly for one message. The
+//! loop is in `kernel/bench/requests.c`.
 
 use std::ffi::c_void;
 
@@ -9,32 +9,32 @@ use crate::cpu;
 use crate::messages::{IvRoom, Lens, Messages, Needs};
 use crate::sys;
 
-/// What is timed: whole requests, or one part of the simd helper's overhead.
+/// The work that the loop repeats: whole requests, or one part of the simd helper's overhead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Part {
     Whole = sys::KILN_REQUEST,
-    /// Checks whether SIMD is usable and whether requests are queued.
+    /// The checks whether SIMD is usable and whether requests are queued.
     Checks = sys::KILN_REQUEST_CHECKS,
-    /// Copies the request to the sub-request.
+    /// Copying the request to the sub-request.
     Copy = sys::KILN_REQUEST_COPY,
-    /// Makes an indirect call and returns.
+    /// An indirect call of a function that returns at once.
     Call = sys::KILN_REQUEST_CALL,
-    /// Sets up the request, as its caller does.
+    /// The setup of the request, which every caller does.
     Setup = sys::KILN_REQUEST_SETUP,
 }
 
-/// One request over pieces of memory that is made repeatedly.
+/// A request that is made repeatedly. Its source and destination are pieces of memory.
 pub struct Repeat<'a> {
     /// Direction; ignored by hashes.
     pub op: Op,
     /// Source: associated data, text and, for decryption, the tag.
     pub src: &'a [(*mut u8, usize)],
-    /// Destination; the same pieces for an in-place request.
+    /// Destination pieces; equal to `src` for an in-place request.
     pub dst: &'a [(*mut u8, usize)],
-    /// IV of the first request. Afterwards, it is what the last request has left.
+    /// IV of the first request. Receives the IV that the last request leaves.
     pub iv: &'a mut [u8],
-    /// Memory for the digest of a hash.
+    /// Buffer for the digest of a hash.
     pub digest: &'a mut [u8],
     /// Sizes in bytes of the message's parts.
     pub lens: Lens,
@@ -68,7 +68,8 @@ unsafe fn run_raw(mut raw: sys::Requests) -> Result<u64, Errno> {
 }
 
 impl Skcipher {
-    /// Makes `calls` requests, or only `part` of each. Returns how many completed asynchronously.
+    /// Makes `calls` requests, or executes only `part` of each. Returns how many requests completed
+    /// asynchronously.
     ///
     /// # Errors
     /// Returns the first error of a request, or [`Errno::INVALID`] if the messages exceed their
@@ -93,7 +94,8 @@ impl Skcipher {
         let mut single = IvRoom::default();
         let m = messages.raw(&needs, &mut single, calls);
         let m = m.map_err(|_| Errno::INVALID)?;
-        // SAFETY: the messages are within their buffers. Sources that are not also destinations are only read.
+        // SAFETY: the messages are within their buffers. A source that is not also a destination is
+        // only read.
         unsafe { run_raw(raw_requests(self.raw.tfm, m, part)) }
     }
 }
@@ -113,7 +115,7 @@ impl Driver {
         self.imp.tier() != crate::Tier::Generic
     }
 
-    /// Sets the key.
+    /// Sets the key for all later requests.
     ///
     /// # Errors
     /// Fails if the driver rejects the key.
@@ -121,7 +123,7 @@ impl Driver {
         self.tfm.set_key(key)
     }
 
-    /// Makes `calls` requests, cycling through the messages. Returns how many completed
+    /// Makes `calls` requests, cycling through the messages. Returns how many requests completed
     /// asynchronously.
     ///
     /// # Errors
@@ -130,11 +132,12 @@ impl Driver {
     pub fn run(&mut self, messages: &mut Messages<'_>, calls: u64) -> Result<u64, Errno> {
         let mut single = IvRoom::default();
         let raw = self.raw_requests(messages, &mut single, calls)?;
-        // SAFETY: the messages are within their buffers. Sources that are not also destinations are only read.
+        // SAFETY: the messages are within their buffers. A source that is not also a destination is
+        // only read.
         unsafe { run_raw(raw) }
     }
 
-    /// Converts the requests to C's format. The result points into the messages and `single`.
+    /// Converts the requests to the C structure. The result points into the messages and `single`.
     pub(crate) fn raw_requests(
         &mut self,
         messages: &mut Messages<'_>,
@@ -147,7 +150,7 @@ impl Driver {
         Ok(raw_requests(self.tfm.raw.tfm, m, Part::Whole))
     }
 
-    /// Makes one request `calls` times. Returns how many completed asynchronously.
+    /// Makes the same request `calls` times. Returns how many calls completed asynchronously.
     ///
     /// # Errors
     /// Returns the first error of a request, or [`Errno::INVALID`] if the pieces are too short.
@@ -165,7 +168,7 @@ impl Driver {
         let fresh = repeat.iv.to_vec();
         let in_place = hash || repeat.src == repeat.dst;
         let mut from = scatterlist(repeat.src);
-        // A hash has no destination, but the list must not be empty.
+        // A hash has no destination, but the destination list must not be empty.
         let mut to = scatterlist(if in_place { repeat.src } else { repeat.dst });
         let m = sys::Messages {
             dst: repeat.digest.as_mut_ptr(),
@@ -206,8 +209,8 @@ impl Driver {
         }
     }
 
-    /// Checks that the tag has the size that the transform was opened with, and that the lengths
-    /// fit in a request.
+    /// Checks that the tag has its maximum size, that only an AEAD has a prefix, and that the total
+    /// length fits in 32 bits.
     fn check_sizes(&self, len: usize, prefix: usize, tag_size: usize) -> Result<(), Errno> {
         let aead = self.imp.kind() == Kind::Aead;
         let tag = if aead { self.imp.digest_size() } else { 0 };

@@ -21,32 +21,32 @@ use crate::fpu::Context;
 use crate::load::Messages;
 use crate::sys;
 
-/// Maximum number of requests in flight per flow. It exceeds the capacity of cryptd's queue, so
-/// packets are dropped only because that queue is full.
+/// Maximum number of requests in flight per flow. This exceeds the capacity of cryptd's queue, so
+/// packets are only dropped if that queue is full.
 const SLOTS: usize = 1280;
 const SAMPLES: usize = 4096;
-/// Index of the flow from the tunnel.
+/// Index of the flow that comes from the tunnel.
 pub const IN: usize = 0;
-/// Index of the flow into the tunnel.
+/// Index of the flow that is sent into the tunnel.
 pub const OUT: usize = 1;
 
-/// The arrival of a packet.
+/// The arrival of a packet at the card.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
     /// Time of arrival, in nanoseconds of the load's clock.
     pub at: u64,
     /// Size of the packet, as an index into [`Plan::sizes`].
     pub packet: u32,
-    /// Flow of the packet: [`IN`] or [`OUT`].
+    /// The packet's flow: [`IN`] or [`OUT`].
     pub flow: u32,
 }
 
-/// The settings of a load.
+/// Settings of an ESP load.
 #[derive(Clone)]
 pub struct Plan {
     /// Algorithms that encrypt and authenticate the packets.
     pub transform: Transform,
-    /// Payload sizes in bytes; arrivals refer to them by index.
+    /// Payload sizes in bytes. An [`Arrival`] refers to a size by its index.
     pub sizes: Vec<u32>,
     /// Arrivals of packets, sorted by time.
     pub arrivals: Arc<[Arrival]>,
@@ -54,42 +54,41 @@ pub struct Plan {
     pub phase_end: [u64; 3],
     /// Size of a receiver's anti-replay window, in sequence numbers.
     pub window: u32,
-    /// Number of sectors after which the task sends a packet; 0: never.
+    /// The task sends a packet after every this many sectors; 0 means never.
     pub own_every: u32,
-    /// Nanoseconds between interrupts. If a gap is more than three times as long, the excess counts
-    /// as time that the host took away.
+    /// Interval between interrupts in nanoseconds. If an interval is more than three times as long,
+    /// the excess counts as time that the host took away.
     pub irq_ns: u64,
-    /// Nanoseconds of busy-waiting before each request for a packet from the card, in place of the
-    /// network stack, which is not modelled.
+    /// Nanoseconds of busy-waiting before the request for each packet from the card. This stands in
+    /// for the network stack, which is not modelled.
     pub stack_ns: u64,
-    /// Maximum length of [`Outcome::log`].
+    /// Maximum number of entries in [`Outcome::log`].
     pub log: usize,
 }
 
-/// Counts of a flow's results.
+/// Counts of a flow's packets and requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Flow {
-    /// Number of sequence numbers used.
+    /// Number of sequence numbers that were assigned.
     pub sent: u64,
     /// Number of completed requests.
     pub done: u64,
-    /// Payload bytes that the receiver accepted in each phase, without the packets that the task
-    /// sent.
+    /// Payload bytes that the receiver accepted in each phase, excluding packets from the task.
     pub bytes: [u64; 3],
-    /// Number of wrong results, including errors.
+    /// Requests with a wrong result or an error.
     pub corrupted: u64,
     pub errors: u64,
     /// Requests that completed asynchronously.
     pub async_punts: u64,
     /// Packets dropped because cryptd's queue was full.
     pub dropped: u64,
-    /// Requests that completed after the request of a later packet.
+    /// Requests that completed later than the request of a packet with a higher sequence number.
     pub reordered: u64,
     /// Packets that the receiver rejected as older than its window.
     pub replay_lost: u64,
 }
 
-/// Counts of a load's results.
+/// Results of an ESP load.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Outcome {
     pub flows: [Flow; 2],
@@ -106,22 +105,22 @@ pub struct Outcome {
     pub user_corrupted: u64,
     /// Duration in seconds, excluding time that the host took away.
     pub seconds: f64,
-    /// Microseconds from the end of the high load until no packet was waiting. `None` if packets
-    /// were waiting until the end.
+    /// Microseconds from the end of the high load until no packet was waiting or in flight. `None`
+    /// if this never happened.
     pub recovery_us: Option<f64>,
     pub samples: Vec<Sample>,
-    /// Sequence numbers of flow 1 in order of completion.
+    /// Sequence numbers of flow 1, in the order in which their requests completed.
     pub log: Vec<u32>,
 }
 
-/// The progress of a load at one time.
+/// A snapshot of the progress of a load.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Sample {
     /// Time in milliseconds, on the load's clock.
     pub ms: f64,
     /// Payload bytes accepted so far.
     pub bytes: u64,
-    /// Packets arrived so far.
+    /// Packets that have arrived so far.
     pub arrived: u64,
     /// Packets dropped so far.
     pub dropped: u64,
@@ -135,15 +134,15 @@ pub struct Sample {
     pub waiting: u32,
 }
 
-/// The packets of a flow, which are used in turn, and their expected results.
+/// The packets of a flow and their expected results. The load cycles through the packets.
 struct Ring {
     raw: Vec<sys::EspPacket>,
     _bytes: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
-/// A load with its transforms and its memory.
+/// A gateway load, with its transforms and buffers.
 pub struct Esp {
-    /// Boxed, because `kernel/` stores its address.
+    /// Boxed, because `kernel/` stores the structure's address.
     raw: Box<sys::EspLoad>,
     driver: String,
     user: UserProgram,
@@ -158,8 +157,8 @@ pub struct Esp {
     _sectors: (Arc<Messages>, Vec<u8>),
 }
 
-/// Returns the salt that `seqiv` XORs with sequence numbers: the IV that it generates for number
-/// zero.
+/// Returns the salt that `seqiv` XORs with sequence numbers. The salt equals the IV that `seqiv`
+/// generates for sequence number 0.
 fn salt(tfm: &mut Aead) -> Result<[u8; 8], Errno> {
     let mut iv = [0; BLOCK];
     let mut bytes = [0u8; HEADER + 8 + ICV];
@@ -253,7 +252,8 @@ fn raw_arrivals(arrivals: &[Arrival]) -> Vec<sys::EspArrival> {
 }
 
 impl Esp {
-    /// Creates a load with the best drivers of the current model. The task encrypts `sectors`.
+    /// Creates a load that uses the preferred drivers of the current model. The task encrypts
+    /// `sectors`.
     ///
     /// # Errors
     /// Fails if the crypto API rejects a transform or its key.
@@ -353,7 +353,7 @@ impl Esp {
         })
     }
 
-    /// Replaces the arrivals and the ends of the phases, but keeps the packets.
+    /// Replaces the arrivals and the ends of the phases. The packets stay the same.
     ///
     /// # Panics
     /// If an arrival refers to a size that does not exist.
@@ -372,8 +372,8 @@ impl Esp {
         &self.driver
     }
 
-    /// Measures the mean time per packet in nanoseconds over `packets` packets, with softirqs
-    /// disabled.
+    /// Processes `packets` packets with softirqs disabled. Returns the mean time per packet in
+    /// nanoseconds.
     pub fn price_ns(&mut self, _: &mut Cpu, packets: u64) -> f64 {
         self.raw.ops = packets;
         // SAFETY: `kiln_esp_price` takes a pointer to this structure.
@@ -381,9 +381,9 @@ impl Esp {
         1e3 * ticks as f64 / self.ticks_per_us / packets.max(1) as f64
     }
 
-    /// Runs the load once. It starts at the first interrupt, so an interrupt source must be
-    /// running. The task encrypts `entry` sectors per kernel entry. With `quiet`, which is the
-    /// control, the same interrupts occur but no packets arrive.
+    /// Runs the load once, starting at the first interrupt, so an interrupt source must be running.
+    /// The task encrypts `entry` sectors per kernel entry. `quiet` selects the control, in which
+    /// the same interrupts occur but no packets arrive.
     pub fn run(&mut self, _: &mut Cpu, entry: u64, quiet: bool) -> Outcome {
         self.raw.ops = entry;
         let (arrivals, own_every) = (self.raw.arrivals, self.raw.own_every);
@@ -392,8 +392,8 @@ impl Esp {
         }
         self.user.corrupted = 0;
         let raw: *mut sys::EspLoad = &raw mut *self.raw;
-        // SAFETY: the functions take a pointer to this structure, which outlives their use of it.
-        // The flag is read as volatile, because interrupts write it.
+        // SAFETY: the functions take a pointer to this structure, which stays attached only until
+        // this method returns. The flag is read as volatile, because interrupts write it.
         unsafe {
             cpu::gate(sys::kiln_esp_attach, raw.cast());
             while !ptr::read_volatile(&raw const (*raw).over) {

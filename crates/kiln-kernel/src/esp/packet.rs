@@ -8,22 +8,23 @@ pub const HEADER: usize = 8;
 /// Size in bytes of the integrity check value: a full GCM tag, or half of an HMAC-SHA-256 digest
 /// (RFC 4868).
 pub(crate) const ICV: usize = 16;
-/// Protocol inside the tunnel: IPv4.
+/// Value of the "next header" field: the tunnel carries IPv4.
 const NEXT_HEADER: u8 = 4;
-/// Size in bytes of the largest payload, that of a jumbo frame.
+/// Maximum payload size in bytes: a jumbo frame.
 pub const MAX_PAYLOAD: usize = 9216;
 
 /// The algorithms that encrypt and authenticate packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transform {
-    /// `rfc4106(gcm(aes))` with 256-bit keys; `seqiv` generates the IVs of packets that are sent.
+    /// `rfc4106(gcm(aes))` with 256-bit keys. `seqiv` generates the IVs of outgoing packets.
     Rfc4106,
-    /// `authenc(hmac(sha256),cbc(aes))` with 256-bit keys and 128-bit tags; packets carry their IVs.
+    /// `authenc(hmac(sha256),cbc(aes))` with 256-bit keys and 128-bit tags; packets carry their
+    /// IVs.
     CbcHmac,
 }
 
 impl Transform {
-    /// Returns the name in the crypto API.
+    /// Returns the algorithm's name in the crypto API.
     pub fn alg(self) -> &'static str {
         match self {
             Transform::Rfc4106 => "seqiv(rfc4106(gcm(aes)))",
@@ -31,7 +32,7 @@ impl Transform {
         }
     }
 
-    /// Returns the IV size in bytes.
+    /// Returns the size in bytes of the IV in a packet.
     pub fn iv_len(self) -> usize {
         match self {
             Transform::Rfc4106 => 8,
@@ -39,7 +40,8 @@ impl Transform {
         }
     }
 
-    /// Returns the padding unit in bytes: payload and trailer together are a multiple of it.
+    /// Returns the padding unit in bytes. The total length of payload and trailer is a multiple of
+    /// this unit.
     fn unit(self) -> usize {
         match self {
             Transform::Rfc4106 => 4,
@@ -47,8 +49,8 @@ impl Transform {
         }
     }
 
-    /// Returns the length in bytes of a request's associated data. With `seqiv` it does not include
-    /// the IV, which counts as text.
+    /// Returns the length in bytes of a request's associated data. With `seqiv`, the IV counts as
+    /// text, not as associated data.
     pub(super) fn assoc_len(self) -> usize {
         match self {
             Transform::Rfc4106 => HEADER,
@@ -80,7 +82,7 @@ fn open(alg: &str, key: &[u8]) -> (Impl, Context) {
 }
 
 impl Sealer {
-    /// Generates a key from random bytes.
+    /// Generates a key with `random`, which fills a buffer with random bytes.
     pub fn new(transform: Transform, random: &mut dyn FnMut(&mut [u8])) -> Sealer {
         let mut bytes = [0; 64];
         random(&mut bytes);
@@ -105,7 +107,8 @@ impl Sealer {
         &self.raw
     }
 
-    /// Builds a packet before encryption: header, IV, payload, padding (1, 2, 3 …), padding length, next header.
+    /// Builds a packet before encryption: header, IV, payload, padding (1, 2, 3 …), padding length,
+    /// next header.
     pub fn plain(&self, spi: u32, seq: u32, iv: &[u8], payload: &[u8]) -> Vec<u8> {
         let unit = self.transform.unit();
         let padding = (payload.len() + 2).next_multiple_of(unit) - payload.len() - 2;
@@ -139,7 +142,8 @@ impl Sealer {
     }
 }
 
-/// Encrypts or hashes one message. Returns the resulting text, and the tag or digest.
+/// Encrypts or hashes one message with a scalar implementation. Returns the resulting text, and the
+/// tag or digest.
 fn once(imp: Impl, key: &Context, text: &[u8], iv: &[u8], aad: &[u8]) -> (Vec<u8>, Vec<u8>) {
     let size = match imp.kind() {
         Kind::Hash => imp.digest_size(),

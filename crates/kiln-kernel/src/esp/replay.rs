@@ -9,7 +9,7 @@ pub const MAX: u32 = sys::KILN_REPLAY_MAX;
 pub struct Window(sys::Replay);
 
 impl Window {
-    /// Creates a window of `size` sequence numbers.
+    /// Creates a window that covers `size` sequence numbers.
     pub fn new(size: u32) -> Window {
         let mut raw = sys::Replay::default();
         // SAFETY: the function initialises the structure that the pointer refers to.
@@ -23,18 +23,19 @@ impl Window {
         unsafe { sys::kiln_replay_accept(&raw mut self.0, seq) }
     }
 
-    /// Returns the numbers of packets rejected as older than the window, and as duplicates.
+    /// Returns how many packets were rejected because they were older than the window, and how many
+    /// because they were duplicates.
     pub fn refused(&self) -> (u64, u64) {
         (self.0.lost, self.0.replayed)
     }
 }
 
-/// Rules of the window that tests break on purpose, to see whether checks detect it.
+/// Rules of the window that tests break on purpose, to check that the violations are detected.
 #[doc(hidden)]
 pub mod broken {
     /// Packets older than the window are accepted.
     pub const ENDLESS: u32 = 1;
-    /// Packets that were received before are accepted.
+    /// Duplicates of packets are accepted.
     pub const BLIND: u32 = 2;
 
     /// Breaks these rules from now on, in the whole process. 0 restores all of them.

@@ -1,27 +1,28 @@
-//! Single-steps code of a hosted tree, delivering an interrupt before every instruction and checking the registers
-//! before each.
+//! Single-steps code of a hosted tree. Before an instruction, the handler checks the registers and
+//! may inject an interrupt.
 //!
-//! The handler detects faults that need not lead to a wrong result: a function that does not preserve a register it
-//! must preserve, a section begun inside another, an instruction executed while no section is open, and a frame pointer
-//! that does not lead to a frame.
+//! The handler detects faults that need not lead to a wrong result: a function that does not
+//! preserve a register it must preserve, a section begun inside another, an instruction executed
+//! while no section is open, and a frame pointer that does not lead to a frame.
 
 use super::frame::Frame;
 use crate::sys::{self, Audit};
 
-/// Capacity of the table of instructions, a power of two. A tree's suite executes some ten thousand
-/// instructions per job.
+/// Capacity of the table of instructions; a power of two. Each job of a tree's test suite executes
+/// about ten thousand instructions.
 const ROOM: usize = 1 << 19;
-/// Maximum call depth; calls beyond it are not checked.
+/// Maximum call depth. Deeper calls are not checked.
 const DEPTH: usize = 128;
 /// Maximum size in bytes of a tree's image.
 const IMAGE: u64 = 1 << 30;
-/// Maximum number of breaches kept; later ones are dropped.
+/// Maximum number of breaches that are recorded; later breaches are dropped.
 const BREACHES: usize = 256;
-/// Maximum length in bytes of a call instruction: a direct call has 5 bytes, an indirect one up to
-/// 8.
+/// Maximum length in bytes of a call instruction: 5 for a direct call, up to 8 for an indirect
+/// call.
 const LONGEST_CALL: u64 = 8;
 
-/// Registers that a function must preserve (System V ABI, section 3.2.1), by their index in a signal frame.
+/// Registers that a function must preserve (System V ABI, section 3.2.1), by their index in a
+/// signal frame.
 const PRESERVED: [(i32, &str); 6] = [
     (libc::REG_RBX, "rbx"),
     (libc::REG_RBP, "rbp"),
@@ -41,16 +42,17 @@ const ARGUMENTS: [i32; 6] = [
     libc::REG_R9,
 ];
 
-/// Value for the upper half of a 32-bit argument's register, which is undefined (section 3.2.3).
+/// Garbage for the upper half of a register that holds a 32-bit argument. The ABI leaves this half
+/// undefined (section 3.2.3).
 const GARBAGE: i64 = 0x5a5a_a5a5 << 32;
 
 /// Maximum distance of the innermost frame from the stack pointer, in bytes.
 const LARGEST_FRAME: u64 = 1 << 15;
 
-/// A jump further than this many bytes is considered to leave the function.
+/// A jump over more than this many bytes is considered to leave the function.
 const FAR: u64 = 1 << 14;
 
-/// An instruction that was single-stepped.
+/// An instruction that was single-stepped, with the number of its executions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Visit {
     pub job: u64,
@@ -69,14 +71,15 @@ pub enum Breach {
         call: u64,
         step: u64,
         function: u64,
-        /// Return address of the function's call.
+        /// Return address of the function's call, at which the violation was found.
         to: u64,
         register: &'static str,
     },
-    /// From this instruction on, a backtrace from an interrupt would fail, because the frame pointer does not point
-    /// into the stack.
+    /// The instruction at `address` made the frame pointer point outside the stack, so a backtrace
+    /// from an interrupt after this instruction would fail.
     Frame { job: u64, address: u64 },
-    /// A section was begun while another was open. `address` is the return address of the call.
+    /// A section was begun while another was open. `caller` is the return address of the call that
+    /// began the section.
     Nested {
         job: u64,
         call: u64,
@@ -95,7 +98,7 @@ impl Breach {
     }
 }
 
-/// A call that has not returned.
+/// A call that has not returned yet.
 #[derive(Clone, Copy)]
 struct Call {
     function: u64,
@@ -110,23 +113,23 @@ pub(super) struct AuditState {
     shared: *mut Audit,
     /// Address of the function that begins a section.
     begin: u64,
-    /// A hash table with open addressing; an entry without visits is free.
+    /// A hash table with open addressing. An entry with zero visits is free.
     seen: Vec<Visit>,
     used: usize,
     dropped: u64,
     calls: Vec<Call>,
     breaches: Vec<Breach>,
-    /// Address of the previous instruction, and its stack pointer.
+    /// Address of the previous instruction, and the stack pointer before it was executed.
     before: (u64, u64),
-    /// Number of instructions since the last one that was new or interrupted.
+    /// Number of instructions since the last instruction that was new or interrupted.
     idle: u64,
-    /// Addresses of functions with 32-bit arguments, with a bit mask of those arguments.
+    /// Addresses of functions with 32-bit arguments. Bit i of the mask marks argument i as 32-bit.
     narrow: Vec<(u64, u8)>,
-    /// Functions after which the handler restores the registers that they must preserve, so that a
-    /// violation does not disturb later code.
+    /// Functions after which the handler restores the preserved registers, so that a violation does
+    /// not disturb later code.
     restored: Vec<u64>,
-    /// Whether the code keeps frame pointers, and whether the pointer was valid at the last
-    /// instruction.
+    /// Whether frame pointers are checked. `framed` records whether the frame pointer was valid at
+    /// the last instruction.
     frames: bool,
     framed: bool,
 }
@@ -174,25 +177,26 @@ impl AuditState {
         &self.breaches
     }
 
-    /// Returns the number of instructions that did not fit in the table and were therefore not
-    /// interrupted.
+    /// Returns how many times an instruction was not interrupted because the table of visits was
+    /// full.
     pub(super) fn dropped(&self) -> u64 {
         self.dropped
     }
 
-    /// Forgets all visits and violations.
+    /// Discards all visits and violations.
     pub(super) fn clear(&mut self) {
         self.seen.fill(Visit::default());
         (self.used, self.dropped) = (0, 0);
         self.breaches.clear();
     }
 
-    /// Handles a single-step trap, which occurs before the instruction at the frame's RIP.
+    /// Handles a single-step trap. RIP in the frame is the address of the next instruction.
     ///
     /// # Safety
     /// `cpu` must be the CPU of the interrupted thread, and `frame` its registers.
     pub(super) unsafe fn handle_trap(&mut self, frame: &mut Frame<'_>, cpu: *mut sys::CpuHead) {
-        // SAFETY: the structure lives as long as the audit, and the code that shares it is stopped.
+        // SAFETY: the structure lives as long as the audit, and the thread that shares it is
+        // stopped in this handler.
         let shared = unsafe { &mut *self.shared };
         // SAFETY: the offset is inside `struct cpu`, which begins with the head and belongs to this
         // thread.
@@ -237,8 +241,8 @@ impl AuditState {
         if visits == 1 {
             shared.addresses += 1;
             let distance = rip.wrapping_sub(self.begin) as i64;
-            // Exclude Kiln's own code, which is further away and has different addresses in each
-            // process.
+            // Exclude Kiln's own code. Its distance from the tree exceeds `IMAGE`, and differs from
+            // process to process.
             if distance.unsigned_abs() < IMAGE {
                 shared.digest = shared.digest.wrapping_add(scatter(distance as u64));
             }
@@ -263,13 +267,14 @@ impl AuditState {
         }
     }
 
-    /// Records the call or return that the previous instruction made, if it made one.
+    /// If the previous instruction was a call or a return, records the call or checks the registers
+    /// that the function must preserve.
     fn follow_calls(&mut self, frame: &mut Frame<'_>, shared: &Audit, step: u64) {
         let (rip, rsp) = (frame.rip(), frame.register(libc::REG_RSP) as u64);
         while let Some(&call) = self.calls.last().filter(|c| c.rsp <= rsp) {
             self.calls.pop();
-            // Do not check a call that ends differently, such as a thunk that replaces its return
-            // address.
+            // Skip the checks for a call that did not return to its caller, such as a thunk that
+            // replaces its return address.
             if call.rsp != rsp || call.to != rip {
                 continue;
             }
@@ -290,8 +295,8 @@ impl AuditState {
             }
         }
         let (before_rip, before_rsp) = self.before;
-        // If the first instruction of the called function is a jump, as with static calls, follow
-        // it.
+        // If the called function begins with a jump, as static calls do, record the jump's target
+        // as the function instead.
         let last = self.calls.last_mut();
         if let Some(call) = last.filter(|c| c.function == before_rip && rsp == before_rsp) {
             if rip.abs_diff(before_rip) > LONGEST_CALL {
@@ -301,7 +306,8 @@ impl AuditState {
         if before_rip == 0 || rsp != before_rsp.wrapping_sub(8) {
             return;
         }
-        // SAFETY: the previous instruction has just written a return address there.
+        // SAFETY: the previous instruction was a call or a push, which wrote the word that the
+        // stack pointer points to.
         let to = unsafe { (rsp as *const u64).read() };
         let called = to > before_rip && to <= before_rip + LONGEST_CALL && rip != to;
         if called && self.calls.len() < DEPTH {
@@ -314,7 +320,7 @@ impl AuditState {
         }
     }
 
-    /// Records an instruction at which the frame pointer has become invalid.
+    /// Records a violation if the previous instruction has made the frame pointer invalid.
     fn follow_frame(&mut self, frame: &Frame<'_>, job: u64) {
         let rbp = frame.register(libc::REG_RBP) as u64;
         let rsp = frame.register(libc::REG_RSP) as u64;
@@ -326,13 +332,14 @@ impl AuditState {
         self.framed = framed;
     }
 
-    /// At a function's entry, fills the upper halves of its 32-bit arguments with garbage.
+    /// At the entry of a function in `narrow`, fills the upper halves of its 32-bit arguments with
+    /// garbage.
     fn fill_arguments(&self, frame: &mut Frame<'_>) {
         let rip = frame.rip();
         let Ok(at) = self.narrow.binary_search_by_key(&rip, |f| f.0) else {
             return;
         };
-        // The first instruction may also be reached by a loop's jump, which is not a call.
+        // A short backward jump to the first instruction belongs to a loop and is not a call.
         if self.before.0.wrapping_sub(rip) < FAR {
             return;
         }
@@ -350,7 +357,7 @@ impl AuditState {
     }
 
     /// Returns the table entry of an instruction. Returns `None` if the table is half full; the
-    /// instruction is not interrupted then.
+    /// instruction must not be interrupted then.
     fn visit(&mut self, job: u64, address: u64) -> Option<&mut Visit> {
         let mut i = (scatter(address ^ job << 48) >> 44) as usize % ROOM;
         loop {
@@ -378,7 +385,7 @@ impl AuditState {
     }
 }
 
-/// Mixes a word so that every bit of the result depends on all bits.
+/// Mixes a word so that every bit of the result depends on all bits of the word.
 fn scatter(word: u64) -> u64 {
     let once = (word ^ word >> 32).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (once ^ once >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9)

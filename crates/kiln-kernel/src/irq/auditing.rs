@@ -1,4 +1,4 @@
-//! Enables an audit and returns its results.
+//! The interface for auditing a hosted tree's code: starts the audit and returns its results.
 
 use std::io;
 use std::marker::PhantomData;
@@ -8,15 +8,15 @@ use super::handler::{host, prepare, Handling};
 use crate::cpu::Cpu;
 use crate::sys::Audit;
 
-/// Keeps an audit enabled until dropped.
+/// Keeps an audit enabled until this value is dropped.
 pub struct Auditing {
-    /// Makes the type not `Send`, because the audit belongs to this thread's CPU.
+    /// Prevents `Send`, because the audit belongs to this thread's CPU.
     _here: PhantomData<*mut ()>,
 }
 
 impl Auditing {
-    /// Audits the code on the calling thread's CPU wherever the code sets the trap flag. `begin` is
-    /// the address of the function that begins a section.
+    /// Audits all code on the calling thread's CPU that runs with the trap flag set. `begin` is the
+    /// address of the function that begins a section.
     ///
     /// # Safety
     /// `shared` must outlive the audit.
@@ -26,30 +26,31 @@ impl Auditing {
         Ok(Auditing { _here: PhantomData })
     }
 
-    /// Sets the addresses of functions with 32-bit arguments, and a bit mask of these arguments. At
-    /// each call, the upper halves of their registers are filled with garbage.
+    /// Sets the addresses of functions with 32-bit arguments. Bit i of the mask marks argument i as
+    /// 32-bit. At each call, the upper halves of these arguments' registers are filled with
+    /// garbage.
     pub fn narrow(&mut self, functions: Vec<(u64, u8)>) {
         if let Some(state) = host().and_then(|h| h.injection.audit.as_mut()) {
             state.set_narrow(functions);
         }
     }
 
-    /// Sets the addresses of functions after which the registers that they must preserve are
-    /// restored. A violation is still recorded, but does not disturb later code.
+    /// Sets the addresses of functions after which the handler restores the preserved registers. A
+    /// violation is still recorded, but does not disturb later code.
     pub fn restore(&mut self, functions: Vec<u64>) {
         if let Some(state) = host().and_then(|h| h.injection.audit.as_mut()) {
             state.set_restored(functions);
         }
     }
 
-    /// Requires a valid frame pointer at every instruction from now on.
+    /// From now on, requires a valid frame pointer at every instruction.
     pub fn expect_frames(&mut self) {
         if let Some(state) = host().and_then(|h| h.injection.audit.as_mut()) {
             state.set_frames(true);
         }
     }
 
-    /// Returns the instructions stepped so far.
+    /// Returns the instructions that were single-stepped so far.
     pub fn visits(&self) -> Vec<Visit> {
         let state = host().and_then(|h| h.injection.audit.as_ref());
         state.map_or(Vec::new(), |s| s.visits())
@@ -62,7 +63,7 @@ impl Auditing {
         state.map_or(0, |s| s.dropped())
     }
 
-    /// Clears instructions and violations, to make room for the next jobs.
+    /// Discards all visits and violations, to free the tables for the next jobs.
     pub fn clear(&mut self) {
         if let Some(state) = host().and_then(|h| h.injection.audit.as_mut()) {
             state.clear();

@@ -1,6 +1,6 @@
-//! Injects interrupts at random instructions by `int3`, the cheapest interrupt source.
+//! Injects interrupts at random instructions with `int3`, which costs less than single-stepping.
 //!
-//! Only one address of a list is patched at any time, chosen at random from the seed. When the
+//! At any time, only one address from a list is patched, chosen at random from the seed. When the
 //! breakpoint is hit, the handler restores the instruction, injects an interrupt before it, and
 //! patches another address.
 
@@ -12,14 +12,14 @@ use super::handler::{host, prepare, without_interrupts, Handling};
 use super::injection::BreakpointState;
 use crate::cpu::Cpu;
 
-/// Keeps breakpoints set until dropped.
+/// Keeps breakpoints set until this value is dropped.
 pub struct Breakpoints {
-    /// Makes the type not `Send`, because the breakpoints belong to this thread's CPU.
+    /// Prevents `Send`, because the breakpoints belong to this thread's CPU.
     _here: PhantomData<*mut ()>,
 }
 
 impl Breakpoints {
-    /// Sets breakpoints at random `addresses`, each of which must be the first byte of an
+    /// Sets breakpoints at randomly chosen `addresses`. Each address must be the first byte of an
     /// instruction of `kernel/`. Only one CPU of a process may have breakpoints at any time,
     /// because all CPUs execute the same text.
     pub fn start(cpu: &mut Cpu, addresses: &BTreeSet<u64>, seed: u64) -> io::Result<Breakpoints> {
@@ -31,7 +31,8 @@ impl Breakpoints {
         }
         prepare(cpu, Handling::Faithful)?;
         for page in addresses.iter().map(|a| a & !4095).collect::<BTreeSet<_>>() {
-            // SAFETY: the call makes pages of this program's text writable; they stay executable.
+            // SAFETY: the call makes pages of this program's text writable. The pages stay
+            // readable and executable.
             let ret = unsafe {
                 libc::mprotect(
                     page as *mut libc::c_void,
@@ -52,8 +53,8 @@ impl Breakpoints {
         Ok(Breakpoints { _here: PhantomData })
     }
 
-    /// Chooses another address if the breakpoint was not hit since the last call: the code does not
-    /// necessarily execute every address each time.
+    /// Moves the breakpoint to another address if it was not hit since the last call. This is
+    /// needed because the code may never execute the current address.
     pub fn redraw(&mut self) {
         let Some(host) = host() else { return };
         without_interrupts(|| {
@@ -66,7 +67,7 @@ impl Breakpoints {
         });
     }
 
-    /// Returns the number of breakpoints that were hit.
+    /// Returns how many times a breakpoint was hit.
     pub fn hits(&mut self) -> u64 {
         host().map_or(0, |h| h.injection.breakpoints.hits)
     }

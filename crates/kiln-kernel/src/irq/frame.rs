@@ -1,11 +1,11 @@
-//! The frame of a signal handler. It holds the interrupted thread's registers, and can divert the
-//! thread to the trampoline.
+//! The frame of a signal handler, which holds the interrupted thread's registers. By changing the
+//! frame, the handler can divert the thread to the trampoline.
 
 use std::ptr;
 
 use crate::sys;
 
-/// The trap flag (EFLAGS bit 8).
+/// The trap flag in EFLAGS, bit 8.
 const TF: i64 = 1 << 8;
 
 /// Linux's segment selectors for 64-bit user mode.
@@ -33,7 +33,8 @@ impl Frame<'_> {
         self.0[libc::REG_RIP as usize] as u64
     }
 
-    /// Returns a general-purpose register, by its index in the frame (`libc::REG_RBX`, ...).
+    /// Returns the value of a register. `place` is the register's index in the frame, such as
+    /// `libc::REG_RBX`.
     pub(super) fn register(&self, place: i32) -> i64 {
         self.0[place as usize]
     }

@@ -1,4 +1,4 @@
-//! The signal handlers, and the setup that every interrupt source needs.
+//! The signal handlers, and the setup that all interrupt sources share.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -8,15 +8,15 @@ use std::sync::Once;
 use super::frame::Frame;
 use crate::cpu::{Cpu, Host};
 
-/// Returns the calling thread's CPU, for methods of interrupt sources. Returns `None` once the CPU
-/// has been dropped.
+/// Returns the calling thread's CPU. Interrupt sources call this, because they do not borrow the
+/// CPU. Returns `None` once the CPU has been dropped.
 pub(super) fn host() -> Option<&'static mut Host> {
     // SAFETY: the pointer is null or points to this thread's own `Host`. Sources are not Send, and
     // their methods do not keep the reference.
     unsafe { Host::current().as_mut() }
 }
 
-/// Returns the signal that timers and other cores send as an interrupt.
+/// Returns the signal that acts as an interrupt; timers and other cores send it.
 pub(super) fn irq_signal() -> i32 {
     libc::SIGRTMIN()
 }
@@ -32,7 +32,7 @@ pub(super) fn without_interrupts<R>(f: impl FnOnce() -> R) -> R {
 
 /// Blocks interrupts to this thread and returns its previous signal mask.
 pub(super) fn block_irq_signal() -> libc::sigset_t {
-    // SAFETY: the calls only fill these plain structures and change this thread's own mask.
+    // SAFETY: the calls only fill local structures and change this thread's own mask.
     unsafe {
         let mut set: libc::sigset_t = std::mem::zeroed();
         let mut before: libc::sigset_t = std::mem::zeroed();
@@ -43,18 +43,19 @@ pub(super) fn block_irq_signal() -> libc::sigset_t {
     }
 }
 
-/// The stack on which signals are handled.
+/// The stack on which the signal handler runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Handling {
-    /// On an alternate stack.
+    /// An alternate stack, where the emulated interrupt frame cannot overwrite the host's signal
+    /// frame.
     #[default]
     Faithful,
-    /// On the interrupted stack, a control for tests: the pushed frame overwrites the end of the
-    /// host's signal frame, and with it part of the vector state.
+    /// The interrupted stack; a fault that tests plant. The emulated interrupt frame then
+    /// overwrites the end of the host's signal frame, and with it part of the vector state.
     OnInterruptedStack,
 }
 
-/// Installs the handlers, once per process, and this thread's alternate stack.
+/// Installs the signal handlers once per process, and an alternate stack for this thread.
 pub(super) fn prepare(cpu: &mut Cpu, handling: Handling) -> io::Result<()> {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -80,10 +81,12 @@ pub(super) fn prepare(cpu: &mut Cpu, handling: Handling) -> io::Result<()> {
         }
     });
     if cpu.host().injection.stack.is_none() {
-        // The signal frame alone takes 3.5 KiB with AVX-512 state, and 11 KiB with AMX.
+        // The size must exceed the signal frame, which takes 3.5 KiB with AVX-512 state and 11 KiB
+        // with AMX state.
         let mut stack = vec![0u8; 128 * 1024].into_boxed_slice();
         let mut alt = MaybeUninit::<libc::stack_t>::zeroed();
-        // SAFETY: the injection state owns the memory until `stop` disables the alternate stack.
+        // SAFETY: the injection state owns the stack's memory until `stop` disables the alternate
+        // stack.
         let ret = unsafe {
             let alt = alt.assume_init_mut();
             alt.ss_sp = stack.as_mut_ptr().cast();
@@ -103,9 +106,9 @@ extern "C" fn on_irq(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_void
     if host.is_null() {
         return;
     }
-    // SAFETY: the host structure belongs to this thread and outlives its sources. The interrupted code holds no
-    // reference to the injection state, because `kernel/` cannot access it, and Rust borrows it only while the source
-    // is stopped.
+    // SAFETY: the host structure belongs to this thread and outlives its sources. The interrupted
+    // code holds no reference to the injection state: `kernel/` cannot access it, and Rust borrows
+    // it only while the source is stopped.
     unsafe {
         let mut frame = Frame::new(context);
         (*host).injection.timer.arm_next();
@@ -114,9 +117,8 @@ extern "C" fn on_irq(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_void
 }
 
 extern "C" fn on_trap(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
-    // SAFETY: the host structure belongs to this thread and outlives its sources. The thread is
-    // this CPU, stopped at an instruction of `kernel/`, which holds no reference to the injection
-    // state.
+    // SAFETY: the host structure belongs to this thread and outlives its sources. The thread was
+    // stopped at an instruction of `kernel/`, which holds no reference to the injection state.
     unsafe {
         let mut frame = Frame::new(context);
         let Some(host) = Host::current().as_mut() else {

@@ -1,4 +1,5 @@
-//! The state of the signal handler for each interrupt source. It does not refer to its CPU.
+//! State that the signal handler uses to inject interrupts, for each kind of interrupt source. The
+//! state contains no reference to the CPU.
 
 use std::arch::asm;
 use std::collections::BTreeSet;
@@ -12,10 +13,10 @@ use super::audit::AuditState;
 use super::frame::Frame;
 use crate::sys;
 
-/// What the signal handler is to do on this CPU, and what it has done.
+/// Instructions for the signal handler of this CPU, and counts of its actions.
 #[derive(Default)]
 pub(crate) struct Injection {
-    /// Memory of the alternate stack; `None` before the first source.
+    /// Memory of the alternate stack; `None` until the first source is started.
     pub(super) stack: Option<Box<[u8]>>,
     pub(super) timer: TimerState,
     pub(super) step: StepState,
@@ -24,8 +25,8 @@ pub(crate) struct Injection {
 }
 
 impl Injection {
-    /// Stops the timer and the breakpoints, and releases the stack. Called before the CPU is
-    /// dropped.
+    /// Stops the timer and the breakpoints, and frees the alternate stack. Must be called before
+    /// the CPU is dropped.
     pub(crate) fn stop(&mut self) {
         self.timer.stop();
         self.breakpoints.disarm();
@@ -43,11 +44,12 @@ impl Injection {
 /// The times at which interrupts arrive.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Arrivals {
-    /// Evenly spaced: interrupts per second.
+    /// Interrupts at regular intervals; the value is their number per second.
     Periodic(f64),
-    /// At independent random times: mean interrupts per second, and the seed.
+    /// Interrupts at independent random times; the values are their mean number per second and the
+    /// seed.
     Poisson(f64, u64),
-    /// After these gaps in nanoseconds, starting over after the last gap.
+    /// An interrupt after each of these gaps in nanoseconds. The list repeats after its last gap.
     Replay(Arc<[u64]>),
 }
 
@@ -81,7 +83,7 @@ impl TimerState {
         settime(timer, first, period.unwrap_or(0));
     }
 
-    /// Arms the timer for the next interrupt. Does nothing for a periodic timer.
+    /// Arms the timer for the next interrupt. Does nothing if the interrupts are periodic.
     pub(super) fn arm_next(&mut self) {
         if let (Some(timer), Some(gap)) = (self.timer, self.next_gap()) {
             settime(timer, gap, 0);
@@ -128,7 +130,7 @@ fn settime(timer: libc::timer_t, first: u64, period: u64) {
 
 const INT3: u8 = 0xcc;
 
-/// The breakpoint that is set, if any, and the candidate addresses.
+/// The candidate addresses for breakpoints, and the index of the breakpoint that is set.
 #[derive(Default)]
 pub(super) struct BreakpointState {
     addresses: Vec<u64>,
@@ -145,9 +147,8 @@ fn byte(address: u64) -> &'static AtomicU8 {
     unsafe { &*(address as *const AtomicU8) }
 }
 
-/// Exchanges a byte. Uses inline assembly, because an unoptimised build may share a function of the
-/// core library with code that contains a breakpoint, and the handler would trap on its own
-/// breakpoint.
+/// Writes a byte of program text. Uses inline assembly, because in an unoptimised build, a library
+/// function for this could itself contain a breakpoint, and the handler would trap on it.
 #[inline(always)]
 fn poke(address: u64, value: u8) {
     // SAFETY: the address is in text that was made writable; XCHG is atomic and a full barrier.
@@ -156,11 +157,11 @@ fn poke(address: u64, value: u8) {
     }
 }
 
-/// The text and the state must change together: an interrupt between the two changes could execute
-/// the address and hit a breakpoint that the state does not record. The handler runs with all signals
+/// The text and the state must change together. Otherwise an interrupt between the two changes
+/// could hit a breakpoint that the state does not record. The handler runs with all signals
 /// blocked; other code must call these methods inside [`super::handler::without_interrupts`].
 impl BreakpointState {
-    /// Creates the state without setting a breakpoint.
+    /// Saves the original byte at each address. Does not set a breakpoint.
     pub(super) fn new(addresses: &BTreeSet<u64>, seed: u64) -> BreakpointState {
         let original = |&a: &u64| byte(a).load(Ordering::SeqCst);
         BreakpointState {
@@ -177,7 +178,7 @@ impl BreakpointState {
         self.armed = Some(i);
     }
 
-    /// Restores the instruction at the breakpoint.
+    /// Removes the breakpoint by restoring the original byte.
     pub(super) fn disarm(&mut self) {
         if let Some(i) = self.armed.take() {
             poke(self.addresses[i], self.original[i]);
@@ -208,21 +209,21 @@ impl BreakpointState {
     }
 }
 
-/// The instructions at which interrupts are injected.
+/// The instructions before which interrupts are injected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// No instruction: only count the instructions and record their addresses.
+    /// Do not inject; only count the instructions and record their addresses.
     Trace,
-    /// Before every instruction.
+    /// Inject before every instruction.
     Every,
-    /// Before each instruction from the first number up to, but excluding, the second.
+    /// Inject before each instruction from the first number up to, but excluding, the second.
     Range(u64, u64),
-    /// Before instruction k of those stepped, counting from 0.
+    /// Inject before the instruction with this number, counting from 0.
     At(u64),
-    /// `(k1, k2)`: before instruction k1 of the task's section, and before instruction k2 of the
-    /// softirq that this interrupt raises. The load must set `step_softirq`.
+    /// `(k1, k2)`: inject before instruction k1 of the task's section, and before instruction k2 of
+    /// the softirq that the first interrupt raises. The load must set `step_softirq`.
     Pair(u64, u64),
-    /// `(k1, first, end)`: before instruction k1 of the task's section, and then, in the softirq
+    /// `(k1, first, end)`: inject before instruction k1 of the task's section and, in the softirq
     /// that this interrupt raises and in the code after it, before each instruction from `first` up
     /// to, but excluding, `end`. Stepping stops at `end`.
     Nest(u64, u64, u64),
@@ -231,7 +232,8 @@ pub enum Step {
 #[derive(Default)]
 pub(super) struct StepState {
     pub(super) mode: Option<Step>,
-    /// Number of instructions seen in the outer code; `inner` counts those in the softirq.
+    /// Number of instructions stepped outside the softirq. `inner` counts the instructions in the
+    /// softirq.
     pub(super) outer: u64,
     pub(super) inner: u64,
     pub(super) in_softirq: bool,
@@ -256,7 +258,7 @@ impl StepState {
         }
     }
 
-    /// Handles a single-step trap, which occurs before the instruction at the frame's RIP.
+    /// Handles a single-step trap. RIP in the frame is the address of the next instruction.
     ///
     /// # Safety
     /// `cpu` must be the CPU of the interrupted thread, and `frame` its registers.
@@ -300,7 +302,7 @@ impl StepState {
             _ => false,
         };
         if self.brief && last {
-            // Without a mode, the handler clears the trap flag at the next trap.
+            // The handler clears the trap flag at the next trap, because no mode is set.
             self.mode = None;
         }
         // SAFETY: the caller promises that `cpu` is the CPU of the interrupted thread.

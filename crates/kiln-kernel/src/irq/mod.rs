@@ -1,7 +1,7 @@
 //! Interrupts: host signals, delivered to `kernel/` as a CPU would deliver interrupts to ring 0.
 //!
-//! The signal handler runs on an alternate stack with all signals blocked. Below the red zone of
-//! the interrupted stack it pushes the frame that a CPU would push, and it diverts the thread to
+//! The signal handler runs on an alternate stack with all signals blocked. It writes the frame that
+//! a CPU would push to the interrupted stack, below the red zone, and diverts the thread to
 //! `kiln_irq_trampoline`. On return from the signal, the host restores every vector register, so
 //! the trampoline runs with the interrupted code's values in these registers, as a kernel's
 //! interrupt handler does. Only the FPU policy determines whether these values survive.
@@ -24,5 +24,5 @@ pub use injection::{Arrivals, Step};
 pub use source::{CrossCore, Timer};
 pub use step::Stepping;
 
-/// The structure that the audited code and the handler share.
+/// The structure that the audited code and the trap handler share.
 pub use crate::sys::Audit;

@@ -1,4 +1,4 @@
-//! Interrupts at given times, from a timer of this CPU or by signals from another core.
+//! Interrupts at given times. A timer of this CPU or a thread on another core sends them.
 
 use std::io;
 use std::marker::PhantomData;
@@ -14,23 +14,23 @@ use crate::cpu::Cpu;
 
 /// A timer that interrupts the CPU until it is dropped.
 pub struct Timer {
-    /// Makes the type not `Send`, because the timer interrupts this thread's CPU.
+    /// Prevents `Send`, because the timer interrupts this thread's CPU.
     _here: PhantomData<*mut ()>,
 }
 
 impl Timer {
-    /// Starts a timer on the calling thread's CPU.
+    /// Starts a timer that interrupts the calling thread's CPU at the times of `arrivals`.
     pub fn start(cpu: &mut Cpu, arrivals: Arrivals) -> io::Result<Timer> {
         Timer::start_with(cpu, arrivals, Handling::Faithful)
     }
 
-    /// Like [`Timer::start`], with a choice of handling. The first source of a process determines
-    /// the handling for the whole process.
+    /// Starts a timer like [`Timer::start`], and selects the stack on which signals are handled.
+    /// The first interrupt source of a process determines this stack for the whole process.
     #[doc(hidden)]
     pub fn start_with(cpu: &mut Cpu, arrivals: Arrivals, handling: Handling) -> io::Result<Timer> {
         prepare(cpu, handling)?;
         let mut timer = ptr::null_mut();
-        // SAFETY: an all-zero sigevent is valid, and the thread ID is the caller's.
+        // SAFETY: an all-zero sigevent is valid, and the thread ID belongs to the calling thread.
         unsafe {
             let mut event: libc::sigevent = std::mem::zeroed();
             event.sigev_notify = libc::SIGEV_THREAD_ID;
@@ -53,8 +53,8 @@ impl Drop for Timer {
     }
 }
 
-/// A thread on another core that interrupts this CPU at a given rate, or at a lower one if the
-/// thread is too slow.
+/// A thread on another core that interrupts this CPU at a given rate. If the thread is too slow,
+/// the rate is lower.
 pub struct CrossCore {
     stop: Arc<AtomicBool>,
     sent: Arc<AtomicU64>,
@@ -62,7 +62,7 @@ pub struct CrossCore {
 }
 
 impl CrossCore {
-    /// Starts the sending thread, on `core` if given.
+    /// Starts the thread that sends the interrupts, pinned to `core` if given.
     pub fn start(cpu: &mut Cpu, hz: f64, core: Option<usize>) -> io::Result<CrossCore> {
         prepare(cpu, Handling::Faithful)?;
         let stop = Arc::new(AtomicBool::new(false));
@@ -73,7 +73,7 @@ impl CrossCore {
         let sender = std::thread::Builder::new()
             .name("kiln-irq".into())
             .spawn(move || {
-                // Only CPUs handle interrupts, so block them in this thread.
+                // Block the signal in this thread, because only CPUs handle interrupts.
                 block_irq_signal();
                 if let Some(core) = core {
                     pin_to(core);
@@ -84,7 +84,7 @@ impl CrossCore {
                     while Instant::now() < due {
                         std::hint::spin_loop();
                     }
-                    // After a delay, do not catch up on missed interrupts.
+                    // If the thread was delayed, skip the missed interrupts.
                     due = (due + gap).max(Instant::now());
                     // SAFETY: the signal is sent to a thread of this process that lives until
                     // `drop` has joined the sending thread.

@@ -1,7 +1,7 @@
 //! Injects interrupts at exact instructions, using the trap flag.
 //!
 //! `kernel/load` sets the flag around an FPU section. The thread then traps after each instruction,
-//! and the handler may inject an interrupt before the next one. The IRET at the end of the
+//! and the handler may inject an interrupt before the next instruction. The IRET at the end of the
 //! interrupt restores the trap flag, so the next trap occurs after the interrupted instruction.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,14 +12,14 @@ use super::handler::{host, prepare, Handling};
 use super::injection::{Step, StepState};
 use crate::cpu::Cpu;
 
-/// Keeps stepping enabled until dropped.
+/// Keeps stepping enabled until this value is dropped.
 pub struct Stepping {
-    /// Makes the type not `Send`, because the stepping belongs to this thread's CPU.
+    /// Prevents `Send`, because the stepping belongs to this thread's CPU.
     _here: PhantomData<*mut ()>,
 }
 
 impl Stepping {
-    /// Steps the calling thread's CPU wherever the load sets the trap flag.
+    /// Single-steps all code on the calling thread's CPU that runs with the trap flag set.
     pub fn start(cpu: &mut Cpu, mode: Step) -> io::Result<Stepping> {
         prepare(cpu, Handling::Faithful)?;
         cpu.host().injection.step = StepState::new(mode);
@@ -33,13 +33,13 @@ impl Stepping {
             .step
     }
 
-    /// With `brief`, [`Step::At`] and [`Step::Pair`] stop stepping after their last injection, so that
-    /// later instructions are neither counted nor slowed down.
+    /// Sets whether [`Step::At`] and [`Step::Pair`] stop stepping after their last injection. If
+    /// so, later instructions are neither counted nor slowed down.
     pub fn set_brief(&mut self, brief: bool) {
         self.state().brief = brief;
     }
 
-    /// Restarts the count of instructions at 0.
+    /// Sets the mode and restarts the count of instructions at 0.
     pub fn restart(&mut self, mode: Step) {
         let state = self.state();
         state.mode = Some(mode);
@@ -48,8 +48,8 @@ impl Stepping {
         state.trace_len = 0;
     }
 
-    /// Returns the number of instructions stepped since the last restart, in the task and in the
-    /// softirq.
+    /// Returns the number of instructions stepped since the last restart: first those outside
+    /// the softirq, then those in the softirq.
     pub fn instructions(&mut self) -> (u64, u64) {
         let state = self.state();
         (state.outer, state.inner)

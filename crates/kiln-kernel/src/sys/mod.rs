@@ -33,7 +33,7 @@ pub type OpCrypt = unsafe extern "C" fn(
     data: *mut c_void,
 ) -> i32;
 
-/// The start of `struct cpu`: the fields that the signal handler uses.
+/// The first fields of `struct cpu`, which the signal handler uses.
 #[repr(C)]
 pub(crate) struct CpuHead {
     _pcpu_hot: [u8; 64],

@@ -1,9 +1,9 @@
-//! Checks whether any jump or address depends on a secret: valgrind's memcheck runs each
+//! Checks whether any jump or address depends on a secret. For this, valgrind's memcheck runs each
 //! implementation with keys and texts marked as undefined. Each implementation declares whether it
-//! is constant-time; the test verifies the declaration, whether yes or no.
+//! is constant-time, and the declaration must match memcheck's result.
 //!
-//! valgrind supports instructions up to AVX2, but not SHA-NI, VAES or AVX-512; see
-//! docs/CONSTANT-TIME.md for those.
+//! valgrind supports instructions up to AVX2, but not SHA-NI, VAES or AVX-512. For those, see
+//! docs/CONSTANT-TIME.md.
 
 mod memcheck;
 mod secrets;
@@ -17,7 +17,8 @@ use std::process::Command;
 use kiln_kernel::tier::Tier;
 use secrets::Found;
 
-/// Runs a child process under valgrind. Returns its findings and its output.
+/// Runs a test of this program under valgrind. Returns its findings and valgrind's messages, or
+/// `None` if valgrind cannot be run.
 fn under_valgrind(child: &str) -> Option<(Vec<Found>, String)> {
     let suppressions =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/constant_time/public.supp");
@@ -37,7 +38,7 @@ fn under_valgrind(child: &str) -> Option<(Vec<Found>, String)> {
             "--nocapture",
             "--test-threads=1",
         ])
-        // If KILN_TIERS is set, it is meant for other tests.
+        // Ignore KILN_TIERS, which is meant for other tests.
         .env_remove("KILN_TIERS")
         .output();
     let output = match output {
@@ -80,8 +81,8 @@ fn only_what_says_so_depends_on_secrets() {
             Some(&n) => wrong.push(format!(
                 "{name}: constant-time: {constant_time}, and {n} jumps or addresses depend on secrets"
             )),
-            // valgrind supports AVX2, so an AVX2 tier, or one whose features it includes, must have
-            // run.
+            // valgrind supports AVX2, so any tier that needs only features of the AVX2 tier must
+            // have run.
             None if tier.features().iter().all(|f| Tier::Avx2.has(*f)) => {
                 wrong.push(format!("{name} was not tried"));
             }
@@ -100,7 +101,7 @@ fn only_what_says_so_depends_on_secrets() {
         found.len(),
         left_out.len()
     ));
-    // The table must contain these controls, without which the test would prove nothing.
+    // Without these controls in the table, the test would prove nothing.
     for control in ["ctr-aes-generic", "xts-aes-generic", "gcm-aes-generic"] {
         assert!(errors[control] > 0, "{control} went unseen");
     }

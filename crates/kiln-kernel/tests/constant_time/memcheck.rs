@@ -1,11 +1,12 @@
-//! Requests to valgrind (its manual, "The Client Request mechanism"; values from memcheck.h). Without valgrind they
-//! have no effect and return 0.
+//! Client requests to valgrind, as described in its manual under "The Client Request mechanism";
+//! the values are from memcheck.h. If the program does not run under valgrind, requests have no
+//! effect and return 0.
 
 use std::arch::asm;
 
 const RUNNING_ON_VALGRIND: u64 = 0x1001;
 const COUNT_ERRORS: u64 = 0x1201;
-/// Memcheck's request numbers start at its two letters.
+/// First request number of memcheck, made from its two-letter code.
 const MEMCHECK: u64 = (b'M' as u64) << 24 | (b'C' as u64) << 16;
 const MAKE_MEM_UNDEFINED: u64 = MEMCHECK + 1;
 const MAKE_MEM_DEFINED: u64 = MEMCHECK + 2;
@@ -15,9 +16,9 @@ fn request(code: u64, arguments: [u64; 3]) -> u64 {
     let [a, b, c] = arguments;
     let block = [code, a, b, c, 0, 0];
     let answer;
-    // SAFETY: a CPU executes these instructions as rotations of rdi by 128 bits in total and an
-    // exchange of rbx with itself. valgrind reads `block` and writes its answer to rdx. Memory to
-    // which a request may write is borrowed exclusively.
+    // SAFETY: on a real CPU, these instructions rotate rdi by 128 bits in total and exchange rbx
+    // with itself, so they have no effect. Under valgrind, they read `block` and write the answer
+    // to rdx. Memory that a request may write to is borrowed exclusively.
     unsafe {
         asm!(
             "rol rdi, 3",
@@ -39,7 +40,7 @@ pub(crate) fn running() -> bool {
     request(RUNNING_ON_VALGRIND, [0; 3]) > 0
 }
 
-/// Returns the number of errors so far, without suppressed ones.
+/// Returns the number of errors so far, excluding suppressed errors.
 pub(crate) fn errors() -> u64 {
     request(COUNT_ERRORS, [0; 3])
 }

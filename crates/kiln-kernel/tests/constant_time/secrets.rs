@@ -10,12 +10,12 @@ use kiln_kernel::tier::Tier;
 
 use crate::memcheck::{all_secret, errors, public, secret};
 
-/// Message lengths in bytes: parts of blocks, lengths near the loops' step sizes, and long loops.
+/// Message lengths in bytes: shorter than a block, near the step sizes of loops, and long.
 const LENGTHS: [usize; 20] = [
     0, 1, 7, 15, 16, 17, 31, 33, 48, 63, 64, 65, 127, 128, 200, 256, 500, 528, 1100, 4200,
 ];
 
-/// What memcheck found during one call.
+/// The number of errors that memcheck found during one call.
 #[derive(Debug)]
 pub(crate) struct Found {
     pub name: String,
@@ -49,7 +49,7 @@ pub(crate) fn all() -> Vec<(&'static str, Tier, bool)> {
         .collect()
 }
 
-/// Runs `call` and prints how many errors memcheck reported meanwhile.
+/// Runs `call` and prints how many errors memcheck reported during the call.
 fn watch(name: &str, what: &str, call: impl FnOnce()) {
     let before = errors();
     call();
@@ -88,12 +88,14 @@ pub(crate) fn every_implementation() {
     }
 }
 
-/// Returns the shortest and the longest key length, or all lengths if there are few.
+/// Returns key lengths to test: all lengths if there are at most three, otherwise the shortest, 32
+/// bytes and the longest.
 fn key_lengths(imp: Impl) -> Vec<usize> {
     match imp.key_sizes() {
         sizes if sizes.is_empty() => vec![0],
         sizes if sizes.len() <= 3 => sizes,
-        // A key that is longer than a hash's block is hashed, so test one.
+        // The longest size matters, because a hash first hashes a key that is longer than its
+        // block.
         sizes => vec![
             sizes[0],
             32.min(sizes[sizes.len() - 1]),
@@ -109,8 +111,8 @@ fn aad_lengths(imp: Impl) -> &'static [usize] {
     }
 }
 
-/// Processes a message in both directions, whole and in pieces. The results must equal those computed without
-/// memcheck's tracking, and must depend on the secrets.
+/// Processes a message in both directions, whole and in pieces. The results must equal those
+/// computed without memcheck's tracking, and must depend on the secrets.
 fn check_message(imp: Impl, key_len: usize, aad_len: usize, len: usize) {
     let mut key = bytes(key_len, 3);
     let mut iv = bytes(imp.iv_size(), 0x5e);
@@ -127,7 +129,7 @@ fn check_message(imp: Impl, key_len: usize, aad_len: usize, len: usize) {
     secret(&mut key);
     watch(imp.driver(), &format!("{what}: encrypt"), || {
         let mut text = text.clone();
-        // Without a key, the text is the only secret.
+        // If the algorithm has no key, the text is the only secret.
         secret(&mut text);
         let ctx = Context::new(imp, &key).expect("a size it takes");
         let got = message.call(&ctx, Op::Encrypt, &text, &[]);
@@ -166,7 +168,7 @@ fn check_message(imp: Impl, key_len: usize, aad_len: usize, len: usize) {
     });
 }
 
-/// Checks the function that processes many messages in parallel.
+/// Checks `encrypt_many`, which processes several messages in parallel.
 fn many(imp: Impl, key_len: usize) {
     const COUNT: usize = 21;
     const LEN: usize = 64;
@@ -218,15 +220,17 @@ struct Message {
 #[derive(Clone)]
 struct Answer {
     text: Vec<u8>,
-    /// Tag or digest from sealing, hashing and pieces.
+    /// Tag or digest that the implementation computed.
     tag: Vec<u8>,
     refused: u64,
-    /// Whether this is the hash of an empty message, which may not depend on the key: GHASH's is 0.
+    /// Whether this is the hash of an empty message. Such a hash need not depend on the key; for
+    /// GHASH, it is 0.
     nothing: bool,
 }
 
 impl Answer {
-    /// Compares the answer with the expected one, and checks that all of it depends on secrets.
+    /// Compares the answer with the expected one. For keyed algorithms, also checks that all bytes
+    /// of the answer depend on secrets.
     fn is(mut self, want: &Answer, imp: Impl) {
         let (text, tag) = (all_secret(&self.text), all_secret(&self.tag));
         public(&mut self.text);
@@ -308,7 +312,7 @@ impl Message {
     }
 }
 
-/// Runs controls: code that leaks secrets by its timing, and correct code.
+/// Runs the controls: code with a running time that depends on secrets, and correct code.
 pub(crate) fn every_offender() {
     let mut a = bytes(16, 1);
     let b = bytes(16, 1);

@@ -1,5 +1,5 @@
-//! Requests to all AEADs and skciphers must agree with the reference implementation, however their
-//! memory is divided, in whatever context they are made, and whatever interrupts them.
+//! Requests to all AEADs and skciphers must give the same results as the reference implementation,
+//! regardless of how their memory is divided, which context makes them, and what interrupts them.
 
 use kiln_kernel::cipher::{Context as KeyContext, Impl, Kind, Op, BLOCK};
 use kiln_kernel::crypto::{authenc_key, Aead, Errno, Model, Skcipher, ASYNC, INTERNAL};
@@ -9,21 +9,21 @@ use kiln_kernel::Tier;
 use crate::machine::{boot, run_alone};
 use crate::requests::{ask_under_every_policy, check_cipher, Draw, Memory};
 
-/// Number of requests over all policies if the test runs alone.
+/// Total number of requests over all policies, if the test runs alone.
 const REQUESTS: u64 = 120_000;
 
 pub(crate) const RFC4106: &str = "rfc4106(gcm(aes))";
 pub(crate) const SEQIV: &str = "seqiv(rfc4106(gcm(aes)))";
 pub(crate) const AUTHENC: &str = "authenc(hmac(sha256),cbc(aes))";
 
-/// Returns the reference implementation of an algorithm, the first in its list. It uses neither
-/// SIMD nor requests.
+/// Returns the reference implementation of an algorithm, which is the first in its list. Calling it
+/// directly uses neither SIMD nor the request code.
 pub(crate) fn oracle(alg: &str) -> Impl {
     Impl::find_all(alg)[0]
 }
 
-/// Computes the correct result for a message with the oracle: the output text, and its tag or
-/// digest.
+/// Encrypts or hashes a message with the reference implementation. Returns the output text, and the
+/// tag or digest.
 pub(crate) fn seal(
     alg: &str,
     key: &[u8],
@@ -45,13 +45,13 @@ pub(crate) fn seal(
 
 /// A transform under test.
 enum Subject {
-    /// A cipher, with its reference implementation and key.
+    /// An skcipher, with its reference implementation and expanded key.
     Cipher(Skcipher, Impl, KeyContext),
     /// An AEAD, with its algorithm, key and tag size.
     Aead(Aead, String, Vec<u8>, usize),
 }
 
-/// Returns a key of the right length for `alg`, made from random bytes.
+/// Builds a key for `alg` from random bytes.
 pub(crate) fn key_for(alg: &str, bytes: &[u8]) -> Vec<u8> {
     match alg {
         SEQIV => bytes[..36].to_vec(),
@@ -70,7 +70,7 @@ pub(crate) fn open_keyed(name: &str, alg: &str) -> Aead {
     tfm
 }
 
-/// Makes an in-place request over all of `bytes`. Returns its result.
+/// Makes an in-place request over all of `bytes` and returns the request's result.
 pub(crate) fn ask_in_place(
     tfm: &mut Aead,
     op: Op,
@@ -85,7 +85,7 @@ pub(crate) fn ask_in_place(
     unsafe { tfm.request(op, &mut iv, assoc, len, &list, &list, context) }.1
 }
 
-/// Returns algorithms and the names of their drivers.
+/// Returns pairs of an algorithm and the name under which a transform for it is opened.
 fn names() -> Vec<(&'static str, String)> {
     let mut names = vec![];
     let all = Impl::all().into_iter();
@@ -130,7 +130,8 @@ fn subjects(draw: &mut Draw) -> Vec<Subject> {
     all
 }
 
-/// Computes a whole packet with the reference implementation: associated data, ciphertext, tag.
+/// Computes the expected packet with the reference implementation: associated data, ciphertext,
+/// tag.
 fn packet(alg: &str, key: &[u8], iv: &[u8; BLOCK], aad: &[u8], text: &[u8], tag: usize) -> Vec<u8> {
     let (out, icv) = match alg {
         AUTHENC => {
@@ -140,7 +141,7 @@ fn packet(alg: &str, key: &[u8], iv: &[u8; BLOCK], aad: &[u8], text: &[u8], tag:
             (out, icv[..tag].to_vec())
         }
         SEQIV => {
-            // The first eight bytes of the text are room for the IV.
+            // The first eight bytes of the text are reserved for the IV.
             let (out, icv) = seal(RFC4106, key, &iv[..8], aad, &text[8..], tag);
             ([&iv[..8], &out].concat(), icv)
         }
@@ -150,7 +151,7 @@ fn packet(alg: &str, key: &[u8], iv: &[u8; BLOCK], aad: &[u8], text: &[u8], tag:
     [aad, &out, &icv].concat()
 }
 
-/// Seals and opens a packet, which may be corrupted in between. Returns whether a request completed
+/// Seals a packet, corrupts it in some cases, and opens it. Returns whether a request completed
 /// asynchronously.
 fn check_aead(
     draw: &mut Draw,
@@ -190,8 +191,8 @@ fn check_aead(
         from += 8;
     }
     let mut sealed = packet(alg, key, &iv, &aad, &text, tag);
-    // If source and destination differ, some drivers copy the associated data and some do not, as
-    // in Linux, so do not compare it.
+    // Do not compare the associated data. If source and destination differ, some drivers copy it
+    // and some do not, as in Linux.
     if got[assoc..] != sealed[assoc..] {
         return Err(format!(
             "sealing {assoc} + {len} bytes, tag {tag}: wrong bytes"
@@ -335,7 +336,7 @@ fn bad_aead_requests_are_refused() {
                     assert_eq!(cpu.stats().warnings, before + 1, "it is a bug");
                 }
             }
-            // RFC 4106 packets have 8 or 12 bytes of header, followed by the IV.
+            // In RFC 4106 packets, the IV follows 8 or 12 bytes of header.
             let mut tfm = open_keyed(RFC4106, RFC4106);
             for (assoc, valid) in [(8, false), (16, true), (20, true), (24, false)] {
                 let (mut bytes, iv, task) = ([0u8; 128], [0; BLOCK], Context::Task);

@@ -1,4 +1,5 @@
-//! The section timer accounts for every section, and recognises sections that the host prolonged.
+//! Tests of the section timer: it must account for every section, and recognise sections that the
+//! host prolonged.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -12,7 +13,7 @@ use crate::machine::{
     attach, boot, cores, interrupted, pin, plan, policy, repeat_until, run_alone,
 };
 
-/// Maximum number of consecutive sections without timing.
+/// Maximum number of consecutive sections that the timer skips.
 const SKIPS: u64 = 64;
 
 #[test]
@@ -27,7 +28,7 @@ fn the_histogram_stands_for_every_section() {
             assert_eq!(stats.sections, 100_000, "{p}");
             let total = cpu.section_time().total();
             assert!(total.abs_diff(stats.sections) <= SKIPS, "{p}: {total}");
-            // The timer skips most short sections.
+            // The timer must skip most short sections.
             assert!(stats.sections_timed < stats.sections / 8, "{p}: {stats:?}");
             assert!(
                 stats.sections_timed >= stats.sections / SKIPS - 1,
@@ -52,8 +53,8 @@ fn long_sections_are_all_timed() {
     });
 }
 
-/// Iterations of a loop that make a section long on any CPU: some CPUs execute two instructions in
-/// a third of a TSC tick.
+/// Loop iterations that make a section long on any CPU, even on one that executes six instructions
+/// per TSC tick.
 const SPINS: u64 = 4 * SPINS_10_US;
 
 /// Runs long sections without interrupts.
@@ -67,13 +68,13 @@ fn run_undisturbed(cpu: &mut Cpu, seed: u64, sections: u64) -> Stats {
     load.cpu().stats()
 }
 
-/// Allowance for other events that clear the witness: the host also clears it when it migrates the
-/// thread or delivers a signal to it (rseq(2)). Both are rare.
+/// Tolerated number of sections disturbed by rare events other than preemption: the host also
+/// clears the witness when it migrates the thread or delivers a signal to it (rseq(2)).
 const OTHER_REASONS: u64 = 16;
 
-/// Returns how often the host took the CPU from the calling thread, according to the host.
+/// Returns the number of context switches of the calling thread, as reported by the host.
 fn host_switches() -> u64 {
-    // SAFETY: the call only fills a plain structure.
+    // SAFETY: the call only fills a local structure.
     unsafe {
         let mut usage: libc::rusage = std::mem::zeroed();
         libc::getrusage(libc::RUSAGE_THREAD, &mut usage);
@@ -81,8 +82,8 @@ fn host_switches() -> u64 {
     }
 }
 
-/// The host's scheduler does not use Kiln's interrupts. When another thread competes for the core,
-/// the number of stolen sections must match the context switches that the host reports.
+/// When another thread competes for the core, the number of stolen sections must match the context
+/// switches that the host reports. These are not interrupts of Kiln's emulation.
 #[test]
 fn sections_the_host_interrupted_are_told_apart() {
     run_alone(|seed| {

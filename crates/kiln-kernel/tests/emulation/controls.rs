@@ -1,5 +1,5 @@
-//! Faults planted on purpose, which the detectors must find. Next to each fault, the same run
-//! without the fault must find nothing.
+//! Tests that plant faults on purpose, which the detectors must find. The same run without the
+//! fault must find nothing.
 
 use std::arch::asm;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
@@ -21,7 +21,8 @@ use crate::machine::{
 /// Minimum number of sections per run.
 const OPS: u64 = 20_000;
 
-/// Runs the load until `done`. Results may be corrupted only in the control.
+/// Runs the load until `done` returns true. If `control` is set, the caller has planted a fault,
+/// and results may be corrupted.
 fn check(
     name: &str,
     mut load: Load<'_>,
@@ -48,7 +49,8 @@ fn check(
     }
 }
 
-/// Returns a check whether enough sections have run and, in the control, results were corrupted.
+/// Returns a condition that is true once enough sections have run and, with `control`, results were
+/// corrupted.
 fn enough(control: bool) -> impl Fn(&Counts) -> bool {
     move |c| c.task_ops >= OPS && (!control || c.task_corrupted > 0)
 }
@@ -62,9 +64,9 @@ fn check_handling(handling: Handling, seed: u64) {
     check(&name, load, handling, seed, control, enough(control));
 }
 
-/// The host's signal frame is right below the red zone of the interrupted stack. The emulated
-/// interrupt frame is written over its upper end, which contains the end mark of the extended
-/// state.
+/// If the handler runs on the interrupted stack, the host's signal frame is right below the red
+/// zone. The emulated interrupt frame is written to the same place and overwrites the upper end of
+/// the signal frame, which contains the end mark of the extended state.
 #[test]
 fn a_handler_on_the_interrupted_stack_is_caught() {
     run_alone(|seed| check_handling(Handling::OnInterruptedStack, seed));
@@ -79,21 +81,21 @@ const BYTES: usize = 4096;
 static mut FROM: [u8; BYTES] = [0x5a; BYTES];
 static mut TO: [u8; BYTES] = [0; BYTES];
 
-/// Called in hardirq context, on the CPU's own thread only.
+/// Copies with the host's memcpy, which uses vector registers. Called in hardirq context, on the
+/// CPU's own thread only.
 unsafe extern "C" fn host_memcpy() {
-    // Copy 4 KiB and also less, in case the host's memcpy uses string instructions for larger
-    // sizes.
+    // Copy several sizes, because the host's memcpy may use string instructions for large ones.
     for len in [BYTES, 700, 100] {
-        // SAFETY: only this function uses the two arrays, on one thread. It is not reentered,
-        // because hardirqs do not nest.
+        // SAFETY: only this function and `string_copy` use the two arrays, on one thread. Neither
+        // is reentered, because hardirqs do not nest.
         unsafe { libc::memcpy((&raw mut TO).cast(), (&raw const FROM).cast(), len) };
     }
 }
 
-/// Copies the same bytes with general-purpose registers only.
+/// Copies the same bytes as `host_memcpy`, but with general-purpose registers only.
 unsafe extern "C" fn string_copy() {
-    // SAFETY: only this function uses the two arrays, on one thread. The trampoline clears the
-    // direction flag.
+    // SAFETY: only hardirqs on one thread use the two arrays, and hardirqs do not nest. The
+    // direction flag is clear, because the trampoline clears it.
     unsafe {
         asm!("rep movsb",
             inout("rcx") BYTES => _,
@@ -103,7 +105,7 @@ unsafe extern "C" fn string_copy() {
     }
 }
 
-/// This is why law 2 is needed: in a hardirq, the host's memcpy corrupts a section silently.
+/// Shows why law 2 is needed: in a hardirq, the host's memcpy silently corrupts a section.
 #[test]
 fn a_host_memcpy_in_interrupt_context_is_caught() {
     run_alone(|seed| {
@@ -142,7 +144,7 @@ fn a_save_that_forgets_the_mask_registers_is_caught() {
     });
 }
 
-/// State that the two CPUs of the next control share.
+/// State shared by the two CPUs of `a_save_area_shared_by_two_cpus_is_caught`.
 struct Shared {
     /// Makes the two CPUs wait for each other.
     meet: Barrier,
@@ -150,8 +152,8 @@ struct Shared {
     done: AtomicBool,
 }
 
-/// Runs one of the two CPUs. Its softirqs spend a long time in sections, so that sections of both
-/// CPUs overlap.
+/// Runs one of the two CPUs. Its softirqs have long sections, so that sections of the two CPUs
+/// overlap in time.
 fn sharer(
     number: u32,
     core: usize,
@@ -178,7 +180,7 @@ fn sharer(
             ..plan(keep(seed), seed)
         };
         let load = attach(&mut cpu, plan);
-        // Both CPUs are done as soon as one of them had a section corrupted by the other.
+        // Stop both CPUs as soon as one of them has found a corrupted section.
         let done = |c: &Counts| {
             let corrupted = shared.corrupted.fetch_max(c.task_corrupted, SeqCst) + c.task_corrupted;
             let enough = c.task_ops >= OPS && (!control || corrupted > 0);
@@ -186,7 +188,7 @@ fn sharer(
         };
         let name = format!("{name}, CPU {number}");
         check(&name, load, Handling::Faithful, seed, control, done);
-        // Wait, because this CPU's area must stay valid while the other CPU uses it.
+        // Wait for the other CPU, because it may still use this CPU's area.
         shared.meet.wait();
     }
 }

@@ -1,5 +1,5 @@
-//! Except for the broken control, policies must preserve every bit of all register states, whatever
-//! interrupts a section.
+//! Tests that interrupts never change a bit of a section's register state, except under the broken
+//! control policy.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -13,23 +13,23 @@ use crate::machine::{
     repeat_until, run_alone, two_cores,
 };
 
-/// Iterations of an empty loop that make a section of about 10 us at 4 GHz and one iteration per
-/// cycle. Golden Cove executes two iterations per cycle.
+/// Iterations of an empty loop that make a section of about 10 us on a 4 GHz CPU that executes one
+/// iteration per cycle. Golden Cove executes two iterations per cycle.
 pub(crate) const SPINS_10_US: u64 = 40_000;
 
-/// Work of a task that keeps patterns in registers, for about 10 us per section.
+/// Returns work for a task that keeps patterns in registers, with sections of about 10 us.
 pub(crate) fn keep(seed: u64) -> TaskWork {
     let spins = SPINS_10_US;
     TaskWork::Keep { seed, spins }
 }
 
-/// Returns the kinds of work that the task does in turn: keeping patterns, then encrypting in every
+/// Returns the kinds of work to test, with their names: keeping patterns, and encrypting in each
 /// tier.
 fn works(seed: u64, len: usize, spins: u64) -> Vec<(String, TaskWork)> {
     let mut works = vec![("patterns".into(), TaskWork::Keep { seed, spins })];
     for imp in all_impls() {
         match imp.tier().lacks() {
-            // The generic tier has no vector registers to lose.
+            // The generic tier does not use vector registers, so it cannot lose them.
             None if imp.tier() == kiln_kernel::Tier::Generic => {}
             None => works.push((
                 imp.driver().into(),
@@ -41,7 +41,8 @@ fn works(seed: u64, len: usize, spins: u64) -> Vec<(String, TaskWork)> {
     works
 }
 
-/// Returns the addresses that a few operations execute, without those in interrupt handlers.
+/// Returns the addresses of the instructions that `operations` operations execute, excluding
+/// interrupt handlers.
 pub(crate) fn trace(load: &mut Load<'_>, operations: u64) -> BTreeSet<u64> {
     let mut stepping = Stepping::start(load.cpu(), Step::Trace).expect("stepping starts");
     load.set_stepping(true, false);
@@ -50,9 +51,9 @@ pub(crate) fn trace(load: &mut Load<'_>, operations: u64) -> BTreeSet<u64> {
     stepping.addresses(1)
 }
 
-/// Returns the CPU time of the calling thread.
+/// Returns the CPU time that the calling thread has used.
 fn cpu_time() -> Duration {
-    // SAFETY: the call only fills a plain structure.
+    // SAFETY: the call only fills a local structure.
     unsafe {
         let mut t: libc::timespec = std::mem::zeroed();
         libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut t);
@@ -64,7 +65,7 @@ fn since((wall, cpu): (Instant, Duration)) -> (Duration, Duration) {
     (wall.elapsed(), cpu_time() - cpu)
 }
 
-/// Sums over several runs: interrupts in sections, all interrupts, and time.
+/// Totals over several runs: interrupts in sections, all interrupts, and time.
 #[derive(Default)]
 pub(crate) struct Rate {
     in_section: u64,
@@ -132,8 +133,8 @@ fn breakpoints_corrupt_nothing_in_a_million() {
                         second.then(|| (best_impl(), messages(seed ^ 5, Op::Decrypt, 512, 8)));
                     let mut load = attach(&mut cpu, plan);
                     let addresses = trace(&mut load, 2);
-                    // The second task's code has no breakpoints, so without a tick it would keep
-                    // the CPU.
+                    // Use a tick to switch tasks: the second task hits no breakpoints, so it would
+                    // otherwise keep the CPU.
                     let tick = second.then(|| {
                         Timer::start(load.cpu(), Arrivals::Periodic(2_000.0)).expect("a timer")
                     });
@@ -158,8 +159,8 @@ fn breakpoints_corrupt_nothing_in_a_million() {
     });
 }
 
-/// A timer interrupt may arrive between any two instructions that set or remove a breakpoint, and
-/// its softirq may execute the address of the breakpoint.
+/// A timer interrupt may arrive while a breakpoint is being set or removed, and its softirq may
+/// then execute the address of the breakpoint.
 #[test]
 fn breakpoints_are_set_while_a_timer_runs() {
     run_alone(|seed| {
@@ -246,8 +247,8 @@ fn signals_of_another_core_corrupt_nothing() {
     });
 }
 
-/// Delivers an interrupt before every instruction of a section, including its begin and end, and a
-/// hardirq within the resulting softirq, at pairs of points drawn at random.
+/// Delivers an interrupt before every instruction of a section, including its start and end. Also
+/// delivers a hardirq within the resulting softirq, at randomly drawn pairs of points.
 #[test]
 fn stepping_corrupts_nothing() {
     run_alone(|seed| {
@@ -260,7 +261,7 @@ fn stepping_corrupts_nothing() {
                 cpu.reset_stats();
                 let mut plan = plan(task, seed);
                 plan.hardirq_fpu = true;
-                // Use short messages, because the softirq is single-stepped, too.
+                // Use short messages, because the softirq is also single-stepped.
                 plan.softirq.1 = messages(!seed, Op::Encrypt, 16, 8);
                 plan.fallback = Impl::find("xts-aes-generic").expect("it needs no feature");
                 let mut load = attach(&mut cpu, plan);
@@ -296,7 +297,7 @@ fn stepping_corrupts_nothing() {
     });
 }
 
-/// Control: without any saving, the detector must find many corruptions.
+/// Control: under the policy that saves nothing, the detector must find many corruptions.
 #[test]
 fn without_a_policy_more_than_one_section_in_twenty_is_corrupted() {
     run_alone(|seed| {

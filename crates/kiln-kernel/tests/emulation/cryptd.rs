@@ -1,4 +1,4 @@
-//! The rules of the simd helper and cryptd. For each rule there is a control in which it is broken.
+//! The rules of the simd helper and cryptd. Each rule also has a control, in which it is broken.
 
 use kiln_kernel::cipher::{Context, Kind, Op, BLOCK};
 use kiln_kernel::cpu::Cpu;
@@ -26,7 +26,7 @@ struct Machine {
     want: Vec<u8>,
 }
 
-/// An XTS key, whose two halves must differ.
+/// A key for XTS, which requires two different halves.
 const RAW_KEY: [u8; 64] = {
     let mut raw = [0x5e; 64];
     raw[0] = 1;
@@ -46,13 +46,13 @@ impl Machine {
         Machine { cpu, src, want }
     }
 
-    /// Opens the transform that a user gets by the algorithm's name.
+    /// Opens the default transform for `xts(aes)`, as a user of the crypto API would.
     fn tfm(&self) -> Skcipher {
         open_keyed("xts(aes)")
     }
 
-    /// Runs a scenario. Its calls must return `returned`, in this order. Returns the completed
-    /// requests with their results, in order of completion.
+    /// Runs a scenario, and checks that its calls return `returned`, in this order. Returns the
+    /// completed requests with their results, in order of completion.
     fn run(
         &mut self,
         tfms: &[&Skcipher],
@@ -77,7 +77,7 @@ fn open_keyed(name: &str) -> Skcipher {
     tfm
 }
 
-/// Makes the checks that apply to every script.
+/// Checks the rules that apply to every script.
 fn check_script(outcome: &Outcome) -> Result<(), String> {
     if let Some(step) = outcome.stuck {
         return Err(format!("step {step} never ended"));
@@ -101,14 +101,15 @@ fn equal<T: PartialEq + std::fmt::Debug>(what: &str, got: T, want: T) -> Result<
     }
 }
 
-/// At most 1000 requests wait in the queue; more wait only if they allow backlogging.
+/// Rule: the queue holds at most 1000 requests. Further requests wait only if they allow
+/// backlogging.
 fn overflow(m: &mut Machine) -> Result<(), String> {
     let tfm = m.tfm();
     let mut want = vec![QUEUED; LIMIT as usize];
     want.extend([Errno::NO_SPACE, Errno::BUSY, Errno::BUSY, Errno::NO_SPACE]);
     let answers = m.run(&[&tfm], "overflow", &want)?;
-    // When a request leaves the queue, one enters it from the backlog, and its callback gets
-    // -EINPROGRESS.
+    // When a request leaves the queue, a request from the backlog enters it, and that request's
+    // callback receives -EINPROGRESS.
     let (first, second) = (LIMIT + 1, LIMIT + 2);
     let mut want = vec![(first, QUEUED), (0, OK), (second, QUEUED), (1, OK)];
     want.extend((2..LIMIT).map(|i| (i, OK)));
@@ -116,13 +117,13 @@ fn overflow(m: &mut Machine) -> Result<(), String> {
     equal("answered", answers, want)
 }
 
-/// Returns the first `n` requests, all completed successfully.
+/// Returns the expected completions if the first `n` requests complete successfully, in order.
 fn first_of_all(n: u32) -> Vec<(u32, Errno)> {
     (0..n).map(|i| (i, OK)).collect()
 }
 
-/// An atomic caller does not overtake requests that wait on the same transform. A caller that can
-/// sleep may overtake them, and other transforms are independent.
+/// Rule: an atomic caller does not overtake requests that wait on the same transform. A caller that
+/// can sleep may overtake them, and other transforms are independent.
 fn order(m: &mut Machine) -> Result<(), String> {
     let (tfm, other) = (m.tfm(), m.tfm());
     let want = [[QUEUED; 5].as_slice(), &[OK; 4]].concat();
@@ -130,18 +131,18 @@ fn order(m: &mut Machine) -> Result<(), String> {
     equal("answered", answers, first_of_all(5))
 }
 
-/// A transform that its owner frees lives until its queued requests have completed.
+/// Rule: a freed transform lives until its queued requests have completed.
 fn free_while_queued(m: &mut Machine) -> Result<(), String> {
     free_with_requests(m, Machine::tfm)
 }
 
-/// A transform of cryptd itself also lives until its queued requests have completed.
+/// Rule: a freed transform of cryptd itself lives until its queued requests have completed.
 fn free_cryptd_while_queued(m: &mut Machine) -> Result<(), String> {
     free_with_requests(m, |_| open_keyed("cryptd(xts-aes-fixed-time)"))
 }
 
-/// A transform of authenc also lives until then; it computes tags when the cipher's requests
-/// complete.
+/// Rule: a freed transform of authenc lives until its queued requests have completed, because it
+/// computes a tag after each request of the cipher.
 fn free_authenc_while_queued(m: &mut Machine) -> Result<(), String> {
     let (auth, enc) = ([1; 32], [2; 32]);
     let text = vec![0x33; 64];
@@ -169,15 +170,14 @@ fn free_with_requests(m: &mut Machine, open: impl Fn(&Machine) -> Skcipher) -> R
     equal("memory in use", crypto::memory_in_use(), before)
 }
 
-/// Where SIMD is usable, a request is processed synchronously.
+/// Rule: where SIMD is usable, a request is processed synchronously.
 fn at_once(m: &mut Machine) -> Result<(), String> {
     let tfm = m.tfm();
     let answers = m.run(&[&tfm], "at once", &[OK; 6])?;
     equal("answered", answers, vec![])
 }
 
-/// Runs a load: interrupts arrive in sections, and their softirqs request sections through the
-/// crypto API.
+/// Interrupts arrive in sections of a load, and their softirqs make requests that open sections.
 #[test]
 fn what_finds_the_fpu_taken_is_answered_later_and_right() {
     run_alone(|seed| {
@@ -209,7 +209,8 @@ fn what_finds_the_fpu_taken_is_answered_later_and_right() {
                 });
             });
             assert_clean(&format!("full preemption {full}"), &counts);
-            // Requests may be dropped: on a busy host, more may wait than there are slots.
+            // Do not check for dropped requests: on a busy host, more requests may wait than there
+            // are slots.
             assert_eq!((counts.reordered, counts.errors), (0, 0), "{counts:?}");
             println!("full preemption {full}: {counts:?}");
         }
@@ -237,7 +238,7 @@ fn hold(rule: Rule) {
     }
 }
 
-/// Runs a control: if cryptd breaks these rules, the test of `rule` must fail.
+/// Runs a control: the check of `rule` must fail if cryptd breaks `rules`.
 fn fail(rules: u32, rule: Rule) {
     if is_synchronous() {
         return;
@@ -245,7 +246,7 @@ fn fail(rules: u32, rule: Rule) {
     let mut m = Machine::boot();
     broken::set(rules);
     println!("seen: {}", rule(&mut m).expect_err("a broken rule is seen"));
-    // Do not drop the machine: some requests may still be waiting and will never complete.
+    // Do not drop the machine, because requests that never complete may still be waiting.
     std::mem::forget(m);
 }
 
@@ -294,7 +295,7 @@ fn a_freed_authenc_transform_lives_until_all_is_answered() {
     run_alone(|_| hold(free_authenc_while_queued));
 }
 
-/// Runs a control: a transform is freed immediately, and its memory is used afterwards.
+/// Runs a control: queued requests use a transform after it has been freed.
 fn free_at_once(rule: Rule) {
     let mut m = Machine::boot();
     broken::set(broken::UNCOUNTED);

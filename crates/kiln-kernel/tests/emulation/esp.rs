@@ -1,6 +1,6 @@
-//! ESP processing that interrupts a task's encryption. Packets must be correct under every policy,
-//! the throughput of the asynchronous model collapses depending on the slice, and the receiver must
-//! reject exactly the packets that a replay window must reject.
+//! Tests of softirqs that process ESP packets while a task encrypts. Packets must be correct under
+//! every policy. With asynchronous requests, the number of dropped packets depends on the slice.
+//! The receiver must reject exactly the packets that a replay window must reject.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -23,8 +23,8 @@ fn sectors(seed: u64) -> Arc<Messages> {
     messages(seed, Op::Encrypt, 4096, 16)
 }
 
-/// Returns a plan with evenly spaced packets. `rates` and `ms` are the packets per second and the
-/// durations for low, high and low load.
+/// Returns a plan with evenly spaced packets in three phases: low, high and low load. `rates` are
+/// the packets per second and `ms` the durations of the phases.
 fn plan(transform: Transform, rates: [u64; 3], ms: [u64; 3]) -> Plan {
     let mut arrivals = Vec::new();
     let (mut at, mut end) = (0, [0; 3]);
@@ -127,8 +127,8 @@ fn a_policy_that_saves_nothing_is_caught() {
     });
 }
 
-/// Configures CFS with one slice for each of two tasks. A woken task preempts if it is `wakeup_us`
-/// behind.
+/// Configures CFS with a latency of two slices, one for each task. A woken task preempts if its
+/// virtual runtime is `wakeup_us` behind.
 fn cfs(slice_us: u64, wakeup_us: u64) -> Config {
     Config {
         scheduler: Scheduler::Cfs61,
@@ -141,8 +141,8 @@ fn cfs(slice_us: u64, wakeup_us: u64) -> Config {
     }
 }
 
-/// The longer a task keeps the CPU while cryptd waits, the more packets are dropped because the
-/// queue is full. If the woken kworker preempts, the slice does not matter.
+/// The longer a task keeps the CPU while the kworker waits, the more packets are dropped because
+/// cryptd's queue is full. If the woken kworker preempts the task, the slice does not matter.
 #[test]
 fn the_collapse_moves_with_the_slice_unless_wake_ups_preempt() {
     run_alone(|seed| {
@@ -164,7 +164,8 @@ fn the_collapse_moves_with_the_slice_unless_wake_ups_preempt() {
                 o.samples.iter().map(|s| s.queued).max()
             );
             assert_eq!(wrong(&o), 0);
-            // Packets from the tunnel do not overtake each other, because their callers are atomic.
+            // Packets from the tunnel come from atomic callers, so they must not overtake each
+            // other.
             assert_eq!(o.flows[IN].reordered, 0, "{:?}", o.flows[IN]);
             o.flows[IN].dropped + f.dropped
         };
@@ -176,8 +177,8 @@ fn the_collapse_moves_with_the_slice_unless_wake_ups_preempt() {
     });
 }
 
-/// Computes from the order in which packets left how many the receiver must reject. It uses a set
-/// instead of bit masks.
+/// Returns how many packets a receiver must reject if they arrive in the order of `log`. Uses a set
+/// of sequence numbers instead of bit masks.
 fn refused(log: &[u32], window: u64) -> u64 {
     let (mut top, mut seen, mut lost) = (0, HashSet::new(), 0);
     for &n in log {
@@ -227,8 +228,8 @@ fn draw(next: &mut dyn FnMut(&mut [u8]), n: u64) -> u64 {
     u64::from_le_bytes(bytes) % n
 }
 
-/// Feeds the same random numbers, near the top and sometimes far ahead of it, to the window and to
-/// a set. Returns how often the two disagree.
+/// Passes random sequence numbers to the window and to a set; most are near the highest number so
+/// far, and some are far ahead. Returns how often the window and the set disagree.
 fn disagreements(seed: u64, size: u32) -> u64 {
     let mut next = random(seed);
     let mut window = Window::new(size);
@@ -267,6 +268,6 @@ fn a_broken_window_is_noticed() {
 
 #[test]
 fn the_judge_of_the_sectors_is_another() {
-    // If both were the same driver, its errors would go unnoticed.
+    // If the same driver computed the expected results, its faults would go unnoticed.
     assert_ne!(judge().driver(), best_impl().driver());
 }

@@ -1,5 +1,6 @@
-//! A policy from outside `kernel/`, as a hosted tree provides it. The policy answers queries, saves
-//! and restores with its own code, and Kiln's interrupts detect what it fails to save.
+//! A policy from outside `kernel/`, such as a hosted tree provides. The policy decides where the
+//! FPU is usable, and saves and restores with its own code. If it fails to save registers, Kiln's
+//! interrupts detect this.
 
 use std::arch::asm;
 use std::cell::UnsafeCell;
@@ -20,7 +21,7 @@ use crate::machine::{
     self, assert_clean, boot, config, interrupted, messages, plan, policy, repeat_until, run_alone,
 };
 
-/// The policy's data for a task of the tree.
+/// The policy's data for one task of the tree.
 #[repr(C, align(64))]
 pub(crate) struct Word {
     state: UnsafeCell<[u8; 16384]>,
@@ -28,7 +29,7 @@ pub(crate) struct Word {
     need_load: AtomicBool,
 }
 
-// SAFETY: only the CPU that a word belongs to uses the word.
+// SAFETY: each word is accessed only by the CPU that runs its task.
 unsafe impl Sync for Word {}
 
 const TASKS: usize = 16;
@@ -72,21 +73,22 @@ pub(crate) fn count() -> u32 {
 
 fn current() -> &'static Word {
     let word: *const Word;
-    // SAFETY: the CPU's first word is what `new_task` returned for the running task.
+    // SAFETY: the first word of the CPU's data is the pointer that `new_task` returned for the
+    // running task.
     unsafe {
         asm!("mov {}, gs:[0]", out(reg) word, options(nostack));
         &*word
     }
 }
 
-/// Saves every component that XCR0 enables, in the standard format.
+/// Saves all state components that XCR0 enables, in the standard XSAVE format.
 unsafe fn save(word: &Word) {
     // SAFETY: the area is aligned and large enough.
     unsafe { asm!("xsave64 [{}]", in(reg) word.state.get(), in("eax") !0, in("edx") !0) }
 }
 
 unsafe fn restore(word: &Word) {
-    // SAFETY: the area contains what `save` wrote.
+    // SAFETY: the area contains a state that `save` wrote.
     unsafe { asm!("xrstor64 [{}]", in(reg) word.state.get(), in("eax") !0, in("edx") !0) }
 }
 
@@ -101,7 +103,8 @@ unsafe extern "C" fn legacy_usable() -> bool {
 }
 
 unsafe extern "C" fn begin() {
-    // SAFETY: the instructions do what preempt_disable() does; a warning is only counted.
+    // SAFETY: the instructions do the same as preempt_disable(). A warning only increments a
+    // counter.
     unsafe {
         asm!("inc dword ptr gs:[8]");
         if !legacy_usable() {
@@ -112,7 +115,7 @@ unsafe extern "C" fn begin() {
     let word = current();
     if word.user.load(Relaxed) && !word.need_load.load(Relaxed) {
         word.need_load.store(true, Relaxed);
-        // SAFETY: the registers hold the user's state.
+        // SAFETY: the area belongs to the current task, and the registers hold the user's state.
         unsafe { save(word) };
     }
     static MXCSR: u32 = 0x1f80;
@@ -123,7 +126,7 @@ unsafe extern "C" fn begin() {
 unsafe extern "C" fn end() {
     TAKEN.store(false, Relaxed);
     let zero: u8;
-    // SAFETY: the instructions do what preempt_enable() does.
+    // SAFETY: the instructions do the same as preempt_enable().
     unsafe {
         asm!("dec dword ptr gs:[8]", "sete {}", out(reg_byte) zero);
         if zero != 0 {
@@ -136,7 +139,7 @@ unsafe extern "C" fn user_restore() -> bool {
     let word = current();
     let due = word.need_load.load(Relaxed);
     if due {
-        // SAFETY: the state was saved by `begin` or `switch_to`.
+        // SAFETY: the area contains the state that `begin` or `switch_to` saved.
         unsafe { restore(word) };
         word.need_load.store(false, Relaxed);
     }
@@ -148,7 +151,7 @@ unsafe extern "C" fn switch_to(prev: *mut c_void, _: *mut c_void) {
     let word = unsafe { &*prev.cast::<Word>() };
     if word.user.load(Relaxed) && !word.need_load.load(Relaxed) {
         word.need_load.store(true, Relaxed);
-        // SAFETY: the registers hold the user's state.
+        // SAFETY: the area belongs to the task, and the registers hold the user's state.
         unsafe { save(word) };
     }
 }
@@ -170,12 +173,13 @@ unsafe extern "C" fn always() -> bool {
     true
 }
 
-/// A control: softirqs take the FPU from an open section and do not restore it.
+/// Control: the policy lets softirqs use the FPU inside an open section, and does not restore the
+/// section's registers.
 static TAKING: FpuOps = FpuOps {
     usable: Some(always),
     ..ops(c"broken")
 };
-/// A control: a task switch does not save the user's state.
+/// Control: a task switch does not save the user's state.
 static FORGETFUL: FpuOps = FpuOps {
     switch_to: Some(keep_nothing),
     ..ops(c"broken")
@@ -183,7 +187,7 @@ static FORGETFUL: FpuOps = FpuOps {
 
 unsafe extern "C" fn keep_nothing(_: *mut c_void, _: *mut c_void) {}
 
-/// Boots a CPU with a tree's policy active.
+/// Boots a CPU, attaches the tree's hooks and activates the policy.
 fn boot_with(ops: &'static FpuOps) -> (Cpu, Policy) {
     let mut cpu = boot();
     // SAFETY: the functions above are static. They use general-purpose registers only, except to
@@ -214,8 +218,8 @@ fn a_foreign_policy_answers_for_itself_in_every_context() {
                 };
                 let want = ask(policy("legacy"));
                 let got = ask(tree);
-                // Opening a section where it is not allowed causes one warning here. Kiln's own
-                // policy causes a second one at the end of the section.
+                // Ignore the number of warnings. If a section is opened where it is not allowed,
+                // this policy warns once, and Kiln's own policy a second time at the end.
                 let all = |a: Answer| {
                     let counts = (a.preempt_count, a.preempt_after);
                     (a.usable, a.over_section, counts, a.warnings > 0)
@@ -235,7 +239,7 @@ fn a_foreign_policy_answers_for_itself_in_every_context() {
     });
 }
 
-/// Runs a load with breakpoints and returns the number of corrupted results.
+/// Interrupts the sections of a load with breakpoints. Returns the number of corrupted results.
 fn breakpoints(ops: &'static FpuOps, seed: u64, task: TaskWork, wanted: u64) -> u64 {
     let (mut cpu, p) = boot_with(ops);
     let mut rate = Rate::default();
@@ -293,8 +297,8 @@ fn a_foreign_policy_that_forgets_a_switch_is_caught() {
             cpu.configure(&config(true, 100));
             let mut plan = plan(TaskWork::Keep { seed, spins: 0 }, seed);
             plan.second = Some((best_impl(), messages(seed, Op::Encrypt, 512, 8)));
-            // The entries open no sections, so a switch on return finds the user's state in the
-            // registers.
+            // The kernel entries open no sections, so the registers hold the user's state when a
+            // task switch occurs on return.
             let counts = interrupted(&mut cpu, plan, Arrivals::Periodic(10_000.0), |load| {
                 repeat_until("switches", || {
                     load.run(0);
@@ -308,7 +312,7 @@ fn a_foreign_policy_that_forgets_a_switch_is_caught() {
     });
 }
 
-/// Interrupts every instruction, including those of the policy's own functions.
+/// Injects an interrupt before every instruction, including those of the policy's own functions.
 #[test]
 fn stepping_corrupts_nothing_of_a_foreign_policy() {
     run_alone(|seed| {

@@ -1,5 +1,5 @@
-//! All hashes must agree with the reference implementation, in any context and under any policy, in
-//! one call and in pieces, also if the state is exported and imported between pieces.
+//! All hashes must give the same results as the reference implementation: in any context, under any
+//! policy, in one call and in pieces, and if the state is exported and imported between pieces.
 
 use kiln_kernel::cipher::{Impl, Kind};
 use kiln_kernel::crypto::{Errno, Shash};
@@ -9,14 +9,14 @@ use crate::aead::{oracle, seal};
 use crate::machine::{boot, run_alone};
 use crate::requests::{ask_under_every_policy, Draw};
 
-/// Number of messages over all policies if the test runs alone.
+/// Total number of messages over all policies, if the test runs alone.
 const MESSAGES: u64 = 60_000;
 
 fn key_for(alg: &str, bytes: &[u8]) -> Vec<u8> {
     let sizes = oracle(alg).key_sizes();
     let len = match sizes.last() {
         None => 0,
-        // Use a key of at most 20 bytes: not the shortest, and at most the block size of any hash.
+        // Use a key of at most 20 bytes, which does not exceed the block size of any hash.
         Some(&most) if sizes.contains(&20) => most.min(20),
         Some(&most) => most,
     };
@@ -53,7 +53,7 @@ fn digests_agree_in_every_context() {
                 .collect()
         };
         ask_under_every_policy(seed, MESSAGES, open, |(imp, key, tfm), draw, _| {
-            // Some hashes, such as NH, take only multiples of a unit.
+            // Some hashes, such as NH, accept only multiples of a unit.
             let unit = match imp.alg() {
                 "nhpoly1305" => 16,
                 _ => 1,
@@ -79,8 +79,8 @@ fn digests_agree_in_every_context() {
     });
 }
 
-/// The counter in exported states of each algorithm: its offset, the largest value that a message
-/// can lead to, and its size in bytes.
+/// Counters in the exported states of hashes: algorithm, offset, largest value that hashing a
+/// message can produce, and size in bytes.
 const COUNTERS: [(&str, usize, u64, usize); 8] = [
     ("cmac(aes)", 32, 16, 8),
     ("ghash", 16, 15, 8),

@@ -1,5 +1,5 @@
-//! What the CPU provides to the services of a hosted tree: tasks that wait and are woken, work
-//! queues, paravirtual calls, and accounting for the tree's own sections.
+//! Tests of the functions that a CPU provides to a hosted tree: sleeping and waking tasks, work
+//! queues, paravirtual calls, and accounting for the tree's own FPU sections.
 
 use std::arch::asm;
 use std::ffi::c_void;
@@ -22,13 +22,15 @@ fn boot(config: Config) -> Cpu {
 
 /// Runs a function in kernel mode.
 fn kernel(cpu: &mut Cpu, f: unsafe extern "C" fn(*mut c_void) -> u64) -> u64 {
-    // SAFETY: the functions of this file take no locks of the host.
+    // SAFETY: the functions in this file are suitable for kernel mode: they use general-purpose
+    // registers only and take no locks of the host.
     unsafe { enter(cpu, f, ptr::null_mut()) }
 }
 
-/// Waits until a counter equals `n`.
+/// Sleeps until a counter equals `n`.
 unsafe fn wait_for(counter: &AtomicU32, n: u32) {
-    // SAFETY: the calls follow the protocol that the header describes, in kernel mode.
+    // SAFETY: the code runs in kernel mode, and the calls follow the protocol that the header
+    // describes.
     unsafe {
         loop {
             kiln_wait_prepare(ptr::from_ref(counter).cast());
@@ -59,7 +61,7 @@ fn the_tail_is_behind_the_cpus_own_data() {
         tail[5] = 77;
         *tail.last_mut().expect("it is not empty") = 78;
         let (first, last): (u8, u8);
-        // SAFETY: GS points to the CPU, whose tail begins at 1 MiB.
+        // SAFETY: GS points to the CPU, and the CPU's tail begins at 1 MiB.
         unsafe {
             asm!("mov {}, gs:[0x100005]", out(reg_byte) first);
             asm!("mov {}, gs:[0x8fffff]", out(reg_byte) last);
@@ -100,7 +102,8 @@ fn many_tasks_wait_for_each_other() {
             }
         }
         unsafe extern "C" fn all(_: *mut c_void) -> u64 {
-            // SAFETY: this runs in kernel mode, on a task's stack of 64 KiB.
+            // SAFETY: this runs in kernel mode, where these functions may be called, and the task's
+            // stack of 64 KiB is large enough.
             unsafe {
                 let mut made = 0;
                 loop {
@@ -121,10 +124,11 @@ fn many_tasks_wait_for_each_other() {
             0
         }
         kernel(&mut cpu, all);
-        // Three slots of the task table belong to the boot task, ksoftirqd and the kworker.
+        // All slots of the task table must be in use: TASKS, and three for the boot task, ksoftirqd
+        // and the kworker.
         assert_eq!(DEPTH_REACHED.load(SeqCst), TASKS);
         assert_eq!(TURNS.load(SeqCst), 10 * TASKS);
-        // Ended tasks must free all slots for reuse.
+        // Repeat the test, because tasks that have ended must free their slots.
         TURNS.store(0, SeqCst);
         kernel(&mut cpu, all);
         assert_eq!(DEPTH_REACHED.load(SeqCst), TASKS);
@@ -174,7 +178,7 @@ static PING: AtomicU32 = AtomicU32::new(0);
 static PONG: AtomicU32 = AtomicU32::new(0);
 const ROUNDS: u32 = 2_000;
 
-/// Runs two CPUs, each of which sleeps until the other wakes it.
+/// Runs two CPUs that wake each other in turn, and sleep in between.
 #[test]
 fn cpus_wake_each_others_tasks() {
     run_alone(|_| {
@@ -219,15 +223,15 @@ static RUN: AtomicU32 = AtomicU32::new(0);
 fn works_of_two_queues_wait_for_each_other() {
     run_alone(|_| {
         unsafe extern "C" fn first(_: *mut Work) {
-            // The wait ends only if the other queue's thread runs meanwhile. SAFETY: the work runs
-            // in kernel mode.
+            // The wait ends only if the other queue's thread runs at the same time. SAFETY: the
+            // work function runs in kernel mode.
             unsafe {
                 wait_for(&RUN, 1);
                 bump(&RUN);
             }
         }
         unsafe extern "C" fn second(_: *mut Work) {
-            // SAFETY: the work runs in kernel mode.
+            // SAFETY: the work function runs in kernel mode.
             unsafe { bump(&RUN) }
         }
         unsafe extern "C" fn f(_: *mut c_void) -> u64 {
@@ -245,8 +249,7 @@ fn works_of_two_queues_wait_for_each_other() {
             };
             let (mut a, mut b, mut c) = (work(first), work(second), work(second));
             let mut good = 0;
-            // SAFETY: this runs in kernel mode. The items live until the queues have finished with
-            // them.
+            // SAFETY: this runs in kernel mode. The work items live until both queues are idle.
             unsafe {
                 good += u64::from(kiln_workqueue_start(&mut queue, c"other".as_ptr()));
                 good += u64::from(kiln_queue_work(ptr::null_mut(), &mut a));
@@ -269,7 +272,7 @@ fn works_of_two_queues_wait_for_each_other() {
 
 static SERVED: AtomicU32 = AtomicU32::new(0);
 
-/// Calls that replace instructions must preserve all registers except RAX.
+/// Paravirtual calls replace single instructions, so they must preserve all registers except RAX.
 #[test]
 fn paravirtual_calls_keep_registers() {
     run_alone(|_| {
@@ -289,15 +292,15 @@ fn paravirtual_calls_keep_registers() {
                     kiln_preempt_schedule_thunk as *const () as usize,
                 ] {
                     if call == kiln_pv_irq_enable as *const () as usize {
-                        // The call that enables interrupts also runs C code, for this pending
-                        // softirq.
+                        // Raise a softirq, so that the call that enables interrupts also runs C
+                        // code.
                         kiln_raise_softirq(7);
                         asm!("mov dword ptr gs:[76], 1");
                     }
                     let [mut c, mut d, mut si, mut di] = [1u64, 2, 3, 4];
                     let [mut r8, mut r9, mut r10, mut r11] = [5u64, 6, 7, 8];
                     let flags: u64;
-                    // Align the stack to 8 bytes only, as a tree does.
+                    // Align the stack to 8 bytes but not to 16, as a tree's callers do.
                     asm!(
                         "push rbp", "mov rbp, rsp", "and rsp, -16", "sub rsp, 8",
                         "call rax",
@@ -315,7 +318,8 @@ fn paravirtual_calls_keep_registers() {
             kept
         }
         let mut cpu = boot(Config::default());
-        // The queries must report interrupts as disabled first and then as enabled.
+        // The first query must report that interrupts are disabled, and the second that they are
+        // enabled.
         assert_eq!(kernel(&mut cpu, f), 5 + (0x200 << 8));
         assert_eq!(SERVED.load(SeqCst), 1);
     });
@@ -336,7 +340,7 @@ fn a_trees_own_sections_are_counted_and_timed() {
                     kiln_section_enter(&section);
                     kiln_section_leave();
                 }
-                // Open more sections than can be nested, and end more than were opened.
+                // Open more sections than the nesting limit, and end more than were opened.
                 for _ in 0..20 {
                     kiln_section_time(&mut section);
                     kiln_section_enter(&section);
@@ -371,14 +375,14 @@ fn ticks_and_idleness_are_told() {
         }
         unsafe extern "C" fn idle(since: u64) {
             IDLE.fetch_max(since, SeqCst);
-            // After enough ticks, the condition becomes true.
+            // Make the condition true after enough ticks.
             if TICKS.load(SeqCst) >= 5 && PING.load(SeqCst) == 0 {
-                // SAFETY: hooks are called in kernel mode.
+                // SAFETY: the CPU calls hooks in kernel mode.
                 unsafe { bump(&PING) };
             }
         }
         unsafe extern "C" fn f(_: *mut c_void) -> u64 {
-            // SAFETY: this runs in kernel mode.
+            // SAFETY: the gate calls this function in kernel mode.
             unsafe { wait_for(&PING, 1) };
             0
         }
@@ -398,9 +402,9 @@ fn ticks_and_idleness_are_told() {
     });
 }
 
-/// A tree may count preemption in its own word and disable softirqs without a call, as Linux does
-/// since 7.2. Softirqs must then wait until the call that enables them, and the CPU's count must be
-/// zero afterwards.
+/// A tree may count preemption in its own variable and disable softirqs without a call, as Linux
+/// does since 7.2. Softirqs must then wait for the call that enables them, after which the CPU's
+/// count must be zero.
 #[test]
 fn a_count_of_the_trees_own_keeps_softirqs_out() {
     run_alone(|_| {
@@ -464,7 +468,7 @@ fn a_count_of_the_trees_own_keeps_softirqs_out() {
                         "softirqs are served once they are enabled"
                     );
                 }
-                // Control: without the hook, the CPU does not notice that softirqs are disabled.
+                // Control: without the hook, the CPU does not know that softirqs are disabled.
                 None => assert!(before > 0),
             }
         }
@@ -514,7 +518,7 @@ fn a_tree_with_a_count_of_its_own_is_told_of_contexts() {
         let timer = Timer::start(&mut cpu, Arrivals::Periodic(2_000.0)).expect("a timer");
         kernel(&mut cpu, f);
         drop(timer);
-        // Test the hardirq bit only, because the hardirq may have interrupted a softirq.
+        // Check only the hardirq bit, because the hardirq may have interrupted a softirq.
         assert_eq!(IN_HARDIRQ.load(SeqCst) & HARDIRQ, HARDIRQ);
         assert_eq!(IN_SOFTIRQ.load(SeqCst), SERVING);
         for context in [

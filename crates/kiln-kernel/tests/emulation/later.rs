@@ -1,5 +1,5 @@
-//! Operations that may complete asynchronously, like requests to a crypto API. Their results must
-//! be awaited, checked and counted, and the order of completions observed.
+//! Tests of loads with operations that may complete asynchronously, like requests to a crypto API.
+//! The load must wait for the results, check and count them, and observe the order of completion.
 
 use std::ffi::c_void;
 use std::ptr;
@@ -22,13 +22,13 @@ const EBUSY: i32 = 16;
 const ENOSPC: i32 = 28;
 const EIO: i32 = 5;
 
-/// A fault that is planted in the helper, if any.
+/// The fault that a test plants in the helper.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Fault {
     None,
     /// The most recently queued request is served first.
     LastInFirstOut,
-    /// A request that can run immediately overtakes queued ones.
+    /// A request that can run immediately overtakes queued requests.
     Overtakes,
     /// Some results are wrong.
     Wrong,
@@ -38,7 +38,7 @@ enum Fault {
 
 type Done = unsafe extern "C" fn(*mut c_void, i32);
 
-/// A request. There is one per slot.
+/// A request; the helper has one per slot.
 #[repr(C)]
 struct Request {
     calls: Calls,
@@ -51,18 +51,18 @@ const RING: u32 = 256;
 /// A helper that runs a request immediately if a section may be opened, and otherwise defers it to
 /// the kworker.
 ///
-/// Code accesses the structure field by field: the compiler must not use vector registers, which in
-/// kernel mode belong to the interrupted code.
+/// Code writes the fields one by one, so that the compiler does not use vector registers. In kernel
+/// mode, these belong to the interrupted code.
 #[repr(C)]
 struct Helper {
     work: Work,
     requests: Vec<Request>,
-    /// Slots of waiting requests.
+    /// Ring buffer with the slots of waiting requests.
     ring: [AtomicU32; RING as usize],
     head: AtomicU32,
     tail: AtomicU32,
-    /// Length of the queue beyond which requests are rejected or, with `backlog`, answered with
-    /// -EBUSY.
+    /// Maximum length of the queue. Further requests are rejected or, with `backlog`, queued with
+    /// the result -EBUSY.
     limit: u32,
     backlog: bool,
     always_later: bool,
@@ -103,7 +103,7 @@ impl Helper {
 
     unsafe fn run(&self, request: *mut Request) -> i32 {
         let unlucky = self.calls.fetch_add(1, Relaxed) % 16 == 15;
-        // SAFETY: this runs in kernel mode, with the buffers of one message.
+        // SAFETY: this runs in kernel mode, and the request's buffers hold one message.
         unsafe {
             kiln_calls_run((&raw mut (*request).calls).cast());
             if self.fault == Fault::Wrong && unlucky {
@@ -161,7 +161,7 @@ unsafe extern "C" fn crypt(
     }
 }
 
-/// Serves one request per run, because the work queue also has other items.
+/// Serves one request and queues itself for the next, so that other work items also run.
 unsafe extern "C" fn work(work: *mut Work) {
     // SAFETY: the work is the helper's first field, and the kworker runs one item after the other.
     unsafe {
@@ -192,7 +192,7 @@ unsafe extern "C" fn work(work: *mut Work) {
     }
 }
 
-/// Runs a load whose softirqs encrypt by a helper, until `enough`.
+/// Runs a load with softirqs that encrypt through a helper, until `enough` returns true.
 fn softirqs(
     seed: u64,
     slots: u32,
@@ -238,7 +238,7 @@ fn softirqs_answers_come_later_right_and_in_order() {
             let counts = softirqs(seed, 64, "legacy", full, |_| (), enough);
             assert_clean("a helper under legacy", &counts);
             assert_eq!((counts.reordered, counts.errors), (0, 0));
-            // A policy that allows the FPU in softirqs defers nothing to cryptd.
+            // Under a policy that allows the FPU in softirqs, no request must be deferred.
             let counts = softirqs(seed, 64, "nested", full, |_| (), |c| c.softirq_ops >= 2_000);
             assert_clean("a helper under nested", &counts);
             assert_eq!((counts.async_punts, counts.dropped), (0, 0));
@@ -252,7 +252,7 @@ fn a_full_queue_drops() {
         let full = |h: &mut Helper| h.limit = 2;
         let counts = softirqs(seed, 64, "legacy", false, full, |c| c.dropped >= 100);
         assert_clean("a full queue", &counts);
-        // With a single slot, a request in flight fills the queue.
+        // With a single slot, one request in flight makes the load drop the next.
         let counts = softirqs(seed, 1, "legacy", false, |_| (), |c| c.dropped >= 100);
         assert_clean("one slot", &counts);
         let enough = |c: &Counts| c.async_punts >= 1_000;
@@ -312,7 +312,7 @@ fn a_task_waits_for_its_answers() {
                 });
                 println!("full {full}, {depth} in flight, later {always_later}: {counts:?}");
                 assert_clean("a task that waits", &counts);
-                // No request is in flight when the task returns.
+                // The task must return only when no request is in flight.
                 assert_eq!(counts.task_ops, 16_000);
                 assert_eq!((counts.dropped, counts.reordered), (0, 0));
                 assert_eq!(counts.async_punts, if always_later { 16_000 } else { 0 });

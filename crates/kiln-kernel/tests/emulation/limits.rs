@@ -1,5 +1,5 @@
-//! The longest messages, and lengths that are too long. Every layer must treat them in the same
-//! way, and reject those that are too long before it accesses any byte.
+//! Tests with the longest messages that algorithms accept, and with longer ones. Every layer must
+//! treat these lengths in the same way, and reject a message that is too long before accessing it.
 
 use std::slice;
 
@@ -12,11 +12,11 @@ use kiln_kernel::messages::Messages;
 use crate::aead::{ask_in_place, open_keyed, AUTHENC, RFC4106, SEQIV};
 use crate::machine::{assert_dies, boot, run_alone};
 
-/// Returns two lists of the same bytes. The second consists of two pieces.
+/// Returns two lists of pieces that cover the same bytes: one with a single piece, one with two.
 fn lists(bytes: &mut [u8]) -> [Vec<(*mut u8, usize)>; 2] {
     let (base, len) = (bytes.as_mut_ptr(), bytes.len());
     let half = len / 2;
-    // SAFETY: half of the length is within the slice.
+    // SAFETY: the offset is half of the slice's length, so the result is inside the slice.
     let second = unsafe { base.add(half) };
     [vec![(base, len)], vec![(base, half), (second, len - half)]]
 }
@@ -45,7 +45,7 @@ fn sums_of_lengths_do_not_wrap() {
                             for len in [20, 48, 64, 96, u32::MAX - 15] {
                                 let (mut iv, task) = ([1; BLOCK], Context::Task);
                                 let (a, n) = (assoc as usize, len as usize);
-                                // SAFETY: the pieces cover exactly the array.
+                                // SAFETY: the pieces cover exactly the bytes of the array.
                                 let got =
                                     unsafe { tfm.request(op, &mut iv, a, n, &list, &list, task) };
                                 let what = (name, op, assoc, len, list.len());
@@ -111,7 +111,7 @@ fn repeated_requests_refuse_short_pieces() {
                     digest: &mut [0; 32],
                     lens: imp.lens(0, text),
                 };
-                // SAFETY: the pieces cover exactly the array.
+                // SAFETY: the pieces cover exactly the bytes of the array.
                 let got = unsafe { driver.repeat(&mut request, 3) };
                 assert_eq!(got, want, "{alg}: {text} bytes of 80");
             }
@@ -146,8 +146,8 @@ fn hmac_keys_may_have_any_length() {
     });
 }
 
-/// Maps `len` bytes of address space. Only the first `usable` bytes are accessible; an access to
-/// the others ends the process.
+/// Maps `len` bytes of address space. Only the first `usable` bytes, rounded up to whole pages, are
+/// accessible; any other access ends the process.
 fn addresses(len: usize, usable: usize) -> &'static mut [u8] {
     // SAFETY: the mapping is new and is never unmapped. An access beyond the usable bytes ends the
     // process.
@@ -164,8 +164,8 @@ fn addresses(len: usize, usable: usize) -> &'static mut [u8] {
     }
 }
 
-/// Seals and opens a text of `len` bytes in inaccessible memory. Tags and associated data are next
-/// to the text, or elsewhere. Returns the results.
+/// Seals and opens a text of `len` bytes in inaccessible memory, with tag and associated data in
+/// separate buffers or next to the text. Returns the four results.
 fn refused(imp: Impl, len: usize) -> [u64; 4] {
     let ctx = KeyContext::new(imp, &vec![5; imp.key_sizes()[0]]).expect("a right key");
     let src = addresses(len + BLOCK, 0);
@@ -194,7 +194,7 @@ fn counted() -> impl Iterator<Item = Impl> {
     all.filter(|i| i.kind() == Kind::Aead && i.alg() != "ccm(aes)")
 }
 
-/// All tiers must reject texts with more blocks than the counter can count.
+/// All tiers must reject texts that have more blocks than the counter of the cipher allows.
 #[test]
 fn texts_longer_than_the_counter_are_refused() {
     run_alone(|_| {
@@ -210,7 +210,8 @@ fn texts_longer_than_the_counter_are_refused() {
     });
 }
 
-/// Control: a text that is one byte shorter is processed, and its inaccessible memory is accessed.
+/// Control: a text of the maximum length is processed, which crashes, because its memory is
+/// inaccessible.
 #[test]
 fn the_longest_text_is_not_refused() {
     assert_dies(|_| {
@@ -220,8 +221,8 @@ fn the_longest_text_is_not_refused() {
     });
 }
 
-/// Encrypts one message, in memory of one page, with the function for several messages. Returns
-/// whether an implementation has such a function.
+/// Encrypts one message of `len` bytes with `encrypt_many`. Only the first page of the buffers is
+/// accessible. Returns false if no usable implementation has this function.
 fn encrypt_as_many(len: usize) -> bool {
     let all = Impl::find_all("cbc(aes)").into_iter();
     let many = all.rev().find(|i| i.tier().usable() && i.lanes().is_some());
@@ -261,7 +262,7 @@ fn cbc_encrypts_all_of_64_gib_and_a_bit() {
     assert_dies(|_| encrypt_beyond_the_page((1 << 36) + 1024));
 }
 
-/// Control for the two tests above: a message that fits in the page is encrypted.
+/// Control for the two tests above: a message of one page is encrypted without a crash.
 #[test]
 fn cbc_encrypts_a_page() {
     run_alone(|_| {

@@ -1,4 +1,5 @@
-//! What the tests of this program share: a process per test, a CPU, messages, and policies by name.
+//! Code that the tests of this program share: it runs each test in a separate process, boots CPUs,
+//! and creates messages and policies.
 
 use std::env;
 use std::io::Read;
@@ -18,19 +19,20 @@ use kiln_measure::SplitMix64;
 const CHILD: &str = "KILN_TEST_ALONE";
 const SEED: &str = "KILN_SEED";
 
-/// Time limit for the process of a test. It ends a test that hangs, but is long enough that a busy
-/// machine does not cause a failure.
+/// Time limit for the process of a test, after which the test counts as hanging. The limit is long
+/// enough for a busy machine.
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// Runs `body` in a separate process: this test binary, started with only the calling test. `body`
-/// gets the seed.
+/// Runs `body` in a separate process, with the seed as its argument. The process executes this test
+/// binary with only the calling test.
 pub(crate) fn run_alone(body: impl FnOnce(u64)) {
     if let Some((status, ran, repeat)) = run_in_child(body) {
         assert!(status.success() && ran, "{status}; {repeat} repeats it");
     }
 }
 
-/// Runs a control that uses memory after it was freed, in a separate process, which must crash.
+/// Runs `body` in a separate process, which must be killed by a signal. Controls use this to crash
+/// on purpose.
 pub(crate) fn assert_dies(body: impl FnOnce(u64)) {
     if let Some((status, _, repeat)) = run_in_child(body) {
         assert!(
@@ -40,16 +42,17 @@ pub(crate) fn assert_dies(body: impl FnOnce(u64)) {
     }
 }
 
-/// Returns the full name of the test that contains a closure. If the name is wrong, the child runs
-/// no test, which the parent detects.
+/// Returns the full name of the test that contains the closure `F`. If the name were wrong, the
+/// child would run no test, and the parent would detect this.
 fn name_of_test<F>() -> &'static str {
     let path = std::any::type_name::<F>();
     let (_, name) = path.split_once("::").expect("a crate and a path");
     name.split("::{{closure}}").next().expect("it has a part")
 }
 
-/// In the parent, returns how the child ended, whether its test ran to the end, and the variable
-/// that repeats the run. In the child, runs `body` and returns `None`.
+/// In the child, runs `body` and returns `None`. In the parent, returns how the child ended,
+/// whether its test ran to the end, and the setting of the environment variable that repeats the
+/// run.
 fn run_in_child<F: FnOnce(u64)>(body: F) -> Option<(ExitStatus, bool, String)> {
     let name = name_of_test::<F>();
     if env::var(CHILD).is_ok_and(|child| child == name) {
@@ -112,14 +115,15 @@ fn read_all(mut from: impl Read + Send + 'static) -> thread::JoinHandle<String> 
     })
 }
 
-/// Returns the cores that this process may use, determined before any thread is pinned.
+/// Returns the cores that this process may use. The list is determined once, before any thread is
+/// pinned.
 pub(crate) fn cores() -> Vec<usize> {
     static CORES: OnceLock<Vec<usize>> = OnceLock::new();
     CORES.get_or_init(affinity).clone()
 }
 
 fn affinity() -> Vec<usize> {
-    // SAFETY: the call only fills a plain structure, which CPU_ISSET reads within its bounds.
+    // SAFETY: the call only fills a local structure, and CPU_ISSET reads it within its bounds.
     unsafe {
         let mut set: libc::cpu_set_t = std::mem::zeroed();
         libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &mut set);
@@ -129,8 +133,8 @@ fn affinity() -> Vec<usize> {
     }
 }
 
-/// Returns the first core and another one. If there is only one, prints what is skipped and returns
-/// `None`.
+/// Returns two different cores. If this process may use only one, prints what is skipped and
+/// returns `None`.
 pub(crate) fn two_cores(without: &str) -> Option<(usize, usize)> {
     match cores()[..] {
         [a, b, ..] => Some((a, b)),
@@ -169,12 +173,12 @@ pub(crate) fn correct_policies() -> Vec<Policy> {
         .collect()
 }
 
-/// Returns the scalar implementation that computes the expected results.
+/// Returns the reference implementation, which is scalar and computes the expected results.
 pub(crate) fn judge() -> Impl {
     Impl::find("xts-aes-fixed-time").expect("it needs no feature")
 }
 
-/// Returns a generator that fills slices with random bytes from a seed.
+/// Returns a function that fills slices with pseudo-random bytes.
 pub(crate) fn random(seed: u64) -> impl FnMut(&mut [u8]) {
     let mut random = SplitMix64(seed);
     move |bytes| random.fill(bytes)
@@ -187,7 +191,8 @@ pub(crate) fn messages(seed: u64, op: Op, len: usize, count: usize) -> Arc<Messa
     Messages::new(judge(), &key, op, len, count, &mut random).expect("a right length")
 }
 
-/// Returns a default plan: softirqs encrypt 512 bytes with the best implementation.
+/// Returns a plan in which softirqs encrypt messages of 512 bytes with the preferred
+/// implementation.
 pub(crate) fn plan(task: TaskWork, seed: u64) -> Plan {
     Plan {
         task,
@@ -198,12 +203,12 @@ pub(crate) fn plan(task: TaskWork, seed: u64) -> Plan {
     }
 }
 
-/// Attaches a load. This CPU must support its implementations.
+/// Attaches a load. This CPU must support the load's implementations.
 pub(crate) fn attach(cpu: &mut Cpu, plan: Plan) -> Load<'_> {
     Load::attach(cpu, plan).expect("tiers are there")
 }
 
-/// Runs `body` with a load on `cpu` and a timer that interrupts it. Returns the load's final
+/// Attaches a load to `cpu` and runs `body` while a timer interrupts the CPU. Returns the load's
 /// counts.
 pub(crate) fn interrupted(
     cpu: &mut Cpu,
@@ -218,8 +223,8 @@ pub(crate) fn interrupted(
     load.counts()
 }
 
-/// Configures task switches every `slice_us` at no cost. This is often enough that some switches
-/// occur inside a section.
+/// Configures a CPU with slices of `slice_us` and task switches that cost no time. The ticks are
+/// frequent enough that some switches occur inside a section.
 pub(crate) fn config(preempt_full: bool, slice_us: u64) -> Config {
     Config {
         preempt_full,
@@ -230,7 +235,8 @@ pub(crate) fn config(preempt_full: bool, slice_us: u64) -> Config {
     }
 }
 
-/// Repeats until `done`. After a generous time limit, panics with `what` did not happen.
+/// Repeats until `done` returns true. Panics after a minute; the message states that `what` did not
+/// happen.
 pub(crate) fn repeat_until(what: &str, mut done: impl FnMut() -> bool) {
     let started = Instant::now();
     while !done() {

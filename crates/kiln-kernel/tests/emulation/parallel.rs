@@ -1,4 +1,4 @@
-//! Several CPUs in one process.
+//! Tests with several CPUs in one process.
 
 use kiln_kernel::cipher::Op;
 use kiln_kernel::cpu::{Config, Cpu};
@@ -13,8 +13,8 @@ use crate::machine::{
     run_alone, two_cores,
 };
 
-/// Runs `body` on two concurrent CPUs, each with its own thread and, if there are two, its own
-/// core.
+/// Runs `body` on two CPUs at the same time. Each CPU has its own thread and, if the host has two
+/// cores, its own core.
 fn on_two_cpus<T: Send>(
     config: impl Fn() -> Config + Sync,
     body: impl Fn(&mut Cpu, usize) -> T + Sync,
@@ -36,7 +36,7 @@ fn on_two_cpus<T: Send>(
     })
 }
 
-/// Runs two concurrent CPUs, each with its own thread, core, timer and state.
+/// Two CPUs run at the same time, each with its own thread, core, timer and state.
 #[test]
 fn two_cpus_do_not_disturb_each_other() {
     run_alone(|seed| {
@@ -71,8 +71,8 @@ fn two_cpu_load(cpu: &mut Cpu, p: Policy, seed: u64) -> Rate {
     rate
 }
 
-/// Both CPUs must get an instance of a template, whichever CPU creates it and however soon the
-/// other frees it.
+/// Both CPUs must get an instance of a template, no matter which CPU creates the instance and when
+/// the other CPU frees it.
 #[test]
 fn two_cpus_make_and_drop_one_instance() {
     run_alone(|_| {
@@ -85,8 +85,8 @@ fn two_cpus_make_and_drop_one_instance() {
     });
 }
 
-/// Both CPUs must get an instance that is made from another instance, which the other CPU may free
-/// at any time.
+/// Both CPUs must get an instance that wraps another instance, although the other CPU may free the
+/// inner instance at any time.
 #[test]
 fn two_cpus_make_and_drop_nested_instances() {
     run_alone(|seed| {

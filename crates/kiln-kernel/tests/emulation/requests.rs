@@ -1,5 +1,5 @@
-//! Requests to the crypto API must agree with the primitive, however their memory is divided, in
-//! whatever context they are made, and whatever interrupts them.
+//! Requests to the crypto API must give the same results as direct calls, regardless of how their
+//! memory is divided, which context makes them, and what interrupts them.
 
 use kiln_kernel::cipher::{Context as KeyContext, Impl, Op, BLOCK};
 use kiln_kernel::crypto::{self, Errno, Model, Skcipher, ASYNC, INTERNAL};
@@ -13,15 +13,15 @@ use crate::machine::{
     run_alone,
 };
 
-/// Number of requests over all policies if the test runs alone.
+/// Total number of requests over all policies, if the test runs alone.
 const REQUESTS: u64 = 1_000_000;
 
 const ROOM: usize = 16 << 10;
 
-/// Content of the bytes around the pieces, which must not change.
+/// Content of the bytes around the pieces, which requests must not change.
 const POISON: u8 = 0xa5;
 
-/// A source of random choices.
+/// A source of reproducible random choices.
 pub(crate) struct Draw(SplitMix64);
 
 impl Draw {
@@ -43,7 +43,7 @@ impl Draw {
         self.bytes(BLOCK).try_into().expect("a block")
     }
 
-    /// Draws a length, usually short, sometimes several pages.
+    /// Draws a length in bytes. Most lengths are short, some are several pages.
     pub(crate) fn len(&mut self) -> usize {
         BLOCK
             + match self.below(8) {
@@ -53,8 +53,8 @@ impl Draw {
             }
     }
 
-    /// Divides `len` bytes into pieces at random places of a buffer, as offset and length. There
-    /// are at most as many pieces as in the scatterlist of a network packet.
+    /// Divides `len` bytes into up to 17 pieces at random places of a buffer, like the scatterlist
+    /// of a network packet. Returns the offset and length of each piece.
     fn pieces(&mut self, len: usize) -> Vec<(usize, usize)> {
         let n = match self.below(4) {
             0 => 1,
@@ -82,9 +82,9 @@ pub(crate) struct Memory([Vec<u8>; 2]);
 type List = Vec<(*mut u8, usize)>;
 
 impl Memory {
-    /// Makes a request over random pieces with `input` as source. Returns the result, `output`
-    /// bytes, and whether the request completed asynchronously. Checks that the bytes around the
-    /// pieces are unchanged.
+    /// Makes a request over random pieces, with `input` as the source. Checks that the bytes around
+    /// the pieces are unchanged. Returns the result, `output` bytes of the destination, and whether
+    /// the request completed asynchronously.
     pub(crate) fn pass(
         &mut self,
         draw: &mut Draw,
@@ -145,8 +145,8 @@ impl Memory {
     }
 }
 
-/// Makes one request to a skcipher and compares the result with that of `judge`. Returns whether
-/// the request completed asynchronously.
+/// Makes one request to an skcipher and compares the output with the output of `judge`. Returns
+/// whether the request completed asynchronously.
 pub(crate) fn check_cipher(
     draw: &mut Draw,
     memory: &mut Memory,
@@ -169,8 +169,8 @@ pub(crate) fn check_cipher(
 }
 
 /// Makes `total` requests to the transforms that `open` returns, under every policy and preemption
-/// model, while interrupts also encrypt. `ask` returns whether its request completed
-/// asynchronously.
+/// model, while interrupts also encrypt. `ask` makes one request and returns whether the request
+/// completed asynchronously.
 pub(crate) fn ask_under_every_policy<T>(
     seed: u64,
     total: u64,
@@ -192,7 +192,7 @@ pub(crate) fn ask_under_every_policy<T>(
             };
             model.set();
             let before = crypto::memory_in_use();
-            // The task of the load itself never runs, so its work does not matter.
+            // The load's own task never runs, so its work does not matter.
             let task = TaskWork::Crypt(judge(), messages(seed, Op::Encrypt, 64, 4));
             let plan = Plan {
                 hardirq_fpu: true,
@@ -212,7 +212,8 @@ pub(crate) fn ask_under_every_policy<T>(
                     }
                 }
                 drop(all);
-                // A kworker may still hold a transform whose last request it has completed.
+                // Wait for the kworker, which may still hold a transform after completing the
+                // transform's last request.
                 repeat_until("all transforms are freed", || {
                     load.run(1);
                     crypto::memory_in_use() <= inside
@@ -231,7 +232,7 @@ pub(crate) fn ask_under_every_policy<T>(
     }
 }
 
-/// Opens every driver of a model, including internal ones.
+/// Opens all drivers that a model provides, including internal ones.
 fn drivers(model: Model) -> Vec<Skcipher> {
     model.set();
     let open = |name: String, kind| Skcipher::open(&name, kind, INTERNAL).ok();
@@ -267,8 +268,8 @@ fn a_million_requests_agree_with_the_primitive() {
     });
 }
 
-/// Names, flags and priorities must match Linux's, also for a caller that excludes asynchronous
-/// algorithms.
+/// Names, flags and priorities must be the same as in Linux, also for callers that exclude
+/// asynchronous algorithms.
 #[test]
 fn algorithms_are_found_as_linux_has_them() {
     run_alone(|_| {
@@ -293,7 +294,7 @@ fn algorithms_are_found_as_linux_has_them() {
         assert!(cryptd.is_async() && cryptd.is_internal());
         assert_eq!(cryptd.priority(), best.priority() as i32 + 50);
         for (name, mask) in [
-            // Internal algorithms must be requested explicitly.
+            // A caller must ask for internal algorithms explicitly.
             (&*inner, 0),
             (&format!("cryptd({best:?})"), 0),
             ("cryptd(cryptd(xts-aes-generic))", 0),
@@ -325,7 +326,7 @@ fn bad_requests_are_refused() {
             let ask = |tfm: &mut Skcipher, len, have, context| {
                 let mut bytes = [0u8; 64];
                 let list = [(bytes.as_mut_ptr(), have)];
-                // SAFETY: the piece is the array or a part of it.
+                // SAFETY: the piece is inside the array.
                 unsafe { tfm.request(Op::Encrypt, &mut [0; BLOCK], len, &list, &list, context) }.1
             };
             let task = Context::Task;
@@ -339,7 +340,7 @@ fn bad_requests_are_refused() {
                 assert_eq!(ask(&mut tfm, len, have, task), Errno::INVALID, "{what}");
             }
             assert_eq!(tfm.set_key(&[7; 63]), Err(Errno::INVALID));
-            // After a rejected key, the transform has no key.
+            // A rejected key must leave the transform without a key.
             assert_eq!(ask(&mut tfm, 16, 64, task), Errno::NO_KEY, "{what}");
             tfm.set_key(&[7; 64]).unwrap();
             for context in [

@@ -1,5 +1,5 @@
-//! The slice and the preemption model determine which task runs, and what happens to a section at a
-//! task switch.
+//! Tests of scheduling: how the slice and the preemption model determine which task runs, and what
+//! happens to a section at a task switch.
 
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ use crate::machine::{
     repeat_until, run_alone,
 };
 
-/// Returns a plan with a task and a kthread that both encrypt whenever they run.
+/// Returns a plan with a task and a kthread that compete for the CPU; both encrypt.
 fn two_tasks(seed: u64) -> Plan {
     let task = messages(seed, Op::Encrypt, 16384, 8);
     Plan {
@@ -24,7 +24,8 @@ fn two_tasks(seed: u64) -> Plan {
     }
 }
 
-/// Runs both tasks with a timer until `done`. With `quiet`, interrupts only cause the tick.
+/// Runs both tasks with a timer until `done` returns true. With `quiet`, interrupts do nothing
+/// except the scheduler tick.
 fn run(
     cpu: &mut Cpu,
     seed: u64,
@@ -58,7 +59,7 @@ fn only_full_preemption_preempts_and_only_preemptible_saves_at_a_switch() {
             cpu.configure(&config(false, 100));
             let (voluntary, _) = run(&mut cpu, seed, false, |s| s.switches >= 500);
             assert_eq!((voluntary.preemptions, voluntary.task_saves), (0, 0), "{p}");
-            // Only `preemptible` saves sections at a switch.
+            // Only the policy `preemptible` saves sections at a task switch.
             let preemptible = p.name() == "preemptible";
             cpu.configure(&config(true, 100));
             let (full, _) = run(&mut cpu, seed, false, |s| {
@@ -90,8 +91,7 @@ fn a_longer_slice_means_fewer_switches() {
                 "full preemption {full}: {} switches in {time:.1?} with a slice of 100 us, {} in {took:.1?} with {LONG_MS} ms",
                 short.switches, long.switches
             );
-            // Involuntary switches occur once per slice, and a few at the start and end of the
-            // load.
+            // Allow one involuntary switch per slice, and a few at the start and end of the load.
             let most = took.as_millis() as u64 / LONG_MS + 8;
             assert!(long.switches <= most, "{long:?}");
         }
@@ -113,7 +113,7 @@ fn a_switch_is_charged() {
     });
 }
 
-/// Tasks are not switched outside the gate, where libc or Rust may hold a lock.
+/// Outside the gate, a task switch must not occur, because libc or Rust may hold a lock.
 #[test]
 fn interrupts_outside_the_gate_never_schedule() {
     run_alone(|seed| {
@@ -132,12 +132,12 @@ fn interrupts_outside_the_gate_never_schedule() {
             });
             let after = load.cpu().stats();
             assert_eq!(after.switches, before.switches);
-            // Some interrupts were late and arrived during the softirqs of others, not in user
-            // mode.
+            // Tolerate some interrupts that were late: they arrived during the softirq of an
+            // earlier interrupt, not in user mode.
             let (all, user) = (after.irqs - before.irqs, after.irqs_user - before.irqs_user);
             assert!(all - user <= all / 10, "{user} of {all} found user mode");
             assert!(after.softirqs >= before.softirqs + 1_000, "softirqs do run");
-            // Pending work must run when the next kernel entry returns.
+            // The task switch that is pending must occur in the next kernel entry.
             load.run(1);
             assert!(load.cpu().stats().switches > after.switches);
         });
@@ -145,10 +145,11 @@ fn interrupts_outside_the_gate_never_schedule() {
     });
 }
 
-/// A duration that neither ticks nor slices reach during the test, whatever the host does.
+/// An interval so long that ticks or slices of this length never end during the test, even on a
+/// slow host.
 const NEVER_US: u64 = 10_000_000;
 
-/// Boots a CPU on which one task sleeps and is woken. Returns what happened.
+/// Boots a CPU on which one task sleeps and is woken. Returns the results of the experiment.
 fn wake(config: Config, wakeup: Wakeup) -> Wakeup {
     let mut cpu = Cpu::boot(&Config {
         preempt_full: true,
@@ -179,7 +180,8 @@ fn short_latency() -> Config {
     }
 }
 
-/// The task uses more than its share and then sleeps for a long time, so it has no lag under EEVDF.
+/// A task that uses more than its share and then sleeps for a long time, so that it has no lag
+/// under EEVDF.
 const SPENT: Wakeup = Wakeup {
     wait_us: 0,
     busy_us: 10_000,
@@ -190,7 +192,8 @@ const SPENT: Wakeup = Wakeup {
     slice_left: 0,
 };
 
-/// The task waits before it first runs and then sleeps immediately, so it has lag under EEVDF.
+/// A task that waits before it first runs and then sleeps immediately, so that it has lag under
+/// EEVDF.
 const WAITED: Wakeup = Wakeup {
     wait_us: 60_000,
     busy_us: 0,
@@ -199,7 +202,7 @@ const WAITED: Wakeup = Wakeup {
 };
 
 /// Repeats the experiment until the sleeper has run for less than half the time of the other task.
-/// The host may prolong its run.
+/// The condition may fail if the host prolongs the sleeper's run.
 fn wake_in_order(config: &Config, wakeup: Wakeup) -> Wakeup {
     let mut woken = wakeup;
     repeat_until("an undisturbed wake-up", || {
@@ -216,11 +219,10 @@ fn a_long_sleeper_preempts_under_cfs_and_waits_under_eevdf() {
         let cfs = Config::for_scheduler(Scheduler::Cfs61, 1);
         assert!(wake_in_order(&cfs, SPENT).preempted);
         for s in [Scheduler::Eevdf612, Scheduler::Eevdf73] {
-            // RUN_TO_PARITY: a woken task does not preempt before the running task's slice has
-            // ended.
+            // RUN_TO_PARITY: a woken task must not preempt before the running task's slice ends.
             let preempts = |slice| wake_in_order(&with_slice(s, slice), SPENT).preempted;
             assert!(!preempts(NEVER_US), "{s}");
-            // Control: with a short slice, which has ended by then, it does.
+            // Control: with a short slice, which has already ended, the woken task preempts.
             assert!(preempts(1_000), "{s}");
         }
         // CFS limits a sleeper's bonus to half the latency period.
@@ -239,12 +241,13 @@ fn a_task_with_lag_preempts_under_eevdf() {
             // Control: with the same slice but without lag, the woken task does not preempt.
             assert!(!wake_in_order(&config, SPENT).preempted, "{s}");
         }
-        // CFS keeps no lag: waiting longer than half the latency period gains nothing.
+        // CFS keeps no lag, so waiting longer than half the latency period has no advantage.
         assert!(!wake(short_latency(), WAITED).preempted);
     });
 }
 
-/// A wakeup after 1.5 ms is later than the base slice for one CPU, but earlier than that for eight.
+/// A wakeup after 1.5 ms is later than the base slice of a machine with one CPU, but earlier than
+/// the base slice of a machine with eight CPUs.
 #[test]
 fn a_slice_is_scaled_by_cpus() {
     run_alone(|_| {
@@ -260,7 +263,8 @@ fn a_slice_is_scaled_by_cpus() {
                 let mut woken = spent;
                 repeat_until("an undisturbed wake-up", || {
                     woken = wake_in_order(&config, spent);
-                    // Repeat the run if the host has prolonged it: the slice may have ended.
+                    // Repeat the run if the host has prolonged it, because the slice may have
+                    // ended.
                     (woken.asleep_for + woken.busy_for) as f64 <= 2.2e-3 * kiln_tsc_hz()
                 });
                 assert_eq!(woken.preempted, preempts, "{s} {cpus}");

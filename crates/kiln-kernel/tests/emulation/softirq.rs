@@ -1,12 +1,12 @@
-//! The limits of the softirq loop, ksoftirqd and the kworker. No softirq and no work item may be
-//! lost, whatever serves it.
+//! Tests of the limits of the softirq loop, of ksoftirqd and of the kworker. No softirq and no work
+//! item may be lost.
 
 use kiln_kernel::cpu::{kiln_tsc_hz, Config};
 use kiln_kernel::storm::Storm;
 
 use crate::machine::{boot, run_alone};
 
-/// Checks that everything was served, by the expected thread.
+/// Checks that all softirqs and work items were served, and that the kworker ran the work items.
 #[track_caller]
 fn assert_served(storm: &Storm) {
     assert_eq!(storm.served, storm.raises, "{storm:?}");
@@ -27,10 +27,10 @@ fn ten_restarts_then_ksoftirqd() {
         assert_served(&storm);
         let stats = cpu.stats();
         println!("{storm:?}\n{stats:?}");
-        // The loop serves ten softirqs, or fewer if the host takes the CPU away for 2 ms meanwhile.
+        // The loop serves ten softirqs, or fewer if the host takes the CPU away for 2 ms.
         assert!((1..=10).contains(&storm.first_loop), "{storm:?}");
         assert_eq!(storm.by_ksoftirqd, storm.served - storm.first_loop);
-        // Each loop serves at most ten softirqs, and all loops but the last defer some.
+        // Each loop serves at most ten softirqs, and every loop except the last defers the rest.
         assert!(stats.softirqs_deferred >= 499, "{stats:?}");
         assert_eq!(stats.softirqs, 5_000);
         assert_eq!(cpu.softirq_latency().total(), 5_000);
@@ -71,8 +71,8 @@ fn two_milliseconds_then_ksoftirqd() {
     });
 }
 
-/// If a tick during a softirq finds that the slice has ended and another task is waiting, the loop
-/// ends.
+/// The softirq loop ends early if a tick finds that the slice has ended and another task is
+/// waiting.
 #[test]
 fn a_wish_to_reschedule_ends_the_loop() {
     run_alone(|_| {
@@ -104,8 +104,8 @@ fn a_wish_to_reschedule_ends_the_loop() {
     });
 }
 
-/// On a busy core, softirqs start late because a softirq that is raised while another one runs
-/// waits until that one has ended.
+/// A softirq that is raised during another softirq has to wait until that softirq has ended. This
+/// is why softirqs start late on a busy core.
 #[test]
 fn a_raise_over_a_softirq_waits_for_its_end() {
     run_alone(|_| {
@@ -132,18 +132,19 @@ fn a_raise_over_a_softirq_waits_for_its_end() {
             assert_eq!(stats.softirqs, u64::from(storm.raises));
             (stats.softirqs_behind, us)
         };
-        // All softirqs but the first, which the task's interrupt raises, are raised behind another.
+        // The task's interrupt raises the first softirq; each of the others is raised while a
+        // softirq runs.
         let (behind, late) = run(storm);
         assert_eq!(behind, 999);
         assert!(late >= f64::from(SPIN_US) / 2.0, "{late}");
-        // Longer softirqs make the others wait longer; everything else is the same.
+        // With longer softirqs and otherwise the same settings, softirqs wait longer.
         let (behind, later) = run(Storm {
             spin_us: 4 * SPIN_US,
             ..storm
         });
         assert_eq!(behind, 999);
         assert!(later >= f64::from(2 * SPIN_US), "{later}");
-        // Control: the same number of interrupts during softirqs, but they raise nothing.
+        // Control: the same number of interrupts arrive during softirqs, but do not raise softirqs.
         let (behind, _) = run(Storm {
             raise_in_irq: false,
             ..storm

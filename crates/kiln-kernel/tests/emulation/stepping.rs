@@ -1,4 +1,4 @@
-//! Injection of interrupts at exact instructions must be reproducible.
+//! Tests that injecting interrupts at exact instructions is reproducible.
 
 use kiln_kernel::cipher::Op;
 use kiln_kernel::irq::{Step, Stepping};
@@ -20,7 +20,7 @@ fn two_traces_of_an_operation_are_the_same() {
                     continue;
                 }
                 for len in [16, 512] {
-                    // Use a single message, so that all operations are the same.
+                    // Use a single message, so that all operations execute the same instructions.
                     let task = TaskWork::Crypt(imp, messages(seed, Op::Encrypt, len, 1));
                     let mut load = attach(&mut cpu, plan(task, seed));
                     load.set_stepping(true, false);
@@ -36,8 +36,8 @@ fn two_traces_of_an_operation_are_the_same() {
                     let mut kinds = traces.clone();
                     kinds.sort();
                     kinds.dedup();
-                    // Sections that the timer times have more instructions than sections that it
-                    // skips.
+                    // Several kinds of traces are normal, because a section that is timed executes
+                    // more instructions than a section that the timer skips.
                     println!(
                         "{p}, {}, {len} B: {} instructions, {} addresses, {} kinds",
                         imp.driver(),
@@ -76,7 +76,7 @@ fn one_point_is_one_interrupt_there() {
                 assert_eq!(after.irqs_in_section, before.irqs_in_section + 1);
                 assert_eq!(after.softirqs, before.softirqs + 1);
             }
-            // A number beyond the last instruction must not cause an interrupt.
+            // Select an instruction beyond the last one, which must not cause an interrupt.
             let before = load.cpu().stats().irqs;
             stepping.restart(Step::At(1 << 40));
             load.run(1);

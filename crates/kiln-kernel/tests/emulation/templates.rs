@@ -1,5 +1,5 @@
-//! Templates over instances of templates. An instance must keep the instances that it is made from
-//! alive.
+//! Tests of templates that wrap instances of other templates. An instance must keep the instances
+//! that it wraps alive.
 
 use kiln_kernel::cipher::{Op, BLOCK};
 use kiln_kernel::crypto::{self, Aead, Errno, Model};
@@ -8,7 +8,7 @@ use kiln_kernel::fpu::Context;
 use crate::aead::{ask_in_place, key_for, open_keyed, AUTHENC, SEQIV};
 use crate::machine::{boot, run_alone};
 
-/// Names with templates, each with the algorithm whose keys and messages it takes.
+/// Nested template names. Each comes with the algorithm that determines its keys and messages.
 const NESTED: [(&str, &str); 7] = [
     ("cryptd(seqiv(rfc4106(gcm(aes))))", SEQIV),
     ("seqiv(cryptd(rfc4106(gcm(aes))))", SEQIV),
@@ -19,7 +19,8 @@ const NESTED: [(&str, &str); 7] = [
     ("cryptd(authenc(hmac(sha256),cbc-aes-fixed-time))", AUTHENC),
 ];
 
-/// Seals with one transform and opens with another. Returns both results.
+/// Seals a message with one transform and opens it with another. Returns the results of both
+/// requests.
 fn pass(from: &mut Aead, to: &mut Aead, alg: &str) -> [Errno; 2] {
     let (assoc, text, tag) = match alg {
         SEQIV => (8, 8 + 64, 16),
@@ -50,7 +51,7 @@ fn instances_of_instances_can_be_made() {
                 let mut plain = open_keyed(alg, alg);
                 let mut nested = match Aead::open(name, 0, 0) {
                     Ok(tfm) => tfm,
-                    // cryptd cannot wrap an asynchronous algorithm.
+                    // Accept this error, because cryptd cannot wrap an asynchronous algorithm.
                     Err(e) => {
                         let over_async = model == Model::Helper && name.starts_with("cryptd");
                         assert!(over_async && e == Errno::NOT_THERE, "{name}: {e}");

@@ -1,13 +1,14 @@
-//! Tests whether the FPU is usable, for every policy and context, inside and outside a section.
+//! Tests in which contexts each policy allows the FPU, inside and outside a section.
 
 use kiln_kernel::fpu::{usable, Answer, Context, Policy};
 
 use crate::machine::{boot, policy, run_alone};
 
-/// Expected answers. Rows are contexts. The two answers in a column apply if the interrupted task
-/// has no open section / has one. `W`: opening a section in the context causes a warning. `-`:
-/// impossible, because the context runs only after the section. A kernel also warns about a query
-/// in an NMI; here only the answer counts.
+/// Expected answers to "is the FPU usable?". Each row is a context, each column a policy. The first
+/// answer applies if the interrupted task has no open section, the second if it has one. `W` means
+/// that opening a section in this context causes a warning. `-` means that this context only runs
+/// after the section has ended. Kernels also warn about a query in an NMI, which is not tested
+/// here.
 const TABLE: &str = "
 context                | legacy   | bh-off   | nested   | nested-v1 | preemptible | none
 task                   | yes / noW | yes / noW | yes / yesW | yes / yesW | yes / yesW | yes / yes
@@ -23,7 +24,7 @@ fn cells(line: &str) -> Vec<&str> {
     line.split('|').map(str::trim).collect()
 }
 
-/// Formats an answer as the table does.
+/// Formats an answer in the notation of the table.
 fn written(answer: Answer, in_section: bool) -> String {
     if in_section && !answer.over_section {
         return "-".into();
@@ -85,8 +86,8 @@ fn preempt_counts_have_the_kernels_layout() {
                 for in_section in [false, true] {
                     let answer = usable(&mut cpu, context, in_section);
                     let below = if in_section { section(p.name()) } else { 0 };
-                    // A context that waits for the end of the section runs in its
-                    // local_bh_enable(), which keeps preemption disabled meanwhile.
+                    // If the context has to wait for the end of the section, it runs in the
+                    // section's local_bh_enable(), which keeps preemption disabled.
                     let waits = in_section && !answer.over_section;
                     let want = if waits { own + 1 } else { own + below };
                     assert_eq!(

@@ -25,7 +25,7 @@ fn an_entry_saves_and_restores_once_if_it_has_a_section() {
                 pairs(n % 4, n % 2 == 0);
             }
             let stats = cpu.stats();
-            // One of four entries opens no section.
+            // Every fourth kernel entry opens no section.
             assert_eq!((stats.user_saves, stats.user_restores), (750, 750), "{p}");
         }
         policy("none").set(&mut cpu);
@@ -53,11 +53,12 @@ fn a_program_finds_its_registers_after_each_entry() {
     });
 }
 
-/// Keeps values in xmm0 to xmm15 of user code for a while. Returns whether they are unchanged.
+/// Keeps values in the registers xmm0 to xmm15 of user code for a while. Returns whether the
+/// registers are unchanged at the end.
 fn registers_keep(values: &[u128; 16]) -> bool {
     let mut found = [0u128; 16];
     // SAFETY: the code accesses arrays of sixteen elements within bounds, and declares every
-    // register.
+    // register that it changes.
     unsafe {
         asm!(
             "movdqu xmm0, [{w}]", "movdqu xmm1, [{w}+16]", "movdqu xmm2, [{w}+32]",
@@ -83,8 +84,8 @@ fn registers_keep(values: &[u128; 16]) -> bool {
     found == *values
 }
 
-/// Interrupts user code until `wanted` interrupts have arrived. Returns how often its registers
-/// were lost.
+/// Runs user code until `wanted` interrupts have arrived. Returns how often the user code's
+/// registers were changed.
 fn interrupt_user_code(cpu: &mut Cpu, p: Policy, seed: u64, wanted: u64) -> u64 {
     p.set(cpu);
     cpu.reset_stats();
@@ -98,8 +99,8 @@ fn interrupt_user_code(cpu: &mut Cpu, p: Policy, seed: u64, wanted: u64) -> u64 
         |load| {
             repeat_until("interrupts of user mode", || {
                 lost += u64::from(!registers_keep(&values));
-                // A policy that loses registers may also corrupt this closure's copy of the
-                // statistics.
+                // Do not read the statistics under the broken policy, because it may also corrupt
+                // this closure's registers.
                 match p.is_broken() {
                     true => lost > 0,
                     false => load.cpu().stats().irqs_user >= wanted,
@@ -112,8 +113,8 @@ fn interrupt_user_code(cpu: &mut Cpu, p: Policy, seed: u64, wanted: u64) -> u64 
         "{p}: {} interrupts of user mode, registers lost {lost} times",
         stats.irqs_user
     );
-    // Except under `none`, the softirqs' sections save the user's state. The only other sections
-    // are those at the load's start and end.
+    // Under all policies but `none`, sections of softirqs save the user's state. The only other
+    // sections are at the start and end of the load.
     assert_eq!(stats.user_saves, stats.user_restores, "{p}");
     assert!(
         p.is_broken() || stats.user_saves >= wanted / 2,

@@ -1,4 +1,4 @@
-//! Checks of machine code, read from `objdump -d` in AT&T syntax.
+//! Checks of machine code, using the output of `objdump -d` in AT&T syntax.
 
 use std::path::Path;
 use std::process::Command;
@@ -7,10 +7,11 @@ use kiln_kbuild::Object;
 
 use crate::subjects::run;
 
-/// Rooms that may save and restore vector state. They must not name vector registers either.
+/// Directories with code that may save and restore vector state. Even this code must not name
+/// vector registers.
 const STATE_ROOMS: [&str; 2] = ["fpu", "cpu"];
 
-/// Words that objdump prints before a mnemonic.
+/// Instruction prefixes, which objdump prints before the mnemonic.
 const PREFIXES: [&str; 16] = [
     "addr32", "bnd", "cs", "data16", "ds", "es", "fs", "gs", "lock", "notrack", "rep", "repnz",
     "repz", "ss", "xacquire", "xrelease",
@@ -28,7 +29,8 @@ pub(crate) fn functions(object: &Path) -> Vec<Function> {
         .arg(object));
     let mut functions: Vec<Function> = Vec::new();
     for line in text.lines() {
-        // "0000000000000010 <name>:" starts a function, "  1f:\tret" is an instruction.
+        // A line `0000000000000010 <name>:` starts a function, and a line `  1f:\tret` is an
+        // instruction.
         if let Some(name) = line.strip_suffix(">:").and_then(|l| l.split_once(" <")) {
             functions.push(Function {
                 name: name.1.to_owned(),
@@ -43,8 +45,8 @@ pub(crate) fn functions(object: &Path) -> Vec<Function> {
     functions
 }
 
-/// Returns the uses of vector registers or of x87, MMX or SSE state, in an object that must not
-/// have any.
+/// Returns instructions that use vector registers, or x87, MMX or SSE state, in an object that must
+/// not contain any.
 pub(crate) fn vector_use(object: &Object) -> Vec<String> {
     let room = object.source.iter().next();
     let in_state_room = STATE_ROOMS.iter().any(|r| room == Some(r.as_ref()));
@@ -52,7 +54,8 @@ pub(crate) fn vector_use(object: &Object) -> Vec<String> {
 }
 
 /// Returns whether an instruction names a vector, mask, MMX or x87 register, or accesses such state
-/// without naming it. `state_room` allows instructions that save, restore or reset the state.
+/// without naming a register. `state_room` allows instructions that save, restore or reset the
+/// state.
 pub(crate) fn names_vector_state(instruction: &str, state_room: bool) -> bool {
     let (mnemonic, operands) = parse(instruction);
     let registers = operands.split('%').skip(1).map(|after| {
@@ -88,8 +91,8 @@ fn is_vector_register(name: &str) -> bool {
 pub(crate) fn red_zone_use(object: &Object) -> Vec<String> {
     report(object, |text| {
         let (mnemonic, operands) = parse(text);
-        // With an index register, the address may be above the stack pointer. lea does not access
-        // memory.
+        // Ignore operands with an index register, because their address may be above the stack
+        // pointer, and lea, which does not access memory.
         !mnemonic.starts_with("lea")
             && operands.match_indices("(%rsp)").any(|(at, _)| {
                 let displacement = operands[..at]
@@ -100,7 +103,7 @@ pub(crate) fn red_zone_use(object: &Object) -> Vec<String> {
     })
 }
 
-/// Splits an instruction into mnemonic and operands, without prefixes, symbol names and comments.
+/// Splits an instruction into mnemonic and operands. Drops prefixes, symbol names and comments.
 fn parse(instruction: &str) -> (String, String) {
     let mut text = String::new();
     let mut depth = 0;

@@ -1,4 +1,5 @@
-//! Checks of layering: which files a file may include, and which crates a crate may depend on.
+//! Checks of layering: which headers a file may include, which symbols an object may use, and which
+//! crates a crate may depend on.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -15,8 +16,8 @@ const FREESTANDING: [&str; 3] = ["stdbool.h", "stddef.h", "stdint.h"];
 /// The header of the intrinsics, which only SIMD files may include.
 const INTRINSICS: &str = "immintrin.h";
 
-/// Returns includes in `kernel_dir` that refer to files outside it, and files without a SIMD tier
-/// that include the intrinsics, directly or through a header.
+/// Returns violations of two rules: files in `kernel_dir` include only files from this directory,
+/// and files without a SIMD tier do not include the intrinsics, even through a header.
 pub(crate) fn kernel_includes(kernel_dir: &Path) -> Vec<String> {
     let kernel = Tree(fs::canonicalize(kernel_dir).expect("kernel/ exists"));
     let mut files = Vec::new();
@@ -50,7 +51,8 @@ pub(crate) fn kernel_includes(kernel_dir: &Path) -> Vec<String> {
     violations
 }
 
-/// The rooms of `kernel/`, the lowest first. Rooms in the same row may use each other.
+/// The directories ("rooms") of `kernel/`, lowest layer first. Rooms in the same row may use each
+/// other.
 const ROOMS: [&[&str]; 5] = [
     &["lib", "cpu", "fpu"],
     &["ciphers"],
@@ -59,7 +61,7 @@ const ROOMS: [&[&str]; 5] = [
     &["load"],
 ];
 
-/// Headers of the rooms `lib`, `cpu` and `fpu`.
+/// Headers that belong to the lowest rooms: `lib`, `cpu` and `fpu`.
 const LOW_HEADERS: [&str; 16] = [
     "abi/cpu.h",
     "abi/hosted.h",
@@ -79,7 +81,7 @@ const LOW_HEADERS: [&str; 16] = [
     "unaligned.h",
 ];
 
-/// Headers of the higher rooms.
+/// Headers that belong to the higher rooms.
 const HIGH_HEADERS: [&str; 8] = [
     "abi/bench.h",
     "abi/cipher.h",
@@ -96,7 +98,7 @@ fn room_of(source: &Path) -> &str {
     room.unwrap_or("")
 }
 
-/// Returns symbols of a higher room that an object uses.
+/// Returns uses of symbols that a higher room defines.
 pub(crate) fn calls_upwards(built: &Built) -> Vec<String> {
     let row = |room: &str| ROOMS.iter().position(|rooms| rooms.contains(&room));
     let objects: Vec<_> = built
@@ -129,7 +131,7 @@ pub(crate) fn calls_upwards(built: &Built) -> Vec<String> {
     violations
 }
 
-/// Returns identifiers and headers of the crypto API in files of the lowest rooms.
+/// Returns uses of the crypto API's headers and identifiers in files of the lowest rooms.
 pub(crate) fn crypto_in_lowest_rooms(kernel_dir: &Path) -> Vec<String> {
     let mut files = Vec::new();
     for room in ROOMS[0] {
@@ -163,8 +165,8 @@ pub(crate) fn crypto_in_lowest_rooms(kernel_dir: &Path) -> Vec<String> {
     violations
 }
 
-/// Returns code in `ciphers/` that opens or closes FPU sections, which only callers may do.
-/// `kiln/fpu_assert.h` is allowed.
+/// Returns files in `ciphers/` that include `kiln/fpu.h`, directly or indirectly. Only callers of
+/// ciphers may open FPU sections, so ciphers may include `kiln/fpu_assert.h` only.
 pub(crate) fn sections_in_ciphers(kernel_dir: &Path) -> Vec<String> {
     const HEADER: &str = "<kiln/fpu.h>";
     let mut files = Vec::new();
@@ -257,7 +259,8 @@ impl Tree {
             })
     }
 
-    /// Returns the file that includes the intrinsics, among `file` and the files that it includes.
+    /// Searches `file` and the files that it includes for a file that includes the intrinsics.
+    /// Returns the path of the first such file.
     fn reaches_intrinsics(&self, file: &Path, seen: &mut BTreeSet<PathBuf>) -> Option<PathBuf> {
         if !seen.insert(file.to_owned()) {
             return None;
@@ -277,7 +280,7 @@ fn unquote(include: &str, open: char, close: char) -> Option<&str> {
     Some(name)
 }
 
-/// Returns the text after each `#include` of a file.
+/// Returns the operand of each `#include` in a file, with its quotes or angle brackets.
 fn includes(file: &Path) -> Vec<String> {
     let text = fs::read_to_string(file).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
     text.lines()
@@ -287,7 +290,7 @@ fn includes(file: &Path) -> Vec<String> {
         .collect()
 }
 
-/// Returns the crates of this workspace that the manifest of `name` depends on.
+/// Returns lines in the manifest of `name` that declare a dependency on a crate of this workspace.
 pub(crate) fn kiln_dependencies(name: &str, manifest: &str) -> Vec<String> {
     let mut violations = Vec::new();
     let mut in_dependencies = false;

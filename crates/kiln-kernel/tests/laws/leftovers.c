@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Searches for secrets that calls of implementations leave on the stack and in registers.
+ * Searches the stack and the registers for secrets that calls of implementations leave there.
  *
- *	leftovers [--call] [PART]	every implementation whose driver name contains PART
- *	leftovers [--call] --control NAME	one planted implementation, which must be found
- *	leftovers --empty		empty texts without an address; nothing may be written
+ *	leftovers [--call] [PART]	test every implementation with PART in its driver name
+ *	leftovers [--call] --control NAME	test a planted implementation that leaves secrets
+ *	leftovers --empty		test that empty texts may have no address
  *
- * Each function of each implementation is called with the stack below it painted. The changed part
- * of the stack is copied when kiln_gate() returns, or with --call when the function itself returns.
- * Registers are read when kiln_gate() returns. setkey is called without the gate, and its leftovers
- * are read when it returns. Stack and registers are searched for 8-byte pieces of keys, round keys,
- * hash powers, keyed states, texts and key streams. Values that are public (the IV, associated
- * data, ciphertext, tag) or the same under another key are not secrets.
+ * Before each call of a function, the stack below the call is painted. When kiln_gate() returns,
+ * or with --call when the function itself returns, the changed part of the stack is copied.
+ * Registers are always read when kiln_gate() returns. setkey is called without the gate, and its
+ * leftovers are read when it returns. Stack and registers are then searched for 8-byte pieces of
+ * keys, round keys, hash powers, keyed states, texts and key streams. Values are not secret if they
+ * are public (the IV, associated data, ciphertext, tag) or do not depend on the key.
  *
- * Prints one line for each function and kind of secret found. The exit status is 1 if there are
- * any, and 2 if the search was not possible.
+ * Prints one line for each function and kind of secret found. The exit status is 0 if no secret was
+ * found, 1 if one was found, and 2 if the search was not possible.
  */
 #include "../programs/program.h"
 
@@ -36,10 +36,11 @@ u64 observed_general[15], gate_general[15];
 
 /*
  * u64 observe(fn, arg[9], copy): paints AREA bytes of stack below the call, calls fn(arg[0] ...
- * arg[8]), and copies the area. Then observed_general holds the general registers as fn left them.
+ * arg[8]), and then copies this area. Saves the general registers after the call to
+ * observed_general.
  *
- * u64 gate_and_look(fn, arg, init, vectors): calls kiln_gate(fn, arg) with empty registers. Stores
- * the vector registers to @vectors and the general registers to gate_general.
+ * u64 gate_and_look(fn, arg, init, vectors): calls kiln_gate(fn, arg) with cleared registers. Saves
+ * the vector registers after the call to @vectors, and the general registers to gate_general.
  */
 u64 observe(const void *fn, const u64 *arg, u8 *copy);
 u64 gate_and_look(u64 (*fn)(void *), void *arg, const u8 *init, u8 *out);
@@ -111,12 +112,12 @@ __asm__(
 	"	pop %rbx\n"
 	"	ret\n");
 
-/* A secret: 8 bytes to search for, and where they come from. */
+/* A secret: an 8-byte value to search for, and its origin. */
 struct secret {
 	u64 value;
 	const char *name;
 	u32 at;
-	u32 round;	/* number of the case for which it was added */
+	u32 round;	/* the value of round_now when the entry was added */
 };
 
 #define SLOTS (1u << 17)
@@ -132,7 +133,7 @@ static struct secret *find(struct secret *set, u64 value)
 	return &set[i];
 }
 
-/* Whether a value is too common to be recognised, such as a length, a flag or the paint. */
+/* Returns whether a value is too common to search for, such as a length, a flag or the paint. */
 static bool plain(u64 v)
 {
 	int i, bytes = 0;
@@ -159,7 +160,10 @@ static u64 load(const u8 *p)
 	return v;
 }
 
-/* Adds the bytes as they are, with the words in reverse order, and as big-endian numbers. */
+/*
+ * Adds 8 bytes in four forms: as a little-endian and a big-endian number, each also with its 32-bit
+ * halves exchanged.
+ */
 static void add_forms(struct secret *set, const u8 *p, const char *name, u32 at)
 {
 	const u64 v = load(p), b = __builtin_bswap64(v);
@@ -170,7 +174,7 @@ static void add_forms(struct secret *set, const u8 *p, const char *name, u32 at)
 	add(set, b << 32 | b >> 32, name, at);
 }
 
-/* Adds the bytes of a text, which may be long. */
+/* Adds the 8-byte pieces of a text in two forms only, because texts may be long. */
 static void add_text(struct secret *set, const u8 *p, size_t n, const char *name)
 {
 	size_t i;
@@ -189,7 +193,7 @@ static void add_all(struct secret *set, const u8 *p, size_t n, size_t step, cons
 		add_forms(set, p + i, name, i);
 }
 
-/* Adds only the bytes that depend on the key. */
+/* Adds the pieces of @p that depend on the key: those that differ from @other. */
 static void add_differing(const u8 *p, const u8 *other, size_t n, const char *name)
 {
 	size_t i;
@@ -215,11 +219,11 @@ static void fill(u8 *p, size_t n)
 		*p++ = rnd();
 }
 
-/* The current case: an implementation, and the sizes of its key and text. */
+/* The current case: an implementation, and the sizes of its key and text in bytes. */
 static const struct kiln_impl *impl;
 static u32 key_len, text_len;
 
-/* A finding. One line is printed for each function and name. */
+/* A secret that was found. One line is printed for each pair of function and secret name. */
 struct finding {
 	const char *driver, *function, *where, *name;
 	u32 at, text_len, key_len;
@@ -232,15 +236,15 @@ static u32 nr_findings;
 
 struct call {
 	const char *function;
-	const void *fn;		/* NULL: the implementation has no such function */
+	const void *fn;		/* NULL if the implementation lacks the function */
 	u64 arg[9];
-	bool answers;		/* whether it returns a result, 0 for success */
+	bool answers;		/* whether @fn returns a result (0: success) */
 	const u8 *right;	/* expected content of @out */
 };
 
 #define CALL(name, f, ...) .function = (name), .fn = (f), .arg = { __VA_ARGS__ }
 
-/* Search when the function returns, instead of when kiln_gate() returns. */
+/* Whether to copy the stack when the function returns, instead of when kiln_gate() returns. */
 static bool after_call;
 
 u64 call_nine(const void *fn, const u64 *arg);
@@ -256,7 +260,7 @@ static u64 make(void *arg)
 	result = after_call ? observe(c->fn, c->arg, stack_copy) : call_nine(c->fn, c->arg);
 	if (section)
 		kernel_fpu_end();
-	/* Functions without a result leave an arbitrary value in the result register. */
+	/* If the function returns nothing, the result register has an arbitrary value. */
 	return c->answers ? result : 0;
 }
 
@@ -303,7 +307,7 @@ static void search_all(const struct call *c, const u64 *general)
 	search(c, vectors, sizeof(vectors), "vector registers", 0);
 }
 
-/* Makes the call through the gate, so that stack and registers can be searched. */
+/* Makes the call through the gate, and saves the stack and the registers. */
 static u64 make_observed(const struct call *c)
 {
 	const u64 arg[9] = { ARG(make), ARG(c), ARG(init_state), ARG(vectors) };
@@ -313,14 +317,14 @@ static u64 make_observed(const struct call *c)
 	return observe((void *)gate_and_look, arg, stack_copy);
 }
 
-/* The buffers of a case. */
+/* Buffers that all cases share. */
 static u8 ctx[KILN_MAX_CTX] __aligned(64), other_ctx[KILN_MAX_CTX] __aligned(64);
 static u8 key[4096], other_key[4096], iv[KILN_MAX_IV], aad[1024];
 static u8 plain_text[MAX_TEXT + 64], cipher_text[MAX_TEXT + 64], out[MAX_TEXT + 64];
 static u8 stream[MAX_TEXT], tag[64];
 static u8 state[KILN_MAX_STATE] __aligned(64), other_state[KILN_MAX_STATE] __aligned(64);
 
-/* Makes calls, and searches what each leaves behind for the known secrets. */
+/* Makes each call, and then searches stack and registers for the known secrets. */
 static void try_calls(const struct call *c, size_t n)
 {
 	int result;
@@ -366,7 +370,9 @@ static bool has(const char *text, const char *part)
 	return strstr(text, part) != NULL;
 }
 
-/* Returns the size in bytes of each AES key that the key contains. */
+/*
+ * Returns the size in bytes of the AES key inside the key or, for XTS, of each of the two AES keys.
+ */
 static u32 aes_key_size(void)
 {
 	if (has(impl->alg, "rfc4106"))
@@ -411,7 +417,7 @@ static void set_key(void)
 }
 
 /*
- * Adds the block with which the tag is encrypted, and Poly1305's key if each message has its own.
+ * Adds the block that masks the tag and, if each message has its own Poly1305 key, also this key.
  */
 static void add_mask(u32 tagsize)
 {
@@ -443,7 +449,7 @@ static void add_mask(u32 tagsize)
 			memcpy(nonce, key + n, 4);
 			memcpy(nonce + 4, iv, 8);
 			nonce[15] = 1;
-			/* The salt is not a secret: it is part of the nonce. */
+			/* The salt is part of the nonce, and therefore not a secret. */
 			add_all(publics, nonce, 16, 1, "");
 		} else if (has(impl->alg, "gcm")) {
 			memcpy(nonce, iv, 12);
@@ -462,7 +468,7 @@ static void add_mask(u32 tagsize)
 		add_all(secrets, mask, 16, 4, "the authenticated sum");
 }
 
-/* Adds the tweaks of XTS's first blocks. */
+/* Adds the XTS tweaks of the first 640 blocks. */
 static void add_tweaks(void)
 {
 	struct aes_key k;
@@ -479,7 +485,7 @@ static void add_tweaks(void)
 	}
 }
 
-/* Adds everything in a message that is not public. */
+/* Adds the secret and the public parts of a message to the respective sets. */
 static void add_message(const u8 *text, const u8 *cipher, size_t aadlen, u32 tagsize)
 {
 	size_t i;
@@ -505,8 +511,8 @@ static void add_message(const u8 *text, const u8 *cipher, size_t aadlen, u32 tag
 }
 
 /*
- * Adds the content of @state after each call but the last for a message in pieces, if it depends on
- * the key.
+ * Makes all calls but the last for a message in pieces. After each call, adds the parts of @state
+ * that depend on the key.
  */
 static void add_states(const struct call *calls, size_t n)
 {
@@ -546,12 +552,15 @@ static u32 usable_length(u32 len)
 static void fresh_iv(void)
 {
 	fill(iv, sizeof(iv));
-	/* RFC 3610: size of the length field in bytes, minus 1. */
+	/* In CCM, the first byte is the size of the length field minus 1 (RFC 3610). */
 	if (has(impl->alg, "ccm"))
 		iv[0] = 2 + text_len % 6;
 }
 
-/* Tries all functions of a cipher. Each is first called unobserved, to compute the secrets. */
+/*
+ * Tries all functions of a cipher. Each function is first called without a search, to compute the
+ * secrets.
+ */
 static void try_cipher(u32 n)
 {
 	const struct kiln_cipher_ops *ops = &impl->cipher;
@@ -714,13 +723,13 @@ static void try_impl(const struct kiln_impl *tried)
 	fill(key, sizeof(key));
 	fill(other_key, sizeof(other_key));
 	if (impl->key_max == KILN_ANY_KEY) {
-		/* Try one key that is shorter than a block of the hash, and one that is longer. */
+		/* Try a key that is shorter than a block of the hash, and a longer one. */
 		try_key(32);
 		try_key(300);
 		return;
 	}
 	if ((impl->key_max - impl->key_min) / step > 4) {
-		/* There are many key sizes: try a usual one and the longest. */
+		/* With many key sizes, try only a common one and the longest. */
 		try_key(impl->key_max < 32 ? impl->key_max : 32);
 		try_key(impl->key_max);
 		return;
@@ -729,7 +738,7 @@ static void try_impl(const struct kiln_impl *tried)
 		try_key(n);
 }
 
-/* Controls: implementations with one careless function, which leaves 16 bytes of @planted. */
+/* Controls: implementations with one function that leaves 16 bytes of @planted on purpose. */
 static const u8 *planted;
 static u8 planted_state[KILN_MAX_STATE] __aligned(64);
 
@@ -742,12 +751,15 @@ static noinline void leave_on_stack(void)
 		copy[i] = planted[i];
 }
 
-/* Writes to a part of the stack that the gate does not clear, because it is too deep. */
+/* Writes to the stack at a depth that the gate does not clear. */
 static noinline void leave_deep(void)
 {
 	u8 room[KILN_STACK_CLEARED + 64];
 
-	/* A volatile array would not do: clang would keep only the two bytes that are used. */
+	/*
+	 * Keep the whole array with asm statements. If it were volatile instead, clang would keep
+	 * only the two bytes that are used.
+	 */
 	__asm__ volatile("" : : "r"(room) : "memory");
 	leave_on_stack();
 	__asm__ volatile("" : : "r"(room) : "memory");
@@ -794,12 +806,12 @@ static const struct kiln_impl *impl_by_name(const char *driver)
 static const struct {
 	const char *name;
 	const void *planted;
-	void (*leave)(void);	/* NULL: setkey leaves the raw key */
+	void (*leave)(void);	/* NULL: setkey leaves the raw key in a register */
 } controls[] = {
 	{ "round-key", ((struct gcm_key *)ctx)->aes.enc[5], leave_on_stack },
 	{ "hash-power", ctx, leave_on_stack },
 	{ "text", plain_text + 3, leave_on_stack },
-	/* After the associated data, the state begins with Poly1305's sum. */
+	/* After the associated data, the state of GCM begins with GHASH's sum. */
 	{ "state", planted_state, leave_on_stack },
 	{ "deep", ctx, leave_deep },
 	{ "vector-register", ctx, leave_in_register },
@@ -830,7 +842,7 @@ static int control(const char *name)
 	return 2;
 }
 
-/* Tests empty texts without an address. Nothing may be written for them. */
+/* Tests empty texts with a NULL address. All AEADs must accept them and write nothing. */
 static int try_empty(void)
 {
 	static u8 room[2048] __aligned(64);
@@ -895,7 +907,7 @@ int main(int argc, char **argv)
 	}
 	part = argc == 2 ? argv[1] : "";
 	boot_cpu(&config);
-	/* The value of MXCSR after a reset. */
+	/* Set MXCSR in the XSAVE area to its value after a reset, 0x1f80. */
 	init_state[24] = 0x80;
 	init_state[25] = 0x1f;
 	fill(plain_text, sizeof(plain_text));

@@ -1,4 +1,4 @@
-//! Checks with `leftovers.c` that calls leave no secrets on the stack and in registers.
+//! Checks with the program `leftovers.c` that calls leave no secrets on the stack or in registers.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -12,10 +12,10 @@ pub(crate) fn link(built: &Built) -> PathBuf {
     link_with(built, "laws/leftovers.c")
 }
 
-/// Runs the program and returns the violations that it reports.
+/// Runs the program and returns the violations that it prints.
 ///
 /// # Panics
-/// If the program could not make the check.
+/// If the program could not search for secrets.
 pub(crate) fn violations(program: &Path, arguments: &[&str]) -> Vec<String> {
     let output = Command::new(program)
         .args(arguments)

@@ -1,7 +1,7 @@
-//! The laws of `kernel/`, checked for the builds of every C compiler on this machine.
+//! The laws of `kernel/`, checked for builds with every C compiler on this machine.
 //!
-//! Each check is a function that returns violations as text, and each has a control: a planted
-//! offender that it must report. A check that cannot fail proves nothing.
+//! Each check is a function that returns violations as text. Each has a control, a planted offender
+//! that the check must report, because a check that cannot fail proves nothing.
 
 mod disassembly;
 mod layering;
@@ -18,7 +18,8 @@ use std::fs;
 use kiln_kbuild::{rename_implicit_calls, Built, Object, TIERS};
 use subjects::{builds, default_compiler, kernel_dir, loud, Plant};
 
-/// Returns the violations that `check` finds in each build, prefixed with the compiler's name.
+/// Applies `check` to the builds by all compilers. Returns the violations, prefixed with the
+/// compiler's name.
 fn under_every_compiler(
     which: fn(&subjects::Build) -> Option<&Built>,
     mut check: impl FnMut(&Built) -> Vec<String>,
@@ -26,7 +27,7 @@ fn under_every_compiler(
     let mut violations = Vec::new();
     let mut checked = 0;
     for build in builds() {
-        // Failed builds are reported by law 4.
+        // Skip builds that failed, because law 4 reports them.
         if let Some(built) = which(build) {
             checked += 1;
             violations.extend(
@@ -40,7 +41,7 @@ fn under_every_compiler(
     violations
 }
 
-/// Returns the build made with the compiler that the build script uses.
+/// Returns the build by the compiler that the build script uses.
 fn default_build() -> &'static Built {
     let path = fs::canonicalize(&default_compiler().path).expect("a compiler that was found");
     let build = builds().iter().find(|b| b.canonical == path);
@@ -60,7 +61,7 @@ fn assert_lawful(violations: Vec<String>) {
     assert!(violations.is_empty(), "\n{}\n", violations.join("\n"));
 }
 
-/// Checks a control: `violations` must contain a report about `what`.
+/// Checks the result of a control: `violations` must contain a report about `what`.
 #[track_caller]
 fn assert_caught(violations: &[String], what: &str) {
     assert!(
@@ -69,7 +70,7 @@ fn assert_caught(violations: &[String], what: &str) {
     );
 }
 
-// Law 1: freestanding.
+// Law 1: `kernel/` is freestanding, so it needs no library.
 
 #[test]
 fn law_1_nothing_undefined() {
@@ -158,7 +159,7 @@ fn law_2_no_red_zone() {
     }));
 }
 
-/// Compiles an offender with the flags of a SIMD tier, but registers it as a general object.
+/// Compiles an offender with the flags of a SIMD tier, but treats the object as general code.
 fn misregistered(offender: &str, flag: &str) -> Object {
     let plant = Plant::new(offender, "offender_aesni.c");
     let mut object = plant.with(|k| k.flag(flag)).objects.remove(0);
@@ -192,7 +193,8 @@ fn law_2_control_state_instructions_belong_to_fpu_and_cpu() {
     ] {
         assert_caught(&outside, mnemonic);
     }
-    // vzeroupper changes vector registers without saving them, so general code must never use it.
+    // Report vzeroupper in every directory, because it destroys vector registers without saving
+    // them.
     for at in ["fpu/state.S", "cpu/state.S"] {
         let inside = disassembly::vector_use(&plant(at));
         assert_caught(&inside, "vzeroupper");
@@ -254,7 +256,8 @@ fn law_3_simd_outside_a_section_traps() {
 
 #[test]
 fn law_3_control_without_checks_nothing_traps() {
-    // In a build without checks the same calls survive, so it is the check that ends the program.
+    // The same calls must survive in a build without checks. This shows that the check, and nothing
+    // else, ends the program.
     let mut present = false;
     let violations = under_every_compiler(plain, |built| {
         let program = section::link(built);
@@ -273,7 +276,7 @@ fn law_3_control_entry_point_that_does_not_check() {
     assert_caught(&violations, "double_add");
 }
 
-// Law 4: no warnings, under every compiler.
+// Law 4: compilers give no warnings.
 
 #[test]
 fn law_4_builds_without_warnings_under_every_compiler() {
@@ -308,7 +311,7 @@ fn law_4_control_warnings() {
     }
 }
 
-// Law 5: names.
+// Law 5: driver names and exported symbols follow naming conventions.
 
 #[test]
 fn law_5_driver_names() {
@@ -371,10 +374,11 @@ fn law_5_control_exports() {
     assert!(!violations.iter().any(|v| v.contains("aes_hidden")));
 }
 
-// Law 6: ciphers use neither instructions whose timing depends on operands nor instructions beyond
-// their tier.
+// Law 6: ciphers use only instructions of their tier, and only instructions that have a timing
+// independent of their operands.
 
-/// Returns the objects of `kernel/ciphers`: every keyed primitive, and the code that they share.
+/// Returns the objects of `kernel/ciphers`, which contain every keyed primitive and their shared
+/// code.
 fn ciphers(built: &Built) -> impl Iterator<Item = &Object> {
     let ciphers = |o: &&Object| o.source.starts_with("ciphers");
     built.objects.iter().filter(ciphers)
@@ -400,7 +404,7 @@ fn law_6_no_instruction_beyond_the_tier() {
     }));
 }
 
-/// Assembles an offender and gives the object this name.
+/// Assembles an offender as if it were the file `at`. The name determines the tier.
 fn assembled(offender: &str, at: &str) -> Object {
     let built = Plant::new(offender, at).build();
     built.objects.into_iter().next().expect("one object")
@@ -421,7 +425,7 @@ fn law_6_control_division() {
     ] {
         assert_caught(&violations, &format!(": {mnemonic} is not known"));
     }
-    // The file also contains allowed instructions, which must not be reported.
+    // The allowed instructions in the file must not be reported.
     assert_eq!(violations.len(), 7, "{violations:?}");
     assert_caught(&violations, "divides+0x");
 }
@@ -449,7 +453,7 @@ fn law_6_control_beyond_the_tier() {
     }
 }
 
-// Layering.
+// Layering: files, objects and crates use only lower layers.
 
 #[test]
 fn layering_kernel_includes_only_itself() {
@@ -506,8 +510,8 @@ fn layering_control_includes() {
     assert_eq!(violations.len(), 5, "{violations:?}");
 }
 
-/// Control: the check must find CPU code that starts cryptd, and FPU code that does the crypto
-/// API's job.
+/// Control: the checks must find CPU code that uses cryptd's queue, and FPU code that implements a
+/// function of the crypto API.
 #[test]
 fn layering_control_rooms() {
     let plant = Plant::empty();
@@ -552,8 +556,8 @@ fn layering_control_rooms() {
     assert_eq!(names.len(), 3, "{names:?}");
 }
 
-/// One offender includes the header of FPU sections through another header; the other declares the
-/// functions that it calls.
+/// One offender includes `kiln/fpu.h` through another header. The other offender declares the
+/// functions itself.
 #[test]
 fn layering_control_sections() {
     let plant = Plant::empty();
@@ -599,7 +603,7 @@ fn layering_control_crates() {
     assert_lawful(layering::kiln_dependencies("innocent", innocent));
 }
 
-// Calls leave no secrets behind.
+// Calls leave no secrets on the stack or in registers.
 
 #[test]
 fn no_secret_is_left_when_kernel_mode_is_left() {
@@ -611,7 +615,7 @@ fn no_secret_is_left_when_kernel_mode_is_left() {
 #[test]
 fn leftovers_control_each_kind_is_found_and_named() {
     let program = leftovers::link(default_build());
-    // Check the stack when the function returns, because the gate would clear it.
+    // Check the stack when the function itself returns, because the gate clears the stack.
     for (control, what) in [
         ("round-key", "leaves round key 5 of encryption in the stack"),
         ("hash-power", "leaves the context in the stack"),

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-/// Returns names that do not follow the kernel's convention ALGORITHM-...-TIER, or that name
-/// another tier. Names of tier 0, which uses general-purpose registers, may have any ending except
-/// a tier.
+/// Returns violations of the kernel's convention for driver names, ALGORITHM-...-TIER, and names
+/// that end with the wrong tier. Names of tier 0, which uses general-purpose registers, may have
+/// any ending except a tier.
 pub(crate) fn driver_violations(drivers: &[(&str, usize)], tiers: &[String]) -> Vec<String> {
     let mut violations = Vec::new();
     let mut seen = BTreeSet::new();
@@ -17,8 +17,8 @@ pub(crate) fn driver_violations(drivers: &[(&str, usize)], tiers: &[String]) -> 
         if !seen.insert(name) {
             violations.push(format!("{name:?} is there twice"));
         }
-        // Prefer the longest match, because the name of one tier may be the end of another's. An
-        // implementation that needs AVX-512 but not VAES belongs to the tier that has both.
+        // Prefer the longest match, because the name of one tier may be the end of another tier's
+        // name. "avx512" also stands for the tier "vaes-avx512".
         let named = (1..tiers.len())
             .filter(|&t| {
                 let without_aes = tiers[t].trim_start_matches("vaes-");
@@ -39,7 +39,7 @@ pub(crate) fn driver_violations(drivers: &[(&str, usize)], tiers: &[String]) -> 
     violations
 }
 
-/// Returns whether the name matches `^[a-z0-9]+(-[a-z0-9_]+)+$`.
+/// Returns whether the name matches the regular expression `^[a-z0-9]+(-[a-z0-9_]+)+$`.
 fn well_formed(name: &str) -> bool {
     let mut parts = name.split('-');
     let word = |part: &str, more: &[u8]| {

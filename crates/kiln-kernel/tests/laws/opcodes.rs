@@ -1,4 +1,4 @@
-//! Tables of the instructions that ciphers may use.
+//! Tables of the instructions that ciphers may use, and of the CPU features that tiers have.
 
 use iced_x86::{CpuidFeature, Mnemonic};
 use kiln_kbuild::TIERS;
@@ -7,19 +7,20 @@ use CpuidFeature::{CMOV, INTEL186, INTEL386, INTEL486, INTEL8086, MULTIBYTENOP, 
 use crate::timing::name;
 
 /*
- * A list of what is allowed, since nobody can list what is not. What is on it is on Intel's list of
- * instructions with data operand independent timing, or has one latency in every table of AMD's
- * (Software Optimization Guides for families 17h to 1Ah), or is a jump, whose operands
- * tests/constant_time/ looks at.
+ * The tables list allowed instructions, because a list of forbidden ones would never be complete.
+ * An allowed instruction meets one of three conditions: it is on Intel's list of instructions with
+ * data operand independent timing; it has a single latency in every table of AMD's Software
+ * Optimization Guides for families 17h to 1Ah; or it is a jump, which tests/constant_time/ checks.
  *
- * Not on it, whatever it is good for:
- * - div, idiv and floating point: dividends and denormals decide;
- * - pdep, pext: microcode before Zen 3, a step for each bit of the mask;
- * - gathers, scatters, maskmov, pcmpestri and its kin, compressing stores;
- * - bsf, bsr: older CPUs take time by where the bit is.
+ * Not allowed, even where they would be useful:
+ * - div, idiv and floating point, because dividends and denormals affect the timing;
+ * - pdep and pext, which are microcode before Zen 3 and take one step per bit of the mask;
+ * - gathers, scatters, maskmov, pcmpestri and similar instructions, and compressing stores;
+ * - bsf and bsr, because on older CPUs the position of the bit affects the timing.
  *
- * Of rep stos and movs the time depends on addresses and the count: lengths, which are public. So does
- * that of vpexpandb, in registers, on its mask. A prefetch is a load whose value nobody gets.
+ * The timing of rep stos and rep movs depends on the address and the count, which are public. The
+ * timing of vpexpandb on registers depends on its mask, which is also public. A prefetch is a load
+ * whose value is not used.
  */
 const GENERAL: &str = "
     adc add and andn bswap bt btc btr bts bzhi call cbw cdq cdqe clc cmp cqo crc32 cwde dec
@@ -28,7 +29,7 @@ const GENERAL: &str = "
     movsb movsd movsq movsw stosb stosd stosq stosw
     prefetcht0";
 
-/// Vector instructions. Each is also allowed in its VEX and EVEX forms, which start with a v.
+/// Vector instructions. The VEX and EVEX forms, which start with a v, are also allowed.
 const VECTOR: &str = "
     lddqu movaps movapd movd movddup movdqa movdqa32 movdqa64 movdqu movdqu16 movdqu32 movdqu64
     movdqu8 movhlps movhpd movhps movlhps movlpd movlps movntdq movq movsd movshdup movsldup
@@ -68,7 +69,7 @@ const VECTOR: &str = "
 /// Mask instructions, without their suffix b, w, d or q.
 const MASK: &str = "kadd kand kandn kmov knot kor kortest kshiftl kshiftr ktest kunpck kxnor kxor";
 
-/// Returns whether an instruction takes the same time for all operands.
+/// Returns whether an instruction is known to take the same time for all operands.
 pub(crate) fn takes_constant_time(mnemonic: Mnemonic) -> bool {
     let name = name(mnemonic);
     let within = |list: &str, name: &str| list.split_whitespace().any(|m| m == name);
@@ -100,8 +101,8 @@ const BASE: &[CpuidFeature] = &[
     MULTIBYTENOP,
 ];
 
-/// Returns whether every CPU of a tier, given as the suffix of source files, has this feature.
-/// `kernel/tiers.def` uses the disassembler's names of features.
+/// Returns whether all CPUs of a tier have this feature. The tier is given as the suffix of its
+/// source files. `kernel/tiers.def` and the disassembler use the same feature names.
 pub(crate) fn has_feature(suffix: Option<&str>, feature: CpuidFeature) -> bool {
     let tier = suffix.map(|suffix| {
         let found = TIERS.tiers.iter().find(|t| t.suffix == suffix);

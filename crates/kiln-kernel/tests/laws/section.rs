@@ -1,5 +1,4 @@
-//! Checks that SIMD code refuses to run outside an FPU section, by inspecting the code and by
-//! running it.
+//! Checks that SIMD code traps outside an FPU section, by inspecting the code and by running it.
 
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -11,18 +10,19 @@ use crate::disassembly::functions;
 use crate::subjects::{link_with, loud, run};
 use crate::symbols::symbols;
 
-/// The signal raised by a failing check (signal(7)).
+/// The signal that a failing check raises (signal(7)).
 const SIGILL: i32 = 4;
 
-/// Message lengths in bytes: one block, ciphertext stealing, a few blocks, and the long loops.
+/// Message lengths in bytes: one block, one block and a byte (ciphertext stealing), a few blocks,
+/// and enough for long loops.
 const LENGTHS: [&str; 4] = ["16", "17", "100", "4096"];
 
 /// Returns global functions of a SIMD object that contain no trap. In a build with checks, each
-/// such function must begin with a check that traps.
+/// global function must check for a section and trap otherwise.
 pub(crate) fn unchecked_entry_points(object: &Object) -> Vec<String> {
     let functions = functions(&object.path);
     let traps = |name: &str| {
-        // gcc moves unlikely code into a separate function.
+        // gcc moves unlikely code, such as the trap, into a function with this name.
         let cold = format!("{name}.cold");
         functions
             .iter()
@@ -40,12 +40,12 @@ pub(crate) fn unchecked_entry_points(object: &Object) -> Vec<String> {
         .collect()
 }
 
-/// An implementation as listed by `no_section.c`.
+/// An implementation, as `no_section.c` lists it.
 pub(crate) struct Row {
     pub index: String,
     pub driver: String,
     pub tier: usize,
-    /// Feature that the implementation needs and this machine lacks, if any.
+    /// Feature that the implementation needs but this machine lacks, if any.
     pub lacks: Option<String>,
 }
 
@@ -56,7 +56,7 @@ impl Row {
     }
 }
 
-/// Links `no_section.c` with a build of `kernel/`.
+/// Links `no_section.c` with a build of `kernel/`. Returns the path of the program.
 pub(crate) fn link(built: &Built) -> PathBuf {
     link_with(built, "offenders/no_section.c")
 }
@@ -77,9 +77,8 @@ pub(crate) fn list(program: &Path) -> Vec<Row> {
         .collect()
 }
 
-/// Calls every SIMD implementation that this CPU supports: outside a section, where the program
-/// must end with SIGILL, and inside a section, where the call must return. With `tell`, prints what
-/// was skipped.
+/// Calls every SIMD implementation that this CPU supports. Outside a section, the program must end
+/// with SIGILL; inside a section, the call must return. With `tell`, prints what was skipped.
 pub(crate) fn violations(program: &Path, tell: bool) -> Vec<String> {
     let mut violations = Vec::new();
     let rows = list(program);

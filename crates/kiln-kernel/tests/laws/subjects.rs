@@ -1,5 +1,5 @@
-//! The subjects of the laws: builds of `kernel/` with every compiler on this machine, and planted
-//! offenders.
+//! What the laws are checked on: builds of `kernel/` with every compiler on this machine, and
+//! planted offenders.
 
 use std::fs;
 use std::io::{stderr, Write};
@@ -10,7 +10,7 @@ use std::sync::LazyLock;
 
 use kiln_kbuild::{Built, Compiler, Error, Kbuild};
 
-/// Returns the names under which distributions install law 4's compilers.
+/// Returns the command names of all compilers that law 4 requires.
 fn compiler_names() -> Vec<String> {
     let gcc = (11..=15).map(|v| format!("gcc-{v}"));
     let clang = (14..=22).map(|v| format!("clang-{v}"));
@@ -20,8 +20,8 @@ fn compiler_names() -> Vec<String> {
         .collect()
 }
 
-/// The build of `kernel/` by one compiler. Law 4 checks its warnings; they do not prevent the other
-/// checks.
+/// The builds of `kernel/` by one compiler. Law 4 checks their warnings, which do not affect the
+/// other laws.
 pub(crate) struct Build {
     /// Name of the compiler's command.
     pub name: String,
@@ -29,9 +29,9 @@ pub(crate) struct Build {
     pub version: String,
     /// Path of the compiler with symbolic links resolved, which identifies the compiler.
     pub canonical: PathBuf,
-    /// The default build.
+    /// Result of the build with default settings.
     pub plain: Result<Built, Error>,
-    /// The build with `KILN_CHECKS`.
+    /// Result of the build with `KILN_CHECKS`.
     pub checks: Result<Built, Error>,
 }
 
@@ -63,19 +63,19 @@ static BUILDS: LazyLock<Vec<Build>> = LazyLock::new(|| {
     builds
 });
 
-/// Returns one build per compiler on this machine.
+/// Returns the builds by all compilers on this machine.
 pub(crate) fn builds() -> &'static [Build] {
     &BUILDS
 }
 
-/// Returns the compilers of law 4 that are not installed.
+/// Returns the compilers that law 4 requires but that are not installed.
 pub(crate) fn not_found() -> Vec<String> {
     let mut names = compiler_names();
     names.retain(|name| Compiler::find(name).is_err());
     names
 }
 
-/// Returns a compiler's errors or warnings about a build.
+/// Returns the compiler's errors or warnings in a build.
 pub(crate) fn complaints(result: &Result<Built, Error>) -> Vec<String> {
     match result {
         Ok(built) => built.messages.clone(),
@@ -83,14 +83,14 @@ pub(crate) fn complaints(result: &Result<Built, Error>) -> Vec<String> {
     }
 }
 
-/// Returns the compiler that the build script uses. Offenders are compiled with it, too.
+/// Returns the compiler that the build script uses. It also compiles the offenders.
 pub(crate) fn default_compiler() -> &'static Compiler {
     static DEFAULT: LazyLock<Compiler> =
         LazyLock::new(|| Compiler::from_env().unwrap_or_else(|e| panic!("{e}")));
     &DEFAULT
 }
 
-/// Returns the path of the real `kernel/`.
+/// Returns the path of this repository's `kernel/`, as opposed to a [`Plant`].
 pub(crate) fn kernel_dir() -> &'static Path {
     static DIR: LazyLock<PathBuf> = LazyLock::new(|| {
         let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../kernel");
@@ -99,7 +99,8 @@ pub(crate) fn kernel_dir() -> &'static Path {
     &DIR
 }
 
-/// Returns a directory for this process. Removes directories of processes that have ended.
+/// Returns a temporary directory for this process. Also removes the directories of processes that
+/// have ended.
 pub(crate) fn scratch() -> &'static Path {
     static DIR: LazyLock<PathBuf> = LazyLock::new(|| {
         let all = Path::new(env!("CARGO_TARGET_TMPDIR")).join("laws");
@@ -116,7 +117,7 @@ pub(crate) fn scratch() -> &'static Path {
     &DIR
 }
 
-/// A small tree like `kernel/` with an offender in it.
+/// A small tree with the structure of `kernel/`, which contains an offender.
 pub(crate) struct Plant {
     pub dir: PathBuf,
 }
@@ -131,7 +132,7 @@ impl Plant {
         Plant { dir }
     }
 
-    /// Creates a tree with the file `offender` of `tests/offenders/`, placed at `at`.
+    /// Creates a tree with a copy of `tests/offenders/OFFENDER` at the path `at`.
     pub(crate) fn new(offender: &str, at: &str) -> Self {
         let plant = Self::empty();
         let source = offenders().join(offender);
@@ -148,7 +149,7 @@ impl Plant {
         fs::write(path, text).unwrap();
     }
 
-    /// Returns a build of the tree that can still be configured.
+    /// Returns a build configuration for the tree, to which settings can be added.
     pub(crate) fn kbuild(&self) -> Kbuild {
         let compiler = default_compiler().path.to_str().unwrap();
         Kbuild::new(&self.dir, self.dir.join("../out")).cc(compiler)
@@ -159,12 +160,12 @@ impl Plant {
         self.with(|k| k)
     }
 
-    /// Builds the tree with the settings that `how` makes.
+    /// Builds the tree with the settings that `how` adds.
     pub(crate) fn with(&self, how: impl FnOnce(Kbuild) -> Kbuild) -> Built {
         how(self.kbuild()).build().unwrap_or_else(|e| panic!("{e}"))
     }
 
-    /// Compiles the tree's only source file, without the later build steps.
+    /// Compiles the tree's only source file, without the later build steps. Returns the object.
     pub(crate) fn compile_only(&self) -> PathBuf {
         let built = self.build();
         let object = self.dir.join("../compiled.o");
@@ -175,12 +176,15 @@ impl Plant {
     }
 }
 
-/// Directory of the sources that break a law on purpose.
+/// Returns the directory of the source files that break a law on purpose.
 pub(crate) fn offenders() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/offenders")
 }
 
-/// Runs a command, which must succeed. Returns its standard output.
+/// Runs a command and returns its standard output.
+///
+/// # Panics
+/// If the command fails.
 pub(crate) fn run(command: &mut Command) -> String {
     let name = command.get_program().to_string_lossy().into_owned();
     let output = command
@@ -192,7 +196,8 @@ pub(crate) fn run(command: &mut Command) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// Links a program of `tests/` with a build of `kernel/`, using the compiler of that build.
+/// Links a program in `tests/` with a build of `kernel/`, using the compiler of this build. Returns
+/// the path of the program.
 pub(crate) fn link_with(built: &Built, source: &str) -> PathBuf {
     let source = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests")
@@ -209,8 +214,9 @@ pub(crate) fn link_with(built: &Built, source: &str) -> PathBuf {
     program
 }
 
-/// Prints a line that the test harness does not capture.
+/// Prints a line to stderr that the test harness does not capture.
 pub(crate) fn loud(line: &str) {
-    // The harness captures only eprintln!. Ignore errors, because nothing depends on the line.
+    // Write to stderr directly, because the harness captures eprintln!. Ignore errors, because
+    // nothing depends on the line.
     let _ = writeln!(stderr(), "{line}");
 }

@@ -20,7 +20,7 @@ pub(crate) struct Symbol {
 
 pub(crate) fn symbols(object: &Path) -> Vec<Symbol> {
     let text = run(Command::new("readelf").arg("--syms").arg("-W").arg(object));
-    // Columns: Num: Value Size Type Bind Vis Ndx Name
+    // The columns of a row are: Num: Value Size Type Bind Vis Ndx Name
     text.lines()
         .filter_map(|line| match *line.split_whitespace().collect::<Vec<_>>() {
             [number, _, _, kind, bind, vis, section, name] if number.ends_with(':') => {
@@ -34,7 +34,7 @@ pub(crate) fn symbols(object: &Path) -> Vec<Symbol> {
             }
             _ => None,
         })
-        // The heading has the same number of words as a symbol.
+        // Skip the heading, which has the same number of words as a symbol.
         .filter(|symbol| symbol.name != "Name")
         .collect()
 }
@@ -45,8 +45,8 @@ fn relocatable(built: &Built) -> PathBuf {
     out
 }
 
-/// Returns the undefined symbols after all objects are linked. There must be none: functions of the
-/// host are passed by address at run time.
+/// Returns the symbols that are still undefined after all objects have been linked. The list must
+/// be empty, because `kernel/` receives functions of the host only by address at run time.
 pub(crate) fn undefined(built: &Built) -> Vec<String> {
     undefined_in(&relocatable(built))
 }
@@ -60,7 +60,7 @@ pub(crate) fn undefined_in(object: &Path) -> Vec<String> {
         .collect()
 }
 
-/// Returns relocations through the GOT. Relocations of initial-exec thread-local variables are
+/// Returns relocations that use the GOT. Relocations for initial-exec thread-local variables are
 /// allowed, because the final link turns them into constants.
 pub(crate) fn got_relocations(built: &Built) -> Vec<String> {
     let text = run(Command::new("readelf").arg("-rW").arg(relocatable(built)));
@@ -71,8 +71,9 @@ pub(crate) fn got_relocations(built: &Built) -> Vec<String> {
         .collect()
 }
 
-/// Returns the functions of the `memcpy` family if their file itself calls the family. If the
-/// compiler replaced the loop in `kiln_memset` by `memset`, the function would never return.
+/// Returns functions of the `memcpy` family that are defined and called in the same object. A
+/// compiler may replace the loop in `kiln_memset` by a call of `memset`, which is renamed to
+/// `kiln_memset`, so that the function would never return.
 pub(crate) fn calls_itself(object: &Path) -> Vec<String> {
     let family: BTreeSet<_> = IMPLICIT_CALLS.concat().iter().map(|(_, to)| *to).collect();
     let symbols = symbols(object);

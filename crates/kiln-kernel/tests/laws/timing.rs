@@ -1,5 +1,5 @@
-//! Checks that ciphers use only listed instructions, whose timing does not depend on their
-//! operands, and only instructions of their tier.
+//! Checks that ciphers use only instructions from a list, and only instructions of their tier. The
+//! timing of the listed instructions does not depend on their operands.
 //!
 //! These checks cannot detect addresses and jumps that depend on secrets; `tests/constant_time/`
 //! checks those.
@@ -12,7 +12,7 @@ use object::{Object as _, ObjectSection, ObjectSymbol, SectionKind, SymbolKind};
 
 use crate::opcodes::{has_feature, takes_constant_time};
 
-/// An instruction and its location.
+/// An instruction and its location in an object.
 pub(crate) struct Place {
     /// Location as `FUNCTION+OFFSET`.
     pub at: String,
@@ -45,7 +45,7 @@ pub(crate) fn instructions(object: &Object) -> Vec<Place> {
     all
 }
 
-/// Returns instructions whose timing is not known to be independent of their operands.
+/// Returns instructions that are not on the list. Their timing may depend on their operands.
 pub(crate) fn operand_time(object: &Object) -> Vec<String> {
     report(object, |i| {
         let known = takes_constant_time(i.mnemonic());
@@ -53,7 +53,7 @@ pub(crate) fn operand_time(object: &Object) -> Vec<String> {
     })
 }
 
-/// Returns instructions beyond the object's tier, which a CPU of the tier may lack.
+/// Returns instructions that need a CPU feature beyond the object's tier.
 pub(crate) fn beyond_tier(object: &Object) -> Vec<String> {
     let tier = object.simd.unwrap_or("general registers");
     report(object, |i| {
@@ -66,8 +66,8 @@ pub(crate) fn beyond_tier(object: &Object) -> Vec<String> {
     })
 }
 
-/// Returns the number of conditional jumps in an object. Whether they depend on secrets cannot be
-/// determined here.
+/// Returns the number of conditional jumps in an object. This check cannot determine whether the
+/// jumps depend on secrets.
 pub(crate) fn conditional_jumps(object: &Object) -> usize {
     let all = instructions(object);
     let jumps = |p: &&Place| p.instruction.flow_control() == FlowControl::ConditionalBranch;
@@ -86,7 +86,7 @@ fn report(object: &Object, offends: impl Fn(&Instruction) -> Option<String>) -> 
         .collect()
 }
 
-/// Returns a mnemonic as manuals write it.
+/// Returns the mnemonic in lower case, as assemblers write it.
 pub(crate) fn name(mnemonic: Mnemonic) -> String {
     format!("{mnemonic:?}").to_lowercase()
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* Violates law 5: two exports without Kiln's prefix, and two correct ones. */
+/* Violates law 5: exports two symbols without Kiln's prefix, in addition to two correct ones. */
 
 #define EXPORT __attribute__((visibility("default")))
 

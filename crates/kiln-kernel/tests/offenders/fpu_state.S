@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * The instructions violate law 2 outside the directories that save and restore vector state. The
- * last one violates it in any directory.
+ * These instructions violate law 2, except in the directories that save and restore vector state.
+ * The last instruction violates law 2 in any directory.
  */
 
 	.text

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* Violates law 1: takes the address of a function that may be defined elsewhere. */
+/*
+ * Violates law 1: takes the address of a function that another module may define, which needs the
+ * GOT.
+ */
 
 __attribute__((visibility("default"))) void elsewhere(void);
 void (*address(void))(void);

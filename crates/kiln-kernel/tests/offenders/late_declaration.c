@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* Violates law 4: a declaration after a statement. */
+/* Violates law 4: a declaration follows a statement. */
 
 int answer(int n);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Violates law 2 when the compiler vectorises the loop, although the source uses only integers.
+ * Violates law 2 if the compiler vectorises the loop, although the source uses only integers.
  */
 
 void add_all(unsigned int *restrict to, const unsigned int *restrict from);

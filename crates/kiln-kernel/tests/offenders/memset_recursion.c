@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* Violates law 1: calls memset, which is renamed to kiln_memset, and so never returns. */
+/*
+ * Violates law 1: kiln_memset() calls memset, which the build renames to kiln_memset, so the
+ * function never returns.
+ */
 
 void *kiln_memset(void *dst, int byte, __SIZE_TYPE__ n);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* Violates law 4: a global function without a prototype. */
+/* Violates law 4: a global function has no prototype. */
 
 int answer(void)
 {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Calls an AES-XTS implementation outside an FPU section, or inside one.
+ * Calls an AES-XTS implementation outside or inside an FPU section.
  *
  *	no_section list
  *	no_section outside|inside encrypt|decrypt INDEX LENGTH
  *
- * "list" prints the index, driver and tier of each implementation, and the feature that it needs
- * and this CPU lacks, separated by tabs.
+ * "list" prints one line per implementation, with fields separated by tabs: index, driver, tier,
+ * and a feature that the implementation needs but this CPU lacks.
  */
 #include "../programs/program.h"
 
@@ -38,7 +38,7 @@ static int list(void)
 int main(int argc, char **argv)
 {
 	const struct kiln_cpu_config config = { .ticks_per_us = 1 };
-	/* A crash is expected and must not leave a core file. */
+	/* Disable core files, because a crash is expected. */
 	const struct rlimit no_core = { 0, 0 };
 	const struct kiln_impl *impl;
 	void *ctx;
@@ -60,12 +60,12 @@ int main(int argc, char **argv)
 		return usage();
 	setrlimit(RLIMIT_CORE, &no_core);
 
-	/* aligned_alloc() requires a multiple of the alignment. */
+	/* Round up the size, because aligned_alloc() requires a multiple of the alignment. */
 	ctx = aligned_alloc(64, (impl->ctxsize + 63) & ~(size_t)63);
 	buf = calloc(1, len);
 	if (!ctx || !buf)
 		return 3;
-	/* Make the two halves different, because setkey may refuse equal ones. */
+	/* Make the two halves of the key different, because setkey may reject equal halves. */
 	for (size_t i = 0; i < sizeof(raw); i++)
 		raw[i] = (u8)(7 * i + 1);
 	if (impl->setkey(ctx, raw, sizeof(raw)))

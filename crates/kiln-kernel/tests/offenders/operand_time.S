@@ -1,5 +1,5 @@
 /*
- * Instructions that ciphers may not use, because their timing may depend on their operands.
+ * Violates law 6: contains instructions with a timing that may depend on their operands.
  */
 	.text
 	.globl divides

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* Violates law 2 when built with a red zone: a leaf function with a local array. */
+/* Violates law 2 if built with a red zone: a leaf function has a local array. */
 
 int leaf(int i);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* Violates law 1 when built with the stack protector. */
+/* Violates law 1 if built with the stack protector, which calls a libc function. */
 
 void fill(char *p);
 int first(void);

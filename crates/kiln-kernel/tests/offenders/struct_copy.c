@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Violates law 1 unless calls are renamed: a structure copy, which compilers
- * turn into a call of memcpy. It is large because gcc copies smaller structures
- * with string instructions.
+ * Violates law 1 unless calls are renamed: compilers turn the copy of a structure into a call of
+ * memcpy. The structure is large, because gcc copies smaller ones with string instructions.
  */
 
 struct large {

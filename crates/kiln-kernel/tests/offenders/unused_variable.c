@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* Violates law 4: a variable that is not used. */
+/* Violates law 4: a variable is not used. */
 
 int answer(void);
 

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-/* Interrupts kernel entry and exit between any two instructions. */
+/*
+ * Tests kernel entry and exit (kiln_gate) with interrupts at every pair of instructions: each
+ * interrupt must be served once.
+ */
 #include "program.h"
 
 #include <string.h>
@@ -14,13 +17,13 @@ static void on_interrupt(struct cpu *c)
 	served++;
 }
 
-/* Diverts the thread as crates/kiln-kernel/src/irq/frame.rs does. */
+/* Injects an interrupt by diverting the thread, as crates/kiln-kernel/src/irq/frame.rs does. */
 static void interrupt(greg_t *g)
 {
 	u64 *sp = (u64 *)((g[REG_RSP] - 128) & ~15ul);
 	u16 cs, ss;
 
-	/* An interrupt that arrives while another is pending is merged with it. */
+	/* If an interrupt is already pending, the two are merged, so only one is due. */
 	arrived++;
 	due += !cpu->irq_pending;
 	if (cpu->irqs_off) {
@@ -36,11 +39,11 @@ static void interrupt(greg_t *g)
 	*--sp = g[REG_RIP];
 	g[REG_RSP] = (greg_t)sp;
 	g[REG_RIP] = (greg_t)kiln_irq_trampoline;
-	/* Do not step the trampoline itself. Its IRETQ sets the trap flag again. */
+	/* Do not single-step the trampoline. Its IRETQ sets the trap flag again. */
 	g[REG_EFL] &= ~TRAP_FLAG;
 }
 
-/* Executes REP STOSQ as a single instruction, because it would trap once per word. */
+/* Executes REP STOSQ here, because single-stepping the instruction traps once per word. */
 static void store_string(greg_t *g)
 {
 	static const u8 rep_stosq[] = { 0xf3, 0x48, 0xab };
@@ -115,7 +118,7 @@ static void pairs(void)
 	CHECK(served == due, "%u served, %u due", served, due);
 }
 
-/* Control: sometimes handles an interrupt that never arrived. */
+/* Control: sometimes marks an interrupt as pending although none has arrived. */
 static void on_interrupt_control(struct cpu *c)
 {
 	on_interrupt(c);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Code that the test programs share: an emulated CPU on this thread, single steps, checks. A
- * program that fails a check ends with status 2.
+ * Code that the test programs share: makes this thread an emulated CPU, single-steps code, and
+ * checks conditions. A program ends with status 2 if a check fails.
  *
  * To replace the time stamp counter by the variable tsc in kernel sources that are included later,
  * define FAKE_TSC before including this file.
@@ -18,7 +18,7 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-/* glibc defines the same macro. */
+/* Remove glibc's definition, because kernel headers define the same macro. */
 #undef __always_inline
 
 #ifdef FAKE_TSC
@@ -58,7 +58,7 @@ static inline void *zeroed(size_t size)
 	return p;
 }
 
-/* Makes this thread a CPU. It has no kernel threads, and therefore needs no kernel stacks. */
+/* Makes this thread a CPU without kernel threads, which therefore needs no kernel stacks. */
 static inline struct cpu *boot_cpu(const struct kiln_cpu_config *wanted)
 {
 	enum { ARCH_SET_GS = 0x1001 };
@@ -100,7 +100,7 @@ struct test_case {
 	void (*run)(void);
 };
 
-/* Runs the test case that the command line names. */
+/* Runs the test case that the command line selects by name. */
 static inline int run_case(const struct test_case *cases, size_t n, int argc, char **argv)
 {
 	size_t i;

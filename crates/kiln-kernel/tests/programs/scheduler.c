@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-/* Tests how much time the scheduler charges to a task. The time stamp counter is a variable. */
+/* Tests how much time the scheduler charges to a task. Replaces the TSC by a variable. */
 #define FAKE_TSC
 #include "program.h"
 
@@ -10,7 +10,7 @@ enum { TICK = 1000, SLICE = 3000, LATENCY = 6000, LONG = 100000 };
 
 static const u32 schedulers[] = { KILN_CFS_6_1, KILN_EEVDF_6_12, KILN_EEVDF_7_3 };
 
-/* Returns a CPU whose only task has just been switched in, one tick period before the next tick. */
+/* Boots a CPU with one task, which has just been switched in. The next tick is TICK ticks away. */
 static struct cpu *boot(u32 scheduler)
 {
 	const struct kiln_cpu_config config = {
@@ -51,8 +51,8 @@ static void charged(void)
 }
 
 /*
- * Wakes the task in the idle loop after a long time, and then delivers a tick before the loop looks
- * for a runnable task.
+ * Called in the idle loop: wakes the task after a long time. A tick then occurs before the loop
+ * finds the runnable task.
  */
 static void wake_up_idle(unsigned long since)
 {
@@ -100,7 +100,7 @@ static void slice(void)
 		sleep_on_idle_cpu(cpu);
 		CHECK(current->slice_start == current->vruntime, "scheduler %u", schedulers[i]);
 		CHECK(current->protect == current->deadline, "scheduler %u", schedulers[i]);
-		/* Control: a task that only calls schedule() keeps its slice. */
+		/* Control: a task that calls schedule() without sleeping keeps its slice. */
 		tsc += 10;
 		schedule();
 		CHECK(current->slice_start + 10 == current->vruntime, "scheduler %u", schedulers[i]);
@@ -108,8 +108,8 @@ static void slice(void)
 }
 
 /*
- * Returns the time that a task is charged for @gap ticks between two interrupts. The second
- * interrupt is also a scheduler tick.
+ * Returns how much time a task is charged for a gap of @gap TSC ticks between two interrupts. The
+ * second interrupt is also a scheduler tick.
  */
 static u64 charge_for_gap(u64 limit, u64 gap)
 {
@@ -117,7 +117,7 @@ static u64 charge_for_gap(u64 limit, u64 gap)
 	u64 before;
 
 	cpu->steal_limit = limit;
-	/* The task was last charged 300 ticks before the first interrupt. */
+	/* The first interrupt occurs 300 TSC ticks after the task was last charged. */
 	interrupt_after(300);
 	CHECK(current->vruntime == 0, "the first interrupt is not a tick");
 	before = current->vruntime;
@@ -132,8 +132,8 @@ static void stolen(void)
 
 	CHECK(ticks == 300, "%llu ticks", (unsigned long long)ticks);
 	/*
-	 * If a task switch occurs during the gap, the forgiven time must not exceed the time that
-	 * the task would be charged.
+	 * If a task switch occurs during the gap, the scheduler must not subtract more time than it
+	 * would charge to the current task.
 	 */
 	{
 		struct cpu *cpu = boot(KILN_EEVDF_7_3);
@@ -163,7 +163,7 @@ static void no_limit(void)
 	CHECK(ticks == LONG + 300, "%llu ticks", (unsigned long long)ticks);
 }
 
-/* A task that yields must run after all others, even if its vruntime or theirs has wrapped. */
+/* A task that yields must run after all others, even if a vruntime has wrapped around. */
 static void yields(void)
 {
 	static const struct { u64 own, other; } at[] = {

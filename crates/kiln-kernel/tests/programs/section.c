@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-/* Tests which sections the section timer skips. The time stamp counter is a variable. */
+/* Tests which sections the section timer skips. Replaces the TSC by a variable. */
 #define FAKE_TSC
 #include "program.h"
 
@@ -24,7 +24,7 @@ static void lengths(void)
 	u32 bit;
 
 	for (bit = 0; bit < 64; bit++) {
-		/* FULL_TIME divided by the smallest power of two above the length. */
+		/* Expected: FULL_TIME divided by the smallest power of two above the length. */
 		const u64 power = FULL_TIME >> (bit < 30 ? bit + 1 : 31);
 		const s32 skip = power < SECTION_MAX_SKIP ? power : SECTION_MAX_SKIP;
 
@@ -50,7 +50,7 @@ static void tree_end(void)
 static long instruction, interrupt_at;
 static void (*begin)(void), (*end)(void);
 
-/* Emulates an interrupt before one instruction: opens and closes two sections. */
+/* Emulates an interrupt that opens and closes two sections, before one instruction of @begin. */
 static void on_step(int signal, siginfo_t *info, void *context)
 {
 	(void)signal, (void)info, (void)context;
@@ -63,8 +63,8 @@ static void on_step(int signal, siginfo_t *info, void *context)
 }
 
 /*
- * Interrupts @begin before each of its instructions. Whether the interrupt or the task first
- * decrements the skip count, exactly that many sections must be skipped.
+ * Interrupts @begin before each of its instructions in turn. The timer must skip as many sections
+ * as the skip count, whether the task or the interrupt decrements the count first.
  */
 static void interrupt_everywhere(void)
 {

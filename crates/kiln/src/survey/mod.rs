@@ -2,15 +2,15 @@
 //! time.
 //!
 //! Each part of the survey runs a command of this program in a separate process with a time limit.
-//! A part whose result becomes a headline runs in five processes, spread over the survey: pass 1
-//! runs every part once, then pass 2 begins. The survey therefore shows what the command would
-//! show, and the part's record is the command's own record. As everywhere in Kiln, each process has
-//! one emulated CPU. A part that crashes or hangs becomes a note and does not end the survey. Each
-//! process takes 0.2 s to start, including the calibration of its clock.
+//! A part therefore has the same results and the same record as its command. A part that provides a
+//! headline runs in five processes, spread over the survey: each pass runs every part that still
+//! has processes. As everywhere in Kiln, each process has one emulated CPU. A part that crashes or
+//! hangs becomes a note and does not end the survey. Each process takes 0.2 s to start, including
+//! the calibration of its clock.
 //!
 //! | file | contents |
 //! |---|---|
-//! | `plan.rs` | time for each part, and what is left out |
+//! | `plan.rs` | time for each part, and the parts that are omitted |
 //! | `run.rs` | runs passes over the parts and combines their results |
 //! | `view.rs` | the output for people |
 

@@ -1,19 +1,19 @@
-//! Decides how much time each part gets, and which parts are left out.
+//! Plans a survey: decides how much time each part gets, and which parts are left out.
 
 use kiln_question::survey::{Means, Part, Slot, Topic, PROCESSES};
 use kiln_question::{unknown, Error};
 
-/// Seconds for work other than the parts: reading the machine's facts, writing the page.
+/// Seconds reserved for work outside the parts: reading the machine's facts, writing the page.
 const ASIDE_S: f64 = 0.8;
-/// Limits of `--minutes`: the shortest time that still gives a result, and a day.
+/// Limits of `--minutes`: the minimum still gives a result, and the maximum is a day.
 const LEAST_MINUTES: f64 = 0.08;
 const MOST_MINUTES: f64 = 1440.0;
 /// Duration of a survey with `--quick`, in seconds.
 pub const QUICK_S: f64 = 20.0;
-/// Duration of a survey without `--quick` and `--minutes`, in seconds.
+/// Default duration of a survey, in seconds.
 pub const USUAL_S: f64 = 70.0;
 
-/// The topics of the survey, in the order of the output.
+/// Returns the topics of the survey, in the order of the output.
 pub fn topics() -> Vec<&'static Topic> {
     let mut all: Vec<&'static Topic> = Vec::new();
     for contribution in kiln_questions::survey() {
@@ -24,7 +24,7 @@ pub fn topics() -> Vec<&'static Topic> {
     all
 }
 
-/// Returns the topic with this name.
+/// Returns the topic with this name, or an error that lists the names.
 pub fn find_topic(name: &str) -> Result<&'static Topic, Error> {
     let all = topics();
     let names: Vec<&str> = all.iter().map(|t| t.name).collect();
@@ -32,14 +32,14 @@ pub fn find_topic(name: &str) -> Result<&'static Topic, Error> {
     found.ok_or_else(|| unknown("question", name, &names))
 }
 
-/// A part, and the topic for which it measures.
+/// A part of the survey, and the topic that it contributes to.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Item {
     pub topic: &'static Topic,
     pub part: &'static Part,
 }
 
-/// All parts, in the order in which each pass runs them.
+/// Returns all parts, in the order in which a pass runs them.
 fn items() -> Vec<Item> {
     let all = kiln_questions::survey().into_iter();
     let items = all.flat_map(|c| {
@@ -52,7 +52,8 @@ fn items() -> Vec<Item> {
     items.collect()
 }
 
-/// Number of processes in which the part runs; `repeats` is set if the survey has time for repetition.
+/// Returns the number of processes that run the part. `repeats` is set if the survey has enough
+/// time to repeat parts.
 fn processes(part: &Part, repeats: bool) -> usize {
     match part.repeats && repeats {
         true => PROCESSES,
@@ -60,7 +61,7 @@ fn processes(part: &Part, repeats: bool) -> usize {
     }
 }
 
-/// What was requested, and what is available for it.
+/// The input of a plan: the requested time and topics, and the available tools.
 #[derive(Clone, Debug, Default)]
 pub struct Wanted {
     /// Time for the whole survey, in seconds.
@@ -72,10 +73,10 @@ pub struct Wanted {
 }
 
 impl Wanted {
-    /// Returns the time in seconds that the flags request.
+    /// Returns the duration of the survey in seconds, as selected by the flags.
     ///
     /// # Errors
-    /// The number is not a valid time.
+    /// Both flags are given, or the number of minutes is outside the limits.
     pub fn time(minutes: Option<f64>, quick: bool) -> Result<f64, Error> {
         match minutes {
             None if quick => Ok(QUICK_S),
@@ -94,46 +95,46 @@ impl Wanted {
         self.topics.is_empty() || self.topics.contains(&topic)
     }
 
-    /// Whether the part was requested and everything it needs is available.
+    /// Returns whether the part was requested and everything that it needs is available.
     fn may(&self, item: &Item) -> bool {
         self.asks(item.topic) && (item.part.can_run)(&self.means)
     }
 }
 
-/// A part with the time it gets.
+/// A part that the survey runs, with its share of the time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Step {
     pub item: Item,
-    /// Approximate time of each process in seconds, from start to end.
+    /// Planned duration of each process in seconds.
     pub seconds: f64,
     /// Number of processes that run the part.
     pub processes: usize,
-    /// Arguments for this program.
+    /// Arguments with which this program is called to run the part.
     pub args: Vec<String>,
 }
 
-/// Something that the survey leaves out.
+/// An omission from the survey, with its reason and remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeftOut {
     /// The topic to which the omitted part belongs.
     pub topic: &'static Topic,
-    /// What is left out, and why.
+    /// Description of the omission, including the reason.
     pub what: String,
-    /// The command that would add it.
+    /// The command that would include the omitted part.
     pub add: String,
 }
 
-/// The parts that the survey runs, and what it leaves out.
+/// The parts that the survey runs, and the parts that it omits.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plan {
     /// The steps, in the order in which they run.
     pub steps: Vec<Step>,
-    /// What is left out, with reasons.
+    /// The omissions, with reasons.
     pub left_out: Vec<LeftOut>,
 }
 
 impl Plan {
-    /// Plans the parts that can run on this machine.
+    /// Plans the requested parts that can run on this machine.
     pub fn new(wanted: &Wanted) -> Plan {
         let mut plan = Plan::default();
         let mut left = wanted.seconds - ASIDE_S;
@@ -185,14 +186,14 @@ impl Plan {
         plan
     }
 
-    /// Planned total time of all steps in seconds.
+    /// Returns the planned total time of all steps in seconds.
     pub fn seconds(&self) -> f64 {
         let all = self.steps.iter();
         all.map(|s| s.seconds * s.processes as f64).sum()
     }
 
-    /// Returns all processes in the order in which they run, each with its pass. A pass runs every
-    /// part that still has processes, so that a part's processes are spread over the survey.
+    /// Returns all processes with their pass number, in the order in which they run. Each pass runs
+    /// every part that still has processes, which spreads a part's processes over the survey.
     pub fn runs(&self) -> Vec<(usize, &Step)> {
         let passes = self.steps.iter().map(|s| s.processes).max().unwrap_or(0);
         (0..passes)
@@ -203,13 +204,14 @@ impl Plan {
             .collect()
     }
 
-    /// Whether the plan has a part for this topic.
+    /// Returns whether the plan has a part for this topic.
     pub fn asks(&self, topic: &Topic) -> bool {
         self.steps.iter().any(|s| s.item.topic == topic)
     }
 }
 
-/// Minimum total time in seconds of the requested parts that are included in every survey.
+/// Returns the minimum total time in seconds of the requested parts. Parts that only longer surveys
+/// include are not counted.
 fn least(wanted: &Wanted, repeats: bool) -> f64 {
     let asked = items().into_iter().filter(|item| wanted.may(item));
     let usual = asked.map(|item| item.part).filter(|p| p.from_s == 0.0);
@@ -218,7 +220,7 @@ fn least(wanted: &Wanted, repeats: bool) -> f64 {
         .sum()
 }
 
-/// The command for a longer survey, with the time rounded up to whole minutes.
+/// Returns the command for a survey of this many seconds, rounded up to whole minutes.
 fn minutes(seconds: f64) -> String {
     format!("kiln survey --minutes {}", (seconds / 60.0).ceil())
 }
@@ -236,7 +238,7 @@ fn no_time(item: &Item, wanted: &Wanted) -> Option<LeftOut> {
     })
 }
 
-/// Lists missing programs and trees that would improve the requested parts.
+/// Lists programs and trees that the machine lacks but that the requested parts could use.
 fn not_here(items: &[Item], wanted: &Wanted) -> Vec<LeftOut> {
     let asked = items.iter().filter(|item| wanted.asks(item.topic));
     let missing = asked.filter_map(|item| Some((item.topic, (item.part.missing)(&wanted.means)?)));
@@ -266,7 +268,8 @@ mod tests {
         }
     }
 
-    /// A request for a survey of `seconds` seconds with `compilers` compilers and a kernel tree.
+    /// Returns a request for a survey of `seconds` seconds on a machine with `compilers` compilers
+    /// and a kernel tree.
     fn with_tree(seconds: f64, compilers: usize) -> Wanted {
         let mut wanted = wanted(seconds, compilers);
         wanted.means.tree = Some("/t".to_string());
@@ -288,7 +291,7 @@ mod tests {
         assert!(topics().iter().all(|t| plan.asks(t)));
         assert_eq!(parts(&plan)[0], "speed");
         assert!(plan.steps[0].seconds < 2.5);
-        // Parts whose result becomes a headline with an interval run five times, once per pass.
+        // Parts that provide a headline with an interval must run five times, once per pass.
         let repeated = |s: &&Step| s.processes == 5;
         assert!(plan.steps.iter().filter(repeated).count() >= 6);
         let runs: Vec<&str> = plan.runs().iter().map(|r| r.1.item.part.name).collect();
@@ -337,7 +340,7 @@ mod tests {
         let usual = Plan::new(&wanted(USUAL_S, 6));
         for step in &usual.steps[1..] {
             let same = long.steps.iter().find(|s| s.item == step.item).unwrap();
-            // Parts that count wrong results have fixed times.
+            // Parts that count wrong results run once, for a fixed time.
             let fixed = !step.item.part.repeats;
             assert!(fixed || same.seconds > step.seconds, "{:?}", step.item);
         }
@@ -374,7 +377,7 @@ mod tests {
         });
         assert_eq!(parts(&plan), ["ctrlq"]);
         assert_eq!(plan.left_out, []);
-        // The only part must get all the time.
+        // If only one part is requested, it must get all the time.
         assert!(plan.seconds() > 50.0);
     }
 

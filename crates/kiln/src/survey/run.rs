@@ -18,11 +18,11 @@ use super::view;
 /// A part counts as hanging after `PATIENCE` times its planned time plus `PATIENCE_S` seconds.
 const PATIENCE: f64 = 3.0;
 const PATIENCE_S: f64 = 10.0;
-/// Used instead of `PATIENCE_S` if a tree may have to be built first, with a margin for a loaded
-/// machine.
+/// Replaces `PATIENCE_S` for parts that may first have to build a tree. Includes a margin for a
+/// loaded machine.
 const BUILDING_S: f64 = 900.0;
 
-/// A survey in progress.
+/// A survey in progress, with the results so far.
 pub struct Survey<'a> {
     plan: Plan,
     session: &'a Session,
@@ -42,12 +42,12 @@ impl<'a> Survey<'a> {
         }
     }
 
-    /// Prints the machine's description.
+    /// Prints a description of the machine.
     pub fn begin(&self, facts: &Facts) -> Result<(), Error> {
         self.say(&format!("{}\n\n", table::machine(facts)))
     }
 
-    /// Runs all passes.
+    /// Runs all passes and prints the results of each topic.
     pub fn ask(&mut self) -> Result<(), Error> {
         let progress = Progress::start();
         let (start, whole) = (Instant::now(), self.plan.seconds());
@@ -65,8 +65,7 @@ impl<'a> Survey<'a> {
             );
             let began = Instant::now();
             let answer = self.run_process(pass, step, &mut || {
-                // Report the planned progress, because the progress of a process cannot be seen
-                // from here.
+                // Report the planned progress, because the processes do not report their progress.
                 let part = began.elapsed().as_secs_f64().min(step.seconds);
                 progress.report((planned + part) / whole, &what);
             })?;
@@ -94,8 +93,8 @@ impl<'a> Survey<'a> {
         Ok(())
     }
 
-    /// Runs one process. Each pass uses a different seed, so that the intervals include the effect
-    /// of the seed.
+    /// Runs one process of a part. Each pass uses a different seed, so that the intervals include
+    /// the variation between seeds.
     fn run_process(
         &self,
         pass: usize,
@@ -125,12 +124,12 @@ impl<'a> Survey<'a> {
         Ok(Answer::new(step.item.part, left))
     }
 
-    /// Records how a part ended: failures, interruptions, and what was left out.
+    /// Records how a process ended: a failure, a crash, or something that the machine lacks.
     fn judge(&mut self, topic: &'static Topic, answer: &Answer) {
         let name = answer.part.name;
         match &answer.ended {
             Ended::Lacks(why) => {
-                // The text of such an error ends with the remedy.
+                // Split the error text, which ends with the remedy.
                 let (what, add) = why.rsplit_once(": ").unwrap_or((why, topic.command));
                 let what = format!("{name}: {what}");
                 self.leave_out(topic, what, add);
@@ -150,7 +149,7 @@ impl<'a> Survey<'a> {
         }
     }
 
-    /// Records an omission once, even if several processes report it.
+    /// Records an omission, but only once if several processes report it.
     fn leave_out(&mut self, topic: &'static Topic, what: String, add: &str) {
         if !self.left_out.iter().any(|l| l.what == what) {
             self.left_out.push(LeftOut {
@@ -167,7 +166,7 @@ impl<'a> Survey<'a> {
         }
     }
 
-    /// Prints a topic's block if the topic has an answer.
+    /// Prints the results of a topic, if it has any.
     fn print_block(&self, topic: &Topic) -> Result<(), Error> {
         let rows = headlines(topic, &self.answers);
         if rows.is_empty() {
@@ -176,7 +175,7 @@ impl<'a> Survey<'a> {
         self.say(&(view::block(topic, &rows, self.session.bold) + "\n"))
     }
 
-    /// Prints text for people, unless `--json` was given.
+    /// Prints text for people, unless `--json` or `--quiet` was given.
     fn say(&self, text: &str) -> Result<(), Error> {
         match self.session.global.json || self.session.global.quiet {
             true => Ok(()),
@@ -184,8 +183,8 @@ impl<'a> Survey<'a> {
         }
     }
 
-    /// Returns all rows and notes. A question without an answer has a row of nulls and a note; in
-    /// the text for people, the reason is listed under what was left out.
+    /// Returns all rows and notes for the record. A question without an answer has a row of nulls,
+    /// and a note that states the reason.
     fn rows(&self) -> (Vec<Row>, Vec<String>) {
         let (mut all, mut notes) = (Vec::new(), Vec::new());
         for topic in topics() {
@@ -207,8 +206,8 @@ impl<'a> Survey<'a> {
         (all, notes)
     }
 
-    /// Returns warnings about disturbances of the whole survey, and about those that only one part
-    /// observed, with that part's name.
+    /// Returns the warnings of the whole survey, and warnings of other kinds that only a part
+    /// reported, with the name of the part.
     fn warnings<Q: Question>(&self, facts: &Facts) -> Vec<String> {
         let own = self.session.warnings::<Q>(facts);
         let mut kinds: Vec<&str> = own.iter().map(|w| w.kind.name()).collect();
@@ -226,7 +225,7 @@ impl<'a> Survey<'a> {
         lines
     }
 
-    /// Writes the records and the page, and prints the last lines.
+    /// Writes the record and the page, and prints the last lines. Returns the exit status.
     pub fn end<Q: Question>(&self, facts: &Facts, page: Option<&Page>) -> Result<Exit, Error> {
         let warnings = self.warnings::<Q>(facts);
         let (rows, without) = self.rows();
@@ -237,8 +236,8 @@ impl<'a> Survey<'a> {
         let mut notes = [self.notes.clone(), without].concat();
         notes.extend(left);
         notes.extend(warnings.iter().cloned());
-        // The page shows the first process of each part. The survey's rows contain the values of
-        // all processes.
+        // The page shows only the first process of each part, whereas the survey's rows contain the
+        // values of all processes.
         let records: Vec<Value> = self
             .first_answers()
             .filter_map(|a| a.record.clone())
@@ -250,8 +249,7 @@ impl<'a> Survey<'a> {
                 ..self.session.record::<Q, _>(facts, &rows, &notes)
             };
             last = page.write(&bundle.to_value()).unwrap_or_else(|e| {
-                // Only report that the page could not be written, because the survey itself is
-                // complete.
+                // Turn this error into a note, because the survey itself is complete.
                 let note = format!("no report: {e}");
                 notes.push(note.clone());
                 note
@@ -290,15 +288,15 @@ impl<'a> Survey<'a> {
         })
     }
 
-    /// The answers of the first process of each part.
+    /// Returns the answer of the first process of each part.
     fn first_answers(&self) -> impl Iterator<Item = &Answer> {
         let all = self.answers.iter().enumerate();
         all.filter(|(i, a)| self.answers[..*i].iter().all(|b| b.part != a.part))
             .map(|(_, a)| a)
     }
 
-    /// Formats the throughput measured so far, for the progress line. The blocks are printed only
-    /// after the last pass.
+    /// Formats the throughput measured so far. The progress line shows it, because the results are
+    /// printed only after the last pass.
     fn first_result(&self) -> String {
         let first = self.plan.steps.first();
         let rows = first.map(|step| headlines(step.item.topic, &self.answers));
@@ -312,9 +310,9 @@ impl<'a> Survey<'a> {
         }
     }
 
-    /// Writes a process's record as soon as it is available: DIR/NAME.json for the first process of
-    /// a part, DIR/reruns/NAME-2.json and so on for the others. `kiln report DIR` does not read the
-    /// latter.
+    /// Writes the record of a process when the process has ended. The first process of a part
+    /// writes DIR/NAME.json, the others write DIR/reruns/NAME-2.json and so on. `kiln report DIR`
+    /// does not read DIR/reruns.
     fn save_record(&self, pass: usize, answer: &Answer) -> Result<(), Error> {
         let Some(dir) = &self.session.global.out else {
             return Ok(());
@@ -333,7 +331,8 @@ impl<'a> Survey<'a> {
         match &answer.text {
             Some(text) => replace::write(&path, text.as_bytes()),
             None => {
-                // Remove the record of an earlier survey, which could be mistaken for this one's.
+                // Remove the record of an earlier survey, which could be mistaken for a record of
+                // this survey.
                 drop(fs::remove_file(&path));
                 Ok(())
             }

@@ -1,11 +1,12 @@
-//! Formats the results of a survey, topic by topic.
+//! Formats the results of a survey for people, topic by topic.
 
 use kiln_question::survey::{Row, Topic};
 use kiln_question::table::{paragraph, wrap, WIDTH};
 
 use super::plan::LeftOut;
 
-/// Formats a topic with its results and the command that shows more detail.
+/// Formats the results of a topic, below a line with its title and the command that gives more
+/// detail.
 pub fn block(topic: &Topic, rows: &[Row], tty: bool) -> String {
     let (title, command) = (topic.title, topic.command);
     let gap = WIDTH.saturating_sub(title.chars().count() + command.len());
@@ -16,8 +17,8 @@ pub fn block(topic: &Topic, rows: &[Row], tty: bool) -> String {
     format!("{title}{}{command}\n{}", " ".repeat(gap), sentences(rows))
 }
 
-/// Formats the verdicts on a topic, one line each. The first verdict answers the question and is
-/// followed by its sentence. The sentences of the others are only on the page and in the record.
+/// Formats the verdicts on a topic, one line each. The first verdict is followed by the sentence
+/// that explains it. The sentences of the other verdicts are only on the page and in the record.
 fn sentences(rows: &[Row]) -> String {
     let mut text = String::new();
     for (n, row) in rows.iter().enumerate() {
@@ -34,12 +35,12 @@ fn sentences(rows: &[Row]) -> String {
     text
 }
 
-/// Formats what was left out, with the commands that would add it.
+/// Formats the list of omissions, with the commands that would add them.
 pub fn left_out(all: &[LeftOut]) -> String {
     if all.is_empty() {
         return String::new();
     }
-    // List omissions together if the same command adds them.
+    // Combine omissions that the same command would add.
     let mut adds: Vec<(&str, Vec<&str>)> = Vec::new();
     for left in all {
         match adds.iter_mut().find(|(add, _)| *add == left.add) {
@@ -81,7 +82,7 @@ mod tests {
             assert!(block(topic, &rows, true).starts_with("\x1b[1m"));
         }
         assert_eq!(sentences(&[Row::none(topics()[0])]), "");
-        // Of the second row, only the verdict is shown.
+        // The second row must show only its verdict.
         let twice = sentences(&[rows[0].clone(), rows[0].clone()]);
         assert_eq!(twice.matches("3.00 times").count(), 2);
         assert_eq!(twice.matches("a sentence that").count(), 3, "{twice}");

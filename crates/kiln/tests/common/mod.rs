@@ -10,7 +10,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
-/// Exit status and output of a run.
+/// The exit status and the output of a run.
 #[derive(Debug)]
 pub struct Run {
     pub status: i32,
@@ -39,7 +39,7 @@ fn command(args: &[&str]) -> Command {
         .args(args)
         .env_remove("KILN_TIERS")
         .env_remove("KILN_OPENSSL")
-        // A configuration file of the user would change results.
+        // Disable the user's configuration file, which could change results.
         .env("KILN_DEFAULTS", "")
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -69,19 +69,19 @@ pub fn kiln_with(args: &[&str], env: &[(&str, &str)]) -> Run {
 /// Runs the program with `input` on its stdin.
 pub fn kiln_fed(args: &[&str], input: &[u8]) -> Run {
     let mut child = command(args).stdin(Stdio::piped()).spawn().unwrap();
-    // Ignore a write error, because a run that refuses its arguments does not read its input.
+    // Ignore a write error, because a run that rejects its arguments does not read its input.
     let _ = child.stdin.take().unwrap().write_all(input);
     finish(child)
 }
 
-/// Runs the program with a stdout pipe whose read end is closed.
+/// Runs the program with its stdout connected to a pipe that has a closed read end.
 pub fn kiln_into_closed_pipe(args: &[&str]) -> Run {
     let mut child = command(args).spawn().unwrap();
     drop(child.stdout.take());
     finish(child)
 }
 
-/// Runs the program and sends SIGINT as soon as the program has installed a handler for it.
+/// Runs the program, and sends SIGINT as soon as the program handles it.
 pub fn kiln_interrupted(args: &[&str]) -> Run {
     let child = command(args).spawn().unwrap();
     while !catches_sigint(child.id()) {
@@ -91,7 +91,8 @@ pub fn kiln_interrupted(args: &[&str]) -> Run {
     finish(child)
 }
 
-/// Sends SIGINT with the shell's built-in kill, because a minimal system has no kill program.
+/// Sends SIGINT to a process. Uses the shell's built-in kill, because a minimal system has no kill
+/// program.
 pub fn interrupt(pid: u32) {
     let kill = Command::new("sh")
         .args(["-c", "kill -INT \"$0\"", &pid.to_string()])
@@ -99,7 +100,7 @@ pub fn interrupt(pid: u32) {
     assert!(kill.unwrap().success());
 }
 
-/// Whether the process handles SIGINT: bit 1 of SigCgt (proc_pid_status(5)).
+/// Returns whether the process handles SIGINT, according to bit 1 of SigCgt (proc_pid_status(5)).
 pub fn catches_sigint(pid: u32) -> bool {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let mask = status
@@ -109,7 +110,8 @@ pub fn catches_sigint(pid: u32) -> bool {
     u64::from_str_radix(mask.trim(), 16).unwrap() & 2 != 0
 }
 
-/// Expects this status, an empty stdout, and one line on stderr that contains `want`.
+/// Asserts that a run has this exit status, an empty stdout, and one line on stderr that contains
+/// `want`.
 #[track_caller]
 pub fn fault(run: &Run, status: i32, want: &str) {
     assert_eq!(run.status, status, "{run:?}");

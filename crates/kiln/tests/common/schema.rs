@@ -1,8 +1,8 @@
 //! Validates records against `docs/schema.json`. The tests check every record that they read.
 //!
-//! The validator supports those keywords of JSON Schema (draft 2020-12) that this schema uses, and
-//! panics at any other keyword. A complete library would add forty crates and take longer to build
-//! than all other code here.
+//! The validator supports the keywords of JSON Schema (draft 2020-12) that this schema uses, and
+//! panics at any other keyword. A complete library would add forty crates, and would take longer to
+//! build than the rest of Kiln.
 
 use std::fs;
 use std::path::Path;
@@ -14,7 +14,7 @@ pub fn read() -> Value {
     serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap()
 }
 
-/// Returns the definitions that apply to rows of a command.
+/// Returns the schema's definitions for the rows of a command.
 pub fn defs<'a>(schema: &'a Value, command: &str) -> Vec<&'a Value> {
     let branches = schema["allOf"].as_array().unwrap();
     let own = branches
@@ -39,8 +39,8 @@ pub fn field<'a>(def: &'a Value, name: &str) -> Option<&'a Value> {
     def["properties"].get(name).or_else(like)
 }
 
-/// Whether the name matches the pattern. Two forms of pattern are supported: a name with a number,
-/// and a name with either `le_` and a number, or `more`.
+/// Returns whether the name matches the pattern. Two forms of pattern are supported: a prefix with
+/// a number, and a prefix with either `le_` and a number, or `more`.
 fn matches(pattern: &str, name: &str) -> bool {
     let whole = pattern.strip_prefix('^').and_then(|p| p.strip_suffix('$'));
     let whole = whole.unwrap_or_else(|| panic!("pattern {pattern}"));
@@ -51,7 +51,7 @@ fn matches(pattern: &str, name: &str) -> bool {
         "(le_[0-9]+|more)" => rest == "more" || rest.strip_prefix("le_").is_some_and(digits),
         _ => panic!("pattern {pattern}"),
     };
-    // Call `fits` even if the prefix does not match, so that an unsupported pattern panics for every name.
+    // Call `fits` even if the prefix does not match, so that an unsupported pattern always panics.
     let whole = fits(name.strip_prefix(head).unwrap_or_default());
     name.starts_with(head) && whole
 }
@@ -75,8 +75,8 @@ fn is(value: &Value, kind: &str) -> bool {
     }
 }
 
-/// Returns the faults of a record. These include fields that are not in any definition: readers
-/// must accept such fields, but Kiln does not write any.
+/// Returns the faults of a record. A field without a definition is a fault: readers must accept
+/// such fields, but Kiln must not write them.
 pub fn faults(root: &Value, record: &Value) -> Vec<String> {
     let mut faults = Vec::new();
     judge(root, root, record, "", &mut faults);
@@ -147,8 +147,8 @@ fn judge(root: &Value, schema: &Value, value: &Value, at: &str, faults: &mut Vec
                         faults.push(said(format!("no {name}")));
                     }
                 }
-                // A condition mentions only some fields, while the description of an object
-                // mentions all of them.
+                // Only the description of an object mentions all fields. A condition mentions only
+                // some of them.
                 let all = schema["type"] == "object";
                 for name in fields.keys().filter(|n| all && field(schema, n).is_none()) {
                     faults.push(said(format!("'{name}' is not in the schema")));

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::{kiln_with, Run};
 
-/// Returns a directory for test builds, which is kept between runs.
+/// Returns a directory for builds of trees. The directory is kept between test runs.
 pub fn place(name: &str) -> PathBuf {
     let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     fs::create_dir_all(&dir).unwrap();
@@ -18,8 +18,8 @@ pub fn given_tree() -> Option<PathBuf> {
     tree_of("KILN_TEST_TREE", "kernel tree")
 }
 
-/// Returns the tree to which this environment variable is set, or `None` if it is not set and the
-/// test must be skipped.
+/// Returns the tree that this environment variable names. If the variable is not set, prints a
+/// message and returns `None`; the test must then be skipped.
 pub fn tree_of(variable: &str, what: &str) -> Option<PathBuf> {
     let tree = env::var_os(variable).filter(|v| !v.is_empty());
     if tree.is_none() {
@@ -31,7 +31,7 @@ pub fn tree_of(variable: &str, what: &str) -> Option<PathBuf> {
     tree.map(|tree| fs::canonicalize(tree).unwrap())
 }
 
-/// Runs Kiln with a cache that keeps its builds for later runs.
+/// Runs Kiln with a cache that is kept between test runs, so that later runs can reuse its builds.
 pub fn kiln_keeping(args: &[&str]) -> Run {
     kiln_keeping_with(args, &[])
 }

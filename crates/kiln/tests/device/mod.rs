@@ -1,6 +1,6 @@
-//! Runs `kiln serve` with its sandbox in a separate process.
+//! Runs `kiln serve` in a separate process, with its sandbox.
 
-// Some tests use only a part of this module.
+// Allow unused functions, because some tests use only a part of this module.
 #![allow(dead_code)]
 
 use std::io::{Read, Write};
@@ -11,7 +11,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// A running device, with its sockets in a separate directory.
+/// A running device. Its sockets are in a temporary directory.
 pub struct Device {
     pub dir: tempfile::TempDir,
     pub child: Child,
@@ -26,14 +26,15 @@ impl Device {
         Device::start_how(dir, args, || {})
     }
 
-    /// Starts a device. Its process first calls `first`, which must make only system calls.
+    /// Starts a device. `first` is called in the new process before the program is executed, and
+    /// must make only system calls.
     pub fn start_with(args: &[&str], first: fn()) -> Device {
         Device::start_how(tempfile::tempdir().unwrap(), args, first)
     }
 
     fn start_how(dir: tempfile::TempDir, args: &[&str], first: fn()) -> Device {
         let mut command = Command::new(env!("CARGO_BIN_EXE_kiln"));
-        // SAFETY: only system calls are made between fork and exec.
+        // SAFETY: `first` makes only system calls, which are allowed between fork and exec.
         unsafe {
             command.pre_exec(move || {
                 first();
@@ -75,7 +76,7 @@ impl Device {
         text
     }
 
-    /// Total number of sessions of all guests.
+    /// Returns the total number of sessions of all guests.
     pub fn sessions(&self) -> u64 {
         let text = self.metrics();
         let of = |line: &str| {
@@ -90,7 +91,8 @@ impl Device {
         text.lines().filter_map(of).sum()
     }
 
-    /// The processes that serve guests, and the spare process that waits for a guest.
+    /// Returns the PIDs of the processes that serve guests, and of the spare process that waits for
+    /// the next guest.
     pub fn children(&self) -> Vec<u32> {
         let mut all: Vec<u32> = std::fs::read_dir("/proc")
             .unwrap()
@@ -102,18 +104,18 @@ impl Device {
         all
     }
 
-    /// Connects a guest by calling `connect`. Also returns the process that serves this guest.
+    /// Connects a guest by calling `connect`. Returns the guest, and the PID of the process that
+    /// serves it.
     pub fn process_of<G>(&self, connect: impl FnOnce() -> G) -> (G, u32) {
         let guest = connect();
-        // Thread names contain the guest's number, so the process with the highest number is the
-        // newest.
+        // Find the newest process by the guest's number, which is part of its threads' names.
         let newest = |pid: &u32| threads(*pid).iter().filter_map(|name| number(name)).max();
         let mut children = self.children();
         children.sort_by_key(newest);
         (guest, *children.last().unwrap())
     }
 
-    /// Names of the threads that serve guests, in all of the device's processes.
+    /// Returns the names of the threads that serve guests, in all processes of the device.
     pub fn threads(&self) -> Vec<String> {
         let all = self.children().into_iter().chain([self.child.id()]);
         all.flat_map(threads)
@@ -127,7 +129,7 @@ impl Device {
         assert_eq!(unsafe { libc::kill(self.child.id() as i32, signal) }, 0);
     }
 
-    /// Waits until the device has ended; returns its exit code and its log.
+    /// Waits until the device has ended. Returns its exit code and its log.
     pub fn end(mut self) -> (Option<i32>, String) {
         let mut log = String::new();
         self.child
@@ -157,7 +159,7 @@ pub fn until(what: &str, mut done: impl FnMut() -> bool) {
     }
 }
 
-/// The parent of a running process; `None` for a zombie.
+/// Returns the parent of a running process, or `None` for a zombie.
 fn parent(pid: u32) -> Option<u32> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let mut rest = stat.rsplit_once(") ")?.1.split(' ');
@@ -178,7 +180,7 @@ fn threads(pid: u32) -> Vec<String> {
         .collect()
 }
 
-/// The guest's number in the name of its thread.
+/// Returns the guest's number, which is part of the name of a thread.
 fn number(name: &str) -> Option<u64> {
     let rest = name.strip_prefix("kiln-")?;
     rest.split('-').next()?.parse().ok()

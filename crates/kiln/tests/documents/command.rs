@@ -1,4 +1,4 @@
-//! Extracts the command lines from a code block.
+//! Extracts the commands from a code block.
 
 /// A command, and the number of its first line in the code block.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -7,8 +7,8 @@ pub struct Command {
     pub text: String,
 }
 
-/// Programs with which commands in the documents may begin. A block that begins with one of these
-/// contains only commands.
+/// Programs that commands in the documents call. If a block begins with one of these programs, all
+/// its lines must be commands.
 const PROGRAMS: &[&str] = &[
     "apt-get",
     "cargo",
@@ -45,7 +45,7 @@ const PROGRAMS: &[&str] = &[
     ".ci/run",
 ];
 
-/// Commands that a test must not run, each with the reason.
+/// Commands that a test must not run, with the reason.
 const NOT_RUN: &[(&str, &str)] = &[
     (".ci/run", "runs this test"),
     ("apt-get", "changes the machine"),
@@ -72,12 +72,12 @@ const NOT_RUN: &[(&str, &str)] = &[
 ];
 
 impl Command {
-    /// The program name, after any assignments.
+    /// Returns the name of the program, skipping assignments before it.
     pub fn program(&self) -> &str {
         program(&self.text)
     }
 
-    /// The reason why the command is not run; `None` if it is run.
+    /// Returns the reason why the command is not run, or `None` if it is run.
     pub fn not_run(&self) -> Option<&'static str> {
         let program = self.program();
         NOT_RUN
@@ -86,8 +86,9 @@ impl Command {
             .map(|(_, why)| *why)
     }
 
-    /// Returns the command that is run instead. For `git bisect run`, this is the inner command,
-    /// run in the tree in question. Placeholders are replaced by a real tree.
+    /// Returns the command that is run instead of this one. For `git bisect run`, this is the inner
+    /// command with a kernel tree instead of `.`. Other commands get a kernel tree instead of the
+    /// placeholder DIR.
     pub fn meant(&self) -> Command {
         let Some(rest) = self.text.strip_prefix("git bisect run ") else {
             return Command {
@@ -106,7 +107,7 @@ impl Command {
     }
 }
 
-/// The first word after assignments, or an empty string.
+/// Returns the first word after assignments and `export`, or an empty string.
 fn program(text: &str) -> &str {
     text.split_whitespace()
         .find(|word| !is_assignment(word) && *word != "export")
@@ -125,9 +126,8 @@ fn is_command(line: &str) -> bool {
         || (program.is_empty() && line.split_whitespace().any(is_assignment))
 }
 
-/// Returns the commands in a block: the lines that follow `$ ` if any do, otherwise all lines if
-/// the block begins with a command. In the latter case, a line that is neither a command nor a
-/// comment is an error.
+/// Returns the commands in a block. If any line starts with `$ `, only these lines are commands.
+/// Otherwise, if the block begins with a command, each line must be a command or a comment.
 pub fn commands(lines: &[String]) -> Result<Vec<Command>, (usize, String)> {
     let transcript = lines.iter().any(|l| l.starts_with("$ "));
     if !transcript {
@@ -174,7 +174,7 @@ fn is_blank(line: &str) -> bool {
     line.is_empty() || line.starts_with('#')
 }
 
-/// Removes the quoted parts from the text.
+/// Replaces quoted characters by underscores.
 pub fn unquoted(text: &str) -> String {
     let quoted: Vec<bool> = quotes(text).map(|(_, quoted)| quoted).collect();
     text.chars()
@@ -183,7 +183,7 @@ pub fn unquoted(text: &str) -> String {
         .collect()
 }
 
-/// Whether the command continues on the next line.
+/// Returns whether the command continues on the next line.
 fn is_open(text: &str) -> bool {
     text.ends_with('\\') || in_quotes(text)
 }
@@ -192,7 +192,8 @@ fn in_quotes(text: &str) -> bool {
     quotes(text).last().is_some_and(|(_, quoted)| quoted)
 }
 
-/// Iterates over the positions of all characters, each with whether a quotation is open after it.
+/// Iterates over the characters of a text. Each item is a byte offset, and whether a quotation is
+/// open after the character.
 fn quotes(text: &str) -> impl Iterator<Item = (usize, bool)> + '_ {
     let mut quote = None;
     text.char_indices().map(move |(at, c)| {
@@ -205,7 +206,7 @@ fn quotes(text: &str) -> impl Iterator<Item = (usize, bool)> + '_ {
     })
 }
 
-/// Removes a remark, which follows two blanks or a `#`.
+/// Removes a remark, which starts with two blanks or with a blank and `#`.
 fn without_remark(text: &str) -> &str {
     let end = quotes(text)
         .filter(|(_, quoted)| !quoted)

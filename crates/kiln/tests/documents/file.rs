@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-/// Directories that do not belong to the repository: build output, and git's own.
+/// Directories whose files are not part of the repository.
 const NOT_OURS: [&str; 3] = [".git", "target", "node_modules"];
 
 /// Returns the path of every file, relative to the root.

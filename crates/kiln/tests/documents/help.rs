@@ -1,11 +1,11 @@
-//! Extracts the examples from the end of the help texts.
+//! Extracts the examples from the help texts of all commands.
 
 use std::process::Command;
 
 use super::Page;
 
-/// Returns a page for each help text. It is named after the command and contains the examples as a
-/// code block.
+/// Returns a page for each help text. The page has the name of the command, and contains the
+/// examples as a code block.
 pub fn pages() -> Vec<Page> {
     let mut pages = Vec::new();
     visit(&[], &mut pages);
@@ -36,7 +36,8 @@ fn help(words: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Puts fences around the examples without changing line numbers. Everything else remains text.
+/// Converts a help text to Markdown by enclosing the examples in fences. Line numbers do not
+/// change.
 fn page(help: &str) -> String {
     let mut page = String::new();
     let mut inside = false;
@@ -56,8 +57,8 @@ fn page(help: &str) -> String {
             page.push('\n');
             continue;
         }
-        // Do not treat text that looks like a Markdown block as one. Turn names of documents into
-        // code.
+        // Collapse blanks, so that the line does not look like a Markdown block. Mark names of
+        // documents as code.
         for word in line.split_whitespace() {
             let path = word.trim_end_matches(['.', ';', ')']);
             match path.starts_with("docs/") {
@@ -73,13 +74,13 @@ fn page(help: &str) -> String {
     page
 }
 
-/// Returns the names listed under `Commands:`.
+/// Returns the names of the subcommands, which are listed under `Commands:`.
 fn commands(help: &str) -> Vec<String> {
     help.lines()
         .skip_while(|line| *line != "Commands:")
         .skip(1)
         .take_while(|line| line.starts_with("  "))
-        // Continuation lines of a description are indented further.
+        // Skip continuation lines of descriptions, which are indented further.
         .filter(|line| !line.starts_with("   "))
         .filter_map(|line| line.split_whitespace().next())
         .map(str::to_string)

@@ -1,4 +1,4 @@
-//! Checks the links between documents, and the file names that documents mention.
+//! Checks that the links in documents resolve and that the files they mention exist.
 
 use std::collections::HashMap;
 use std::path::{Component, Path, PathBuf};
@@ -6,13 +6,13 @@ use std::path::{Component, Path, PathBuf};
 use super::markdown::{self, Parts};
 use super::{Fault, Page, Place};
 
-/// File name extensions. A word with one of these extensions is treated as a file name.
+/// File name extensions by which a word in a document is recognised as a file name.
 const KINDS: [&str; 9] = [
     ".rs", ".c", ".h", ".S", ".sh", ".md", ".toml", ".config", ".service",
 ];
 
-/// Files outside the repository: files of a Linux tree, files written by a command, and the
-/// reader's own files.
+/// Files that documents mention but that are not in the repository: files of a Linux tree, files
+/// that a command writes, and the reader's own files.
 const ELSEWHERE: &[&str] = &[
     "aes_core.c",
     "arch/x86/boot/bzImage",
@@ -58,7 +58,7 @@ const ELSEWHERE: &[&str] = &[
     "wp512.c",
 ];
 
-/// Returns the faults in the links and file names of these pages. `files` are the files of the
+/// Returns the faults in the links and file names of these pages. `files` lists all files in the
 /// repository.
 pub fn faults(pages: &[Page], files: &[String]) -> Vec<Fault> {
     let parts: HashMap<&str, Parts> = pages
@@ -116,7 +116,7 @@ fn link(
     }
 }
 
-/// Converts a path that a page mentions to a path from the root.
+/// Converts a path that is relative to a page to a path relative to the root.
 fn beside(page: &str, path: &str) -> String {
     let mut to = PathBuf::from(page);
     to.pop();
@@ -132,8 +132,8 @@ fn beside(page: &str, path: &str) -> String {
     to.to_string_lossy().into_owned()
 }
 
-/// Whether a word that looks like a file name is an existing file. Returns `None` if it does not
-/// look like a file name. A name may omit leading directories and contain stars.
+/// Returns whether a file name refers to an existing file. The name may omit leading directories
+/// and contain stars. Returns `None` if the word does not look like a file name.
 fn is_file(word: &str, files: &[String]) -> Option<bool> {
     let plain = |c: char| c.is_ascii_alphanumeric() || "._-/*+".contains(c);
     let path = word.trim_end_matches('/');
@@ -167,7 +167,8 @@ fn is_file(word: &str, files: &[String]) -> Option<bool> {
     Some(files.iter().any(there))
 }
 
-/// Whether a name matches a pattern, in which a star matches any characters except a slash.
+/// Returns whether a name matches a pattern. A star in the pattern matches any characters except a
+/// slash.
 fn matches(pattern: &str, name: &str) -> bool {
     match pattern.split_once('*') {
         None => pattern == name,

@@ -11,10 +11,10 @@ use kiln_linux::uml;
 
 use super::command::{unquoted, Command};
 
-/// The directory of scripts that the Debian package puts on PATH.
+/// Directory of the scripts that the Debian package installs on PATH.
 pub const SCRIPTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/slurm");
 
-/// Returns the path of the program with this name, if it is installed.
+/// Returns the path of the program with this name, or `None` if it is not installed.
 pub fn program(name: &str) -> Option<PathBuf> {
     env::split_paths(&env::var_os("PATH")?)
         .chain([PathBuf::from(SCRIPTS)])
@@ -22,11 +22,11 @@ pub fn program(name: &str) -> Option<PathBuf> {
         .find(|path| path.is_file())
 }
 
-/// The name that examples use for a current kernel's tree.
+/// Directory name that examples use for the tree of a current kernel.
 pub const CURRENT: &str = "linux-7.3";
 
-/// Returns the kernel tree to use for a command: one of the trees that the tests use. For user mode
-/// Linux, it is the first tree from which user mode Linux runs on this CPU.
+/// Returns the kernel tree to use for a command, which is one of the trees that the tests use. For
+/// `kiln linux`, the tree must be able to run as user mode Linux on this CPU.
 pub fn tree(command: &str) -> Option<PathBuf> {
     let all = ["KILN_TEST_TREE", "KILN_TEST_TREE_NEXT"];
     let wanted = match command.contains(CURRENT) {
@@ -42,13 +42,13 @@ pub fn tree(command: &str) -> Option<PathBuf> {
         .find(runs)
 }
 
-/// The libraries listed by `kiln list`, each with whether it is installed.
+/// Returns the libraries that `kiln list` lists, and whether each is installed.
 fn peers() -> &'static BTreeMap<String, bool> {
     static PEERS: OnceLock<BTreeMap<String, bool>> = OnceLock::new();
     PEERS.get_or_init(|| {
         let list = process::Command::new(env!("CARGO_BIN_EXE_kiln"))
             .args(["list", "--json", "--quick"])
-            // Use an empty cache, as the documents' commands do, because the user's cache may
+            // Use the test's cache, as the documents' commands do, because the user's cache may
             // contain libraries.
             .env("XDG_CACHE_HOME", env!("CARGO_TARGET_TMPDIR"))
             .output()
@@ -63,8 +63,8 @@ fn peers() -> &'static BTreeMap<String, bool> {
     })
 }
 
-/// Returns why this machine cannot meet a need. A need is a program's name, or one of the words
-/// below.
+/// Returns what this machine lacks for a need, or `None` if the need is met. A need is the name of
+/// a program, a path, or one of the words below.
 fn lack(command: &str, need: &str) -> Option<String> {
     let there = match need {
         "tree" => {
@@ -106,8 +106,8 @@ fn lack(command: &str, need: &str) -> Option<String> {
     (!there).then(|| need.to_string())
 }
 
-/// Returns what this machine lacks for the command, according to the command's markers and its
-/// text.
+/// Returns what this machine lacks for the command, if anything. The needs are those in `marked`,
+/// and those that the command's text implies.
 pub fn lacks(command: &Command, marked: &[String]) -> Option<String> {
     let mut said = said(&command.text);
     if command.program() != "kiln" {
@@ -119,20 +119,20 @@ pub fn lacks(command: &Command, marked: &[String]) -> Option<String> {
         .find_map(|need| lack(&command.text, need))
 }
 
-/// The version of the running kernel.
+/// Returns the release of the running kernel.
 fn running() -> String {
     let version = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     version.trim().to_string()
 }
 
-/// Returns the needs that a command line itself implies.
+/// Returns the needs that the text of a command implies.
 fn said(text: &str) -> Vec<String> {
     let mut needs = Vec::new();
     let mut need = |what: &str| needs.push(what.to_string());
     if text.contains("~/linux") || text.contains("$HOME/linux") {
         need("tree");
     }
-    // A revision needs the repository that contains it.
+    // A command that names a revision needs the repository that contains it.
     let words = text.split([' ', '@', '\'']);
     if text.contains("--since")
         || text.contains("--tree . ")
@@ -163,7 +163,7 @@ fn said(text: &str) -> Vec<String> {
             need(&format!("core {}", words.get(at + 1).unwrap_or(&"")));
         }
         let next = words.get(at + 1).unwrap_or(&"");
-        // The value of these flags may also be an implementation or a file instead of a library.
+        // Check whether the value is a library, because it may also be an implementation or a file.
         if ["--baseline", "--peers"].contains(word) {
             let all = next.split(',');
             all.for_each(|peer| need(&format!("peer {peer}")));
@@ -181,7 +181,7 @@ fn said(text: &str) -> Vec<String> {
     needs
 }
 
-/// Whether this is the name of a compiler with a version, in the form that distributions use.
+/// Returns whether this is the name of a compiler with a version, such as `gcc-12`.
 fn is_compiler(name: &str) -> bool {
     let version = name
         .strip_prefix("gcc-")

@@ -1,39 +1,39 @@
-//! Parses those parts of a Markdown page that are checked: code blocks, code in the text, links,
+//! Parses the parts of a Markdown page that the tests check: code blocks, code in the text, links,
 //! headings.
 
 use super::{Page, Place};
 
-/// A code block: lines between fences, or indented lines.
+/// A code block, which consists of lines between fences or of indented lines.
 #[derive(Clone, Debug)]
 pub struct Block {
     /// Line number of the block's first line.
     pub line: usize,
     pub lines: Vec<String>,
-    /// The language stated after the opening fence.
+    /// Language of the block, as stated after the opening fence.
     pub language: String,
     pub marks: Marks,
 }
 
-/// Directives in comments immediately before a block.
+/// Directives for a block, from comments immediately before the block.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Marks {
-    /// Things that a machine may lack, from `<!-- needs: tree, qemu -->`.
+    /// Programs and other things that the commands need, from `<!-- needs: tree, qemu -->`.
     pub needs: Vec<String>,
-    /// Exit statuses that are allowed in addition to 0, from `<!-- exits: 1 -->`.
+    /// Allowed exit statuses in addition to 0, from `<!-- exits: 1 -->`.
     pub exits: Vec<i32>,
-    /// The command whose output `docs/figures.sh` inserts, from `<!-- run: COMMAND -->`.
+    /// Command whose output `docs/figures.sh` inserts here, from `<!-- run: COMMAND -->`.
     pub run: Option<String>,
 }
 
-/// A parsed page.
+/// The parts of a page that the tests check.
 #[derive(Debug, Default)]
 pub struct Parts {
     pub blocks: Vec<Block>,
-    /// Code in the text, each piece with the number of its paragraph's first line.
+    /// Pieces of code in the text, with the line number at which their paragraph starts.
     pub spans: Vec<(usize, String)>,
-    /// Targets of links and pictures, each with its line number.
+    /// Targets of links and pictures, with their line numbers.
     pub links: Vec<(usize, String)>,
-    /// Anchors, derived from headings as GitHub does.
+    /// Anchors of the headings, in the form that GitHub generates.
     pub anchors: Vec<String>,
 }
 
@@ -137,7 +137,7 @@ fn mark(comment: &str, marks: &mut Marks) {
     }
 }
 
-/// Ends a paragraph and collects its code and links.
+/// Collects the code and the links of a paragraph that has ended, and starts a new paragraph.
 fn flush(paragraph: &mut (usize, String), parts: &mut Parts) {
     let (line, text) = std::mem::take(paragraph);
     let mut prose = String::new();
@@ -151,7 +151,7 @@ fn flush(paragraph: &mut (usize, String), parts: &mut Parts) {
             continue;
         };
         parts.spans.push((line, after[..end].trim().to_string()));
-        // Leave a placeholder for the code, because a link's text may consist only of code.
+        // Replace the code by a placeholder, so that a link whose text is only code is still found.
         prose.push('\u{1}');
         rest = &after[end + ticks..];
     }
@@ -170,7 +170,8 @@ fn flush(paragraph: &mut (usize, String), parts: &mut Parts) {
     }
 }
 
-/// Returns GitHub's anchor for a heading: lower case, hyphens for blanks, and no other punctuation.
+/// Returns the anchor that GitHub generates for a heading: in lower case, with hyphens instead of
+/// blanks, and without other punctuation.
 fn anchor(heading: &str) -> String {
     heading
         .to_lowercase()

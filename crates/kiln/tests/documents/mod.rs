@@ -1,5 +1,5 @@
-//! The documents of the repository, and the checks applied to them.
-#![allow(dead_code)] // one test's module, of which several use parts
+//! Reads the documents of the repository, and checks them.
+#![allow(dead_code)] // some tests use only a part of this module
 
 pub mod command;
 pub mod file;
@@ -47,7 +47,7 @@ impl fmt::Display for Fault {
     }
 }
 
-/// The root of the repository.
+/// Returns the root directory of the repository.
 pub fn root() -> PathBuf {
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
     fs::canonicalize(manifest.join("../..")).expect("the crate is in the repository")

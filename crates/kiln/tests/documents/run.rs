@@ -1,4 +1,4 @@
-//! Runs a command line as a reader would: to its end, or until a Ctrl-C after about a second.
+//! Runs a command as a reader would: either to its end, or for about a second, followed by Ctrl-C.
 
 use std::env;
 use std::fs::{self, File};
@@ -12,34 +12,32 @@ use std::time::{Duration, Instant};
 use super::command::unquoted;
 use super::scratch::Scratch;
 
-/// Time between the moment when a command can be interrupted and the interruption.
+/// Delay from the moment when a command can be interrupted until Ctrl-C is sent.
 const LOOK: Duration = Duration::from_millis(700);
-/// Maximum time between a command's start and the moment when it can be interrupted, and between
-/// Ctrl-C and its end.
+/// Maximum time from a command's start until it can be interrupted, and from Ctrl-C to its end.
 const PATIENCE: Duration = Duration::from_secs(180);
 const INTERRUPTED: i32 = 130;
 const SIGINT: i32 = 2;
 
-/// Whether commands run to their end (`KILN_DOCS=full`).
+/// Returns whether all commands are to run to their end (`KILN_DOCS=full`).
 pub fn full() -> bool {
     env::var("KILN_DOCS").is_ok_and(|v| v == "full")
 }
 
-/// Selects the pages whose names contain this text; `None` for all pages.
+/// Returns the text that the names of the pages to run must contain, or `None` to run all pages.
 pub fn only() -> Option<String> {
     env::var("KILN_DOCS")
         .ok()
         .filter(|v| !v.is_empty() && v != "full")
 }
 
-/// A server that runs in the background while other commands run. [`end`] stops it and checks how
-/// it ended.
+/// A server that runs in the background while other commands run. [`end`] stops the server.
 pub struct Background {
     child: Child,
     text: String,
 }
 
-/// Runs a command. An error is a single line.
+/// Runs a command. If the command does not end as it should, returns a one-line error.
 pub fn run(text: &str, allowed: &[i32], scratch: &Scratch) -> Result<(), String> {
     let (mut child, stderr) = start(text, scratch)?;
     let group = child.id();
@@ -68,14 +66,14 @@ pub fn run(text: &str, allowed: &[i32], scratch: &Scratch) -> Result<(), String>
         }
         sleep(Duration::from_millis(10));
     };
-    // If the last command of a pipeline does not handle Ctrl-C, the shell also dies of it.
+    // Ctrl-C also ends the shell if the last command of a pipeline does not handle it.
     if told.is_some() && status.signal() == Some(SIGINT) && unquoted(text).contains('|') {
         return Ok(());
     }
     judge(status, told.is_some(), allowed, &stderr)
 }
 
-/// Starts a server and waits until its socket exists.
+/// Starts a server, and waits until its socket exists.
 pub fn begin(text: &str, scratch: &Scratch) -> Result<Background, String> {
     let text = text.trim_end_matches('&').trim();
     let (mut child, stderr) = start(text, scratch)?;
@@ -97,7 +95,7 @@ pub fn begin(text: &str, scratch: &Scratch) -> Result<Background, String> {
     })
 }
 
-/// Sends a Ctrl-C to the server, which must then end properly.
+/// Sends a Ctrl-C to the server, and checks that it ends with status 0.
 pub fn end(mut server: Background) -> Result<(), String> {
     signal("INT", server.child.id());
     let begun = Instant::now();
@@ -114,8 +112,8 @@ pub fn end(mut server: Background) -> Result<(), String> {
     }
 }
 
-/// Starts a command in a separate process group, like a terminal's foreground job. Also returns the
-/// file that receives its stderr.
+/// Starts a command in a separate process group, like a foreground job in a terminal. Returns the
+/// process, and the path of the file that receives its stderr.
 fn start(text: &str, scratch: &Scratch) -> Result<(Child, PathBuf), String> {
     static RUNS: AtomicUsize = AtomicUsize::new(0);
     let run = RUNS.fetch_add(1, Ordering::Relaxed);
@@ -133,7 +131,7 @@ fn start(text: &str, scratch: &Scratch) -> Result<(Child, PathBuf), String> {
     Ok((child, at("stderr")))
 }
 
-/// Returns the socket in the command's arguments, if it does not exist yet.
+/// Returns the socket that the command's arguments name, if the socket does not exist yet.
 pub fn missing_socket(text: &str, scratch: &Scratch) -> Option<String> {
     let mut words = text.split_whitespace();
     words.find(|word| *word == "--socket")?;
@@ -142,7 +140,7 @@ pub fn missing_socket(text: &str, scratch: &Scratch) -> Option<String> {
     (!there).then(|| socket.to_string())
 }
 
-/// Replaces `/run` and `/usr/local` in examples with directories in the scratch directory.
+/// Replaces `/run` and `/usr/local` in a command by paths in the scratch directory.
 fn local(text: &str, scratch: &Scratch) -> String {
     let dir = scratch.path().display();
     ["/run/", "/usr/local/"]
@@ -179,7 +177,8 @@ fn signal(name: &str, group: u32) {
     assert!(status.is_ok(), "{status:?}");
 }
 
-/// Whether a kiln process in this process group handles SIGINT (bit 1 of SigCgt, proc_pid_status(5)).
+/// Returns whether a kiln process in this process group handles SIGINT, according to bit 1 of
+/// SigCgt (proc_pid_status(5)).
 fn catches_sigint(group: u32) -> bool {
     let Ok(processes) = fs::read_dir("/proc") else {
         return false;
@@ -187,7 +186,7 @@ fn catches_sigint(group: u32) -> bool {
     processes.flatten().any(|process| {
         let read = |name: &str| fs::read_to_string(process.path().join(name)).unwrap_or_default();
         let stat = read("stat");
-        // The fields are: the name in parentheses, the state, the parent, the group.
+        // The fields of `stat` are: PID, name in parentheses, state, parent, process group.
         let Some((name, rest)) = stat.rsplit_once(") ") else {
             return false;
         };

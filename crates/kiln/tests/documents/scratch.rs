@@ -1,4 +1,5 @@
-//! A directory in which commands are run, with the files that the documents' examples use.
+//! The directory in which the commands of the documents are run. It contains the files that the
+//! examples use.
 
 use std::env;
 use std::fs;
@@ -12,7 +13,7 @@ use tempfile::TempDir;
 
 use super::{machine, run};
 
-/// A user's source file: a checksum to compile.
+/// A C file of a user, with a checksum function to be compiled.
 const MY_C: &str = "\
 #include <stddef.h>
 #include <stdint.h>
@@ -32,19 +33,19 @@ uint32_t crc(const uint8_t *data, size_t len)
 }
 ";
 
-/// Names that examples use for a compiler built by the reader.
+/// File names that examples use for a compiler that the reader has built.
 const COMPILERS: [&str; 3] = ["cc", "gcc/xgcc", "build/gcc/xgcc"];
 
-/// Names that examples use for a kernel tree.
+/// Directory names that examples use for a kernel tree.
 const TREES: [&str; 3] = ["linux", "linux-a", "linux-b"];
 
-/// Names that examples use for a record.
+/// File names that examples use for a record.
 const RECORDS: [&str; 3] = ["before.json", "after.json", "good.json"];
 
 /// The name that examples use for a recorded machine.
 const MACHINE: &str = "debian-6.12";
 
-/// Directories that must exist where the examples are run.
+/// Directories that the examples expect in the current directory.
 const DIRECTORIES: [&str; 4] = [
     "run/kiln",
     ".local/share/bash-completion/completions",
@@ -52,15 +53,14 @@ const DIRECTORIES: [&str; 4] = [
     "usr/local/share/zsh/site-functions",
 ];
 
-/// The directory for one page, which is also the home directory of the commands. It is removed on
-/// drop.
+/// The directory for the commands of one page, which is also their home directory. Removed on drop.
 pub struct Scratch {
     dir: TempDir,
 }
 
 impl Scratch {
     pub fn new() -> Scratch {
-        // Use a short name, because the directory contains sockets, and socket paths are limited in
+        // Use a short name, because the directory contains sockets, whose paths are limited in
         // length.
         let dir = tempfile::Builder::new()
             .prefix("kiln-docs-")
@@ -90,8 +90,8 @@ impl Scratch {
         self.dir.path()
     }
 
-    /// Provides the trees and records that the command uses. Existing records are replaced, because
-    /// an earlier command that wrote one may have been interrupted.
+    /// Creates the trees and records that the command uses. Replaces existing records, because they
+    /// may be from a command that was interrupted.
     pub fn furnish(&self, command: &str) {
         let current = machine::CURRENT;
         let others = command.replace(current, "");
@@ -100,7 +100,8 @@ impl Scratch {
                 continue;
             };
             for name in names {
-                // Replace it by renaming, because several commands run in this directory at once.
+                // Replace the link atomically by renaming, because several commands run in this
+                // directory at the same time.
                 let new = self
                     .path()
                     .join(format!("{name}-{:?}", thread::current().id()));
@@ -116,8 +117,8 @@ impl Scratch {
                 fs::write(self.path().join(name), record).unwrap();
             }
         }
-        // The arguments of report and compare are records; those of report may also be directories
-        // of records.
+        // Create the arguments of `report` and `compare`, which are records. For `report`, they may
+        // also be directories of records.
         let words = command.split_whitespace();
         let records = command.starts_with("kiln compare");
         let named = words
@@ -135,7 +136,7 @@ impl Scratch {
         }
     }
 
-    /// Returns a command with the environment for tests.
+    /// Returns a command that runs in this directory, with the environment for tests.
     pub fn command(&self, program: &str) -> Command {
         let bin = Path::new(env!("CARGO_BIN_EXE_kiln")).parent().unwrap();
         let path = env::var("PATH").unwrap_or_default();
@@ -146,7 +147,7 @@ impl Scratch {
             .env("PATH", format!("{}:{scripts}:{path}", bin.display()))
             .env("HOME", self.path())
             // Use a cache in this directory, so that partial files of an interrupted build are
-            // removed with it.
+            // removed together with the directory.
             .env(
                 "XDG_CACHE_HOME",
                 match run::full() {
@@ -160,12 +161,12 @@ impl Scratch {
     }
 }
 
-/// The cache in which other tests also build trees and compile with many compilers.
+/// Returns the cache that all tests share for builds of trees and compilations.
 fn cache() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join("tree-cache")
 }
 
-/// A record of `kiln speed`, which is measured only once.
+/// Returns a record of `kiln speed`, which is measured once per process.
 fn measured() -> &'static [u8] {
     static RECORD: OnceLock<Vec<u8>> = OnceLock::new();
     RECORD.get_or_init(|| {
@@ -182,7 +183,7 @@ fn measured() -> &'static [u8] {
     })
 }
 
-/// A record of `kiln compilers`, which is measured only once.
+/// Returns a record of `kiln compilers`, which is measured once per process.
 fn compiled() -> &'static [u8] {
     static RECORD: OnceLock<Vec<u8>> = OnceLock::new();
     RECORD.get_or_init(|| {
@@ -213,12 +214,12 @@ fn record(args: &[&str]) -> Vec<u8> {
     output.stdout
 }
 
-/// Returns a capture of 20,000 raw IP packets, about 20 us apart, with sizes typical of an internet
-/// exchange.
+/// Returns a capture of 20,000 raw IP packets at intervals of about 20 us, with packet sizes that
+/// are typical of an internet exchange.
 fn capture() -> Vec<u8> {
     let mut file = Vec::new();
-    // The classic pcap header: magic, version 2.4, time zone, accuracy, snapshot length of 96
-    // bytes, LINKTYPE_RAW.
+    // Write the classic pcap header: magic number, version 2.4, time zone, accuracy, snapshot
+    // length of 96 bytes, LINKTYPE_RAW.
     for word in [0xa1b2_c3d4_u32, 0x0004_0002, 0, 0, 96, 101] {
         file.extend(word.to_le_bytes());
     }
@@ -230,7 +231,7 @@ fn capture() -> Vec<u8> {
             file.extend(word.to_le_bytes());
         }
         let mut packet = vec![0; size.min(96) as usize];
-        // IPv4 with a header of five words, the length, and the protocol UDP.
+        // Fill in the IPv4 header: version 4 with a header of five words, the length, protocol UDP.
         packet[0] = 0x45;
         packet[2..4].copy_from_slice(&(size as u16).to_be_bytes());
         packet[9] = 17;

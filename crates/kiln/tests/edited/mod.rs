@@ -1,10 +1,10 @@
-//! A kernel tree with edits: edited files are regular files, and all others are links to the given
-//! tree.
+//! A kernel tree with edits. Edited files are regular files, and all others are links to the
+//! original tree.
 //!
-//! All tests share one directory per tree, because a cold build takes a minute, while an edit costs
-//! only the build of the files that it affects. The tests run one after the other
-//! (`.cargo/config.toml`). Files that an earlier test edited are restored and get a newer time than
-//! the objects built from them.
+//! All tests share one directory per tree, because the first build takes a minute, whereas an edit
+//! recompiles only the files that depend on it. The tests run one after the other
+//! (`.cargo/config.toml`). A file that an earlier test edited is restored with a new modification
+//! time, so that its objects are rebuilt.
 
 #![allow(dead_code)]
 
@@ -18,14 +18,14 @@ pub struct Edited {
 }
 
 impl Edited {
-    /// Returns the overlay of this tree that all tests share, with all earlier edits undone.
+    /// Returns the copy of this tree that all tests share, without the edits of earlier tests.
     pub fn new(tree: &Path) -> Edited {
         let name = tree.file_name().expect("not the root");
         let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join("edited");
         Edited::at(tree, &place.join(name))
     }
 
-    /// Creates a separate overlay in `dir`.
+    /// Creates a separate copy of the tree in `dir`, or reuses an earlier one without its edits.
     pub fn at(tree: &Path, dir: &Path) -> Edited {
         let tree = fs::canonicalize(tree).expect("the tree is there");
         if fs::read_link(dir.join("Makefile")).ok() != Some(tree.join("Makefile")) {
@@ -48,8 +48,8 @@ impl Edited {
         edited
     }
 
-    /// Edits a file of the tree. If the content does not change, the file keeps its time, so that
-    /// its objects stay valid.
+    /// Edits a file of the tree. If the edited file is already the same, it keeps its modification
+    /// time, so that its objects stay valid.
     pub fn edit(&self, file: &str, edit: impl FnOnce(String) -> String) {
         let text = fs::read_to_string(self.tree.join(file)).expect("a file of the tree");
         let text = edit(text);

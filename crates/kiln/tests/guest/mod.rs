@@ -1,5 +1,5 @@
-//! A guest of `kiln serve`: a front end with a data queue and the control queue, which sends
-//! requests one by one.
+//! A guest of `kiln serve`: a front end with a data queue and the control queue. It sends one
+//! request at a time.
 
 use std::fs::File;
 use std::os::fd::{AsRawFd, FromRawFd};
@@ -23,15 +23,15 @@ use vmm_sys_util::eventfd::EventFd;
 const MEMORY: usize = 1 << 20;
 const RING: u16 = 64;
 const PATIENCE: Duration = Duration::from_secs(20);
-/// Feature bits: `VIRTIO_F_VERSION_1` and vhost-user's protocol features.
+/// Feature bits: VIRTIO_F_VERSION_1 and VHOST_USER_F_PROTOCOL_FEATURES.
 const FEATURES: u64 = 1 << 32 | 1 << 30;
 
-/// Fills the answer buffer beforehand. Where the device writes only a status, all other bytes must
-/// keep this value.
+/// Initial content of answer buffers. If the device writes only a status, all other bytes must keep
+/// this value.
 pub const LEFT: u8 = 0xee;
 
-/// Addresses of a ring: descriptors, driver area, device area, then a request and its answer for
-/// each slot.
+/// Guest addresses of a queue: descriptors, driver area, device area, and space for a request and
+/// an answer per slot.
 struct Ring {
     at: u64,
     kick: EventFd,
@@ -39,15 +39,15 @@ struct Ring {
     avail: u16,
 }
 
-/// A connected guest with its memory and rings.
+/// A connected guest, with its memory and queues.
 pub struct Guest {
-    /// Sends messages to the device.
+    /// The vhost-user connection to the device.
     pub front_end: Frontend,
     memory: GuestMemoryMmap,
     file: File,
     data: Ring,
     control: Ring,
-    /// Number of data queues. The control queue has the number after the last data queue.
+    /// Number of data queues, which is also the index of the control queue.
     queues: usize,
 }
 
@@ -59,17 +59,18 @@ impl Ring {
 }
 
 impl Guest {
-    /// Connects to a device with this many data queues and uses the first one.
+    /// Connects to a device that has this many data queues. The guest uses the first of them.
     pub fn connect(socket: &Path, queues: u16) -> Guest {
         Guest::on(UnixStream::connect(socket).unwrap(), queues)
     }
 
-    /// Creates a guest on an existing connection.
+    /// Creates a guest on a stream that is already connected.
     pub fn on(stream: UnixStream, queues: u16) -> Guest {
         Guest::with(stream, queues, 0)
     }
 
-    /// Creates a guest on an existing connection that also accepts the feature bits `more`.
+    /// Creates a guest on a stream that is already connected. The guest also accepts the feature
+    /// bits `more`.
     pub fn with(stream: UnixStream, queues: u16, more: u64) -> Guest {
         let features = FEATURES | more;
         let mut front_end = Frontend::from_stream(stream, u64::from(queues) + 1);
@@ -118,7 +119,8 @@ impl Guest {
         }
     }
 
-    /// Starts the data queue or the control queue at its first entry.
+    /// Starts a queue at its first entry: the data queue if `data` is set, otherwise the control
+    /// queue.
     fn start(&mut self, data: bool) {
         let base = self.memory.iter().next().unwrap().as_ptr() as u64;
         let index = if data { 0 } else { self.queues };
@@ -141,7 +143,7 @@ impl Guest {
         front_end.set_vring_enable(index, true).unwrap();
     }
 
-    /// Stops a queue and restarts it, as a driver does to reset the queue.
+    /// Stops a queue and starts it again, as a driver does to reset the queue.
     pub fn reset_queue(&mut self, data: bool) {
         let index = if data { 0 } else { self.queues };
         self.front_end.set_vring_enable(index, false).unwrap();
@@ -153,12 +155,13 @@ impl Guest {
             .write_slice(&[0; 0x3000], GuestAddress(at))
             .unwrap();
         self.start(data);
-        // The device does not answer messages that start a ring, but once it answers this one, they
-        // have taken effect.
+        // Wait for the answer to another message. The device does not answer messages that start a
+        // ring, but it processes messages in order.
         self.front_end.get_features().unwrap();
     }
 
-    /// Makes a request available; returns its number and the address of the answer.
+    /// Makes a request available to the device. Returns the request's number and the address of the
+    /// answer.
     fn submit(&mut self, data: bool, request: &[u8], room: u32, kick: bool) -> (u16, u64) {
         let ring = match data {
             true => &mut self.data,
@@ -198,7 +201,7 @@ impl Guest {
         (n, to)
     }
 
-    /// Number of requests that the device has returned.
+    /// Returns the number of requests that the device has returned.
     pub fn used(&self, data: bool) -> u16 {
         let at = if data { self.data.at } else { self.control.at };
         self.memory
@@ -206,7 +209,7 @@ impl Guest {
             .unwrap()
     }
 
-    /// Sends one request and returns the answer, or `None` if the device does not answer.
+    /// Sends one request. Returns the answer, or `None` if the device does not answer.
     pub fn ask(&mut self, data: bool, request: &[u8], room: u32) -> Option<Vec<u8>> {
         let (n, to) = self.submit(data, request, room, true);
         let end = Instant::now() + PATIENCE;
@@ -223,7 +226,7 @@ impl Guest {
         Some(answer)
     }
 
-    /// Encrypts 64 bytes while polling for the answer; returns the status.
+    /// Encrypts 64 bytes and polls for the answer. Returns the status.
     pub fn encrypt_at_once(&mut self, session: u64) -> u8 {
         let (n, to) = self.submit(true, &encrypt(session), 65, true);
         while self.used(true) == n {
@@ -232,27 +235,27 @@ impl Guest {
         self.memory.read_obj(GuestAddress(to + 64)).unwrap()
     }
 
-    /// Creates an AES-CBC session; returns its ID.
+    /// Creates an AES-CBC session and returns its ID.
     pub fn create(&mut self) -> u64 {
         let answer = self.ask(false, &create(), 16).expect("an answer");
         Created::parse(&answer).unwrap().result().unwrap()
     }
 
-    /// Encrypts 64 bytes; returns the result and the status.
+    /// Encrypts 64 bytes. Returns the result and the status.
     pub fn encrypt(&mut self, session: u64) -> (Vec<u8>, u8) {
         let mut answer = self.ask(true, &encrypt(session), 65).expect("an answer");
         let status = answer.pop().unwrap();
         (answer, status)
     }
 
-    /// Makes `n` requests available, and notifies the device only of the last one.
+    /// Makes `n` requests available, but notifies the device only about the last request.
     pub fn pile_up(&mut self, session: u64, n: u16) {
         for i in 0..n {
             self.submit(true, &encrypt(session), 65, i + 1 == n);
         }
     }
 
-    /// Makes a head beyond the descriptor table available on the data queue.
+    /// Makes the data queue invalid, by adding an index beyond the descriptor table to it.
     pub fn break_ring(&mut self) {
         let at = self.data.at;
         let put = |at: u64, n: u16| {
@@ -265,8 +268,8 @@ impl Guest {
         self.data.kick.write(1).unwrap();
     }
 
-    /// Makes the device's writes to the control queue's call eventfd block. A front end can do this
-    /// at any time, because it shares the file's flags.
+    /// Makes the device block when it writes to the call eventfd of the control queue. Any front
+    /// end can do this at any time, because the flags of the eventfd are shared.
     pub fn block_calls(&self) {
         let call = self.control.call.as_raw_fd();
         let _ = self.control.call.read();
@@ -279,26 +282,25 @@ impl Guest {
         assert_eq!(done, 0);
     }
 
-    /// Makes a control request available that the device will not answer.
+    /// Makes a request available on the control queue, without waiting for an answer.
     pub fn ask_in_vain(&mut self) {
         self.submit(false, &create(), 16, true);
     }
 
-    /// Truncates the memory shared with the device, and notifies the device. No requests can be
-    /// sent afterwards.
+    /// Truncates the shared memory, and notifies the device. No requests can be sent afterwards.
     pub fn shrink(&mut self) {
         self.file.set_len(0).unwrap();
         self.data.kick.write(1).unwrap();
         self.control.kick.write(1).unwrap();
     }
 
-    /// Whether the device has signalled an answer on the control queue.
+    /// Returns whether the device has signalled an answer on the control queue.
     pub fn was_called(&self) -> bool {
         self.control.call.read().is_ok()
     }
 }
 
-/// Creates a memory file as front ends use for guest memory.
+/// Creates a memfd of this length, as front ends use for guest memory.
 pub fn memfd(len: u64, flags: u32) -> File {
     // SAFETY: the name is NUL-terminated, and only the returned value owns the new descriptor.
     let file = unsafe {
@@ -333,7 +335,7 @@ fn create() -> Vec<u8> {
     bytes
 }
 
-/// The request to close a session.
+/// Returns the request that closes a session.
 pub fn destroy(session: u64) -> Vec<u8> {
     let mut bytes = Vec::new();
     Control::Destroy {

@@ -1,6 +1,6 @@
-//! Tests of front ends that attack the device's resources: descriptors, memory, threads, time. In
-//! each test another guest is served throughout. Most tests have a control, in which the same front
-//! end attacks a device without the defence.
+//! Tests with front ends that attack the device's resources: descriptors, memory, threads, time. In
+//! each test, the device must serve another guest all the time. Most tests have a control, in which
+//! the same front end attacks a device without the defence.
 
 mod waiting;
 
@@ -18,7 +18,7 @@ use crate::guest::{memfd, Guest};
 use crate::raw::{self, message, Raw, SIZE};
 use vhost::VhostBackend;
 
-/// A guest and its session, which must be served whatever other guests do.
+/// A guest with a session. The device must serve this guest, whatever other guests do.
 struct Victim(Guest, u64);
 
 impl Victim {
@@ -37,7 +37,7 @@ impl Victim {
     }
 }
 
-/// Stops a device, which must exit successfully and have these messages in its log.
+/// Stops a device. The device must exit with status 0, and its log must contain the texts `says`.
 fn end(device: Device, says: &[&str]) {
     device.signal(libc::SIGTERM);
     let (status, log) = device.end();
@@ -47,8 +47,8 @@ fn end(device: Device, says: &[&str]) {
     }
 }
 
-/// Makes a guest's control queue thread block in a system call that never returns, then
-/// disconnects.
+/// Connects a guest, makes the thread of its control queue block in a system call that never
+/// returns, and disconnects.
 fn hold_a_thread(device: &Device) {
     let mut guest = Guest::connect(&device.path("kiln.sock"), 2);
     guest.create();
@@ -71,7 +71,7 @@ fn a_call_that_blocks_holds_one_process_and_it_is_ended() {
     end(device, &["it is killed"]);
 }
 
-/// Control: without isolation, the blocked thread exists as long as the device.
+/// Control: without isolation, the blocked thread remains as long as the device runs.
 #[test]
 fn a_call_that_blocks_stays_in_a_device_without_isolation() {
     let device = Device::start(&["--no-isolation"]);
@@ -110,8 +110,9 @@ fn a_process_that_hangs_or_dies_costs_its_guest_alone() {
         assert_eq!(unsafe { libc::kill(process as i32, signal) }, 0);
         victim.is_served();
         let is_gone = || !device.children().contains(&process);
-        // A death is logged if the device notices it before the front end disconnects. (The first
-        // SIGSEGV that is not caused by a memory access only removes Rust's own handler.)
+        // Wait only for SIGKILL. The device logs a death that it notices before the front end
+        // disconnects. The first SIGSEGV does not end the process, because it is not caused by a
+        // memory access and only removes Rust's own handler.
         if signal == libc::SIGKILL {
             until("its end is noticed", is_gone);
         }
@@ -131,8 +132,8 @@ fn a_crash_ends_all_guests_of_a_device_without_isolation() {
     assert_eq!(device.end().0, None, "a signal");
 }
 
-/// Huge pages can be requested without privileges. If the pool has none, the first access raises
-/// SIGBUS.
+/// A front end can request huge pages without privileges. If the pool is empty, the device's first
+/// access raises SIGBUS.
 #[test]
 fn memory_of_huge_pages_that_are_not_there_ends_its_guest_alone() {
     const HUGE: u64 = 2 << 20;
@@ -148,7 +149,7 @@ fn memory_of_huge_pages_that_are_not_there_ends_its_guest_alone() {
         victim.is_served();
     }
     end(device, &["of huge pages of", "memory was taken away"]);
-    // Control: without isolation, the same front end ends all guests.
+    // Control: without isolation, the same front end ends the device for all guests.
     let device = Device::start(&["--no-isolation"]);
     let _victim = Victim::new(&device);
     let mut raw = Raw::connect(&device.path("kiln.sock"));
@@ -199,7 +200,7 @@ fn memory_that_is_not_what_it_should_be_is_refused() {
     assert!(refused(&memory, 4 << 20), "--max-memory");
     assert!(refused(&memfd(4096, 0), 1 << 20), "behind the end");
     assert!(refused(&memfd(0, 0), 1 << 46), "an address space");
-    // Neither of these files supports seals. A file on FUSE does not support them either.
+    // Files that do not support seals must be rejected. Files on FUSE do not support seals either.
     let program = File::open("/proc/self/exe").unwrap();
     assert!(refused(&program, 4096), "of a file system");
     let zero = File::options().read(true).write(true).open("/dev/zero");
@@ -215,21 +216,21 @@ fn descriptors_of_one_guest_are_no_other_guests() {
     let mut victim = Victim::new(&device);
     let file = memfd(4096, 0);
     let mut held = Vec::new();
-    // Pass more regions than a process may have descriptors, and more than an earlier version
-    // watched.
+    // Pass more regions in total than a process can have descriptors.
     for _ in 0..10 {
         let mut raw = Raw::connect(&device.path("kiln.sock"));
         raw.hello(0);
         for n in 0..REGIONS {
             assert!(raw.add(n * 4096, 4096, &file), "region {n}");
         }
-        // Send a header with descriptors, but without the payload.
+        // Send a message header with descriptors, but do not send the payload.
         let header = &message(5, 1, &[0; 40])[..12];
         raw.send_bytes(header, &[file.as_fd().as_raw_fd(); 32]);
         held.push(raw);
     }
     victim.is_served();
-    // Such messages also occur when a guest changes an MSI-X vector, or when memory is hot-plugged.
+    // Harmless guests must still be able to restart a ring, as for a new MSI-X vector, and to add
+    // memory, as for memory hotplug.
     let mut fresh = Raw::connect(&device.path("kiln.sock"));
     fresh.hello(0);
     assert!(fresh.table(1 << 20, &memfd(1 << 20, 0)) && fresh.ring(0) && fresh.ring(0));
@@ -285,7 +286,7 @@ fn silent_connections_and_those_in_a_loop_keep_nobody_out() {
         assert!(device.metrics().contains("kiln_connections"));
         victims.iter_mut().for_each(Victim::is_served);
         device.signal(libc::SIGTERM);
-        // The device must exit although the attackers continue.
+        // The device must exit although the attackers do not stop.
         until("it ends", || UnixStream::connect(&path).is_err());
     });
     drop(silent);
@@ -293,8 +294,8 @@ fn silent_connections_and_those_in_a_loop_keep_nobody_out() {
     assert_eq!(status, Some(0), "{log}");
 }
 
-/// Resources that the main process holds: descriptors, threads, children, and KiB of anonymous
-/// memory.
+/// Returns the resources that the main process holds: descriptors, threads, children, and KiB of
+/// anonymous memory.
 fn holdings(device: &Device) -> [usize; 4] {
     let main = device.child.id();
     let count = |what: &str| {
@@ -316,7 +317,7 @@ fn holdings(device: &Device) -> [usize; 4] {
     ]
 }
 
-/// Makes one attack of each kind. The returned value holds the attackers' resources until it is
+/// Makes one attack of each kind. The attackers' resources are held until the returned value is
 /// dropped.
 fn attack(device: &Device) -> impl Sized {
     let path = device.path("kiln.sock");
@@ -364,7 +365,8 @@ fn attack(device: &Device) -> impl Sized {
 fn what_attacks_took_is_given_back() {
     let device = Device::start(&["--max-guests", "30"]);
     let mut victim = Victim::new(&device);
-    // Attack before measuring, because the allocator retains some memory after the first time.
+    // Attack before the measurement, because the allocator retains some memory after the first
+    // attacks.
     for _ in 0..2 {
         drop(attack(&device));
         victim.is_served();
@@ -375,7 +377,7 @@ fn what_attacks_took_is_given_back() {
     };
     let settled = || device.children().len() == 2 && device.threads().len() == 4;
     until("the first are gone", settled);
-    // Wait until silent connections have been closed too.
+    // Wait until the device has also closed silent connections.
     thread::sleep(std::time::Duration::from_millis(200));
     let before = holdings(&device);
     let held = attack(&device);
@@ -399,7 +401,7 @@ fn what_attacks_took_is_given_back() {
     end(device, &[]);
 }
 
-/// Control: connections that send something do occupy places.
+/// Control: connections that send data count as guests, so further ones are rejected.
 #[test]
 fn connections_that_speak_take_places() {
     let device = Device::start(&["--max-guests", "2"]);
@@ -410,7 +412,7 @@ fn connections_that_speak_take_places() {
     assert!(device.metrics().contains("kiln_refused_total 1\n"));
 }
 
-/// Sets a flag that stops loops when this is dropped.
+/// Sets a flag on drop, which stops the loops of other threads.
 struct Stop<'a>(&'a AtomicBool);
 
 impl Drop for Stop<'_> {
@@ -442,8 +444,8 @@ fn silent_clients_of_the_metrics_are_cut_off_for_one_that_speaks() {
     end(device, &[]);
 }
 
-/// QEMU's cryptodev creates sessions with messages. These messages count as requests, and a driver
-/// that starts after a reset must not inherit earlier sessions.
+/// QEMU's cryptodev creates sessions with vhost-user messages. These messages count as requests for
+/// the rate limit. A driver that starts after a reset must not inherit earlier sessions.
 #[test]
 fn sessions_of_messages_are_held_to_the_rate_and_end_with_the_driver() {
     const BY_MESSAGE: u64 = 1 << 7;
@@ -466,7 +468,7 @@ fn sessions_of_messages_are_held_to_the_rate_and_end_with_the_driver() {
         !text.contains("kiln_held_total{queue=\"control\"} 0\n"),
         "{text}"
     );
-    // A pause must preserve the sessions.
+    // If the ring continues at the same entry, the sessions must be preserved.
     let base = raw.stop(0);
     assert!(base > 0 && raw.ring(base) && raw.encrypts(first));
     raw.stop(0);
@@ -479,7 +481,7 @@ fn sessions_of_messages_are_held_to_the_rate_and_end_with_the_driver() {
     assert!(raw.create() >= 0);
     end(device, &["the driver was reset"]);
 
-    // Control: without a rate limit, none of the messages is delayed.
+    // Control: without a rate limit, no message is delayed.
     let device = Device::start(&[]);
     let mut raw = Raw::connect(&device.path("kiln.sock"));
     raw.hello(BY_MESSAGE);
@@ -499,8 +501,8 @@ fn no_address_and_no_flood_gets_into_the_log() {
     let device = Device::start(&[]);
     let mut raw = Raw::connect(&device.path("kiln.sock"));
     raw.hello(0);
-    // An offset beyond the configuration space must cause an error, and the connection must
-    // continue.
+    // Request an offset beyond the configuration space, which must cause an error but not end the
+    // connection.
     for _ in 0..2000 {
         raw.config(4000);
     }
@@ -516,11 +518,11 @@ fn no_address_and_no_flood_gets_into_the_log() {
         log.contains("is in no memory region") && !log.contains("0x1000"),
         "{log}"
     );
-    // The limit is a burst of 200 lines plus 20 per second, for each of two guest processes and the
-    // main process.
+    // Each of the three processes (two for guests, and the main process) may log a burst of 200
+    // lines, plus 20 lines per second.
     let most = 600 + 20 * start.elapsed().as_secs() as usize;
     assert!(log.lines().count() < most, "{} lines", log.lines().count());
-    // Control: if there are only a few events, each of them is in the log.
+    // Control: a small number of events must all be logged.
     let device = Device::start(&[]);
     let mut raw = Raw::connect(&device.path("kiln.sock"));
     raw.hello(0);
@@ -559,7 +561,7 @@ fn a_device_without_a_sandbox_has_no_core_dumps_and_locks_its_memory() {
             let limits = read(*pid, "limits");
             assert!(limits.contains(NONE), "{args:?}: {limits}");
         }
-        // Root may lock memory only while it is root, and with a sandbox the device becomes nobody.
+        // Only root can always lock memory, and with a sandbox, the device does not remain root.
         // SAFETY: geteuid() takes no arguments and cannot fail.
         let may_lock = unsafe { libc::geteuid() } == 0 && !args.is_empty();
         if !may_lock {
@@ -575,8 +577,8 @@ fn a_device_without_a_sandbox_has_no_core_dumps_and_locks_its_memory() {
     }
 }
 
-/// Returns a TCP socket whose close() blocks, and the connected socket, which does not read the
-/// data sent to it.
+/// Returns a TCP socket on which close() blocks, because its peer does not read the data sent to
+/// it. Also returns the peer, which must be kept open.
 fn lingering() -> (TcpStream, impl Sized) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let mut stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
@@ -602,8 +604,9 @@ fn lingering() -> (TcpStream, impl Sized) {
     (stream, (listener, peer))
 }
 
-/// The main process may drop the last reference to a descriptor that it has never received: when it
-/// rejects a connection, or when a client of the metrics sends a descriptor.
+/// The main process may close the last reference to a file that was sent to it: when it rejects a
+/// connection, or when a client of the metrics sends a descriptor. Closing the file must not block
+/// the process.
 #[test]
 fn descriptors_that_are_slow_to_close_hold_nobody_up() {
     for isolation in [true, false] {
@@ -611,10 +614,12 @@ fn descriptors_that_are_slow_to_close_hold_nobody_up() {
         args.extend((!isolation).then_some("--no-isolation"));
         let device = Device::start(&args);
         let mut victim = Victim::new(&device);
-        // While the device is stopped, it cannot close its references before this process has closed its own, which
-        // would make this process wait. A signal would interrupt the device's wait, so it is stopped once only.
+        // Stop the device, so that this process closes its own references first. Otherwise, this
+        // process would have to wait in close(). Stop only once, because a signal would interrupt
+        // the device's wait.
         let signal = |signal| {
-            // SAFETY: a child of this process, which has not waited for it.
+            // SAFETY: kill() does not access memory. This process has not waited for the child, so
+            // the child's PID has not been reused.
             assert_eq!(unsafe { libc::kill(device.child.id() as i32, signal) }, 0);
         };
         signal(libc::SIGSTOP);
@@ -635,7 +640,8 @@ fn descriptors_that_are_slow_to_close_hold_nobody_up() {
             assert!(device.metrics().contains("kiln_refused_total"));
             end(device, &["turned away"]);
         } else {
-            // Control: without isolation, clients of the metrics do not get answers any more.
+            // Control: without isolation, the device blocks and does not answer clients of the
+            // metrics.
             let mut client = UnixStream::connect(device.path("metrics.sock")).unwrap();
             let limit = Some(std::time::Duration::from_secs(1));
             client.set_read_timeout(limit).unwrap();
@@ -647,7 +653,8 @@ fn descriptors_that_are_slow_to_close_hold_nobody_up() {
     }
 }
 
-/// A request in stateless format carries its own key, which is not part of any session.
+/// A request in stateless format carries its own key, which is not part of a session. The key must
+/// be wiped after the request.
 #[test]
 fn the_key_of_a_stateless_request_is_gone_once_it_was_served() {
     let device = Device::start(&[]);
@@ -681,7 +688,7 @@ const STATUS: u64 = 1 << 16;
 const IN_ORDER: u64 = 1 << 35;
 const RING_RESET: u64 = 1 << 40;
 
-/// The results of these requests overlap their texts, so a request that is executed twice is
+/// The output of each request overwrites its input, so a request that is executed twice would be
 /// encrypted twice.
 #[test]
 fn a_process_that_was_killed_loses_no_request_and_does_none_twice() {
@@ -730,7 +737,7 @@ fn notes_on_requests_in_flight_may_say_anything() {
         raw.hello(INFLIGHT);
         raw
     };
-    // Try invalid numbers of queues and invalid sizes.
+    // Request in-flight memory with an invalid number of queues or an invalid size.
     for (queues, size) in [(0, 64), (4, 64), (u16::MAX, 64), (3, 0), (3, u16::MAX)] {
         let mut raw = connect();
         assert!(
@@ -739,7 +746,7 @@ fn notes_on_requests_in_flight_may_say_anything() {
         );
         victim.is_served();
     }
-    // Try it without negotiating the feature.
+    // Request in-flight memory without having negotiated the feature.
     let mut raw = Raw::connect(&path);
     raw.hello(0);
     assert!(raw.ask_inflight(3, 64).is_none());
@@ -748,7 +755,7 @@ fn notes_on_requests_in_flight_may_say_anything() {
         good.set_len(0).is_err(),
         "what the device has made cannot shrink"
     );
-    // Try invalid sizes, offsets and files.
+    // Pass in-flight memory with invalid sizes, offsets and files.
     let with = |size: u64, offset: u64| {
         [&size.to_le_bytes()[..], &offset.to_le_bytes(), &told[16..]].concat()
     };
@@ -771,8 +778,8 @@ fn notes_on_requests_in_flight_may_say_anything() {
         raw.until_closed();
         victim.is_served();
     }
-    // With arbitrary content, requests may or may not be served, but other guests must not be
-    // affected.
+    // Pass in-flight memory with arbitrary content. The device may serve the requests or not, but
+    // must not affect other guests.
     for byte in [0u8, 1, 2, 0x7f, 0xff] {
         let mut raw = connect();
         let file = memfd(SIZE, 0);
@@ -781,14 +788,14 @@ fn notes_on_requests_in_flight_may_say_anything() {
         assert!(raw.table(SIZE, &file) && raw.give_inflight(&told, &notes) && raw.ring(0));
         raw.pile_up_in_place(5);
         until("all are handed back", || raw.used() == 5);
-        // Truncate the file while it is in use.
+        // Truncate the in-flight memory while the device is using it.
         notes.set_len(0).unwrap();
         raw.kick();
         raw.send_bytes(&message(11, 0, &[0; 8]), &[]);
         raw.until_closed();
         victim.is_served();
     }
-    // Start a ring that is larger than requested.
+    // Start a ring that is larger than the ring size for which in-flight memory was requested.
     let mut raw = connect();
     let (told, small) = raw.ask_inflight(3, 16).unwrap();
     assert!(raw.table(SIZE, &memfd(SIZE, 0)) && raw.give_inflight(&told, &small));
@@ -818,11 +825,11 @@ fn a_status_shows_what_was_agreed_on_and_that_a_ring_is_broken() {
     until("it says so", || {
         raw.status() == Some(begun | DRIVER_OK | NEEDS_RESET)
     });
-    // A driver that starts over negotiates features once more.
+    // A driver that has reset the device must negotiate features again.
     assert!(raw.set_status(0) && raw.status() == Some(0));
     assert!(raw.set_status(begun));
     assert_eq!(raw.status(), Some(ACKNOWLEDGE | DRIVER));
-    // Set an invalid status, then a status without having negotiated it.
+    // Set an invalid status, and request the status without having negotiated the feature.
     assert!(!raw.set_status(256));
     raw.until_closed();
     let mut raw = Raw::connect(&device.path("kiln.sock"));
@@ -838,8 +845,9 @@ fn a_status_shows_what_was_agreed_on_and_that_a_ring_is_broken() {
     );
 }
 
-/// A driver with RING_RESET may reset its control queue and keep its sessions (2.6.1). Without
-/// RING_RESET, a control queue that restarts means that the driver was reset.
+/// A driver with RING_RESET may reset only its control queue and keep its sessions (virtio
+/// specification, 2.6.1). Without RING_RESET, a restart of the control queue means that the driver
+/// was reset.
 #[test]
 fn a_queue_that_is_reset_alone_keeps_the_sessions() {
     let device = Device::start(&[]);
@@ -852,12 +860,12 @@ fn a_queue_that_is_reset_alone_keeps_the_sessions() {
         guest.reset_queue(false);
         let is_kept = guest.encrypt(session).1 == 0;
         assert_eq!(is_kept, more != 0, "{more:#x}");
-        // The queue must be served after the reset, even if it was broken before.
+        // A queue that was broken must be served after a reset.
         let session = guest.create();
         guest.break_ring();
         guest.reset_queue(true);
         assert_eq!(guest.encrypt(session).1, 0);
-        // A driver that starts over negotiates features first.
+        // If features are negotiated before the queue restarts, the driver was reset.
         let features = guest.front_end.get_features().unwrap();
         guest
             .front_end

@@ -1,4 +1,4 @@
-//! Tests of front ends that have sent data and wait to be served.
+//! Tests with front ends that have sent data and wait until the device serves them.
 
 use std::io::Write;
 use std::os::unix::net::UnixStream;
@@ -8,12 +8,12 @@ use crate::device::Device;
 
 const PLACES: usize = 30;
 const CONNECTIONS: usize = 900;
-/// Maximum number of the main process's descriptors: both kinds of waiting connections on two
-/// sockets, and 10 per guest.
+/// Maximum number of descriptors in the main process: two kinds of waiting connections on each of
+/// two sockets, and 10 per guest.
 const DESCRIPTORS: usize = 2 * (64 + 64) + 10 * PLACES;
 
-/// Connects many times, with or without sending data. Returns the highest number of descriptors
-/// seen in the main process.
+/// Connects many times, and sends data if `speaks` is set. Returns the highest number of
+/// descriptors that the main process had.
 fn crowd(device: &Device, speaks: bool, held: &mut Vec<UnixStream>) -> usize {
     let mut most = 0;
     for n in 0..CONNECTIONS {
@@ -30,9 +30,9 @@ fn crowd(device: &Device, speaks: bool, held: &mut Vec<UnixStream>) -> usize {
     most
 }
 
-/// A process that serves a guest takes about 20 ms to start. Front ends that connect faster than
-/// that have to wait, and each of them occupies a descriptor of the main process, whose limited
-/// number all sockets share.
+/// The device takes about 20 ms to start a process for a guest. If front ends connect faster, they
+/// have to wait. Each waiting front end occupies a descriptor of the main process, and all sockets
+/// share the limited number of descriptors.
 #[test]
 fn front_ends_that_wait_take_few_descriptors_of_the_main_process() {
     let places = PLACES.to_string();

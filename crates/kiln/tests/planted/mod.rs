@@ -3,14 +3,15 @@
 use super::common::oracle::rows;
 use super::edited::Edited;
 
-/// A planted fault: edits of a file, in which each text is replaced once, and the expected finding.
+/// A planted fault: the edits of a file, each of which replaces one occurrence of a text, and the
+/// expected finding.
 pub struct Fault {
     pub file: &'static str,
     pub edits: &'static [(&'static str, &'static str)],
     pub oracle: &'static str,
     pub driver: &'static str,
     pub rule: &'static str,
-    /// Prefix of the name of the function in which the fault is found; empty if it is not known.
+    /// Prefix of the function's name in the finding; empty if the function is not known.
     pub place: &'static str,
 }
 
@@ -33,8 +34,8 @@ pub const fn fault(
     }
 }
 
-/// Plants the faults in this order, and checks that each is found by its oracle in its driver. The
-/// driver `control` has no fault and must have no finding.
+/// Plants the faults in this order, and checks that the oracle of each fault finds it in the
+/// expected driver. The driver `control` has no fault and must have no finding.
 pub fn find(tree: &Edited, faults: &[&Fault], control: &'static str) {
     let mut files: Vec<&str> = faults.iter().map(|f| f.file).collect();
     files.sort_unstable();
@@ -59,7 +60,7 @@ pub fn find(tree: &Edited, faults: &[&Fault], control: &'static str) {
     sorted(&mut oracles);
     sorted(&mut names);
     names.push(control);
-    // Use a single run, because trying all templates takes longer than most oracles.
+    // Run all oracles at once, because trying all templates takes longer than most oracles.
     let rows = rows(tree.path(), &oracles.join(","), &names, 1);
     let row_of = |oracle: &str, driver: &str| {
         (rows.iter()).find(|r| r["impl"] == driver && r["context"] == oracle)

@@ -1,9 +1,9 @@
-//! Edits that give a 6.12 tree a different FPU policy.
+//! Edits that change the FPU policy of a 6.12 tree.
 
 use crate::edited::Edited;
 
-/// Replaces `from` with `to` in a function of a file. If `function` is empty, the whole file is
-/// searched.
+/// An edit that replaces `from` with `to` in one function of a file, or anywhere in the file if
+/// `function` is empty.
 pub struct Edit {
     pub file: &'static str,
     pub function: &'static str,
@@ -27,7 +27,7 @@ const END: &str = "kernel_fpu_end";
 const USABLE: &str = "irq_fpu_usable";
 const TAKEN: &str = "this_cpu_read(in_kernel_fpu)";
 
-/// The policy of 6.15 and later: sections disable softirqs, unless interrupts are off anyway.
+/// The policy of 6.15 and later: sections disable softirqs, unless interrupts are already disabled.
 pub const BH_OFF: &[Edit] = &[
     edit(
         BEGIN,
@@ -41,8 +41,8 @@ pub const BH_OFF: &[Edit] = &[
     ),
 ];
 
-/// A section that interrupts another one saves that section's registers to a per-CPU area and
-/// restores them at the end.
+/// A nested policy: a section that interrupts another one saves the registers to a per-CPU area,
+/// and restores them at the end.
 pub const NESTED: &[Edit] = &[
     edit(
         "",
@@ -86,7 +86,7 @@ pub const NESTED: &[Edit] = &[
     ),
 ];
 
-/// Softirqs may always open a section, but registers are never saved.
+/// A broken policy: softirqs may always open a section, but registers are never saved.
 pub const BROKEN: &[Edit] = &[
     edit(USABLE, TAKEN, "false"),
     edit(BEGIN, "WARN_ON_FPU(this_cpu_read(in_kernel_fpu));", ""),
@@ -110,8 +110,8 @@ fn apply(text: &str, e: &Edit) -> String {
     let (start, end) = match e.function {
         "" => (0, text.len()),
         name => {
-            // A function definition begins at the start of a line and ends with the first brace at the start of a
-            // line.
+            // Find the definition, which begins at the start of a line and ends with the first
+            // brace at the start of a line.
             let head = format!(" {name}(");
             let at = text
                 .match_indices(&head)

@@ -1,4 +1,4 @@
-//! A front end that can send arbitrary messages.
+//! A front end that can send arbitrary vhost-user messages, including invalid ones.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -14,25 +14,24 @@ use vm_memory::{Bytes, FileOffset, MmapRegion, VolatileMemory};
 use vmm_sys_util::eventfd::EventFd;
 use vmm_sys_util::sock_ctrl_msg::ScmSocket;
 
-/// Size of the front end's memory in bytes.
+/// Size in bytes of the memory that the front end shares.
 pub const SIZE: u64 = 64 << 10;
-/// Address of the memory in the guest. The front end reports the same value as the address in its
-/// own address space.
+/// Guest address of the memory. The front end reports the same value as its own virtual address.
 const BASE: u64 = 0x1000_0000;
 pub const RING: u32 = 64;
 const NEED_REPLY: u32 = 8;
 const PATIENCE: Duration = Duration::from_secs(20);
-/// Feature bits: VERSION_1, vhost-user's protocol features, REVISION_1 and stateless ciphers.
+/// Feature bits: VERSION_1, VHOST_USER_F_PROTOCOL_FEATURES, REVISION_1 and stateless ciphers.
 const FEATURES: u64 = 1 << 32 | 1 << 30 | 1 | 1 << 1;
 
-/// Session parameters for requests that carry a key.
+/// Session parameters for stateless requests, which carry a key.
 const CBC: Create = Create::Cipher(session::Cipher {
     algo: cipher::AES_CBC,
     key_len: 16,
     op: OP_ENCRYPT,
 });
 
-/// Address of request number `n`.
+/// Returns the guest address of request number `n`.
 fn place(n: u16) -> u64 {
     0x4000 + 0x400 * u64::from(n)
 }
@@ -78,7 +77,7 @@ impl Raw {
     }
 
     pub fn send_bytes(&mut self, bytes: &[u8], fds: &[i32]) {
-        // Ignore errors: if the device has closed the connection, reading the next answer fails.
+        // Ignore errors. If the device has closed the connection, reading the next answer fails.
         let _ = self.stream.send_with_fds(&[bytes], fds);
     }
 
@@ -97,25 +96,25 @@ impl Raw {
         self.receive()
     }
 
-    /// Sends a message; returns whether the device reports success.
+    /// Sends a message. Returns whether the device reports success.
     fn done(&mut self, request: u32, payload: &[u8], fds: &[i32]) -> bool {
         self.send_bytes(&message(request, NEED_REPLY, payload), fds);
         self.receive() == Some(words(&[0]))
     }
 
-    /// Adds the feature bits `more` to those that this front end accepts, and removes `fewer`.
+    /// Changes the feature bits that this front end accepts: adds `more` and removes `fewer`.
     pub fn wants(mut self, more: u64, fewer: u64) -> Raw {
         self.features = (self.features | more) & !fewer;
         self
     }
 
-    /// Reconnects with the same memory and rings.
+    /// Connects again, with the same memory and rings.
     pub fn reconnect(&mut self, path: &Path) {
         self.stream = UnixStream::connect(path).unwrap();
         self.stream.set_read_timeout(Some(PATIENCE)).unwrap();
     }
 
-    /// Asks for in-flight memory; returns `None` if the connection has ended.
+    /// Requests in-flight memory. Returns `None` if the device closes the connection.
     pub fn ask_inflight(&mut self, queues: u16, size: u16) -> Option<(Vec<u8>, File)> {
         let asked = words(&[0, 0, u64::from(queues) | u64::from(size) << 16]);
         self.send_bytes(&message(31, 0, &asked), &[]);
@@ -124,12 +123,12 @@ impl Raw {
         (n == 36).then(|| (answer[12..].to_vec(), file.expect("a descriptor")))
     }
 
-    /// Passes in-flight memory to the device; returns whether the device accepted the memory.
+    /// Passes in-flight memory to the device. Returns whether the device accepts the memory.
     pub fn give_inflight(&mut self, told: &[u8], file: &File) -> bool {
         self.done(32, told, &[file.as_raw_fd()])
     }
 
-    /// Sets the device status; returns whether the device accepted the status.
+    /// Sets the device status. Returns whether the device accepts the status.
     pub fn set_status(&mut self, status: u64) -> bool {
         self.done(39, &words(&[status]), &[])
     }
@@ -144,10 +143,11 @@ impl Raw {
         assert!(self.try_hello(protocol));
     }
 
-    /// Negotiates features; returns false if the device rejects this front end.
+    /// Negotiates features, including the protocol features `protocol`. Returns false if the device
+    /// rejects this front end.
     pub fn try_hello(&mut self, protocol: u64) -> bool {
         if protocol & 1 << 7 != 0 {
-            // QEMU's session messages use the format without REVISION_1.
+            // Remove REVISION_1, because QEMU's session messages use the older format.
             self.features &= !0xff;
         }
         self.send_bytes(&message(3, 0, &[]), &[]);
@@ -158,7 +158,7 @@ impl Raw {
         self.done(16, &words(&[protocol]), &[]) && self.done(2, &words(&[self.features]), &[])
     }
 
-    /// Shares memory; returns whether the device accepted the memory.
+    /// Shares the front end's memory. Returns whether the device accepts the memory.
     pub fn table(&mut self, size: u64, file: &File) -> bool {
         let offset = FileOffset::new(file.try_clone().unwrap(), 0);
         self.memory = MmapRegion::from_file(offset, SIZE as usize).ok();
@@ -166,25 +166,26 @@ impl Raw {
         self.done(5, &payload, &[file.as_raw_fd()])
     }
 
-    /// Shares another region; returns whether the device accepted the region.
+    /// Shares an additional memory region. Returns whether the device accepts the region.
     pub fn add(&mut self, at: u64, size: u64, file: &File) -> bool {
         let at = BASE * 16 + at;
         self.done(37, &words(&[0, at, size, at, 0]), &[file.as_raw_fd()])
     }
 
-    /// Starts the first data ring at entry `base`; returns whether the device accepted the ring.
+    /// Starts the first data ring at entry `base`. Returns whether the device accepts the ring.
     pub fn ring(&mut self, base: u16) -> bool {
         let kick = self.kick.as_raw_fd();
         self.start(base, Some(kick))
     }
 
-    /// Like [`Raw::ring`], but with another kick descriptor, or without one.
+    /// Starts the first data ring like [`Raw::ring`], but with another kick descriptor, or without
+    /// one.
     pub fn ring_with(&mut self, base: u16, kick: Option<&File>) -> bool {
         self.start(base, kick.map(File::as_raw_fd))
     }
 
     fn start(&mut self, base: u16, kick: Option<i32>) -> bool {
-        // A driver that starts over clears the rings it has used.
+        // Clear the ring if it starts over, as a driver does after a reset.
         if let (Some(memory), true) = (&self.memory, self.avail > 0 && base == 0) {
             let rings = memory.as_volatile_slice();
             rings.write_slice(&[0; 0x3000], 0).unwrap();
@@ -192,7 +193,7 @@ impl Raw {
         self.avail = base;
         let at = |offset: u64| BASE + offset;
         let call = [self.call.as_raw_fd()];
-        // This bit means that the message carries no descriptor.
+        // Bit 8 states that the message carries no descriptor.
         let without = if kick.is_some() { 0 } else { 1 << 8 };
         let kick: Vec<i32> = kick.into_iter().collect();
         self.done(18, &pair(0, 0), &[])
@@ -204,17 +205,18 @@ impl Raw {
             && self.done(18, &pair(0, 1), &[])
     }
 
-    /// Continues the ring where the previous device stopped.
+    /// Continues the ring after `used` entries, where the previous device stopped. Returns whether
+    /// the device accepts the ring.
     pub fn goes_on(&mut self, used: u16) -> bool {
         let avail = self.avail;
-        // Prevent `start` from clearing the rings.
+        // Prevent `ring_with` from clearing the ring.
         self.avail = 0;
         let done = self.ring(used);
         self.avail = avail;
         done
     }
 
-    /// Stops the ring; returns the index of the entry at which to continue.
+    /// Stops the ring. Returns the index of the entry at which it can continue.
     pub fn stop(&mut self, ring: u32) -> u16 {
         let state = self.ask(11, &pair(ring, 0)).unwrap();
         u16::from_le_bytes(state[4..6].try_into().unwrap())
@@ -224,13 +226,14 @@ impl Raw {
         self.kick.write(1).unwrap();
     }
 
-    /// Requests a part of the configuration space, starting at this offset.
+    /// Requests a part of the configuration space that starts at this offset.
     pub fn config(&mut self, offset: u32) {
         let payload = [pair(offset, 8), vec![0; 12]].concat();
         self.ask(24, &payload);
     }
 
-    /// Creates an AES-CBC session with QEMU's message; returns its ID, or -1 on failure.
+    /// Creates an AES-CBC session with the vhost-user message that QEMU uses. Returns the session's
+    /// ID, or -1 on failure.
     pub fn create(&mut self) -> i64 {
         let mut payload = vec![0; 632];
         payload[8..16].copy_from_slice(&pair(3, 16));
@@ -245,7 +248,7 @@ impl Raw {
         self.done(27, &words(&[session as u64]), &[]);
     }
 
-    /// Makes stateless requests available whose results overlap their texts, and notifies the
+    /// Makes stateless requests available with the same memory for input and output. Notifies the
     /// device once.
     pub fn pile_up_in_place(&mut self, requests: u16) {
         for n in 0..requests {
@@ -279,7 +282,7 @@ impl Raw {
         self.kick();
     }
 
-    /// Returns text and status of request `n` among those made by [`Raw::pile_up_in_place`].
+    /// Returns the text and the status of request `n` of [`Raw::pile_up_in_place`].
     pub fn in_place(&self, n: u16) -> (Vec<u8>, u8) {
         let len = self
             .bytes(data::Mode::Stateless {
@@ -296,13 +299,13 @@ impl Raw {
         (text, status[0])
     }
 
-    /// Number of requests the device has returned.
+    /// Returns the number of requests that the device has returned.
     pub fn used(&self) -> u16 {
         let slice = self.memory.as_ref().unwrap().as_volatile_slice();
         slice.load(0x2002, Ordering::Acquire).unwrap()
     }
 
-    /// Makes a head beyond the descriptor table available.
+    /// Makes the ring invalid, by adding an index beyond the descriptor table to it.
     pub fn break_ring(&mut self) {
         let slice = self.memory.as_ref().unwrap().as_volatile_slice();
         let put = |at: usize, n: u16| slice.write_slice(&n.to_le_bytes(), at).unwrap();
@@ -312,7 +315,7 @@ impl Raw {
         self.kick();
     }
 
-    /// Builds an AES-CBC request for 64 bytes.
+    /// Builds an AES-CBC request that encrypts 64 bytes.
     fn bytes(&self, mode: data::Mode) -> Vec<u8> {
         let mut bytes = Vec::new();
         Request {
@@ -331,12 +334,12 @@ impl Raw {
         bytes
     }
 
-    /// Whether encryption in a session succeeds.
+    /// Returns whether a request in this session succeeds.
     pub fn encrypts(&mut self, session: i64) -> bool {
         self.request(data::Mode::Session(session as u64))
     }
 
-    /// Whether a stateless request with this key succeeds.
+    /// Returns whether a stateless request with this key succeeds.
     pub fn encrypts_with(&mut self, key: &[u8; 16]) -> bool {
         self.request(data::Mode::Stateless {
             create: CBC,
@@ -385,13 +388,13 @@ impl Raw {
     }
 }
 
-/// Minimum size of a mapping that is searched. An emulated CPU keeps vector registers in a mapping
-/// of 44 KiB until the next request (SECURITY.md, "Not wiped"). Heaps, stacks and the program are
-/// larger.
+/// Minimum size in bytes of a mapping that is searched. Heaps, stacks and the program are larger.
+/// An emulated CPU has a mapping of 44 KiB, in which it keeps vector registers until the next
+/// request (SECURITY.md, "Not wiped").
 const SEARCHED: u64 = 128 << 10;
 
-/// Counts the occurrences of these bytes in a process's memory, excluding guest memory. Returns
-/// `None` if the memory cannot be read.
+/// Counts the occurrences of these bytes in the memory of a process, excluding guest memory.
+/// Returns `None` if this process may not read that memory.
 pub fn find(pid: u32, what: &[u8]) -> Option<usize> {
     let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).ok()?;
     let mut memory = File::open(format!("/proc/{pid}/mem")).ok()?;

@@ -1,4 +1,4 @@
-//! A Slurm cluster on this machine, set up by `packaging/slurm/kiln-cluster`.
+//! A Slurm cluster on this machine, which the script `packaging/slurm/kiln-cluster` sets up.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,9 +10,9 @@ const CLUSTER: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
     "/../../packaging/slurm/kiln-cluster"
 );
-/// Exit status of the script if Slurm is not installed.
+/// Exit status of the script `kiln-cluster` if Slurm is not installed.
 const LACKS: i32 = 3;
-/// Time limit of each wait. A cluster on a busy machine is slow, but a test that hangs must end.
+/// Time limit for each wait. The limit is long, because a cluster on a busy machine is slow.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 pub struct Cluster {
@@ -20,7 +20,7 @@ pub struct Cluster {
     pub conf: PathBuf,
 }
 
-/// Polls until the condition holds, and panics after `PATIENCE`.
+/// Polls until the condition is true. Panics after `PATIENCE`.
 #[track_caller]
 pub fn wait_for(what: &str, mut holds: impl FnMut() -> bool) {
     let start = Instant::now();
@@ -34,7 +34,8 @@ impl Cluster {
     /// Starts four nodes. Returns `None` if Slurm is not installed, or if the test is not run by
     /// root.
     pub fn start() -> Option<Cluster> {
-        // munged refuses directories inside those to which other users may write, such as /tmp.
+        // Do not use a directory inside /tmp: munged rejects directories that are inside
+        // world-writable ones.
         let home = tempfile::Builder::new()
             .prefix("kiln-slurm")
             .tempdir_in("/run");
@@ -62,7 +63,10 @@ impl Cluster {
         command
     }
 
-    /// Runs a program, which must succeed, and returns its output.
+    /// Runs a program and returns its output.
+    ///
+    /// # Panics
+    /// If the program fails.
     pub fn run(&self, args: &[&str]) -> String {
         let mut command = Command::new(args[0]);
         command.args(&args[1..]).env("SLURM_CONF", &self.conf);
@@ -71,12 +75,11 @@ impl Cluster {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// Kills the node's daemon and reports the node as lost. Tasks that the node was running
-    /// continue.
+    /// Kills the daemon of a node, and marks the node as down. Tasks on the node continue to run.
     pub fn lose_node(&self, node: &str) {
         let pid = fs::read_to_string(self.home.path().join(format!("{node}.pid"))).unwrap();
-        // SAFETY: kill() does not access memory. The PID in the file is that of a daemon started by
-        // this test.
+        // SAFETY: kill() does not access memory. The PID in the file belongs to a daemon that this
+        // test has started.
         let killed = unsafe { libc::kill(pid.trim().parse().unwrap(), libc::SIGKILL) };
         assert_eq!(killed, 0);
         self.run(&[
