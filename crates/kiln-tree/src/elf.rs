@@ -115,12 +115,13 @@ impl Elf {
         })
     }
 
-    /// Returns a segment's contents in the file.
+    /// Returns the part of the file from which a segment is loaded.
     pub(crate) fn contents(&self, segment: &Segment) -> &[u8] {
         self.range(segment.range)
     }
 
-    /// Returns a section's contents in the file; `None` if it occupies no space there.
+    /// Returns the part of the file that holds a section; `None` if the section occupies no space
+    /// there.
     pub(crate) fn section(&self, section: &Section) -> Option<&[u8]> {
         section.range.map(|range| self.range(range))
     }
@@ -135,8 +136,8 @@ impl Elf {
 mod tests {
     use super::*;
 
-    /// Reads this test's own executable: an ELF file for the right machine, but not of type
-    /// ET_EXEC.
+    /// Reads this test's own executable. It is an ELF file for the right machine, but its type is
+    /// not ET_EXEC.
     fn own() -> Vec<u8> {
         let mut bytes = fs::read("/proc/self/exe").unwrap();
         bytes[16] = 2;

@@ -1,11 +1,11 @@
-//! Errors, each with a message of one line for the user.
+//! The errors of this crate. Each has a one-line message for the user.
 
 use std::ffi::NulError;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// An error of building or running a tree. Variants without a comment are explained by their
-/// messages.
+/// An error that occurs while a tree is built or run. Variants without a comment are explained by
+/// their messages.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The user has no cache directory.
@@ -27,7 +27,7 @@ pub enum Error {
     /// Missing programs and headers, each with the Debian package that contains it.
     #[error("building a kernel tree needs {}: apt-get install {}", list_tools(.0), list_packages(.0))]
     MissingTools(Vec<(&'static str, &'static str)>),
-    /// The host does not provide a process, pipe, timer or similar resource.
+    /// The host cannot provide a process, pipe, timer or similar resource.
     #[error("{what}: {source}")]
     Host {
         what: &'static str,
@@ -44,7 +44,7 @@ pub enum Error {
     AddressSpace { gib: usize },
     #[error("all FPU policy numbers are in use")]
     NoPolicy,
-    /// An environment variable that kiln reserves for passing orders to its children is set.
+    /// The user's environment contains a variable that Kiln reserves for orders to its children.
     #[error("{0} is for kiln's own use: unset it")]
     Variable(&'static str),
 
@@ -66,7 +66,7 @@ pub enum Error {
     UnusablePath(PathBuf),
     #[error("git no longer lists {}", .0.display())]
     NotListed(PathBuf),
-    /// The tree was not configured in place.
+    /// `--config tree` was given, but the tree's directory contains no `.config`.
     #[error(
         "{} has no .config: if the tree was configured elsewhere (make O=DIR), name that file: --config DIR/.config",
         .0.display()

@@ -1,4 +1,4 @@
-//! Options of a build: the tree, the compiler and the configuration.
+//! The options of a build: the tree, the compiler and the configuration.
 
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -29,8 +29,8 @@ impl Plan<'_> {
         let compiler = format!("{} {}", self.compiler.path.display(), self.compiler.version);
         let config = self.config.key();
         let dir = match &self.source.checkout {
-            // The builds of a checkout are stored in its slot, so that copying a slot copies them
-            // too.
+            // Builds of a checkout are stored in the checkout's slot, so that they are copied
+            // together with the slot.
             Some(checkout) => checkout
                 .builds()
                 .join(key(Path::new("build"), &compiler, config)),
