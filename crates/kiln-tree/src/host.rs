@@ -209,8 +209,8 @@ impl Host {
         Ok(())
     }
 
-    /// Sends the skipped tests and the list of algorithms to the parent. This is the child's part
-    /// of `kiln tree`.
+    /// Runs the tests that the tree skips, and sends the list of algorithms to the parent. This is
+    /// the child's part of `kiln tree`.
     ///
     /// # Errors
     /// The image is from another version of Kiln.
