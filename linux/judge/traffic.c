@@ -12,8 +12,8 @@
  * The second form sends packets until the module has been loaded and unloaded CYCLES times. Each
  * cycle loads the module and replaces the security associations of the namespaces a and b, so that
  * they use the module's drivers. After a while, the cycle removes the associations, unloads the
- * module, and sets up the associations without it. For this, the program IP executes the batch files
- * /sa.a and /sa.b.
+ * module, and sets up the associations without it. The program IP executes the batch files
+ * /sa.a and /sa.b for this.
  *
  * The output is a single line with the names and values of all counters.
  */

@@ -1,9 +1,9 @@
-//! What a judgement consists of: the rows, the findings and the notes.
+//! The results of `kiln linux dkms`: rows, findings and notes.
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// The algorithm of the planted wrong answer.
+/// Algorithm whose known answer is changed as a control.
 pub(super) const PLANTED: &str = "rfc4106(gcm(aes))";
 
 /// IPsec packets between two network namespaces of a stock kernel while dm-crypt writes on the same CPU.
@@ -75,8 +75,8 @@ pub struct Row {
 #[derive(Debug)]
 pub struct Outcome {
     pub rows: Vec<Row>,
-    /// Descriptions of what does not hold.
+    /// Descriptions of failed expectations.
     pub findings: Vec<String>,
-    /// Controls, and remarks that a reader of the rows needs.
+    /// Results of the controls, and notes that help the reader interpret the rows.
     pub notes: Vec<String>,
 }
