@@ -38,7 +38,7 @@ struct kiln_engine_key {
 	struct kiln_engine *engine;
 	const unsigned char *key;
 	unsigned int len;
-	unsigned int tag;	/* AEAD tag size in bytes; 0: leave unchanged */
+	unsigned int tag;	/* AEAD tag size in bytes; 0 leaves it unchanged */
 };
 
 struct kiln_engine_requests {
@@ -231,9 +231,9 @@ struct kiln_proof {
 	unsigned int wrong_alone;	/* number of wrong answers before the first interrupt */
 	unsigned long calls;	/* number of calls that were single-stepped */
 	unsigned long addresses, points, injected, masked;	/* see struct kiln_audit */
-	unsigned long answers;	/* answers checked, including those of calls in interrupts */
+	unsigned long answers;	/* answers checked, including the answers of interrupting calls */
 	unsigned long in_softirqs;	/* answers checked in softirqs raised by the interrupts */
-	unsigned long wrong;	/* number of wrong answers */
+	unsigned long wrong;	/* answers that were wrong */
 	unsigned long wrong_call, wrong_step;	/* call and step of the first wrong answer */
 	unsigned long changed;	/* interrupts that changed registers of an open section */
 	unsigned long changed_call, changed_step, changed_at;

@@ -538,7 +538,7 @@ u64 kiln_glue_prove_library(struct kiln_prove_library *wanted)
 #include <linux/limits.h>
 #include <kunit/run-in-irq-context.h>
 
-/* Steps an interrupt test's function in place of its timer. Returns false if not to be stepped. */
+/* Steps an interrupt test's function in place of its timer. Returns false if stepping is off. */
 bool kiln_prove_timer(struct hrtimer *timer)
 {
 	struct kunit_irq_test_state *const test =

@@ -14,9 +14,7 @@
 
 enum { PATIENCE_MS = 1000 };
 
-/*
- * At most one interrupt is pending at a time. The softirq that it raises may request the next one.
- */
+/* Only one interrupt may be pending. The softirq that it raises may request the next one. */
 static void (*handler)(void *data);
 static void *handler_data;
 static bool handled;

@@ -18,7 +18,7 @@ enum {
 	ANY_KEY = 131,
 	MAX_KEY = 2048,
 	MAX_TAG = 64,
-	/* All lengths up to this one are tested. It exceeds twice the largest step of any tier. */
+	/* All lengths up to EVERY are tested. It exceeds twice the largest step of any tier. */
 	EVERY = 288,
 	TIMES = 16,
 };

@@ -75,7 +75,7 @@ static u64 play(const struct width *w, struct room *room, u8 *area, const u8 *re
 
 	local_irq_save(flags);
 	kernel_fpu_begin();
-	/* Reset all registers, so that only those that fill() sets are in use. */
+	/* Reset all registers. Then only the registers that fill() sets are in use. */
 	kiln_state_restore(reset);
 	w->fill(&room->want);
 	from = now();

@@ -107,8 +107,8 @@ static int kiln_ask_watched(struct kiln_subject *s, const struct kiln_call *call
 }
 
 /*
- * Returns the number of sections that a message of this length takes. Returns 0 as well if the
- * driver rejects the message.
+ * Returns the number of sections that a message of this length takes, or 0 if the driver rejects
+ * the message.
  */
 static unsigned long kiln_count(struct kiln_subject *s, unsigned long len)
 {

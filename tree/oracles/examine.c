@@ -273,8 +273,8 @@ int kiln_subject_request(struct kiln_subject *s)
 	if (!s->request)
 		return -ENOMEM;
 	/*
-	 * Clear the request, but not the driver's context behind it: callers do not have to clear
-	 * that.
+	 * Clear the request, but not the driver's context after it, because callers need not clear
+	 * it.
 	 */
 	if (s->type == KILN_TYPE_SKCIPHER) {
 		memset(s->request, 0, sizeof(struct skcipher_request));

@@ -44,7 +44,7 @@ void *kiln_fence(unsigned long size, bool at_start);
 void kiln_unfence(void *p);
 /* Sets the byte with which allocated heap memory is filled; -1 disables filling. */
 void kiln_fill(int byte);
-/* Makes the allocation with this number fail, counted from 0; with -1, none fails. */
+/* Makes the allocation with this number fail, counted from 0. With -1, no allocation fails. */
 void kiln_fail(long nr);
 /* Return the number of allocations since kiln_fail(), and of unfreed blocks since kiln_mark(). */
 unsigned long kiln_allocations(void);
@@ -57,7 +57,7 @@ void kiln_watch_sleep(bool wanted);
 /* An open driver with a key and a request. */
 struct kiln_subject {
 	const struct kiln_examine *order;
-	unsigned int type;	/* enum kiln_type */
+	unsigned int type;	/* one of enum kiln_type */
 	void *tfm;
 	void *request;		/* has exactly the size that the driver requires */
 	u8 *key;
@@ -83,8 +83,8 @@ int kiln_subject_setkey(struct kiln_subject *s, const u8 *key, unsigned int len)
 void kiln_subject_close(struct kiln_subject *s);
 bool kiln_subject_keyed(const struct kiln_subject *s);
 /*
- * Generates the key candidate with this number, of at most KILN_LONGEST_KEY bytes. The candidates
- * cover every key format. Returns the key's length, or 0 after the last candidate.
+ * Generates a candidate for a key, of at most KILN_LONGEST_KEY bytes. The candidates are numbered
+ * from 0 and cover every key format. Returns the key's length, or 0 after the last candidate.
  */
 unsigned int kiln_subject_key(u8 *key, unsigned int number, u64 *draw);
 /* Sets the first key that is accepted, and finds an accepted length of associated data. */
@@ -147,8 +147,8 @@ void kiln_settle(void);		/* workqueue.c: waits until all queued work is done */
 
 /*
  * Defines a jump through which other objects call a function of the tree (link.rs lists these
- * functions). The jump leads to the tree's own function without further instructions, so calls are
- * not slowed down, until kiln_turn() redirects it to Kiln's function.
+ * functions). The jump normally leads directly to the tree's own function, so calls are not slowed
+ * down. kiln_turn() redirects it to Kiln's function.
  */
 #define KILN_JUMP(fn)                                                                             \
 	extern u8 __wrap_##fn[];                                                                  \

@@ -468,7 +468,7 @@ void kiln_examine_queues(struct kiln_examine *order)
 		}
 		order->cases++;
 		/*
-		 * Encrypt every message successfully before it is used. With echainiv(ccm(aes)),
+		 * Skip this length unless all messages can be encrypted. With echainiv(ccm(aes)),
 		 * CCM refuses most of the generated IVs, but not all.
 		 */
 		for (j = 0; j < MESSAGES; j++) {

@@ -146,7 +146,7 @@ static void kiln_watch_sections(bool wanted)
 /* Message lengths. The first exercises all batch sizes, the second ends inside a block. */
 static const u16 kiln_lengths[] = { 1088, 47 };
 
-/* The request for kiln_shifted(), which assembly code calls without arguments. */
+/* The request that kiln_shifted() makes. Assembly code calls kiln_shifted() without arguments. */
 static struct kiln_subject *kiln_asking;
 static struct kiln_message *kiln_asked;
 static u64 kiln_answer;

@@ -21,7 +21,7 @@
 #define ALIGNMENT 8
 #define DEEPEST 12
 
-/* Describes a block. The slot with the number of the block's first page is used. */
+/* Describes a block. There is one slot per page; a block uses the slot of its first page. */
 struct slot {
 	size_t size;		/* rounded up to the alignment; 0 if no block begins here */
 	size_t asked;

@@ -7,7 +7,7 @@
 #include "service.h"
 
 /*
- * If no task has run for this long, sleeping threads count as idle, that is, as waiting for work.
+ * Time in ns without a running task after which sleeping threads count as idle: they wait for work.
  */
 #define DAEMONS_NS 20000000ul
 

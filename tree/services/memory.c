@@ -27,7 +27,7 @@ struct block {
 
 static char *arena;
 static unsigned long fresh;		/* start of the pages that have never been allocated */
-static unsigned char *class_of;		/* for each page, its class; for a block, of its first page */
+static unsigned char *class_of;		/* class per page, set on a block's first page */
 static struct block *freed[LARGEST + 1];
 static volatile unsigned char lock;	/* protects the allocator; may be taken in any context */
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Sends the oracles' reports (tree/oracles/): which drivers exist, and where a driver violated
- * which rule.
+ * Sends the oracles' reports (tree/oracles/): the list of drivers, and the violations that the
+ * oracles find.
  */
 #include "service.h"
 
@@ -149,7 +149,7 @@ unsigned int SERVICE(kiln_trace)(const void *frame, unsigned long *to, unsigned 
 	return kiln_image_trace(frame, to, most);
 }
 
-/* Pauses briefly, so that a CPU that is another host thread can run. */
+/* Pauses briefly, so that the host can run the thread of another CPU. */
 void SERVICE(kiln_relax)(void)
 {
 	unsigned int i;

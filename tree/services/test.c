@@ -9,10 +9,9 @@ static struct test *tests;
 static volatile unsigned char lock;
 
 /*
- * Returns the driver to name in a crash report. This is the first that exists of: the driver that
- * an oracle examines; the driver whose test this thread runs, or for whose test it answers a
- * request; the driver of the most recently started test, which may wait for this thread. If there
- * is none, returns "".
+ * Returns the driver to name in a crash report: the driver that an oracle examines; otherwise the
+ * driver whose test this thread runs, or for whose test it answers a request; otherwise the driver
+ * of the most recently started test, which may wait for this thread; otherwise "".
  */
 const char *kiln_image_test(void)
 {

@@ -13,7 +13,7 @@ pub enum End {
     Errno(i32),
     /// Number of the signal that killed the program.
     Signal(i32),
-    /// The order is of a kind that init does not know.
+    /// Init does not support this kind of order.
     Unknown,
 }
 
@@ -34,11 +34,11 @@ pub enum Line {
         /// Machine type that `uname -m` prints.
         machine: String,
     },
-    /// An order begins.
+    /// Init begins to execute an order.
     Begin {
         /// Line number of the order in the file of orders, starting from 1.
         order: u32,
-        /// Text of the order.
+        /// The order, as it is written in the file.
         text: String,
     },
     /// A line of output from the current order's program, or of the file that the order prints.
@@ -56,7 +56,7 @@ pub enum Line {
     /// Init could not read some messages of the kernel, because newer messages had overwritten
     /// them.
     Lost,
-    /// An order ended.
+    /// Init has finished an order.
     End { order: u32, how: End },
     /// Init has finished, and the machine powers off. 0 if all orders succeeded, 1 if one failed.
     Exit(i32),

@@ -46,7 +46,7 @@ const CHECK: &str = "kiln_glue_module_check";
 const BUILDING: f64 = 0.9;
 const TESTING: f64 = 0.05;
 
-/// Options of a test in a hosted tree.
+/// Options for a test in a hosted tree.
 pub struct Plan<'a> {
     pub source: Source,
     /// The compiler for the tree and the module.
@@ -60,9 +60,9 @@ pub struct Plan<'a> {
     pub seed: u64,
     /// Command-line arguments with which this program calls [`judge`] in a child process.
     pub arguments: &'a [OsString],
-    /// Set by Ctrl-C.
+    /// Flag that is set when the user presses Ctrl-C.
     pub stop: &'a AtomicBool,
-    /// Called with the completed fraction and the current activity.
+    /// Callback that receives the completed fraction and a description of the current activity.
     pub progress: &'a dyn Fn(f64, &str),
 }
 

@@ -11,7 +11,7 @@ const SAID: &str = "kiln: live ";
 pub struct Width {
     /// Register width: `xmm`, `ymm` or `zmm`.
     pub name: String,
-    /// Number of rounds tried.
+    /// Number of rounds in which registers were saved, overwritten and restored.
     pub rounds: u32,
     /// Number of rounds after which a register had changed.
     pub wrong: u32,

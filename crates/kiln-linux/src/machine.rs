@@ -36,7 +36,7 @@ pub struct Files<'a> {
 /// A boot that records files.
 pub struct Plan<'a> {
     pub kernel: &'a Kernel,
-    /// Compiler for init.
+    /// Compiler with which init is built.
     pub compiler: &'a Compiler,
     /// Modules to load first, together with their dependencies. Modules that the kernel lacks are
     /// skipped.
@@ -44,7 +44,7 @@ pub struct Plan<'a> {
     pub files: &'a [Files<'a>],
     /// Time after which the boot is killed.
     pub limit: Duration,
-    /// Set by Ctrl-C.
+    /// Flag that is set when the user presses Ctrl-C.
     pub stop: &'a AtomicBool,
 }
 

@@ -55,9 +55,9 @@ pub struct Plan<'a> {
     pub dir: PathBuf,
     /// Edits a source file while it is copied; controls use this to plant faults.
     pub edit: &'a dyn Fn(&str, &'static str) -> String,
-    /// Set by Ctrl-C.
+    /// Flag that is set when the user presses Ctrl-C.
     pub stop: &'a AtomicBool,
-    /// Called with the name of each file when its compilation starts.
+    /// Callback that receives the name of each file when its compilation starts.
     pub progress: &'a dyn Fn(&str),
 }
 

@@ -45,7 +45,7 @@ pub struct Qemu<'a> {
     /// Additional arguments for QEMU, such as devices.
     pub arguments: &'a [String],
     pub limit: Duration,
-    /// Set by Ctrl-C.
+    /// Flag that is set when the user presses Ctrl-C.
     pub stop: &'a AtomicBool,
 }
 

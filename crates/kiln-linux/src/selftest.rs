@@ -57,7 +57,7 @@ pub struct Row {
     pub reason: String,
 }
 
-/// Options of a test by testmgr.
+/// Options for a test by testmgr.
 pub struct Plan<'a> {
     pub built: &'a Built,
     /// Kiln's module, built for this kernel.
@@ -68,9 +68,9 @@ pub struct Plan<'a> {
     pub fuzz: Option<u32>,
     /// Time after which the boot is killed.
     pub limit: Duration,
-    /// Set by Ctrl-C.
+    /// Flag that is set when the user presses Ctrl-C.
     pub stop: &'a AtomicBool,
-    /// Called with the completed fraction and the current activity.
+    /// Callback that receives the completed fraction and a description of the current activity.
     pub progress: &'a dyn Fn(f64, &str),
 }
 

@@ -30,7 +30,7 @@ struct Mode {
     alg: &'static str,
     mode: u32,
     templates: &'static [&'static str],
-    /// Those of the templates that Kiln's driver needs as well.
+    /// The templates in `templates` that Kiln's driver needs too.
     around: &'static [&'static str],
 }
 
@@ -138,8 +138,8 @@ impl Request {
         }
     }
 
-    /// Returns the algorithms to hide. These are the algorithms of the mode, except the requested
-    /// algorithm and those that it needs.
+    /// Returns the algorithms to hide: all algorithms of the mode, except the requested algorithm
+    /// and the algorithms that it needs.
     fn hidden(&self) -> Vec<&'static str> {
         let Some(alg) = self.alg.as_deref().filter(|_| self.mode == 200) else {
             return Vec::new();
@@ -187,7 +187,7 @@ fn hashes() -> Vec<&'static str> {
     names
 }
 
-/// Options of a measurement.
+/// Options for a measurement.
 pub struct Plan<'a> {
     pub built: &'a Built,
     pub request: &'a Request,
@@ -199,7 +199,7 @@ pub struct Plan<'a> {
     pub enough: Option<Duration>,
     /// Time after which the boot is killed.
     pub limit: Duration,
-    /// Set by Ctrl-C.
+    /// Flag that is set when the user presses Ctrl-C.
     pub stop: &'a AtomicBool,
 }
 

@@ -23,9 +23,9 @@ pub struct Plan<'a> {
     /// The source tree. The build does not write to it.
     pub source: Source,
     pub compiler: Compiler,
-    /// Set by Ctrl-C.
+    /// Flag that is set when the user presses Ctrl-C.
     pub stop: &'a AtomicBool,
-    /// Called with the completed fraction and the current activity.
+    /// Callback that receives the completed fraction and a description of the current activity.
     pub progress: &'a dyn Fn(f64, &str),
 }
 

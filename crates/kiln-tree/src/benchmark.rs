@@ -103,8 +103,8 @@ fn read(line: &str, mark: &str) -> Option<Figure> {
     })
 }
 
-/// Runs `what` and returns the text that the tree prints while it runs. The text is captured, so
-/// the parent process does not receive it.
+/// Runs `what` and returns the text that the tree prints meanwhile. This text is not sent to the
+/// parent process.
 fn overhear(
     host: &mut Host,
     what: impl FnOnce(&mut Host) -> Result<(), Error>,

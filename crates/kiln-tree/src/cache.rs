@@ -79,7 +79,7 @@ impl Cache {
         })
     }
 
-    /// Path of a file that marks the end of the last build by its modification time. The file does
+    /// Path of a file whose modification time is the time when the last build ended. The file does
     /// not exist during a build.
     pub(crate) fn finished(&self) -> PathBuf {
         self.dir.join(FINISHED)

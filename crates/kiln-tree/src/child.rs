@@ -123,7 +123,7 @@ pub struct ProveOrder {
     pub contexts: Vec<ProveContext>,
     /// Maximum number of times that each instruction is interrupted.
     pub visits: u64,
-    /// Last call to interrupt, and the last instruction to interrupt in that call; `None` sets no
+    /// Last call to interrupt, and the last instruction of this call to interrupt; `None` sets no
     /// limit.
     pub at: Option<(u64, u64)>,
     /// Which part of the library's functions to step, as the part's index and the number of parts.
@@ -215,12 +215,13 @@ impl Fault {
 
 /// Options for supervising a child.
 pub struct Watch<'a> {
-    /// Set by Ctrl-C. The parent then interrupts the child and gives it a few seconds to end.
+    /// Flag that is set when the user presses Ctrl-C. The parent then interrupts the child and
+    /// gives it a few seconds to end.
     pub stop: &'a AtomicBool,
     /// Maximum time between two events. A child that stays silent longer is killed. `None` sets no
     /// limit.
     pub silence: Option<Duration>,
-    /// Called with each event.
+    /// Callback that receives each event.
     pub event: &'a mut dyn FnMut(&Event),
 }
 

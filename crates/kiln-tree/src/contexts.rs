@@ -102,7 +102,7 @@ fn suffixed(alg: &str) -> String {
     out
 }
 
-/// The child's part of [`run`]: runs the drivers and sends the results to the parent.
+/// Runs the drivers and sends the results to the parent. This is the child's part of [`run`].
 ///
 /// # Errors
 /// The image cannot be loaded, or the host provides no timer.
@@ -110,11 +110,11 @@ pub fn measure(order: &Order) -> Result<(), Error> {
     measure_with(order, |_| Ok(()))
 }
 
-/// Calls `register`, and then does the same as [`measure`]. This is for drivers that the tree does
-/// not register itself.
+/// Like [`measure`], but calls `register` first. Used for drivers that the tree does not register
+/// itself.
 ///
 /// # Errors
-/// The errors of [`measure`], and those that `register` returns.
+/// The same errors as [`measure`], and those that `register` returns.
 pub fn measure_with(
     order: &Order,
     register: impl FnOnce(&mut Host) -> Result<(), Error>,

@@ -37,7 +37,8 @@ pub(crate) struct Section {
     pub name: String,
     pub address: u64,
     pub size: u64,
-    /// Offset and size of the section's contents in the file; `None` if it occupies no space there.
+    /// Offset and size of the section's contents in the file; `None` if the section has no contents
+    /// in the file.
     range: Option<(u64, u64)>,
 }
 
@@ -51,7 +52,7 @@ pub(crate) struct Elf {
 }
 
 impl Elf {
-    /// Reads and validates a file.
+    /// Reads a file and checks the parts of it that are used.
     pub(crate) fn open(path: &Path) -> Result<Elf, Error> {
         let bytes = fs::read(path).map_err(|e| Error::cache(path, e))?;
         Elf::parse(bytes).map_err(|what| Error::DamagedImage {
@@ -120,8 +121,8 @@ impl Elf {
         self.range(segment.range)
     }
 
-    /// Returns the part of the file that holds a section; `None` if the section occupies no space
-    /// there.
+    /// Returns the part of the file that holds a section; `None` if the section has no contents in
+    /// the file.
     pub(crate) fn section(&self, section: &Section) -> Option<&[u8]> {
         section.range.map(|range| self.range(range))
     }

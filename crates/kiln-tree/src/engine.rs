@@ -95,8 +95,8 @@ impl Calls {
                     image: host.image.path.clone(),
                 });
             }
-            // SAFETY: in `request.c` and `series.c` each of these takes a pointer and returns 64
-            // bits.
+            // SAFETY: each of the functions that are looked up here takes a pointer and returns 64
+            // bits (`request.c`, `series.c`).
             unsafe { host.image.function::<GateFn>(name) }
         };
         Ok(Rc::new(Calls {

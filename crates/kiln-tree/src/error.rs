@@ -11,7 +11,7 @@ pub enum Error {
     /// The user has no cache directory.
     #[error("no place for a cache: set XDG_CACHE_HOME or HOME")]
     NoCache,
-    /// A file of the cache cannot be used.
+    /// A file in the cache cannot be used.
     #[error("{}", describe_cache_fault(path, source))]
     Cache { path: PathBuf, source: io::Error },
     /// A file of the tree cannot be read.
@@ -50,7 +50,7 @@ pub enum Error {
 
     #[error("'{}' is not a Linux source tree ({why}): name the directory that holds its top Makefile, or a git revision", dir.display())]
     NotATree { dir: PathBuf, why: String },
-    /// Git reports an error.
+    /// A git operation failed; `what` names the operation or the path, and `why` is the reason.
     #[error("git: {what}: {why}")]
     Git { what: String, why: String },
     #[error("'{}' has no arch/x86/crypto: Kiln hosts x86-64 trees only", .0.display())]

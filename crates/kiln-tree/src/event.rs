@@ -14,7 +14,7 @@ pub enum Event {
         /// a user process.
         left: u32,
     },
-    /// An initcall failed.
+    /// An initcall returned an error.
     Initcall {
         address: u64,
         /// Return value of the initcall.
@@ -25,14 +25,14 @@ pub enum Event {
         driver: String,
         /// Name of the driver's algorithm.
         alg: String,
-        /// 0 on success, else the test's errno.
+        /// 0 if the test passed, otherwise its errno.
         result: i32,
         /// Duration in microseconds.
         us: u64,
         /// Whether the test got as far as allocating the driver.
         reached: bool,
     },
-    /// The tree has this KUnit suite.
+    /// A KUnit suite that the tree contains, and the number of its cases.
     Suite { name: String, cases: u32 },
     /// The tree printed a message.
     Log { text: String },
@@ -44,7 +44,7 @@ pub enum Event {
         file: String,
         line: u32,
     },
-    /// An algorithm is registered.
+    /// An algorithm that is registered in the tree.
     Alg(Alg),
     /// The tree's code crashed.
     Fault {
@@ -89,7 +89,7 @@ pub enum Event {
 /// A driver for the oracles to examine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Subject {
-    /// The name to allocate.
+    /// Name by which to allocate the driver.
     pub name: String,
     /// Name of the driver's algorithm.
     pub alg: String,
@@ -125,7 +125,7 @@ pub struct Examined {
     pub cases: u64,
     /// Number of cases that the driver refuses, whatever the memory layout of the request.
     pub refused: u64,
-    /// 0, or an errno if the driver could not be examined.
+    /// 0 if the driver was examined, otherwise an errno.
     pub error: i32,
     /// A word for the key, followed by one word per group of cases. Drivers with equal answers have
     /// equal words; 0 means that the group is not compared.
@@ -142,9 +142,9 @@ pub struct Contexts {
     pub driver: String,
     /// The driver that computed the expected answers.
     pub generic: String,
-    /// 0, or an errno if the driver could not be run.
+    /// 0 if the driver could be run, otherwise an errno.
     pub error: i32,
-    /// 0, or an errno if the expected answers could not be computed.
+    /// 0 if the expected answers could be computed, otherwise an errno.
     pub generic_error: i32,
     pub cases: [u64; 3],
     /// Number of wrong answers in each context.
@@ -184,7 +184,7 @@ impl ProveContext {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Rule {
-    /// Answers must be right.
+    /// Every answer must be right.
     Wrong,
     /// An interrupt must preserve the vector registers of an open section.
     Registers,
@@ -211,7 +211,7 @@ impl Rule {
     }
 }
 
-/// A violation of a rule.
+/// A violation of one of the rules.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {
     pub rule: Rule,

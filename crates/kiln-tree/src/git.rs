@@ -205,7 +205,7 @@ impl Repository {
         Ok(output.status.success().then_some(hash))
     }
 
-    /// Lists the files of a commit.
+    /// Lists the files of a commit. Submodules are left out.
     pub(crate) fn files(&self, commit: &Commit) -> Result<Files, Error> {
         let mut git = command(&self.dir);
         git.args(["ls-tree", "-r", "-z", "--full-tree", &commit.tree]);

@@ -154,8 +154,8 @@ impl Host {
         if unsafe { setup(&boot) } != 0 {
             return Err(Error::OtherVersion(image.path.clone()));
         }
-        // SAFETY: `fpu.c` defines the function with this type, and no CPU is booted yet whose FPU
-        // state the function could change.
+        // SAFETY: `fpu.c` defines the function with this type. No CPU has been booted yet, so the
+        // function cannot disturb one.
         let policy = unsafe {
             let add: GateFn = image.function("kiln_glue_fpu_policy")?;
             let policy = Policy::from_number(add(ptr::null_mut()));

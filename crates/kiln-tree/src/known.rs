@@ -13,10 +13,10 @@ const BUILT_IN_NAME: &str = "tree/oracles/known";
 struct Entry {
     oracle: String,
     rule: Option<String>,
-    /// Pattern of function names.
+    /// Pattern for the name of the function that violates the rule.
     place: Option<String>,
     driver: Option<String>,
-    /// Pattern of the case in which the oracle finds the violation.
+    /// Pattern for the description of the case in which the rule is violated.
     case: Option<String>,
     /// First and last affected series. `None` as first or last means that this end of the range is
     /// open.

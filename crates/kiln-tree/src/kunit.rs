@@ -139,7 +139,7 @@ struct Job<'a> {
     part: usize,
 }
 
-/// The child's part of [`run`]: runs one suite, or lists the suites.
+/// Runs one suite, or lists the suites. This is the child's part of [`run`].
 ///
 /// # Errors
 /// The image cannot be loaded, or the timer cannot be created.
@@ -393,8 +393,8 @@ fn merge_repeats(lines: Vec<String>) -> Vec<String> {
     merged.into_iter().map(print).collect()
 }
 
-/// Parses the result line of a case, which is indented by four spaces. Result lines of suites are
-/// not indented, and those of parameters are indented further.
+/// Parses the result line of a case, which is indented by four spaces. The result lines of suites
+/// are not indented, and the result lines of parameters are indented further.
 fn parse_result(line: &str) -> Option<(String, Verdict)> {
     let line = line.strip_prefix("    ")?;
     let (passed, rest) = match line.strip_prefix("not ok ") {

@@ -84,7 +84,7 @@ pub use touched::{Change, Touched};
 #[derive(Debug)]
 pub struct Outcome {
     pub image: PathBuf,
-    /// Rows of the objects, followed by rows of the algorithms.
+    /// Rows for the objects, followed by rows for the algorithms.
     pub rows: Vec<Row>,
     /// Configuration, such as `kiln`, or `cloud.config (retpoline, rethunk, ibt)`.
     pub config: String,
@@ -106,7 +106,7 @@ pub struct Built {
     pub image: PathBuf,
     /// Configuration, such as `kiln`, or `cloud.config (retpoline, rethunk, ibt)`.
     pub config: String,
-    /// Rows of the objects.
+    /// Rows for the objects, one each.
     pub rows: Vec<Row>,
     /// Notes that help the reader interpret the rows.
     pub notes: Vec<String>,
@@ -314,7 +314,7 @@ fn hosted(
             }),
         };
     }
-    // If an object failed to compile, it most likely defines the missing symbol.
+    // If an object failed to compile, the missing symbol is most likely defined in that object.
     if let Some((object, why)) = failures.first() {
         return Err(Error::Build {
             version: plan.source.version.to_string(),

@@ -16,7 +16,7 @@ use crate::engine::{check, Calls, Refused};
 use crate::event::{Checked, Event};
 use crate::{raw, Error, Host};
 
-/// Kind of a library function.
+/// Kind of a library function, which determines the arguments that it takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Cipher,
@@ -161,7 +161,8 @@ impl Library {
     pub fn find(calls: &Rc<Calls>, host: &Host) -> Option<Rc<Library>> {
         let function = |name: &str| {
             host.image.symbol(name)?;
-            // SAFETY: in `library.c` each of these takes a pointer and returns 64 bits.
+            // SAFETY: each of the functions that are looked up here takes a pointer and returns 64
+            // bits (`library.c`).
             unsafe { host.image.function::<GateFn>(name) }.ok()
         };
         let mut library = Library {

@@ -145,13 +145,13 @@ pub(crate) struct Object {
     pub library: bool,
 }
 
-/// The results of a build.
+/// What a build produced.
 pub(crate) struct Built {
     /// The objects in link order.
     pub objects: Vec<Object>,
     /// Objects that failed to compile, each with the compiler's first error.
     pub failures: Vec<(String, String)>,
-    /// Result of the configuration.
+    /// Outcome of running Kconfig.
     pub taken: Taken,
 }
 
@@ -166,8 +166,8 @@ const TWICE: &str = "arch/x86/lib/";
 /// same time. Running make a second time then builds the missing objects.
 const COLLISION: &str = "fixdep: error opening file";
 
-/// Builds the stack, the usual library objects and those in `more`, as far as they are not up to
-/// date.
+/// Builds the stack, the usual library objects and those in `more`. Objects that are up to date are
+/// not rebuilt.
 pub(crate) fn build(plan: &Plan, cache: &Cache, more: &BTreeSet<String>) -> Result<Built, Error> {
     File::create(&cache.log).map_err(|e| Error::cache(&cache.log, e))?;
     let taken = configure(plan, cache)?;
@@ -335,7 +335,7 @@ fn configure(plan: &Plan, cache: &Cache) -> Result<Taken, Error> {
 
 /// The output of a build, and whether it succeeded.
 pub struct Said {
-    /// Messages and errors, in the order in which they were printed.
+    /// What make printed on standard output and standard error, in order.
     pub text: String,
     /// Whether make returned exit status 0.
     pub success: bool,
@@ -378,7 +378,7 @@ pub struct Make<'a> {
     pub compiler: &'a Compiler,
     /// Log file, to which make's output is copied.
     pub log: &'a Path,
-    /// Set by Ctrl-C. The terminal also sends Ctrl-C to make itself.
+    /// Flag that is set when the user presses Ctrl-C. The terminal also interrupts make itself.
     pub stop: &'a AtomicBool,
 }
 

@@ -118,8 +118,8 @@ impl Oracle {
         }
     }
 
-    /// Describes that a driver's answer differs from the answer of `other`, a driver of the same
-    /// algorithm.
+    /// Formats the finding that a driver's answer differs from the answer of `other`, a driver of
+    /// the same algorithm.
     fn differs(&self, other: &str, alg: &str) -> String {
         match self.number {
             raw::KILN_ORACLE_SEQUENCE => format!("differs from {other}, which is {alg}, too"),
@@ -144,7 +144,7 @@ const fn of_code(name: &'static str, number: u32) -> Oracle {
     }
 }
 
-/// Finds an oracle by name.
+/// Finds the oracle with the name that users give, such as `memory`.
 pub fn find(name: &str) -> Option<Oracle> {
     ALL.into_iter().find(|o| o.name == name)
 }
@@ -161,7 +161,7 @@ pub struct Wanted<'a> {
     pub known: &'a Known,
     /// Whether to examine this driver.
     pub chosen: &'a (dyn Fn(&Subject) -> bool + Sync),
-    /// Set by Ctrl-C.
+    /// Flag that is set when the user presses Ctrl-C.
     pub stop: &'a AtomicBool,
     pub progress: &'a (dyn Fn(f64, &str) + Sync),
 }
@@ -460,9 +460,8 @@ fn plain(alg: &str) -> &str {
     alg.trim_start_matches("__")
 }
 
-/// Whether a driver may itself contain code for FPU sections. Instances of templates do not, with
-/// one exception: `ecb(...)` stands for the single-block cipher inside, which is examined through
-/// this template.
+/// Whether a driver's own code may contain FPU sections. This is false for template instances,
+/// except `ecb(...)`, through which single-block ciphers are examined.
 fn has_code(driver: &str) -> bool {
     let inner = driver.strip_prefix("ecb(");
     !inner.unwrap_or(driver).contains('(')
@@ -647,8 +646,8 @@ fn code(driver: &str) -> &str {
     }
 }
 
-/// Returns the family of a driver. The family of a template instance is its two outermost
-/// templates; any other driver is a family by itself.
+/// Returns the family of a driver. The family of a template instance is named after its two
+/// outermost templates. Any other driver is the only member of its family.
 fn family(driver: &str) -> &str {
     let second = driver.match_indices('(').nth(1);
     let end = second.or_else(|| driver.match_indices('(').next());
@@ -738,7 +737,7 @@ fn run_chunk(
     Ok(told)
 }
 
-/// Finds drivers whose answers differ from those of other drivers of the same algorithm.
+/// Finds drivers whose answers differ from the answers of other drivers of the same algorithm.
 fn compare(told: &mut [Told], oracle: Oracle) {
     let mut groups: BTreeMap<(String, usize, u64), Vec<usize>> = BTreeMap::new();
     for (i, t) in told.iter().enumerate() {

@@ -14,7 +14,7 @@ use tempfile::{Builder, TempDir};
 
 use crate::Error;
 
-/// Name of a file that marks the end of the last build by its modification time.
+/// Name of a file whose modification time is the time when the last build ended.
 pub(crate) const FINISHED: &str = "finished";
 
 /// Returns the user's directory for files that can be regenerated: XDG_CACHE_HOME, or `~/.cache`.
@@ -68,10 +68,10 @@ pub fn hash(parts: &[&[u8]]) -> u64 {
     h
 }
 
-/// Mode of a lock.
+/// Mode in which a lock is acquired.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Locking {
-    /// Only one process can hold the lock.
+    /// No other process can hold the lock at the same time.
     Alone,
     /// Several processes can hold the lock at the same time, if all of them use this mode.
     Shared,

@@ -15,11 +15,11 @@ pub struct Plan<'a> {
     pub source: Source,
     pub compiler: Compiler,
     pub config: Config,
-    /// Seed for the self-tests.
+    /// Seed for the random numbers that the self-tests use.
     pub seed: u64,
-    /// Set by Ctrl-C.
+    /// Flag that is set when the user presses Ctrl-C.
     pub stop: &'a AtomicBool,
-    /// Called with the completed fraction and the current step.
+    /// Callback that receives the completed fraction and a name for the current step.
     pub progress: &'a dyn Fn(f64, &str),
 }
 

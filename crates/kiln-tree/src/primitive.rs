@@ -289,8 +289,8 @@ pub struct Keys {
 }
 
 impl Keys {
-    /// Finds the keys in drivers' contexts, by the row's alignment and offset. For XTS, the tweak
-    /// key is in a second context.
+    /// Finds the keys in drivers' contexts. The row gives the alignment and the offset of a key.
+    /// For XTS, the tweak key is in a second context.
     ///
     /// The engines must outlive the calls.
     pub fn in_contexts(

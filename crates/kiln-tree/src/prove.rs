@@ -266,8 +266,8 @@ impl Proving {
     }
 }
 
-/// Steps this part of the library's functions, as far as their names match `wanted`, and sends the
-/// results to the parent.
+/// Steps the library functions of this part whose names match `wanted`, and sends the results to
+/// the parent.
 ///
 /// # Errors
 /// The host does not support single-stepping, or the parent has closed its end of the pipe.

@@ -48,7 +48,7 @@ const MORE_STEPS: [&str; 2] = [
 /// uses, or are compiled by two Makefiles with different flags.
 const OTHERS: [&str; 4] = ["scripts", "tools", "arch/x86/tools", "arch/x86/lib"];
 
-/// Time and size of a file. A change of either means that the file was changed.
+/// Time and size of a file. The file has been changed if either differs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 struct Stamp {
     /// Modification time, as seconds and nanoseconds.
@@ -71,7 +71,7 @@ impl Stamp {
     }
 }
 
-/// Stamps by path relative to a directory.
+/// Stamps of files. The key is the path of a file relative to a directory.
 type Stamps = BTreeMap<PathBuf, Stamp>;
 
 /// Reads the stamps of all these files; `None` if one is missing.

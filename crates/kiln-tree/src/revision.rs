@@ -488,7 +488,7 @@ fn update(
     let old = old.unwrap_or(&none);
     for path in difference(old, new) {
         let file = source.join(path);
-        // In a copied slot, a file that will be changed does not exist.
+        // Ignore errors: in a copied slot, a file that differs was not linked and does not exist.
         if fs::remove_file(&file).is_ok() {
             let mut dir = file.parent();
             while let Some(empty) = dir.filter(|d| *d != source && fs::remove_dir(d).is_ok()) {

@@ -5,9 +5,9 @@ use std::collections::{BTreeSet, HashMap};
 use std::fs;
 use std::path::Path;
 
-/// Objects that are built in the first round, as far as the tree has them. They are needed by a
-/// supported version of Linux, or Kiln measures their functions. A configuration may leave out the
-/// objects in `lib/crypto` and `lib/crc`.
+/// Objects that are built in the first round if the tree has them. A supported version of Linux
+/// needs them, or Kiln measures their functions. A configuration may leave out the objects in
+/// `lib/crypto` and `lib/crc`.
 pub(crate) const USUAL: [&str; 61] = [
     "arch/x86/kernel/cpu/match",
     "arch/x86/lib/clear_page_64",

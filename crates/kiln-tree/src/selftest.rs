@@ -87,7 +87,7 @@ pub struct Seen {
 /// A series of children that run self-tests. Each crash starts another child.
 pub struct Trial<'a> {
     pub image: &'a Path,
-    /// Seed for the tests.
+    /// Seed for the random numbers that the tests use.
     pub seed: u64,
     /// Whether the tree tests its own drivers when its initcalls register them.
     pub tests: bool,
@@ -95,9 +95,9 @@ pub struct Trial<'a> {
     pub fuzz: Option<u32>,
     /// Expected number of tests. Used for the progress bar only.
     pub usual: f64,
-    /// Set by Ctrl-C.
+    /// Flag that is set when the user presses Ctrl-C.
     pub stop: &'a AtomicBool,
-    /// Called with the completed fraction and the driver that was just tested.
+    /// Callback that receives the completed fraction and the driver that was just tested.
     pub progress: &'a dyn Fn(f64, &str),
 }
 

@@ -128,7 +128,8 @@ fn split_name(name: &Path) -> (&Path, &OsStr) {
     (Path::new("."), name.as_os_str())
 }
 
-/// Whether a name is a git revision. It is one if no file has this name and git can resolve it.
+/// Whether a name refers to a git revision. Returns false if a file has this name, or if git cannot
+/// resolve it.
 pub fn is_revision(name: &Path) -> bool {
     matches!(Place::find(name), Ok(Place::Revision(..)))
 }

@@ -19,7 +19,7 @@ pub(crate) fn is_judged(oracle: u32) -> bool {
 
 /// Single-steps drivers while this value exists.
 pub(crate) struct Stepped {
-    /// Number of the oracle.
+    /// Number of the oracle in `enum kiln_oracle`.
     oracle: u32,
     shared: Box<Audit>,
     auditing: Auditing,

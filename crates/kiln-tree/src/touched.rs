@@ -1,6 +1,6 @@
-//! Determines which tests to rerun after a change to a tree. According to Kbuild's records
-//! (`.sha256.o.cmd`), certain objects were built from a changed file. These objects and all objects
-//! that use them are affected, and determine the KUnit suites and drivers to test.
+//! Determines which tests to rerun after a change to a tree. An object is affected if, according to
+//! Kbuild's records (`.sha256.o.cmd`), it was built from a changed file, or if it uses an affected
+//! object. The affected objects determine the KUnit suites and drivers to test.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ffi::OsStr;
@@ -88,7 +88,7 @@ impl Change {
 pub struct Touched {
     /// A sentence for the user about the changed files and what they affect.
     pub note: String,
-    /// Whether everything is affected.
+    /// Whether the change affects all suites and drivers.
     everything: bool,
     /// Maps the name of each suite that the objects define to whether an affected object defines
     /// it.
@@ -157,7 +157,7 @@ impl Touched {
         self.everything || words(name).any(of)
     }
 
-    /// Whether there may be a driver that has to be tested again.
+    /// Whether any driver may have to be tested again.
     pub fn has_drivers(&self) -> bool {
         self.everything || self.words.values().any(|is| *is)
     }

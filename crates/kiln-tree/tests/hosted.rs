@@ -126,7 +126,7 @@ fn self_tests_pass_while_interrupts_come() {
     self_tests("self_tests_pass_while_interrupts_come", &Config::default());
 }
 
-/// A kernel with full preemption may preempt a task at any point in a service.
+/// With full preemption, tasks may be preempted at any point in a service.
 #[test]
 fn self_tests_pass_under_full_preemption() {
     let config = Config {
@@ -243,7 +243,8 @@ fn waits_end_by_time_and_by_completion() {
         let at = completion.as_mut_ptr();
         let mut left = 7;
         let start = Instant::now();
-        // SAFETY: `wait` has the service's own type, and the completion is larger than the tree's.
+        // SAFETY: `wait` has the service's own type, and `completion` has room for the tree's
+        // structure.
         in_kernel(|| left = unsafe { wait(at, hz / 10) });
         let took = start.elapsed();
         assert_eq!(left, 0);
@@ -278,8 +279,8 @@ fn waits_end_by_time_and_by_completion() {
                 in_kernel(|| unsafe { complete(at) });
             });
             let at = at.load(Ordering::Relaxed) as *mut u64;
-            // SAFETY: `wait` has the service's own type, and the completion is larger than the
-            // tree's.
+            // SAFETY: `wait` has the service's own type, and `completion` has room for the tree's
+            // structure.
             in_kernel(|| left = unsafe { wait(at, 20 * hz) });
         });
         assert!(left > 10 * hz && left < 20 * hz, "{left} of {}", 20 * hz);
@@ -416,7 +417,8 @@ fn a_deadlock_is_told() {
         let wait: Wait = service(&loaded.image, "wait_for_completion");
         let _cpu = Cpu::boot(&Config::default()).unwrap();
         let mut completion = [0u64; 8];
-        // SAFETY: `wait` has the service's own type, and the completion is larger than the tree's.
+        // SAFETY: `wait` has the service's own type, and `completion` has room for the tree's
+        // structure.
         in_kernel(|| unsafe { wait(completion.as_mut_ptr()) });
     });
     if let Some(ended) = ended {

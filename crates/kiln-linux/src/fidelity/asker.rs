@@ -57,16 +57,16 @@ pub enum Wanted {
     Only(Accel),
 }
 
-/// Options of the boot that answers the questions.
+/// Options for the boot that answers the questions.
 pub struct Plan<'a> {
     pub kernel: &'a Kernel,
     pub compiler: &'a Compiler,
     pub accel: Wanted,
     /// Time after which the boot is killed.
     pub limit: Duration,
-    /// Set by Ctrl-C.
+    /// Flag that is set when the user presses Ctrl-C.
     pub stop: &'a AtomicBool,
-    /// Called with the completed fraction and the current activity.
+    /// Callback that receives the completed fraction and a description of the current activity.
     pub progress: &'a dyn Fn(f64, &str),
 }
 

@@ -41,15 +41,15 @@ pub struct Plan<'a> {
     pub socket: &'a Path,
     /// Numbers of threads in the guest. Each kind of traffic is measured once per number.
     pub workers: &'a [u32],
-    /// Duration of each measurement.
+    /// Duration of each measurement. Each kind of traffic is measured once per number of threads.
     pub each: Duration,
     /// Length of a message in bytes.
     pub len: u32,
     /// Time after which the boot is killed.
     pub limit: Duration,
-    /// Set by Ctrl-C.
+    /// Flag that is set when the user presses Ctrl-C.
     pub stop: &'a AtomicBool,
-    /// Called with the completed fraction and the current activity.
+    /// Callback that receives the completed fraction and a description of the current activity.
     pub progress: &'a dyn Fn(f64, &str),
 }
 
