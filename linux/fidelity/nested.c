@@ -147,7 +147,7 @@ static int set_up(struct side *s)
 		return PTR_ERR(s->tfm);
 	for (i = 0; i < KEY; i++)
 		key[i] = i + 1;
-	/* XTS uses twice the key length. */
+	/* XTS takes a key of twice the length. */
 	err = crypto_skcipher_setkey(s->tfm, key, KEY);
 	if (err)
 		err = crypto_skcipher_setkey(s->tfm, key, KEY / 2);

@@ -184,7 +184,7 @@ static bool take(struct run *run, const char *step)
 	case 'R':
 		if (sscanf(step, "R%u", &count) != 1)
 			return false;
-		/* Count from the beginning, because a tick may have let other tasks run already. */
+		/* Wait for a total, because a tick may have let other tasks run already. */
 		run->awaited += count;
 		return let_run(&run->later, run->awaited);
 	case 'F':

@@ -64,7 +64,7 @@ void SERVICE(kiln_note_queued)(const void *request)
 	unlock_irq(&lock, flags);
 }
 
-/* Records that this thread now answers @request. If NULL, it does not answer any request. */
+/* Records which request this thread now answers. @request is NULL if it answers none. */
 void SERVICE(kiln_note_dequeued)(const void *request)
 {
 	struct test *test = current_test();

@@ -22,7 +22,7 @@ const FLAGS: &[&str] = &["-std=gnu11", "-O2", "-static", "-s", "-w"];
 
 /// Maximum length in bytes of a line in the file of orders, including its newline.
 const LONGEST: usize = 4095;
-/// Limit on the number of words in an order, which must be smaller than this.
+/// The number of words in an order must be smaller than this.
 const WORDS: usize = 64;
 
 /// An instruction that the first program executes.
