@@ -45,6 +45,9 @@ pub fn key(dir: &Path, compiler: &str, config: u64) -> String {
 impl Cache {
     /// Creates and locks the directory. If another process holds the lock, reports this to the user
     /// and waits.
+    ///
+    /// # Errors
+    /// The directory cannot be written, or Ctrl-C was pressed while waiting.
     pub fn open(
         dir: PathBuf,
         source: &Source,

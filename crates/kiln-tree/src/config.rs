@@ -41,6 +41,9 @@ impl Default for Config {
 impl Config {
     /// Finds a configuration. `tree` selects the `.config` in the tree's directory; any other value
     /// is a file name. `.gz` and `.xz` files are decompressed.
+    ///
+    /// # Errors
+    /// The file does not exist, or is not the configuration of an x86-64 kernel.
     pub fn find(which: &str, source: &Source) -> Result<Config, Error> {
         let (path, name) = match which {
             "tree" => {

@@ -129,6 +129,9 @@ impl Calls {
     }
 
     /// Calls an assembly function on a series of messages.
+    ///
+    /// # Safety
+    /// `primitive` must point to a [`raw::Primitive`] whose pointers are all valid.
     pub(crate) unsafe fn series(&self, primitive: *mut c_void) -> u64 {
         // SAFETY: the function takes a `raw::Primitive`, and the caller guarantees that its
         // pointers are valid.
@@ -211,6 +214,9 @@ pub struct Engine {
 
 impl Engine {
     /// Opens a driver by name. `internal` selects an internal driver instead of a public one.
+    ///
+    /// # Errors
+    /// The crypto API has no such driver, or cannot instantiate it.
     pub fn open(
         calls: &Rc<Calls>,
         driver: &str,
@@ -314,6 +320,9 @@ impl Engine {
     }
 
     /// Makes one request on pieces of memory. If `dst` is empty, the request works in place.
+    ///
+    /// # Errors
+    /// Returns the driver's error, such as `EBADMSG`.
     pub fn request(
         &self,
         src: &mut [&mut [u8]],
