@@ -400,7 +400,7 @@ static bool unload(void)
 	return true;
 }
 
-/* Returns the number of times that the module was loaded, used and unloaded. */
+/* Loads, uses and unloads the module @cycles times. Returns how many cycles succeeded. */
 static unsigned cycle(unsigned cycles, const char *ip, const char *path, const char *parameters,
 		      uint64_t *saves)
 {
