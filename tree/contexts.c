@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Runs a driver in every context that is allowed to call it: a task, a task with softirqs
- * disabled, and softirqs raised by interrupts that arrive meanwhile. Each answer is compared with
- * the answer of the tree's generic driver, which was computed beforehand without interrupts.
- * Compiled by the tree's own build, like glue.c.
+ * Runs a driver in every context that is allowed to call it: in a task, in a task with softirqs
+ * disabled, and in softirqs raised by interrupts that arrive meanwhile. Each answer is compared
+ * with the answer of the tree's generic driver, which was computed beforehand without interrupts.
+ * The tree's own build compiles this file, like glue.c.
  */
 #include <linux/bottom_half.h>
 #include <linux/completion.h>
@@ -21,7 +21,7 @@
 #define KILN_SOFTIRQ 7		/* IRQ_POLL_SOFTIRQ, which is unused here */
 #define MESSAGES 8
 #define LONGEST 4096
-#define EXTRA 128		/* associated data and tag, or a digest */
+#define EXTRA 128		/* space for associated data and tag, or for a digest */
 #define AAD 16
 #define POLY1305_KEY 32
 
@@ -37,7 +37,7 @@ static u8 kiln_key[128];
 static unsigned int kiln_key_length;
 static u8 kiln_iv[64];
 
-/* A driver opened for one context, with one request. */
+/* A driver opened for use in one context, with one request. */
 struct kiln_side {
 	enum kiln_type type;
 	void *tfm;
@@ -48,7 +48,7 @@ struct kiln_side {
 	u8 iv[64];
 	int answer;
 	u32 message;
-	bool busy;		/* whether the softirq's request is in flight */
+	bool busy;		/* whether the softirq's request is still in flight */
 };
 
 static struct kiln_contexts *kiln_wanted;
@@ -143,8 +143,8 @@ static void kiln_close(struct kiln_side *s)
 }
 
 /*
- * Finds a key size that the driver accepts, trying several in order. The sides that are opened
- * later use the same key.
+ * Tries several key sizes in order until the driver accepts one. Sides that are opened later use
+ * the same key.
  */
 static int kiln_find_key(struct kiln_side *s)
 {
@@ -210,8 +210,8 @@ static struct kiln_side *kiln_open_side(const char *driver, enum kiln_type type,
 }
 
 /*
- * Submits a request. Returns the crypto API's result; the answer is in @s once the
- * request completes.
+ * Submits a request and returns the crypto API's result. When the request completes, the answer is
+ * in @s.
  */
 static int kiln_put(struct kiln_side *s, u32 message)
 {
@@ -249,7 +249,7 @@ static void kiln_softirq(void *cpu)
 		return;
 	s->busy = true;
 	result = kiln_put(s, (s->message + 1) % MESSAGES);
-	/* A refused request has no answer, so undo its count. */
+	/* The request was refused and will not be answered, so do not count it. */
 	if (result == -ENOSPC) {
 		kiln_wanted->cases[KILN_IN_SOFTIRQ]--;
 		kiln_wanted->wrong[KILN_IN_SOFTIRQ]--;
@@ -305,7 +305,7 @@ u64 kiln_glue_contexts(struct kiln_contexts *c)
 	struct kiln_side *generic, *task, *softirq = NULL;
 	u32 i;
 
-	/* Lengths are multiples of 16 for ciphers, which all accept, and arbitrary for hashes. */
+	/* All ciphers accept lengths that are multiples of 16. Hashes accept any length. */
 	kiln_draw_messages(c->seed, c->type == KILN_TYPE_HASH ? 1 : 16);
 	kiln_key_length = 0;
 	task = kiln_open_side(c->driver, c->type, true);
@@ -322,8 +322,8 @@ u64 kiln_glue_contexts(struct kiln_contexts *c)
 	for (i = 0; i < MESSAGES; i++) {
 		c->generic_error = kiln_wait_for(generic, kiln_put(generic, i));
 		/*
-		 * Poly1305 without a template takes its key from the start of the
-		 * message.
+		 * Poly1305 without a template takes its key from the start of the message, so it
+		 * refuses shorter messages.
 		 */
 		if (c->generic_error == -ENOKEY && kiln_length[i] < POLY1305_KEY) {
 			kiln_length[i] += POLY1305_KEY;
@@ -360,7 +360,7 @@ u64 kiln_glue_contexts(struct kiln_contexts *c)
 		c->wrong[KILN_IN_BH_OFF] += !kiln_is_right(task);
 	}
 	kiln_on_interrupt(NULL);
-	/* Wait for the softirq's last request. */
+	/* Wait until the softirq's last request completes. */
 	while (READ_ONCE(softirq->busy))
 		wait_for_completion(&softirq->done);
 	local_bh_disable();

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * The CPU as the tree sees it: its capability words, read from CPUID and reduced by Kiln's tier
- * mask, and the alternatives that they select. Compiled by the tree's own build, like glue.c.
+ * The CPU as the tree sees it: the capability words, which are read from CPUID and reduced by
+ * Kiln's tier mask, and the alternatives that these words select. The tree's own build compiles
+ * this file, like glue.c.
  */
 #include <linux/kernel.h>
 #include <linux/string.h>
@@ -49,7 +50,7 @@ static void kiln_set(struct cpuinfo_x86 *c, unsigned int feature)
 /* XSAVE state components that drivers must not see. */
 static u64 kiln_hidden_xfeatures;
 
-/* Clears the features that only masked tiers have. */
+/* Clears the features that belong only to masked tiers. */
 static void kiln_mask_tiers(struct cpuinfo_x86 *c, u32 tiers)
 {
 	size_t i;
@@ -63,8 +64,8 @@ static void kiln_mask_tiers(struct cpuinfo_x86 *c, u32 tiers)
 }
 
 /*
- * Some drivers check features with this function only, so it must hide masked features. The FPU
- * core still saves every component, masked or not.
+ * Hides the XSAVE state components of masked features, because some drivers check for features only
+ * by this function. The FPU core still saves all components, including masked ones.
  */
 int __wrap_cpu_has_xfeatures(u64 needed, const char **name)
 {
@@ -75,7 +76,7 @@ int __wrap_cpu_has_xfeatures(u64 needed, const char **name)
 	return 0;
 }
 
-/* Sets the capability words that CPUID provides, and the features derived from them. */
+/* Sets the capability words that CPUID provides, and the features that follow from them. */
 void kiln_glue_identify_cpu(struct cpuinfo_x86 *c, u32 tiers, const u16 *hidden)
 {
 	u32 r[4], highest, signature, family;
@@ -114,15 +115,12 @@ void kiln_glue_identify_cpu(struct cpuinfo_x86 *c, u32 tiers, const u16 *hidden)
 	kiln_set(c, X86_FEATURE_ALWAYS);
 	kiln_set(c, X86_FEATURE_REP_GOOD);
 #if defined(CONFIG_MITIGATION_RETPOLINE) || defined(CONFIG_RETPOLINE)
-	/* Use full retpolines, as on a CPU that needs them. */
+	/* Use full retpolines, as a kernel does on a CPU that needs them. */
 	kiln_set(c, X86_FEATURE_RETPOLINE);
 #endif
 	kiln_set(c, X86_FEATURE_CPUID);
 
-	/*
-	 * Clear the features that need ring 0, and protection keys, which this process does not
-	 * use.
-	 */
+	/* Clear the features that need ring 0, and protection keys, which Kiln does not use. */
 	kiln_clear(c, X86_FEATURE_XSAVES);
 	kiln_clear(c, X86_FEATURE_SMAP);
 	kiln_clear(c, X86_FEATURE_PKU);
@@ -147,7 +145,7 @@ void kiln_glue_identify_cpu(struct cpuinfo_x86 *c, u32 tiers, const u16 *hidden)
 	kiln_mask_tiers(c, tiers);
 	for (; *hidden != U16_MAX; hidden++) {
 		kiln_clear(c, *hidden);
-		/* Hiding the instructions hides their state too. */
+		/* If instructions are hidden, hide their register state too. */
 		if (*hidden == X86_FEATURE_AVX)
 			kiln_hidden_xfeatures |= XFEATURE_MASK_YMM;
 		if (*hidden == X86_FEATURE_AVX512F)
@@ -156,7 +154,7 @@ void kiln_glue_identify_cpu(struct cpuinfo_x86 *c, u32 tiers, const u16 *hidden)
 	fpu_kernel_cfg.max_features = xcr0;
 	fpu_user_cfg.max_features = xcr0;
 #ifdef XFEATURE_MASK_XTILE
-	/* A task has AMX state only after requesting it. */
+	/* A task has AMX state only if it has requested permission. */
 	xcr0 &= ~(u64)XFEATURE_MASK_XTILE;
 #endif
 	fpu_kernel_cfg.default_features = xcr0;
@@ -164,10 +162,10 @@ void kiln_glue_identify_cpu(struct cpuinfo_x86 *c, u32 tiers, const u16 *hidden)
 }
 
 /*
- * Alternatives are instructions that a kernel patches at boot, depending on its CPU. Those that a
- * feature in boot_cpu_data selects are applied. Three kinds are not: alternatives for a native
- * kernel only (the tree runs as a paravirtual guest), direct calls that replace calls through
- * pv_ops, and replacements that are longer than the original instructions.
+ * Alternatives are code sequences that a kernel replaces at boot, depending on the features of its
+ * CPU. An alternative is applied if boot_cpu_data has its feature. Three kinds are never applied:
+ * alternatives for a native kernel only (the tree runs as a paravirtual guest), direct calls that
+ * replace calls through pv_ops, and replacements that are longer than the original instructions.
  */
 static bool kiln_has(u32 feature)
 {
@@ -176,7 +174,8 @@ static bool kiln_has(u32 feature)
 }
 
 /*
- * Returns 1 to apply the alternative, 0 if this CPU lacks the feature, -1 if it is never applied.
+ * Returns 1 if the alternative is to be applied, 0 if this CPU lacks the feature, and -1 if the
+ * alternative is never applied.
  */
 static int kiln_wanted(const struct alt_instr *a)
 {
@@ -196,7 +195,7 @@ static int kiln_wanted(const struct alt_instr *a)
 	return feature / 32 < NCAPINTS && kiln_has(feature) != inverted;
 }
 
-/* Copies without memcpy(), whose own code may be what is being patched. */
+/* Copies bytes. memcpy() cannot be used, because its own code may be patched here. */
 static __always_inline void kiln_copy(void *to, const void *from, size_t n)
 {
 	asm volatile("rep movsb" : "+D"(to), "+S"(from), "+c"(n) : : "memory");
@@ -225,8 +224,9 @@ static void kiln_nops(u8 *at, size_t n)
 }
 
 /*
- * A kernel warns when an unpatched return is executed after boot. Kiln patches no returns, so the
- * code that warns is not installed.
+ * A kernel uses this function to warn about a return that is executed after boot without having
+ * been patched. Kiln does not patch returns, so the alternative that installs the warning is not
+ * applied.
  */
 extern char warn_thunk_thunk[] __weak;
 
@@ -253,7 +253,7 @@ void kiln_glue_alternatives(const void *start, const void *stop, u32 *applied, u
 		u8 *const site = kiln_site(a);
 		size_t room = 0;
 
-		/* If several entries name the same site, the last applicable one wins. */
+		/* If several entries name the same site, the last applicable entry takes effect. */
 		for (next = a; next < (const struct alt_instr *)stop && kiln_site(next) == site;
 		     next++)
 			room = max_t(size_t, room, next->instrlen);
@@ -269,8 +269,8 @@ void kiln_glue_alternatives(const void *start, const void *stop, u32 *applied, u
 				continue;
 			kiln_copy(site, from, i->replacementlen);
 			/*
-			 * Correct relative offsets: a replacement may begin with a jump or a call,
-			 * and may end in a return that is a jump.
+			 * Correct relative offsets. A replacement may begin with a jump or a call,
+			 * and may end with a return in the form of a jump.
 			 */
 			for (at = 0; at + 5 <= i->replacementlen; at++) {
 				if (from[at] != 0xe8 && from[at] != 0xe9)

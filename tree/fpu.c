@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Makes the tree's FPU code a policy of Kiln: the tree's own functions begin and end sections,
- * decide where a section is allowed, and save and restore the user's state. Compiled by the tree's
- * own build, like glue.c.
+ * Makes the tree's FPU code an FPU policy of Kiln: the tree's own functions begin and end sections,
+ * decide where a section is allowed, and save and restore the user's state. The tree's own build
+ * compiles this file, like glue.c.
  *
- * The linker redirects the tree's FPU calls to the wrappers below, which count and time each
- * section as Kiln does for its own. Sections that Kiln itself opens under this policy are counted
- * by Kiln.
+ * The linker redirects the tree's FPU calls to the wrappers below. The wrappers count and time the
+ * tree's sections as Kiln counts and times its own. Kiln counts the sections that it opens itself
+ * under this policy.
  */
 #include <linux/sched.h>
 #include <linux/smp.h>
@@ -23,8 +23,8 @@
 #endif
 
 /*
- * Since 6.16 the FPU state follows task_struct in memory instead of being a member of it, and is
- * switched by a single function.
+ * Since 6.16 the FPU state follows task_struct in memory, instead of being a member of it, and a
+ * single function switches it.
  */
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 16, 0)
 #define KILN_SWITCH_FPU
@@ -44,8 +44,8 @@ u64 kiln_glue_fpu_policy(void *unused);
 void kiln_glue_fpu_task(struct task_struct *task);
 
 /*
- * Optional hooks around each FPU section of the tree's code: called before the section begins, at
- * its beginning, and before it ends. The second hook is called only if the first is set.
+ * Optional hooks around each FPU section of the tree. They are called before the section begins,
+ * after it has begun, and before it ends. The second hook is called only if the first one is set.
  */
 void (*kiln_before_section)(void);
 void (*kiln_in_section)(void);
@@ -91,7 +91,7 @@ static bool kiln_usable(void)
 	return irq_fpu_usable();
 }
 
-/* Called on return to user mode. */
+/* Restores the user's FPU state on return to user mode, if necessary. Returns whether it did. */
 static bool kiln_user_restore(void)
 {
 	if (likely(!test_thread_flag(TIF_NEED_FPU_LOAD)))
@@ -108,7 +108,7 @@ static void kiln_switch_to(void *from, void *to)
 #ifdef KILN_SWITCH_FPU
 	switch_fpu(prev, raw_smp_processor_id());
 #else
-	/* The first parameter is the task; before 6.7 it was the task's FPU state. */
+	/* The first parameter is the task. Before 6.7 it was the task's FPU state. */
 	if (!test_tsk_thread_flag(prev, TIF_NEED_FPU_LOAD))
 		switch_fpu_prepare(_Generic(&switch_fpu_prepare,
 					    void (*)(struct fpu *, int): (void *)&prev->thread.fpu,
@@ -135,12 +135,12 @@ u64 kiln_glue_fpu_policy(void *unused)
 	return kiln_fpu_policy_add(&ops);
 }
 
-/* Makes the task one with user mode, whose user FPU state is in the registers. */
+/* Turns a task into one with user mode. Its user FPU state is considered to be in the registers. */
 void kiln_glue_fpu_task(struct task_struct *task)
 {
 	struct fpu *fpu;
 
-	/* Some trees do not return the FPU state of a kthread. */
+	/* Clear these flags, because some trees do not return the FPU state of a kthread. */
 	task->flags &= ~(PF_KTHREAD | PF_USER_WORKER);
 #ifdef KILN_SWITCH_FPU
 	fpu = x86_task_fpu(task);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Kiln's entry points into a kernel tree. The tree's own build compiles this file against the
- * tree's own headers, so structure layouts always match.
+ * Kiln's entry points into a kernel tree. The tree's own build compiles this file with the tree's
+ * own headers, so that structure layouts always match.
  *
- * Functions of Kiln that this file calls (kiln_*) are in services/test.c, paravirt.c and Kiln's
- * kernel/cpu.
+ * The functions of Kiln that this file calls (kiln_*) are defined in services/test.c, paravirt.c
+ * and Kiln's kernel/cpu.
  */
 #include <linux/bug.h>
 #include <linux/completion.h>
@@ -16,7 +16,7 @@
 #include <asm/fpu/types.h>
 #include <asm/paravirt.h>
 #include <asm/processor.h>
-/* Newer trees have native_cpuid() in this header; in older ones <asm/processor.h> includes it. */
+/* In older trees, <asm/processor.h> declares native_cpuid(). */
 #if __has_include(<asm/cpuid/api.h>)
 #include <asm/cpuid/api.h>
 #endif
@@ -59,7 +59,7 @@ static void kiln_set_pv_ops(void)
 
 	for (i = 0; i < sizeof(pv_ops) / sizeof(*slot); i++)
 		slot[i] = kiln_pv_refused;
-	/* CPUID is unprivileged, so the process can read the CPU's own answer. */
+	/* CPUID is unprivileged, so the process can execute it. */
 	pv_ops.cpu.cpuid = native_cpuid;
 	pv_ops.irq.save_fl.func = (void *)kiln_pv_save_fl;
 	pv_ops.irq.irq_disable.func = (void *)kiln_pv_irq_disable;
@@ -67,7 +67,7 @@ static void kiln_set_pv_ops(void)
 #endif
 }
 
-/* Initialises the CPU's features. @tiers is a bit mask of the tiers visible to the tree. */
+/* Sets up the CPU's features. @tiers is a bit mask of the tiers visible to the tree. */
 void kiln_glue_setup(u32 tiers, const u16 *hidden)
 {
 	kiln_glue_identify_cpu(&boot_cpu_data, tiers, hidden);
@@ -79,7 +79,7 @@ int kiln_glue_vsnprintf(char *text, size_t size, const char *format, va_list arg
 	return vsnprintf(text, size, format, args);
 }
 
-/* Classifies the UD2 at @ip: 0 unknown, 1 a warning, 2 a bug. */
+/* Classifies the UD2 at @ip. Returns 0 if it is unknown, 1 for a warning, and 2 for a bug. */
 int kiln_glue_bug(unsigned long ip, const void *start, const void *stop,
 		  const char **file, unsigned int *line)
 {
@@ -106,7 +106,7 @@ int kiln_glue_bug(unsigned long ip, const void *start, const void *stop,
 	return 0;
 }
 
-/* Replaces alg_test(): the linker redirects the crypto manager's calls here. */
+/* Records and times each test. The linker redirects the crypto manager's alg_test() calls here. */
 int __wrap_alg_test(const char *driver, const char *alg, u32 type, u32 mask)
 {
 	bool skipped;
@@ -123,8 +123,8 @@ int __wrap_alg_test(const char *driver, const char *alg, u32 type, u32 mask)
 }
 
 /*
- * The linker also redirects allocations by name, so that Kiln can see whether a test used its
- * driver: some tests are empty, and some pass although their driver cannot be allocated.
+ * Record whether a test allocates its driver. Some tests are empty, and some pass although their
+ * driver cannot be allocated. The linker redirects allocations by name to these functions.
  */
 void *__wrap_crypto_alloc_tfm_node(const char *name, const struct crypto_type *frontend,
 				   u32 type, u32 mask, int node)
@@ -146,8 +146,8 @@ struct crypto_tfm *__wrap_crypto_alloc_base(const char *name, u32 type, u32 mask
 }
 
 /*
- * The crypto manager marks internal algorithms as tested without running a test. This function
- * tests each of them with the tests of the algorithm that it implements.
+ * Tests each internal algorithm with the tests of the algorithm that it implements. The crypto
+ * manager marks internal algorithms as tested without running a test.
  */
 void kiln_glue_test_internal(void)
 {
@@ -171,8 +171,8 @@ void kiln_glue_test_internal(void)
 		const char *name = found[i].name;
 
 		/*
-		 * cryptd instances are tested through the driver that uses them, with SIMD
-		 * disabled.
+		 * Skip cryptd instances. They are tested through the drivers that use them, with
+		 * SIMD disabled.
 		 */
 		if (!strncmp(name, "__", 2) && !strncmp(found[i].driver, "__", 2))
 			__wrap_alg_test(found[i].driver, name + 2, found[i].type,
@@ -234,7 +234,7 @@ static const char *kiln_type(u32 flags)
 	return "other";
 }
 
-/* Reports every registered algorithm, or only those of @driver. */
+/* Reports the algorithms of @driver, or all registered algorithms if @driver is NULL. */
 void kiln_glue_algorithms(const char *driver, kiln_report_t *report)
 {
 	struct crypto_alg *alg;
@@ -249,7 +249,7 @@ void kiln_glue_algorithms(const char *driver, kiln_report_t *report)
 	up_read(&crypto_alg_sem);
 }
 
-/* Tasks. Kiln allocates a task's memory; the tree determines its size and initial contents. */
+/* Tasks: Kiln allocates the memory of a task, and the tree determines its size and contents. */
 extern const unsigned int kiln_glue_hz;
 size_t kiln_glue_task_size(void);
 void kiln_glue_new_task(void *memory, const char *name, bool user);
@@ -262,13 +262,13 @@ bool kiln_glue_task_held(const void *task);
 
 const unsigned int kiln_glue_hz = HZ;
 
-/* Returns the size of a task. The 16 KiB hold the FPU state, whose size depends on the CPU. */
+/* Returns the size of a task. 16 KiB are for the FPU state, whose size depends on the CPU. */
 size_t kiln_glue_task_size(void)
 {
 	return sizeof(struct task_struct) + 16384 + sizeof(struct completion);
 }
 
-/* Returns the completion on which kthread_stop() waits for the thread to end. */
+/* Returns the completion on which kthread_stop() waits until the thread ends. */
 static struct completion *kiln_task_end(void *memory)
 {
 	return memory + kiln_glue_task_size() - sizeof(struct completion);
@@ -294,7 +294,7 @@ void kiln_glue_task_ends(void *task)
 	complete_all(kiln_task_end(task));
 }
 
-/* Whether the task's structure is referenced from outside the thread itself. */
+/* Whether the task's structure has references other than the thread's own. */
 bool kiln_glue_task_held(const void *task)
 {
 	return refcount_read(&((const struct task_struct *)task)->usage) > 1;
@@ -311,15 +311,15 @@ void kiln_glue_task_runs(void *task)
 }
 
 /*
- * Sets the task's state with a memory barrier. The task checks its condition afterwards, so that a
- * wakeup in between is not lost.
+ * Sets the task's state, followed by a memory barrier. The task checks its condition afterwards, so
+ * a wakeup that occurs in between is not lost.
  */
 void kiln_glue_task_state(void *task, int state)
 {
 	smp_store_mb(((struct task_struct *)task)->__state, state);
 }
 
-/* Opens FPU sections for code that is not a driver (services/series.c). */
+/* Opens an FPU section for code outside the drivers (services/series.c). */
 void kiln_glue_section_begin(void)
 {
 	kernel_fpu_begin();

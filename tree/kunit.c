@@ -3,8 +3,8 @@
  * Runs the tree's KUnit suites with the tree's own runner, one suite at a time. The suites print
  * KTAP, which services/printk.c sends to the parent.
  *
- * Also provides hrtimers, with which the suites call their functions in hardirq context. An expired
- * timer fires at the CPU's next interrupt.
+ * This file also provides hrtimers. The suites use them to call functions in hardirq context. An
+ * expired timer fires at the CPU's next interrupt.
  */
 #include <linux/glob.h>
 #include <linux/hrtimer.h>
@@ -12,7 +12,7 @@
 #include <linux/string.h>
 #include <linux/version.h>
 
-/* lib/crypto has KUnit suites since 6.16. */
+/* The suites in lib/crypto exist since 6.16. */
 #if IS_ENABLED(CONFIG_KUNIT) && LINUX_VERSION_CODE >= KERNEL_VERSION(6, 16, 0)
 #include <kunit/test.h>
 #include <kiln/tree.h>
@@ -52,8 +52,8 @@ static void kiln_skip_benchmark(struct kunit *test)
 }
 
 /*
- * Runs those of the suite's cases that match the pattern, or all if it is NULL. Returns the number
- * of matching cases, including skipped ones, or a negative errno.
+ * Runs the cases of a suite whose names match the pattern, or all cases if the pattern is NULL.
+ * Returns the number of matching cases, including skipped ones, or a negative errno.
  */
 u64 kiln_glue_kunit_run(const struct kiln_kunit_order *order)
 {
@@ -68,7 +68,7 @@ u64 kiln_glue_kunit_run(const struct kiln_kunit_order *order)
 	set = kunit_filter_suites(&all, pattern, NULL, NULL, &err);
 	if (err)
 		return err;
-	/* The suites may be modified, because kunit_filter_suites() returns copies. */
+	/* kunit_filter_suites() returns copies, so the suites may be modified. */
 	if (set.start < set.end)
 		kunit_suite_for_each_test_case((*set.start), c) {
 			if (!order->bench && strstr(c->name, "benchmark"))
@@ -83,7 +83,7 @@ u64 kiln_glue_kunit_run(const struct kiln_kunit_order *order)
 	return cases;
 }
 
-/* The armed timer; suites never arm more than one. Modified only with interrupts disabled. */
+/* The armed timer. Suites arm at most one. Modified only while interrupts are disabled. */
 static struct hrtimer *kiln_armed;
 static bool kiln_in_timer;
 
@@ -130,8 +130,8 @@ void hrtimer_start_range_ns(struct hrtimer *timer, ktime_t at, u64 range,
 }
 
 /*
- * Timer functions run in interrupts of this CPU. So the timer's function cannot be running now,
- * unless it is the caller.
+ * Cancels the timer. Timer functions run only in interrupts of this CPU, so the timer's function
+ * cannot be running now, unless it calls hrtimer_cancel() itself.
  */
 int hrtimer_cancel(struct hrtimer *timer)
 {

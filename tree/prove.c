@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Interrupts a function before each instruction it executes, up to a number of visits per
- * instruction. The function is single-stepped in a task and in a softirq, where interrupt handlers
- * call it too, and in a hardirq, where it is checked but not interrupted. The host's trap handler
- * delivers the interrupts and makes the checks (struct kiln_audit).
+ * Interrupts a function before each instruction that it executes. The number of interrupts per
+ * instruction is limited. The function is single-stepped in three contexts: in a task and in a
+ * softirq, where interrupt handlers call it too, and in a hardirq, where it is checked but not
+ * interrupted. The host's trap handler delivers the interrupts and makes the checks (struct
+ * kiln_audit).
  *
- * The functions come from two sources. One is the KUnit suites' interrupt tests:
- * kunit_run_irq_test() starts a timer that calls a function at random moments, and this file takes
- * over that timer. The other is the tree's exported library functions, called on messages that the
- * host supplies.
+ * The functions come from two sources. The first is the KUnit suites' interrupt tests:
+ * kunit_run_irq_test() starts a timer that calls a function at random times, and this file takes
+ * over that timer. The second is the tree's exported library functions, which are called on
+ * messages that the host supplies.
  */
 #include <linux/version.h>
 
-/* Softirqs make their calls from system_bh_wq, which exists since 6.9. */
+/* Calls in softirqs are made from system_bh_wq, which exists since 6.9. */
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 9, 0)
 #include <linux/bottom_half.h>
 #include <linux/kconfig.h>
@@ -24,53 +25,56 @@
 #include <kiln/step.h>
 #include <kiln/tree.h>
 
-/* The function to step, and the calls of it. */
+/* The function to single-step, and how to call it. */
 struct kiln_stepped {
 	const char *name;
 	/*
-	 * Call the function and return whether its answer was right. The stepped job uses the
-	 * first, interrupt handlers the second.
+	 * Both call the function and return whether its answer was right. The stepped job uses
+	 * call(), interrupt handlers use call_briefly().
 	 */
 	bool (*call)(void *state);
 	bool (*call_briefly)(void *state);
 	void *state;
-	unsigned int calls;	/* minimum number of calls to step */
+	unsigned int calls;	/* minimum number of calls to single-step */
 	bool task_only;
-	bool unasked;	/* whether it opens a section without checking irq_fpu_usable() */
-	bool of_library;	/* call() sets the trap flag, around the library function only */
+	bool unasked;	/* whether the function opens a section without irq_fpu_usable() */
+	bool of_library;	/* whether call() steps only the library function */
 };
 
 /*
- * A function that keeps state may take a different path in each call. A job therefore ends after
- * QUIET_CALLS consecutive calls without a new instruction, or, beyond MANY_STEPS, after the first
- * such call. MOST_CALLS limits it in any case.
+ * A function that keeps state may take a different path in each call. A job therefore continues
+ * until QUIET_CALLS consecutive calls execute no new instruction; after MANY_STEPS, one such call
+ * suffices. A job never makes more than MOST_CALLS calls.
  */
 #define LEAST_CALLS 6
 #define MOST_CALLS 120
 #define QUIET_CALLS 4
 #define MANY_STEPS 200000
 /*
- * Limits for struct kiln_audit, after which stepping stops. A section that begins later resumes it.
+ * Number of consecutive instructions, each already interrupted as often as wanted, after which
+ * single-stepping stops (struct kiln_audit). A section that begins later resumes it.
  */
 #define IDLE 1024
 #define OUTSIDE_IDLE 512
-/* Number of calls after the last interrupt, to detect damage that shows only later. */
+/* Number of calls to make after the last interrupt, to detect damage that has a late effect. */
 #define LATE_CALLS 128
 /*
- * Outside sections code must not rely on vector registers (rule "outside"), so fewer interrupts
- * suffice to show whether an instruction can be interrupted.
+ * Number of interrupts per instruction outside sections. Code there must not rely on vector
+ * registers (rule "outside"), so a few interrupts suffice to show whether an instruction can be
+ * interrupted.
  */
 #define OUTSIDE_VISITS 2
 /*
- * The handlers of this many interrupts, the first in sections, are single-stepped and checked too.
+ * Number of interrupts whose handlers are single-stepped and checked too. These are the first
+ * interrupts that arrive in sections.
  */
 #define STEPPED_HANDLERS 2
 
-/* In the standard format every component except AMX tile data fits in this size. */
+/* Size that suffices for all state components in the standard format, except AMX tile data. */
 #define STATE_SIZE 4096
 #define STATE_SSE BIT(1)
 #define STATE_TILES (BIT(17) | BIT(18))
-/* State components of SSE, AVX and the three parts of AVX-512. */
+/* The state components of SSE, AVX and AVX-512, which has three. */
 #define STATE_VECTORS (BIT(1) | BIT(2) | BIT(5) | BIT(6) | BIT(7))
 #define MXCSR_AT 24
 #define XMM_AT 160
@@ -101,13 +105,13 @@ int kiln_library_call(const struct kiln_library *library, u8 *iv, const u8 *src,
 void kiln_library_call_pair(const struct kiln_library *library, const u8 *src1, const u8 *src2,
 			    u8 *dst1, u8 *dst2, size_t len);
 
-/* Resumes stepping of the job, if it was stopped. */
+/* Resumes single-stepping of the job, if it had stopped. */
 static void kiln_resume_steps(void)
 {
 	kiln_set_trap_flag(true);
 }
 
-/* Disables stepping for code that interrupts the job. Returns the hook to restore afterwards. */
+/* Disables single-stepping for code that interrupts the job. Returns the hook to restore later. */
 static void *kiln_leave_job(void)
 {
 	void *const was = kiln_before_section;
@@ -132,7 +136,7 @@ static u64 kiln_states(void)
 	return ((u64)high << 32 | low) & ~STATE_TILES;
 }
 
-/* Clears the buffer first, so that bytes which XSAVE does not write compare equal. */
+/* Saves the registers. Clears the buffer first, because XSAVE does not write all of its bytes. */
 static void kiln_save_state(u8 *to)
 {
 	const u64 wanted = kiln_states();
@@ -148,7 +152,7 @@ static bool kiln_state_differs(const u8 *a, const u8 *b)
 	       memcmp(a + EXTENDED_AT, b + EXTENDED_AT, STATE_SIZE - EXTENDED_AT);
 }
 
-/* Overwrites all vector registers, as any other user of an FPU section may. */
+/* Overwrites all vector registers, as any other user of an FPU section might. */
 static void kiln_paint_registers(void)
 {
 	const u64 vectors = kiln_states() & STATE_VECTORS;
@@ -179,8 +183,8 @@ static void kiln_check(bool right)
 }
 
 /*
- * Calls the function, and ends any section that it left open; with an open section, no code could
- * sleep afterwards.
+ * Calls the function, then ends any section that it left open. Otherwise no code could sleep
+ * afterwards.
  */
 static bool kiln_call(bool (*const call)(void *state))
 {
@@ -198,7 +202,7 @@ static bool kiln_call(bool (*const call)(void *state))
 	return right;
 }
 
-/* Whether interrupt handlers in the current context may call the function. */
+/* Whether interrupt handlers may call the function in the current context. */
 static bool kiln_may_interrupt(void)
 {
 	return !kiln_stepped->task_only && (!kiln_stepped->unasked || irq_fpu_usable());
@@ -240,7 +244,7 @@ static bool kiln_step_call(void)
 	return right;
 }
 
-/* Steps the function in the current context until it executes no new instruction. */
+/* Single-steps calls in the current context until they execute no new instruction. */
 static void kiln_step_calls(void)
 {
 	struct kiln_audit *audit = &kiln_wanted->audit;
@@ -254,7 +258,7 @@ static void kiln_step_calls(void)
 
 		if (audit->call > audit->last_call)
 			break;
-		/* A hardirq is not interrupted, so each instruction is visited only once. */
+		/* Code in a hardirq is not interrupted, so visit each instruction only once. */
 		audit->visits = in_hardirq() ? 1 : kiln_wanted->visits;
 		audit->outside_visits = min_t(u64, audit->visits, OUTSIDE_VISITS);
 		right = kiln_step_call();
@@ -276,7 +280,7 @@ static void kiln_step_in_bh(struct work_struct *work)
 	kiln_step_calls();
 }
 
-/* Single-steps the handler's call without interrupting it, so that it is checked too. */
+/* Single-steps the handler's call without interrupting it, in order to check it too. */
 static bool kiln_step_handler(void)
 {
 	struct kiln_audit *audit = &kiln_wanted->audit;
@@ -304,7 +308,7 @@ static void kiln_interrupt_job(void)
 		kiln_paint_registers();
 		if (calls)
 			kiln_check(right);
-		/* If softirqs are enabled, the softirq runs right after this handler. */
+		/* If softirqs are enabled, the softirq runs immediately after this handler. */
 		if (!softirq_count())
 			queue_work(system_bh_wq, &kiln_bh_work);
 		return;
@@ -357,7 +361,7 @@ static void kiln_step_from(enum kiln_prove_context context)
 		destroy_work_on_stack(&work);
 		break;
 	case KILN_PROVE_HARDIRQ:
-		/* Deliver one interrupt, at the next instruction. */
+		/* Deliver a single interrupt, before the next instruction. */
 		kiln_in_hardirq = true;
 		audit->call = audit->steps = 0;
 		audit->visits = audit->outside_visits = 1;
@@ -368,7 +372,7 @@ static void kiln_step_from(enum kiln_prove_context context)
 	}
 }
 
-/* Starts the result of stepping in this context. Returns NULL if the array is full. */
+/* Adds an entry for the results in this context. Returns NULL if the array is full. */
 static struct kiln_proof *kiln_start_proof(enum kiln_prove_context context)
 {
 	struct kiln_audit *audit = &kiln_wanted->audit;
@@ -380,7 +384,7 @@ static struct kiln_proof *kiln_start_proof(enum kiln_prove_context context)
 	memset(p, 0, sizeof(*p));
 	strscpy(p->name, kiln_stepped->name, sizeof(p->name));
 	p->context = context;
-	/* A new job number starts new counts: the previous counts belong to another proof. */
+	/* Use a new job number, because the counts of the previous job belong to another proof. */
 	p->job = ++audit->job;
 	audit->idle = context == KILN_PROVE_HARDIRQ ? OUTSIDE_IDLE : IDLE;
 	audit->outside_idle = OUTSIDE_IDLE;
@@ -462,7 +466,8 @@ static bool kiln_answer(const struct kiln_prove_message *m, u8 *to)
 }
 
 /*
- * Calls the library function. The call number selects the message, so a replay uses the same one.
+ * Calls the library function. The number of the call selects the message, so that a replay uses the
+ * same message.
  */
 static bool kiln_call_library(void *state)
 {
@@ -476,8 +481,8 @@ static bool kiln_call_library_briefly(void *state)
 }
 
 /*
- * Steps the function without interrupts, and returns whether it executes the same instructions as
- * a function that was interrupted in an earlier run.
+ * Single-steps the function without interrupts. Returns whether it executes the same instructions
+ * as a function that was interrupted in an earlier run.
  */
 static bool kiln_is_known(const struct kiln_stepped *subject, unsigned long *digest)
 {
@@ -500,7 +505,7 @@ static bool kiln_is_known(const struct kiln_stepped *subject, unsigned long *dig
 	return p->same;
 }
 
-/* Steps a library function. Its results before the first interrupt are assumed to be correct. */
+/* Single-steps a library function. Its answers before the first interrupt are taken as correct. */
 u64 kiln_glue_prove_library(struct kiln_prove_library *wanted)
 {
 	const struct kiln_stepped subject = {
@@ -533,7 +538,7 @@ u64 kiln_glue_prove_library(struct kiln_prove_library *wanted)
 #include <linux/limits.h>
 #include <kunit/run-in-irq-context.h>
 
-/* Whether the timer belongs to an interrupt test and was taken over. */
+/* Steps an interrupt test's function in place of its timer. Returns false if stepping is off. */
 bool kiln_prove_timer(struct hrtimer *timer)
 {
 	struct kunit_irq_test_state *const test =
@@ -549,7 +554,9 @@ bool kiln_prove_timer(struct hrtimer *timer)
 	if (!kiln_wanted)
 		return false;
 	kiln_prove_all(&subject);
-	/* Make the test end after one more call, by claiming that all contexts made theirs. */
+	/*
+	 * End the test after one more call by pretending that all contexts have made their calls.
+	 */
 	atomic_set(&test->task_func_calls, INT_MAX / 2);
 	atomic_set(&test->hardirq_func_calls, 1);
 	atomic_set(&test->softirq_func_calls, 1);

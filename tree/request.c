@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Makes requests to a driver, which is opened by name, through the tree's own crypto API. Compiled
- * by the tree's own build, like glue.c.
+ * Makes requests to a driver, which is opened by name, through the tree's own crypto API. The
+ * tree's own build compiles this file, like glue.c.
  *
- * Each function takes one structure from abi.h, and must be called in kernel mode, in a task that
+ * Each function takes one structure from abi.h. It must be called in kernel mode, in a task that
  * may sleep.
  */
 #include <linux/err.h>
@@ -23,7 +23,7 @@
 
 #define KILN_PIECES 64
 
-/* A driver with a key and a request, and the messages of the last call. */
+/* An open driver with a key and a request, and the messages of its last call. */
 struct kiln_engine {
 	enum kiln_engine_kind kind;
 	union {
@@ -174,7 +174,7 @@ static void kiln_open_shash(struct kiln_engine_open *o, struct kiln_engine *e, u
 		return;
 	o->block = crypto_shash_blocksize(tfm);
 	o->digest = crypto_shash_digestsize(tfm);
-	/* The flag is set as long as a hash that requires a key has none. */
+	/* This flag is set if the hash requires a key and has none. */
 	o->keyed = !!(crypto_shash_get_flags(tfm) & CRYPTO_TFM_NEED_KEY);
 	o->context = crypto_shash_ctx(tfm);
 	e->request.shash = kzalloc(sizeof(struct shash_desc) + crypto_shash_descsize(tfm),
@@ -206,7 +206,7 @@ static void kiln_open_ahash(struct kiln_engine_open *o, struct kiln_engine *e, u
 		crypto_free_ahash(tfm);
 }
 
-/* Opens a driver, including internal ones if requested. Returns 0 or an errno. */
+/* Opens a public, internal or synchronous driver, as requested. Returns 0 or an errno. */
 u64 kiln_glue_open(struct kiln_engine_open *open)
 {
 	const u32 type = open->which == KILN_INTERNAL ? CRYPTO_ALG_INTERNAL : 0;
@@ -268,8 +268,8 @@ u64 kiln_glue_setkey(struct kiln_engine_key *k)
 }
 
 /*
- * Builds scatterlists for all messages. They are reused if the messages are the same as in the last
- * call, as a caller that sends many requests would do.
+ * Builds scatterlists for all messages. If the messages are the same as in the last call, the
+ * scatterlists are reused, as a caller that makes many requests would do.
  */
 static int kiln_prepare(struct kiln_engine *e, const struct kiln_messages *m)
 {
@@ -327,8 +327,8 @@ static int kiln_one_ahash(struct kiln_engine *e, struct scatterlist *src, u8 *re
 }
 
 /*
- * Makes a request for each message. Drivers write to the IV, so each request gets a copy. Returns 0
- * or an errno.
+ * Makes a request for each message. Each request gets its own copy of the IV, because drivers
+ * modify it. Returns 0 or an errno.
  */
 u64 kiln_glue_requests(struct kiln_engine_requests *requests)
 {
@@ -379,7 +379,7 @@ u64 kiln_glue_request(struct kiln_engine_request *p)
 {
 	struct kiln_engine *e = p->engine;
 	struct scatterlist *src = e->from, *dst = e->to;
-	/* For decryption, the length includes the tag. */
+	/* When decrypting, the length includes the tag. */
 	const struct kiln_messages m = { .len = p->len, .prefix = p->prefix,
 					 .decrypt = p->decrypt };
 	u32 i;

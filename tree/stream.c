@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Makes asynchronous requests to a cipher of the tree's crypto API, as a load operation (struct
- * kiln_op). Several requests may be in flight. Compiled by the tree's own build, like glue.c.
+ * Makes a cipher of the tree's crypto API available as a load operation (struct kiln_op). Requests
+ * are asynchronous, and several may be in flight. The tree's own build compiles this file, like
+ * glue.c.
  */
 #include <linux/err.h>
 #include <linux/scatterlist.h>
@@ -37,7 +38,7 @@ int kiln_glue_stream_crypt(void *stream, u32 slot, u8 *dst, const u8 *src, size_
 			   const u8 *iv, bool decrypt,
 			   void (*done)(void *data, int answer), void *data);
 
-/* Since 6.3 the callback's parameter is the data; before, it was the request. */
+/* Since 6.3 the parameter of the callback is the data. Before, it was the request. */
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 3, 0)
 static void kiln_stream_done(void *data, int answer)
 {
@@ -122,7 +123,7 @@ int kiln_glue_stream_crypt(void *arg, u32 n, u8 *dst, const u8 *src, size_t len,
 			 crypto_skcipher_encrypt(slot->request);
 }
 
-/* The following functions make single requests for a script (struct kiln_request_ops). */
+/* The following functions let a script make single requests (struct kiln_request_ops). */
 void *kiln_glue_request_alloc(void *arg)
 {
 	struct kiln_stream *stream = arg;
@@ -162,7 +163,7 @@ int kiln_glue_request_submit(void *request, const struct kiln_submission *s)
 			    crypto_skcipher_encrypt(slot->request);
 }
 
-/* Frees the transform but not the stream, which may be part of another structure. */
+/* Frees the transform but not the stream, because the stream may be part of another structure. */
 void kiln_glue_request_tfm_free(void *arg)
 {
 	struct kiln_stream *stream = arg;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Functions that the kernel's inline functions call, whose parameters depend on version and
- * configuration. The tree's own build compiles this file against its headers, so a mismatch is a
- * compile error instead of a wrong result.
+ * Functions that inline functions of the kernel call, and whose parameters depend on the version
+ * and configuration of the kernel. The tree's own build compiles this file with its headers, so
+ * that a mismatch causes a compile error instead of a wrong result.
  */
 #include <linux/bug.h>
 #include <linux/cpumask.h>
@@ -22,8 +22,8 @@ void *kiln_alloc(size_t size, gfp_t flags);
 void kiln_warn(unsigned long ip, const char *file, unsigned int line);
 
 /*
- * The name has a suffix since 6.10. The parameters include buckets since 6.11, and a token since
- * 7.1.
+ * The function's name has a suffix since 6.10. Its parameters include buckets since 6.11, and a
+ * token since 7.1.
  */
 #ifdef DECL_BUCKET_PARAMS
 #ifndef DECL_KMALLOC_PARAMS
@@ -42,8 +42,8 @@ void *__kmalloc_node_track_caller_noprof(DECL_KMALLOC_PARAMS(size, b, token), gf
 }
 
 /*
- * In trees with kvmalloc_node_align(), this function takes an alignment. It can be ignored, because
- * every block is aligned to its size.
+ * In trees with kvmalloc_node_align(), this function has an alignment parameter. It can be ignored,
+ * because every block is aligned to its size.
  */
 #ifdef kvmalloc_node_align
 void *__kvmalloc_node_noprof(DECL_KMALLOC_PARAMS(size, b, token), unsigned long align,
@@ -56,7 +56,7 @@ void *__kvmalloc_node_noprof(DECL_KMALLOC_PARAMS(size, b, token), gfp_t flags, i
 }
 #endif
 
-/* Since 7.0 a warning with arguments is a call instead of a trap. */
+/* Since 7.0 a warning with arguments is raised by a call instead of a trap. */
 #ifdef HAVE_ARCH_BUG_FORMAT_ARGS
 static void kiln_warn_trap(struct bug_entry *bug, ...)
 {
@@ -70,7 +70,7 @@ static void kiln_warn_trap(struct bug_entry *bug, ...)
 DEFINE_STATIC_CALL(WARN_trap, kiln_warn_trap);
 #endif
 
-/* Since 6.15, a per-CPU flag that each CPU sets when it boots allows FPU sections. */
+/* Since 6.15 FPU sections are allowed by a per-CPU flag, which each CPU sets when it boots. */
 DECLARE_PER_CPU(bool, kernel_fpu_allowed) __weak;
 
 static int __init kiln_allow_fpu(void)
@@ -85,13 +85,14 @@ static int __init kiln_allow_fpu(void)
 early_initcall(kiln_allow_fpu);
 
 /*
- * Since 7.2 the preempt count may be two words whose bits differ from those of the host's CPU. The
- * tree then has its own count. Kiln's services update both counts. Changes that inline functions
- * make to the tree's count are added to the host's count when the host asks for them.
+ * Since 7.2 the preempt count may consist of two words, with a layout different from that of the
+ * host's CPU. The tree then has its own count. Kiln's services update both counts. The tree's
+ * inline functions update only the tree's count; the host adds these changes to its own count when
+ * it needs it.
  */
 #ifdef CONFIG_HAS_SEPARATE_PREEMPT_RESCHED_BITS
 DEFINE_PER_CPU_CACHE_HOT(unsigned long, __preempt_count) = PREEMPT_ENABLED;
-/* The part of the tree's count that is already included in the host's count. */
+/* The part of the tree's count that the host's count already includes. */
 static DEFINE_PER_CPU(int, counted);
 
 void kiln_glue_own_count(int n)
@@ -100,8 +101,8 @@ void kiln_glue_own_count(int n)
 }
 
 /*
- * Adds to both counts. The order matters: an interrupt between the two updates may find the host's
- * count too high, but must not find it negative.
+ * Adds to both counts. The order of the updates matters: an interrupt that arrives between them may
+ * find the host's count too high, but must not find it negative.
  */
 void kiln_glue_count(int n)
 {
@@ -113,8 +114,8 @@ void kiln_glue_count(int n)
 }
 
 /*
- * Returns what inline functions have added since the last call. Only the bits for preemption and
- * softirqs are the same as the host's.
+ * Returns the changes that inline functions have made to the tree's count since the last call. Only
+ * the bits for preemption and softirqs have the same meaning in both counts.
  */
 int kiln_glue_uncounted(void)
 {
@@ -125,8 +126,8 @@ int kiln_glue_uncounted(void)
 }
 
 /*
- * Called when the host's CPU enters or leaves a context: 0x10000 is a hardirq, 0x100000 an NMI,
- * smaller values are softirqs.
+ * Called when the host's CPU enters or leaves a context. @n is 0x10000 for a hardirq and 0x100000
+ * for an NMI; smaller values are for softirqs.
  */
 void kiln_glue_context(int n)
 {

@@ -1,12 +1,12 @@
-//! Generates a table of the module's sources. The sources are compiled into the program, so that it
-//! can build the module without a checkout.
+//! Generates a table of the module's sources. The program contains these sources, so that it can
+//! build the module without a checkout.
 
 use std::fs;
 use std::path::Path;
 
 use kiln_kbuild::{cipher_list, is_source, known_answers, Embedded, CIPHER_LIST};
 
-/// Directories of the repository, and their names in the module.
+/// Directories of the repository, each with the name that it gets in the module.
 const PLACES: [(&str, &str); 3] = [
     ("linux/module", ""),
     ("kernel/ciphers", "kernel/ciphers"),
@@ -20,7 +20,8 @@ const FILES: [&str; 3] = [
     "kernel/tiers.def",
 ];
 
-/// A directory and a prefix: files of this directory whose names have the prefix are also included.
+/// A directory and a prefix. Files in the directory whose names begin with the prefix are included
+/// too.
 const PATTERNS: (&str, &str) = ("kernel/load", "patterns");
 
 fn main() {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Implements /proc/kiln. A question is sent with a single write, which returns when the question
- * has been answered. A read returns the last answer.
+ * Implements /proc/kiln. Each write contains one question, and returns when the question has been
+ * answered. A read returns the last answer.
  */
 #include <linux/module.h>
 #include <linux/mutex.h>

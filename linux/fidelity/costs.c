@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
  * Measures the cost of FPU sections in TSC cycles. The answer has one line `NAME MINIMUM MEDIAN`
- * per subject, from many single runs, without the time that two TSC reads take.
+ * per subject. Both numbers are from many single runs. The time that two TSC reads take is
+ * subtracted.
  */
 #include <linux/irqflags.h>
 #include <linux/kprobes.h>
@@ -52,8 +53,8 @@ static void (*return_to_user)(void);
 
 /*
  * Finds the address of switch_fpu_return() with a kprobe, because kernels since 2025 export the
- * function only to KVM. If the function begins with ENDBR64, the probe's address is 4 bytes past
- * the beginning.
+ * function only to KVM. If the function begins with ENDBR64, the address of the probe is 4 bytes
+ * past the address of the function.
  */
 static bool find_return_to_user(void)
 {
@@ -101,7 +102,7 @@ static u64 time_one(const struct subject *s)
 	return to - from;
 }
 
-/* Stores the minimum and the median of RUNS runs in @result. */
+/* Runs @s RUNS times, and stores the minimum and the median in @result. */
 static int time_many(const struct subject *s, u64 *result)
 {
 	u64 *runs = kmalloc_array(RUNS, sizeof(*runs), GFP_KERNEL);
@@ -120,7 +121,7 @@ static int time_many(const struct subject *s, u64 *result)
 	return 0;
 }
 
-/* Encrypts with a request that completes synchronously. */
+/* Encrypts with a request that completes before the call returns. */
 static void encrypt(void *data)
 {
 	crypto_skcipher_encrypt(data);
@@ -159,7 +160,7 @@ static int time_cipher(const char *driver, u32 type, u32 len, u64 *result)
 	return err;
 }
 
-/* Measures the best driver twice: called through the simd helper, and called directly. */
+/* Measures the best driver both through the simd helper and by direct calls. */
 static int helper_and_direct(u64 null, struct answer *to)
 {
 	static const u32 lengths[] = { 16, 512, 4096 };
@@ -183,11 +184,11 @@ static int helper_and_direct(u64 null, struct answer *to)
 			       by_helper[0] - null, by_helper[1] - null, lengths[i],
 			       alone[0] - null, alone[1] - null);
 	}
-	/* A driver that does not use the helper has no internal driver to compare with. */
+	/* A driver that does not use the helper has no internal driver with which to compare it. */
 	return err == -ENOENT ? 0 : err;
 }
 
-/* Measures how long Kiln's module takes to save and restore registers for a nested section. */
+/* Measures how long Kiln's module takes to save and restore the registers for a nested section. */
 static int nested_saves(struct answer *to)
 {
 	struct kiln_live live[KILN_LIVE_WIDTHS];
@@ -199,7 +200,7 @@ static int nested_saves(struct answer *to)
 			return -EIO;
 		answer(to, "nested-%s %llu %llu\n", live[i].width, live[i].least, live[i].median);
 	}
-	/* On a CPU without XSAVE there is nothing to measure, which is not an error. */
+	/* A CPU without XSAVE cannot run this measurement. That is not an error. */
 	return n == -EOPNOTSUPP ? 0 : min(n, 0);
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * A module that answers questions about a real kernel: one in ring 0, or user mode Linux.
+ * A module that answers questions about the kernel in which it is loaded. The kernel runs in ring
+ * 0, or it is user mode Linux.
  *
  * ask.c: the file /proc/kiln, to which questions are written and from which answers are read
  * where.c APIs:
@@ -21,9 +22,9 @@
 #include <linux/types.h>
 
 /*
- * Returns the preempt count in the layout of the emulated CPU: hardirqs from bit 16, NMIs from bit
- * 20. Since Linux 7.2 they are at bits 24 and 28, above a count of disabled hardirqs, which this
- * function omits.
+ * Returns the preempt count in the layout of the emulated CPU, with hardirqs from bit 16 and NMIs
+ * from bit 20. Since Linux 7.2, hardirqs are at bit 24 and NMIs at bit 28. Below them is a count of
+ * disabled hardirqs, which this function leaves out.
  */
 static inline u32 usual_preempt_count(void)
 {
@@ -34,7 +35,7 @@ static inline u32 usual_preempt_count(void)
 	       (count & NMI_MASK) >> NMI_SHIFT << 20;
 }
 
-/* The answer so far. Text that does not fit is truncated. */
+/* The answer that has been written so far. Text that does not fit is cut off. */
 struct answer {
 	char *text;
 	size_t len, size;
@@ -54,17 +55,17 @@ enum where {
 };
 
 /*
- * Raises a hardirq on this CPU that calls @fn, and waits until the handler has returned. Returns
- * false if the hardirq did not occur. Must not be called from a hardirq.
+ * Raises a hardirq on this CPU whose handler calls @fn, and waits until the handler has returned.
+ * Returns false if the hardirq did not occur. Must not be called from a hardirq.
  */
 bool where_interrupt(void (*fn)(void *data), void *data);
 
-/* Calls @fn in another context, like run_in_context() of the emulated CPU. */
+/* Calls @fn in the given context, like run_in_context() of the emulated CPU. */
 bool where_run(enum where where, void (*fn)(void *data), void *data);
 
 /*
- * One function per kind of question. @question is the text after the name of the kind. Returns 0 or
- * an error.
+ * There is one function for each kind of question. @question is the text that follows the name of
+ * the kind. The functions return 0 or an error.
  */
 int scene_ask(char *question, struct answer *to);
 int requests_ask(char *question, struct answer *to);

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Tests nested sections: `nested MILLISECONDS THREADS TIMER TASKLET`, where each of the last
- * three is the name of a driver. Threads encrypt with the first driver, as fast as they can.
- * A timer in softirq context and a tasklet that a hardirq raises encrypt with the other two
- * drivers, both at random times. Everything runs on this CPU. Every result is compared with a
- * result that was computed before the test, without interruptions.
+ * Tests nested sections. The question is `nested MILLISECONDS THREADS TIMER TASKLET`, where each of
+ * the last three words is the name of a driver. Threads encrypt with the first driver, as fast as
+ * they can. A timer in softirq context and a tasklet that a hardirq raises encrypt with the other
+ * two drivers at random times. Everything runs on this CPU. Every result is compared with a result
+ * that was computed before the test, without interruptions.
  *
  * The answer has a line for each thread, timer and tasklet:
- * `WHO DRIVER done N wrong N refused N late N over N`.
- * Refused: the request returned an error; late: the request did not complete synchronously; over:
- * the request began where irq_fpu_usable() returned false.
+ *	WHO DRIVER done N wrong N refused N late N over N
+ * `refused` counts requests that returned an error. `late` counts requests that did not complete
+ * synchronously. `over` counts requests that began where irq_fpu_usable() returned false.
  */
 #include <linux/delay.h>
 #include <linux/err.h>
@@ -29,7 +29,7 @@
 
 enum { THREADS = 2, LONGEST = 4096, KEY = 64, IV = 32, LIMIT_MS = 120000 };
 
-/* Minimum time between two interrupts. A random time of up to the same length is added. */
+/* Minimum time between two interrupts. A random time, at most as long, is added to it. */
 enum { TIMER_NS = 60000, TASKLET_NS = 80000 };
 
 /* A thread, timer or tasklet that uses one driver and has at most one request in flight. */
@@ -59,7 +59,7 @@ static void fill(struct side *s)
 	memset(s->iv, 3, IV);
 }
 
-/* Encrypts. A task waits for a deferred request; other contexts cannot wait. */
+/* Encrypts. A task waits until a deferred request completes. Other contexts cannot wait. */
 static int encrypt(struct side *s, bool task)
 {
 	int err;
@@ -147,7 +147,7 @@ static int set_up(struct side *s)
 		return PTR_ERR(s->tfm);
 	for (i = 0; i < KEY; i++)
 		key[i] = i + 1;
-	/* XTS needs a key of twice the length. */
+	/* XTS takes a key of twice the length. */
 	err = crypto_skcipher_setkey(s->tfm, key, KEY);
 	if (err)
 		err = crypto_skcipher_setkey(s->tfm, key, KEY / 2);

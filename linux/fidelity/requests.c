@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Runs a script of requests on the real crypto API and records the results
- * (kernel/load/script.c runs the same script on the emulated CPU): `requests TRANSFORMS STEP...`,
- * where a step is
+ * Runs a script of requests on the real crypto API and records the results (kernel/load/script.c
+ * runs the same script on the emulated CPU). The question is `requests TRANSFORMS STEP...`, where a
+ * step is one of
  *	S<transform>:<context>:<flags>:<count>	submit
  *	R<count>				let other tasks run until <count> more are answered
  *	[ ] ( )					FPU section, softirqs off
  *	F<transform>				free the transform
- * Consecutive requests with the same event are one line of the answer:
- * `first-last returned|answered error count [k] [w]`; k: in a kernel thread, w: wrong bytes.
+ * A line of the answer describes consecutive requests with the same event:
+ *	first-last returned|answered error count [k] [w]
+ * k means that the event occurred in a kernel thread, w that the result has wrong bytes.
  */
 #include <linux/bottom_half.h>
 #include <linux/delay.h>
@@ -52,8 +53,8 @@ struct message {
 struct run {
 	struct crypto_skcipher *tfm[TFMS];
 	u32 tfms, submitted, answered, events;
-	u32 later;		/* the part of `answered` that a callback completed */
-	u32 awaited;		/* completions that the steps so far have waited for */
+	u32 later;		/* requests in `answered` that were completed by a callback */
+	u32 awaited;		/* completions for which the steps so far have waited */
 	u32 sections, bh_off;
 	struct message **message;	/* all messages of the script */
 	u32 messages;
@@ -90,7 +91,7 @@ static void done(struct message *m, int err)
 	note(m, true, err);
 }
 
-/* The type of the callback's argument changed in 6.3. */
+/* Since 6.3 the callback's argument has another type. */
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 3, 0)
 static void completed(void *data, int err)
 {
@@ -103,7 +104,10 @@ static void completed(struct crypto_async_request *request, int err)
 }
 #endif
 
-/* Allocates the requests before the script begins, because allocation can let other tasks run. */
+/*
+ * Allocates the requests. This is done before the script begins, because it may let other tasks
+ * run.
+ */
 static bool allocate(struct run *run, u32 tfm, u32 flags, u32 count)
 {
 	struct message *m;
@@ -180,7 +184,7 @@ static bool take(struct run *run, const char *step)
 	case 'R':
 		if (sscanf(step, "R%u", &count) != 1)
 			return false;
-		/* A tick may already have let other tasks run. */
+		/* Wait for a total, because a tick may have let other tasks run already. */
 		run->awaited += count;
 		return let_run(&run->later, run->awaited);
 	case 'F':
@@ -214,7 +218,7 @@ static bool take(struct run *run, const char *step)
 	}
 }
 
-/* Computes the expected result with the same driver, in a context in which it can wait. */
+/* Computes the expected result with the same driver, in a context that can wait for it. */
 static int prepare(struct run *run)
 {
 	u8 key[KEY], iv[IV];
@@ -333,12 +337,14 @@ int requests_ask(char *question, struct answer *to)
 	answer(to, "right %*phN\n", LEN, run->want);
 	for (i = 0; i < steps && take(run, step[i]); i++)
 		;
-	/* A script that got stuck may have left sections open. */
+	/* End the sections that the script has left open, for example because it got stuck. */
 	while (run->sections)
 		take(run, "]");
 	while (run->bh_off)
 		take(run, ")");
-	/* Free the memory only if all accepted requests have completed; otherwise leak it. */
+	/*
+	 * If an accepted request has not completed, leak the memory, because it may still be used.
+	 */
 	if (!let_run(&run->answered, run->submitted)) {
 		answer(to, "stuck %u\n", steps);
 		return 0;

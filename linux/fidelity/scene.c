@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Plays scenes in a real kernel: `scene TIMES TASK HARDIRQ SOFTIRQ OVER_SOFTIRQ`, where a lone dash
- * is an empty program. The scene is played TIMES times, because the tick may interrupt it. The
- * answer has one line per distinct trace, which begins with the number of its occurrences.
+ * Plays scenes in a real kernel. The question is `scene TIMES TASK HARDIRQ SOFTIRQ OVER_SOFTIRQ`,
+ * where a single dash stands for an empty program. The scene is played TIMES times, because the
+ * tick may interrupt it. The answer has one line per distinct trace. The line begins with the
+ * number of times that the trace occurred.
  */
 #include <linux/bottom_half.h>
 #include <linux/delay.h>
@@ -109,7 +110,7 @@ static void play(char **programs, char *trace)
 	playing = &scene;
 	kiln_scene_play(&scene, KILN_LEVEL_TASK);
 	make_way();
-	/* This also waits for a tasklet that is running. */
+	/* If the tasklet is running, tasklet_kill() waits for it. */
 	tasklet_kill(&scene_tasklet);
 	playing = NULL;
 }
@@ -139,7 +140,7 @@ int scene_ask(char *question, struct answer *to)
 		for (k = 0; k < TRACES - 1; k++)
 			if (!counts[k] || !strcmp(traces + k * TRACE, new))
 				break;
-		/* Traces that find no free entry are counted in the last one. */
+		/* If all entries are in use, the trace is counted in the last one. */
 		memcpy(traces + k * TRACE, new, TRACE);
 		counts[k]++;
 	}

@@ -14,7 +14,7 @@
 
 enum { PATIENCE_MS = 1000 };
 
-/* At most one interrupt is requested at a time; its softirq may request the next one. */
+/* Only one interrupt may be pending. The softirq that it raises may request the next one. */
 static void (*handler)(void *data);
 static void *handler_data;
 static bool handled;
@@ -38,7 +38,7 @@ bool where_interrupt(void (*fn)(void *data), void *data)
 	handler = fn;
 	handler_data = data;
 	WRITE_ONCE(handled, false);
-	/* Keeps the interrupt from arriving while irq_work_queue() has preemption disabled. */
+	/* Delay the interrupt until irq_work_queue() has enabled preemption again. */
 	local_irq_save(flags);
 	queued = irq_work_queue(&interrupt);
 	local_irq_restore(flags);

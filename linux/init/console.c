@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
  * Writes lines to the console. While orders run, the console's log level is lowered, and init
- * reads the kernel's log and writes it to the console. With a single writer, no line is split.
+ * writes the kernel's log to the console in the kernel's place. With only one writer, no line is
+ * split.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -20,7 +21,7 @@ static bool plain(unsigned char c)
 void say(const char *kind, const char *text, size_t len)
 {
 	static const char hex[] = "0123456789abcdef";
-	/* Room for the longest relayed line, even if all its bytes are escaped. */
+	/* Large enough for the longest relayed line, even if all of its bytes are escaped. */
 	static char out[64 + 4 * 4096];
 	size_t used, done;
 
@@ -44,7 +45,7 @@ void say(const char *kind, const char *text, size_t len)
 		if (n > 0)
 			done += (size_t)n;
 		else if (n < 0 && errno != EINTR && errno != EAGAIN)
-			return;	/* the console is gone */
+			return;	/* the console no longer works */
 	}
 }
 
@@ -95,13 +96,16 @@ int log_open(void)
 {
 	const int fd = open("/dev/kmsg", O_RDONLY | O_NONBLOCK | O_CLOEXEC);
 
-	/* Skip boot messages, because they are already on the console. */
+	/* Skip boot messages, because the kernel has already written them to the console. */
 	if (fd >= 0)
 		lseek(fd, 0, SEEK_END);
 	return fd;
 }
 
-/* Writes one record of /dev/kmsg: `level,sequence,microseconds,flags[,…];text`, newline, more. */
+/*
+ * Writes one record of /dev/kmsg to the console. A record has the format
+ * `level,sequence,microseconds,flags[,…];text`, followed by a newline and optional lines.
+ */
 static void log_line(char *record)
 {
 	char *text = strchr(record, ';'), *end, *after;

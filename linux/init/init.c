@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Executes the orders in the initramfs one after the other, reports each on the console, and
- * powers off. The reports are lines that begin with PREFIX:
+ * Executes the orders in the initramfs one after the other, reports each of them on the console,
+ * and powers off. The reports are lines that begin with PREFIX:
  *	start RELEASE MACHINE		init is running
  *	begin N ORDER			the order in line N begins
  *	out, err TEXT			a line of the order's program, or of the file it prints
@@ -45,17 +45,23 @@ static void set_up(void)
 
 	for (size_t i = 0; i < sizeof(mounts) / sizeof(mounts[0]); i++) {
 		mkdir(mounts[i][1], 0755);
-		/* If the kernel lacks this file system, the orders that need it will fail. */
+		/*
+		 * Ignore errors. If the kernel lacks this file system, the orders that need it
+		 * fail.
+		 */
 		mount(mounts[i][0], mounts[i][1], mounts[i][0], 0, NULL);
 	}
-	/* Kernels cannot open /dev/console if their initramfs does not have it. */
+	/*
+	 * The kernel cannot open the console for init if the initramfs does not contain
+	 * /dev/console.
+	 */
 	console = open("/dev/console", O_RDWR | O_NOCTTY);
 	if (console >= 0)
 		for (int fd = 0; fd < 3; fd++)
 			dup2(console, fd);
 	if (console > 2)
 		close(console);
-	/* The signal is unblocked only in ppoll(), so that the end of a child is not missed. */
+	/* Unblock the signal only in ppoll(). Otherwise the end of a child could be missed. */
 	sigaction(SIGCHLD, &action, NULL);
 	sigemptyset(&mask);
 	sigaddset(&mask, SIGCHLD);
@@ -100,6 +106,6 @@ int main(void)
 	say_string("exit", well ? "0" : "1");
 	sync();
 	reboot(RB_POWER_OFF);
-	/* If the kernel cannot power off, the end of init causes a panic, which also stops it. */
+	/* If powering off fails, init ends. The kernel then panics, which also stops it. */
 	return 1;
 }

@@ -14,18 +14,20 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Every line begins with this; the kernel's own messages do not. */
+/*
+ * Prefix of every line that init writes. It distinguishes these lines from the kernel's messages.
+ */
 #define PREFIX "kiln:"
 
 /*
- * Writes one line `kiln:KIND TEXT` in a single write, so that other writers cannot split it. Bytes
+ * Writes the line `kiln:KIND TEXT` in a single write, so that other writers cannot split it. Bytes
  * that would end the line or control a terminal are written as \xNN.
  */
 void say(const char *kind, const char *text, size_t len);
 void say_string(const char *kind, const char *text);
 void say_numbers(const char *kind, long a, const char *word, long b);
 
-/* Turns the bytes of a pipe into lines of one kind. */
+/* Splits the bytes from a pipe into lines of one kind. */
 struct relay {
 	const char *kind;
 	int fd;
@@ -33,19 +35,19 @@ struct relay {
 	char line[4000];
 };
 
-/* Reads what is available. Returns false at the end or on an error. */
+/* Reads the available bytes. Returns false at the end of the pipe or on an error. */
 bool relay_read(struct relay *r);
-/* Writes the last line if it did not end with a newline. */
+/* Writes the last line, if no newline ended it. */
 void relay_end(struct relay *r);
 
 /*
- * Opens the kernel's log, whose records log_relay() writes as lines `kiln:log LEVEL SECONDS TEXT`.
+ * Opens the kernel's log. log_relay() writes its records as lines `kiln:log LEVEL SECONDS TEXT`.
  * Returns -1 if the kernel has no log.
  */
 int log_open(void);
 void log_relay(int fd);
 
-/* Executes one order, line `number` of the file. Returns true on success. */
+/* Executes the order in line `number` of the file. Returns true on success. */
 bool order_obey(unsigned number, char *line, int log);
 
 #endif

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Executes each order in a child process, so that init can relay the log meanwhile: loading a
- * module may take minutes.
+ * Executes each order in a child process. Meanwhile init can relay the log, because an order such
+ * as loading a module may take minutes.
  *
  * The words of an order are separated by tabs:
  *	module PATH [PARAMETERS]	load a module (the kernel decompresses .ko.xz and similar)
@@ -38,7 +38,9 @@ enum { WORDS = 64 };
 #define MODULE_INIT_COMPRESSED_FILE 4
 #endif
 
-/* A child that does not run a program returns errno as its exit status. */
+/*
+ * Converts a result to the exit status of a child that does not run a program, which is an errno.
+ */
 static int status_of(long result)
 {
 	return result < 0 ? errno : 0;
@@ -127,14 +129,17 @@ static int run(char *const *word)
 	static char *const environment[] = { "PATH=/bin", "HOME=/", NULL };
 
 	execve(word[1], word + 1, environment);
-	/* Shells use the same exit statuses: 127 means not found, 126 found but not executable. */
+	/*
+	 * Use the exit statuses of shells: 127 if the program was not found, 126 if it cannot be
+	 * run.
+	 */
 	dprintf(STDERR_FILENO, "%s: %s\n", word[1], strerror(errno));
 	return errno == ENOENT ? 127 : 126;
 }
 
 static const struct verb {
 	const char *name;
-	int words;	/* minimum number of words, including the order's name */
+	int words;	/* minimum number of words, including the name of the order */
 	int (*obey)(char *const *word);
 } verbs[] = {
 	{ "module", 2, load },
@@ -177,7 +182,7 @@ static void child(const struct verb *verb, char *const *word, const int *out, co
 	_exit(verb->obey(word));
 }
 
-/* Relays output until the child has ended and both its pipes are empty; returns its wait status. */
+/* Relays output until the child has ended and its pipes are empty. Returns its wait status. */
 static int attend(pid_t pid, struct relay *out, struct relay *err, int log)
 {
 	sigset_t none;
@@ -193,7 +198,7 @@ static int attend(pid_t pid, struct relay *out, struct relay *err, int log)
 			{ .fd = log, .events = POLLIN },
 		};
 		static const struct timespec now;
-		/* Descendants of the child may keep the pipes open, so do not wait for EOF. */
+		/* Do not wait for EOF, because descendants of the child may keep the pipes open. */
 		const int n = ppoll(fds, 3, ended ? &now : NULL, &none);
 
 		log_relay(log);

@@ -1,17 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Packets between two network namespaces, while a disk is encrypted and a program has live vector
- * registers, all on one CPU:
+ * Sends packets between two network namespaces, while a disk is encrypted and a program keeps
+ * values in vector registers. Everything runs on one CPU:
  *
  *	traffic FROM TO ADDRESS SECONDS DEVICE
  *	traffic FROM TO ADDRESS 0 DEVICE CYCLES IP MODULE PARAMETERS
  *
- * FROM and TO are namespaces of ip-netns(8), ADDRESS is one of TO, DEVICE is a block device whose
- * content is lost. The second form sends until the module has been loaded and unloaded CYCLES times.
- * Each cycle loads it, sets up the security associations of the namespaces a and b again, so that
- * they use its drivers, waits, removes them, unloads the module, and sets them up without it. The
- * program IP does this, from the batch files /sa.a and /sa.b. Prints one line: the names and values
- * of what was counted.
+ * FROM and TO are namespaces of ip-netns(8). ADDRESS is an address of TO. DEVICE is a block device,
+ * whose contents are overwritten.
+ *
+ * The second form sends packets until the module has been loaded and unloaded CYCLES times. Each
+ * cycle loads the module and replaces the security associations of the namespaces a and b, so that
+ * they use the module's drivers. After a while, the cycle removes the associations, unloads the
+ * module, and sets up the associations without it. The program IP executes the batch files
+ * /sa.a and /sa.b for this.
+ *
+ * The output is a single line with the names and values of all counters.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -36,26 +40,26 @@
 enum {
 	PORT = 4500 + 1,
 	SHORTEST = 40,
-	LONGEST = 1372,	/* with ESP in a tunnel still below 1500 */
-	/* One of so many packets has any length, the others are short. */
+	LONGEST = 1372,	/* the packet stays below 1500 bytes with ESP in a tunnel */
+	/* One packet in LONG_EVERY has any length up to LONGEST. The others are short. */
 	LONG_EVERY = 8,
 	BURST = 32,
-	/* Packets on the way: cryptd's queue has room for 1000. */
+	/* Maximum number of packets in flight. The queue of cryptd has room for 1000. */
 	WINDOW = 1500,
 	PAUSE_NS = 1000000,
-	/* Packets that have not arrived when nothing has for this time are lost. */
+	/* If no packet arrives for this time, all packets in flight are considered lost. */
 	LOST_NS = 500000000,
 	SILENCE_S = 5,
 	CHUNK = 64 << 10,
 	SPINS = 20000,
-	/* How long the drivers of each cycle carry packets. */
+	/* Time for which packets are sent after each change of the associations. */
 	CARRY_NS = 30000000,
 	UNLOAD_S = 30,
 };
 
 #define SAVES "/sys/module/kiln/parameters/nested_saves"
 
-/* Counters in memory that the processes share. */
+/* Counters and flags, in memory that all processes share. */
 static struct counts {
 	volatile bool stop, sent_all, cycled;
 	volatile uint64_t sent, received;
@@ -69,7 +73,7 @@ static void fail(const char *what)
 	exit(1);
 }
 
-/* SplitMix64: the bytes of packet @seed. */
+/* Fills a buffer with the output of SplitMix64 for @seed, such as a packet's number. */
 static void fill(uint8_t *to, size_t len, uint64_t seed)
 {
 	for (size_t i = 0; i < len; i += 8) {
@@ -93,7 +97,7 @@ static size_t packet(uint8_t *to, uint32_t number)
 	return len;
 }
 
-/* Nanoseconds of the monotonic clock. */
+/* Returns the time of the monotonic clock in nanoseconds. */
 static uint64_t now(void)
 {
 	struct timespec time;
@@ -203,7 +207,7 @@ static void send_burst(int fd, struct packets *all, uint32_t first, unsigned cou
 	while (sent < count) {
 		const int n = sendmmsg(fd, all->headers + sent, count - sent, 0);
 
-		/* Without a security association, for example. */
+		/* The kernel refuses a packet, for example, if there is no security association. */
 		if (n <= 0) {
 			counts->refused++;
 			sent++;
@@ -214,7 +218,7 @@ static void send_burst(int fd, struct packets *all, uint32_t first, unsigned cou
 	}
 }
 
-/* Keeps WINDOW packets on the way; the delays of the namespaces' links decide when they go on. */
+/* Keeps WINDOW packets in flight. The delays of the namespaces' links determine the pace. */
 static void send_all(int fd, const char *address, uint64_t seconds)
 {
 	struct sockaddr_in to = { .sin_family = AF_INET, .sin_port = htons(PORT) };
@@ -227,7 +231,10 @@ static void send_all(int fd, const char *address, uint64_t seconds)
 	    connect(fd, (const struct sockaddr *)&to, sizeof(to)))
 		fail(address);
 	setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &room, sizeof(room));
-	/* The first packet waits until neighbours have answered; more would be dropped meanwhile. */
+	/*
+	 * Send a single packet first. Until the neighbours have been resolved, others would be
+	 * dropped.
+	 */
 	send_burst(fd, all, next++, 1);
 	pause_for(1000000000);
 	begin = since = now();
@@ -240,7 +247,7 @@ static void send_all(int fd, const char *address, uint64_t seconds)
 		} else if (now() - since > LOST_NS) {
 			lost = counts->sent - received;
 		}
-		/* Packets that were given up can still arrive. */
+		/* Packets that were considered lost may still arrive. */
 		if (lost > counts->sent - received)
 			lost = counts->sent - received;
 		if (counts->sent - received - lost + BURST > WINDOW) {
@@ -253,14 +260,17 @@ static void send_all(int fd, const char *address, uint64_t seconds)
 	exit(0);
 }
 
-/* Random bytes once, and the chunk's number in each sector: cheap, so that the disk takes the time. */
+/*
+ * Writes the chunk's number into each sector. The other bytes are random but always the same. This
+ * is cheap, so that most of the time is spent on the disk.
+ */
 static void stamp(uint8_t *chunk, uint64_t number)
 {
 	for (size_t i = 0; i < CHUNK; i += 512)
 		memcpy(chunk + i, &number, sizeof(number));
 }
 
-/* Writes the device from begin to end, reads it back and compares, again and again. */
+/* Writes the whole device, reads it back and compares. Repeats this until the test ends. */
 static void write_disk(const char *device)
 {
 	const int fd = open(device, O_RDWR | O_DIRECT | O_CLOEXEC);
@@ -289,12 +299,12 @@ static void write_disk(const char *device)
 	}
 }
 
-/* Keeps values in vector registers over many instructions, and compares them. */
+/* Keeps values in vector registers while many instructions execute, then compares them. */
 static void hold_registers(void)
 {
 	uint8_t want[128] __attribute__((aligned(16))), found[128] __attribute__((aligned(16)));
 
-	/* A little is enough. */
+	/* Run with low priority, because a few rounds are enough. */
 	errno = 0;
 	if (nice(19) < 0 && errno)
 		fail("nice");
@@ -328,7 +338,7 @@ static int status_of(pid_t child)
 	return waitpid(child, &status, 0) == child && WIFEXITED(status) ? WEXITSTATUS(status) : 1;
 }
 
-/* 0 without the module. */
+/* Returns the module's count of nested saves, or 0 if the module is not loaded. */
 static uint64_t read_saves(void)
 {
 	FILE *file = fopen(SAVES, "re");
@@ -342,7 +352,7 @@ static uint64_t read_saves(void)
 	return saves;
 }
 
-/* Runs ip in a namespace with three more arguments. */
+/* Runs ip in the namespace, with three further arguments. Returns whether it succeeded. */
 static bool run_ip(const char *ip, const char *namespace, const char *a, const char *b,
 		   const char *c)
 {
@@ -355,7 +365,7 @@ static bool run_ip(const char *ip, const char *namespace, const char *a, const c
 	return child > 0 && !status_of(child);
 }
 
-/* The receiver comes first, so that every packet that is sent can be decrypted. */
+/* Sets up the receiver's association first, so that every packet sent can be decrypted. */
 static bool associate(const char *ip)
 {
 	return run_ip(ip, "b", "-batch", "/sa.b", NULL) && run_ip(ip, "a", "-batch", "/sa.a", NULL);
@@ -375,7 +385,7 @@ static bool load(const char *path, const char *parameters)
 	return well;
 }
 
-/* Associations release their drivers some time after they have been removed. */
+/* Unloads the module. Retries, because removed associations release their drivers with a delay. */
 static bool unload(void)
 {
 	const uint64_t begin = now();
@@ -390,7 +400,7 @@ static bool unload(void)
 	return true;
 }
 
-/* Returns how often the module was loaded, used and unloaded. */
+/* Loads, uses and unloads the module @cycles times. Returns how many cycles succeeded. */
 static unsigned cycle(unsigned cycles, const char *ip, const char *path, const char *parameters,
 		      uint64_t *saves)
 {
@@ -435,7 +445,7 @@ int main(int argc, char **argv)
 	if (counts == MAP_FAILED)
 		fail("mmap");
 	before = read_saves();
-	/* Bound before anything is sent. */
+	/* Bind the receiver's socket before any packet is sent. */
 	fd = bound_socket(argv[2]);
 	receiver = fork();
 	if (!receiver)

@@ -9,7 +9,7 @@
 #include "section.h"
 #include "walk.h"
 
-/* SHORT_AAD: up to this length, associated data do not count towards a section's limit. */
+/* Associated data of up to SHORT_AAD bytes do not count towards the limit of a section. */
 enum { IPSEC_IV = 8, MAX_TAG = 16, SHORT_AAD = 64 };
 
 static const struct kiln_alg *alg_of(struct crypto_aead *tfm)
@@ -32,7 +32,7 @@ static bool is(const struct kiln_impl *impl, const char *prefix)
 	return strstarts(impl->alg, prefix);
 }
 
-/* Accepts the tag lengths that Linux's own drivers accept, and for GCM every length from 12 on. */
+/* Accepts the tag sizes that Linux's own drivers accept. For GCM these are 4, 8 and 12 to 16. */
 static int setauthsize(struct crypto_aead *tfm, unsigned int size)
 {
 	const struct kiln_impl *impl = alg_of(tfm)->impl;
@@ -47,13 +47,13 @@ static int setauthsize(struct crypto_aead *tfm, unsigned int size)
 	return 0;
 }
 
-/* Returns the length of the authenticated associated data, or -EINVAL for an invalid request. */
+/* Returns the length of the authenticated data, or -EINVAL if the request is invalid. */
 static int aadlen_of(const struct kiln_impl *impl, const struct aead_request *req, u32 len)
 {
 	if (is(impl, "rfc4106("))
 		return crypto_ipsec_check_assoclen(req->assoclen) ?:
 		       (int)(req->assoclen - IPSEC_IV);
-	/* CCM: the length field has two to eight bytes, in which the text's length must fit. */
+	/* The length field of CCM has two to eight bytes. The length of the text must fit in it. */
 	if (is(impl, "ccm(") && (req->iv[0] < 1 || req->iv[0] > 7 ||
 				 (req->iv[0] < 3 && len >> (8 * (req->iv[0] + 1)))))
 		return -EINVAL;
@@ -104,7 +104,7 @@ static noinline int crypt_pieces(const struct message *m)
 	struct kiln_steps steps;
 	int err = 0;
 
-	/* Read the tag before writing the text: in place, the text may overwrite it. */
+	/* Read the tag before the text is written, because the text may overwrite it in place. */
 	if (m->decrypt)
 		scatterwalk_map_and_copy(want, req->src, behind, m->tagsize, 0);
 	kiln_steps_begin(&steps, m->alg, aead_request_flags(req));
@@ -125,8 +125,8 @@ static noinline int crypt_pieces(const struct message *m)
 }
 
 /*
- * Processes a request in one call. Its source and destination texts are each contiguous; the tag
- * need not be.
+ * Processes a request in one call. The source and the destination text must each be contiguous. The
+ * tag need not be contiguous.
  */
 static int crypt_whole(const struct message *m, u8 *dst, const u8 *src, const u8 *aad)
 {

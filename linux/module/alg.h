@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * An implementation of ciphers/ as an algorithm of Linux's crypto API.
+ * An implementation in ciphers/ as an algorithm of Linux's crypto API.
  *
- * skcipher.c, aead.c, shash.c APIs: kiln_KIND_setup, which fills the fields of its kind
+ * skcipher.c, aead.c, shash.c APIs: kiln_KIND_setup, which fills in the fields of this kind
  * poly1305.c, crc32c.c APIs: the same, for hashes that receive their key differently in Linux
  */
 #ifndef KILN_ALG_H
@@ -16,25 +16,25 @@
 
 #include <kiln/abi/cipher.h>
 
-/* The alignment that ciphers/ requires of contexts and states. Linux guarantees a smaller one. */
+/* The alignment that ciphers/ requires for contexts and states. Linux guarantees less. */
 #define KILN_ALIGN 64
 
 /*
- * A section processes at most one page. The parameter max_section_us cannot reduce the limit below
- * KILN_SECTION_LEAST, which leaves room for the last two blocks of a message.
+ * A section processes at most one page. The parameter max_section_us can reduce this limit, but not
+ * below KILN_SECTION_LEAST, which has room for the last two blocks of a message.
  */
 #define KILN_SECTION_BYTES 4096
 #define KILN_SECTION_LEAST 256
 
 /*
- * The largest block size. The length of every piece of a message except the last is a multiple of
- * KILN_PIECE.
+ * The largest block size. Each piece of a message, except the last, has a length that is a multiple
+ * of KILN_PIECE.
  */
 #define KILN_PIECE 64
 
 struct kiln_alg {
 	const struct kiln_impl *impl;
-	/* The scalar implementation of the same algorithm; NULL if @impl is scalar itself. */
+	/* The scalar implementation of this algorithm; NULL if @impl itself is scalar. */
 	const struct kiln_impl *scalar;
 	u32 section_bytes;	/* a multiple of KILN_PIECE, at most KILN_SECTION_BYTES */
 	bool registered;

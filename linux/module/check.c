@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Tests an implementation before it is registered, on this CPU and in FPU sections of this kernel.
+ * Tests an implementation before it is registered. The tests run on this CPU, in FPU sections of
+ * this kernel.
  */
 #include <linux/ktime.h>
 #include <linux/random.h>
@@ -13,11 +14,11 @@
 
 enum {
 	LONGEST = KILN_SECTION_BYTES,
-	/* The longest key to try if an algorithm has no maximum key length. */
+	/* Longest key to try for an algorithm without a maximum key length. */
 	ANY_KEY = 131,
 	MAX_KEY = 2048,
 	MAX_TAG = 64,
-	/* All lengths up to this are tested; it exceeds twice the largest step of any tier. */
+	/* All lengths up to EVERY are tested. It exceeds twice the largest step of any tier. */
 	EVERY = 288,
 	TIMES = 16,
 };
@@ -25,7 +26,7 @@ enum {
 static const u16 lengths[] __initconst = { 511,	 512,  513,  767,  1023, 1024, 1025,
 					   1420, 2047, 2048, 2064, 4080, 4095, 4096 };
 
-/* All buffers of a check, in one allocation. The text buffer has room for a misaligned start. */
+/* All buffers of a check, in one allocation. The text buffer has space for a misaligned start. */
 struct room {
 	u8 ctx[KILN_MAX_CTX] __aligned(KILN_ALIGN);
 	u8 state[KILN_MAX_STATE] __aligned(KILN_ALIGN);
@@ -35,13 +36,13 @@ struct room {
 	u8 tag_want[MAX_TAG], tag_found[MAX_TAG];
 };
 
-/* A message. The pointers refer to struct room or to the known answers. */
+/* A message. Its pointers refer to struct room or to the known answers. */
 struct text {
 	const u8 *iv, *aad, *text;
 	u32 ivlen, aadlen, len, taglen;
 };
 
-/* How to process a message: in one call, or in several calls on two pieces, split at cut_of(). */
+/* How to process a message: in one call, or in two pieces, which are split at cut_of(). */
 struct way {
 	const struct kiln_impl *impl;
 	bool decrypt, pieces;
@@ -72,7 +73,7 @@ static void __init skcipher(struct room *r, const struct way *way, const struct 
 		crypt(r->ctx, dst, m->text, cut, iv);
 	if (m->len - cut)
 		crypt(r->ctx, dst + cut, m->text + cut, m->len - cut, iv);
-	/* In modes with a tweak, report the IV as unchanged: the pieces left a tweak in @iv. */
+	/* In modes with a tweak, report an unchanged IV: processing pieces left a tweak in @iv. */
 	if (ops->first)
 		memcpy(iv, m->iv, m->ivlen);
 }
@@ -154,7 +155,7 @@ static int __init open_sealed(struct room *r, const struct kiln_impl *impl, cons
 	return err;
 }
 
-/* Opens a sealed message, then the same message with a forged tag, which must be rejected. */
+/* Decrypts a message, and then the same message with a forged tag, which must be rejected. */
 static const char *__init try_open(struct room *r, const struct kiln_impl *impl,
 				   const struct text *m, const u8 *cipher, const u8 *tag)
 {
@@ -173,8 +174,8 @@ static const char *__init try_open(struct room *r, const struct kiln_impl *impl,
 }
 
 /*
- * Processes the message with @impl, in one call and in pieces, and compares with @cipher and @tag.
- * @iv is the expected IV after the call, or NULL.
+ * Processes the message with @impl, in one call and in pieces, and compares the results with
+ * @cipher and @tag. @iv is the IV expected after the call, or NULL if the IV is not compared.
  */
 static const char *__init try_all(struct room *r, const struct kiln_impl *impl,
 				  const struct text *m, const u8 *cipher, const u8 *iv,
@@ -190,7 +191,7 @@ static const char *__init try_all(struct room *r, const struct kiln_impl *impl,
 		const struct way way = { .impl = impl, .pieces = i & 1, .decrypt = i & 2 };
 		const struct text *in = way.decrypt ? &back : m;
 
-		/* The message is too short for two pieces. */
+		/* Skip messages that are too short for two pieces. */
 		if (way.pieces && impl->kind == KILN_SKCIPHER && m->len < 2 * KILN_PIECE)
 			continue;
 		if (!process(r, &way, in, r->found, r->iv_found, r->tag_found))
@@ -223,7 +224,7 @@ static const char *__init known_answers(struct room *r, const struct kiln_impl *
 		m.aad = m.iv + k->iv;
 		m.text = m.aad + k->aad;
 		at = m.text + k->text;
-		/* Known answers do not include the IV after the call. */
+		/* Do not compare the IV, which is not part of the known answers. */
 		fault = try_all(r, impl, &m, at, NULL, impl->kind == KILN_SKCIPHER ? NULL : at + k->cipher);
 		if (fault)
 			return fault;
@@ -232,7 +233,7 @@ static const char *__init known_answers(struct room *r, const struct kiln_impl *
 	return tried ? NULL : "has no known answer";
 }
 
-/* Returns the @n-th key length, cycling through all; 0 for algorithms without a key. */
+/* Returns the @n-th key length, cycling through all lengths; 0 for algorithms without a key. */
 static u32 __init key_length(const struct kiln_impl *impl, u32 n)
 {
 	const u32 max = impl->key_max == KILN_ANY_KEY ? ANY_KEY : min_t(u32, impl->key_max, MAX_KEY);
@@ -261,7 +262,7 @@ static const char *__init compare_length(struct room *r, const struct kiln_impl 
 	get_random_bytes(r->iv, sizeof(r->iv));
 	get_random_bytes(r->aad, sizeof(r->aad));
 	get_random_bytes(r->text, sizeof(r->text));
-	/* CCM: the first byte of the IV is the size of the length field minus one. */
+	/* For CCM, the first byte of the IV is the size of the length field minus 1. */
 	if (strstarts(impl->alg, "ccm("))
 		r->iv[0] = 3;
 	if (impl->setkey && impl->setkey(r->ctx, r->key, key))

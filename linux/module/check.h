@@ -15,16 +15,16 @@
 #include "alg.h"
 
 /*
- * Compares the implementation and its scalar code with the known answers of the cipher's folder,
- * and then with each other: lengths around all block and piece sizes, whole and in pieces, both
- * directions, forged tags. Returns NULL if all are right, else a description of the first fault.
- * Call in process context.
+ * Compares the implementation and its scalar code with the known answers in the cipher's directory,
+ * and then with each other. The messages have lengths around all block and piece sizes, are
+ * processed whole and in pieces, in both directions, and with forged tags. Returns NULL if all
+ * results are right, otherwise a description of the first fault. Must be called in process context.
  */
 const char *__init kiln_check(const struct kiln_alg *alg);
 
 /*
- * Returns how many bytes a section can process within @us microseconds, based on the shortest of
- * several measured times. The result is a multiple of KILN_PIECE, from KILN_SECTION_LEAST to
+ * Returns how many bytes a section can process within @us microseconds. Several runs are timed, and
+ * the shortest time counts. The result is a multiple of KILN_PIECE, from KILN_SECTION_LEAST to
  * KILN_SECTION_BYTES.
  */
 u32 __init kiln_bytes_within(const struct kiln_alg *alg, u32 us);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * A separate module, for benchmarks: while it is loaded, the named skciphers cannot be allocated.
- * tcrypt measures every mode of AES in turn, one second per row, and skips modes that it cannot
- * allocate.
+ * A separate module for benchmarks. While it is loaded, the skciphers that its parameter names
+ * cannot be allocated. tcrypt measures every mode of AES in turn, one second per row, but skips
+ * modes that it cannot allocate.
  */
 #include <crypto/internal/skcipher.h>
 #include <linux/module.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Emulates the save of a nested section on one CPU: fills the registers, saves them, overwrites
- * them, restores them, and checks them.
+ * Emulates a nested section's save on one CPU: fills the registers, saves them, overwrites them,
+ * restores them, and checks them.
  */
 #include <linux/irqflags.h>
 #include <linux/random.h>
@@ -64,7 +64,10 @@ static bool same(const struct width *w, const struct pattern *a, const struct pa
 	       a->fcw == b->fcw;
 }
 
-/* Returns the time of save and restore; if @saved is false, only the time of reading the clock. */
+/*
+ * Returns the time of a save and a restore. If @saved is false, returns the time of reading the
+ * clock.
+ */
 static u64 play(const struct width *w, struct room *room, u8 *area, const u8 *reset, bool saved)
 {
 	u64 from, clobbering, clobbered, to;
@@ -72,7 +75,7 @@ static u64 play(const struct width *w, struct room *room, u8 *area, const u8 *re
 
 	local_irq_save(flags);
 	kernel_fpu_begin();
-	/* Reset all registers, so that only those that fill() sets are in use. */
+	/* Reset all registers. Then only the registers that fill() sets are in use. */
 	kiln_state_restore(reset);
 	w->fill(&room->want);
 	from = now();
@@ -91,7 +94,7 @@ static u64 play(const struct width *w, struct room *room, u8 *area, const u8 *re
 	return clobbering - from + to - clobbered;
 }
 
-/* Inserts one value into @cycles, which holds @n sorted values. */
+/* Inserts a value into @cycles, which contains @n sorted values. */
 static void insert(u64 *cycles, u32 n, u64 one)
 {
 	for (; n && cycles[n - 1] > one; n--)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Saves, overwrites and restores live registers (state.h) as a nested section does. Checks that
- * all registers are restored, and measures the cost.
+ * Saves, overwrites and restores live registers (state.h) as a nested section does. Checks that all
+ * registers are restored, and measures the cost.
  *
  * live.c APIs:
  *	kiln_live_run
@@ -14,15 +14,15 @@
 enum { KILN_LIVE_WIDTHS = 3, KILN_LIVE_ROUNDS = 4096 };
 
 struct kiln_live {
-	const char *width;	/* xmm, ymm or zmm: the registers that were live */
-	u32 wrong;		/* rounds after which a register had changed */
-	u32 missed;		/* control: rounds without saving in which no change was detected */
+	const char *width;	/* width of the live registers: xmm, ymm or zmm */
+	u32 wrong;		/* number of rounds after which a register had changed */
+	u32 missed;		/* control without saving: rounds in which no change was detected */
 	u64 least, median;	/* TSC cycles of a save plus a restore */
 };
 
 /*
- * Runs @rounds rounds for each register width of this CPU, narrowest first. Returns the number of
- * widths or an error.
+ * Runs @rounds rounds for each register width of this CPU, beginning with the narrowest. Returns
+ * the number of widths or an error.
  */
 int kiln_live_run(struct kiln_live result[KILN_LIVE_WIDTHS], u32 rounds);
 

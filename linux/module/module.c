@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Registers the implementations of ciphers/ that this CPU can run with Linux's crypto API. Their
- * names get the prefix "kiln-", because Linux has drivers of the same names. A driver is registered
- * only after the tests of check.c, and stays registered only if it passes Linux's own.
+ * Registers the implementations in ciphers/ that this CPU can run with Linux's crypto API. Their
+ * names get the prefix "kiln-", because Linux has drivers with the same names. A driver is
+ * registered only if it passes the tests in check.c. It stays registered only if it also passes
+ * Linux's own tests.
  *
- * KILN_CONTROLS adds parameters for tests of the module, which an installed one must not have.
+ * KILN_CONTROLS adds parameters for tests of this module. A module for users must be built without
+ * them.
  */
 #include <linux/ctype.h>
 #include <linux/delay.h>
@@ -17,7 +19,7 @@
 #include "live.h"
 #include "section.h"
 
-/* Other tiers have not run in ring 0 of a kernel before 6.15 (docs/MODULE.md). */
+/* By default, use the tiers that have run in ring 0 of a kernel before 6.15 (docs/MODULE.md). */
 static char *tiers = "aesni,avx2";
 module_param(tiers, charp, 0444);
 MODULE_PARM_DESC(tiers, "instruction set tiers to use, or all; default: aesni,avx2, "
@@ -52,7 +54,9 @@ static unsigned int live;
 module_param(live, uint, 0444);
 MODULE_PARM_DESC(live, "save and restore live registers so many times, and log the result");
 
-/* Above and below the priorities of Linux's own drivers, which range from 100 to some thousands. */
+/*
+ * Priorities above and below those of Linux's own drivers, which range from 100 to some thousands.
+ */
 enum { PREFERRED = 1000000, LAST = 1 };
 
 static const char *const offered[] __initconst = {
@@ -121,8 +125,8 @@ static void unregister_alg(struct kiln_alg *alg)
 }
 
 /*
- * The lookup waits until Linux's own tests of the driver are over, and finds only a driver that
- * has passed.
+ * Returns whether Linux's own tests of the driver pass. The lookup waits until these tests have
+ * ended, and finds only a driver that has passed them.
  */
 static bool passes_tests_of_linux(struct kiln_alg *alg)
 {
@@ -130,9 +134,9 @@ static bool passes_tests_of_linux(struct kiln_alg *alg)
 }
 
 /*
- * The test holds a reference for a moment after the lookup has returned. A driver whose test has
- * not ended stays registered until the module is unloaded; Linux does not give an untested driver
- * to users.
+ * Unregisters the driver. The test may hold a reference for a moment after the lookup has returned.
+ * If the test does not end, the driver stays registered until the module is unloaded. Users cannot
+ * get it, because Linux does not give them untested drivers.
  */
 static void withdraw(struct kiln_alg *alg)
 {
@@ -207,7 +211,7 @@ static void remove_all(void)
 	kfree(algs);
 }
 
-/* Without the parameters `only` and `all`: SIMD drivers of the algorithms in `offered`. */
+/* Whether to register the driver. By default, only SIMD drivers of algorithms in `offered` are. */
 static bool __init is_wanted(const struct kiln_impl *impl)
 {
 	size_t i;
@@ -222,7 +226,7 @@ static bool __init is_wanted(const struct kiln_impl *impl)
 	return false;
 }
 
-/* Whether the first @len characters of @word are the tier's name, with hyphens for underscores. */
+/* Whether the first @len characters of @word name the tier, with hyphens for underscores. */
 static bool __init names_tier(const char *word, size_t len, const char *name)
 {
 	size_t i;
@@ -233,7 +237,7 @@ static bool __init names_tier(const char *word, size_t len, const char *name)
 	return i == len && !name[i];
 }
 
-/* Returns the tiers that the parameter names. If a name is unknown, logs it and returns 0. */
+/* Returns the tiers that the parameter lists. If a name is unknown, logs the name and returns 0. */
 static u32 __init parse_tiers(void)
 {
 	const char *word = tiers;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Poly1305. In Linux the key is the beginning of the message. The expanded key does not fit in a
- * descriptor, so it is recomputed for every piece.
+ * Poly1305. In Linux the message begins with the key. A descriptor has no room for the expanded
+ * key, so the key is expanded anew for every piece.
  */
 #include <linux/string.h>
 
@@ -13,7 +13,7 @@ enum { KEY = 32, CTX = 512, STATE = 64 };
 struct state {
 	u8 state[STATE] __aligned(KILN_ALIGN);
 	u8 key[KEY];
-	u32 have;	/* bytes of the key received so far */
+	u32 have;	/* number of key bytes received so far */
 };
 
 static const struct kiln_alg *alg_of(struct shash_desc *desc)

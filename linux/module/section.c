@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * FPU sections, including one case in which Linux before 6.15 does not allow them: a softirq
- * that interrupts a section. The registers that the interrupted section uses are saved to a
- * per-CPU area and restored at the end, so drivers need no fallback (references: "x86/fpu:
- * Allow nested in-kernel use of FPU"; this works on an unmodified Linux).
+ * FPU sections. Linux before 6.15 does not allow a section in a softirq that interrupts another
+ * section; this file does. It saves the registers of the interrupted section to a per-CPU area and
+ * restores them at the end, so drivers need no fallback. The idea is from "x86/fpu: Allow nested
+ * in-kernel use of FPU" (see references), but this file works on an unmodified Linux.
  *
- * One area per CPU is enough. Softirqs do not nest, and a hardirq that interrupts a nested section
- * cannot open another: irq_fpu_usable() returns false because the outer section, which belongs to
- * Linux, is still open. So the depth is at most two. A softirq is not preempted, so it stays on
- * its CPU.
+ * One area per CPU is enough, because the depth is at most two. Softirqs do not nest. A hardirq
+ * that interrupts a nested section cannot open another section: the outer section, which belongs to
+ * Linux, is still open, so irq_fpu_usable() returns false. A softirq is not preempted, so it stays
+ * on its CPU.
  *
  * A softirq may also interrupt a task that has claimed the FPU but has not yet saved the user's
- * registers, which are then live. They are restored unchanged, and the task saves them later.
+ * registers. The user's registers are then live. They are restored unchanged, and the task saves
+ * them later.
  */
 #include <linux/module.h>
 #include <linux/percpu.h>
@@ -92,7 +93,7 @@ static const struct kernel_param_ops saves_ops = { .get = saves_get };
 module_param_cb(nested_saves, &saves_ops, NULL, 0444);
 MODULE_PARM_DESC(nested_saves, "sections that were opened over another one");
 
-/* Whether this is a softirq that has not opened a nested section yet. */
+/* Whether this is a softirq in which no nested section is open yet. */
 static bool may_nest(void)
 {
 	return areas && READ_ONCE(nested) && in_serving_softirq() && !in_hardirq() && !in_nmi() &&
@@ -100,7 +101,7 @@ static bool may_nest(void)
 }
 
 #ifdef CONFIG_CRYPTO_MANAGER_EXTRA_TESTS
-/* During its full tests, Linux may ask for code without SIMD in any context. */
+/* Whether Linux's full tests ask for code without SIMD here. They may do so in any context. */
 static bool disabled_for_test(void)
 {
 	return this_cpu_read(crypto_simd_disabled_for_test);
@@ -117,7 +118,7 @@ static void begin_nested(void)
 	static const u32 mxcsr = MXCSR_DEFAULT;
 	const bool save = is_saving();
 
-	/* With PREEMPT_RT a softirq can be preempted, but then it does not interrupt sections. */
+	/* With PREEMPT_RT a softirq can be preempted, but then no softirq interrupts a section. */
 	preempt_disable();
 	this_cpu_write(nests.open, true);
 	this_cpu_write(nests.saved, save);
@@ -128,9 +129,9 @@ static void begin_nested(void)
 }
 
 /*
- * Evaluates may_nest() only once, because the module's parameters can change at any time. If a
- * second call returned false, kernel_fpu_begin() would overwrite registers of the interrupted
- * section.
+ * may_nest() must be evaluated only once, because the module's parameters can change at any time.
+ * If it returned false the second time, kernel_fpu_begin() would overwrite registers of the
+ * interrupted section.
  */
 bool kiln_section_begin(void)
 {
@@ -164,7 +165,9 @@ void kiln_section_init(void)
 
 	if (!size)
 		return;
-	/* __alloc_percpu() returns zeros, which kiln_state_init() requires for the first save. */
+	/*
+	 * kiln_state_init() requires zeros before the first save. __alloc_percpu() provides them.
+	 */
 	areas = __alloc_percpu(size, KILN_STATE_ALIGN);
 	if (!areas)
 		pr_warn("kiln: no memory to save registers in: softirqs will do without SIMD\n");

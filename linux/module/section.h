@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * FPU sections: drivers call Linux's kernel_fpu_begin() only through these functions. In user mode
- * Linux that call does nothing, since the host saves the registers of a process.
+ * FPU sections. Drivers call Linux's kernel_fpu_begin() only through these functions. In user mode
+ * Linux, kernel_fpu_begin() does nothing, because the host saves the registers of each process.
  *
  * section.c APIs:
  *	kiln_section_begin, kiln_section_end
@@ -16,24 +16,24 @@
 #include "alg.h"
 
 /*
- * Opens a section where Linux allows one, and also in a softirq that interrupts another section;
- * that section's registers are then saved and later restored. Returns false if no section was
- * opened; kiln_section_end() must not be called then.
+ * Opens a section where Linux allows one, and also in a softirq that interrupts another section. In
+ * that case, the registers of the interrupted section are saved, and kiln_section_end() restores
+ * them. Returns false if no section was opened; kiln_section_end() must not be called then.
  */
 bool kiln_section_begin(void);
 void kiln_section_end(void);
 
 /*
- * Allocates the memory for registers of interrupted sections. If that fails, sections open only
- * where Linux allows them.
+ * Allocates the memory for the registers of interrupted sections. If this fails, sections are
+ * opened only where Linux allows them.
  */
 void kiln_section_init(void);
 void kiln_section_exit(void);
 
 /*
- * Selects the implementation that may run here. One that uses vector registers is returned with an
- * open section, which kiln_simd_end() closes. Where no section is possible, the result is the
- * algorithm's scalar code, which uses the same context and state.
+ * Selects the implementation that may run here. If it uses vector registers, a section has been
+ * opened, and kiln_simd_end() closes it. If no section is possible, returns the algorithm's scalar
+ * code, which uses the same context and state.
  */
 static __always_inline const struct kiln_impl *kiln_simd_begin(const struct kiln_alg *alg)
 {
@@ -48,11 +48,11 @@ static __always_inline void kiln_simd_end(const struct kiln_impl *impl)
 		kiln_section_end();
 }
 
-/* Splits work into steps: each section processes at most @section_bytes of the algorithm. */
+/* Splits work into steps. Each section processes at most @section_bytes of the algorithm. */
 struct kiln_steps {
 	const struct kiln_alg *alg;
 	const struct kiln_impl *impl;
-	u32 left;	/* bytes that the open section may still process */
+	u32 left;	/* number of bytes that the open section may still process */
 	bool may_sleep;
 };
 
@@ -70,7 +70,7 @@ static inline void kiln_steps_end(struct kiln_steps *steps)
 	kiln_simd_end(steps->impl);
 }
 
-/* Returns the implementation for the next @n bytes, which must not exceed a section's limit. */
+/* Returns the implementation for the next @n bytes. @n must not exceed the limit of a section. */
 static inline const struct kiln_impl *kiln_step(struct kiln_steps *steps, u32 n)
 {
 	if (n > steps->left) {

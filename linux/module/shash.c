@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-/*
- * Implements Linux's interface for hashes with the hashes of ciphers/.
- */
+/* Provides the hashes in ciphers/ through Linux's shash interface. */
 #include <linux/string.h>
 
 #include "alg.h"
@@ -30,7 +28,7 @@ static int setkey(struct crypto_shash *tfm, const u8 *key, unsigned int len)
 static int init(struct shash_desc *desc)
 {
 	const struct kiln_alg *alg = alg_of(desc->tfm);
-	/* init() is the same for all tiers, so use scalar code, which needs no FPU section. */
+	/* Use scalar code, which needs no FPU section. All tiers have the same init(). */
 	const struct kiln_impl *impl = alg->scalar ?: alg->impl;
 
 	impl->hash.init(ctx_of(desc->tfm), state_of(desc));
@@ -79,7 +77,7 @@ static int digest(struct shash_desc *desc, const u8 *data, unsigned int len, u8 
 	return 0;
 }
 
-/* Exports only the aligned state, because its offset differs from descriptor to descriptor. */
+/* Exports only the aligned state, because its offset in the descriptor is not always the same. */
 static int export(struct shash_desc *desc, void *out)
 {
 	memcpy(out, state_of(desc), alg_of(desc->tfm)->impl->statesize);
@@ -99,8 +97,8 @@ static int import(struct shash_desc *desc, const void *in)
 }
 
 /*
- * Without this function Linux may clone a transform by copying its context bytewise, but the
- * offset of the aligned context differs from transform to transform.
+ * Does nothing, but must exist. Otherwise Linux may clone a transform by copying its context, and
+ * the aligned context may have a different offset in the copy.
  */
 static int init_tfm(struct crypto_shash *tfm)
 {
@@ -113,7 +111,9 @@ void kiln_shash_setup(struct kiln_alg *alg)
 	struct shash_alg *to = &alg->shash;
 
 	to->base.cra_ctxsize = kiln_room(impl->ctxsize);
-	/* Linux's NHPoly1305 does not set a block size. */
+	/*
+	 * Do not set a block size for NHPoly1305, because Linux's driver does not set one either.
+	 */
 	if (strcmp(impl->alg, "nhpoly1305"))
 		to->base.cra_blocksize = impl->blocksize;
 	to->digestsize = impl->digestsize;

@@ -21,7 +21,7 @@ static int setkey(struct crypto_skcipher *tfm, const u8 *key, unsigned int len)
 	return alg_of(tfm)->impl->setkey(ctx_of(tfm), key, len);
 }
 
-/* Applies Linux's rules for XTS keys, such as that the two halves differ. */
+/* Applies Linux's rules for XTS keys, for example that the two halves must differ. */
 static int xts_setkey(struct crypto_skcipher *tfm, const u8 *key, unsigned int len)
 {
 	const int err = xts_verify_key(tfm, key, len);
@@ -40,8 +40,8 @@ static kiln_crypt_t *piece(const struct kiln_impl *impl, bool decrypt)
 }
 
 /*
- * Processes a request in pieces. If later pieces cannot start from an IV (XTS), a tweak is computed
- * from it first, and each piece updates the tweak for the next.
+ * Processes a request in pieces. In XTS only the first piece can start from an IV. Therefore a
+ * tweak is computed from the IV first, and each piece updates the tweak for the next piece.
  */
 static noinline int crypt_pieces(struct skcipher_request *req, bool decrypt)
 {
@@ -115,7 +115,7 @@ void kiln_skcipher_setup(struct kiln_alg *alg)
 	to->min_keysize = impl->key_min;
 	to->max_keysize = impl->key_max;
 	to->ivsize = impl->ivsize;
-	/* Stream ciphers with a counter can continue at any multiple of KILN_PIECE. */
+	/* A stream cipher with a counter can be continued at any multiple of KILN_PIECE. */
 	to->chunksize = impl->blocksize == 1 && !tweaked ? KILN_PIECE : 0;
 	to->setkey = tweaked ? xts_setkey : setkey;
 	to->encrypt = encrypt;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-/* Saves and restores registers. No other file has the instructions for this. */
+/* Saves and restores registers. All instructions for this are in this file. */
 #include "state.h"
 
 /*
- * Bits of XCR0 (Intel SDM volume 1, 13.3): protection keys and AMX. Code in FPU sections does not
- * change these registers, and restoring them would be expensive or unsafe.
+ * Bits of XCR0 for protection keys and AMX (Intel SDM volume 1, 13.3). Code in FPU sections does
+ * not change these registers, and restoring them would be expensive or unsafe.
  */
 #define UNTOUCHED (1ull << 9 | 3ull << 17)
 
@@ -29,13 +29,13 @@ u32 kiln_state_init(void)
 {
 	u32 low, high;
 
-	/* OSXSAVE: the operating system has enabled XSAVE. */
+	/* OSXSAVE is set if the operating system has enabled XSAVE. */
 	if (!(leaf(1, 0).c & 1u << 27))
 		return 0;
 	asm volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
 	features = ((u64)high << 32 | low) & ~UNTOUCHED;
 	compact = leaf(STATE_LEAF, 1).a & 2;
-	/* The size of the standard format, which is never smaller than the compacted format. */
+	/* This is the size of the standard format. The compacted format is never larger. */
 	return leaf(STATE_LEAF, 0).b;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Saves the registers that code in a section may use to memory, and restores them. Uses XSAVEC,
- * which omits unused state, if available, else XSAVE. Neither instruction is privileged.
+ * Saves to memory the registers that code in a section may use, and restores them. Uses XSAVEC if
+ * available, because it omits unused state, otherwise XSAVE. Neither instruction is privileged.
  *
  * state.c APIs:
  *	kiln_state_init, kiln_state_save, kiln_state_restore
@@ -14,15 +14,18 @@
 enum { KILN_STATE_ALIGN = 64 };
 
 /*
- * Must be called first. Returns the size of a save area in bytes; 0 if this CPU cannot save
- * registers. The area must be zero before the first save, because a save does not write most of
- * the header.
+ * Returns the size of a save area in bytes, or 0 if this CPU cannot save registers. Must be called
+ * before the other functions. The area must be zero before the first save, because a save does not
+ * write most of the header.
  */
 u32 kiln_state_init(void);
 
 void kiln_state_save(u8 *area);
 
-/* From an area of zeros, resets all registers, except MXCSR, which is loaded from byte 24. */
+/*
+ * Restores registers. An area of zeros resets all registers except MXCSR, which is loaded from byte
+ * 24.
+ */
 void kiln_state_restore(const u8 *area);
 
 #endif

@@ -19,7 +19,7 @@ static u32 here(const struct kiln_place *place)
 	return place->sg->length - place->offset;
 }
 
-/* Advances to the next entry that has bytes left. At the end of the list, does nothing. */
+/* Advances to the next entry that has unused bytes. Does nothing at the end of the list. */
 static void skip_used(struct kiln_place *place)
 {
 	while (!here(place) && !sg_is_last(place->sg)) {
@@ -48,7 +48,7 @@ static struct kiln_place place_behind(struct scatterlist *sg, u32 n)
 	return place;
 }
 
-/* Copies @n bytes between the list and @buffer, and advances past them. */
+/* Copies @n bytes between the list and @buffer, and advances the position by @n. */
 static void copy(u8 *buffer, struct kiln_place *place, u32 n, bool out)
 {
 	while (n) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-/* Encrypts messages in CBC mode and compares each with the result of Linux's generic code. */
+/* Encrypts messages in CBC mode, and compares each with the result of Linux's generic code. */
 #include <linux/err.h>
 #include <linux/scatterlist.h>
 #include <linux/slab.h>
@@ -35,7 +35,7 @@ static void close(void *of)
 	kfree(m);
 }
 
-/* Encrypts in place. Every call starts from the same text. */
+/* Encrypts in place. Each call restores the original text first. */
 static int encrypt(struct message *m)
 {
 	unsigned int i;
@@ -57,7 +57,7 @@ static int work(void *of)
 	return memcmp(m->text, m->wanted, m->len) ? -EBADMSG : 0;
 }
 
-/* Selects the driver for all further messages. */
+/* Sets the driver that encrypts all further messages. */
 static int use(struct message *m, const char *driver)
 {
 	u8 key[KEY];
@@ -90,7 +90,7 @@ static void *open(const char *driver, unsigned int len)
 	if (!m)
 		return ERR_PTR(err);
 	m->len = len;
-	/* The device cannot access the stack or the module's data. */
+	/* Use kmalloc(), because the device cannot access the stack or the module's data. */
 	m->text = kmalloc(len, GFP_KERNEL);
 	m->wanted = kmalloc(len, GFP_KERNEL);
 	if (!m->text || !m->wanted)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Sets keys repeatedly. virtio_crypto has one session for each direction of a cipher and one for
- * an RSA key; a new key destroys these sessions and creates new ones.
+ * Sets keys repeatedly. virtio_crypto has one session per direction for a cipher, and one session
+ * for an RSA key. A new key destroys these sessions and creates new ones.
  */
 #include <linux/err.h>
 #include <linux/slab.h>
@@ -48,7 +48,7 @@ static void *cipher_open(const char *driver, unsigned int len)
 		kfree(c);
 		return ERR_PTR(err);
 	}
-	/* Do not count the first call, because it has no session to destroy. */
+	/* Do not count the first call, because there are no sessions to destroy yet. */
 	err = cipher_work(c);
 	if (err) {
 		cipher_close(c);
@@ -65,7 +65,7 @@ const struct traffic cipher_sessions = {
 	.close = cipher_close,
 };
 
-/* RSAPublicKey of RFC 8017, A.1.1: a sequence of the modulus and the exponent 65537. */
+/* Start of an RSAPublicKey (RFC 8017, A.1.1), a sequence of the modulus and the exponent 65537. */
 static const u8 head[] = { 0x30, 0x82, 0x01, 0x0a, 0x02, 0x82, 0x01, 0x01, 0x00 };
 static const u8 exponent[] = { 0x02, 0x03, 0x01, 0x00, 0x01 };
 
@@ -83,7 +83,8 @@ static void akcipher_close(void *of)
 }
 
 /*
- * The key is never used to encrypt a message, so its modulus only has to be odd and of full length.
+ * Sets an RSA key. No message is encrypted with it, so the modulus only has to be odd and of full
+ * length.
  */
 static int akcipher_work(void *of)
 {

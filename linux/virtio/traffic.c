@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Generates the traffic during module initialisation, and reports the results in one line of the
+ * Generates the traffic while the module is initialised, and reports the results in one line of the
  * log:
  *	kiln_traffic: KIND DRIVER workers N ms N operations N errors N wrong N max_ns N
- * `errors` counts refused calls, `wrong` calls with wrong results; max_ns is the longest call.
+ * `errors` is the number of refused calls, `wrong` the number of calls with wrong results, and
+ * max_ns the duration of the longest call.
  */
 #include <linux/completion.h>
 #include <linux/delay.h>

@@ -2,8 +2,8 @@
 /*
  * Generates traffic for one driver from several threads concurrently.
  *
- * sessions.c APIs: set keys repeatedly
- * data.c APIs: encrypt messages and compare each with the result of Linux's generic code
+ * sessions.c APIs: set keys repeatedly data.c APIs: encrypt messages and compare each with the
+ * result of Linux's generic code
  */
 #ifndef KILN_LINUX_VIRTIO_TRAFFIC_H
 #define KILN_LINUX_VIRTIO_TRAFFIC_H
@@ -13,10 +13,10 @@
 /* One kind of work for the workers. */
 struct traffic {
 	const char *kind;
-	/* Session operations or messages per call of `work`. */
+	/* Number of session operations or messages per call of `work`. */
 	unsigned int operations;
 	void *(*open)(const char *driver, unsigned int len);
-	/* Returns 0, an error, or -EBADMSG if the result has wrong bytes. */
+	/* Returns 0, an error, or -EBADMSG if the result contains wrong bytes. */
 	int (*work)(void *of);
 	void (*close)(void *of);
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Checksum and RAID parity functions exported by the tree's library. A checksum starts from 0
- * unless the crypto API defines another initial value, and is stored in little-endian order.
+ * Checksum and RAID parity functions that the tree's library exports. A checksum starts from 0
+ * unless the crypto API defines another initial value. The result is stored in little-endian order.
  */
 #include <linux/crc-ccitt.h>
 #include <linux/crc-itu-t.h>
@@ -60,7 +60,7 @@ WRAPPER(crc8)
 	return 0;
 }
 
-/* Inverts before and after, as the crypto API does, which owned the function until 6.13. */
+/* Inverts the CRC before and after, like the crypto API, which had this function until 6.13. */
 #if SINCE(6, 14)
 WEAK(crc32c);
 WRAPPER(crc32c)
@@ -81,7 +81,7 @@ WRAPPER(__crc32c_le)
 CHECKSUM(crc64_rocksoft_generic, 64)
 #endif
 
-/* A message is four disks of at least 512 bytes each. */
+/* The message consists of four disks of at least 512 bytes each. */
 #if SINCE(7, 2)
 #define KILN_RAID
 #include <linux/raid/pq.h>
@@ -93,7 +93,7 @@ WEAK(raid6_recov_2data);
 WEAK(raid6_recov_datap);
 WEAK(xor_gen);
 
-/* Pointers to the data disks in order, followed by the two parities. */
+/* Declares an array of pointers to the data disks in order, followed by the two parities. */
 #define DISKS(p, q)							\
 	const size_t size = len / 4;					\
 	void *disks[] = { (u8 *)src, (u8 *)src + size, (u8 *)src + 2 * size,	\
@@ -107,7 +107,7 @@ WRAPPER(raid6_gen_syndrome)
 	return 0;
 }
 
-/* The function updates existing parities. Start from zeros, which are the parities of no data. */
+/* The function updates existing parities, so start from zeros, the parities of empty disks. */
 WRAPPER(raid6_xor_syndrome)
 {
 	DISKS(dst, dst + size);
@@ -144,7 +144,7 @@ WRAPPER(raid6_recov_datap)
 	return 0;
 }
 
-/* The function XORs into its destination, so clear it first, as md_raid does. */
+/* The function XORs into its destination, so the wrapper clears it first, as md_raid does. */
 WRAPPER(xor_gen)
 {
 	DISKS(NULL, NULL);
@@ -155,7 +155,8 @@ WRAPPER(xor_gen)
 }
 
 /*
- * Both functions read a page of zeros in place of the lost disks, so a disk is at most one page.
+ * Maximum message length. Both functions read a page of zeros in place of the lost disks, so a disk
+ * must not be larger than a page.
  */
 #define RECOVERED (4 * 4096)
 

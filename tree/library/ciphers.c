@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-/* Ciphers, authenticated encryption and key agreement that the tree's library exports. */
+/* Ciphers, authenticated encryption and key agreement functions that the tree's library exports. */
 #include <linux/scatterlist.h>
 
 #include <crypto/aes.h>
@@ -11,7 +11,7 @@
 
 #include "kiln/function.h"
 
-/* Wraps a single-block function in a loop over all blocks. */
+/* Defines a wrapper that calls a single-block function for each block of the message. */
 #define EACH_BLOCK(name, size)					\
 	WEAK(name);						\
 	WRAPPER(name)						\
@@ -152,8 +152,8 @@ WRAPPER(aes_xts_decrypt)
 #endif
 
 /*
- * Calls the one-shot and the incremental functions. The second part of an incremental call usually
- * starts inside a block.
+ * These wrappers call the one-shot and the incremental functions. An incremental call is made in
+ * two parts, and the second part usually starts inside a block.
  */
 #if __has_include(<crypto/aes-gcm.h>)
 #include <crypto/aes-gcm.h>
@@ -245,7 +245,7 @@ WEAK(aes_ccm_decrypt_update);
 WEAK(aes_ccm_encrypt_final);
 WEAK(aes_ccm_decrypt_final);
 
-/* The crypto API's IV for CCM: size of the length field minus 1, then the nonce, then zeros. */
+/* The crypto API's IV for CCM: the size of the length field minus 1, then the nonce, then zeros. */
 #define NONCE iv + 1, 14 - iv[0]
 
 PREPARE(aes_ccm)
@@ -296,7 +296,7 @@ WRAPPER(aes_ccm_decrypt_update)
 #endif
 
 
-/* Since 6.16 the state is a structure; before, functions were inline wrappers of arch code. */
+/* Since 6.16 the state is a structure. Before, the functions were inline wrappers of arch code. */
 #if SINCE(6, 16)
 #define STATE struct chacha_state
 #define CHACHA chacha_crypt
@@ -317,7 +317,7 @@ WEAK(hchacha_block_arch);
 WEAK(chacha_crypt_generic);
 #endif
 #endif
-/* The address of the state, which may be an array. */
+/* Returns the address of the state, which is an array in older trees. */
 #define AT(state) ((void *)&(state))
 
 WEAK(chacha_block_generic);
@@ -356,7 +356,7 @@ WRAPPER(chacha_block_generic)
 	return 0;
 }
 
-/* The message supplies the first 16 bytes of the nonce. */
+/* Defines a wrapper that derives a subkey. The message is the 16-byte nonce. */
 #define SUBKEY(name)						\
 	WRAPPER(name)						\
 	{							\
@@ -381,7 +381,7 @@ WEAK(xchacha20poly1305_decrypt);
 WEAK(chacha20poly1305_encrypt_sg_inplace);
 WEAK(chacha20poly1305_decrypt_sg_inplace);
 
-/* The crypto API's nonce has 12 bytes; the first 4 are 0 here. */
+/* The crypto API's nonce has 12 bytes, of which the first 4 are 0 here. */
 #define NONCE64 get_unaligned_le64(iv + 4)
 
 WRAPPER(chacha20poly1305_encrypt)
@@ -408,7 +408,7 @@ WRAPPER(xchacha20poly1305_decrypt)
 					 key) ? 0 : -EBADMSG;
 }
 
-/* The following compute the same as xchacha20poly1305_*(), using other library functions. */
+/* These functions compute the same as xchacha20poly1305_*() with other library functions. */
 static void kiln_subkey(u8 *subkey, const u8 *key, const u8 *iv)
 {
 	u32 words[8];
@@ -437,8 +437,8 @@ WRAPPER(xchacha_made_of_hchacha_decrypt)
 }
 
 /*
- * The following two functions work in place, so the wrapper first copies the message. The copy is
- * part of the measured time.
+ * The following two functions work in place, so their wrappers copy the message first. The measured
+ * time includes the copy.
  */
 WRAPPER(chacha20poly1305_encrypt_sg_inplace)
 {
@@ -449,7 +449,7 @@ WRAPPER(chacha20poly1305_encrypt_sg_inplace)
 	return chacha20poly1305_encrypt_sg_inplace(&sg, len, src, prefix, NONCE64, key) ? 0 : -EINVAL;
 }
 
-/* The tag is written to the stack, because the output buffer has no room for it. */
+/* The output buffer has no space for the tag, so the tag is written to the stack. */
 WRAPPER(chacha20poly1305_decrypt_sg_inplace)
 {
 	struct scatterlist sg[2];
@@ -482,7 +482,7 @@ EACH_BLOCK(des_decrypt, DES_BLOCK_SIZE)
 EACH_BLOCK(des3_ede_encrypt, DES3_EDE_BLOCK_SIZE)
 EACH_BLOCK(des3_ede_decrypt, DES3_EDE_BLOCK_SIZE)
 
-/* Encrypting modifies the state, so each message sets the key again. */
+/* Encryption modifies the state, so the wrapper sets the key for each message. */
 WEAK(arc4_setkey);
 WEAK(arc4_crypt);
 WRAPPER(arc4_crypt)
@@ -496,7 +496,7 @@ WRAPPER(arc4_crypt)
 	return 0;
 }
 
-/* Curve25519: the key is the private key; the message is the peer's public value. */
+/* Curve25519: the key is the private key, and the message is the other side's public value. */
 
 WEAK(curve25519_generic);
 #if SINCE(6, 18)
@@ -525,7 +525,7 @@ WRAPPER(curve25519_generic)
 	return 0;
 }
 
-/* The message is the private key. */
+/* The message is the private key, and the result is the public value. */
 WRAPPER(curve25519_generate_public)
 {
 	return curve25519_generate_public(dst, src) ? 0 : -EINVAL;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Measures how long softirqs wait while the tree's functions run: the time from each interrupt
- * to the start of the softirq it raises. Several interrupts may arrive before the softirq
- * starts, for example during one long FPU section; each has its own delay.
+ * Measures how long softirqs wait while the tree's functions run. A delay is the time from an
+ * interrupt to the start of the softirq that it raises. Several interrupts may arrive before the
+ * softirq starts, for example during one long FPU section; each of them has its own delay.
  */
 #include <linux/compiler.h>
 #include <linux/types.h>
@@ -11,14 +11,14 @@
 #include "kiln/tree.h"
 
 #define KILN_SOFTIRQ 7		/* IRQ_POLL_SOFTIRQ, which is unused here */
-#define WAITING 256		/* maximum interrupts answered by one softirq */
+#define WAITING 256		/* maximum number of interrupts that wait for one softirq */
 
 u64 kiln_glue_delays_start(struct kiln_library_delays *delays);
 u64 kiln_glue_delays_stop(void *unused);
 
 static struct kiln_library_delays *kiln_delays;
 static u64 kiln_arrived[WAITING];	/* arrival times of the interrupts */
-static u32 kiln_first, kiln_next;	/* range of the arrivals whose softirq has not started */
+static u32 kiln_first, kiln_next;	/* range of arrivals that wait for the softirq */
 
 static u64 kiln_tsc(void)
 {
@@ -39,7 +39,7 @@ static void kiln_interrupt(void *cpu)
 	kiln_raise_softirq(KILN_SOFTIRQ);
 }
 
-/* Stores the delays. An interrupt that arrives meanwhile raises the softirq for another run. */
+/* Stores the delays. If another interrupt arrives meanwhile, it raises the softirq once more. */
 static void kiln_softirq(void *cpu)
 {
 	const u64 now = kiln_tsc();
@@ -50,7 +50,7 @@ static void kiln_softirq(void *cpu)
 	for (i = kiln_first; i != next; i++) {
 		const u64 arrived = kiln_arrived[i % WAITING];
 
-		/* An interrupt that arrived after the clock was read had no delay. */
+		/* If the interrupt arrived after the clock was read, its delay is 0. */
 		if (d && d->count < d->room)
 			d->ticks[d->count++] = arrived < now ? now - arrived : 0;
 	}

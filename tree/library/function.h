@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Describes a function exported by the tree's library, such as sha256(), with a wrapper that calls
- * it on one message. All wrappers have the same parameters. hashes.c, ciphers.c and checksums.c
- * each contain a table of such descriptions; library.c calls the wrappers.
+ * Describes the functions that the tree's library exports, such as sha256(). Each function has a
+ * wrapper that calls it on one message. All wrappers have the same parameters. hashes.c, ciphers.c
+ * and checksums.c each contain a table of descriptions, and library.c calls the wrappers.
  *
- * The functions are declared weak because a configuration may leave some out. Differences between
- * Linux versions are handled by version checks.
+ * The functions are declared weak, because a configuration may leave some of them out. Version
+ * checks handle the differences between Linux versions.
  */
 #ifndef KILN_LIBRARY_FUNCTION_H
 #define KILN_LIBRARY_FUNCTION_H
@@ -23,16 +23,16 @@
 
 #include "kiln/tree.h"
 
-/* Parameters: a message whose first @prefix bytes are associated data, and room for the result. */
+/* Parameters of a wrapper. The first @prefix bytes at @src are associated data. */
 #define MESSAGE const void *key, u8 *iv, const u8 *src, u8 *dst, size_t len, size_t prefix
 
-/* Returns 0 or a negative error, such as -EBADMSG for a wrong tag. */
+/* Calls a library function. Returns 0 or a negative error, such as -EBADMSG for a wrong tag. */
 typedef int kiln_wrapper(MESSAGE);
 
-/* Wrapper of a function that processes two messages of the same length. */
+/* Calls a library function that processes two messages of the same length. */
 typedef void kiln_pair_wrapper(const u8 *src1, const u8 *src2, u8 *dst1, u8 *dst2, size_t len);
 
-/* Converts the raw key into the form the function takes. */
+/* Converts the raw key into the form that the function takes. */
 typedef int kiln_prepare(void *key, const u8 *raw, size_t len);
 
 struct kiln_function {
@@ -42,15 +42,15 @@ struct kiln_function {
 	enum kiln_library_kind kind;
 	kiln_wrapper *call;
 	kiln_pair_wrapper *pair;	/* set if a call takes two messages */
-	const void *symbol;	/* NULL if this tree does not have the function */
-	kiln_prepare *prepare;	/* NULL: the raw key is used directly */
-	size_t prepared;	/* size of the converted key */
-	unsigned short keys[KILN_LIBRARY_KEYS];	/* accepted key sizes, 0-terminated */
-	unsigned short own_key;	/* key size, if the algorithm name does not imply it */
+	const void *symbol;	/* address of the function; NULL if this tree lacks it */
+	kiln_prepare *prepare;	/* converts the key; NULL if the function takes the raw key */
+	size_t prepared;	/* size in bytes of the converted key */
+	unsigned short keys[KILN_LIBRARY_KEYS];	/* accepted key sizes in bytes, 0-terminated */
+	unsigned short own_key;	/* key size, if it does not follow from the algorithm's name */
 	unsigned short iv, prefix, tag, digest;
 	unsigned int least, most, multiple;
 	unsigned int flags;
-	const char *judge;	/* another function with the same answers, or NULL */
+	const char *judge;	/* another function that gives the same answers, or NULL */
 };
 
 extern const struct kiln_function kiln_hashes[], kiln_ciphers[], kiln_checksums[];
@@ -62,12 +62,13 @@ extern const size_t kiln_hash_count, kiln_cipher_count, kiln_checksum_count;
 #define PREPARE(name) static int kiln_prepare_##name(void *key, const u8 *raw, size_t len)
 
 /*
- * Each table entry begins with one of these macros and then describes what the function computes.
+ * Macros with which a table entry begins. The rest of the entry describes what the function
+ * computes.
  */
 #define FUNCTION(called) .name = #called, .call = kiln_##called, .symbol = called
 /*
- * Begins an entry for a series of calls that ends with @last, or for an inline function, which has
- * no symbol itself.
+ * Begins an entry for a series of calls, of which @last is the last one, or for an inline function,
+ * which has no symbol. In that case, @last is a function that the inline function calls.
  */
 #define SERIES(called, last) .name = #called, .call = kiln_##called, .symbol = last
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-/* Hash, MAC and signature functions exported by the tree's library. */
+/* Hash, MAC and signature functions that the tree's library exports. */
 #include <asm/byteorder.h>
 
 #include <crypto/blake2s.h>
@@ -16,7 +16,7 @@
 		return 0;			\
 	}
 
-/* Hashes the message in two parts. The second part usually starts inside a block. */
+/* Defines a wrapper that hashes in two parts. The second part usually starts inside a block. */
 #define IN_TWO_PARTS(name, state, initialize)			\
 	WRAPPER(name##_update)					\
 	{							\
@@ -33,7 +33,7 @@
 	WEAK(name##_final);			\
 	IN_TWO_PARTS(name, state, name##_init(&ctx))
 
-/* Defines wrappers for HMAC with a prepared key, with a raw key, and in two parts. */
+/* Defines three wrappers for HMAC: with a prepared key, with a raw key, and in two parts. */
 #define HMAC(name, state)					\
 	WEAK(name);						\
 	WEAK(name##_usingrawkey);				\
@@ -174,7 +174,7 @@ static void kiln_pair_sha256_finup_2x(const u8 *src1, const u8 *src2, u8 *dst1, 
 	sha256_finup_2x(NULL, src1, src2, len, dst1, dst2);
 }
 
-/* Passes the same message twice, and compares the two digests. */
+/* Passes the message twice, and checks that the two digests are equal. */
 WRAPPER(sha256_finup_2x)
 {
 	u8 second[32];
@@ -217,7 +217,7 @@ WRAPPER(blake2s_keyed)
 
 IN_TWO_PARTS(blake2s, BLAKE2S_STATE, blake2s_init(&ctx, 32))
 
-/* Until 6.15 these functions were inline wrappers of arch-specific functions. */
+/* Until 6.15 these functions were inline wrappers of functions in arch/. */
 #if SINCE(6, 16)
 WEAK(poly1305_init);
 WEAK(poly1305_update);
@@ -342,9 +342,9 @@ STREAM(sm3, struct sm3_ctx)
 WEAK(mldsa_verify);
 
 /*
- * Verifies the signature from the tree's own test. If the given message starts with an even byte,
- * the verified message is that of the test, otherwise a different one. The result is the function's
- * return value.
+ * Verifies the signature of the tree's own test case, and returns the function's return value as
+ * the result. If the first byte of the given message is odd, the last byte of the signed message is
+ * left out, so that verification fails.
  */
 #define MLDSA(set)							\
 	WRAPPER(mldsa##set)						\

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Calls the functions exported by the tree's library. The functions check whether vector registers
+ * Calls the functions that the tree's library exports. The functions check whether vector registers
  * are usable, and open their own FPU sections. If a section is already open, they use their generic
  * code.
  */
@@ -10,7 +10,7 @@
 
 #include "kiln/function.h"
 
-/* The tables are weak, because some may not compile against this tree and are then left out. */
+/* The tables are weak symbols, because a table that does not compile with this tree is left out. */
 WEAK(kiln_hashes);
 WEAK(kiln_hash_count);
 WEAK(kiln_ciphers);
@@ -67,7 +67,7 @@ static void kiln_add(struct kiln_library_list *list, const struct kiln_function 
 	}
 }
 
-/* Lists the functions that this tree has. */
+/* Lists the library functions that exist in this tree. */
 u64 kiln_glue_library_list(struct kiln_library_list *list)
 {
 	list->count = 0;
@@ -77,7 +77,7 @@ u64 kiln_glue_library_list(struct kiln_library_list *list)
 	return 0;
 }
 
-/* Prepares the key for a function. Returns 0 or an errno. */
+/* Prepares the key of a function. Returns 0 or an errno. */
 u64 kiln_glue_library_open(struct kiln_library_open *open)
 {
 	const struct kiln_function *f = open->function;
@@ -107,8 +107,8 @@ u64 kiln_glue_library_close(struct kiln_library *library)
 }
 
 /*
- * Calls the function once. Any context is allowed unless KILN_LIBRARY_TASK is set. The function
- * may modify the IV.
+ * Calls the function once. Any context is allowed unless the function has the flag
+ * KILN_LIBRARY_TASK. The function may modify the IV.
  */
 int kiln_library_call(const struct kiln_library *library, u8 *iv, const u8 *src, u8 *dst,
 		      size_t len, size_t prefix)
@@ -116,14 +116,14 @@ int kiln_library_call(const struct kiln_library *library, u8 *iv, const u8 *src,
 	return library->function->call(library->key, iv, src, dst, len, prefix);
 }
 
-/* Calls a function that takes two messages, under the same conditions. */
+/* Like kiln_library_call(), but for a function that takes two messages. */
 void kiln_library_call_pair(const struct kiln_library *library, const u8 *src1, const u8 *src2,
 			    u8 *dst1, u8 *dst2, size_t len)
 {
 	library->function->pair(src1, src2, dst1, dst2, len);
 }
 
-/* Calls the function once, with the given IV. Returns 0 or an errno. */
+/* Calls the function once, with the given arguments. Returns 0 or an errno. */
 u64 kiln_glue_library_call(const struct kiln_library_call *c)
 {
 	return -kiln_library_call(c->library, c->iv, c->src, c->dst, c->len, c->prefix);
@@ -146,7 +146,7 @@ static int kiln_run(const struct kiln_library *library, const struct kiln_messag
 	return error;
 }
 
-/* Processes messages in pairs. With an odd count, the last message is processed alone. */
+/* Processes the messages in pairs. If their number is odd, the last message is processed alone. */
 static int kiln_run_pairs(const struct kiln_library *library, const struct kiln_messages *m)
 {
 	kiln_pair_wrapper *const call = library->function->pair;
@@ -166,8 +166,8 @@ static int kiln_run_pairs(const struct kiln_library *library, const struct kiln_
 }
 
 /*
- * Calls the function on each message. If a section is open, functions use their generic code.
- * Returns 0 or an errno.
+ * Calls the function on each message. If an FPU section is open, the function uses its generic
+ * code. Returns 0 or an errno.
  */
 u64 kiln_glue_library_run(struct kiln_library_run *run)
 {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Bounds: FPU sections must be short even if a message is long, because nothing else can run on
- * the CPU during a section. The oracle counts sections, so that the verdict does not depend on
- * measured times: a message of 16 MiB must use at least one section per KILN_LIMIT bytes. The
- * duration of the longest section is part of the report.
+ * Bounds: FPU sections must be short even if a message is long, because nothing else can run on the
+ * CPU during a section. The oracle counts sections, so its verdict does not depend on measured
+ * times: for a message of 16 MiB, there must be at least one section per KILN_LIMIT bytes. The
+ * report includes the duration of the longest section.
  */
 #include <linux/err.h>
 #include <linux/kernel.h>
@@ -16,10 +16,10 @@
 #include "kiln/oracle.h"
 
 #define KILN_LIMIT SZ_128K
-/* Space for associated data and a tag. */
+/* Space in bytes for associated data and a tag. */
 #define MORE 256
 
-extern void (*kiln_before_section)(void);	/* fpu.c */
+extern void (*kiln_before_section)(void);	/* defined in fpu.c */
 extern void (*kiln_in_section)(void);
 extern void (*kiln_ends_section)(void);
 
@@ -37,7 +37,10 @@ static void kiln_begun(void)
 	kiln_start = ktime_get();
 }
 
-/* Reports the violation here, so that the backtrace leads to the function that ends the section. */
+/*
+ * Reports the violation from here, so that the backtrace contains the function that ends the
+ * section.
+ */
 static void kiln_ends(void)
 {
 	const u64 ns = ktime_get() - kiln_start;
@@ -56,7 +59,8 @@ static void kiln_ends(void)
 }
 
 /*
- * Sets the hooks. They are set only during the request, because setting a key opens sections too.
+ * Sets or clears the hooks. They are set only during the request, because setting a key opens
+ * sections too.
  */
 static void kiln_watch(bool wanted)
 {
@@ -66,8 +70,8 @@ static void kiln_watch(bool wanted)
 }
 
 /*
- * Hashes the message as an shash, whose callers pass memory of any length. An ahash would split the
- * memory into pages.
+ * Hashes the message with an shash, because an ahash would split the message into pages. The
+ * callers of an shash may pass memory of any length.
  */
 static int kiln_digest_at_once(struct kiln_subject *s, const u8 *src, unsigned long len, u8 *digest)
 {
@@ -103,7 +107,8 @@ static int kiln_ask_watched(struct kiln_subject *s, const struct kiln_call *call
 }
 
 /*
- * Returns the number of sections for a message of this length; 0 also if the driver rejects it.
+ * Returns the number of sections that a message of this length takes, or 0 if the driver rejects
+ * the message.
  */
 static unsigned long kiln_count(struct kiln_subject *s, unsigned long len)
 {
@@ -143,7 +148,9 @@ void kiln_examine_bounds(struct kiln_examine *order)
 		return;
 	kiln_case.op = s.type == KILN_TYPE_HASH ? "digest" : "encrypt";
 	kiln_case.layout = "in one piece";
-	/* Skip the long messages for drivers that open no sections or one section per page. */
+	/*
+	 * Skip the longer messages if the driver opens no sections, or enough sections for 1 MiB.
+	 */
 	order->cases++;
 	if (kiln_count(&s, 4096)) {
 		kiln_few = kiln_count(&s, SZ_1M);

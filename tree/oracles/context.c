@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Context: atomic callers must not sleep. Requests are made in a task, with softirqs disabled, with
- * preemption disabled, in a softirq, and, where the tree allows it, in a softirq that interrupted
- * an open FPU section. The callbacks of asynchronous children are another such context.
- * Synchronous hashes are also called in hardirqs that interrupted a task, a task with softirqs
- * disabled, a softirq, or an open FPU section. In each context, anything that may sleep is a
- * violation (services/sleep.c). So is a request that is passed on with the flag that allows
- * sleeping, or an FPU section that begins where irq_fpu_usable() is false.
+ * Context: callers in atomic context must not be put to sleep. Requests are made in a task, with
+ * softirqs disabled, with preemption disabled, in a softirq, and, where the tree allows it, in a
+ * softirq that interrupted an open FPU section. The callbacks of asynchronous children are another
+ * atomic context. Synchronous hashes are also called in hardirqs that interrupted a task, a task
+ * with softirqs disabled, a softirq, or an open FPU section.
+ *
+ * In each context, three things are violations: anything that may sleep (services/sleep.c), passing
+ * a request on with the flag that allows sleeping, and beginning an FPU section where
+ * irq_fpu_usable() is false.
  */
 #include <linux/bottom_half.h>
 #include <linux/gfp.h>
@@ -26,11 +28,11 @@
 #include "kiln/oracle.h"
 #include "kiln/step.h"
 
-#define KILN_SOFTIRQ IRQ_POLL_SOFTIRQ	/* unused by the tree's code */
+#define KILN_SOFTIRQ IRQ_POLL_SOFTIRQ	/* the tree's code does not use this softirq */
 
 extern const unsigned int kiln_glue_gfp_sleeps;
 unsigned int kiln_glue_atomic(void);
-extern void (*kiln_before_section)(void);	/* fpu.c */
+extern void (*kiln_before_section)(void);	/* defined in fpu.c */
 void kiln_on_interrupt(void (*handler)(void *cpu));
 void kiln_open_softirq(unsigned int nr, void (*handler)(void *cpu));
 
@@ -40,7 +42,7 @@ unsigned int kiln_glue_atomic(void)
 {
 	unsigned int why = 0;
 
-	/* Test the masks, which exist in older trees too. */
+	/* Test the masks, because older trees lack the newer helpers. */
 	if (preempt_count() & HARDIRQ_MASK)
 		why |= KILN_ATOMIC_HARDIRQ;
 	if (preempt_count() & SOFTIRQ_OFFSET)
@@ -123,11 +125,11 @@ static struct kiln_request_note kiln_note_ahash_request(const char *function,
 {
 	const struct scatterlist *src = r->src;
 
-	/* final() has no source: the pointer is from the previous call. */
+	/* final() has no source, and the request still holds the previous call's pointer. */
 	if (!strcmp(function, "crypto_ahash_final"))
 		src = NULL;
 #ifdef CRYPTO_AHASH_REQ_VIRT
-	/* With this flag, the source is an address instead of a list. */
+	/* If this flag is set, the source is an address instead of a scatterlist. */
 	if (r->base.flags & CRYPTO_AHASH_REQ_VIRT)
 		src = NULL;
 #endif
@@ -136,8 +138,9 @@ static struct kiln_request_note kiln_note_ahash_request(const char *function,
 }
 
 /*
- * Calls of the crypto API go through a jump. It leads to the check only while a driver is being
- * examined or the tree tests itself, so that calls are not slowed down otherwise.
+ * Defines a jump through which the tree calls a function of the crypto API. The jump leads to the
+ * check only while a driver is being examined or the tree tests itself. At other times, calls are
+ * not slowed down.
  */
 #define KILN_CHECKED(fn, type)                                                                    \
 	int __real_##fn(struct type *request) __attribute__((weak));                              \
@@ -175,7 +178,7 @@ void kiln_turn(u8 *jump, const void *past, const void *check, bool wanted)
 {
 	const s32 offset = (wanted ? check : past) - (void *)(jump + 5);
 
-	/* If @past is NULL, this tree has the function only inline. */
+	/* @past is NULL if this tree has only an inline version of the function. */
 	if (past)
 		memcpy(jump + 1, &offset, sizeof(offset));
 }
@@ -212,7 +215,7 @@ struct crypto_async_request *__wrap_crypto_dequeue_request(struct crypto_queue *
 	return request;
 }
 
-/* Starts recording requests, for crash reports. */
+/* Starts to record requests, so that crash reports can describe them. */
 u64 kiln_glue_note_requests(void *unused)
 {
 	(void)unused;
@@ -277,7 +280,7 @@ static void kiln_in_softirq(void)
 static void kiln_in_softirq_over_section(void)
 {
 	kernel_fpu_begin();
-	/* Since 6.15 softirqs are disabled in a section. */
+	/* Since 6.15 an FPU section disables softirqs. */
 	if (!(preempt_count() & SOFTIRQ_MASK)) {
 		kiln_softirq_does = kiln_in_task;
 		raise_softirq(KILN_SOFTIRQ);
@@ -297,7 +300,7 @@ static void kiln_interrupt(void *cpu)
 	kiln_in_task();
 }
 
-/* Delivers one interrupt, at the next instruction. */
+/* Causes one hardirq, before the next instruction. */
 static void kiln_in_hardirq(void)
 {
 	kiln_awaits_interrupt = true;
@@ -348,7 +351,7 @@ static const struct kiln_asker {
 	{ "in a hardirq over an FPU section", kiln_in_hardirq_over_section, 0, true },
 };
 
-/* Splits the data into pieces that cross pages and do not end at block boundaries. */
+/* Splits the data into pieces that cross page boundaries and do not end at block boundaries. */
 static void kiln_cut(struct scatterlist *sg, u8 *at, unsigned int len)
 {
 	const unsigned int first = min(len, 33u), second = min(len - first, 4096u);
@@ -427,12 +430,15 @@ void kiln_examine_context(struct kiln_examine *order)
 		if (s.type != KILN_TYPE_HASH)
 			kiln_message_open(&s, &m);
 		for (j = 0; j < ARRAY_SIZE(kiln_wheres); j++) {
-			/* Callers of internal drivers check irq_fpu_usable() first. */
+			/*
+			 * Callers of internal drivers must check irq_fpu_usable() first, so skip
+			 * this case.
+			 */
 			if (order->internal && kiln_wheres[j].ask == kiln_in_softirq_over_section)
 				continue;
 			/*
-			 * Ciphers and asynchronous algorithms must not be used in hardirqs, only in
-			 * tasks and softirqs.
+			 * Ciphers and asynchronous algorithms may be used only in tasks and
+			 * softirqs, so do not call them in hardirqs.
 			 */
 			if (kiln_wheres[j].hardirq &&
 			    (!kiln_audit || order->internal || s.type != KILN_TYPE_HASH || s.is_async))

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Examines one driver with one oracle. Contains the table of oracles, and the code that they share:
- * opening a driver, setting its key and making requests. Compiled by the tree's own build, like
- * glue.c.
+ * Examines one driver with one oracle. This file contains the table of oracles, and the code that
+ * they share to open a driver, set its key and make requests. The tree's own build compiles it,
+ * like glue.c.
  */
 #include <linux/err.h>
 #include <linux/irqflags.h>
@@ -20,7 +20,7 @@
 
 #include "kiln/oracle.h"
 
-/* Declared in services/service.h. */
+/* services/service.h declares the same function. */
 int kiln_glue_vsnprintf(char *text, size_t size, const char *format, va_list args);
 
 u64 kiln_glue_examine(struct kiln_examine *order);
@@ -86,7 +86,7 @@ u64 kiln_hash(u64 hash, const void *from, unsigned long n)
 	return hash;
 }
 
-/* Returns the seed, which is the same for all drivers of an algorithm. */
+/* Returns a seed that is the same for all drivers of an algorithm. */
 u64 kiln_seed_of(const struct kiln_examine *order)
 {
 	const char *alg = order->alg;
@@ -152,10 +152,10 @@ int kiln_subject_setkey(struct kiln_subject *s, const u8 *key, unsigned int len)
 
 unsigned int kiln_subject_key(u8 *key, unsigned int number, u64 *draw)
 {
-	/* The last length is for NHPoly1305. */
+	/* Key lengths to try. The last one is for NHPoly1305. */
 	static const u16 lengths[] = { 32, 64, 16, 36, 20, 24, 19, 35, 8, 4, 48, 128, 28, 40, 72,
 				       KILN_LONGEST_KEY };
-	/* Sizes of the second key, which is a parameter of keys in authenc's format. */
+	/* Lengths of the second key in a key with authenc's format. */
 	static const u8 second[] = { 32, 16, 36, 20, 24, 64, 8, 12, 48 };
 	static const u8 first[] = { 32, 16 };
 	struct rtattr *attribute = (void *)key;
@@ -272,7 +272,10 @@ int kiln_subject_request(struct kiln_subject *s)
 	s->request = kmalloc(size, GFP_KERNEL);
 	if (!s->request)
 		return -ENOMEM;
-	/* Clear the request but not the driver's context after it, which no caller has to clear. */
+	/*
+	 * Clear the request, but not the driver's context after it, because callers need not clear
+	 * it.
+	 */
 	if (s->type == KILN_TYPE_SKCIPHER) {
 		memset(s->request, 0, sizeof(struct skcipher_request));
 		skcipher_request_set_tfm(s->request, s->tfm);
@@ -427,7 +430,7 @@ void kiln_message_seal(struct kiln_subject *s, struct kiln_message *m, unsigned 
 	m->aad = aad;
 	kiln_draw_bytes(draw, m->text, aad + len);
 	kiln_draw_bytes(draw, m->iv, sizeof(m->iv));
-	m->iv[0] = 3;		/* CCM: size of the length field minus 1 */
+	m->iv[0] = 3;		/* for CCM: size of the length field minus 1 */
 	/* RFC 4106 and similar templates read the IV from the end of the associated data. */
 	if (aad >= s->iv)
 		memcpy(m->text + aad - s->iv, m->iv, s->iv);
@@ -440,7 +443,7 @@ void kiln_message_seal(struct kiln_subject *s, struct kiln_message *m, unsigned 
 
 /*
  * Decrypts twice, with different previous contents of the buffer. Bytes that differ afterwards were
- * not written; for example, an IV generator skips the IV.
+ * not written by the driver. For example, an IV generator does not write the IV.
  */
 void kiln_message_open(struct kiln_subject *s, struct kiln_message *m)
 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Failures: in each run, one allocation fails, or one step of the walk through a request in pieces.
- * The driver must return an error or the right answer, never success with a wrong answer. It must
- * leak neither memory nor references.
+ * Failures: in each run, either one allocation fails, or one step of the walk through a scattered
+ * request. The driver must then return an error or the right answer, but never success with a wrong
+ * answer. It must not leak memory or references.
  */
 #include <linux/kernel.h>
 #include <linux/slab.h>
@@ -15,7 +15,7 @@
 
 static const u16 kiln_lengths[] = { 48, 128, 4112 };
 
-/* Makes all requests. Returns 0 and stores a hash of the answers, or returns an error. */
+/* Makes all requests. On success, returns 0 and stores a hash of the answers. */
 static int kiln_work(struct kiln_examine *order, struct kiln_message *m, u64 *answer)
 {
 	u64 draw = kiln_seed_of(order);
@@ -72,8 +72,8 @@ static void kiln_fail_allocations(struct kiln_examine *order, struct kiln_messag
 		error = kiln_work(order, m, &answer);
 		kiln_fail(-1);
 		/*
-		 * Answers that differ from run to run are not compared: some drivers randomise
-		 * them.
+		 * Compare the answer only if it is the same in each run, because some drivers
+		 * randomise their answers.
 		 */
 		if (!error && !usual && right == again && answer != right)
 			kiln_violates("answer", "a failed allocation makes the answer wrong, without an error");
@@ -87,7 +87,7 @@ static void kiln_fail_allocations(struct kiln_examine *order, struct kiln_messag
 	kiln_case.varied = NULL;
 }
 
-/* Number of the step to fail, counted from 0; -1: none. */
+/* Number of the step that fails, counted from 0; -1 if no step fails. */
 static long kiln_failing_step = -1;
 static unsigned long kiln_steps;
 static unsigned long kiln_step_trace[DEEPEST];
@@ -106,7 +106,7 @@ int __real_skcipher_walk_done(struct skcipher_walk *walk, int result);
 				     __builtin_frame_address(0));                                 \
 	}
 
-/* Called after each step of a walk. Ends the walk as if the chosen step had no memory. */
+/* Called after each step of a walk. At the chosen step, ends the walk as if memory had run out. */
 static int kiln_end_step(struct skcipher_walk *walk, int result, const void *frame)
 {
 	unsigned long step;
@@ -142,7 +142,7 @@ static void kiln_watch_walks(bool wanted)
 	KILN_TURN(skcipher_walk_aead_decrypt);
 }
 
-/* Makes a request in place, in pieces, so that the walk has several steps. */
+/* Makes a request in place on a message in pieces, so that the walk has several steps. */
 static int kiln_ask_in_pieces(struct kiln_subject *s, struct kiln_message *m, bool decrypt)
 {
 	static const u8 pieces[] = { 33, 100, 64, 17 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Fill: uninitialised memory must not affect results. The same requests are made with the heap and
- * the stack filled with one byte, then with another. The answers must be the same.
+ * Fill: uninitialised memory must not affect results. The same requests are made twice, with the
+ * heap and the stack filled with a different byte each time. The answers must be the same.
  */
 #include <linux/kernel.h>
 #include <linux/slab.h>
@@ -12,7 +12,7 @@
 
 #define DEPTH 12
 
-/* Fills the stack below the caller. */
+/* Fills the stack below the caller's frame with @byte. */
 static noinline int kiln_paint(unsigned int depth, u8 byte)
 {
 	volatile u8 frame[1024];
@@ -25,7 +25,7 @@ static noinline int kiln_paint(unsigned int depth, u8 byte)
 
 /*
  * Exports the hash's state, imports it, and completes the hash. If the driver uses parts of the
- * state that it never wrote, the digest depends on the fill byte.
+ * state that it has not written, the digest depends on the fill byte.
  */
 static int kiln_hash_twice(struct kiln_subject *s, struct kiln_message *m, u8 *state, u8 *result)
 {
@@ -94,7 +94,7 @@ void kiln_examine_fill(struct kiln_examine *order)
 	one = kiln_filled(order, &m, 0x11);
 	again = order->error ? one : kiln_filled(order, &m, 0x11);
 	other = order->error ? one : kiln_filled(order, &m, 0xee);
-	/* Answers that differ from run to run are not compared: some drivers randomise them. */
+	/* Compare only answers that are the same in each run: some drivers randomise them. */
 	if (one == again && one != other)
 		kiln_violates("uninitialised",
 			      "answers depend on memory that was never written: they differ if it is filled with 0x11 and with 0xee");

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Leaks: when a transform is freed, all memory allocated for it must be freed too, and the
- * reference counts of all drivers must be the same as before. The driver is also given a second
- * key, keys that it refuses and forged messages.
+ * Leaks: freeing a transform must free all memory that was allocated for it, and must restore the
+ * reference counts of all drivers. Before that, the driver gets a second key, keys that it refuses,
+ * and forged messages.
  */
 #include <linux/kernel.h>
 #include <linux/list.h>
@@ -21,7 +21,7 @@ static struct {
 	unsigned int count;
 } kiln_counts[MOST];
 
-/* Records the reference counts, after waiting for pending work, which may hold references. */
+/* Records the reference counts. Pending work may hold references, so waits for it first. */
 void kiln_note_references(void)
 {
 	const struct crypto_alg *alg;
@@ -47,7 +47,8 @@ void kiln_check_references(void)
 		const unsigned int count = refcount_read(&alg->cra_refcnt);
 
 		/*
-		 * The list has the same order as before, apart from added and removed algorithms.
+		 * Apart from added and removed algorithms, the list has the same order as before,
+		 * so the entry must be nearby.
 		 */
 		for (i = from; i < min(from + NEAR, MOST) && kiln_counts[i].alg != alg; i++)
 			;
@@ -82,7 +83,7 @@ static void kiln_use(struct kiln_examine *order, struct kiln_message *m, u64 dra
 			continue;
 		kiln_case.op = "decrypt";
 		kiln_message_open(&s, m);
-		/* Forge the message: change its last byte. */
+		/* Forge the message by changing its last byte. */
 		m->sealed[m->aad + m->len + s.tag - 1] ^= 1;
 		kiln_message_open(&s, m);
 	}
@@ -105,7 +106,7 @@ void kiln_examine_leaks(struct kiln_examine *order)
 	order->error = kiln_message_alloc(&m);
 	if (order->error)
 		return;
-	/* The first use is not checked, because it may allocate memory permanently. */
+	/* Do not check the first use, because it may allocate memory permanently. */
 	kiln_use(order, &m, draw);
 	if (!order->error) {
 		kiln_note_references();

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Memory: a driver must access only the memory that a request names. Everything that the tree
- * allocates during a request (transforms, request contexts, temporary buffers), the key, the IV,
- * the digest and each list entry end at an unmapped page, and in a second run begin right after
- * one. An access outside then crashes the process at the offending instruction, in C or in
- * assembly. Freed memory is unmapped. The rest of each page and the source are compared with their
- * previous contents, and the answer must be the same as for a request in ordinary memory.
+ * Memory: a driver must access only the memory that a request names. The oracle guards the key, the
+ * IV, the digest, each list entry, and everything that the tree allocates during a request
+ * (transforms, request contexts, temporary buffers). In the first run each of these ends at an
+ * unmapped page, in the second run each begins right after one. An access outside crashes the
+ * process at the offending instruction, in C or in assembly. Freed memory is unmapped.
+ *
+ * The source and the rest of each page are compared with their previous contents. The answer must
+ * be the same as for a request in ordinary memory.
  */
 #include <linux/kernel.h>
 #include <linux/slab.h>
@@ -24,13 +26,13 @@ enum kiln_place { KILN_AT_END, KILN_AT_START, KILN_PLACES };
 static const char *const kiln_places[] = { "each piece ends at an unmapped page",
 					   "each piece begins behind an unmapped page" };
 
-/* The layout of a message in memory. */
+/* How a message is laid out in memory. */
 struct kiln_layout {
 	const char *name[KILN_PLACES];
 	bool in_place;
-	bool two_lists;		/* source and destination are two lists of the same memory */
+	bool two_lists;		/* in place, but source and destination are separate lists */
 	bool longer;		/* the lists have more entries than the request needs */
-	u8 src[4], dst[4];	/* lengths of the first pieces; 0: the remaining bytes */
+	u8 src[4], dst[4];	/* lengths of the first pieces; 0 stands for all remaining bytes */
 };
 
 #define NAMES(text) \
@@ -48,7 +50,7 @@ static const struct kiln_layout kiln_layouts[] = {
 	  .src = { 29 } },
 };
 
-/* A scatterlist in which each piece has its own fence. */
+/* A scatterlist whose pieces are each in their own guarded memory. */
 struct kiln_list_of {
 	struct scatterlist sg[FENCES];
 	struct {
@@ -73,7 +75,7 @@ static void kiln_lay_piece(struct kiln_list_of *l, u8 **fences, unsigned int len
 	l->piece[l->count++].len = len;
 }
 
-/* Lays out @total bytes in pieces; the first @given are copied from @from. */
+/* Lays out @total bytes in pieces, and copies the first @given bytes from @from. */
 static void kiln_lay(struct kiln_list_of *l, u8 **fences, const u8 *from, unsigned int given,
 		     unsigned int total, const u8 *cuts, const struct kiln_layout *layout,
 		     enum kiln_place place)
@@ -87,7 +89,7 @@ static void kiln_lay(struct kiln_list_of *l, u8 **fences, const u8 *from, unsign
 		kiln_lay_piece(l, fences, cuts[i], place);
 		left -= cuts[i];
 	}
-	/* Split the remaining bytes into pieces that fit in a fence. */
+	/* Split the remaining bytes into pieces that fit in guarded memory. */
 	while (left > FENCE / 2) {
 		kiln_lay_piece(l, fences, FENCE / 2, place);
 		left -= FENCE / 2;
@@ -118,7 +120,7 @@ static void kiln_copy_list(struct kiln_list_of *to, const struct kiln_list_of *f
 	sg_mark_end(&to->sg[i - 1]);
 }
 
-/* Copies those bytes of a list that belong to the request. */
+/* Copies the bytes of a list that belong to the request. */
 static void kiln_gather_bytes(const struct kiln_list_of *l, u8 *to)
 {
 	unsigned int left = l->total, i;
@@ -132,7 +134,7 @@ static void kiln_gather_bytes(const struct kiln_list_of *l, u8 *to)
 	}
 }
 
-/* Checks that the bytes around those of the request still have the value CANARY. */
+/* Checks that all bytes outside the request still have the value CANARY. */
 static void kiln_check_canaries(const struct kiln_list_of *l, u8 *const *fences, const char *list)
 {
 	unsigned int left = l->total, i;
@@ -199,7 +201,7 @@ static void kiln_one_layout(struct kiln_subject *s, struct kiln_message *m,
 	if (error)
 		goto check;
 	kiln_gather_bytes(layout->in_place ? &src : &dst, m->room);
-	/* Drivers may copy the associated data to the destination, but need not. */
+	/* Drivers may or may not copy the associated data to the destination. */
 	if (!layout->in_place && aad) {
 		if (memchr_inv(m->room, CANARY, aad) && memcmp(m->room, from, aad))
 			kiln_violates("write-outside",
@@ -228,8 +230,8 @@ check:
 }
 
 /*
- * Whether the bytes that decryption writes differ from the text. The first bytes may be an IV that
- * an IV generator treats as associated data, so they may also be copied unchanged.
+ * Whether the bytes that decryption writes differ from the text. An IV generator treats an IV at
+ * the start as associated data, so these bytes may also be copied unchanged.
  */
 static bool kiln_writes_wrong(const struct kiln_subject *s, const struct kiln_message *m)
 {
@@ -269,7 +271,7 @@ static void kiln_cipher_memory(struct kiln_examine *order, struct kiln_subject *
 		}
 }
 
-/* Hashes in one call, or in several updates, moving the state to other memory after each. */
+/* Hashes in one call, or in several updates with the state moved to other memory after each. */
 static int kiln_hash_layout(struct kiln_subject *s, struct kiln_message *m,
 			    const struct kiln_layout *layout, enum kiln_place place, u8 *result,
 			    bool in_updates)
@@ -286,7 +288,7 @@ static int kiln_hash_layout(struct kiln_subject *s, struct kiln_message *m,
 	state = kiln_fence(s->state, place == KILN_AT_START);
 	if (!state)
 		return -ENOMEM;
-	/* This complete request also sets the callback for the following steps. */
+	/* This complete request also sets the callback for the steps that follow. */
 	error = kiln_ask(s, &call);
 	for (i = 0; !error && i < src.count; i++) {
 		const unsigned int n = min(left, src.piece[i].len);
@@ -307,7 +309,7 @@ static int kiln_hash_layout(struct kiln_subject *s, struct kiln_message *m,
 					     crypto_ahash_finup(s->request));
 		if (error || !left)
 			break;
-		/* The export fails for hashes that cannot be continued by another request. */
+		/* Ignore a failing export: some hashes cannot be continued by another request. */
 		if (!crypto_ahash_export(s->request, state))
 			error = crypto_ahash_import(s->request, state);
 	}
@@ -356,8 +358,8 @@ static void kiln_hash_memory(struct kiln_examine *order, struct kiln_subject *s,
 }
 
 /*
- * Sets the key again from memory between unmapped pages. Also tries to set a key that is one byte
- * too long.
+ * Sets the key once more, from memory between unmapped pages. Also tries a key that is one byte too
+ * long.
  */
 static void kiln_key_memory(struct kiln_subject *s)
 {
@@ -387,7 +389,7 @@ void kiln_examine_memory(struct kiln_examine *order)
 				       257, 272, 288, 304, 320, 368, 384, 400, 496, 511, 512, 513, 528,
 				       768, 1024, 1040, 2047, 2048, 4080, 4095, 4096, 4097, 6144 };
 	/*
-	 * Lengths of associated data that cover several pages, or end where a batch of blocks ends.
+	 * Lengths of associated data. They cover several pages and the ends of batches of blocks.
 	 */
 	static const u16 aads[] = { 64, 100, 257, 4097, 63, 65, 127, 128, 129, 255, 256, 511, 512, 513,
 				    1023, 1024, 4080, 4095, 4096 };
@@ -398,8 +400,8 @@ void kiln_examine_memory(struct kiln_examine *order)
 	unsigned int i, j;
 
 	/*
-	 * Make the requests in ordinary memory first, because the first call may allocate memory
-	 * permanently that does not belong to the driver.
+	 * Make the requests in ordinary memory first, because the first call may permanently
+	 * allocate memory that does not belong to the driver.
 	 */
 	order->error = kiln_subject_open(&s, order);
 	if (order->error)
@@ -426,14 +428,14 @@ void kiln_examine_memory(struct kiln_examine *order)
 			}
 			kiln_cipher_memory(order, &s, &m, lengths[i], s.aad, &draw);
 		}
-		/* Cover every length at which batches of blocks end. */
+		/* Cover every length at which a batch of blocks may end. */
 		for (j = 0; order->thorough && j < 1100; j++) {
 			if (s.type == KILN_TYPE_HASH)
 				kiln_hash_memory(order, &s, &m, j, &draw);
 			else
 				kiln_cipher_memory(order, &s, &m, j, s.aad, &draw);
 		}
-		/* Cover all lengths of associated data. */
+		/* Cover consecutive lengths of associated data. */
 		for (j = 0; s.type == KILN_TYPE_AEAD && j < (order->thorough ? 80 : 34); j++)
 			kiln_cipher_memory(order, &s, &m, 64, j, &draw);
 		for (j = 0; s.type == KILN_TYPE_AEAD && j < many; j++)

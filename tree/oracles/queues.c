@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Queues: asynchronous requests. They are submitted with softirqs disabled, so that none completes
- * meanwhile, to a queue of cryptd that is empty, nearly full or full, with and without
- * CRYPTO_TFM_REQ_MAY_BACKLOG. Each request must complete once, with the right answer:
+ * Queues: checks asynchronous requests. They are submitted while softirqs are disabled, so that
+ * none completes meanwhile. The queue of cryptd is empty, nearly full or full, and
+ * CRYPTO_TFM_REQ_MAY_BACKLOG is set or not. Each request must complete once, with the right answer:
  *
  *	returned	then the callback gets
  *	-EINPROGRESS	the answer
@@ -10,12 +10,13 @@
  *			CRYPTO_TFM_REQ_MAY_BACKLOG
  *	anything else	nothing: this was the answer; -ENOSPC only without CRYPTO_TFM_REQ_MAY_BACKLOG
  *
- * Requests of one transform must complete in order of submission. A request that a template submits
- * in a child's callback may also find the queue full; the template's caller must not notice this.
+ * Requests of one transform must complete in the order in which they were submitted. The queue may
+ * also be full when a template submits a request in a child's callback; the template's caller must
+ * not notice this.
  *
- * When the callback is called with the answer, the request belongs to the caller again. The
- * callback frees the request, so a later access crashes. Hashes are continued by another request,
- * by another transform, and by a clone of the transform.
+ * When the callback gets the answer, the caller owns the request again. The callback frees the
+ * request, so that a later access crashes. Hashes are continued by another request, by another
+ * transform, and by a clone of the transform.
  */
 #include <linux/bottom_half.h>
 #include <linux/err.h>
@@ -30,20 +31,20 @@
 #include "kiln/oracle.h"
 
 #define MESSAGES 3
-#define FORGED 1		/* index of the request with a wrong tag */
+#define FORGED 1		/* index of the request whose tag is wrong */
 #define MOST (3 * KILN_QUEUE_LENGTH)
-/* A request may have up to this many steps, each of which waits for all other requests. */
+/* Maximum number of steps in a request. Each step waits for all other requests. */
 #define ROUNDS 32
 
-/* Exists since 6.4, but not in all later trees. */
+/* This function exists since 6.4, but some later trees lack it. */
 struct crypto_ahash *crypto_clone_ahash(struct crypto_ahash *hash) __attribute__((weak));
 
-/* One request in flight, with its buffers. */
+/* A request in flight, with its buffers. */
 struct kiln_flight {
 	struct kiln_subject s;	/* uses the same transform as all other requests */
 	struct kiln_wave *wave;
 	const struct kiln_message *message;
-	int right;		/* expected answer, from an ordinary request */
+	int right;		/* expected answer, obtained from an ordinary request */
 	bool forged;
 	struct scatterlist sg;
 	u8 *data, *iv, *digest;
@@ -54,12 +55,12 @@ struct kiln_flight {
 /* Requests that are in flight together. */
 struct kiln_wave {
 	bool decrypt;
-	bool frees;		/* whether the callback frees the request */
-	bool compares;		/* whether the answer is the same each time, and can be compared */
+	bool frees;		/* whether the callback frees the completed request */
+	bool compares;		/* whether answers are reproducible and can be compared */
 	int forged_error;	/* result of decrypting a message with a wrong tag */
 	unsigned int count;
 	unsigned int accepted, answered;
-	int last;		/* number of the last request that succeeded */
+	int last;		/* index of the last request that succeeded */
 	struct kiln_flight flights[MOST];
 };
 
@@ -72,13 +73,13 @@ static const struct kiln_filling {
 	{ "a queue that is nearly full", KILN_QUEUE_LENGTH + 1 },
 	{ "a full queue", MOST },
 	{ "a full queue, freed in the callback", MOST, .frees = true },
-	/* Checks that the places in the queue were released after it was full. */
+	/* Checks that the queue accepts requests again after it was full. */
 	{ "a queue that was full", KILN_QUEUE_LENGTH },
 };
 
 enum kiln_backlog { KILN_NO_BACKLOG, KILN_ALL_BACKLOG, KILN_SOME_BACKLOG, KILN_BACKLOGS };
 
-/* Which requests find SIMD unusable, and so may be deferred to cryptd. */
+/* Selects the requests that find SIMD unusable, and may therefore be deferred to cryptd. */
 enum kiln_simd { KILN_SIMD_ON, KILN_SIMD_OFF, KILN_SIMD_OFF_FIRST, KILN_SIMDS };
 
 static void kiln_set_simd(bool usable)
@@ -153,7 +154,7 @@ static void kiln_free_flight(struct kiln_flight *f)
 	f->s.request = f->data = f->iv = f->digest = NULL;
 }
 
-/* Callback of each request. Checks that it is called correctly, and that the answer is right. */
+/* Callback of each request. Checks how it is called, and whether the answer is right. */
 static void kiln_flight_answered(struct kiln_subject *s, int answer)
 {
 	struct kiln_flight *f = container_of(s, struct kiln_flight, s);
@@ -166,7 +167,7 @@ static void kiln_flight_answered(struct kiln_subject *s, int answer)
 		return;
 	}
 	if (answer == -EINPROGRESS) {
-		/* A request cannot leave the backlog before its function has returned -EBUSY. */
+		/* A request can leave the backlog only after its function has returned -EBUSY. */
 		if (f->notified++)
 			kiln_violates("backlog-stray", "says twice that a request leaves the backlog");
 		else if (f->returned != -EBUSY)
@@ -212,7 +213,7 @@ static int kiln_prepare(struct kiln_flight *f, const struct kiln_subject *s,
 	return 0;
 }
 
-/* Checks the value that the function returned with @others requests in flight on this CPU. */
+/* Checks a request's return value. @others is the number of requests in flight on this CPU. */
 static void kiln_check_returned(struct kiln_flight *f, unsigned int others)
 {
 	const bool may_backlog = f->s.flags & CRYPTO_TFM_REQ_MAY_BACKLOG;
@@ -263,7 +264,7 @@ static void kiln_submit_flight(struct kiln_flight *f, enum kiln_backlog backlog)
 }
 
 /*
- * Returns the result of decrypting a message with a wrong tag. Some algorithms return no error.
+ * Decrypts a message whose tag is wrong, and returns the result. Some algorithms return no error.
  */
 static int kiln_try_forged(struct kiln_subject *s, struct kiln_message *m)
 {
@@ -324,7 +325,10 @@ static void kiln_fly(struct kiln_subject *s, struct kiln_message *messages,
 		struct kiln_flight *f = &w->flights[i];
 
 		kiln_case.number = i;
-		/* Do not free a request that never completed, because it may still be in use. */
+		/*
+		 * Do not free a request that has never completed, because the driver may still use
+		 * it.
+		 */
 		if (!kiln_in_flight(f) || f->answered)
 			kiln_free_flight(f);
 		else
@@ -366,7 +370,7 @@ static void kiln_take_up_clone(struct kiln_subject *s, const struct kiln_message
 	clone.tfm = tfm;
 	clone.request = clone.key = NULL;
 	init_completion(&clone.done);
-	/* A clone does not inherit the key. */
+	/* A clone does not inherit the key, so set it. */
 	if ((!s->key || !kiln_subject_setkey(&clone, s->key, s->key_len)) &&
 	    !kiln_subject_request(&clone))
 		kiln_take_up(&clone, m, from, state, "export, import by a clone");
@@ -374,7 +378,8 @@ static void kiln_take_up_clone(struct kiln_subject *s, const struct kiln_message
 }
 
 /*
- * Hashes a message in parts. Between them, other requests import the state and complete the hash.
+ * Hashes a message in two parts. Between the parts, other requests import the state and complete
+ * the hash.
  */
 static void kiln_hash_in_parts(struct kiln_examine *order, struct kiln_subject *s,
 			       const struct kiln_message *m)
@@ -397,7 +402,7 @@ static void kiln_hash_in_parts(struct kiln_examine *order, struct kiln_subject *
 	kiln_subject_listen(s);
 	error = kiln_hash_step(s, m->text, 0, digest, crypto_ahash_init);
 	error = error ?: kiln_hash_step(s, m->text, first, digest, crypto_ahash_update);
-	/* The export fails for hashes that cannot be continued by another request. */
+	/* Ignore a failing export: some hashes cannot be continued by another request. */
 	if (!error && !crypto_ahash_export(s->request, state)) {
 		kiln_take_up(&other, m, first, state, "export, import by another request");
 		kiln_take_up_clone(s, m, first, state);
@@ -427,7 +432,7 @@ static void kiln_fly_all(struct kiln_examine *order, struct kiln_subject *s,
 		for (simd = 0; simd < KILN_SIMDS; simd++)
 			for (backlog = 0; backlog < KILN_BACKLOGS; backlog++)
 				for (i = 0; i < ARRAY_SIZE(kiln_fillings); i++) {
-					/* For a synchronous driver, one request suffices. */
+					/* One request suffices for a synchronous driver. */
 					if (!s->is_async && (i || backlog || simd))
 						continue;
 					order->cases++;
@@ -463,8 +468,8 @@ void kiln_examine_queues(struct kiln_examine *order)
 		}
 		order->cases++;
 		/*
-		 * With echainiv(ccm(aes)), CCM refuses most of the generated IVs, but not all, so
-		 * every message must be encrypted successfully here.
+		 * Skip this length unless all messages can be encrypted. With echainiv(ccm(aes)),
+		 * CCM refuses most of the generated IVs, but not all.
 		 */
 		for (j = 0; j < MESSAGES; j++) {
 			kiln_message_seal(&s, &messages[j], lengths[i], s.aad, &draw);

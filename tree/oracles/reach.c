@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
  * Reach: instantiates every registered template over every child that it accepts, so that the
- * oracles can examine each instance without a test that allocates it by name. Compiled by the
- * tree's own build, like glue.c.
+ * oracles can examine instances that no test allocates by name. The tree's own build compiles this
+ * file, like glue.c.
  *
- * Children are drivers, which are tried by their own names and by the names of their algorithms.
- * All are tried, because only the template decides which fit. Instances over the usual primitives
- * become children in the next round; others do not, because the number of combinations is
- * unlimited. A template that accepts no single child is tried with two. Once a pair fits, every
- * other child is tried in either position.
+ * Children are drivers. They are tried by their own names and by the names of their algorithms. All
+ * drivers are tried, because only the template decides which of them fit. Instances over the usual
+ * primitives become children in the next round; other instances do not, because the number of
+ * combinations is unlimited. A template that accepts no single child is tried with pairs of
+ * children. After a pair has been found to fit, every other child is tried in either position.
  */
 #include <linux/err.h>
 #include <linux/kernel.h>
@@ -33,13 +33,13 @@ void kiln_subject_is(const char *oracle, const char *driver);
 u64 kiln_glue_reach(struct kiln_reach *reach);
 
 struct kiln_child {
-	char name[CRYPTO_MAX_ALG_NAME];		/* the name to allocate */
+	char name[CRYPTO_MAX_ALG_NAME];		/* name under which to allocate the child */
 	char alg[CRYPTO_MAX_ALG_NAME];
 	char driver[CRYPTO_MAX_ALG_NAME];
-	int type;		/* enum kiln_type; -1: a single-block cipher */
+	int type;		/* one of enum kiln_type, or -1 for a single-block cipher */
 	bool is_async, internal;
-	bool is_child;		/* whether it can be a child of templates */
-	bool is_seed;		/* whether to try it first when looking for pairs */
+	bool is_child;		/* whether to try this driver as a child of templates */
+	bool is_seed;		/* whether to use this driver when looking for pairs */
 	const struct crypto_template *of;
 };
 
@@ -50,9 +50,9 @@ struct kiln_tried {
 	const struct crypto_template *template;
 	unsigned int made, tried;
 	unsigned int loops;	/* number of attempts refused with -ELOOP */
-	int error;		/* last error other than a missing child */
-	char pair[2][CRYPTO_MAX_ALG_NAME];	/* a pair that fits; empty if none was found yet */
-	int type;		/* type of the first child */
+	int error;		/* last error; -ENOENT only if there was no other */
+	char pair[2][CRYPTO_MAX_ALG_NAME];	/* a pair that fits; empty until one is found */
+	int type;		/* type of the pair's first child */
 };
 
 static struct kiln_tried kiln_tried[TEMPLATES];
@@ -87,7 +87,7 @@ static struct kiln_child *kiln_find_driver(const char *driver)
 	return NULL;
 }
 
-/* Adds a driver. Returns NULL if it was added before, or if no oracle examines its type. */
+/* Adds a driver. Returns NULL if the driver was added before, or if no oracle examines its type. */
 static struct kiln_child *kiln_add(const struct crypto_alg *alg, const char *name)
 {
 	const int type = kiln_child_type(alg->cra_flags);
@@ -118,9 +118,10 @@ static bool kiln_is_usual(const char *alg)
 }
 
 /*
- * Whether an instance can be a child. Of each template's instances, those over the usual primitives
- * can, once per algorithm name; if there are none, the first instance. Of instances over pairs,
- * only the first can, because each child in the pair has been tried.
+ * Whether an instance can be a child of other templates. From each template, the instances over
+ * usual primitives can, but only one per algorithm name. If there are none, the template's first
+ * instance can. If the template takes pairs, only its first instance can, because each child of a
+ * pair has been tried itself.
  */
 static bool kiln_is_representative(const struct kiln_child *child)
 {
@@ -142,7 +143,7 @@ static bool kiln_is_representative(const struct kiln_child *child)
 }
 
 /*
- * Adds the new entries, which are at the head of the tree's list. An instance's name may differ
+ * Adds new algorithms, which are at the head of the tree's list. The name of an instance may differ
  * from the name by which it was allocated.
  */
 static bool kiln_add_new(struct kiln_tried *tried)
@@ -157,7 +158,10 @@ static bool kiln_add_new(struct kiln_tried *tried)
 			continue;
 		if (kiln_child_type(alg->cra_flags) < -1)
 			continue;
-		/* All older entries have been added before. */
+		/*
+		 * Stop at the first known entry: all entries after it are older and have been
+		 * added.
+		 */
 		if (kiln_find_driver(alg->cra_driver_name))
 			break;
 		child = kiln_add(alg, alg->cra_driver_name);
@@ -176,7 +180,8 @@ static void kiln_try(struct kiln_tried *tried, const char *inner, int type)
 	static const u32 types[] = { CRYPTO_ALG_TYPE_SKCIPHER, CRYPTO_ALG_TYPE_AEAD,
 				     CRYPTO_ALG_TYPE_AHASH };
 	/*
-	 * Ignore the bit that distinguishes a skcipher or a hash from its synchronous variant.
+	 * The masks ignore the bit that distinguishes a skcipher or a hash from its synchronous
+	 * variant.
 	 */
 	static const u32 masks[] = { 0xe, 0xf, 0xe };
 	char name[CRYPTO_MAX_ALG_NAME], again[CRYPTO_MAX_ALG_NAME];
@@ -188,8 +193,8 @@ static void kiln_try(struct kiln_tried *tried, const char *inner, int type)
 	    (int)sizeof(name))
 		return;
 	/*
-	 * Do not use a template twice in a chain: an IV generator over an IV generator is
-	 * meaningless.
+	 * Do not use a template twice in a chain. For example, an IV generator over an IV generator
+	 * makes no sense.
 	 */
 	snprintf(again, sizeof(again), "%s(", tried->template->name);
 	if (strstr(inner, again))
@@ -201,7 +206,7 @@ static void kiln_try(struct kiln_tried *tried, const char *inner, int type)
 	/* If the process crashes from here on, the report names this instance. */
 	kiln_subject_is("reach", name);
 	alg = crypto_alg_mod_lookup(name, 0, 0);
-	/* Some templates return the type that the caller requests, so request one. */
+	/* Some templates return an instance of the requested type, so request the child's type. */
 	if (IS_ERR(alg) && type >= 0)
 		alg = crypto_alg_mod_lookup(name, types[type], masks[type]);
 	made = !IS_ERR(alg);
@@ -225,21 +230,19 @@ static bool kiln_try_pair(struct kiln_tried *tried, const char *a, const char *b
 	return tried->made > made;
 }
 
-/* Finds a pair that fits, by algorithm names. The template chooses the drivers. */
+/* Finds a pair of algorithm names that fits. The template chooses the drivers. */
 static void kiln_find_pair(struct kiln_tried *tried)
 {
 	const unsigned int count = kiln_count;
 	unsigned int i, j;
 
-	/*
-	 * Try the most common pair first. With its members, other pairs get a key of a usual size.
-	 */
+	/* Try the most common pair first. Its members give other pairs a key of a common size. */
 	if (kiln_try_pair(tried, "hmac(sha256)", "cbc(aes)", -1)) {
 		strscpy(tried->pair[0], "hmac(sha256)", sizeof(tried->pair[0]));
 		strscpy(tried->pair[1], "cbc(aes)", sizeof(tried->pair[1]));
 		tried->type = KILN_TYPE_HASH;
 	}
-	/* Start from the end of the array, where instances such as HMAC and CBC are. */
+	/* Search from the end of the array, because instances such as HMAC and CBC are there. */
 	for (i = count; i-- && !tried->pair[0][0];) {
 		const struct kiln_child *a = &kiln_children[i];
 
@@ -255,7 +258,7 @@ static void kiln_find_pair(struct kiln_tried *tried)
 	}
 }
 
-/* Tries each child from @from on, in either position of the pair that fits. */
+/* Tries the children from @from on. Each is tried in either position of the pair that fits. */
 static void kiln_try_pairs(struct kiln_tried *tried, unsigned int from)
 {
 	const unsigned int count = kiln_count;
@@ -296,8 +299,8 @@ static void kiln_tell_templates(void)
 		const struct kiln_tried *tried = &kiln_tried[i];
 
 		/*
-		 * The tree itself rejects chains of its generic modes with -ELOOP
-		 * (lskcipher_alloc_instance_simple()).
+		 * The tree itself rejects chains of its generic modes. It returns -ELOOP from
+		 * lskcipher_alloc_instance_simple().
 		 */
 		if (tried->loops) {
 			snprintf(why, sizeof(why),
@@ -314,8 +317,9 @@ static void kiln_tell_templates(void)
 }
 
 /*
- * Marks the children to use when looking for pairs: the first driver of each algorithm that has a
- * usual primitive or is not made of a template. Single-block ciphers must be usual primitives.
+ * Marks the children with which to look for pairs. These are the first drivers of algorithms that
+ * use a usual primitive, and of algorithms that are not template instances. A single-block cipher
+ * must be a usual primitive.
  */
 static void kiln_mark_seeds(void)
 {

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
  * Registers: a function must preserve the registers that belong to its caller, and must not rely on
- * register contents that are not guaranteed. Requests are made with the stack at each multiple of
- * eight, and with unusual control bits in MXCSR and the x87 control word. When a section ends,
- * these are compared with their values at its beginning, as are the direction flag, the x87 stack
- * and the upper halves of the vector registers. Then a request is single-stepped: the host's trap
- * handler compares callee-saved registers when a function returns, checks for a frame pointer at
- * each instruction, and fills the upper halves of 32-bit arguments
- * (crates/kiln-kernel/src/irq/audit.rs).
+ * register contents that are not guaranteed.
+ *
+ * Requests are made with the stack at each multiple of eight, and with unusual control bits in
+ * MXCSR and the x87 control word. At the end of a section, these control bits, the direction flag,
+ * the x87 stack and the upper halves of the vector registers must be the same as at its beginning.
+ *
+ * Then a request is single-stepped. The host's trap handler compares callee-saved registers when a
+ * function returns, checks for a frame pointer at each instruction, and fills the upper halves of
+ * 32-bit arguments (crates/kiln-kernel/src/irq/audit.rs).
  */
 #include <linux/kernel.h>
 #include <linux/string.h>
@@ -18,7 +20,7 @@
 
 #define SHIFTS 8
 
-/* The control bits. The status flags below them may change. */
+/* The control bits of MXCSR. The status flags in the lower bits may change. */
 #define MXCSR_CONTROL 0xffc0u
 #define MXCSR_OTHER 0xffc0u
 #define FCW_OTHER 0x0f7f
@@ -32,7 +34,7 @@
 #define YMM_SIZE 256
 #define ZMM_SIZE 512
 
-extern void (*kiln_before_section)(void);	/* fpu.c */
+extern void (*kiln_before_section)(void);	/* defined in fpu.c */
 extern void (*kiln_in_section)(void);
 extern void (*kiln_ends_section)(void);
 void kiln_shifted(void);
@@ -108,7 +110,7 @@ static void kiln_compare(void)
 		kiln_violates("x87-control", "changes the x87 control word: it was %#x and is %#x",
 			      FCW_OTHER, fcw);
 	asm volatile("fnstenv %0" : "=m"(environment));
-	/* 0xffff in the tag word means that all registers are empty. */
+	/* A tag word of 0xffff means that all registers are empty. */
 	if (environment.words[4] != 0xffff)
 		kiln_violates("x87-stack", "leaves x87 or MMX registers in use");
 	asm volatile("emms");
@@ -126,7 +128,7 @@ static void kiln_ends(void)
 	asm volatile("ldmxcsr %0\n\tfldcw %1" : : "m"(kiln_mxcsr), "m"(kiln_fcw));
 }
 
-/* Whether the code keeps frame pointers. With other unwinders, rbp is an ordinary register. */
+/* Whether the code maintains frame pointers. With other unwinders, it may use rbp freely. */
 extern const u32 kiln_frame_pointers;
 const u32 kiln_frame_pointers = IS_ENABLED(CONFIG_FRAME_POINTER);
 
@@ -141,10 +143,10 @@ static void kiln_watch_sections(bool wanted)
 	kiln_ends_section = wanted ? kiln_ends : NULL;
 }
 
-/* One message that exercises all batch sizes, and one that ends inside a block. */
+/* Message lengths. The first exercises all batch sizes, the second ends inside a block. */
 static const u16 kiln_lengths[] = { 1088, 47 };
 
-/* The request that kiln_shifted() makes, called from assembly. */
+/* The request that kiln_shifted() makes. Assembly code calls kiln_shifted() without arguments. */
 static struct kiln_subject *kiln_asking;
 static struct kiln_message *kiln_asked;
 static u64 kiln_answer;
@@ -180,8 +182,8 @@ void kiln_shifted(void)
 }
 
 /*
- * Makes a request with the stack pointer this many bytes lower than usual. C code is unaffected,
- * because the tree's compiler flags only guarantee a stack alignment of eight bytes.
+ * Makes a request with the stack pointer lowered by @shift bytes. C code is not affected, because
+ * the tree's compiler flags guarantee a stack alignment of only eight bytes.
  */
 static noinline u64 kiln_ask_shifted(unsigned long shift)
 {
@@ -196,7 +198,7 @@ static noinline u64 kiln_ask_shifted(unsigned long shift)
 	return kiln_answer;
 }
 
-/* Single-steps the sections of a request; for a short message, single-steps the whole request. */
+/* Makes the requests, and single-steps their FPU sections. */
 static u64 kiln_ask_stepped(struct kiln_examine *order)
 {
 	struct kiln_audit *audit = order->audit;
@@ -259,14 +261,17 @@ void kiln_examine_registers(struct kiln_examine *order)
 	order->cases += 2 * ARRAY_SIZE(kiln_lengths);
 	if (order->steps) {
 		order->answers[0] = kiln_ask_stepped(order);
-		/* Asynchronous requests are completed by other tasks, which must not be stepped. */
+		/*
+		 * Other tasks complete asynchronous requests. These tasks must not be
+		 * single-stepped.
+		 */
 		if (!s.is_async)
 			kiln_step_whole(order, &s, &m);
 		goto close;
 	}
 	right = kiln_ask_shifted(0);
 	again = kiln_ask_shifted(0);
-	/* Answers that differ from run to run are not compared: some drivers randomise them. */
+	/* Compare only answers that are the same in each run: some drivers randomise them. */
 	if (order->answers[0] != right && again == right)
 		kiln_violates("answer",
 			      "the answer is wrong if the upper halves of its arguments of 32 bits are not zero");
@@ -286,7 +291,7 @@ close:
 	kiln_message_free(&m);
 }
 
-/* Makes requests. The host checks which instructions they execute. */
+/* Makes the requests. The host checks which instructions are executed. */
 void kiln_examine_features(struct kiln_examine *order)
 {
 	struct kiln_message m = {};

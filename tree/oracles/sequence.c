@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Sequence: one call after another. A transform without a key, or whose last key was refused, must
- * not answer. A second key must replace the first completely. In modes that chain, the IV that a
- * request leaves must continue the message. A hash must give the same digest however the message is
- * divided among update and finup calls, and wherever its state is moved to another request.
+ * Sequence: checks calls that follow each other. A transform without a key, or whose last key was
+ * refused, must not answer. A second key must replace the first completely. In chaining modes, a
+ * request leaves an IV that must continue the message. A hash must give the same digest however the
+ * message is divided among update and finup calls, and wherever its state is moved to another
+ * request.
  *
- * The parent compares what the drivers of an algorithm accept (sizes, keys, tags and lengths).
+ * The parent compares which sizes, keys, tags and lengths the drivers of an algorithm accept.
  */
 #include <linux/kernel.h>
 #include <linux/slab.h>
@@ -20,8 +21,8 @@
 #define MOST_UNITS 33
 
 /*
- * Traits in which all drivers of an algorithm must agree. crates/kiln-tree/src/oracle.rs has their
- * names.
+ * Traits in which all drivers of an algorithm must agree. Their names are in
+ * crates/kiln-tree/src/oracle.rs.
  */
 enum kiln_trait {
 	KILN_TRAIT_SIZES = 1,
@@ -33,15 +34,15 @@ enum kiln_trait {
 	KILN_TRAITS
 };
 
-/* Adds @value to the hash of a trait. */
+/* Includes @value in the hash that describes a trait. */
 static void kiln_add(struct kiln_examine *order, enum kiln_trait trait, u64 value)
 {
 	order->answers[trait] = kiln_hash(order->answers[trait], &value, sizeof(value));
 }
 
 /*
- * Returns a hash of the answer to a message that is the same in each call. Some drivers randomise
- * their answers.
+ * Encrypts or hashes a fixed message, and returns a hash of the answer. Some drivers randomise
+ * their answers, so the return value can differ from call to call.
  */
 static u64 kiln_answer(struct kiln_subject *s, struct kiln_message *m, int *error)
 {
@@ -71,8 +72,8 @@ static int kiln_open_another(struct kiln_subject *another, const struct kiln_sub
 }
 
 /*
- * A transform without a key must refuse a message. Algorithms that accept an empty key are exempt,
- * because they need no key.
+ * Checks that a transform without a key refuses a message. Algorithms that accept an empty key are
+ * exempt, because they need no key.
  */
 static void kiln_try_no_key(struct kiln_examine *order, struct kiln_subject *s, struct kiln_message *m)
 {
@@ -94,9 +95,10 @@ static void kiln_try_no_key(struct kiln_examine *order, struct kiln_subject *s, 
 }
 
 /*
- * Sets keys of increasing length until one is refused. Returns its length, or 0 if all are
- * accepted. For skciphers, the API refuses lengths that are out of bounds, and the previous key
- * stays valid; a key that the driver itself refuses leaves the transform without a key.
+ * Sets keys of increasing length until one is refused. Returns the length of that key, or 0 if no
+ * key is refused. @by_driver is set if the driver itself refused the key; the transform is then
+ * without a key. For skciphers, the crypto API refuses lengths that are out of bounds, and the
+ * previous key stays valid.
  */
 static unsigned int kiln_refused(struct kiln_subject *s, const u8 *key, bool *by_driver)
 {
@@ -128,7 +130,7 @@ static void kiln_try_refused_key(struct kiln_examine *order, struct kiln_subject
 	before = kiln_answer(s, m, &error);
 	again = kiln_answer(s, m, &error);
 	kiln_draw_bytes(&draw, key, sizeof(key));
-	/* Answers that differ from run to run are not compared: some drivers randomise them. */
+	/* Compare only answers that are the same in each run: some drivers randomise them. */
 	if (error || before != again)
 		return;
 	len = kiln_refused(s, key, &by_driver);
@@ -148,7 +150,7 @@ static void kiln_try_refused_key(struct kiln_examine *order, struct kiln_subject
 			      error);
 }
 
-/* Returns the answer of a new transform that gets only this key; 0 on error. */
+/* Returns the answer of a new transform that has only this key, or 0 on error. */
 static u64 kiln_fresh_answer(const struct kiln_subject *s, struct kiln_message *m, const u8 *key)
 {
 	struct kiln_subject fresh;
@@ -175,7 +177,8 @@ static void kiln_try_second_key(struct kiln_examine *order, struct kiln_subject 
 	int error;
 
 	/*
-	 * Change only the second half: keys for authenc begin with a description of their format.
+	 * Change only the second half of the key, because a key for authenc begins with a
+	 * description of its format.
 	 */
 	for (i = s->key_len / 2; second && i < s->key_len; i++)
 		second[i] ^= 0x5a;
@@ -211,7 +214,7 @@ static void kiln_compare_keys(struct kiln_examine *order, struct kiln_subject *s
 		kiln_add(order, KILN_TRAIT_KEYS, !error);
 		if (error || s->type != KILN_TYPE_SKCIPHER)
 			continue;
-		/* DES and XTS have weak keys; those of XTS have two equal halves. */
+		/* DES and XTS have weak keys. A weak XTS key consists of two equal halves. */
 		crypto_skcipher_set_flags(s->tfm, CRYPTO_TFM_REQ_FORBID_WEAK_KEYS);
 		for (i = 0; i < len / 2; i++)
 			key[i] = key[len / 2 + i];
@@ -262,7 +265,7 @@ static void kiln_compare_message(struct kiln_examine *order, struct kiln_subject
 	kiln_add(order, KILN_TRAIT_MESSAGES, !m->open_error);
 }
 
-/* Adds which messages the driver accepts. The oracle "values" compares the answers. */
+/* Records which messages the driver accepts. The oracle "values" compares the answers. */
 static void kiln_compare_messages(struct kiln_examine *order, struct kiln_subject *s,
 				  struct kiln_message *m)
 {
@@ -277,8 +280,8 @@ static void kiln_compare_messages(struct kiln_examine *order, struct kiln_subjec
 }
 
 /*
- * Excludes the trait from the comparison if the driver accepts different messages in another run:
- * with generated IVs, which are random, CCM accepts a message only by chance.
+ * Excludes the trait from the comparison if a second run accepts different messages. This happens
+ * with generated IVs, which are random: CCM then accepts a message only by chance.
  */
 static void kiln_check_random(struct kiln_examine *order, struct kiln_subject *s,
 			      struct kiln_message *m)
@@ -324,7 +327,8 @@ static bool kiln_must_chain(const char *alg)
 }
 
 /*
- * Whether two requests give the same result as one, if the second uses the IV that the first left.
+ * Whether two requests give the same result as a single one, if the second request uses the IV that
+ * the first one left.
  */
 static bool kiln_chains(struct kiln_subject *s, struct kiln_message *m, unsigned int first,
 			bool decrypt, bool in_place)
@@ -388,7 +392,7 @@ static void kiln_compare_digest(struct kiln_subject *s, const struct kiln_messag
 }
 
 /*
- * Exports the hash state of @s and imports it into the request of @other, which finishes the hash.
+ * Exports the hash state of @s and imports it into the request of @other, which completes the hash.
  * Returns false if the driver cannot export its state.
  */
 static bool kiln_move_state(struct kiln_subject *s, struct kiln_subject *other,
@@ -415,7 +419,7 @@ static bool kiln_move_state(struct kiln_subject *s, struct kiln_subject *other,
 	return true;
 }
 
-/* Hashes a message in two parts, of which the first has @first bytes. */
+/* Hashes a message in two parts. The first part has @first bytes. */
 static void kiln_hash_divided(struct kiln_examine *order, struct kiln_subject *s,
 			      struct kiln_subject *other, const struct kiln_message *m,
 			      unsigned int first, u8 *state)
@@ -436,7 +440,7 @@ static void kiln_hash_divided(struct kiln_examine *order, struct kiln_subject *s
 		kiln_subject_listen(s);
 		error = kiln_hash_step(s, m->text, 0, digest, crypto_ahash_init);
 		error = error ?: kiln_hash_step(s, m->text, first, digest, crypto_ahash_update);
-		/* Some hashes cannot export their state, so do not try that again. */
+		/* If the driver cannot export its state, do not try to export it again. */
 		if (!error && way < 2 && state && !kiln_move_state(s, other, m, first, state, way))
 			state = NULL;
 		kiln_case.layout = names[way];
@@ -496,7 +500,8 @@ void kiln_examine_sequence(struct kiln_examine *order)
 		return;
 	}
 	/*
-	 * Leave the key out of these answers, because what a driver accepts does not depend on it.
+	 * Do not include the key in the answers, because what a driver accepts does not depend on
+	 * the key.
 	 */
 	for (i = 0; i < KILN_TRAITS; i++)
 		order->answers[i] = 1;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Sharing: two requests use one transform. The first is interrupted before each instruction, and
- * the second runs there from start to end, either in a softirq on the same CPU, or on another CPU
- * while the first waits in a hardirq. Both get the right answer only if a request's state is not
- * stored in the transform, in a global variable, or in per-CPU data that other requests may use
- * meanwhile.
+ * Sharing: two requests use one transform at the same time. The first request is interrupted before
+ * each instruction, and the second request runs there from start to end. It runs either in a
+ * softirq on the same CPU, or on another CPU while the first CPU waits in a hardirq. Both answers
+ * are right only if a request keeps its state neither in the transform, nor in a global variable,
+ * nor in per-CPU data that other requests may use meanwhile.
  *
- * If the first request's answer is wrong, the request is repeated with fewer interrupts, until the
- * interrupt that causes the wrong answer is found.
+ * If an answer is wrong, the requests are repeated with fewer interrupts, until the interrupt that
+ * causes the wrong answer is found.
  */
 #include <linux/bottom_half.h>
 #include <linux/interrupt.h>
@@ -20,16 +20,16 @@
 #include "kiln/oracle.h"
 #include "kiln/step.h"
 
-#define KILN_SOFTIRQ IRQ_POLL_SOFTIRQ	/* unused by the tree's code */
+#define KILN_SOFTIRQ IRQ_POLL_SOFTIRQ	/* the tree's code does not use this softirq */
 /*
- * Stepping through a loop stops after this many consecutive instructions that have all been
- * interrupted before.
+ * Number of consecutive instructions, all of which were interrupted before, after which
+ * single-stepping stops. This saves time in loops.
  */
 #define IDLE 1024
 #define VISITS_THOROUGH 3
 /*
- * How many times to check for the other CPU's completion. The wait must end, because that CPU may
- * be waiting for a lock that the interrupted code holds.
+ * Maximum number of checks whether the other CPU has completed its request. The number is limited,
+ * because the other CPU may wait for a lock that the interrupted code holds.
  */
 #define PATIENCE 4000
 #define SETTLES 64
@@ -37,10 +37,10 @@
 
 void kiln_on_interrupt(void (*handler)(void *cpu));
 void kiln_open_softirq(unsigned int nr, void (*handler)(void *cpu));
-void kiln_relax(void);		/* services/oracle.c */
+void kiln_relax(void);		/* defined in services/oracle.c */
 u64 kiln_glue_peer(struct kiln_peer *peer);
 
-/* A request with its buffers. */
+/* One of the two requests, with its buffers. */
 struct kiln_sharer {
 	struct kiln_subject s;	/* both requests use the same transform */
 	const struct kiln_message *message;
@@ -58,7 +58,7 @@ static struct kiln_peer *kiln_peer;
 static bool kiln_on_peer;	/* whether the second request runs on the other CPU */
 static bool kiln_is_internal;
 
-/* Step and backtrace of the interrupt that causes a wrong answer. */
+/* The step that causes the wrong answer if it is interrupted, and the backtrace of this step. */
 static unsigned long kiln_blamed_step, kiln_blamed[DEEPEST];
 static unsigned int kiln_blamed_depth;
 
@@ -96,7 +96,7 @@ static void kiln_sharer_answered(struct kiln_subject *s, int answer)
 		kiln_ended(container_of(s, struct kiln_sharer, s), answer);
 }
 
-/* Prepares the request, which is the same each time. */
+/* Fills in the request's buffers. They have the same contents each time. */
 static struct kiln_call kiln_call_of(struct kiln_sharer *r)
 {
 	const struct kiln_message *m = r->message;
@@ -130,7 +130,7 @@ static void kiln_wait_for(struct kiln_sharer *r)
 		kiln_settle();
 }
 
-/* Makes the second request whenever asked to. Runs in a task on the other CPU. */
+/* Makes the second request each time it is asked for. Runs in a task on the other CPU. */
 u64 kiln_glue_peer(struct kiln_peer *peer)
 {
 	while (!READ_ONCE(peer->ends)) {
@@ -176,8 +176,7 @@ static void kiln_interrupt(void *cpu)
 		return;
 	}
 	/*
-	 * If the other CPU still waits for a lock in its previous request, do not ask it for
-	 * another.
+	 * Do not ask the other CPU for another request while its previous request waits for a lock.
 	 */
 	if (kiln_peer_idle(1)) {
 		smp_store_release(&kiln_peer->asked, kiln_peer->asked + 1);
@@ -185,7 +184,7 @@ static void kiln_interrupt(void *cpu)
 	}
 }
 
-/* Runs the first request, and interrupts its steps up to this one. */
+/* Makes the first request, and interrupts its steps up to @last_step. */
 static void kiln_run(unsigned long last_step)
 {
 	const struct kiln_call call = kiln_call_of(&kiln_first);
@@ -205,7 +204,7 @@ static void kiln_run(unsigned long last_step)
 	if (result != -EINPROGRESS && result != -EBUSY)
 		kiln_ended(&kiln_first, result);
 	kiln_wait_for(&kiln_first);
-	/* No further second request is started. Wait until the last one completes. */
+	/* The second request will not be started again. Wait until its last run completes. */
 	while (kiln_on_peer && !kiln_peer_idle(PATIENCE))
 		;
 	kiln_wait_for(&kiln_second);
@@ -218,7 +217,7 @@ static bool kiln_goes_wrong(struct kiln_sharer *r, unsigned long last_step)
 	return r->wrong;
 }
 
-/* Finds, by bisection, the interrupt that causes the wrong answer. */
+/* Finds the interrupt that causes the wrong answer, by bisection, and reports the violation. */
 static void kiln_blame(struct kiln_sharer *r, unsigned long steps, const char *what)
 {
 	unsigned long right = 0, wrong = steps;
@@ -286,7 +285,7 @@ static int kiln_prepare(struct kiln_sharer *r, const struct kiln_subject *s,
 
 static void kiln_release(struct kiln_sharer *r)
 {
-	/* Do not free a request that never completed, because it may still be in use. */
+	/* Do not free a request that has never completed, because the driver may still use it. */
 	if (r->busy)
 		return;
 	kfree(r->s.request);
@@ -294,8 +293,7 @@ static void kiln_release(struct kiln_sharer *r)
 }
 
 /*
- * Whether encrypting the same message twice gives the same answer. Some drivers randomise their
- * answers.
+ * Whether encrypting a message twice gives the same answer. Some drivers randomise their answers.
  */
 static bool kiln_repeats(struct kiln_subject *s, struct kiln_message *m, unsigned int len, u64 draw)
 {

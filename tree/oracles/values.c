@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
  * Values: whatever arguments a driver gets, the result must be an error or the right answer, never
- * a crash. Tests keys of every length and format; tags of every size; messages that are empty, too
- * short for the mode, or forged; lists with empty entries; and counters and IVs just before every
- * carry. For these counters and IVs, the parent compares the answers of all drivers of an
- * algorithm.
+ * a crash. The oracle tries keys of every length and format; tags of every size; messages that are
+ * empty, too short for the mode, or forged; lists with empty entries; and counters and IVs just
+ * before every carry. For these counters and IVs, the parent compares the answers of all drivers of
+ * an algorithm.
  */
 #include <linux/kernel.h>
 #include <linux/rtnetlink.h>
@@ -17,13 +17,13 @@
 #include "kiln/oracle.h"
 
 /*
- * Random IVs in which some bytes are set to 0xff: the last bytes of a big-endian counter, or the
- * first bytes of a little-endian counter.
+ * Describes random IVs in which some bytes are replaced by 0xff: the last bytes of a big-endian
+ * counter, or the first bytes of a little-endian counter.
  */
 static const struct kiln_carry {
 	const char *name;
-	u8 last, first;		/* number of 0xff bytes */
-	u8 less;		/* number to subtract from the counter */
+	u8 last, first;		/* number of bytes set to 0xff at the end and at the start */
+	u8 less;		/* number that is subtracted from the counter */
 } kiln_carries[] = {
 	{ "no carry", 0, 0, 0 },
 	{ "2^32", 4, 0, 1 },
@@ -61,7 +61,7 @@ static void kiln_try_keys(struct kiln_subject *s, struct kiln_examine *order)
 			kiln_draw_bytes(&draw, key, len);
 			if (form < 2)
 				memset(key, form ? 0xff : 0, len);
-			/* A key in authenc's format, with a wrong size. */
+			/* Make the key look like one in authenc's format, but with a wrong size. */
 			if (form >= 3 && len >= sizeof(*attribute)) {
 				const u16 sizes[] = { RTA_LENGTH(sizeof(param)), 0xfff0, 3 };
 				const u16 type = CRYPTO_AUTHENC_KEYA_PARAM;
@@ -81,7 +81,7 @@ static void kiln_try_keys(struct kiln_subject *s, struct kiln_examine *order)
 	kiln_subject_setkey(s, s->key, s->key_len);
 }
 
-/* Flips bits of an encrypted message, which must then be rejected. */
+/* Flips bits of an encrypted message. The driver must reject the changed message. */
 static void kiln_forge(struct kiln_subject *s, struct kiln_examine *order, struct kiln_message *m)
 {
 	const unsigned int all = m->len + s->tag;
@@ -124,7 +124,7 @@ static void kiln_try_tags(struct kiln_subject *s, struct kiln_examine *order,
 		if (m->error)
 			continue;
 		kiln_message_open(s, m);
-		/* A forgery with a shorter tag may be accepted by chance. */
+		/* Ignore shorter tags, because a forgery may match them by chance. */
 		if (!m->open_error && tag >= 4)
 			kiln_forge(s, order, m);
 	}
@@ -151,7 +151,7 @@ static void kiln_try_lengths(struct kiln_subject *s, struct kiln_examine *order,
 			kiln_message_seal(s, m, len, aad, draw);
 			if (s->type == KILN_TYPE_HASH)
 				continue;
-			/* Decrypt a message that has this length including its tag. */
+			/* Decrypt a message whose length including the tag is @len. */
 			kiln_case.op = "decrypt";
 			kiln_draw_bytes(draw, m->sealed, aad + len);
 			memcpy(m->iv_out, m->iv, sizeof(m->iv));
@@ -166,8 +166,8 @@ static void kiln_try_lengths(struct kiln_subject *s, struct kiln_examine *order,
 }
 
 /*
- * Passes lists with empty entries at the start, in the middle and at the end. Only crashes are
- * violations: hashes of 6.12 stop at such an entry, and the API does not define what to do.
+ * Passes lists with empty entries at the start, in the middle and at the end. Only crashes count as
+ * violations: hashes of 6.12 stop at an empty entry, and the API does not define whether they may.
  */
 static void kiln_try_lists(struct kiln_subject *s, struct kiln_examine *order,
 			   struct kiln_message *m, u64 *draw)
@@ -202,7 +202,7 @@ static void kiln_try_lists(struct kiln_subject *s, struct kiln_examine *order,
 	}
 }
 
-/* Makes requests of length zero without a list. */
+/* Makes requests of length zero, without a scatterlist. */
 static void kiln_try_no_list(struct kiln_subject *s, struct kiln_examine *order,
 			     struct kiln_message *m, u64 *draw)
 {
@@ -220,7 +220,7 @@ static void kiln_try_no_list(struct kiln_subject *s, struct kiln_examine *order,
 		kiln_violates("answer", "the digest of nothing, without a list, is wrong");
 }
 
-/* Encrypts with counters just before a carry. */
+/* Encrypts with counters and IVs just before a carry. */
 static void kiln_try_carries(struct kiln_subject *s, struct kiln_examine *order,
 			     struct kiln_message *m)
 {
@@ -228,7 +228,9 @@ static void kiln_try_carries(struct kiln_subject *s, struct kiln_examine *order,
 	u64 draw = kiln_seed_of(order);
 	unsigned int i, j, k;
 
-	/* Include the key, because drivers that accept different keys cannot be compared. */
+	/*
+	 * Include the key in the answers, because answers with different keys cannot be compared.
+	 */
 	order->answers[0] = kiln_hash(1, s->key, s->key_len);
 	for (i = 0; i < ARRAY_SIZE(kiln_carries) && i + 1 < order->room; i++) {
 		const struct kiln_carry *c = &kiln_carries[i];
@@ -296,8 +298,8 @@ void kiln_examine_values(struct kiln_examine *order)
 	kiln_try_keys(&s, order);
 	kiln_subject_close(&s);
 	/*
-	 * Repeat with another transform, to exclude drivers that randomise their answers from the
-	 * comparison.
+	 * Repeat the requests with another transform. A driver that randomises its answers is
+	 * excluded from the comparison.
 	 */
 	order->error = kiln_subject_open(&s, order);
 	if (!order->error) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Entry points of the image that the loader calls. kiln_image_setup() is called before any CPU
- * exists, and kiln_image_jiffies() (time.c) from any thread. All others must be called in kernel
- * mode.
+ * Entry points of the image, which the loader calls. kiln_image_setup() is called before any CPU
+ * exists. kiln_image_jiffies() (time.c) may be called from any thread. All others must be called in
+ * kernel mode.
  */
 #include "service.h"
 
@@ -49,7 +49,7 @@ uint64_t kiln_image_cpu(void *unused)
 	return kiln_attach(&hooks) ? 0 : 1;
 }
 
-/* Runs each initcall and waits for everything it started. Returns the number of initcalls. */
+/* Runs each initcall and waits for all work that it started. Returns the number of initcalls. */
 uint64_t kiln_image_start(void *unused)
 {
 	unsigned long count = 0;
@@ -73,14 +73,14 @@ uint64_t kiln_image_start(void *unused)
 	return count;
 }
 
-/* Sets whether algorithms that are registered later are tested. */
+/* Sets whether algorithms that are registered from now on are tested. */
 uint64_t kiln_image_tests(void *wanted)
 {
 	boot.tests = !!wanted;
 	return 0;
 }
 
-/* Reports the tests that the tree skips and the registered algorithms. */
+/* Runs the tests that the tree skips, and reports all registered algorithms. */
 uint64_t kiln_image_list(void *unused)
 {
 	(void)unused;

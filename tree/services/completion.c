@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Completions. A waiter sleeps on the completion's address. complete() may be
- * called in any context and does not touch the completion after waking the waiter,
- * which may free it.
+ * Completions. A waiter sleeps on the completion's address. complete() may be called in any
+ * context. It does not access the completion after waking the waiter, because the waiter may free
+ * it.
  */
 #include "service.h"
 
@@ -60,7 +60,7 @@ void SERVICE(wait_for_completion)(struct completion *c)
 	kiln_wait_finish();
 }
 
-/* The wait is never interrupted, because there are no signals. */
+/* There are no signals that could interrupt the wait. */
 int SERVICE(wait_for_completion_interruptible)(struct completion *c)
 {
 	SERVICE(wait_for_completion)(c);
@@ -73,7 +73,7 @@ int SERVICE(wait_for_completion_killable)(struct completion *c)
 	return 0;
 }
 
-/* Returns the remaining jiffies, at least 1, or 0 on timeout. */
+/* Returns the number of remaining jiffies, which is at least 1, or 0 on timeout. */
 unsigned long SERVICE(wait_for_completion_timeout)(struct completion *c,
 						   unsigned long jiffies)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * The CPU as the tree sees it. glue.c fills boot_cpu_data from CPUID, using the tree's own feature
+ * The tree's view of the CPU. glue.c fills boot_cpu_data from CPUID, using the tree's own feature
  * numbers.
  */
 #include "service.h"
@@ -11,7 +11,7 @@ unsigned int SERVICE(init_pkru_value);
 int SERVICE(arch_task_struct_size);
 char SERVICE(xstate_fx_sw_bytes)[64];
 
-/* Used if the tree's own fpu/xstate.o cannot be linked. */
+/* This service is used if the tree's own fpu/xstate.o cannot be linked. */
 int SERVICE(cpu_has_xfeatures)(uint64_t features, const char **name)
 {
 	uint32_t low, high;

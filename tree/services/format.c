@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * A small printf: %d %i %u %x %lu %lx %lld %s %.Ns %.*s %c %p %%, with a width and leading zeros.
- * Also replaces vsnprintf() in trees whose lib/vsprintf.o cannot be linked; the kernel's %p
- * extensions are then missing.
+ * A small printf. It supports %d %i %u %x %lu %lx %lld %s %.Ns %.*s %c %p %%, with a width and
+ * leading zeros. It also replaces vsnprintf() in trees whose lib/vsprintf.o cannot be linked, but
+ * without the kernel's %p extensions.
  */
 #include "service.h"
 
 struct output {
-	char *p, *end;	/* end: where the closing NUL must be at the latest */
-	size_t n;	/* length of the untruncated text */
+	char *p, *end;	/* current position, and last position for the closing NUL */
+	size_t n;	/* length that the text has without truncation */
 };
 
 static void put(struct output *out, char c)
@@ -178,7 +178,7 @@ int SERVICE(sprintf)(char *text, const char *s, ...)
 	return n;
 }
 
-/* Prints only the address, because Kiln later resolves symbols with the linked image. */
+/* Prints only the address. Kiln later resolves it with the symbols of the linked image. */
 #define SYMBOL(name)                                            \
 	int SERVICE(name)(char *text, unsigned long address)    \
 	{                                                       \

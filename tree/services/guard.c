@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
  * A heap whose blocks end at an unmapped page, or begin right after one. While kiln_guard() is on,
- * the tree's allocations all use this heap. Each block has exactly the requested size. It ends at
- * the end of a page except for the padding to kmalloc's 8-byte alignment, which is checked when the
- * block is freed.
+ * all of the tree's allocations use this heap. A block has exactly the requested size. Between its
+ * end and the end of the page there is at most the padding to kmalloc's 8-byte alignment, which is
+ * checked when the block is freed.
  *
  * The pages form a ring: freed pages stay unmapped until the ring wraps around. Between two blocks
- * there is always a page that is never mapped.
+ * there is always at least one unmapped page.
  */
 #include "service.h"
 
@@ -21,9 +21,9 @@
 #define ALIGNMENT 8
 #define DEEPEST 12
 
-/* Data about a block, stored for the block's first page. */
+/* Describes a block. There is one slot per page; a block uses the slot of its first page. */
 struct slot {
-	size_t size;		/* rounded up to the alignment; 0: no block begins here */
+	size_t size;		/* rounded up to the alignment; 0 if no block begins here */
 	size_t asked;
 	uint32_t pages;
 	bool at_start;
@@ -34,16 +34,16 @@ struct slot {
 
 static char *heap;
 static struct slot *slots;
-static unsigned char *taken;	/* one byte per page: whether it is in use */
+static unsigned char *taken;	/* for each page, whether it is in use */
 static unsigned long cursor;
-static unsigned long numbers;	/* last sequence number; the first is 1 */
+static unsigned long numbers;	/* sequence number of the last allocation; starts at 1 */
 static bool wanted;
 static int fill = -1;
 static long failing = -1;
-static unsigned long since;	/* allocations since kiln_fail() was called */
+static unsigned long since;	/* number of allocations since kiln_fail() was called */
 static volatile unsigned char lock;
 
-/* Reserves the end of the arena. Called once, before any allocation. */
+/* Reserves the end of the arena for the heap. Must be called once, before any allocation. */
 void guard_init(void)
 {
 	const unsigned long table = PAGES * sizeof(struct slot) + PAGES;
@@ -69,7 +69,7 @@ int guard_fill(void)
 	return fill;
 }
 
-/* Counts an allocation. Returns whether to make it fail. */
+/* Counts an allocation. Returns whether this allocation must fail. */
 bool guard_fails(void)
 {
 	const unsigned long nr = __atomic_fetch_add(&since, 1, __ATOMIC_RELAXED);
@@ -78,8 +78,8 @@ bool guard_fails(void)
 }
 
 /*
- * Finds @n free pages with a free page on either side, and returns the first. The lock must be
- * held.
+ * Finds @n free pages between two other free pages, and returns the number of the first. The caller
+ * must hold the lock.
  */
 static unsigned long find(unsigned long n)
 {
@@ -152,7 +152,7 @@ static struct slot *slot_of(const void *p)
 	unsigned long page = ((unsigned long)p - (unsigned long)heap) / PAGE_SIZE;
 	struct slot *slot = &slots[page];
 
-	/* A block of size 0 has no page, so its address is the start of its guard page. */
+	/* A block of size 0 occupies no page. Its address is the start of the next guard page. */
 	if (!slot->size && page)
 		slot--;
 	if (!slot->size || !taken[slot - slots])
@@ -224,7 +224,7 @@ unsigned long SERVICE(kiln_mark)(void)
 	return numbers;
 }
 
-/* Returns the number of blocks allocated since @mark that have not been freed. */
+/* Returns the number of blocks that were allocated after @mark and have not been freed. */
 unsigned long SERVICE(kiln_leaked)(unsigned long mark, bool tell_them)
 {
 	unsigned long i, n = 0;

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * The tree's tasks. Each is a task of kernel/cpu with a struct task_struct of the tree, to which
- * GS:0 points while the task runs. The services keep their own data directly before that structure.
+ * The tree's tasks. Each is a task of kernel/cpu that also has the tree's struct task_struct. GS:0
+ * points to this structure while the task runs. The services store their own data directly before
+ * it.
  */
 #include "service.h"
 
 /*
- * If no task runs for this long while a thread sleeps, the thread counts as idle: it waits for
- * work.
+ * Time in ns without a running task after which sleeping threads count as idle: they wait for work.
  */
 #define DAEMONS_NS 20000000ul
 
 struct thread {
 	struct test test;
-	uint64_t ran;		/* CPU time in ns, up to when it last gave up the CPU */
-	uint64_t since;		/* time in ns when it last got the CPU */
-	bool fresh;		/* whether it is a kthread that has not been woken yet */
-	bool counted;		/* whether start-up waits for it */
+	uint64_t ran;		/* CPU time in ns until the task last gave up the CPU */
+	uint64_t since;		/* time in ns at which the task last got the CPU */
+	bool fresh;		/* whether this is a kthread that has not been woken yet */
+	bool counted;		/* whether start-up waits for this kthread */
 } __attribute__((aligned(64)));
 
 struct start {
@@ -24,8 +24,8 @@ struct start {
 	void *data;
 };
 
-static volatile int running;	/* number of threads that start-up waits for */
-static volatile bool daemons;	/* whether the remaining threads are idle, which ends start-up */
+static volatile int running;	/* number of kthreads for which start-up waits */
+static volatile bool daemons;	/* whether the other kthreads are idle, which ends start-up */
 
 static struct thread *thread_of(void *task)
 {
@@ -60,12 +60,12 @@ void give_cpu(void)
 	thread->since = now_ns();
 }
 
-/* Hook of kernel/cpu: creates a task, or reuses @old, which has ended. */
+/* Creates a task, or reuses @old, which has ended. This is a hook of kernel/cpu. */
 void *new_task(void *old, const char *name, _Bool user)
 {
 	struct thread *thread = old ? thread_of(old) : NULL;
 
-	/* Do not reuse it if kthread_stop() or a waiter still holds a reference. */
+	/* Do not reuse the task if kthread_stop() or a waiter still holds a reference to it. */
 	if (thread && kiln_glue_task_held(thread + 1))
 		thread = NULL;
 	if (!thread)
@@ -137,7 +137,7 @@ void SERVICE(kthread_exit)(long result)
 	__builtin_unreachable();
 }
 
-/* Waits until every kthread that was started has ended or is idle. */
+/* Waits until every started kthread has ended or is idle. */
 void wait_for_threads(void)
 {
 	daemons = false;
@@ -150,7 +150,7 @@ void wait_for_threads(void)
 	kiln_wait_finish();
 }
 
-/* Hook of kernel/cpu: called when no task has been able to run for @ns. */
+/* Called when no task has been able to run for @ns. This is a hook of kernel/cpu. */
 void threads_idle(uint64_t ns)
 {
 	if (ns < DAEMONS_NS || tests_run())
@@ -159,7 +159,7 @@ void threads_idle(uint64_t ns)
 	kiln_wake(&running);
 }
 
-/* Ends the process, because only KUnit calls this function, when a case takes too long. */
+/* Ends the process. Only KUnit calls this function, if a case takes too long. */
 int SERVICE(kthread_stop)(void *task)
 {
 	(void)task;
@@ -171,7 +171,7 @@ bool SERVICE(kthread_should_stop)(void)
 	return false;
 }
 
-/* Sleeps, unless a wakeup has set the state in the tree's task_struct to running. */
+/* Sleeps, unless a wakeup has already set the state in the tree's task_struct to running. */
 void SERVICE(schedule)(void)
 {
 	void *task = kiln_task_word(NULL);

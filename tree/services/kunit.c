@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Services for KUnit's runner, in addition to tasks and memory. There are no devices, because the
- * suites in lib/ do not use KUnit's bus.
+ * Services that KUnit's runner needs in addition to tasks and memory. They include no devices,
+ * because the suites in lib/ do not use KUnit's bus.
  */
 #include "service.h"
 
@@ -14,12 +14,14 @@ void SERVICE(kunit_bus_shutdown)(void)
 {
 }
 
-/* Does nothing: KUnit taints the kernel when it runs a test, but no code here reads the taint. */
+/* Does nothing. KUnit taints the kernel when it runs a test, but no code here reads the taint. */
 void SERVICE(add_taint)(unsigned int flag, int lockdep)
 {
 	(void)flag;
 	(void)lockdep;
 }
 
-/* Bounds of .rodata. KUnit does not copy strings in it; as it is empty, KUnit copies all. */
+/*
+ * Bounds of .rodata. KUnit copies all strings outside .rodata. It is empty here, so all are copied.
+ */
 char SERVICE(__start_rodata)[1], SERVICE(__end_rodata)[1];

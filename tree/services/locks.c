@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Locks. Spin locks exclude other CPUs, and disable preemption, softirqs and interrupts as the
- * kernel's spin locks do. Taking a lock that this CPU already holds is reported as a deadlock.
+ * Locks. Spin locks exclude other CPUs. They disable preemption, softirqs and interrupts as the
+ * kernel's spin locks do. If this CPU takes a lock that it already holds, a deadlock is reported.
  */
 #include "service.h"
 
@@ -128,7 +128,7 @@ void SERVICE(_raw_spin_unlock_irqrestore)(struct spinlock *lock, unsigned long f
 	preempt_enable();
 }
 
-/* Locks for the services themselves, usable in any context. */
+/* Take and release a lock of the services. They may be used in any context. */
 unsigned long lock_irq(volatile unsigned char *lock)
 {
 	const unsigned long flags = kiln_local_irq_save();
@@ -145,11 +145,11 @@ void unlock_irq(volatile unsigned char *lock, unsigned long flags)
 }
 
 /*
- * Sleeping locks. The lock word is the first field of the tree's structure and is zero when the
+ * Sleeping locks. The lock word is the first field of the tree's structure. It is zero while the
  * lock is free, so the tree's inline checks see the right state.
  */
 struct sleeping_lock {
-	volatile long word;	/* mutex: 1 if taken; rwsem: readers, or -1 for a writer */
+	volatile long word;	/* mutex: 1 if taken; rwsem: count of readers, or -1 for a writer */
 };
 
 static bool change(struct sleeping_lock *lock, long from, long to)
@@ -260,7 +260,7 @@ void SERVICE(__init_rwsem)(struct sleeping_lock *lock)
 		(void)p;                    \
 	}
 
-/* Does nothing: waiters are stored in kernel/cpu's wait table, by the completion's address. */
+/* Does nothing. Waiters are in kernel/cpu's wait table, under the completion's address. */
 NOTHING(__init_swait_queue_head)
 
 /* Does nothing, because tasks never migrate to another CPU. */
@@ -274,7 +274,7 @@ void SERVICE(migrate_enable)(void)
 
 NOTHING(__might_fault)
 
-/* Does nothing: there are no RCU callbacks or updaters that need a grace period. */
+/* Does not wait, because no code here needs a grace period. */
 void SERVICE(synchronize_rcu)(void)
 {
 	may_sleep("calls synchronize_rcu()");

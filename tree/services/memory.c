@@ -3,21 +3,21 @@
  * Memory allocator: power-of-two blocks from one arena. Each block is aligned to its size, as
  * kmalloc guarantees. Pages are allocated from the same arena.
  *
- * Physical addresses equal virtual addresses (page_offset_base and phys_base are 0). The struct
- * page array is an address-space reservation that covers all pages. It uses memory only where it is
- * accessed, and virt_to_page() is plain arithmetic.
+ * Physical addresses equal virtual addresses (page_offset_base and phys_base are 0), so
+ * virt_to_page() is plain arithmetic. The array of struct page is reserved address space that
+ * covers all pages, and uses memory only where it is accessed.
  *
- * Each vmalloc'ed block is preceded by a page that holds its length and followed by an unmapped
- * guard page.
+ * A vmalloc'ed block lies between two extra pages: the page before it holds its length, and the
+ * page after it is an unmapped guard page.
  */
 #include "service.h"
 
 #define PAGE_SHIFT 12
 #define PAGE_SIZE (1ul << PAGE_SHIFT)
-#define SMALLEST 6	/* the smallest block has 2^6 = 64 bytes */
+#define SMALLEST 6	/* the smallest block has a size of 2^6 = 64 bytes */
 #define LARGEST 27
 #define STRUCT_PAGE 64
-#define VMALLOCED 0x80	/* page class: the guarded block starts one page earlier */
+#define VMALLOCED 0x80	/* page class: the underlying block starts one page earlier */
 #define SYS_MPROTECT 10
 #define PROT_RW 3
 
@@ -26,15 +26,15 @@ struct block {
 };
 
 static char *arena;
-static unsigned long fresh;		/* start of the pages that were never allocated */
-static unsigned char *class_of;		/* class of a single page, or of a block's first page */
+static unsigned long fresh;		/* start of the pages that have never been allocated */
+static unsigned char *class_of;		/* class per page, set on a block's first page */
 static struct block *freed[LARGEST + 1];
-static volatile unsigned char lock;	/* protects the whole allocator; taken in any context */
+static volatile unsigned char lock;	/* protects the allocator; may be taken in any context */
 
 unsigned long SERVICE(page_offset_base), SERVICE(phys_base);
 unsigned long SERVICE(vmemmap_base), SERVICE(vmalloc_base);
 char SERVICE(empty_zero_page)[PAGE_SIZE] __attribute__((aligned(PAGE_SIZE)));
-void *SERVICE(__zero_page);	/* the struct page of the zero page, used since 7.0 */
+void *SERVICE(__zero_page);	/* struct page of the zero page; used since 7.0 */
 char SERVICE(kmalloc_caches)[1 << 16];
 char SERVICE(hugetlb_optimize_vmemmap_key)[64];
 
@@ -141,7 +141,7 @@ void *vmalloc_alloc(size_t size, unsigned int gfp)
 	char *block, *p;
 
 	may_sleep("vmalloc");
-	/* The guard heap already adds a guard page. */
+	/* The guard heap places an unmapped page after the block anyway. */
 	if (guard_wanted())
 		return memory_alloc(size, gfp);
 	block = memory_alloc(pages + 2 * PAGE_SIZE, gfp & ~GFP_ZERO);
@@ -171,7 +171,7 @@ void memory_free(const void *p)
 	unsigned long flags;
 	unsigned int class;
 
-	/* Ignore NULL and ZERO_SIZE_PTR. */
+	/* Ignore NULL and ZERO_SIZE_PTR, which may be freed. */
 	if ((unsigned long)p <= 16)
 		return;
 	if (guard_owns(p)) {
@@ -289,7 +289,7 @@ char *SERVICE(kmemdup_nul)(const char *from, size_t size, unsigned int gfp)
 	return duplicate(from, size, gfp);
 }
 
-/* Copies all strings. The kernel does not copy constant ones, but only to save memory. */
+/* Copies the string. The kernel does not copy constant strings, but only to save memory. */
 const char *SERVICE(kstrdup_const)(const char *from, unsigned int gfp)
 {
 	return duplicate(from, ~0ul, gfp);
@@ -323,7 +323,7 @@ void SERVICE(__free_pages)(void *page, unsigned int order)
 	memory_free((const void *)(n / STRUCT_PAGE << PAGE_SHIFT));
 }
 
-/* Returns 0, because all memory is in the direct map. */
+/* Returns 0, because all memory is part of the direct map. */
 int SERVICE(is_vmalloc_or_module_addr)(const void *p)
 {
 	(void)p;

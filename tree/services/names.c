@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Services under the names that versions other than 6.12 use. Functions whose parameters also
- * differ are in versions.c.
+ * Services whose names in other versions differ from those in 6.12. If the parameters differ too,
+ * the function is in versions.c.
  */
 #include "service.h"
 
@@ -17,7 +17,7 @@ void *SERVICE(kiln_alloc)(size_t size, unsigned int gfp)
 	return memory_alloc(size, gfp);
 }
 
-/* Names without a suffix, used before 6.10. */
+/* Before 6.10 these functions had no suffix. */
 void *SERVICE(__kmalloc)(size_t size, unsigned int gfp)
 {
 	return memory_alloc(size, gfp);
@@ -43,7 +43,7 @@ void *SERVICE(kmalloc_trace)(void *cache, unsigned int gfp, size_t size)
 	return memory_alloc(size, gfp);
 }
 
-/* Called for constant sizes that are too large for any cache. */
+/* Called for constant sizes that are too large for any slab cache. */
 void *SERVICE(kmalloc_large)(size_t size, unsigned int gfp)
 {
 	return memory_alloc(size, gfp);
@@ -104,7 +104,7 @@ unsigned long SERVICE(__alloc_percpu)(size_t size, size_t align)
 	return SERVICE(pcpu_alloc_noprof)(size, align, false, 0);
 }
 
-/* Exists since 6.17. */
+/* This function exists since 6.17. */
 void *SERVICE(alloc_pages_node_noprof)(int node, unsigned int gfp, unsigned int order)
 {
 	(void)node;
@@ -126,7 +126,7 @@ void SERVICE(mutex_init_generic)(struct sleeping_lock *lock)
 	SERVICE(__mutex_init)(lock);
 }
 
-/* A kthread that calls do_exit() ends like any other task. */
+/* Ends the kthread. A kthread that calls do_exit() ends like any other. */
 _Noreturn void SERVICE(do_exit)(long code)
 {
 	SERVICE(kthread_exit)(code);
@@ -137,10 +137,12 @@ void SERVICE(___migrate_enable)(void)
 {
 }
 
-/* Space for struct rq, in which inline code counts the tasks with migration disabled. */
+/* Space for struct rq. Inline code counts in it the tasks for which migration is disabled. */
 __attribute__((section(".data..percpu"), aligned(64))) char SERVICE(runqueues)[1 << 14];
 
-/* Called by trees with preemptible RCU. They do nothing, because no code here waits for readers. */
+/*
+ * Trees with preemptible RCU call these functions. No code here waits for readers, so do nothing.
+ */
 void SERVICE(__rcu_read_lock)(void)
 {
 }
@@ -151,7 +153,7 @@ void SERVICE(__rcu_read_unlock)(void)
 
 
 /*
- * Called for hardened usercopy, to check that the whole range is in one kernel object. Does
+ * Hardened usercopy calls this function to check that a range is inside one kernel object. It does
  * nothing, because all memory is one heap here.
  */
 void SERVICE(__check_object_size)(const void *p, unsigned long n, bool to_user)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Sends the reports of the oracles (tree/oracles/): which drivers exist, and which driver violated
- * which rule where.
+ * Sends the oracles' reports (tree/oracles/): the list of drivers, and the violations that the
+ * oracles find.
  */
 #include "service.h"
 
@@ -24,20 +24,20 @@ struct iovec {
 };
 
 /*
- * Reads memory that may be unmapped, by a system call. It returns an error in cases in which a load
- * would crash the process.
+ * Reads memory that may be unmapped. Uses a system call, which returns an error where a load would
+ * crash the process.
  */
 static bool peek(const void *from, void *to, size_t n)
 {
 	const struct iovec local = { to, n }, remote = { from, n };
 	const long pid = syscall3(SYS_GETPID, 0, 0, 0);
-	/* Declare these variables after the call, which may clobber their registers. */
+	/* Declare these register variables after the call, because it may clobber the registers. */
 	register long flags __asm__("r9") = 0;
 	register long count __asm__("r8") = 1;
 	register const void *far __asm__("r10") = &remote;
 	long result;
 
-	/* The arguments are pid, local, 1, remote, 1, 0; remote is the list with @from. */
+	/* The arguments are pid, local, 1, remote, 1, 0. The source @from is in the list remote. */
 	__asm__ volatile("syscall"
 			 : "=a"(result)
 			 : "a"(SYS_PROCESS_VM_READV), "D"(pid), "S"(&local), "d"(1l), "r"(far),
@@ -46,7 +46,7 @@ static bool peek(const void *from, void *to, size_t n)
 	return result == (long)n;
 }
 
-/* Collects return addresses inside the image by following frame pointers. */
+/* Collects return addresses inside the image. Follows the chain of frame pointers. */
 unsigned int kiln_image_trace(const void *frame, unsigned long *to, unsigned int most)
 {
 	unsigned long pair[2];
@@ -57,7 +57,7 @@ unsigned int kiln_image_trace(const void *frame, unsigned long *to, unsigned int
 			to[n++] = pair[1];
 		else if (n)
 			break;
-		/* A caller's frame must be at a higher address, at most 64 KiB away. */
+		/* The caller's frame must be at a higher address, and at most 64 KiB away. */
 		if (pair[0] <= (unsigned long)frame || pair[0] - (unsigned long)frame > 1 << 16)
 			break;
 		frame = (const void *)pair[0];
@@ -66,8 +66,8 @@ unsigned int kiln_image_trace(const void *frame, unsigned long *to, unsigned int
 }
 
 /*
- * Collects return addresses for interrupted code. If the interrupted function has no frame, its
- * return address is on top of the stack.
+ * Collects return addresses of interrupted code. If the interrupted function has not set up a
+ * frame, its return address is at the top of the stack.
  */
 unsigned int kiln_image_fault_trace(const void *stack, const void *frame, unsigned long *to,
 				    unsigned int most)
@@ -80,7 +80,7 @@ unsigned int kiln_image_fault_trace(const void *stack, const void *frame, unsign
 	return n + kiln_image_trace(frame, to + n, most - n);
 }
 
-/* Describes the current call for reports: the oracle's case, or else the request, or else "". */
+/* Describes the current call in reports: returns the oracle's case, else the request, else "". */
 const char *kiln_image_case(void)
 {
 	static char text[320];
@@ -149,7 +149,7 @@ unsigned int SERVICE(kiln_trace)(const void *frame, unsigned long *to, unsigned 
 	return kiln_image_trace(frame, to, most);
 }
 
-/* Pauses briefly so that a CPU on another host thread can run. */
+/* Pauses briefly, so that the host can run the thread of another CPU. */
 void SERVICE(kiln_relax)(void)
 {
 	unsigned int i;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Code patching: alternatives once, static keys (jump labels) and static calls at any time. The
- * tree's text is mapped writable, and the patched bytes are the same as in a kernel.
+ * Code patching. Alternatives are patched once; static keys (jump labels) and static calls may be
+ * patched at any time. The tree's text is mapped writable. The patched bytes are the same as in a
+ * kernel.
  */
 #include "service.h"
 
@@ -12,7 +13,7 @@
 struct jump_entry {
 	int32_t code;
 	int32_t target;
-	int64_t key;	/* bit 0: jump when the key is off; bit 1: replace the jump by a no-op */
+	int64_t key;	/* bit 0: jump if the key is off; bit 1: replace the jump by a no-op */
 };
 
 struct static_key {
@@ -30,10 +31,10 @@ bool SERVICE(static_key_initialized) = true;
 
 extern char __kiln_alternatives[], __kiln_alternatives_end[];
 
-/* Some tree code checks this variable, because it must not run before alternatives are patched. */
+/* Some code of the tree must not run before alternatives are patched, and checks this variable. */
 int SERVICE(alternatives_patched);
 
-/* Patches alternatives. Must be called when the CPU's features are known. */
+/* Patches the alternatives. The CPU's features must be known. */
 void alternatives_init(void)
 {
 	uint32_t applied = 0, left = 0;
@@ -68,9 +69,9 @@ static void set_branch(const struct jump_entry *e, bool jump)
 }
 
 /*
- * Replaces jumps by no-ops where objtool has not done so. Compilers cannot emit a no-op with the
- * length of a jump; in some configurations, objtool writes it only into the linked kernel, which
- * does not exist here.
+ * Replaces the jumps that must be no-ops initially. A compiler cannot emit a no-op with the length
+ * of a jump, so it emits a jump. In some configurations, objtool replaces the jump only in the
+ * linked kernel, which does not exist here.
  */
 void patch_init(void)
 {
@@ -121,8 +122,8 @@ int SERVICE(static_key_count)(struct static_key *key)
 }
 
 /*
- * Changes the trampoline only. Callers jump through it, which costs one jump more than in a kernel,
- * where the calls themselves are patched.
+ * Patches only the trampoline. Callers jump through it, so a call takes one more jump than in a
+ * kernel, which patches the calls themselves.
  */
 void SERVICE(__static_call_update)(struct static_call_key *key, unsigned char *trampoline,
 				   void *func)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Per-CPU data. Each CPU has an area, to which its GS base points. Layout of an area:
+ * Per-CPU data. Each CPU has an area, and its GS base points to this area. The layout of an area
+ * is:
  *
  *	0		struct cpu, which begins like struct pcpu_hot
  *	0xf0000		single words that a tree addresses by symbol
@@ -44,7 +45,7 @@ void percpu_init(void)
 	}
 }
 
-/* Allocates zeroed memory at the same offset in every CPU's area. */
+/* Allocates zeroed memory, which has the same offset in every CPU's area. */
 unsigned long SERVICE(pcpu_alloc_noprof)(size_t size, size_t align, bool reserved,
 					 unsigned int gfp)
 {
@@ -65,7 +66,7 @@ unsigned long SERVICE(pcpu_alloc_noprof)(size_t size, size_t align, bool reserve
 	return at;
 }
 
-/* Does nothing: the areas are large enough without reusing freed memory. */
+/* Does nothing. The areas are so large that freed memory need not be reused. */
 void SERVICE(free_percpu)(unsigned long at)
 {
 	(void)at;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Sends the tree's messages to the parent as events. The tree's own vsnprintf() formats them,
- * because it implements the kernel's format extensions.
+ * Sends the tree's messages to the parent as events. The tree's own vsnprintf() formats the
+ * messages, because it supports the kernel's format extensions.
  */
 #include "service.h"
 
@@ -9,7 +9,7 @@ static void print(const char *event, const char *text, va_list args)
 {
 	char line[1024];
 
-	/* Skip KERN_SOH and the level. */
+	/* Skip KERN_SOH and the log level. */
 	if (text[0] == 1 && text[1])
 		text += 2;
 	kiln_glue_vsnprintf(line, sizeof(line), text, args);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Random numbers: one splitmix64 stream, seeded by the loader, so that the random values of
- * the tree's self-tests can be reproduced.
+ * Random numbers. They come from one splitmix64 generator that the loader seeds, so that the random
+ * values in the tree's self-tests are reproducible.
  */
 #include "service.h"
 
@@ -42,14 +42,14 @@ bool SERVICE(rng_is_initialized)(void)
 	return true;
 }
 
-/* Does nothing: the generator is always initialised, so the notifier never has to be called. */
+/* Does nothing. The generator is always initialised, so the notifier need not be called. */
 int SERVICE(execute_with_initialized_rng)(void *notifier)
 {
 	(void)notifier;
 	return 0;
 }
 
-/* Scales by multiplication. The bias is at most 2^-32, too small to affect a self-test. */
+/* Scales the random number by multiplication. The bias of 2^-32 cannot affect a self-test. */
 uint32_t SERVICE(__get_random_u32_below)(uint32_t ceil)
 {
 	return (uint32_t)((uint64_t)SERVICE(get_random_u32)() * ceil >> 32);

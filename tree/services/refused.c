@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Symbols of functions that linked objects refer to but never call here: user memory, the page
- * cache, signals, devices. A call ends the host process and reports the symbol's name.
+ * Functions to which linked objects refer but which are never called here: functions for user
+ * memory, the page cache, signals, and devices. If one is called nevertheless, the host process
+ * ends with a report that contains the function's name.
  */
 #include "service.h"
 
@@ -42,7 +43,7 @@ REFUSE(xas_load)
 REFUSE(xas_find)
 REFUSE(vmalloc_to_page)
 
-/* FPU state of user tasks (signals, core dumps, ptrace), and setup of CR4 and XCR0. */
+/* Functions for the FPU state of user tasks (signals, core dumps, ptrace), and for CR4 and XCR0. */
 REFUSE(cr4_update_irqsoff)
 REFUSE(dump_align)
 REFUSE(dump_emit)
@@ -50,7 +51,7 @@ REFUSE(get_sigframe_size)
 REFUSE(setup_clear_cpu_cap)
 REFUSE(update_regset_xstate_info)
 
-/* Sleepable RCU, used only by some notifier chains. */
+/* Functions of sleepable RCU, which only some notifier chains use. */
 REFUSE(__srcu_read_lock)
 REFUSE(__srcu_read_unlock)
 REFUSE(init_srcu_struct)
@@ -58,7 +59,7 @@ REFUSE(synchronize_srcu)
 REFUSE(call_rcu)
 int SERVICE(system_state) = 2;	/* SYSTEM_SCHEDULING: initcalls may sleep */
 
-/* Functions for vsnprintf's formats that print devices and flags. */
+/* Functions to which vsnprintf() refers for the formats that print devices and flags. */
 REFUSE(fwnode_count_parents)
 REFUSE(fwnode_get_name)
 REFUSE(fwnode_get_name_prefix)
@@ -78,8 +79,8 @@ REFUSE(memdup_user_nul)
 REFUSE(sysfs_emit)
 
 /*
- * The same functions under the names of 6.1, and functions to which iov_iter, vsprintf and bitmaps
- * of 6.1 refer.
+ * Names that the same functions have in 6.1, and functions to which the iov_iter, vsprintf and
+ * bitmap code of 6.1 refers.
  */
 REFUSE(PageHeadHuge)
 REFUSE(PageHuge)
@@ -98,10 +99,10 @@ REFUSE(nla_put)
 REFUSE(queue_delayed_work_on)
 void *SERVICE(default_pipe_buf_ops)[8], *SERVICE(page_cache_pipe_buf_ops)[8];
 
-/* The function that unpatched return thunks call, to warn that boot did not replace them. */
+/* Return thunks call this function if boot has not replaced them. */
 REFUSE(warn_thunk_thunk)
 
-/* Names introduced in 7.x. */
+/* Functions that exist since 7.x. */
 REFUSE(init_srcu_struct_generic)
 
 /* Functions for text buffers that are read through a file. */
@@ -113,5 +114,5 @@ REFUSE(seq_write)
 REFUSE(kernel_halt)
 REFUSE(kernel_power_off)
 REFUSE(kernel_restart)
-/* Never called, because the last reference to a task is dropped by the task itself. */
+/* Never called: each task drops the last reference to itself. */
 REFUSE(__put_task_struct_rcu_cb)

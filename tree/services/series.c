@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Calls a tree's assembly functions as the tree's own C code does: one loop, compiled once per
- * calling convention, with all calls in one FPU section. tree/primitives lists each function's
- * convention. The numbers of the conventions are also in crates/kiln-tree/src/primitive.rs.
+ * Calls a tree's assembly functions in the same way as the tree's own C code. There is one loop per
+ * calling convention, which makes all calls in one FPU section. tree/primitives lists each
+ * function's convention. crates/kiln-tree/src/primitive.rs contains the conventions in the same
+ * order.
  *
  * IVs and initial states are copied for all messages at once, long before they are read. If each
  * were copied directly before its call, every measurement would include a store-forwarding stall.
@@ -58,17 +59,17 @@ static inline void store128(u8 *to, const u8 *from)
 }
 
 /*
- * Defines a function that processes the message @src, with p->m.len bytes, to @dst. The IV may be
- * modified.
+ * Defines a function that processes the message at @src, of p->m.len bytes, and stores the result
+ * at @dst. It may modify the IV.
  */
 #define ONE(name) \
 	static inline __attribute__((always_inline)) void \
 	one_##name(const struct kiln_primitive *p, const u8 *src, u8 *dst, u8 *iv, u8 *state)
 
 /*
- * Arguments: ctx, dst, src, and for some functions a number, which is a flag or the block count. If
- * a function processes several blocks per call, a companion function processes the remaining single
- * blocks.
+ * The arguments are ctx, dst, src, and for some functions a number, which is a flag or the block
+ * count. If a function processes several blocks per call, a companion function processes the
+ * remaining blocks one by one.
  */
 ONE(blocks)
 {
@@ -97,7 +98,7 @@ ONE(len_iv)
 	fn(p->key, dst, src, (u32)p->m.len, iv);
 }
 
-/* The function chains the blocks within a chunk; extra is its fourth argument. */
+/* The function chains the blocks of a chunk itself. Its fourth argument is extra. */
 ONE(cbc_blocks)
 {
 	void (*const fn)(void *ctx, u8 *dst, const u8 *src, u64 extra) = (void *)p->fn[0];
@@ -171,8 +172,8 @@ ONE(xctr_by8)
 }
 
 /*
- * The low half of the counter is assumed not to overflow, because IVs are random and messages
- * short.
+ * The code assumes that the low half of the counter does not overflow, because IVs are random and
+ * messages are short.
  */
 ONE(ctr64)
 {
@@ -191,7 +192,7 @@ ONE(xctr)
 	fn(p->key, src, dst, (int)p->m.len, iv, 1);
 }
 
-/* Processes one block. extra: number of rounds. */
+/* Processes one block. The extra argument is the number of rounds. */
 ONE(aes_block)
 {
 	void (*const fn)(void *round_keys, int rounds, u8 *dst, const u8 *src) =
@@ -202,7 +203,7 @@ ONE(aes_block)
 		fn(p->key, (int)p->extra, dst + at, src + at);
 }
 
-/* The message is the key; the result is the structure that holds the expanded key. */
+/* The message is the key. The result is the structure that holds the expanded key. */
 ONE(aes_set_key)
 {
 	void (*const fn)(u8 *ctx, const u8 *key, u32 len) = (void *)p->fn[0];
@@ -210,7 +211,7 @@ ONE(aes_set_key)
 	fn(dst, src, (u32)p->m.len);
 }
 
-/* The message is the key; the result is the encryption keys followed by the decryption keys. */
+/* The message is the key. The result is the encryption keys, followed by the decryption keys. */
 ONE(aes_expandkey)
 {
 	void (*const fn)(u8 *keys, u8 *inverse, const u8 *key) = (void *)p->fn[0];
@@ -218,7 +219,7 @@ ONE(aes_expandkey)
 	fn(dst, dst + p->digest / 2, src);
 }
 
-/* The functions in fn: update, aad, final. */
+/* fn[] contains the functions update, aad and final. */
 ONE(gcm)
 {
 	void (*const update)(void *key, const u32 *ctr, u8 *acc, const u8 *src, u8 *dst,
@@ -235,7 +236,7 @@ ONE(gcm)
 		bool (*const final)(void *key, const u32 *ctr, const u8 *acc, u64 aad, u64 len,
 				    const u8 *tag, int tag_len) = (void *)p->fn[2];
 
-		/* A wrong verification result shows up as a wrong output. */
+		/* If the tag does not verify, make the output wrong, so that the caller notices. */
 		if (!final(p->key, ctr, acc, p->m.prefix, p->m.len, src + p->m.len, TAG))
 			dst[0] ^= 0xff;
 	} else {
@@ -247,7 +248,7 @@ ONE(gcm)
 	}
 }
 
-/* The functions in fn: enc or dec, init, ad, final. */
+/* fn[] contains the functions enc or dec, init, ad and final. */
 ONE(aegis)
 {
 	void (*const crypt)(u8 *state, const u8 *src, u8 *dst, u32 len) = (void *)p->fn[0];
@@ -270,7 +271,10 @@ ONE(aegis)
 		dst[0] ^= 0xff;
 }
 
-/* Builds the state of RFC 8439: constants, key, counter and nonce. extra: number of rounds. */
+/*
+ * Builds the state of RFC 8439 from constants, key, counter and nonce. extra is the number of
+ * rounds.
+ */
 ONE(chacha)
 {
 	void (*const fn)(u32 *state, u8 *dst, const u8 *src, u32 len, int rounds) =
@@ -302,7 +306,7 @@ ONE(hchacha)
 	fn(words, dst, (int)p->extra);
 }
 
-/* The two halves of the message are hashed as two messages. */
+/* Hashes the two halves of the message as two separate messages. */
 ONE(finup2x)
 {
 	void (*const fn)(const u8 *ctx, const u8 *a, const u8 *b, int len, u8 *out_a, u8 *out_b) =
@@ -324,7 +328,7 @@ ONE(compress)
 		dst[i] = state[i];
 }
 
-/* Stores a checksum. extra: the initial checksum, which is also XORed into the result. */
+/* Stores a checksum, XORed with extra, which is also the initial checksum. */
 static inline void put_crc(const struct kiln_primitive *p, u8 *dst, u64 crc)
 {
 	crc ^= p->extra;
@@ -351,8 +355,8 @@ ONE(crc_first)
 }
 
 /*
- * CRCs of any width. One of less than 64 bits is in the low bits of the first argument and of the
- * result.
+ * Computes CRCs of any width. A CRC of less than 64 bits is in the low bits of the first argument
+ * and of the result.
  */
 ONE(crc_table)
 {
@@ -380,7 +384,7 @@ ONE(polyval)
 	store128(dst, acc);
 }
 
-/* The function only multiplies; the loop here adds the blocks. */
+/* The function only multiplies. The loop adds each block to the accumulator. */
 ONE(gf128_mul)
 {
 	void (*const fn)(u8 *acc, void *key) = (void *)p->fn[0];
@@ -395,7 +399,7 @@ ONE(gf128_mul)
 	store128(dst, acc);
 }
 
-/* The accumulator is in POLYVAL's byte order, the reverse of GHASH's. */
+/* The accumulator has POLYVAL's byte order, which is the reverse of GHASH's. */
 ONE(ghash_blocks)
 {
 	void (*const fn)(u8 *acc, void *key, const u8 *src, u64 blocks) = (void *)p->fn[0];
@@ -415,7 +419,7 @@ ONE(polyval_blocks)
 	store128(dst, acc);
 }
 
-/* XORs the hashes of all chunks, so that each chunk affects the result. */
+/* XORs the hashes of all chunks together, so that each chunk affects the result. */
 ONE(nh)
 {
 	void (*const fn)(void *key, const u8 *src, u64 len, u8 *hash) = (void *)p->fn[0];
@@ -434,7 +438,7 @@ ONE(nh)
 		store64(dst + 8 * i, sum[i]);
 }
 
-/* The one-time key precedes the message. The functions in fn: blocks, init, emit. */
+/* The one-time key precedes the message. fn[] contains the functions blocks, init and emit. */
 ONE(poly1305)
 {
 	void (*const blocks)(u8 *state, const u8 *src, u64 len, u32 padbit) = (void *)p->fn[0];
@@ -454,7 +458,7 @@ ONE(x25519)
 	fn(dst, p->key, src);
 }
 
-/* Copies unmodified IVs and initial states for all messages. */
+/* Copies the original IVs and initial states for all messages, because calls modify them. */
 static void refresh(const struct kiln_primitive *p)
 {
 	u64 i;
@@ -465,8 +469,8 @@ static void refresh(const struct kiln_primitive *p)
 }
 
 /*
- * Advances the pointers by addition. Four multiplications per call would cost two cycles for a
- * short message.
+ * Defines the loop over the calls. It advances the pointers by addition, because four
+ * multiplications per call would cost two cycles for a short message.
  */
 #define LOOP(name)                                              \
 	for (n = 0; n < p->m.calls; n++) {                        \
@@ -483,7 +487,7 @@ static void refresh(const struct kiln_primitive *p)
 	}                                                       \
 	break
 
-/* Runs the calls described by @given. Returns 0, or -1 if the convention is unknown. */
+/* Makes the calls that @given describes. Returns 0, or -1 if the convention is unknown. */
 uint64_t kiln_image_series(struct kiln_primitive *given)
 {
 	const struct kiln_primitive here = *given, *const p = &here;

@@ -5,7 +5,8 @@
  * renames the tree's reference to match, so that the linker reports a missing service by name.
  *
  * Services are freestanding and use general-purpose registers only, because the tree's
- * vector registers may be live. From kernel/ they use its border functions.
+ * vector registers may be live. The only functions of kernel/ that they call are its border
+ * functions.
  *
  * boot.c APIs:
  *	boot			the parameters from the loader
@@ -63,7 +64,7 @@
 
 #define SERVICE(name) svc_##name
 
-/* Constants of the kernel that the services need, with the values of 6.12. They rarely change. */
+/* Constants of the kernel that the services use. They have the values of 6.12 and rarely change. */
 #define GFP_ZERO 0x100u
 #define ENOMEM 12
 #define EIO 5
@@ -107,11 +108,11 @@ void softirq_cpu_starts(void);
 unsigned long lock_irq(volatile unsigned char *lock);
 void unlock_irq(volatile unsigned char *lock, unsigned long flags);
 
-/* A wait with a timeout. The task sleeps on the address @on. MAX_TIMEOUT means no timeout. */
+/* A wait with a timeout. The task sleeps on the address @on. MAX_TIMEOUT disables the timeout. */
 struct deadline {
 	struct deadline *next, **prev;
 	const volatile void *on;
-	unsigned long at, given;	/* end and duration of the wait, in jiffies */
+	unsigned long at, given;	/* end and duration of the wait in jiffies */
 	bool never;
 };
 
@@ -126,7 +127,7 @@ void time_tick(void);
 void time_idle(unsigned long since);
 uint64_t now_ns(void);
 
-/* oracle.c: the oracles set this structure. It must match the one in tree/oracles/oracle.h. */
+/* oracle.c: describes the current case. Must match struct kiln_case in tree/oracles/oracle.h. */
 struct oracle_case {
 	const char *op;
 	unsigned long len, aad;
@@ -151,25 +152,25 @@ void guard_free(const void *p);
 
 void SERVICE(kiln_violated)(const char *rule, const char *what, const void *frame);
 
-/* sleep.c: called where the caller may sleep; @what describes the call. */
+/* sleep.c: called wherever the caller may sleep. @what describes the call. */
 void may_sleep(const char *what);
 
 /*
- * The request that is being made through the tree's crypto API. oracles/context.c defines the same
- * structure.
+ * The current request to the tree's crypto API. Must match struct kiln_request_note in
+ * oracles/context.c.
  */
 struct request_note {
-	const char *function;	/* NULL: no request is being made */
+	const char *function;	/* function that makes the request; NULL if there is no request */
 	char driver[128];
 	unsigned long len, aad;
-	unsigned long src, dst;	/* offsets within a page; -1: no buffer */
+	unsigned long src, dst;	/* offsets within a page; -1 if there is no such buffer */
 };
 
 struct test {
-	char driver[128];	/* the driver under test; "": none */
+	char driver[128];	/* the driver under test; empty if no test runs */
 	struct request_note note;
 	bool reached;		/* whether the test has allocated its driver */
-	struct test *next, **prev;	/* list of running tests */
+	struct test *next, **prev;	/* links in the list of running tests */
 };
 
 bool tests_run(void);
@@ -189,7 +190,7 @@ int SERVICE(wake_up_process)(void *task);
 void SERVICE(open_softirq)(int nr, void (*handler)(void *action));
 void SERVICE(kthread_exit)(long result) __attribute__((noreturn));
 
-/* Access to the fields of this CPU. struct cpu begins like struct pcpu_hot of 6.12. */
+/* Access to fields of this CPU's struct cpu, which begins like 6.12's struct pcpu_hot. */
 #define CPU_PREEMPT_COUNT KILN_CPU_PREEMPT_COUNT
 #define CPU_NUMBER KILN_CPU_NUMBER
 #define cpu_add(word, n) \
@@ -203,7 +204,7 @@ void SERVICE(kthread_exit)(long result) __attribute__((noreturn));
 		v_;                                                             \
 	})
 
-/* Defined only in trees that keep the preempt count in a word of their own (versions.c). */
+/* Defined only in trees that have a separate preempt count (versions.c). */
 void kiln_glue_count(int n) __attribute__((weak));
 void kiln_glue_own_count(int n) __attribute__((weak));
 int kiln_glue_uncounted(void) __attribute__((weak));
@@ -215,12 +216,12 @@ static inline void also_count(int n)
 		kiln_glue_count(n);
 }
 
-/* glue.c and oracles/context.c, which the tree's own build compiles against its own headers. */
+/* Defined in glue.c and oracles/context.c, which the tree's own build compiles. */
 extern const unsigned int kiln_glue_hz;
-extern const unsigned int kiln_glue_gfp_sleeps;	/* flag of allocations that may sleep */
+extern const unsigned int kiln_glue_gfp_sleeps;	/* set in allocations that may sleep */
 /*
- * Returns why the current context may not sleep (enum kiln_atomic of <kiln/tree.h>), or 0 if it
- * may.
+ * Returns the reasons why the current context may not sleep (enum kiln_atomic in <kiln/tree.h>), or
+ * 0 if it may sleep.
  */
 unsigned int kiln_glue_atomic(void);
 void kiln_glue_setup(uint32_t tiers, const uint16_t *hidden);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Detects sleeping in atomic context. Each service that may sleep calls may_sleep(), even if it
- * then does not sleep. So do the tree's own might_sleep() and cond_resched().
+ * Detects calls that may sleep in atomic context. Each service that may sleep calls may_sleep(),
+ * even if the service does not sleep in this case. The tree's own might_sleep() and cond_resched()
+ * call it too.
  */
 #include "service.h"
 
@@ -41,7 +42,7 @@ static void check(const char *what, const void *frame)
 	if (!why)
 		return;
 	format(text, sizeof(text), "%s %s", what, context(why));
-	/* kiln_violated() is safe here: it neither allocates memory nor sleeps. */
+	/* kiln_violated() may be called here, because it neither allocates memory nor sleeps. */
 	SERVICE(kiln_violated)("sleep", text, frame);
 }
 
@@ -58,8 +59,8 @@ void SERVICE(__might_sleep)(const char *file, int line)
 }
 
 /*
- * @offsets is the preemption and RCU nesting that the caller holds itself and will release before
- * it sleeps. Such calls are not checked.
+ * @offsets is the preemption and RCU nesting that the caller will release before it sleeps. Calls
+ * with such nesting are not checked.
  */
 void SERVICE(__might_resched)(const char *file, int line, unsigned int offsets)
 {

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-/*
- * The tree's softirqs, BH-disables and preemption points, implemented by kernel/cpu.
- */
+/* The tree's softirqs, BH-disabled regions and preemption points. kernel/cpu implements them. */
 #include "service.h"
 
 #define SOFTIRQS 10
-/* The preempt count of a task that can be preempted. */
+/* Value of the preempt count while the task can be preempted. */
 #define NOTHING_COUNTED ((int)0x80000000)
 
 static void (*handlers[SOFTIRQS])(void *action);
@@ -25,8 +23,8 @@ void SERVICE(__local_bh_enable_ip)(unsigned long ip, unsigned int count)
 		return;
 	}
 	/*
-	 * Usually only the tree's own count includes this disable. The host's count includes it
-	 * too if an interrupt has arrived since.
+	 * Normally, only the tree's own count includes the BH-disable that ends here. If an
+	 * interrupt has arrived since it began, the host's count includes it too.
 	 */
 	kiln_glue_own_count(-(int)count);
 	if (cpu_read(CPU_PREEMPT_COUNT) != NOTHING_COUNTED ||
@@ -34,10 +32,7 @@ void SERVICE(__local_bh_enable_ip)(unsigned long ip, unsigned int count)
 		kiln_bh_enabled();
 }
 
-/*
- * Subtracts SOFTIRQ_DISABLE_OFFSET from the preempt count without running pending
- * softirqs.
- */
+/* Subtracts SOFTIRQ_DISABLE_OFFSET from the preempt count. Does not run pending softirqs. */
 void SERVICE(_local_bh_enable)(void)
 {
 	if (kiln_glue_own_count)
@@ -69,7 +64,7 @@ void SERVICE(do_softirq)(void)
 	kiln_do_softirq();
 }
 
-/* Registers the handler for all CPUs, including those that boot later. */
+/* Registers the handler on all CPUs, including those that boot later. */
 void SERVICE(open_softirq)(int nr, void (*handler)(void *action))
 {
 	if ((unsigned int)nr >= SOFTIRQS)
@@ -88,8 +83,8 @@ void softirq_cpu_starts(void)
 }
 
 /*
- * Functions through which a preemptible tree gives up the CPU. Inline assembly calls them, in some
- * cases through a static call. They must preserve all registers.
+ * Functions by which a preemptible tree gives up the CPU. Inline assembly calls them, in some cases
+ * through a static call, so they must preserve all registers.
  */
 #define THUNK(name)                                             \
 	__asm__(".pushsection .text\n"                          \
@@ -124,7 +119,8 @@ __asm__(".pushsection .text\n"
 	".popsection\n");
 
 /*
- * Keys of the static calls. Inline code refers to them so that calls in modules can be patched.
+ * Keys of the static calls. The services never use them, but inline code refers to them so that
+ * calls in modules can be patched.
  */
 void *SERVICE(__SCK__preempt_schedule)[2], *SERVICE(__SCK__preempt_schedule_notrace)[2];
 void *SERVICE(__SCK__cond_resched)[2], *SERVICE(__SCK__might_resched)[2];

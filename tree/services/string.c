@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Functions on bytes that use general-purpose registers only. The memcpy() family is here because
- * the compiler generates calls to it.
+ * Byte and string functions that use only general-purpose registers. They include the memcpy()
+ * family, because the compiler generates calls of these functions.
  */
 #include "service.h"
 

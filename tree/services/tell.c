@@ -72,7 +72,7 @@ void tell(const char *text, ...)
 	send_line(line, (size_t)n);
 }
 
-/* Converts text to the inside of a JSON string, in ASCII. */
+/* Escapes text so that it can be used inside a JSON string. The result is plain ASCII. */
 const char *quoted(const char *text, char *to, size_t size)
 {
 	char *p = to;

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-/* Records each of the tree's self-tests, which glue.c begins and ends. */
+/* Records the tree's self-tests. glue.c reports the beginning and the end of each test. */
 #include "service.h"
 
 void kiln_image_testing(const char *name);
 
-/* List of the running tests, most recently started first. */
+/* List of the running tests. The most recently started test comes first. */
 static struct test *tests;
 static volatile unsigned char lock;
 
 /*
- * Returns a driver for crash reports: the driver that an oracle examines; else the driver whose
- * test this thread runs, or for whose test it answers a request; else the driver of the most
- * recently started test, which waits for the work of this thread; else "".
+ * Returns the driver to name in a crash report: the driver that an oracle examines; otherwise the
+ * driver whose test this thread runs, or for whose test it answers a request; otherwise the driver
+ * of the most recently started test, which may wait for this thread; otherwise "".
  */
 const char *kiln_image_test(void)
 {
@@ -25,8 +25,8 @@ const char *kiln_image_test(void)
 }
 
 /*
- * Called before and after each request. Exchanges @note with the current note, so that the caller
- * can restore the previous one.
+ * Exchanges @note with this thread's note. Called before and after each request; the second call
+ * restores the previous note.
  */
 void SERVICE(kiln_note_request)(struct request_note *note)
 {
@@ -38,8 +38,9 @@ void SERVICE(kiln_note_request)(struct request_note *note)
 }
 
 /*
- * Queued requests, with the test that made each. If a thread such as cryptd's crashes while it
- * answers a request, the crash is attributed to that test. New entries overwrite the oldest.
+ * Records which test made each queued request. Another thread, such as cryptd's, answers the
+ * request. If that thread crashes, the crash is attributed to the test. New entries overwrite the
+ * oldest.
  */
 #define QUEUED 64
 
@@ -63,7 +64,7 @@ void SERVICE(kiln_note_queued)(const void *request)
 	unlock_irq(&lock, flags);
 }
 
-/* Records that this thread now answers @request, or no request if it is NULL. */
+/* Records which request this thread now answers. @request is NULL if it answers none. */
 void SERVICE(kiln_note_dequeued)(const void *request)
 {
 	struct test *test = current_test();
@@ -84,7 +85,7 @@ void SERVICE(kiln_note_dequeued)(const void *request)
 	unlock_irq(&lock, flags);
 }
 
-/* Formats the request that this thread is making. Returns the length, or 0 without a request. */
+/* Formats the request that this thread is making. Returns the length; 0 if there is no request. */
 int test_request(char *to, size_t size)
 {
 	const struct request_note *note = &current_test()->note;
@@ -102,7 +103,7 @@ int test_request(char *to, size_t size)
 	return n;
 }
 
-/* Records the name of the driver or function that this thread is about to call. */
+/* Sets the name of the driver or function that this thread is about to call. */
 void kiln_image_testing(const char *name)
 {
 	struct test *test = current_test();
@@ -170,7 +171,7 @@ void SERVICE(kiln_test_end)(const char *name, const char *alg, int result, uint6
 	if (test->next)
 		test->next->prev = test->prev;
 	unlock_irq(&lock, flags);
-	/* Report the algorithm now, because a better driver may replace and remove it. */
+	/* Report the algorithm now, because a better driver may replace it later. */
 	kiln_glue_algorithms(name, tell_algorithm);
 }
 
@@ -189,7 +190,7 @@ void SERVICE(kiln_tell_suite)(const char *name, unsigned int cases)
 	tell("{\"event\":\"suite\",\"name\":\"%s\",\"cases\":%u}", quoted(name, a, sizeof(a)), cases);
 }
 
-/* Returns 0 to run the test; otherwise sets @skipped and returns the result to use instead. */
+/* Sets @skipped if the test must not run. The return value is then the result of the test. */
 int SERVICE(kiln_test_skipped)(const char *name, bool *skipped)
 {
 	const char *const *s;

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Time, derived from the TSC, whose frequency the loader has measured. Jiffies are updated at each
- * tick, whenever no task can run, and when a task starts to wait. For loops that only read jiffies,
- * the loader has a clock thread that calls kiln_image_jiffies().
+ * Time. It is derived from the TSC, whose frequency the loader measures. Jiffies are updated at
+ * each tick, whenever no task can run, and when a task starts to wait. If code polls jiffies in a
+ * loop, the loader provides a clock thread that calls kiln_image_jiffies().
  *
- * Waits with a timeout are on a list that is checked at the same points.
+ * Waits with a timeout are in a list, which is checked at the same times.
  */
 #include "service.h"
 
 /*
- * If every task has slept for this long, and no pending event would wake one, the test is reported
- * as hanging.
+ * Time in ns after which a test is reported as hanging, if all tasks sleep and no pending event
+ * would wake one of them.
  */
 #define HANGS_NS 20000000000ul
 
@@ -44,8 +44,8 @@ void time_init(void)
 }
 
 /*
- * Updates jiffies, which wraps five minutes after start-up, as in the kernel, to expose wrong
- * comparisons.
+ * Updates jiffies. As in the kernel, jiffies wrap around five minutes after start-up, in order to
+ * expose wrong comparisons.
  */
 void kiln_image_jiffies(void)
 {
@@ -121,8 +121,8 @@ static void wake_late(void)
 }
 
 /*
- * Hooks of kernel/cpu. time_tick() is called at each tick in hardirq context. time_idle() is called
- * when no task can run, with the TSC ticks since then.
+ * Hooks of kernel/cpu. time_tick() is called at each tick, in hardirq context. time_idle() is
+ * called when no task can run; @since is the number of TSC ticks for which this has been the case.
  */
 void time_tick(void)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Wait queues. A waiter is on the queue's list, which the tree's inline functions read. It sleeps
- * in schedule() (kthread.c), unless its task state has been set to running before.
+ * Wait queues. Waiters are in the queue's list, which the tree's inline functions read. A waiter
+ * sleeps in schedule() (kthread.c), unless its task's state has already been set to running.
  */
 #include "service.h"
 
@@ -99,7 +99,7 @@ static void prepare(struct queue *q, struct waiter *w, int state, bool exclusive
 	const unsigned long flags = lock(q);
 
 	w->flags = exclusive ? w->flags | WAKES_ONE : w->flags & ~WAKES_ONE;
-	/* Add exclusive waiters at the end, because they are woken one at a time. */
+	/* Exclusive waiters are woken one by one, in order, so add new ones at the end. */
 	if (!waits(w))
 		put_before(w, exclusive ? &q->waiters : q->waiters.next);
 	kiln_glue_task_state(kiln_task_word(NULL), state);
@@ -117,7 +117,7 @@ bool SERVICE(prepare_to_wait_exclusive)(struct queue *q, struct waiter *w, int s
 	return false;
 }
 
-/* Returns 0, because there are no signals to interrupt the wait. */
+/* Returns 0, because there are no signals that could interrupt the wait. */
 long SERVICE(prepare_to_wait_event)(struct queue *q, struct waiter *w, int state)
 {
 	prepare(q, w, state, w->flags & WAKES_ONE);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-/* The tree's warnings and bugs: UD2 instructions, and a table that describes them. */
+/* The tree's warnings and bugs. Each is a UD2 instruction, and the tree's table describes them. */
 #include "service.h"
 
 extern char __start___bug_table[] __attribute__((weak));
@@ -8,8 +8,8 @@ extern char __stop___bug_table[] __attribute__((weak));
 int kiln_image_bug(unsigned long ip, const char **file, unsigned int *line);
 
 /*
- * Called by the host's signal handler. Returns 0 for an unknown address, 1 for a warning, which is
- * counted, 2 for a bug.
+ * Classifies the UD2 instruction at @ip for the host's signal handler. Returns 0 for an unknown
+ * address, 1 for a warning, which is also counted, and 2 for a bug.
  */
 int kiln_image_bug(unsigned long ip, const char **file, unsigned int *line)
 {
@@ -21,7 +21,7 @@ int kiln_image_bug(unsigned long ip, const char **file, unsigned int *line)
 	return kind;
 }
 
-/* Reports a warning that is raised by a call instead of a trap (versions.c). */
+/* Reports a warning that is raised by a call instead of a UD2 (versions.c). */
 void SERVICE(kiln_warn)(unsigned long ip, const char *file, unsigned int line)
 {
 	tell("{\"event\":\"warn\",\"address\":%lu,\"file\":\"%s\",\"line\":%u}", ip,

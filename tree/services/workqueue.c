@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Work queues. For each queue of the tree there is one queue of kernel/cpu per CPU, each with its
+ * Work queues. Each queue of the tree has a queue of kernel/cpu on every CPU. Each of these has its
  * own thread, because work on one queue may wait for work on another. The thread is created when
- * work is first queued there, which may happen in a softirq.
+ * work is first queued on that CPU, which may happen in a softirq.
  *
- * system_bh_wq has no thread: its work runs in a softirq on the CPU that queued it.
+ * system_bh_wq has no thread. Its work runs in a softirq on the CPU on which it was queued.
  *
- * queue_work_on() ignores the CPU number because CPUs here cannot interrupt each other. cryptd
- * always passes the number of the CPU that it is running on.
+ * queue_work_on() ignores the CPU number, because CPUs here cannot interrupt each other. cryptd
+ * always passes the number of the CPU on which it runs.
  */
 #include "service.h"
 
@@ -20,7 +20,7 @@ struct workqueue {
 	volatile unsigned char started[CPUS_MOST];
 };
 
-/* Number of the kernel's HI_SOFTIRQ. */
+/* Number of the softirq that the kernel calls HI_SOFTIRQ. */
 #define BH_SOFTIRQ 0
 
 static struct workqueue bh;
@@ -29,7 +29,7 @@ static struct kiln_work *volatile bh_running[CPUS_MOST];
 
 static struct workqueue queues[MOST] = { { .used = 1, .name = "events" } };
 
-/* All system queues except system_bh_wq share one queue, named "events". */
+/* All system queues except system_bh_wq are one queue, whose name is "events". */
 void *SERVICE(system_wq) = queues, *SERVICE(system_percpu_wq) = queues;
 void *SERVICE(system_long_wq) = queues, *SERVICE(system_unbound_wq) = queues;
 void *SERVICE(system_bh_wq) = &bh;
@@ -56,7 +56,8 @@ void *SERVICE(alloc_workqueue_noprof)(const char *name, unsigned int flags, int 
 }
 
 /*
- * Returns this CPU's part of the queue. Interrupts must be disabled, so that the CPU cannot change.
+ * Returns this CPU's part of the queue. Interrupts must be disabled, so that the task stays on this
+ * CPU.
  */
 static struct kiln_workqueue *part(struct workqueue *wq)
 {
@@ -70,7 +71,7 @@ static struct kiln_workqueue *part(struct workqueue *wq)
 	return &wq->on[cpu];
 }
 
-/* Queues work of system_bh_wq. Interrupts must be disabled. */
+/* Queues work on system_bh_wq. Interrupts must be disabled. */
 static bool queue_bh(struct kiln_work *work)
 {
 	const unsigned int cpu = cpu_read(CPU_NUMBER);
@@ -133,7 +134,7 @@ bool SERVICE(flush_work)(struct kiln_work *work)
 {
 	const unsigned int cpu = cpu_read(CPU_NUMBER);
 
-	/* Work of system_bh_wq has no thread: run this CPU's softirqs until the work is done. */
+	/* system_bh_wq has no thread, so run this CPU's softirqs until the work is done. */
 	while (!work->queue && ((work->pending & 1) || bh_running[cpu] == work))
 		kiln_do_softirq();
 	if (!work->queue)
@@ -158,7 +159,7 @@ static void drain(struct workqueue *wq)
 	kiln_flush_work(&wq->on[cpu], &last);
 }
 
-/* Waits for all work that is queued on this CPU now, except on system_bh_wq. */
+/* Waits until all work queued on this CPU is done, except work on system_bh_wq. */
 void wait_for_work(void)
 {
 	unsigned int i;
@@ -187,7 +188,7 @@ void SERVICE(destroy_workqueue)(struct workqueue *wq)
 	wq->used = 0;
 }
 
-/* Called when a CPU boots. If it has been booted before, its threads no longer exist. */
+/* Called when a CPU boots. If the CPU was booted before, its old threads no longer exist. */
 void workqueue_cpu_starts(void)
 {
 	const unsigned int cpu = cpu_read(CPU_NUMBER);

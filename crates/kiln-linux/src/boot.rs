@@ -1,5 +1,5 @@
-//! Boots user mode Linux with a time limit, passes the console on line by line, and always ends the
-//! kernel.
+//! Boots user mode Linux with a time limit and passes each line of its console to a callback. The
+//! kernel is always ended.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -20,10 +20,11 @@ use crate::Error;
 /// Interval at which the stop flag is checked.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Number of console lines kept for the error message of a failed boot.
+/// Number of console lines that are kept for the error message if a boot fails.
 const TAIL: usize = 15;
 
-/// Maximum length of a line in bytes; a console that sends no newline must not fill memory.
+/// Maximum length of a line in bytes. Without this limit, a console that prints no newline would
+/// fill memory.
 const LONGEST: u64 = 1 << 16;
 
 pub struct Boot<'a> {
@@ -36,19 +37,19 @@ pub struct Boot<'a> {
     /// Additional words of the kernel's command line.
     pub arguments: &'a [&'a str],
     pub limit: Duration,
-    /// Set by Ctrl-C.
+    /// Flag that is set when the user presses Ctrl-C.
     pub stop: &'a AtomicBool,
 }
 
 #[derive(Debug)]
 pub struct Outcome {
-    /// Exit code from init's last line: 0 if all orders succeeded; `None` if init did not print
-    /// that line.
+    /// Exit code from init's last line: 0 if all orders succeeded. `None` if init did not print its
+    /// last line.
     pub exit: Option<i32>,
     /// Time from the start of the process to init's first line.
     pub to_init: Option<Duration>,
     pub took: Duration,
-    /// The console's last lines.
+    /// The last lines of the console.
     pub tail: Vec<String>,
 }
 
@@ -80,25 +81,26 @@ impl Boot<'_> {
         command
             .arg(format!("mem={}", self.memory))
             .arg(format!("initrd={}", initramfs.display()))
-            // The first console writes to this process's standard output and has no input.
+            // The first console writes to standard output of this process and has no input.
             .args(["con=null", "con0=null,fd:1", "console=tty0"])
             .args(self.arguments)
-            // Discard the messages that are printed before the console works.
+            // Discard messages that are printed before the console works.
             .stderr(Stdio::null());
         command
     }
 }
 
-/// Supervises a machine, and ends it in every case.
+/// How to supervise a machine. The machine is always ended, even after an error.
 pub(crate) struct Watch<'a> {
-    /// The machine's name in messages.
+    /// Name of the machine in messages.
     pub name: &'static str,
     pub limit: Duration,
-    /// Set by Ctrl-C.
+    /// Flag that is set when the user presses Ctrl-C.
     pub stop: &'a AtomicBool,
 }
 
-/// Starts the machine and passes each line of its output to `line`, which returns whether to continue.
+/// Starts the machine and passes each line of its output to `line`. Continues as long as `line`
+/// returns true.
 pub(crate) fn watch(
     mut command: Command,
     how: &Watch,
@@ -108,8 +110,8 @@ pub(crate) fn watch(
     command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
-        // A process group of its own can be killed as a whole, and does not receive the terminal's
-        // signals.
+        // Give the machine its own process group, which can be killed as a whole and does not
+        // receive the terminal's signals.
         .process_group(0);
     let child = command.spawn().map_err(|source| Error::NoStart {
         what: how.name,
@@ -174,14 +176,14 @@ fn failed(how: &Watch, end: BootEnd, outcome: Outcome) -> Error {
     }
 }
 
-/// The machine's process and all processes that it has started.
+/// The machine's process, together with all processes that it has started.
 struct Machine(Child);
 
 impl Machine {
     fn kill(&mut self) {
         let group = libc::pid_t::try_from(self.0.id()).expect("a process id");
-        // SAFETY: the system call touches no memory of this process. The group ID is the PID of the
-        // child, which cannot have been reused, because the child has not been waited for.
+        // SAFETY: the system call does not access memory of this process. The group ID is the
+        // child's PID, which cannot have been reused, because the child has not been waited for.
         unsafe { libc::kill(-group, libc::SIGKILL) };
     }
 }
@@ -193,7 +195,7 @@ impl Drop for Machine {
     }
 }
 
-/// Starts a thread that reads the child's output, and returns the channel that receives its lines.
+/// Starts a thread that reads the child's output. Returns the channel on which the lines arrive.
 fn reader(child: &mut Child) -> mpsc::Receiver<Vec<u8>> {
     let output = child.stdout.take().expect("it is piped");
     let (send, lines) = mpsc::channel();
@@ -221,7 +223,7 @@ fn printable(bytes: &[u8]) -> String {
         .collect()
 }
 
-/// A directory for files of this process, removed on drop.
+/// A scratch directory of this process. It is removed on drop.
 pub(crate) struct Scratch {
     pub(crate) path: PathBuf,
     _dir: TempDir,
@@ -231,7 +233,7 @@ impl Scratch {
     pub(crate) fn new(name: &str) -> Result<Scratch, Error> {
         let boots = kiln_tree::root()?.join("kiln/linux/boot");
         fs::create_dir_all(&boots).map_err(|e| Error::cache(&boots, e))?;
-        // A socket's path has at most 107 bytes, so the directory's name has no prefix.
+        // The path of a socket has at most 107 bytes, so do not give the directory's name a prefix.
         let dir = kiln_tree::make_scratch(&boots, "").map_err(|e| Error::cache(&boots, e))?;
         Ok(Scratch {
             path: dir.path().join(name),
@@ -245,7 +247,7 @@ mod tests {
     use super::*;
     use std::os::unix::fs::PermissionsExt;
 
-    /// Creates a shell script that replaces the kernel.
+    /// Creates a shell script that stands in for the kernel.
     fn machine(script: &str) -> (tempfile::TempDir, std::path::PathBuf) {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("linux");

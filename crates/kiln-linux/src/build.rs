@@ -1,4 +1,4 @@
-//! Rows of `kiln linux build`.
+//! Rows that `kiln linux build` prints.
 
 use schemars::JsonSchema;
 use serde::Serialize;

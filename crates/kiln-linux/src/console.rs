@@ -1,5 +1,5 @@
-//! Parses the console of a booted kernel. Distinguishes the lines of Kiln's init
-//! (`linux/init/init.c`) from all others.
+//! Parses the console output of a booted kernel. Lines that Kiln's init prints
+//! (`linux/init/init.c`) are distinguished from all others.
 
 /// Prefix of every line that init prints.
 const PREFIX: &str = "kiln:";
@@ -9,11 +9,11 @@ const PREFIX: &str = "kiln:";
 pub enum End {
     /// A program's exit status.
     Exit(i32),
-    /// 0, or the error number of the call that failed.
+    /// The call succeeded (0), or failed with this errno.
     Errno(i32),
-    /// A program was killed by this signal.
+    /// Number of the signal that killed the program.
     Signal(i32),
-    /// Init does not have this kind of order.
+    /// Init does not support this kind of order.
     Unknown,
 }
 
@@ -34,40 +34,41 @@ pub enum Line {
         /// Machine type that `uname -m` prints.
         machine: String,
     },
-    /// An order begins.
+    /// Init begins to execute an order.
     Begin {
-        /// Line number of the order in the file of orders, from 1.
+        /// Line number of the order in the file of orders, starting from 1.
         order: u32,
-        /// The line's text.
+        /// The order, as it is written in the file.
         text: String,
     },
     /// A line of output from the current order's program, or of the file that the order prints.
     Out(String),
     /// A line that the current order's program wrote to standard error.
     Err(String),
-    /// A message of the kernel.
+    /// A message from the kernel's log.
     Log {
-        /// 0 (emergency) to 7 (debug).
+        /// Log level, from 0 (emergency) to 7 (debug).
         level: u8,
-        /// Time since boot.
+        /// Time since boot in seconds.
         seconds: f64,
         text: String,
     },
-    /// Init could not read some messages of the kernel, because newer ones had overwritten them.
+    /// Init could not read some messages of the kernel, because newer messages had overwritten
+    /// them.
     Lost,
-    /// An order ended.
+    /// Init has finished an order.
     End { order: u32, how: End },
-    /// Init is done, and the machine powers off: 0 if all orders succeeded, 1 if one failed.
+    /// Init has finished, and the machine powers off. 0 if all orders succeeded, 1 if one failed.
     Exit(i32),
-    /// A line that init did not print: a boot message, firmware output, a panic.
+    /// A line that init did not print, such as a boot message, firmware output or a panic.
     Noise(String),
 }
 
-/// Parses a line without its newline. Any line that cannot be parsed is returned as noise.
+/// Parses a line without its newline. A line that cannot be parsed is returned as noise.
 pub fn line(bytes: &[u8]) -> Line {
     let text = String::from_utf8_lossy(bytes);
     let text = text.trim_end_matches(['\r', '\n']);
-    // A boot message that lacks a newline may precede init's text on the same line.
+    // A boot message without a newline may precede init's text on the same line.
     let own = text
         .find(PREFIX)
         .and_then(|at| parse(&text[at + PREFIX.len()..]));

@@ -1,4 +1,4 @@
-//! Finds a stock Debian kernel for x86-64. If it is not installed, apt downloads it, and it is
+//! Finds a stock Debian kernel for x86-64. A kernel that is not installed is downloaded by apt and
 //! unpacked into the cache.
 
 use std::cmp::Ordering;
@@ -8,21 +8,21 @@ use std::process::Command;
 
 use crate::Error;
 
-/// A kernel, and the headers against which modules for it are built.
+/// A kernel, and the headers with which modules for it are built.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kernel {
     /// Kernel release that `uname -r` prints.
     pub release: String,
     pub image: PathBuf,
-    /// Directory with the headers, for `make -C`.
+    /// Directory of the kernel's headers, as passed to `make -C`.
     pub headers: PathBuf,
     /// Directory of the kernel's own modules.
     pub modules: PathBuf,
 }
 
 impl Kernel {
-    /// Uses a kernel that the user named: a bzImage, and its headers or the tree in which it was
-    /// built.
+    /// Uses a bzImage that the user named. `headers` is the directory of the kernel's headers, or
+    /// the tree in which the kernel was built.
     ///
     /// # Errors
     /// The image is not a bzImage, or the directory does not contain headers.
@@ -56,25 +56,26 @@ impl Kernel {
         })
     }
 
-    /// The first two numbers of the release, such as 6.12.
+    /// Returns the first two numbers of the release, such as 6.12.
     pub fn version(&self) -> String {
         version(&self.release)
     }
 
-    /// The FPU policy of this kernel. Since 6.15, softirqs cannot interrupt FPU sections.
+    /// Returns Kiln's FPU policy for this kernel. Since 6.15, softirqs cannot interrupt FPU
+    /// sections.
     pub fn policy(&self) -> &'static str {
         policy(&self.release)
     }
 }
 
-/// The first two numbers of a release, such as 6.12.
+/// Returns the first two numbers of a release, such as 6.12.
 pub fn version(release: &str) -> String {
     let numbers = numbers(release);
     let of = |i: usize| numbers.get(i).copied().unwrap_or(0);
     format!("{}.{}", of(0), of(1))
 }
 
-/// Kiln's FPU policy that corresponds to a kernel of this release.
+/// Returns Kiln's FPU policy that corresponds to a kernel of this release.
 pub fn policy(release: &str) -> &'static str {
     match numbers(release)[..] {
         [major, minor, ..] if (major, minor) < (6, 15) => "legacy",
@@ -142,8 +143,8 @@ fn kernel_in(root: &Path, release: &str) -> Kernel {
     }
 }
 
-/// Whether the release is Debian's standard kernel of this version, as opposed to those for clouds
-/// and real time.
+/// Whether the release is Debian's standard kernel of this version. The kernels for clouds and for
+/// real time are not.
 fn is_stock(release: &str, version: &str) -> bool {
     let rest = release
         .strip_prefix(version)
@@ -153,7 +154,7 @@ fn is_stock(release: &str, version: &str) -> bool {
     })
 }
 
-/// Compares numbers by value, so that 6.1.0-9 precedes 6.1.0-10.
+/// Compares the numbers in names by value, so that 6.1.0-9 precedes 6.1.0-10.
 fn by_number(a: &str, b: &str) -> Ordering {
     let numbers = |s: &str| -> Vec<u64> {
         s.split(|c: char| !c.is_ascii_digit())
@@ -194,12 +195,12 @@ fn known_to_apt(version: &str) -> Result<Vec<String>, Error> {
     Ok(releases(&said, version))
 }
 
-/// Parses the output of apt-cache, whose lines are `linux-image-RELEASE - WORDS`.
+/// Parses the output of apt-cache. Its lines have the format `linux-image-RELEASE - WORDS`.
 fn releases(said: &str, version: &str) -> Vec<String> {
     let names = said.lines().filter_map(|line| line.split(' ').next());
     names
         .filter_map(|name| name.strip_prefix("linux-image-"))
-        // 6.12-amd64 is a metapackage, which contains only dependencies.
+        // 6.12-amd64 is a metapackage without a kernel.
         .filter(|r| is_stock(r, version) && !r[version.len()..].starts_with("-amd64"))
         .map(str::to_owned)
         .collect()
@@ -211,7 +212,7 @@ fn download(cache: &Path, release: &str, progress: &dyn Fn(&str)) -> Result<Kern
         .map_err(|e| Error::cache(cache, e))?;
     fill(dir.path(), release, progress)?;
     let place = cache.join(release);
-    // Removes the remains of an interrupted download, or a directory that another kiln has just
+    // Remove what an interrupted download has left, or a directory that another kiln has just
     // completed.
     let _ = fs::remove_dir_all(&place);
     fs::rename(dir.path(), &place).map_err(|e| Error::cache(&place, e))?;
@@ -243,8 +244,8 @@ fn fill(dir: &Path, release: &str, progress: &dyn Fn(&str)) -> Result<(), Error>
     Ok(())
 }
 
-/// Returns the packages with further headers and with programs of the kernel's build. The compiler
-/// is not downloaded.
+/// Returns the packages with further headers and with the programs that a kernel's build uses. The
+/// compiler is not among them.
 fn needed(depends: &str) -> Vec<String> {
     let names = depends
         .lines()
@@ -255,8 +256,8 @@ fn needed(depends: &str) -> Vec<String> {
         .collect()
 }
 
-/// Adjusts the headers' Makefile, which includes a second Makefile under `/usr/src`, to the
-/// directory `root`.
+/// Adjusts the headers' Makefile. It includes a second Makefile under `/usr/src`, which is in
+/// `root` here.
 fn place_headers(root: &Path, release: &str) -> Result<(), Error> {
     let path = root.join(format!("usr/src/linux-headers-{release}/Makefile"));
     let text = fs::read_to_string(&path).map_err(|e| Error::cache(&path, e))?;

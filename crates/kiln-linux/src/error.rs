@@ -1,13 +1,13 @@
-//! Errors of building and booting Linux. The first line of a message tells the user what to do; the
-//! end of a log may follow.
+//! The errors that occur while Linux is built or booted. The first line of a message tells the user
+//! what to do; the end of a log may follow.
 
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// An error of building or booting Linux. Variants without a comment are explained by their
-/// messages.
+/// An error that occurs while Linux is built or booted. Variants without a comment are explained by
+/// their messages.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A source tree, the cache or a tool cannot be used.
@@ -198,14 +198,14 @@ pub enum Error {
     Interrupted,
 }
 
-/// How a boot ended without init's last line.
+/// How a boot ended, if init did not print its last line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BootEnd {
     /// The boot exceeded its time limit.
     TimeLimit,
-    /// The process ended by itself.
+    /// The kernel's process ended by itself.
     Early,
-    /// The kernel printed something that makes the remaining output worthless.
+    /// The kernel printed a message after which its further output is of no use.
     Useless,
 }
 
@@ -236,8 +236,8 @@ impl From<kiln_tree::Error> for Error {
     fn from(e: kiln_tree::Error) -> Error {
         match e {
             kiln_tree::Error::Interrupted => Error::Interrupted,
-            // This crate compiles Kiln's module for a hosted tree, so the error inside may be its
-            // own.
+            // The inner error may be one of this crate's, because this crate compiles Kiln's module
+            // for a hosted tree.
             kiln_tree::Error::Guest(e) => match e.downcast() {
                 Ok(e) => *e,
                 Err(e) => Error::Tree(kiln_tree::Error::Guest(e)),

@@ -1,6 +1,6 @@
-//! Tests the module without a boot. Kiln's module is linked into a hosted tree and registers with
-//! the tree's crypto API. The tree's own testmgr tests it on the emulated CPU while interrupts
-//! occur. Drivers that pass are also tried in softirqs.
+//! Tests the module without booting a kernel. Kiln's module is linked into a hosted tree and
+//! registers its drivers with the tree's crypto API. The tree's own testmgr tests them on the
+//! emulated CPU while interrupts arrive. Drivers that pass are also run in softirqs.
 
 use std::ffi::{c_char, CString, OsString};
 use std::fs;
@@ -27,8 +27,8 @@ use crate::Error;
 /// Name of the module's object, and of its directory in the tree's cache.
 const NAME: &str = "ciphers";
 
-/// Names in the module, and the names to which they are changed. An image keeps symbols that begin
-/// with `kiln_glue_`.
+/// Symbols of the module, each with the name to which it is renamed. An image keeps symbols whose
+/// names begin with `kiln_glue_`.
 const NAMES: [(&str, &str); 5] = [
     ("kiln_init", INIT),
     ("only", ONLY),
@@ -42,27 +42,27 @@ const TIERS: &str = "kiln_glue_module_tiers";
 const ALL: &str = "kiln_glue_module_all";
 const CHECK: &str = "kiln_glue_module_check";
 
-/// Fractions of the total time that building and testmgr take. Used for the progress bar only.
+/// Fractions of the total time that building and testmgr take. Used only for the progress bar.
 const BUILDING: f64 = 0.9;
 const TESTING: f64 = 0.05;
 
-/// Options of a test in a hosted tree.
+/// Options for a test in a hosted tree.
 pub struct Plan<'a> {
     pub source: Source,
-    /// The compiler of the tree and the module.
+    /// The compiler for the tree and the module.
     pub compiler: Compiler,
-    /// Edits a source of the module; used for controls.
+    /// Edits a source file of the module; controls use this to plant faults.
     pub edit: &'a dyn Fn(&str, &'static str) -> String,
-    /// Tests only this algorithm or driver.
+    /// Algorithm or driver to test; `None` tests all.
     pub only: Option<&'a str>,
-    /// Number of rounds of each random test; `None` for Linux's default of 100.
+    /// Number of iterations of each random test; `None` selects Linux's default of 100.
     pub fuzz: Option<u32>,
     pub seed: u64,
-    /// Arguments with which this program, started again as a child, calls [`judge`].
+    /// Command-line arguments with which this program calls [`judge`] in a child process.
     pub arguments: &'a [OsString],
-    /// Set by Ctrl-C.
+    /// Flag that is set when the user presses Ctrl-C.
     pub stop: &'a AtomicBool,
-    /// Called with the completed fraction and the current activity.
+    /// Callback that receives the completed fraction and a description of the current activity.
     pub progress: &'a dyn Fn(f64, &str),
 }
 
@@ -89,7 +89,7 @@ pub fn run(plan: &Plan) -> Result<Outcome, Error> {
     let seen = Trial {
         image: &built.image,
         seed: plan.seed,
-        // The tree's own drivers are tested by another command.
+        // Do not test the tree's own drivers; another command does that.
         tests: false,
         fuzz: plan.fuzz,
         usual: select_impls(plan.only).len() as f64,
@@ -155,7 +155,7 @@ fn outcome(plan: &Plan, seen: &Seen, symbols: &Symbols) -> Result<Outcome, Error
     Ok(outcome)
 }
 
-/// Returns the row's driver for the tests in other contexts, if testmgr passed it.
+/// Returns the driver to run in other contexts, if testmgr passed the row's driver.
 fn driver(row: &Row) -> Option<Driver> {
     let name = row.driver.strip_prefix(module::PREFIX)?;
     let imp = Impl::all().into_iter().find(|i| i.driver() == name)?;
@@ -170,7 +170,7 @@ fn driver(row: &Row) -> Option<Driver> {
     })
 }
 
-/// Marks a driver as failed if its results in some context were wrong.
+/// Marks a driver as failed if it gave a wrong result in any context.
 fn in_contexts(outcome: &mut Outcome, tried: &[Tried]) {
     let (mut answers, mut of_softirqs) = (0, 0);
     let mut untried: Vec<&str> = Vec::new();
@@ -211,8 +211,8 @@ fn in_contexts(outcome: &mut Outcome, tried: &[Tried]) {
     }
 }
 
-/// Runs in the child: registers the drivers, which the tree then tests, and lists the registered
-/// drivers.
+/// Registers the drivers, which the tree then tests, and lists the registered drivers. This is the
+/// child's part of [`run`].
 ///
 /// # Errors
 /// The image cannot be loaded, or belongs to another version.
@@ -230,7 +230,7 @@ pub fn judge(order: &Order, only: Option<&str>, fuzz: Option<u32>) -> Result<(),
 }
 
 fn register(host: &mut Host, only: Option<&str>) -> Result<(), kiln_tree::Error> {
-    // The strings are leaked, because the module keeps the pointers.
+    // Leak the strings, because the module keeps pointers to them.
     let leak = |text: &str| -> *const c_char {
         CString::new(text).map_or(ptr::null(), |text| text.into_raw())
     };
@@ -239,10 +239,11 @@ fn register(host: &mut Host, only: Option<&str>) -> Result<(), kiln_tree::Error>
         set(&host.image, ONLY, only.map_or(ptr::null(), leak))?;
         set(&host.image, TIERS, leak(&module::tiers()))?;
         set(&host.image, ALL, true)?;
-        // Disable the module's own tests: the verdict must come from the tree's.
+        // Disable the module's own tests, because the tree's tests must decide.
         set(&host.image, CHECK, false)?;
     }
-    // SAFETY: the function takes no argument and returns an int; the upper half of its return register is undefined.
+    // SAFETY: the function takes no argument and returns an int. The cast drops the upper half of
+    // the return register, which is undefined.
     let result = unsafe { host.call(INIT, ptr::null_mut())? } as i32;
     match host.image.symbol(INIT) {
         Some(address) if result != 0 => host.tell(&format!(
@@ -262,14 +263,14 @@ unsafe fn set<T>(image: &Image, name: &str, value: T) -> Result<(), kiln_tree::E
         name: name.to_owned(),
     };
     let at = image.symbol(name).ok_or_else(no_symbol)?;
-    // SAFETY: the caller guarantees the type and that nothing reads the variable; the image is
-    // mapped at its addresses.
+    // SAFETY: the caller guarantees that the variable has type `T` and that nothing reads it
+    // meanwhile. The image is mapped at its own addresses.
     unsafe { ptr::write_volatile(at as *mut T, value) };
     Ok(())
 }
 
 /// Compiles the module as objects of the tree, because a hosted tree has no module loader. The
-/// objects are linked into one object, and their symbols made local, because the tree may define
+/// objects are linked into a single object. Its symbols are made local, because the tree may define
 /// the same names, such as `gcm_encrypt_aesni`.
 fn compile(plan: &Plan, cache: &Cache) -> Result<(), Error> {
     let dir = cache.dir.join(NAME);
@@ -323,12 +324,12 @@ fn read_mtime(path: &Path) -> Option<SystemTime> {
 
 fn join(dir: &Path, objects: &[String], whole: &Path) -> Result<(), Error> {
     let (module, named, all) = ("module.o", "named.o", "all.o");
-    // The module's init must not be one of the tree's initcalls: it is called when the tree has
-    // booted.
+    // Remove the module's init from the initcalls of the tree, because it is called after the tree
+    // has booted.
     let mut rename = Command::new("objcopy");
     rename.args(["--wildcard", "--remove-section=.initcall*"]);
     for (name, called) in NAMES {
-        // objcopy applies `--globalize-symbol` before it renames, so it expects the old name.
+        // objcopy applies `--globalize-symbol` before it renames symbols, so use the old name here.
         rename.arg(format!("--globalize-symbol={name}"));
         rename.arg(format!("--redefine-sym={name}={called}"));
     }

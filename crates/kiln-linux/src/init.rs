@@ -1,5 +1,5 @@
-//! The first program of a kernel that Kiln boots (`linux/init/`), and the orders that the program
-//! executes.
+//! Builds the first program of a kernel that Kiln boots (`linux/init/`), and writes the orders that
+//! this program executes.
 
 use std::fmt;
 use std::fs;
@@ -20,12 +20,12 @@ const SOURCES: &[(&str, &str)] = &[
 /// Compiler flags. The program is static, because the initramfs contains no libraries for it.
 const FLAGS: &[&str] = &["-std=gnu11", "-O2", "-static", "-s", "-w"];
 
-/// Maximum length of a line in the file of orders, including its newline.
+/// Maximum length in bytes of a line in the file of orders, including its newline.
 const LONGEST: usize = 4095;
-/// Maximum number of words in an order, plus one.
+/// The number of words in an order must be smaller than this.
 const WORDS: usize = 64;
 
-/// An instruction for the first program.
+/// An instruction that the first program executes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Order {
     words: Vec<String>,
@@ -40,13 +40,13 @@ impl Order {
         }
     }
 
-    /// Load a module of the initramfs, with parameters in the notation of `insmod`. The kernel
-    /// decompresses a module whose file name does not end in `.ko`.
+    /// Load a module from the initramfs. Parameters have the syntax of `insmod`. If the file name
+    /// does not end in `.ko`, the kernel decompresses the module.
     pub fn module(path: &str, parameters: &str) -> Order {
         Order::new(&["module", path, parameters])
     }
 
-    /// Unload a module.
+    /// Unload the module with this name.
     pub fn remove(name: &str) -> Order {
         Order::new(&["remove", name])
     }
@@ -61,8 +61,8 @@ impl Order {
         Order::new(&["print", path])
     }
 
-    /// Print the files that match a glob(7) pattern. Each line is preceded by its file's path and a
-    /// tab. If `words` are given, only lines that contain one of them are printed.
+    /// Print the files that match a glob(7) pattern. The file's path and a tab precede each line.
+    /// If `words` are given, only lines that contain one of them are printed.
     pub fn lines(pattern: &str, words: &[&str]) -> Order {
         Order::new(&[&["lines", pattern], words].concat())
     }
@@ -72,7 +72,8 @@ impl Order {
         Order::new(&["write", path, text])
     }
 
-    /// Allow the order to fail: later orders are still executed, and init still succeeds.
+    /// Allow the order to fail. In that case, later orders are still executed, and init still
+    /// succeeds.
     pub(crate) fn may_fail(mut self) -> Order {
         self.may_fail = true;
         self
@@ -111,18 +112,18 @@ pub fn orders(orders: &[Order]) -> Result<String, Error> {
     Ok(file)
 }
 
-/// The executable of the first program.
+/// Returns the executable of the first program.
 ///
 /// # Errors
-/// See [`static_program`].
+/// The same errors as [`static_program`].
 pub fn program(compiler: &Compiler) -> Result<Vec<u8>, Error> {
     static_program(compiler, "init", SOURCES)
 }
 
-/// A static executable from C sources, from the cache or newly compiled.
+/// Returns a static executable of these C sources, either from the cache or newly compiled.
 ///
 /// # Errors
-/// The compiler cannot make a static program, or the cache cannot be used.
+/// The compiler cannot build a static program, or the cache cannot be used.
 pub(crate) fn static_program(
     compiler: &Compiler,
     name: &str,
@@ -143,8 +144,8 @@ pub(crate) fn static_program(
     for (file, text) in sources {
         kiln_tree::update(&dir.join(file), text)?;
     }
-    // Compile in a scratch directory and rename the result, because another kiln may compile it
-    // concurrently.
+    // Compile in a scratch directory and rename the result, because another kiln may compile the
+    // same program concurrently.
     let scratch = kiln_tree::make_scratch(&dir, "").map_err(|e| Error::cache(&dir, e))?;
     let unfinished = scratch.path().join(name);
     let mut command = Command::new(&compiler.path);
@@ -167,11 +168,11 @@ pub(crate) fn static_program(
     fs::read(&path).map_err(|e| Error::cache(&path, e))
 }
 
-/// Creates an initramfs with the program and its orders. The caller adds the files that the orders
-/// refer to.
+/// Creates an initramfs that contains the program and its orders. The caller adds the files to
+/// which the orders refer.
 ///
 /// # Errors
-/// See [`program`] and [`orders`].
+/// The same errors as [`program`] and [`orders`].
 pub fn initramfs(compiler: &Compiler, all: &[Order]) -> Result<Initramfs, Error> {
     let mut archive = Initramfs::new();
     archive.file("orders", orders(all)?.as_bytes());

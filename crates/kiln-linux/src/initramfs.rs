@@ -7,12 +7,12 @@ const MAGIC: &str = "070701";
 const DIRECTORY: u32 = 0o040_755;
 const PROGRAM: u32 = 0o100_755;
 const CHARACTER_DEVICE: u32 = 0o020_600;
-/// Name of the last entry of an archive.
+/// Name of the entry that ends an archive.
 const TRAILER: &str = "TRAILER!!!";
-/// Alignment in bytes of names and contents.
+/// Alignment in bytes of each name and each content.
 const ALIGN: usize = 4;
 
-/// An archive under construction. Adding a file also adds the directories in its path.
+/// An archive to which files can be added. Adding a file also adds the directories in its path.
 pub struct Initramfs {
     bytes: Vec<u8>,
     directories: BTreeSet<String>,
@@ -26,7 +26,8 @@ impl Default for Initramfs {
 }
 
 impl Initramfs {
-    /// Creates an archive with only `/dev/console`, without which the first program has no output.
+    /// Creates an archive that contains only `/dev/console`, which the first program needs for its
+    /// output.
     pub fn new() -> Initramfs {
         let mut archive = Initramfs {
             bytes: Vec::new(),
@@ -38,7 +39,7 @@ impl Initramfs {
         archive
     }
 
-    /// Adds an executable file at `path` (without the leading slash). If a path is added twice, the
+    /// Adds an executable file at `path`, which has no leading slash. If a path is added twice, the
     /// second file replaces the first when the archive is unpacked.
     ///
     /// # Panics
@@ -72,8 +73,9 @@ impl Initramfs {
         let len = u32::try_from(content.len()).expect("a file of less than 4 GiB");
         self.inode += 1;
         let links = 1;
-        // The fields are inode, mode, owner, group, links, time, size, device of the file, device
-        // number, length of the name with its NUL, and a checksum, which is zero in this format.
+        // The fields are the inode, mode, owner, group, number of links, time, size, device of the
+        // file (two fields), device number (two fields), length of the name including its NUL, and
+        // a checksum, which is zero in this format.
         let fields = [
             self.inode,
             mode,
@@ -110,8 +112,8 @@ impl Initramfs {
 mod tests {
     use super::*;
 
-    /// Returns the name, mode and content of each entry. Parses the archive as the format's
-    /// description specifies.
+    /// Parses the archive as the format's description specifies. Returns the name, mode and content
+    /// of each entry.
     fn read(archive: &[u8]) -> Vec<(String, u32, Vec<u8>)> {
         let mut at = 0;
         let mut entries = Vec::new();

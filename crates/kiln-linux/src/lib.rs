@@ -1,4 +1,4 @@
-//! Uses real Linux as the reference for what Kiln emulates: builds it and boots it in user land
+//! Uses real Linux as the reference for what Kiln emulates. Builds it and boots it in user land
 //! (ARCH=um), with Kiln's ciphers in a module (`linux/module/`). Linux's own testmgr tests the
 //! ciphers, and its own tcrypt measures them.
 

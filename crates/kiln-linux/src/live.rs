@@ -1,9 +1,9 @@
-//! Parses the module's report on live registers that it saved, overwrote and restored
+//! Parses the lines in which the module reports whether it restored live registers correctly
 //! (`linux/module/live.c`).
 
 use crate::Error;
 
-/// Prefix of the module's lines about live registers.
+/// Prefix of the lines in which the module reports on live registers.
 const SAID: &str = "kiln: live ";
 
 /// Results for one register width.
@@ -11,11 +11,12 @@ const SAID: &str = "kiln: live ";
 pub struct Width {
     /// Register width: `xmm`, `ymm` or `zmm`.
     pub name: String,
-    /// Number of rounds tried.
+    /// Number of rounds in which registers were saved, overwritten and restored.
     pub rounds: u32,
-    /// Rounds after which a register had changed.
+    /// Number of rounds after which a register had changed.
     pub wrong: u32,
-    /// Rounds of the control, which saves nothing, that did not detect a changed register.
+    /// Number of rounds of the control in which no changed register was detected. The control does
+    /// not save registers.
     pub missed: u32,
     /// Minimum cost of a save and a restore, in TSC cycles.
     pub least: u64,
@@ -44,7 +45,7 @@ impl Width {
         })
     }
 
-    /// Describes the result, for readers of the rows.
+    /// Describes the result in a note for readers of the rows.
     pub fn note(&self) -> String {
         format!(
             "the module saved and restored {} registers {} times, as for a section over a section, and lost none; \

@@ -1,5 +1,5 @@
-//! Boots a stock kernel under QEMU and records the contents of files in `/proc` and `/sys`. The
-//! recordings are test data for `kiln here`.
+//! Boots a stock kernel under QEMU and records the contents of files in `/proc` and `/sys`. Tests
+//! of `kiln here` use the recordings.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -26,30 +26,31 @@ const DEVICES: [&str; 6] = [
     "virtio-rng-pci",
 ];
 
-/// Files to record, as a glob(7) pattern without the leading slash.
+/// Files to record. They are given as a glob(7) pattern without the leading slash.
 pub struct Files<'a> {
     pub pattern: &'a str,
-    /// Record only lines that contain one of these words; if empty, all lines.
+    /// Record only lines that contain one of these words. If there are no words, record all lines.
     pub words: &'a [&'a str],
 }
 
 /// A boot that records files.
 pub struct Plan<'a> {
     pub kernel: &'a Kernel,
-    /// Compiler for init.
+    /// Compiler with which init is built.
     pub compiler: &'a Compiler,
-    /// Modules to load first, together with their dependencies. Modules that the kernel does not have are skipped.
+    /// Modules to load first, together with their dependencies. Modules that the kernel lacks are
+    /// skipped.
     pub load: &'a [&'a str],
     pub files: &'a [Files<'a>],
     /// Time after which the boot is killed.
     pub limit: Duration,
-    /// Set by Ctrl-C.
+    /// Flag that is set when the user presses Ctrl-C.
     pub stop: &'a AtomicBool,
 }
 
 impl Plan<'_> {
-    /// Boots, and returns the lines of each file, with the file's path without the leading slash as
-    /// the key. Files that do not exist, cannot be read or are empty are omitted.
+    /// Boots the kernel and returns the lines of each file. The key is the file's path without the
+    /// leading slash. Files that do not exist, cannot be read or are empty are left out.
     ///
     /// # Errors
     /// QEMU is missing, a module cannot be read, or the boot fails.
@@ -91,7 +92,8 @@ impl Plan<'_> {
     }
 }
 
-/// Adds a line that the order `lines` printed: a path, a tab, and the file's line.
+/// Records a line that the order `lines` printed. It consists of a path, a tab, and a line of the
+/// file.
 fn keep(text: &str, recorded: &mut BTreeMap<String, Vec<String>>) {
     let Some((path, line)) = text.split_once('\t') else {
         return;
@@ -103,7 +105,8 @@ fn keep(text: &str, recorded: &mut BTreeMap<String, Vec<String>>) {
     lines.push(line.to_owned());
 }
 
-/// Finds the configuration that a kernel was built with, next to its image or its modules.
+/// Finds the configuration with which a kernel was built. The file is next to the kernel's image or
+/// its modules.
 ///
 /// # Errors
 /// The configuration is in neither place, or cannot be read.

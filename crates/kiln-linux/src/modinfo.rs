@@ -7,16 +7,15 @@ use std::process::{Command, Stdio};
 
 use crate::Error;
 
-/// File name extensions of compressed modules, the programs that decompress them, and the Debian
-/// packages with these programs.
+/// File name extensions of compressed modules, each with the program that decompresses the module
+/// and the Debian package that contains this program.
 const PACKED: [(&str, &str, &str); 3] = [
     ("ko.xz", "xz", "xz-utils"),
     ("ko.zst", "zstd", "zstd"),
     ("ko.gz", "gzip", "gzip"),
 ];
 
-/// Paths of the modules under a directory, by module name. Names have underscores instead of
-/// hyphens.
+/// Paths of the modules under a directory, by module name. In names, underscores replace hyphens.
 pub struct Modules(BTreeMap<String, PathBuf>);
 
 impl Modules {
@@ -38,9 +37,9 @@ impl Modules {
         Ok(Modules(found))
     }
 
-    /// Returns the names and contents of the modules that the module `content` needs, dependencies
-    /// first. Modules that are not found are skipped, because they may be built in; if not, the
-    /// kernel reports the error.
+    /// Returns the names and contents of the modules on which the module `content` depends, each
+    /// after its own dependencies. Modules that are not found are skipped, because they may be
+    /// built into the kernel. If one is not, the kernel reports the error.
     ///
     /// # Errors
     /// A module cannot be read.
@@ -52,8 +51,8 @@ impl Modules {
         Ok(done.1)
     }
 
-    /// Returns the names and contents of the named modules and of the modules that they need,
-    /// dependencies first.
+    /// Returns the names and contents of the named modules and of all modules on which they depend.
+    /// Each module follows its dependencies.
     ///
     /// # Errors
     /// A module cannot be read.
@@ -74,7 +73,8 @@ impl Modules {
         let Some(path) = self.0.get(&name) else {
             return Ok(());
         };
-        // Record the module before its dependencies, so that a dependency cycle ends.
+        // Record the module before its dependencies, so that the recursion ends if they form a
+        // cycle.
         if !done.0.insert(name.clone()) {
             return Ok(());
         }
@@ -107,12 +107,11 @@ fn read(path: &Path) -> Result<Vec<u8>, Error> {
     Ok(output.stdout)
 }
 
-/// Returns the dependencies listed in the section `.modinfo`, which consists of strings
-/// `name=value`, each followed by a NUL.
+/// Returns the dependencies that a module lists in its section `.modinfo`. The section consists of
+/// NUL-terminated strings `name=value`.
 fn depends(module: &[u8]) -> Vec<String> {
     const FIELD: &[u8] = b"\0depends=";
-    // The search does not require a NUL before the name: the section's first string has another
-    // byte there.
+    // Do not search for a NUL before the name, because no NUL precedes the section's first string.
     let field = module
         .windows(FIELD.len())
         .position(|w| w[1..] == FIELD[1..]);

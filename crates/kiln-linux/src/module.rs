@@ -1,5 +1,5 @@
-//! Builds Kiln's module for Linux (`linux/module/`): the sources of `kernel/ciphers`, compiled by a
-//! kernel's own Kbuild.
+//! Builds Kiln's module for Linux (`linux/module/`). A kernel's own Kbuild compiles it from the
+//! sources in `kernel/ciphers`.
 
 use std::fmt::Write;
 use std::fs;
@@ -22,40 +22,42 @@ pub const NAME: &str = "kiln";
 /// Name of the module that hides algorithms from a benchmark.
 const HIDE: &str = "hide";
 
-/// Prefix of the name of each implementation in Linux, which has drivers with the unprefixed names.
+/// Prefix of the name that each implementation has in Linux. Linux's own drivers have the names
+/// without the prefix.
 pub const PREFIX: &str = "kiln-";
 
 /// The table of known answers, which the build script generates.
 const KNOWN: &str = "known.h";
 
-/// Adds parameters that only tests of the module need; an installed module does not have them.
+/// Compiler option that adds the parameters for tests of the module. A module for users is built
+/// without it.
 pub(crate) const CONTROLS: &str = "-DKILN_CONTROLS";
 
-/// The configuration file for DKMS.
+/// Text of the configuration file for DKMS.
 const DKMS: &str = include_str!("../../../packaging/dkms/dkms.conf");
 
-/// Raises Linux's warning limit of 2048 bytes: the largest stack frame of a cipher has 3 KiB, and
-/// stacks have 16 KiB.
+/// Raises Linux's limit of 2048 bytes for stack frames. The largest stack frame of a cipher has 3
+/// KiB, and a kernel stack has 16 KiB.
 const FRAME: &str = "-Wframe-larger-than=4096";
 
-/// The kernel that a module is built for.
+/// The kernel for which a module is built.
 pub enum Kernel<'a> {
-    /// User mode Linux that Kiln has built.
+    /// A user mode Linux that Kiln has built.
     User(&'a Built),
-    /// The directory of a distribution's headers, such as `/usr/src/linux-headers-6.1.0-32-amd64`.
+    /// Directory of a distribution's headers, such as `/usr/src/linux-headers-6.1.0-32-amd64`.
     Headers(&'a Path),
 }
 
 pub struct Plan<'a> {
     pub kernel: Kernel<'a>,
     pub compiler: &'a Compiler,
-    /// Build directory, to which the sources are copied first.
+    /// Build directory. The sources are copied to it before the build.
     pub dir: PathBuf,
-    /// Edits a source while it is copied; used for controls.
+    /// Edits a source file while it is copied; controls use this to plant faults.
     pub edit: &'a dyn Fn(&str, &'static str) -> String,
-    /// Set by Ctrl-C.
+    /// Flag that is set when the user presses Ctrl-C.
     pub stop: &'a AtomicBool,
-    /// Called with the name of the file that is being compiled.
+    /// Callback that receives the name of each file when its compilation starts.
     pub progress: &'a dyn Fn(&str),
 }
 
@@ -64,7 +66,7 @@ pub struct Module {
     pub path: PathBuf,
     /// Path of the module that hides algorithms from a benchmark.
     pub hide: PathBuf,
-    /// Warnings of the compiler, modpost and objtool, line by line.
+    /// Warnings from the compiler, modpost and objtool, one per line.
     pub warnings: Vec<String>,
 }
 
@@ -72,7 +74,7 @@ pub fn unchanged(_name: &str, text: &'static str) -> String {
     text.to_owned()
 }
 
-/// Builds the module in the cache, for a kernel of the distribution.
+/// Builds the module for a distribution's kernel, in the cache.
 ///
 /// # Errors
 /// The headers are missing, or [`build`] fails.
@@ -95,11 +97,11 @@ pub fn for_headers(
     })
 }
 
-/// The same as the package kiln-crypto-dkms builds it: from the sources of [`write_sources`], without parameters that
-/// only tests need.
+/// Like [`for_headers`], but builds the module as the package kiln-crypto-dkms does: from the
+/// sources that [`write_sources`] writes, without the parameters for tests.
 ///
 /// # Errors
-/// As [`for_headers`].
+/// The same errors as [`for_headers`].
 pub fn for_package(
     dir: &Path,
     compiler: &Compiler,
@@ -128,7 +130,7 @@ fn find_headers(dir: &Path) -> Result<PathBuf, Error> {
         .ok_or_else(|| Error::NotHeaders(dir.to_owned()))
 }
 
-/// A directory name for what is built by this compiler for these headers.
+/// Returns the name of the build directory for these headers and this compiler.
 fn headers_key(headers: &Path, compiler: &Compiler) -> String {
     let compiled = format!("{} {}", compiler.path.display(), compiler.version);
     key(headers, &compiled, 0)
@@ -199,8 +201,8 @@ pub(crate) fn copy(dir: &Path, edit: &dyn Fn(&str, &'static str) -> String) -> R
     Ok(())
 }
 
-/// Writes the module's sources in the layout that DKMS expects in `/usr/src` and that `make -C
-/// HEADERS` can build.
+/// Writes the module's sources in the layout that DKMS expects in `/usr/src`. `make -C HEADERS` can
+/// build this layout too.
 ///
 /// # Errors
 /// The directory exists and is not empty, or cannot be written.
@@ -224,10 +226,11 @@ fn update_sources(dir: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// The expected ciphertext of the first known answer for an algorithm, as the module's file contains it.
+/// Returns the expected ciphertext of an algorithm's first known answer. The module's file contains
+/// the same bytes.
 ///
 /// # Panics
-/// If the table has no answer for the algorithm.
+/// The table has no known answer for the algorithm.
 pub(crate) fn known_answer(alg: &str) -> Vec<u8> {
     let table = SOURCES.iter().find(|(name, _)| *name == KNOWN);
     let (_, text) = table.expect("a table of known answers");
@@ -235,7 +238,8 @@ pub(crate) fn known_answer(alg: &str) -> Vec<u8> {
         .lines()
         .find_map(|line| line.trim().strip_prefix(&format!("{{ {alg:?}, ")))
         .expect("an algorithm with known answers");
-    // The offset, and the lengths of key, IV, associated data, text, ciphertext and tag.
+    // The numbers are the offset, and the lengths of key, IV, associated data, text, ciphertext and
+    // tag.
     let numbers: Vec<usize> = row
         .trim_end_matches(" },")
         .split(", ")
@@ -253,7 +257,7 @@ pub(crate) fn known_answer(alg: &str) -> Vec<u8> {
         .collect()
 }
 
-/// The value of the module's parameter `tiers` that allows what `KILN_TIERS` allows.
+/// Returns the value of the module's parameter `tiers` that allows the same tiers as `KILN_TIERS`.
 pub(crate) fn tiers() -> String {
     let mask = seen_tiers();
     if mask == u32::MAX {
@@ -272,8 +276,8 @@ fn object(source: &str) -> Option<String> {
     source.strip_suffix(".c").map(|stem| format!("{stem}.o"))
 }
 
-/// Generates the Kbuild file, with every source and its flags. Each of `others` is a module with a
-/// single source.
+/// Generates the Kbuild file, which lists every source and its flags. Each name in `others` is
+/// another module, with a single source.
 fn kbuild(others: &[&str], defines: &str) -> String {
     let mut text = format!("obj-m := {NAME}.o");
     for other in others {
@@ -287,7 +291,7 @@ fn kbuild(others: &[&str], defines: &str) -> String {
     text + &all_flags(defines)
 }
 
-/// Generates the lines of the Kbuild file with the compiler flags for all objects.
+/// Generates the lines of the Kbuild file that set the compiler flags for all objects.
 pub(crate) fn all_flags(defines: &str) -> String {
     let mut text =
         format!("ccflags-y := -I$(src) -I$(src)/include -I$(src)/kernel/include {defines}\n\n");
@@ -295,8 +299,8 @@ pub(crate) fn all_flags(defines: &str) -> String {
     text
 }
 
-/// Generates the line of the Kbuild file with an object's own flags. Sources outside `kernel/` have
-/// none.
+/// Generates the line of the Kbuild file that sets an object's own flags. Objects from sources
+/// outside `kernel/` have no own flags.
 pub(crate) fn flags(name: &str) -> String {
     let Some(stem) = name
         .strip_suffix(".c")
@@ -309,7 +313,7 @@ pub(crate) fn flags(name: &str) -> String {
         flags.extend(&tier.flags);
         flags.extend(recipe::SIMD);
         flags.extend(recipe::extra_flags(Path::new(name)));
-        // Linux disables the compiler's headers, which declare the intrinsics.
+        // The compiler's headers declare the intrinsics, but Linux's build disables these headers.
         flags.push("-isystem $(shell $(CC) -print-file-name=include)");
     }
     format!("CFLAGS_{stem}.o := {}\n", flags.join(" "))
@@ -350,8 +354,8 @@ mod tests {
         assert_eq!(found.len(), 3, "{found:?}");
     }
 
-    /// Creates kernel headers that generate BTF for the module at the end of their Makefile, as a
-    /// distribution's do. The program that generates it is missing here.
+    /// Creates kernel headers whose Makefile ends with a rule that generates BTF for the module,
+    /// like a distribution's. The program that generates BTF is missing here.
     fn headers_with(rule: &str) -> tempfile::TempDir {
         let dir = tempfile::tempdir().unwrap();
         let makefile = format!(
@@ -389,7 +393,7 @@ mod tests {
         };
         let optional = headers_with("ifdef CONFIG_DEBUG_INFO_BTF_MODULES");
         build_against(optional.path()).unwrap();
-        // Control: headers that require the program unconditionally.
+        // Control: these headers always require the program.
         let always = headers_with("ifdef MAKE");
         let line = build_against(always.path()).unwrap_err().to_string();
         assert!(line.contains("kiln-no-pahole: "), "{line}");

@@ -1,4 +1,5 @@
-//! Adds a program of the host to an initramfs, with the libraries that the program is linked to.
+//! Adds a program of this machine to an initramfs, together with the libraries to which the program
+//! is linked.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -32,7 +33,7 @@ pub fn add(archive: &mut Initramfs, name: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// Finds a program in PATH as a shell does.
+/// Finds a program in PATH, as a shell does.
 fn find(name: &str) -> Result<PathBuf, Error> {
     kiln_kbuild::which(name)
         .and_then(|path| fs::canonicalize(path).ok())
@@ -66,7 +67,7 @@ fn libraries(path: &Path) -> Result<Vec<PathBuf>, Error> {
     Ok(paths(&said))
 }
 
-/// Parses lines `NAME => PATH (ADDRESS)` and `PATH (ADDRESS)`.
+/// Parses lines of the formats `NAME => PATH (ADDRESS)` and `PATH (ADDRESS)`.
 fn paths(said: &str) -> Vec<PathBuf> {
     said.lines()
         .filter_map(|line| line.trim().rsplit_once(" (")?.0.split(" => ").last())

@@ -14,19 +14,20 @@ use crate::Error;
 const PROGRAM: &str = "qemu-system-x86_64";
 
 /// Time limit for a boot that only tests hardware virtualisation. If init has not started by then,
-/// it does not work here.
+/// hardware virtualisation does not work on this machine.
 const PROBE: Duration = Duration::from_secs(20);
 
 /// How QEMU executes the guest's instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Accel {
     Kvm,
-    /// QEMU's translator. It gives the same answers, but costs cannot be measured with it.
+    /// QEMU's translator, which emulates the CPU in software. Answers are the same, but costs
+    /// cannot be measured.
     Tcg,
 }
 
 impl Accel {
-    /// The accelerator's name on QEMU's command line.
+    /// Returns the accelerator's name for QEMU's command line.
     pub fn name(self) -> &'static str {
         match self {
             Accel::Kvm => "kvm",
@@ -35,7 +36,7 @@ impl Accel {
     }
 }
 
-/// A machine with one CPU.
+/// A virtual machine with one CPU.
 pub struct Qemu<'a> {
     pub image: &'a Path,
     /// Archive with Kiln's init and its orders.
@@ -44,7 +45,7 @@ pub struct Qemu<'a> {
     /// Additional arguments for QEMU, such as devices.
     pub arguments: &'a [String],
     pub limit: Duration,
-    /// Set by Ctrl-C.
+    /// Flag that is set when the user presses Ctrl-C.
     pub stop: &'a AtomicBool,
 }
 
@@ -57,8 +58,8 @@ impl Qemu<'_> {
         let program = program()?;
         let initramfs = Scratch::new("initramfs")?;
         fs::write(&initramfs.path, self.initramfs).map_err(|e| Error::cache(&initramfs.path, e))?;
-        // The shell merges both streams: QEMU prints the console on stdout, but reports on stderr
-        // that it cannot run the guest.
+        // Let the shell merge both streams: QEMU prints the console on standard output, but reports
+        // on standard error if it cannot run the guest.
         let mut command = Command::new("sh");
         command
             .args(["-c", "exec \"$@\" 2>&1", "qemu"])
@@ -71,8 +72,9 @@ impl Qemu<'_> {
             .arg(self.image)
             .arg("-initrd")
             .arg(&initramfs.path)
-            // Full preemption would disturb the scripts of requests. On a busy host, the emulated
-            // timer may fail the kernel's timer check, which would cause a panic.
+            // Disable full preemption, which would disturb the scripts of requests. Also disable
+            // the kernel's timer check: on a busy host, the emulated timer may fail it, which would
+            // cause a panic.
             .args([
                 "-append",
                 "console=ttyS0 quiet panic=-1 preempt=voluntary no_timer_check",
@@ -103,12 +105,12 @@ impl Qemu<'_> {
     }
 }
 
-/// Whether the line is QEMU's report that KVM cannot continue the guest.
+/// Whether QEMU reports in this line that KVM cannot continue the guest.
 fn is_fault(line: &str) -> bool {
     line.contains("KVM internal error") || line.contains("KVM: entry failed")
 }
 
-/// Names this machine's KVM module, for messages.
+/// Returns a name for this machine's KVM module, for use in messages.
 fn kvm(modules: &Path) -> String {
     let there = |name: &&&str| modules.join(name).is_dir();
     match ["kvm_intel", "kvm_amd", "kvm_pvm"].iter().find(there) {
@@ -120,8 +122,9 @@ fn kvm(modules: &Path) -> String {
     }
 }
 
-/// The CPU model for QEMU: all features that the accelerator has, except arch-capabilities. If a
-/// hypervisor hides that register, KVM cannot give it to a guest.
+/// Returns the CPU model for QEMU. It has all features that the accelerator supports, except
+/// arch-capabilities: if a hypervisor hides this register from the host, KVM cannot give it to a
+/// guest.
 fn cpu(accel: Accel) -> &'static str {
     match accel {
         Accel::Kvm => "host,-arch-capabilities",
@@ -129,7 +132,7 @@ fn cpu(accel: Accel) -> &'static str {
     }
 }
 
-/// Checks that QEMU is installed. Called before anything is downloaded or built for it.
+/// Checks that QEMU is installed. This is done before anything is downloaded or built for a boot.
 ///
 /// # Errors
 /// QEMU is missing.
@@ -141,8 +144,8 @@ fn program() -> Result<PathBuf, Error> {
     kiln_kbuild::which(PROGRAM).ok_or(Error::NoQemu(PROGRAM))
 }
 
-/// Chooses hardware virtualisation if this kernel boots with it, otherwise translation. The string
-/// gives the reason.
+/// Chooses hardware virtualisation if this kernel boots with it, otherwise translation. The
+/// returned string explains the choice.
 ///
 /// # Errors
 /// QEMU is missing, or Ctrl-C was pressed.

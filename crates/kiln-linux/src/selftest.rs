@@ -1,5 +1,5 @@
-//! Tests Kiln's ciphers with Linux's own testmgr, and reports which drivers passed and which were
-//! not tested.
+//! Tests Kiln's ciphers with Linux's own testmgr. Reports which drivers passed, and which drivers
+//! were not tested.
 
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -20,10 +20,11 @@ use crate::tcrypt::{insert, loaded, TEMPLATES};
 use crate::uml::Built;
 use crate::Error;
 
-/// Message that testmgr prints once, when the first test begins, if its full tests are enabled.
+/// Message by which testmgr reports that its full tests are enabled. It is printed once, when the
+/// first test begins.
 const FULL: &str = "crypto tests enabled";
 
-/// Number of rounds that test the module's saving of live registers.
+/// Number of rounds in which the module saves and restores live registers.
 const LIVE_ROUNDS: u32 = 1000;
 
 /// The verdict of Linux's testmgr on one of Kiln's implementations.
@@ -56,40 +57,40 @@ pub struct Row {
     pub reason: String,
 }
 
-/// Options of a test by testmgr.
+/// Options for a test by testmgr.
 pub struct Plan<'a> {
     pub built: &'a Built,
     /// Kiln's module, built for this kernel.
     pub module: &'a Module,
-    /// Tests only this algorithm or driver.
+    /// Algorithm or driver to test; `None` tests all.
     pub only: Option<&'a str>,
-    /// Number of rounds of each random test; `None` for Linux's default of 100.
+    /// Number of iterations of each random test; `None` selects Linux's default of 100.
     pub fuzz: Option<u32>,
-    /// The boot is killed after this time.
+    /// Time after which the boot is killed.
     pub limit: Duration,
-    /// Set by Ctrl-C.
+    /// Flag that is set when the user presses Ctrl-C.
     pub stop: &'a AtomicBool,
-    /// Called with the completed fraction and the current activity.
+    /// Callback that receives the completed fraction and a description of the current activity.
     pub progress: &'a dyn Fn(f64, &str),
 }
 
 #[derive(Debug)]
 pub struct Outcome {
-    /// One row for each requested implementation.
+    /// Rows for the requested implementations, one each.
     pub rows: Vec<Row>,
-    /// Remarks that a reader of the rows needs.
+    /// Notes that help the reader interpret the rows.
     pub notes: Vec<String>,
 }
 
 impl Outcome {
-    /// Whether a driver for which Linux has tests did not pass.
+    /// Whether there is a driver that did not pass although Linux has tests for it.
     pub fn failed(&self) -> bool {
         let bad = |row: &Row| matches!(row.selftest, "failed" | "unknown");
         self.rows.iter().any(bad)
     }
 }
 
-/// Boots, loads the module, and collects each driver's result.
+/// Boots the kernel, loads the module, and collects each driver's result.
 ///
 /// # Errors
 /// The boot fails, the module cannot be loaded, or this kernel did not run its full tests.
@@ -133,27 +134,29 @@ pub fn run(plan: &Plan) -> Result<Outcome, Error> {
     heard.outcome(&plan.built.version, plan.only)
 }
 
-/// Returns the requested implementations: those of an algorithm, the one of a driver, or all.
+/// Returns the implementations of an algorithm, or the implementation with this driver name.
+/// Without a name, returns all implementations.
 pub(crate) fn select_impls(only: Option<&str>) -> Vec<Impl> {
     let mut all = Impl::all();
     all.retain(|i| only.is_none_or(|name| name == i.alg() || name == i.driver()));
     all
 }
 
-/// A kernel's messages about drivers: from the console of a booted kernel, or as events from a hosted one.
+/// What a kernel reported about its drivers. A booted kernel reports on its console, a hosted tree
+/// by events.
 #[derive(Debug, Default)]
 pub(crate) struct Heard {
     full: bool,
-    /// Status from /proc/crypto, by driver.
+    /// Status of each driver in /proc/crypto, by driver name.
     listed: HashMap<String, String>,
     driver: Option<String>,
-    /// For drivers that failed, the first line that names them.
+    /// First message about each driver that failed, by driver name.
     failed: HashMap<String, String>,
-    /// Drivers that no test has exercised, with the reasons.
+    /// Reasons why drivers were not tested, by driver name.
     untested: HashMap<String, &'static str>,
-    /// Drivers that could not be compared with the generic ones.
+    /// Drivers that could not be compared with their generic drivers.
     skipped: Vec<String>,
-    /// Results of saving and restoring live registers in the module.
+    /// The module's results of saving and restoring live registers.
     live: Vec<live::Width>,
 }
 
@@ -178,7 +181,7 @@ impl Heard {
         Ok(Outcome { rows, notes })
     }
 
-    /// Processes an event. A driver is listed after its test, and a second time at the end.
+    /// Processes an event. A driver is reported after its test and once more at the end.
     pub(crate) fn event(&mut self, event: &Event) {
         match event {
             Event::Log { text } => self.log(text.trim_end()),
@@ -202,7 +205,7 @@ impl Heard {
         }
     }
 
-    /// Records a failure. If a driver fails repeatedly, only the first reason is kept, which is the
+    /// Records a failure. If a driver fails repeatedly, the first reason is kept, because it is the
     /// most informative.
     pub(crate) fn fails(&mut self, driver: &str, why: &str) {
         let first = self.failed.entry(driver.to_owned());
@@ -217,8 +220,8 @@ impl Heard {
         }
     }
 
-    /// Parses blocks of `key : value`, one per driver. A driver under test has a second block, as a
-    /// larval.
+    /// Parses `key : value` lines, which form one block per driver. A driver under test has a
+    /// second block for its larval.
     fn listing(&mut self, text: &str) {
         let Some((key, value)) = text.split_once(':') else {
             self.driver = None;
@@ -369,11 +372,11 @@ mod tests {
         assert_eq!(verdict(listed("passed"), &[]), "passed");
         assert_eq!(verdict(listed("unknown"), &[]), "unknown");
         assert_eq!(verdict(listed("passed"), &[&untested]), "untested");
-        // Linux lists the self-test of a failed driver as unknown.
+        // Linux shows the self-test of a failed driver as unknown.
         assert_eq!(verdict(listed("unknown"), &[&failed]), "failed");
         assert_eq!(verdict(listed("passed"), &[&failed]), "failed");
         assert_eq!(verdict(Vec::new(), &[]), "unknown");
-        // The driver has two blocks, one of them as a larval.
+        // The driver has two blocks: one for itself, one for its larval.
         let mut twice = listed("passed");
         twice.extend(listed("unknown"));
         assert_eq!(verdict(twice, &[]), "unknown");
@@ -400,7 +403,8 @@ mod tests {
             }
             heard.row(imp).selftest
         };
-        // The driver is first listed when its test is over, which is before the mark.
+        // The first report follows the driver's test. At that time, Linux has not yet marked the
+        // driver as tested.
         let (soon, marked) = (listed(false), listed(true));
         let passed = [test(0, true), soon.clone(), marked.clone()];
         assert_eq!(verdict(&passed), "passed");

@@ -1,4 +1,4 @@
-//! Finds the kernel's sources: a tree that the user names, or Debian's source package.
+//! Finds a kernel's sources: a tree that the user names, or Debian's source package.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,8 +11,8 @@ use crate::Error;
 /// Directory in which the package installs its archives.
 const PACKAGES: &str = "/usr/src";
 
-/// Returns the tree with this name. Without a name, returns the newest installed `linux-source-*`
-/// package of Debian, unpacked into the cache.
+/// Returns the tree with this name. Without a name, unpacks the newest installed Debian package
+/// `linux-source-*` into the cache and returns its tree.
 ///
 /// # Errors
 /// The name is neither a kernel tree nor a git revision of one.
@@ -38,7 +38,7 @@ fn packaged(packages: &Path, progress: &dyn Fn(f64, &str)) -> Result<Source, Err
     Ok(Source::open(&unpacked(&archive, version)?)?)
 }
 
-/// The version in a file name such as `linux-source-6.12.tar.xz`.
+/// Parses the version in a file name such as `linux-source-6.12.tar.xz`.
 fn version(name: &str) -> Option<(u32, u32)> {
     let version = name
         .strip_prefix("linux-source-")?
@@ -47,8 +47,8 @@ fn version(name: &str) -> Option<(u32, u32)> {
     Some((major.parse().ok()?, minor.parse().ok()?))
 }
 
-/// Returns the directory for an unpacked archive. Each version of the package gets its own
-/// directory, identified by the archive's size and time.
+/// Returns the directory for an unpacked archive. The directory's name depends on the archive's
+/// size and time, so that each version of the package has its own directory.
 fn unpacked(archive: &Path, version: (u32, u32)) -> Result<PathBuf, Error> {
     let io = |e| Error::cache(archive, e);
     let meta = fs::metadata(archive).map_err(io)?;
@@ -86,7 +86,7 @@ fn unpacked(archive: &Path, version: (u32, u32)) -> Result<PathBuf, Error> {
             })
         }
     };
-    // The rename fails if another kiln has finished first, in which case its tree is used.
+    // The rename fails if another kiln has finished first. In that case, use its tree.
     match tree.join("Kbuild").is_file() {
         true => Ok(tree),
         false => done.map(|()| tree),

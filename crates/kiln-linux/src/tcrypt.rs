@@ -1,4 +1,4 @@
-//! Runs Linux's own benchmark, tcrypt, in user mode Linux. Measures Linux's own code and Kiln's
+//! Runs tcrypt, Linux's own benchmark, in user mode Linux. It measures Linux's own code and Kiln's
 //! drivers.
 
 use std::fs;
@@ -16,19 +16,21 @@ use crate::module::{Module, PREFIX};
 use crate::uml::Built;
 use crate::Error;
 
-/// The benchmark module. It measures during its initialisation, and then makes its loading fail.
+/// The benchmark module. It measures while it is being initialised, and then returns an error, so
+/// that it is not loaded.
 const BENCHMARK: &str = "crypto/tcrypt.ko";
 
-/// Templates that are modules in this configuration (`linux/um.config`). Each follows the templates
-/// that it needs.
+/// Templates that are modules in this configuration (`linux/um.config`). Each template follows
+/// those that it needs.
 pub const TEMPLATES: [&str; 7] = ["cbc", "ctr", "cts", "ecb", "xts", "ccm", "gcm"];
 
-/// An algorithm's mode number in tcrypt, and the templates that make up Linux's own implementation.
+/// An algorithm's mode number in tcrypt, and the templates that Linux's own implementation consists
+/// of.
 struct Mode {
     alg: &'static str,
     mode: u32,
     templates: &'static [&'static str],
-    /// The templates among these that Kiln's driver needs as well.
+    /// The templates in `templates` that Kiln's driver needs too.
     around: &'static [&'static str],
 }
 
@@ -41,8 +43,8 @@ const fn mode(alg: &'static str, mode: u32, templates: &'static [&'static str]) 
     }
 }
 
-/// Algorithms for which tcrypt has mode numbers. Hashes are not listed, because one mode measures
-/// any hash by its name.
+/// Algorithms that have a mode number in tcrypt. Hashes are not listed, because a single mode
+/// measures any hash by name.
 const MODES: [Mode; 10] = [
     mode("ecb(aes)", 200, &["ecb"]),
     mode("cbc(aes)", 200, &["cbc"]),
@@ -61,8 +63,8 @@ const MODES: [Mode; 10] = [
     mode("chacha20", 214, &[]),
 ];
 
-/// Algorithms that mode 200 measures. To skip those that were not requested, they are hidden from
-/// tcrypt.
+/// Algorithms that mode 200 measures. Algorithms that were not requested are hidden from tcrypt,
+/// which then skips them.
 const AES: [&str; 7] = [
     "ecb(aes)",
     "cbc(aes)",
@@ -73,14 +75,14 @@ const AES: [&str; 7] = [
     "cfb(aes)",
 ];
 
-/// The mode number that measures any hash by its name.
+/// The mode number by which tcrypt measures any hash by name.
 const HASHES: u32 = 300;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
-    /// tcrypt's mode number.
+    /// Number by which tcrypt selects what to measure.
     pub mode: u32,
-    /// Seconds per row.
+    /// Duration of each measurement in seconds.
     pub seconds: u32,
     /// The requested algorithm; rows of other algorithms are left out. `None` keeps all rows.
     pub alg: Option<String>,
@@ -90,8 +92,8 @@ pub struct Request {
 }
 
 impl Request {
-    /// Creates a request from an algorithm's name. `own` selects Linux's own code instead of Kiln's
-    /// driver.
+    /// Creates a request from an algorithm's name. If `own` is set, Linux's own code is measured
+    /// instead of Kiln's driver.
     ///
     /// # Errors
     /// tcrypt cannot measure this algorithm.
@@ -110,7 +112,7 @@ impl Request {
         match Impl::find_all(name).first() {
             Some(imp) if imp.kind() == Kind::Hash => {
                 let key = imp.key_sizes().into_iter().min_by_key(|n| n.abs_diff(32));
-                // Linux's Poly1305 takes its key from the message.
+                // Linux's Poly1305 takes its key from the message, so do not set a key.
                 let key = key.filter(|_| name != "poly1305").unwrap_or(0) as u32;
                 Ok(request(HASHES, key, &[]))
             }
@@ -125,7 +127,7 @@ impl Request {
         }
     }
 
-    /// Creates a request from tcrypt's mode number, for all algorithms that the mode measures.
+    /// Creates a request from tcrypt's mode number. It measures all algorithms of the mode.
     pub fn mode(mode: u32, seconds: u32) -> Request {
         Request {
             mode,
@@ -136,8 +138,8 @@ impl Request {
         }
     }
 
-    /// Returns the algorithms to hide: those that this mode also measures and that the requested
-    /// algorithm does not need.
+    /// Returns the algorithms to hide: all algorithms of the mode, except the requested algorithm
+    /// and the algorithms that it needs.
     fn hidden(&self) -> Vec<&'static str> {
         let Some(alg) = self.alg.as_deref().filter(|_| self.mode == 200) else {
             return Vec::new();
@@ -148,8 +150,7 @@ impl Request {
             .collect()
     }
 
-    /// Returns the order that loads the benchmark. It must follow the orders that load the
-    /// templates.
+    /// Returns the order that loads the benchmark. The templates must be loaded before.
     fn benchmark(&self) -> Order {
         let mut parameters = format!("mode={} sec={}", self.mode, self.seconds);
         if let (HASHES, Some(alg)) = (self.mode, &self.alg) {
@@ -159,7 +160,7 @@ impl Request {
     }
 }
 
-/// Returns the file names in the initramfs and the contents of those templates that are modules.
+/// Returns the templates that are modules, each as its file name in the initramfs and its content.
 pub fn loaded(built: &Built, names: &[&str]) -> Vec<(String, Vec<u8>)> {
     let module = |name: &&str| {
         let file = format!("{name}.ko");
@@ -186,23 +187,24 @@ fn hashes() -> Vec<&'static str> {
     names
 }
 
-/// Options of a measurement.
+/// Options for a measurement.
 pub struct Plan<'a> {
     pub built: &'a Built,
     pub request: &'a Request,
-    /// The build of Kiln's module, which includes the module that hides algorithms.
+    /// The build of Kiln's module, including the module that hides algorithms.
     pub module: &'a Module,
-    /// Name in Linux of the driver of Kiln to measure; `None` for Linux's own code.
+    /// Name in Linux of the Kiln driver to measure; `None` measures Linux's own code.
     pub driver: Option<&'a str>,
-    /// The run ends after this time, with the rows measured so far.
+    /// Time after which the run ends successfully with the rows measured so far.
     pub enough: Option<Duration>,
-    /// The boot is killed after this time.
+    /// Time after which the boot is killed.
     pub limit: Duration,
-    /// Set by Ctrl-C.
+    /// Flag that is set when the user presses Ctrl-C.
     pub stop: &'a AtomicBool,
 }
 
-/// Runs tcrypt and returns its rows. Passes each of its lines to `line` as `dmesg` shows it.
+/// Runs tcrypt and returns its rows. Passes each line that it prints to `line`, in the format of
+/// `dmesg`.
 ///
 /// # Errors
 /// The boot fails, or a module cannot be loaded.
@@ -237,7 +239,7 @@ pub fn run(plan: &Plan, line: &mut dyn FnMut(&str)) -> Result<Vec<Row>, Error> {
         linux: &plan.built.linux,
         initramfs: archive.finish(),
         memory: "256M",
-        // Linux need not test the drivers: Kiln's selftest has already done so.
+        // Disable Linux's self-tests, because `kiln linux selftest` runs them.
         arguments: &["cryptomgr.notests=1"],
         limit: plan.enough.unwrap_or(plan.limit),
         stop: plan.stop,
@@ -261,7 +263,7 @@ pub fn run(plan: &Plan, line: &mut dyn FnMut(&str)) -> Result<Vec<Row>, Error> {
             tail: outcome.tail,
         }),
         Err(Error::Boot { .. }) if cut && !rows.is_empty() => Ok(rows),
-        // Return the rows measured before Ctrl-C.
+        // Return the rows that were measured before Ctrl-C.
         Err(Error::Interrupted) if !rows.is_empty() => Ok(rows),
         Err(e) => Err(e),
     }
@@ -274,7 +276,7 @@ impl Plan<'_> {
     }
 }
 
-/// Splits a record of the kernel's log into lines. In the log, newlines are escaped.
+/// Splits a record of the kernel's log into lines. Newlines are escaped in such a record.
 fn lines(record: &str) -> impl Iterator<Item = &str> {
     record
         .split("\\x0a")

@@ -1,5 +1,5 @@
-//! Builds user mode Linux in the cache, outside its source tree. There is one directory per tree
-//! and compiler.
+//! Builds user mode Linux in the cache, outside its source tree. Each combination of tree and
+//! compiler has its own directory.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,19 +13,19 @@ use crate::Error;
 /// Options that are set on top of `allnoconfig`.
 const CONFIG: &str = include_str!("../../../linux/um.config");
 
-/// Number of objects compiled in a cold build of 6.12; used for the progress bar only.
+/// Number of objects that a cold build of 6.12 compiles. Used only for the progress bar.
 const USUAL_STEPS: f64 = 1130.0;
 
-/// Number of lines shown from the log of a failed build.
+/// Number of lines that are shown from the end of the log if a build fails.
 const TAIL: usize = 12;
 
 pub struct Plan<'a> {
     /// The source tree. The build does not write to it.
     pub source: Source,
     pub compiler: Compiler,
-    /// Set by Ctrl-C.
+    /// Flag that is set when the user presses Ctrl-C.
     pub stop: &'a AtomicBool,
-    /// Called with the completed fraction and the current activity.
+    /// Callback that receives the completed fraction and a description of the current activity.
     pub progress: &'a dyn Fn(f64, &str),
 }
 
@@ -39,13 +39,13 @@ pub struct Built {
 }
 
 impl Built {
-    /// Returns a module's file content, or `None` if there is no such file, for example because it
-    /// is built in.
+    /// Returns the content of a module's file. Returns `None` if the file does not exist, for
+    /// example because the module is built in.
     pub(crate) fn module_if_any(&self, path: &str) -> Option<Vec<u8>> {
         fs::read(self.cache.objects.join(path)).ok()
     }
 
-    /// Returns the file content of a module of the tree, such as `crypto/tcrypt.ko`.
+    /// Returns the content of a module's file, such as `crypto/tcrypt.ko`.
     ///
     /// # Errors
     /// The tree has no such module.
@@ -93,9 +93,9 @@ pub fn build(plan: &Plan) -> Result<Built, Error> {
     })
 }
 
-/// Checks that user mode Linux of this tree can store the CPU's extended registers. Before 6.13 its
-/// buffer has a fixed size that is too small for AMX. The first process would die ("ptrace set fp
-/// regs failed, errno = 14").
+/// Checks that user mode Linux of this tree can store the CPU's extended registers. Before 6.13,
+/// its buffer has a fixed size that is too small for AMX, and the first process would die ("ptrace
+/// set fp regs failed, errno = 14").
 pub fn check_register_room(tree: &Path) -> Result<(), Error> {
     match register_room(tree) {
         Some(room) if room < xsave_bytes() => Err(Error::RegisterRoom {
@@ -107,8 +107,8 @@ pub fn check_register_room(tree: &Path) -> Result<(), Error> {
     }
 }
 
-/// Size in bytes of the buffer for extended registers in this tree's user mode Linux; `None` if
-/// Linux asks the host for the size.
+/// Returns the size in bytes of the buffer for extended registers in this tree's user mode Linux,
+/// or `None` if it asks the host for the size.
 fn register_room(tree: &Path) -> Option<u32> {
     let text = fs::read_to_string(tree.join("arch/x86/um/user-offsets.c")).ok()?;
     let mut sizes = text.lines().filter_map(|line| {
@@ -118,16 +118,16 @@ fn register_room(tree: &Path) -> Option<u32> {
     sizes.next_back()
 }
 
-/// Size in bytes of the standard XSAVE area with all features that the host has enabled.
-// Newer toolchains declare `__cpuid_count` safe.
+/// Returns the size in bytes of the standard XSAVE area with all features that the host has
+/// enabled. // Newer toolchains declare `__cpuid_count` safe.
 #[allow(unused_unsafe)]
 fn xsave_bytes() -> u32 {
-    // SAFETY: all CPUs that run Kiln have CPUID. Without leaf 13 the instruction returns the
-    // highest leaf, or 0.
+    // SAFETY: all CPUs on which Kiln runs have CPUID. If a CPU lacks leaf 13, the instruction
+    // returns other values, but does not fault.
     unsafe { std::arch::x86_64::__cpuid_count(13, 0) }.ebx
 }
 
-/// An error with one line, followed by the end of the log.
+/// Creates an error whose message has one line, followed by the end of the log.
 fn failed(plan: &Plan, how: &'static str, said: &Said, log: &Path) -> Error {
     let lines: Vec<&str> = said.text.lines().collect();
     let tail = lines[lines.len().saturating_sub(TAIL)..].join("\n  ");
@@ -139,8 +139,8 @@ fn failed(plan: &Plan, how: &'static str, said: &Said, log: &Path) -> Error {
     }
 }
 
-/// Configures the tree if its inputs have changed. Otherwise the configuration is left untouched,
-/// because every object depends on its timestamp.
+/// Configures the tree if its inputs have changed. Otherwise does not touch the configuration,
+/// because a new timestamp would make every object out of date.
 fn configure(plan: &Plan, cache: &Cache) -> Result<(), Error> {
     let fragment = cache.dir.join("um.config");
     let stamp = cache.dir.join("configured");
@@ -197,10 +197,10 @@ mod tests {
             fs::write(&file, text).unwrap();
             check_register_room(tree.path())
         };
-        // Linux 6.13 and later have no such line.
+        // The line does not exist in Linux 6.13 and later.
         assert!(with("").is_ok());
         assert!(with("\tDEFINE_LONGS(HOST_FP_SIZE, 1000000);\n").is_ok());
-        // 511 bytes are too few for any CPU: FXSAVE alone stores 512.
+        // 511 bytes are not enough for any CPU, because FXSAVE alone stores 512 bytes.
         let message = with("\tDEFINE_LONGS(HOST_FP_SIZE, 511);\n")
             .unwrap_err()
             .to_string();

@@ -1,5 +1,5 @@
-//! Compares the emulated CPU with answers of real kernels that were recorded in `linux/records/` by
-//! `kiln linux fidelity --record`. Needs neither QEMU nor a kernel.
+//! Compares the emulated CPU with the answers of real kernels in `linux/records/`, which `kiln
+//! linux fidelity --record` wrote. The tests need neither QEMU nor a kernel.
 
 use std::fs;
 use std::path::Path;
@@ -26,8 +26,8 @@ fn records() -> Vec<(String, Record)> {
         .collect()
 }
 
-/// Returns the questions that this emulated CPU answers differently from the record, and those that
-/// it cannot be asked.
+/// Returns the questions whose answers on this emulated CPU differ from the record, and the
+/// questions that it cannot be asked.
 fn differences(
     record: &Record,
     policy: &str,
@@ -59,12 +59,12 @@ fn differences(
     (differ, unasked)
 }
 
-/// Runs `body` on a new thread, because each thread can become only one CPU.
+/// Runs `body` on a new thread, because a thread can become only one CPU.
 fn on_a_thread<T: Send>(body: impl FnOnce() -> T + Send) -> T {
     thread::scope(|s| s.spawn(body).join().unwrap())
 }
 
-// There is only one test, because policy and rules apply to the whole process.
+// All checks are in one test, because the policy and the broken rules apply to the whole process.
 #[test]
 fn the_emulated_cpu_answers_as_real_kernels_did() {
     let records = records();
@@ -94,7 +94,7 @@ fn the_emulated_cpu_answers_as_real_kernels_did() {
         );
     }
 
-    // Control: differences under other policies and broken rules are detected.
+    // Control: the test must detect differences under other policies and with broken rules.
     let (_, record) = records.iter().find(|(name, _)| name == "6.12").unwrap();
     let scenes = |q: &Question| matches!(q.asked, Asked::Scene(_));
     for other in ["bh-off", "nested", "preemptible", "none"] {
@@ -109,8 +109,8 @@ fn the_emulated_cpu_answers_as_real_kernels_did() {
         broken::LATE_FIRST,
     ] {
         broken::set(rules);
-        // Question 54 is excluded, because it frees a transform while requests wait, which would be
-        // a use after free.
+        // Question 54 is excluded, because it frees a transform while requests wait. With a broken
+        // rule, that would be a use after free.
         let (differ, unasked) =
             on_a_thread(|| differences(record, "legacy", |q| !scenes(q) && q.number != 54));
         broken::set(0);

@@ -1,5 +1,5 @@
-//! Tests the module in a hosted tree. Skipped, with a message, unless KILN_TEST_TREE names a kernel
-//! tree.
+//! Tests the module in a hosted tree. The environment variable KILN_TEST_TREE names the tree.
+//! Without it, the tests are skipped with a message.
 
 use std::env;
 use std::ffi::OsString;
@@ -16,8 +16,8 @@ static NEVER: AtomicBool = AtomicBool::new(false);
 
 const TEST: &str = "a_hosted_testmgr_passes_every_driver_and_fails_those_that_are_wrong";
 
-/// Returns the tree named by KILN_TEST_TREE. Also sets the cache directory, which is shared with
-/// other tests.
+/// Returns the tree that KILN_TEST_TREE names. Also sets the cache directory, which other tests
+/// share.
 fn given_tree() -> Option<PathBuf> {
     let tree = env::var_os("KILN_TEST_TREE").filter(|v| !v.is_empty());
     if tree.is_none() {
@@ -34,7 +34,7 @@ fn judged(
     only: Option<&str>,
     edit: &dyn Fn(&str, &'static str) -> String,
 ) -> Result<Outcome, Error> {
-    // The child reads from this variable which driver to test.
+    // The child reads the name of the driver to test from this variable.
     env::set_var("KILN_TEST_ONLY", only.unwrap_or(""));
     hosted::run(&hosted::Plan {
         source: source::find(Some(tree), &|_, _| ()).unwrap(),
@@ -54,9 +54,9 @@ fn replaced(text: &str, from: &str, to: &str) -> String {
     text.replace(from, to)
 }
 
-/// Plants three faults: one tier shifts XTS tweaks by the wrong number of bytes; setting a key of
-/// another driver stores to an invalid address; and nested sections save nothing, so that the other
-/// drivers are wrong if they use vector registers in softirqs.
+/// Plants three faults. One tier shifts XTS tweaks by the wrong number of bytes. Another driver
+/// stores to an invalid address when a key is set. Nested sections save nothing, so the remaining
+/// drivers give wrong results if they use vector registers in softirqs.
 fn wrong(name: &str, text: &'static str) -> String {
     match name {
         "kernel/ciphers/xts/aesni.c" => {
@@ -94,8 +94,8 @@ fn wanting(name: &str, text: &'static str) -> String {
     }
 }
 
-/// A single test, so that the tree is built once. Its controls recompile only the files that they
-/// change.
+/// All checks are in one test, so that the tree is built only once. The controls recompile only the
+/// files that they change.
 #[test]
 fn a_hosted_testmgr_passes_every_driver_and_fails_those_that_are_wrong() {
     if let Some(order) = Order::from_env().unwrap() {
@@ -131,14 +131,14 @@ fn a_hosted_testmgr_passes_every_driver_and_fails_those_that_are_wrong() {
 
     let outcome = judged(&tree, None, &module::unchanged).unwrap();
     assert!(outcome.rows.len() > 90, "{}", outcome.rows.len());
-    // Only the known drivers may lack a test in Linux.
+    // Linux may lack tests only for the drivers that are listed here.
     for row in &outcome.rows {
         let untested = row.alg.starts_with("blake2s");
         let wanted = if untested { "untested" } else { "passed" };
         assert!([wanted, "absent"].contains(&row.selftest), "{row:?}");
     }
-    // NHPoly1305 is not tried in softirqs, because its keys are longer than those that are tried
-    // there.
+    // NHPoly1305 is not run in softirqs, because its key is longer than the key sizes that are
+    // tried there.
     let untried = outcome
         .notes
         .iter()

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use kiln_kbuild::Compiler;
 
-/// Headers of Linux that `section.c` includes; `kernel.h` replaces all of them.
+/// Linux headers that `section.c` includes. `kernel.h` replaces all of them.
 const HEADERS: [&str; 8] = [
     "asm/fpu/api.h",
     "asm/simd.h",

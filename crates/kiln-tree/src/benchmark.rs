@@ -1,5 +1,5 @@
-//! Runs the benchmarks of the tree's KUnit suites, in the process that also measures the functions
-//! of the tree's library.
+//! Runs the benchmarks in the tree's KUnit suites. They run in the same child process that measures
+//! the functions of the tree's library.
 
 use std::ffi::CString;
 use std::fs::File;
@@ -10,8 +10,8 @@ use crate::event::Event;
 use crate::host::Host;
 use crate::{raw, Error};
 
-/// Functions that a benchmark measures: suite, case, function, and the text that precedes the
-/// function's number in the output.
+/// Functions that the suites' benchmarks measure. Each entry holds the suite, the case, the
+/// function, and the text that precedes the function's result in the output.
 const BENCHMARKS: [(&str, &str, &str, &str); 26] = [
     ("aes_cbc_macs", "benchmark_hash", "aes_cmac", ""),
     ("aes_ccm", "benchmark_aead", "aes_ccm_decrypt", "dec "),
@@ -41,7 +41,7 @@ const BENCHMARKS: [(&str, &str, &str, &str); 26] = [
     ("sm3", "benchmark_hash", "sm3", ""),
 ];
 
-/// The speed that a benchmark printed for a function at one length.
+/// A function's throughput for one message length, as a benchmark printed it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Figure {
     /// Message length in bytes.
@@ -54,7 +54,7 @@ pub struct Figure {
 pub struct Benchmark {
     suite: CString,
     case: CString,
-    /// The text that precedes the function's number in the output.
+    /// Text that precedes the function's result in the output.
     mark: &'static str,
 }
 
@@ -90,8 +90,8 @@ impl Benchmark {
     }
 }
 
-/// Parses `len=4096: 2024 MB/s` or `data_len=4096: enc 2024 MB/s, dec 2030 MB/s`. `mark` precedes
-/// the wanted number.
+/// Parses `len=4096: 2024 MB/s` or `data_len=4096: enc 2024 MB/s, dec 2030 MB/s`. The number to
+/// read follows `mark`.
 fn read(line: &str, mark: &str) -> Option<Figure> {
     let (_, rest) = line.split_once("len=")?;
     let (len, rest) = rest.split_once(": ")?;
@@ -103,8 +103,8 @@ fn read(line: &str, mark: &str) -> Option<Figure> {
     })
 }
 
-/// Runs `what` and returns the text that the tree prints meanwhile. The parent does not receive
-/// this text.
+/// Runs `what` and returns the text that the tree prints meanwhile. This text is not sent to the
+/// parent process.
 fn overhear(
     host: &mut Host,
     what: impl FnOnce(&mut Host) -> Result<(), Error>,
@@ -125,7 +125,7 @@ fn overhear(
     // SAFETY: the descriptor is open, and the call only duplicates it.
     let saved = unsafe { libc::fcntl(events, libc::F_DUPFD_CLOEXEC, 0) };
     u32::try_from(saved).map_err(failed)?;
-    // SAFETY: both descriptors are open. The parent's is restored below.
+    // SAFETY: both descriptors are open, and `saved` keeps the parent's pipe to be restored below.
     unsafe { libc::dup2(file.as_raw_fd(), events) };
     let done = what(host);
     // SAFETY: both descriptors are open, and the copy is closed exactly once.

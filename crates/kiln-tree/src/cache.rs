@@ -1,5 +1,5 @@
-//! Manages the directories in which trees are built: the user's cache has one per tree, compiler
-//! and configuration.
+//! Manages the directories in which trees are built. The user's cache has one directory for each
+//! combination of tree, compiler and configuration.
 
 use std::fs::{self, File};
 use std::os::unix::ffi::OsStrExt;
@@ -16,20 +16,22 @@ use crate::{farm, Error, Source};
 /// A cache directory, which is locked while this value exists.
 pub struct Cache {
     pub dir: PathBuf,
-    /// Directory of the sources to build: the tree itself, or links to its files.
+    /// Directory with the sources to build: the tree itself, or a directory of links to its files.
     pub source: PathBuf,
     /// Output directory of the kernel's build.
     pub objects: PathBuf,
-    /// Directory of the services and the linked image.
+    /// Directory for the compiled services and the linked image.
     pub host: PathBuf,
     /// Log file of the builds.
     pub log: PathBuf,
     _lock: File,
-    /// If the tree is a revision, keeps its checkout from changing.
+    /// The checkout, if the tree is a git revision. Holding it keeps other processes from changing
+    /// the files.
     _checkout: Option<Arc<Checkout>>,
 }
 
-/// Returns the directory name for a tree, which depends on path, compiler and configuration.
+/// Returns the name of a tree's directory in the cache. The name depends on the tree's path, the
+/// compiler and the configuration.
 pub fn key(dir: &Path, compiler: &str, config: u64) -> String {
     let safe = safe_name(&dir.file_name().unwrap_or_default().to_string_lossy());
     let parts: [&[u8]; 3] = [
@@ -41,7 +43,8 @@ pub fn key(dir: &Path, compiler: &str, config: u64) -> String {
 }
 
 impl Cache {
-    /// Creates and locks the directory. If another process holds the lock, reports this and waits.
+    /// Creates and locks the directory. If another process holds the lock, reports this to the user
+    /// and waits.
     ///
     /// # Errors
     /// The directory cannot be written, or Ctrl-C was pressed while waiting.
@@ -79,15 +82,15 @@ impl Cache {
         })
     }
 
-    /// Path of a file whose time is the end of the last build. The file does not exist during a
-    /// build.
+    /// Path of a file whose modification time is the time when the last build ended. The file does
+    /// not exist during a build.
     pub(crate) fn finished(&self) -> PathBuf {
         self.dir.join(FINISHED)
     }
 }
 
-/// Writes the file unless it already has this content; make then sees no change. Returns whether
-/// the file was written.
+/// Writes the file unless it already has this content, so that make does not see a change. Returns
+/// whether the file was written.
 pub fn update(path: &Path, content: &str) -> Result<bool, Error> {
     if fs::read(path).is_ok_and(|old| old == content.as_bytes()) {
         return Ok(false);
@@ -134,7 +137,7 @@ mod tests {
             Cache::open(dir, source, &never, &|_, _| ()).unwrap()
         };
         let (old, new) = (tree("6.12"), tree("7.3"));
-        // Hold both locks at the same time, because they must be independent.
+        // Hold both locks at the same time, to show that they are independent.
         let both = [open(&old), open(&new)];
         for cache in &both {
             fs::write(cache.host.join("image"), cache.dir.to_str().unwrap()).unwrap();

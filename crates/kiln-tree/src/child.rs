@@ -1,5 +1,5 @@
-//! Starts this program as a child that loads a tree, so that Kiln survives if the tree's code
-//! crashes its process.
+//! Starts this program a second time, as a child that loads a tree. If the tree's code crashes,
+//! only the child process ends.
 
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Read};
@@ -19,7 +19,8 @@ use crate::event::{Event, ProveContext, Subject};
 use crate::fault::Symbols;
 use crate::Error;
 
-/// Environment variable with the order for a child. It is set only in child processes.
+/// Environment variable that holds the order for a child. The variable is set only in child
+/// processes.
 const VARIABLE: &str = "KILN_TREE_CHILD";
 
 /// How long a child may take after Ctrl-C to print its results.
@@ -37,13 +38,13 @@ pub struct Order {
     /// Whether only the tree's own tasks can end a wait. If so, a wait that takes too long is
     /// reported as a deadlock.
     pub lonely: bool,
-    /// Factor by which the tree's clock runs slower than the host's, so that the tree's timeouts
-    /// suit slower execution.
+    /// Factor by which the tree's clock is slower than the host's. Tests that take longer than
+    /// usual then stay within the tree's timeouts.
     #[serde(default)]
     pub slow: u32,
     /// Drivers whose tests are skipped.
     pub skipped: Vec<String>,
-    /// How the child's result rows name the image's tree.
+    /// Describes the image's tree in the child's result rows.
     #[serde(default)]
     pub label: Label,
     /// Drivers to run in every context, for a child of [`crate::contexts::run`]; empty for other
@@ -57,14 +58,16 @@ pub struct Order {
     /// children.
     #[serde(default)]
     pub oracle: Option<OracleOrder>,
-    /// Whether to check the functions of the library, for a child of [`crate::library::run`].
+    /// Whether to check the functions of the tree's library. Set only for children of
+    /// [`crate::library::run`].
     #[serde(default)]
     pub library: bool,
-    /// File descriptor for events.
+    /// File descriptor to which the child writes its events.
     events: RawFd,
 }
 
-/// The tree's description in result rows. The child needs it because the image does not contain it.
+/// Describes the tree in result rows. The parent passes the description to the child, because the
+/// image does not contain it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Label {
     /// The name that the user gave, such as `tree:DIR`; empty if the rows do not contain a tree's
@@ -86,22 +89,22 @@ pub struct Driver {
     pub kind: u32,
 }
 
-/// The KUnit cases that a child runs. Without a suite, it lists the available suites.
+/// The KUnit cases that a child runs. If `suite` is `None`, the child lists the available suites.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct KunitOrder {
     pub suite: Option<String>,
-    /// Pattern of case names; `None`: all cases.
+    /// Pattern of case names; `None` selects all cases.
     pub cases: Option<String>,
     pub bench: bool,
-    /// Tiers visible to the tree; `None`: all features of the CPU.
+    /// Tiers visible to the tree; `None` makes all features of the CPU visible.
     pub tiers: Option<Vec<String>>,
-    /// How to step the functions of interrupt tests; `None`: do not step.
+    /// How to single-step the functions of interrupt tests; `None` disables stepping.
     #[serde(default)]
     pub prove: Option<ProveOrder>,
 }
 
-/// The drivers that a child examines with one oracle. Without a number, it lists the drivers
-/// instead.
+/// The drivers that a child examines with one oracle. If `number` is `None`, the child lists the
+/// drivers instead.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OracleOrder {
     pub oracle: String,
@@ -114,18 +117,20 @@ pub struct OracleOrder {
     pub hidden: Vec<u16>,
 }
 
-/// Options for stepping functions.
+/// Options for single-stepping functions.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ProveOrder {
     pub contexts: Vec<ProveContext>,
-    /// Number of visits to each instruction that are interrupted.
+    /// Maximum number of times that each instruction is interrupted.
     pub visits: u64,
-    /// Position of the last interrupt, as call and instruction within it; `None`: no limit.
+    /// Last call to interrupt, and the last instruction of this call to interrupt; `None` sets no
+    /// limit.
     pub at: Option<(u64, u64)>,
-    /// Which part of the library's functions to step: its index and the number of parts.
+    /// Which part of the library's functions to step, as the part's index and the number of parts.
     #[serde(default)]
     pub part: (usize, usize),
-    /// Digests of library functions that need no further interrupts.
+    /// Digests of functions that earlier children have interrupted. A function with one of these
+    /// digests is not interrupted.
     #[serde(default)]
     pub known: Vec<u64>,
 }
@@ -180,7 +185,7 @@ pub struct Ended {
     pub events: Vec<Event>,
     pub output: Vec<u8>,
     pub status: ExitStatus,
-    /// If the child ended early: what happened, where, and in which driver's test.
+    /// The crash that ended the child early; `None` if the child ended normally.
     pub fault: Option<Fault>,
 }
 
@@ -208,13 +213,15 @@ impl Fault {
     }
 }
 
-/// How to supervise a child.
+/// Options for supervising a child.
 pub struct Watch<'a> {
-    /// Set by Ctrl-C. The parent then interrupts the child, which has a few seconds to end.
+    /// Flag that is set when the user presses Ctrl-C. The parent then interrupts the child and
+    /// gives it a few seconds to end.
     pub stop: &'a AtomicBool,
-    /// Maximum time without an event, after which the child is killed; `None`: no limit.
+    /// Maximum time between two events. A child that stays silent longer is killed. `None` sets no
+    /// limit.
     pub silence: Option<Duration>,
-    /// Called with each event.
+    /// Callback that receives each event.
     pub event: &'a mut dyn FnMut(&Event),
 }
 
@@ -239,11 +246,11 @@ pub fn run(order: &Order, args: &[OsString], watch: &mut Watch) -> Result<Ended,
         )
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
-        // In a process group of its own, the child does not get the terminal's Ctrl-C. The parent
-        // forwards it.
+        // The child gets its own process group, so that the terminal's Ctrl-C does not reach it.
+        // The parent forwards Ctrl-C as SIGINT.
         .process_group(0);
-    // SAFETY: the closure makes only async-signal-safe calls. They keep the descriptor open across
-    // exec, and have the child killed when its parent ends.
+    // SAFETY: the closure makes only async-signal-safe calls: they keep the descriptor open across
+    // exec, and request that the child be killed when its parent ends.
     unsafe {
         command.pre_exec(move || {
             if libc::fcntl(told_fd, libc::F_SETFD, 0) != 0
@@ -317,7 +324,7 @@ pub fn run(order: &Order, args: &[OsString], watch: &mut Watch) -> Result<Ended,
     })
 }
 
-/// Returns the reason if the child ended early.
+/// Returns the fault that ended the child early, or `None` if the child ended normally.
 fn fault(events: &[Event], status: ExitStatus, silent: Option<Duration>) -> Option<Fault> {
     let told = events.iter().find_map(|event| match event {
         Event::Fault {

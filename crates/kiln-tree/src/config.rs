@@ -1,5 +1,5 @@
-//! Determines the tree's configuration: Kiln's own, or the user's file with the options that
-//! hosting needs added.
+//! Determines the configuration of a tree: Kiln's own, or the user's file together with the options
+//! that hosting needs.
 
 use std::fs;
 use std::path::Path;
@@ -11,7 +11,7 @@ use crate::{Error, Source};
 /// Options that hosting needs in every configuration.
 const HOSTING: &str = include_str!("../../../tree/config.hosting");
 
-/// Further options, which Kiln adds if the base is `x86_64_defconfig`.
+/// Options that Kiln adds only if the base is `x86_64_defconfig`.
 const KILN: &str = include_str!("../../../tree/config");
 
 /// Options that are added only if the user's preemption model does not maintain the preempt count.
@@ -39,8 +39,8 @@ impl Default for Config {
 }
 
 impl Config {
-    /// Finds a configuration. `tree` selects the tree's own; anything else is a file name. `.gz`
-    /// and `.xz` files are decompressed.
+    /// Finds a configuration. `tree` selects the `.config` in the tree's directory; any other value
+    /// is a file name. `.gz` and `.xz` files are decompressed.
     ///
     /// # Errors
     /// The file does not exist, or is not the configuration of an x86-64 kernel.
@@ -106,8 +106,8 @@ fn checked(path: &Path, text: String) -> Result<String, Error> {
         let why = "no line of it sets an option".to_owned();
         return Err(Error::Config { path, why });
     }
-    // Kconfig's headline names the architecture. A savedefconfig has no headline and fits any
-    // architecture.
+    // Kconfig writes a header line that names the architecture. A savedefconfig file has no such
+    // line and is accepted for x86.
     let other = text
         .lines()
         .take(5)
@@ -131,12 +131,13 @@ pub(crate) struct Taken {
     pub mitigations: Vec<&'static str>,
     /// Notes for the reader of the results.
     pub notes: Vec<String>,
-    /// Options to add in a second run, so that the preempt count is maintained; `None` if no second
-    /// run is needed.
+    /// Options to add before Kconfig runs a second time, so that the preempt count is maintained;
+    /// `None` if one run is enough.
     pub again: Option<&'static str>,
 }
 
-/// Mitigations: the option's current and older names, and the name used in rows.
+/// Mitigations that rows mention. Each entry holds the option's current and older names, and the
+/// name used in rows.
 const MITIGATIONS: [(&[&str], &str); 9] = [
     (&["MITIGATION_RETPOLINE", "RETPOLINE"], "retpoline"),
     (&["MITIGATION_RETHUNK", "RETHUNK"], "rethunk"),
@@ -171,7 +172,7 @@ pub(crate) fn compare(config: &Config, last: &str) -> Taken {
         .collect();
     match &config.base {
         None => {
-            // Options that this tree's Kconfig does not have are not reported.
+            // Options that do not exist in this tree's Kconfig are not reported.
             let refused: Vec<&str> = parse_options(&config.fragment)
                 .filter(|(name, v)| *v == "y" && value(last, name) == Some("n"))
                 .map(|(name, _)| name)

@@ -19,16 +19,16 @@ use crate::{raw, Error, Row};
 /// Names of the contexts, in the order of the results.
 pub const NAMES: [&str; 3] = ["task", "task, BH off", "softirq"];
 
-/// Number of messages in each of the first two contexts, and the minimum number of messages in
-/// softirqs.
+/// Number of messages in each of the first two contexts. In softirqs, at least this many messages
+/// are processed.
 const ROUNDS: u32 = 300;
 const SOFTIRQS: u64 = 30;
 
-/// Interrupts per second, at random times. Each raises a softirq that calls the driver.
+/// Average number of interrupts per second. They arrive at random times, and each interrupt raises
+/// a softirq that calls the driver.
 const RATE: f64 = 10_000.0;
 
-/// Selects the drivers that can be tried: public ciphers, AEADs and hashes that passed their own
-/// test.
+/// Selects the drivers to run: public ciphers, AEADs and hashes that passed their own test.
 pub fn drivers(rows: &[Row]) -> Vec<Driver> {
     rows.iter()
         .filter(|r| r.status == "tested" && r.internal == Some(false))
@@ -102,7 +102,7 @@ fn suffixed(alg: &str) -> String {
     out
 }
 
-/// The child's part of [`run`]: runs the drivers and sends the results to the parent.
+/// Runs the drivers and sends the results to the parent. This is the child's part of [`run`].
 ///
 /// # Errors
 /// The image cannot be loaded, or the host provides no timer.
@@ -110,11 +110,11 @@ pub fn measure(order: &Order) -> Result<(), Error> {
     measure_with(order, |_| Ok(()))
 }
 
-/// Like [`measure`], for drivers that the tree does not register itself. `register` is called
-/// first.
+/// Like [`measure`], but calls `register` first. Used for drivers that the tree does not register
+/// itself.
 ///
 /// # Errors
-/// Those of [`measure`] and of `register`.
+/// The same errors as [`measure`], and those that `register` returns.
 pub fn measure_with(
     order: &Order,
     register: impl FnOnce(&mut Host) -> Result<(), Error>,
@@ -131,7 +131,7 @@ pub fn measure_with(
         let reference = generic(&driver.alg);
         let mut seen = compare(&mut host, driver, &reference, order.seed)?;
         if seen.generic_error != 0 {
-            // Since 7.0 the generic code is in the library, and driver names end in `-lib`.
+            // Since 7.0 the generic code is in the library, and the driver's name ends in `-lib`.
             let library = reference.replace("-generic", "-lib");
             let again = compare(&mut host, driver, &library, order.seed)?;
             if again.generic_error == 0 {

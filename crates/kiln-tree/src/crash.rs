@@ -1,6 +1,6 @@
-//! Handles signals that the hosted tree's code raises. A warning is reported, and execution
-//! continues behind it. Any other signal is reported with its address and the driver under test,
-//! and ends the child.
+//! Handles signals that the hosted tree's code raises. After a warning, the handler reports it and
+//! execution continues with the next instruction. For any other signal, the handler reports the
+//! address and the driver under test, and ends the child.
 
 use std::ffi::{c_char, c_void, CStr};
 use std::fmt::Write;
@@ -19,7 +19,7 @@ type Trace = unsafe extern "C" fn(stack: u64, frame: u64, to: *mut u64, most: u3
 /// Maximum number of return addresses in a crash report.
 const DEEPEST: usize = 20;
 
-/// Data that the signal handler reads. Set before the handler is installed.
+/// Data that the signal handler reads. The data are set before the handler is installed.
 struct Watched {
     events: i32,
     bug: Bug,
@@ -31,7 +31,7 @@ struct Watched {
 
 static WATCHED: OnceLock<Watched> = OnceLock::new();
 
-/// Installs the handlers, and an alternate stack for this thread.
+/// Installs the signal handlers, and an alternate signal stack for this thread.
 pub(crate) fn watch(image: &Image, events: i32) -> Result<(), Error> {
     // SAFETY: the functions have these types in `warn.c`, `test.c` and `oracle.c`.
     let (bug, test, case, trace) = unsafe {
@@ -90,8 +90,8 @@ impl Line {
         }
     }
 
-    /// Appends text as the inside of a JSON string. Replaces everything except plain ASCII by
-    /// question marks.
+    /// Appends text as the inside of a JSON string. Replaces every byte that is not plain ASCII by
+    /// a question mark.
     fn quoted(&mut self, text: &[u8]) {
         for &b in text.iter().take(256) {
             let plain = (b' '..=b'~').contains(&b) && b != b'"' && b != b'\\';
@@ -171,12 +171,12 @@ extern "C" fn on_signal(number: i32, info: *mut libc::siginfo_t, context: *mut c
         let _ = write!(line, "{} at {at:#x}", signal_name(number));
     }
     let _ = write!(line, r#"","address":{ip},"driver":""#);
-    // SAFETY: the function reads only memory of the services, and returns a NUL-terminated string
-    // there.
+    // SAFETY: the function reads only the services' memory, and returns a NUL-terminated string
+    // that is stored there.
     line.quoted(unsafe { CStr::from_ptr((watched.test)()) }.to_bytes());
     let _ = line.write_str(r#"","case":""#);
-    // SAFETY: the function reads only memory of the services, and returns a NUL-terminated string
-    // there.
+    // SAFETY: the function reads only the services' memory, and returns a NUL-terminated string
+    // that is stored there.
     line.quoted(unsafe { CStr::from_ptr((watched.case)()) }.to_bytes());
     let _ = line.write_str(r#"","trace":["#);
     let mut trace = [0; DEEPEST];

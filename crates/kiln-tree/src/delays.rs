@@ -6,7 +6,7 @@ use kiln_kernel::irq::{Arrivals, Timer};
 
 use crate::{raw, Error, Host};
 
-/// Maximum number of delays, which is enough for a few seconds at the rates used.
+/// Maximum number of recorded delays. It suffices for a few seconds at the interrupt rates used.
 const ROOM: usize = 1 << 16;
 
 /// Runs `work` while interrupts arrive at random times, `rate` per second. Returns, in TSC ticks,
@@ -27,7 +27,8 @@ pub fn measure(
         count: 0,
     };
     let delays: *mut raw::LibraryDelays = &raw mut delays;
-    // SAFETY: the functions take these arguments in `delays.c`. The structure and its buffer outlive the second call.
+    // SAFETY: the functions take these arguments in `delays.c`. The structure and its buffer
+    // outlive the second call.
     let count = unsafe {
         host.call("kiln_glue_delays_start", delays.cast())?;
         let timer = Timer::start(&mut host.cpu, Arrivals::Poisson(rate, seed | 1));

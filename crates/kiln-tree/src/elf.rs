@@ -37,7 +37,8 @@ pub(crate) struct Section {
     pub name: String,
     pub address: u64,
     pub size: u64,
-    /// Offset and size of the section's contents in the file; `None` if it occupies no space there.
+    /// Offset and size of the section's contents in the file; `None` if the section has no contents
+    /// in the file.
     range: Option<(u64, u64)>,
 }
 
@@ -51,7 +52,7 @@ pub(crate) struct Elf {
 }
 
 impl Elf {
-    /// Reads and validates a file.
+    /// Reads a file and checks the parts of it that are used.
     pub(crate) fn open(path: &Path) -> Result<Elf, Error> {
         let bytes = fs::read(path).map_err(|e| Error::cache(path, e))?;
         Elf::parse(bytes).map_err(|what| Error::DamagedImage {
@@ -115,12 +116,13 @@ impl Elf {
         })
     }
 
-    /// Returns a segment's contents in the file.
+    /// Returns the part of the file from which a segment is loaded.
     pub(crate) fn contents(&self, segment: &Segment) -> &[u8] {
         self.range(segment.range)
     }
 
-    /// Returns a section's contents in the file; `None` if it occupies no space there.
+    /// Returns the part of the file that holds a section; `None` if the section has no contents in
+    /// the file.
     pub(crate) fn section(&self, section: &Section) -> Option<&[u8]> {
         section.range.map(|range| self.range(range))
     }
@@ -135,8 +137,8 @@ impl Elf {
 mod tests {
     use super::*;
 
-    /// Reads this test's own executable: an ELF file for the right machine, but not of type
-    /// ET_EXEC.
+    /// Reads this test's own executable. It is an ELF file for the right machine, but its type is
+    /// not ET_EXEC.
     fn own() -> Vec<u8> {
         let mut bytes = fs::read("/proc/self/exe").unwrap();
         bytes[16] = 2;

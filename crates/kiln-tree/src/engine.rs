@@ -25,7 +25,7 @@ pub enum Kind {
     Ahash,
 }
 
-/// A driver that the crypto API lists.
+/// A driver in the crypto API's list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listed {
     /// Algorithm, such as `xts(aes)`; names of internal algorithms begin with `__`.
@@ -33,9 +33,10 @@ pub struct Listed {
     /// Driver name, such as `xts-aes-aesni`.
     pub driver: String,
     pub kind: Kind,
-    /// Whether only other drivers of the crypto API may use it.
+    /// Whether the driver is internal: only other drivers of the crypto API may use it.
     pub internal: bool,
-    /// Of all drivers of an algorithm, the crypto API chooses the one with the highest priority.
+    /// Priority of the driver. For an algorithm, the crypto API chooses the driver with the highest
+    /// priority.
     pub priority: i32,
     /// Whether a request may complete after the call has returned.
     pub is_async: bool,
@@ -68,7 +69,7 @@ pub(crate) fn check(result: u64) -> Result<(), Refused> {
     }
 }
 
-/// Addresses of the glue functions that make calls, looked up once.
+/// Addresses of the glue functions that make calls. They are looked up once per tree.
 #[derive(Clone, Copy)]
 pub struct Calls {
     list: GateFn,
@@ -94,7 +95,8 @@ impl Calls {
                     image: host.image.path.clone(),
                 });
             }
-            // SAFETY: in `request.c` and `series.c` each of these takes a pointer and returns 64 bits.
+            // SAFETY: each of the functions that are looked up here takes a pointer and returns 64
+            // bits (`request.c`, `series.c`).
             unsafe { host.image.function::<GateFn>(name) }
         };
         Ok(Rc::new(Calls {
@@ -115,24 +117,24 @@ impl Calls {
     /// # Safety
     /// `argument` must be what `function` takes.
     unsafe fn call(&self, function: GateFn, argument: *mut c_void) -> u64 {
-        // SAFETY: `function` is meant to be called through the gate, and the caller guarantees that
-        // the argument fits.
+        // SAFETY: `function` is a glue function, which must be called through the gate, and the
+        // caller guarantees that the argument fits.
         unsafe { cpu::gate(function, argument) }
     }
 
-    /// Sets the name of the next call, for crash reports.
+    /// Sets the name that a crash report gives for the next call.
     pub(crate) fn name(&self, name: &CStr) {
-        // SAFETY: the function only copies the string, which it can do without a CPU.
+        // SAFETY: the function only copies the string, so it need not be called through the gate.
         unsafe { (self.testing)(name.as_ptr()) }
     }
 
-    /// Makes a series of calls of an assembly function.
+    /// Calls an assembly function on a series of messages.
     ///
     /// # Safety
     /// `primitive` must point to a [`raw::Primitive`] whose pointers are all valid.
     pub(crate) unsafe fn series(&self, primitive: *mut c_void) -> u64 {
-        // SAFETY: the function takes a `raw::Primitive`, whose pointers are valid, as the caller
-        // guarantees.
+        // SAFETY: the function takes a `raw::Primitive`, and the caller guarantees that its
+        // pointers are valid.
         unsafe { self.call(self.series, primitive) }
     }
 
@@ -141,7 +143,7 @@ impl Calls {
         let mut raw: Vec<raw::Listed> = Vec::new();
         let mut list = raw::List::default();
         loop {
-            // SAFETY: the list's buffer has the capacity it states.
+            // SAFETY: the function takes this structure, and its buffer has the stated capacity.
             unsafe { self.call(self.list, (&raw mut list).cast()) };
             let count = list.count as usize;
             if count <= raw.len() {
@@ -172,7 +174,7 @@ impl Listed {
     }
 }
 
-/// Properties that a driver reports.
+/// Sizes and properties that an open driver reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sizes {
     /// IV size in bytes.
@@ -200,7 +202,7 @@ pub struct Request<'a> {
     pub decrypt: bool,
 }
 
-/// An open driver, with one request that all calls use.
+/// An open driver, with one request that is used for all calls.
 pub struct Engine {
     calls: Rc<Calls>,
     raw: *mut raw::Engine,
@@ -211,8 +213,7 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// Opens a driver by name. Internal drivers are opened only if the caller asks for an internal
-    /// one.
+    /// Opens a driver by name. `internal` selects an internal driver instead of a public one.
     ///
     /// # Errors
     /// The crypto API has no such driver, or cannot instantiate it.
@@ -318,7 +319,7 @@ impl Engine {
         check(unsafe { self.calls.call(self.calls.requests, (&raw mut raw).cast()) })
     }
 
-    /// Makes one request on pieces of memory, in place without destinations.
+    /// Makes one request on pieces of memory. If `dst` is empty, the request works in place.
     ///
     /// # Errors
     /// Returns the driver's error, such as `EBADMSG`.
@@ -363,7 +364,7 @@ impl Engine {
 
 impl Drop for Engine {
     fn drop(&mut self) {
-        // SAFETY: the engine was opened by the tree, and is closed only here.
+        // SAFETY: the tree opened the engine, and only this call closes it.
         unsafe { self.calls.call(self.calls.close, self.raw.cast()) };
     }
 }

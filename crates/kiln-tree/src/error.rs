@@ -1,17 +1,17 @@
-//! Errors, each with a message of one line for the user.
+//! The errors of this crate. Each has a one-line message for the user.
 
 use std::ffi::NulError;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// An error of building or running a tree. Variants without a comment are explained by their
-/// messages.
+/// An error that occurs while a tree is built or run. Variants without a comment are explained by
+/// their messages.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The user has no cache directory.
     #[error("no place for a cache: set XDG_CACHE_HOME or HOME")]
     NoCache,
-    /// A file of the cache cannot be used.
+    /// A file in the cache cannot be used.
     #[error("{}", describe_cache_fault(path, source))]
     Cache { path: PathBuf, source: io::Error },
     /// A file of the tree cannot be read.
@@ -27,7 +27,7 @@ pub enum Error {
     /// Missing programs and headers, each with the Debian package that contains it.
     #[error("building a kernel tree needs {}: apt-get install {}", list_tools(.0), list_packages(.0))]
     MissingTools(Vec<(&'static str, &'static str)>),
-    /// The host does not provide a process, pipe, timer or similar resource.
+    /// The host cannot provide a process, pipe, timer or similar resource.
     #[error("{what}: {source}")]
     Host {
         what: &'static str,
@@ -44,13 +44,13 @@ pub enum Error {
     AddressSpace { gib: usize },
     #[error("all FPU policy numbers are in use")]
     NoPolicy,
-    /// An environment variable that kiln reserves for passing orders to its children is set.
+    /// The user's environment contains a variable that Kiln reserves for orders to its children.
     #[error("{0} is for kiln's own use: unset it")]
     Variable(&'static str),
 
     #[error("'{}' is not a Linux source tree ({why}): name the directory that holds its top Makefile, or a git revision", dir.display())]
     NotATree { dir: PathBuf, why: String },
-    /// Git reports an error.
+    /// A git operation failed; `what` names the operation or the path, and `why` is the reason.
     #[error("git: {what}: {why}")]
     Git { what: String, why: String },
     #[error("'{}' has no arch/x86/crypto: Kiln hosts x86-64 trees only", .0.display())]
@@ -66,7 +66,7 @@ pub enum Error {
     UnusablePath(PathBuf),
     #[error("git no longer lists {}", .0.display())]
     NotListed(PathBuf),
-    /// The tree was not configured in place.
+    /// `--config tree` was given, but the tree's directory contains no `.config`.
     #[error(
         "{} has no .config: if the tree was configured elsewhere (make O=DIR), name that file: --config DIR/.config",
         .0.display()

@@ -1,4 +1,5 @@
-//! The event protocol between a hosted tree and its parent process: one JSON object per line (`tree/services/tell.c`).
+//! The event protocol between a hosted tree and its parent process: one JSON object per line
+//! (`tree/services/tell.c`).
 
 use serde::{Deserialize, Serialize};
 
@@ -9,10 +10,11 @@ pub enum Event {
     /// The tree has applied its alternatives.
     Alternatives {
         applied: u32,
-        /// Number of alternatives that were not applied, because a user process cannot use them.
+        /// Number of alternatives that were not applied, because their instructions do not work in
+        /// a user process.
         left: u32,
     },
-    /// An initcall failed.
+    /// An initcall returned an error.
     Initcall {
         address: u64,
         /// Return value of the initcall.
@@ -23,26 +25,26 @@ pub enum Event {
         driver: String,
         /// Name of the driver's algorithm.
         alg: String,
-        /// 0 on success, else the test's errno.
+        /// 0 if the test passed, otherwise its errno.
         result: i32,
         /// Duration in microseconds.
         us: u64,
-        /// Whether the test allocated the driver.
+        /// Whether the test got as far as allocating the driver.
         reached: bool,
     },
-    /// The tree has this KUnit suite.
+    /// A KUnit suite that the tree contains, and the number of its cases.
     Suite { name: String, cases: u32 },
     /// The tree printed a message.
     Log { text: String },
     /// The tree raised a warning.
     Warn {
-        /// Address of the instruction that warned.
+        /// Address of the instruction that raised the warning.
         address: u64,
         /// Source file of that instruction.
         file: String,
         line: u32,
     },
-    /// An algorithm is registered.
+    /// An algorithm that is registered in the tree.
     Alg(Alg),
     /// The tree's code crashed.
     Fault {
@@ -57,17 +59,17 @@ pub enum Event {
         #[serde(default)]
         trace: Vec<u64>,
     },
-    /// The oracles can examine this driver.
+    /// A driver that the oracles can examine.
     Subject(Subject),
-    /// The oracles cannot examine this template or driver.
+    /// A template or driver that the oracles cannot examine, with the reason.
     Unreached { name: String, why: String },
-    /// A driver broke the rule of an oracle.
+    /// A driver violated an oracle's rule.
     Violation(Violation),
-    /// An oracle has finished with a driver.
+    /// An oracle has finished examining a driver.
     Examined(Examined),
     /// The requested work begins now.
     Started,
-    /// Interrupts and FPU sections while the tree ran its self-tests.
+    /// Counts of interrupts and FPU sections during the tree's self-tests.
     Interrupts {
         irqs: u64,
         /// Number of interrupts that arrived during an FPU section.
@@ -87,7 +89,7 @@ pub enum Event {
 /// A driver for the oracles to examine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Subject {
-    /// The name to allocate.
+    /// Name by which to allocate the driver.
     pub name: String,
     /// Name of the driver's algorithm.
     pub alg: String,
@@ -97,11 +99,11 @@ pub struct Subject {
     /// Whether a request may complete after the call has returned.
     #[serde(rename = "async")]
     pub is_async: bool,
-    /// Whether only other drivers of the crypto API may use it.
+    /// Whether the driver is internal: only other drivers of the crypto API may use it.
     pub internal: bool,
 }
 
-/// A violation of an oracle's rule by a driver.
+/// A driver's violation of an oracle's rule.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Violation {
     pub oracle: String,
@@ -121,14 +123,15 @@ pub struct Examined {
     /// The name under which the transform was allocated.
     pub name: String,
     pub cases: u64,
-    /// Number of cases that the driver refuses in every form.
+    /// Number of cases that the driver refuses, whatever the memory layout of the request.
     pub refused: u64,
-    /// 0, or an errno if the driver could not be examined.
+    /// 0 if the driver was examined, otherwise an errno.
     pub error: i32,
-    /// The key, then one word per group of cases. Drivers with equal answers have equal words; 0 means that the group
-    /// is not compared.
+    /// A word for the key, followed by one word per group of cases. Drivers with equal answers have
+    /// equal words; 0 means that the group is not compared.
     pub answers: Vec<u64>,
-    /// CPU features whose instructions the driver executes in FPU sections, if the oracle checks this.
+    /// CPU features whose instructions the driver executes in FPU sections. Empty if the oracle
+    /// does not check features.
     #[serde(default)]
     pub features: Vec<String>,
 }
@@ -139,9 +142,9 @@ pub struct Contexts {
     pub driver: String,
     /// The driver that computed the expected answers.
     pub generic: String,
-    /// 0, or an errno if the driver could not be run.
+    /// 0 if the driver could be run, otherwise an errno.
     pub error: i32,
-    /// 0, or an errno if the expected answers could not be computed.
+    /// 0 if the expected answers could be computed, otherwise an errno.
     pub generic_error: i32,
     pub cases: [u64; 3],
     /// Number of wrong answers in each context.
@@ -181,7 +184,7 @@ impl ProveContext {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Rule {
-    /// Answers must be right.
+    /// Every answer must be right.
     Wrong,
     /// An interrupt must preserve the vector registers of an open section.
     Registers,
@@ -208,15 +211,15 @@ impl Rule {
     }
 }
 
-/// A violation of a rule.
+/// A violation of one of the rules.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {
     pub rule: Rule,
-    /// The function, and the instruction in it if known.
+    /// The function that violated the rule, and the instruction in it if known.
     pub place: String,
     pub what: String,
-    /// Call, and instruction within it, that a replay needs to reproduce the violation; `None` if
-    /// it occurs in every run.
+    /// The call, and the instruction within it, to which a replay must step to reproduce the
+    /// violation; `None` if every run reproduces it.
     pub at: Option<(u64, u64)>,
 }
 
@@ -235,19 +238,20 @@ pub struct Proof {
     pub injected: u64,
     /// Number of interrupts that were delayed because interrupts were disabled.
     pub masked: u64,
-    /// Number of answers checked, including those of interrupting calls.
+    /// Number of answers checked, including the answers of calls made in interrupts.
     pub answers: u64,
     /// Number of answers checked in softirqs that the interrupts raised.
     pub in_softirqs: u64,
     pub wrong: u64,
-    /// Digest of the instructions in the uninterrupted calls; 0 if these calls were not stepped.
+    /// Digest of the instructions that uninterrupted calls execute; 0 if such calls were not
+    /// stepped.
     #[serde(default)]
     pub digest: u64,
     /// Whether the digest was already known, so that the function was not interrupted.
     #[serde(default)]
     pub same: bool,
-    /// Number of instructions that were not interrupted because the limit on interrupted addresses
-    /// was reached.
+    /// Number of instructions that were not interrupted, because the number of interrupted
+    /// addresses had reached its limit.
     #[serde(default)]
     pub dropped: u64,
     /// Names of the functions that were executed in FPU sections.
@@ -263,7 +267,7 @@ impl Proof {
     }
 }
 
-/// Result of checking an exported library function with messages of many lengths.
+/// The result of checking a function that the library exports, with messages of many lengths.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Checked {
     pub function: String,
@@ -288,14 +292,15 @@ pub struct Alg {
     /// Type in the crypto API, such as `skcipher`.
     #[serde(rename = "type")]
     pub kind: String,
-    /// Of all drivers of an algorithm, the crypto API chooses the one with the highest priority.
+    /// Priority of the driver. For an algorithm, the crypto API chooses the driver with the highest
+    /// priority.
     pub priority: i32,
     /// Whether a request may complete after the call has returned.
     #[serde(rename = "async")]
     pub is_async: bool,
-    /// Whether only other drivers of the crypto API may use it.
+    /// Whether the driver is internal: only other drivers of the crypto API may use it.
     pub internal: bool,
-    /// Whether the tree has marked it as tested.
+    /// Whether the tree has marked the driver as tested.
     pub tested: bool,
 }
 

@@ -1,5 +1,6 @@
-//! Handles trees that were configured or built in place. The kernel's build system refuses to build
-//! such a tree out of tree, so Kiln creates a directory with links to the source files only.
+//! Handles trees that were configured or built in their source directory. The kernel's build system
+//! refuses to build such a tree into another directory, so Kiln creates a directory with links to
+//! the source files only.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -17,7 +18,7 @@ const TRACES: [&str; 4] = [
     "arch/um/include/generated",
 ];
 
-/// How to separate a tree's sources from build products among them.
+/// How to separate a tree's sources from the build products among them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// The tree contains no build products.
@@ -28,8 +29,8 @@ pub(crate) enum Kind {
     Git,
 }
 
-/// Determines the kind of the tree. The error names a build product, if there is no git index to
-/// list the sources.
+/// Determines the kind of the tree. A tree that contains build products must be a git checkout;
+/// otherwise the error names one of the build products.
 pub(crate) fn kind(tree: &Path) -> Result<Kind, &'static str> {
     let mut traces = TRACES.into_iter().filter(|t| tree.join(t).exists());
     match (traces.next(), traces.next()) {
@@ -60,7 +61,7 @@ pub(crate) fn source(tree: &Path, kind: Kind, cache: &Path) -> Result<PathBuf, E
     for name in names.split(|b| *b == 0).filter(|n| !n.is_empty()) {
         let name = Path::new(OsStr::from_bytes(name));
         let (from, to) = (tree.join(name), farm.join(name));
-        // Skip deleted files that are still in the index.
+        // Skip files that were deleted but are still in the index.
         if from.symlink_metadata().is_err() {
             continue;
         }
@@ -91,7 +92,8 @@ fn top(tree: &Path) -> Result<Vec<u8>, Error> {
     Ok(out)
 }
 
-/// Lists the files that git tracks or would track; `None` if the directory is not a checkout.
+/// Lists the files that git tracks, and those it would track because it does not ignore them;
+/// `None` if the directory is not a checkout.
 fn listed(tree: &Path) -> Option<Vec<u8>> {
     if !tree.join(".git").exists() {
         return None;
@@ -136,7 +138,7 @@ mod tests {
         let farm = built_from(dir.path(), cache.path());
         assert!(!farm.join(".config").exists());
         assert_eq!(fs::read_to_string(farm.join("lib/a.c")).unwrap(), "lib/a.c");
-        // A file that is added later is linked too.
+        // A file that is added after the first call is linked too.
         fs::write(dir.path().join("Kbuild"), "").unwrap();
         assert!(built_from(dir.path(), cache.path()).join("Kbuild").exists());
     }

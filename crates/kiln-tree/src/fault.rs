@@ -34,7 +34,7 @@ impl Symbols {
         });
         let after = sorted.partition_point(|(start, _)| *start <= address);
         match after.checked_sub(1).map(|i| &sorted[i]) {
-            // The size of the last symbol is unknown, so addresses behind it get no name.
+            // The size of the last symbol is unknown, so no address after it gets a name.
             Some((start, name)) if after < sorted.len() => format!("{name}+{:#x}", address - start),
             _ => format!("{address:#x}"),
         }
@@ -46,8 +46,8 @@ impl Symbols {
     }
 }
 
-/// Sorts the symbols by address. Skips absolute symbols, which are per-CPU offsets. If several
-/// symbols share an address, a global one is kept.
+/// Sorts the symbols by address. Skips absolute symbols, which are per-CPU offsets. Among symbols
+/// with the same address, a global symbol is preferred.
 fn sort(symbols: &[Symbol]) -> Vec<(u64, String)> {
     let mut sorted: Vec<&Symbol> = symbols.iter().filter(|s| !s.absolute).collect();
     sorted.sort_by_key(|s| (s.value, !s.global));

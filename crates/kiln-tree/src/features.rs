@@ -1,5 +1,6 @@
-//! Checks instructions against CPU features, for the oracle `features`. A driver that registers although a feature is
-//! hidden from the tree must not use that feature's instructions, because it would crash on a CPU without them.
+//! Checks instructions against CPU features, for the oracle `features`. If a driver registers
+//! although a feature is hidden from the tree, the driver must not use that feature's instructions:
+//! on a CPU without the feature, they would crash.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::slice;
@@ -15,7 +16,7 @@ pub(crate) struct Feature {
     /// Number of the feature in Linux: the capability word times 32, plus the bit.
     number: u16,
     of: &'static [CpuidFeature],
-    /// Other features that every CPU with this feature has.
+    /// Other features that are present in every CPU that has this feature.
     needs: &'static [&'static str],
 }
 
@@ -31,7 +32,7 @@ macro_rules! features {
 }
 
 /// The features by which drivers select code for FPU sections. AES, PCLMULQDQ, AVX, SHA and GFNI
-/// need SSE4.2: every CPU that has one of them has SSE4.2, and kernels do not check for it
+/// imply SSE4.2, because every CPU with one of them has SSE4.2, and kernels do not check for SSE4.2
 /// separately.
 pub(crate) const ALL: &[Feature] = features! {
     "SSSE3" = 4 * 32 + 9, [SSSE3];
@@ -57,10 +58,10 @@ pub(crate) const ALL: &[Feature] = features! {
     "AVX512VBMI" = 16 * 32 + 1, [AVX512_VBMI] needs "AVX512BW";
 };
 
-/// Maximum length of an x86 instruction in bytes.
+/// Maximum length in bytes of an x86 instruction.
 const LONGEST: usize = 15;
 
-/// Maximum number of bytes of a function to decode.
+/// Maximum number of bytes to decode in each function.
 const FUNCTION: u64 = 1 << 16;
 
 /// Returns the numbers of a feature and of every feature that depends on it.
@@ -83,8 +84,8 @@ fn decode(address: u64) -> Instruction {
     Decoder::with_ip(64, bytes, address, DecoderOptions::NONE).decode()
 }
 
-/// Returns the features that an instruction needs. TZCNT needs none: CPUs without it execute it as
-/// BSF, and kernels rely on that.
+/// Returns the features that an instruction needs. TZCNT does not need a feature, because CPUs
+/// without BMI1 execute it as BSF, and kernels rely on that.
 fn needed(instruction: &Instruction) -> impl Iterator<Item = &'static Feature> {
     let of = match instruction.mnemonic() {
         iced_x86::Mnemonic::Tzcnt => &[][..],
@@ -94,21 +95,21 @@ fn needed(instruction: &Instruction) -> impl Iterator<Item = &'static Feature> {
         .filter(move |f| of.iter().any(|n| f.of.contains(n)))
 }
 
-/// Examines the functions at the addresses that were executed in FPU sections. Returns instructions
-/// of hidden features, whether or not they were executed, and the names of all features that the
-/// functions use.
+/// Examines the functions at the addresses that were executed in FPU sections. Returns the
+/// instructions that need hidden features, whether or not they were executed, and the names of all
+/// features that the functions use.
 pub(crate) fn judge(
     host: &Host,
     addresses: &BTreeSet<u64>,
     hidden: &[u16],
 ) -> (Vec<Violation>, Vec<String>) {
     let mut used = BTreeSet::new();
-    // The key is function and feature. Executed instructions are entered first.
+    // The key is a function and a feature. Executed instructions are inserted first.
     let mut wrong: BTreeMap<(String, &str), (u64, bool)> = BTreeMap::new();
     let mut functions = BTreeSet::new();
     for &address in addresses {
         let name = host.image.name(address);
-        // Skip addresses without a function, and Kiln's own code.
+        // Skip addresses outside any function, and Kiln's own code.
         if name.starts_with("0x") || name.starts_with("kiln_") || name.starts_with("svc_") {
             continue;
         }

@@ -1,4 +1,4 @@
-//! Runs git without writing to the repository, and without starting programs that the repository's
+//! Runs git so that it neither writes to the repository nor starts programs that the repository's
 //! configuration names.
 
 use std::collections::BTreeMap;
@@ -26,7 +26,7 @@ const SETTINGS: [&str; 5] = [
 #[derive(Debug, Clone)]
 pub(crate) struct Repository {
     dir: PathBuf,
-    /// The git directory that all work trees share.
+    /// The git directory that all work trees of the repository share.
     pub common: PathBuf,
 }
 
@@ -62,7 +62,7 @@ pub(crate) enum Mode {
     Link,
 }
 
-/// Callback that takes a blob's index and its content.
+/// Callback that receives the index and the content of a blob.
 pub(crate) type Each<'a> = dyn FnMut(usize, &[u8]) -> Result<(), Error> + 'a;
 
 pub(crate) type Files = BTreeMap<PathBuf, File>;
@@ -73,8 +73,8 @@ pub(crate) fn command(dir: &Path) -> Command {
     let mut git = Command::new("git");
     for (name, _) in env::vars_os() {
         let bytes = name.as_bytes();
-        // Keep the variables with the user's settings for trusted directories (safe.directory) and
-        // for the directories at which the search for a repository stops.
+        // Keep the user's settings for trusted directories (safe.directory), and for the
+        // directories at which git stops searching for a repository.
         let kept = bytes.starts_with(b"GIT_CONFIG")
             || bytes.starts_with(b"GIT_CEILING")
             || bytes.starts_with(b"GIT_DISCOVERY");
@@ -86,7 +86,8 @@ pub(crate) fn command(dir: &Path) -> Command {
     for setting in SETTINGS {
         git.args(["-c", setting]);
     }
-    // Without optional locks git does not refresh the index; without lazy fetches it does not download missing objects.
+    // GIT_OPTIONAL_LOCKS=0 keeps git from refreshing the index. GIT_NO_LAZY_FETCH=1 keeps it from
+    // downloading missing objects.
     git.env("GIT_OPTIONAL_LOCKS", "0")
         .env("GIT_NO_LAZY_FETCH", "1")
         .env("GIT_TERMINAL_PROMPT", "0")
@@ -113,8 +114,8 @@ fn checked(git: &mut Command, what: &str) -> Result<Vec<u8>, Error> {
     }
 }
 
-/// Returns the line of git's error output that states the reason, followed by the command that git
-/// recommends, if any.
+/// Extracts the reason from git's error output. If git recommends a command, the command is
+/// appended.
 fn reason(stderr: &[u8]) -> String {
     let text = String::from_utf8_lossy(stderr);
     let mut lines = text.lines().map(str::trim).filter(|l| !l.is_empty());
@@ -155,7 +156,7 @@ impl Repository {
         }))
     }
 
-    /// Returns the name of the repository's directory, by which users identify it.
+    /// Returns the name of the repository's directory. Users identify a repository by this name.
     pub(crate) fn name(&self) -> String {
         let last = |path: &Path| path.file_name().map(OsStr::to_owned);
         let named = match last(&self.common) {
@@ -167,12 +168,12 @@ impl Repository {
 
     /// Looks up a revision; `None` if there is no such commit.
     pub(crate) fn commit(&self, revision: &OsStr) -> Result<Option<Commit>, Error> {
-        // Git would parse such a revision as an option.
+        // Git would parse a revision that begins with a hyphen as an option.
         if revision.is_empty() || revision.as_bytes().starts_with(b"-") {
             return Ok(None);
         }
-        // Look up the object first and its commit later, because in :/TEXT, an appended ^{commit}
-        // would become part of the text.
+        // Look up the object before its commit: if ^{commit} were appended to :/TEXT, it would
+        // become part of the text.
         let Some(object) = self.parse(revision)? else {
             return Ok(None);
         };
@@ -204,7 +205,7 @@ impl Repository {
         Ok(output.status.success().then_some(hash))
     }
 
-    /// Lists the files of a commit.
+    /// Lists the files of a commit. Submodules are left out.
     pub(crate) fn files(&self, commit: &Commit) -> Result<Files, Error> {
         let mut git = command(&self.dir);
         git.args(["ls-tree", "-r", "-z", "--full-tree", &commit.tree]);
@@ -214,7 +215,7 @@ impl Repository {
         )?))
     }
 
-    /// Calls `each` with the index and content of each of these blobs, in order.
+    /// Reads these blobs in order, and calls `each` with the index and content of each blob.
     pub(crate) fn read(&self, blobs: &[&str], each: &mut Each) -> Result<(), Error> {
         let mut child = command(&self.dir)
             .args(["cat-file", "--batch"])
@@ -248,8 +249,8 @@ impl Repository {
         })
     }
 
-    /// Lists the paths that differ between a commit and another commit, or between a commit and the
-    /// work tree, including untracked files.
+    /// Lists the paths that differ between two commits, or between a commit and the work tree.
+    /// Untracked files of the work tree are included.
     pub(crate) fn changed(
         &self,
         from: &Commit,
@@ -257,8 +258,8 @@ impl Repository {
     ) -> Result<Vec<PathBuf>, Error> {
         let what = format!("the changes since {}", from.short());
         let mut git = command(&self.dir);
-        // A filter is a program that the repository's configuration names. An empty name disables
-        // the filter.
+        // A filter is a program that the repository's configuration names. Replacing its name by an
+        // empty one disables the filter.
         git.env("KILN_EMPTY", "").env("KILN_FALSE", "false");
         for name in self.filters()? {
             for (key, value) in [
@@ -266,7 +267,7 @@ impl Repository {
                 ("process", "EMPTY"),
                 ("required", "FALSE"),
             ] {
-                // Unlike -c, --config-env allows any character in the name.
+                // --config-env allows any character in a filter's name; -c does not.
                 git.arg(format!("--config-env=filter.{name}.{key}=KILN_{value}"));
             }
         }
@@ -295,7 +296,7 @@ impl Repository {
     fn filters(&self) -> Result<Vec<String>, Error> {
         let mut git = command(&self.dir);
         git.args(["config", "-z", "--name-only", "--get-regexp", "^filter[.]"]);
-        // Ignore the exit status, which is 1 without filters.
+        // Ignore the exit status: git returns 1 if there are no filters.
         let found = output(&mut git)?.stdout;
         let name = |key: &[u8]| {
             let key = String::from_utf8_lossy(key);
@@ -316,8 +317,8 @@ fn parse_paths(text: &[u8]) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Parses NUL-terminated entries `MODE TYPE HASH<tab>PATH`. Skips entries that are neither files nor symbolic links,
-/// such as submodules.
+/// Parses NUL-terminated entries of the form `MODE TYPE HASH<tab>PATH`. Submodules and other
+/// entries that are neither files nor symbolic links are skipped.
 pub(crate) fn parse_files(text: &[u8]) -> Files {
     let mut files = Files::new();
     for entry in text.split(|b| *b == 0) {
@@ -358,7 +359,8 @@ pub(crate) fn format_files(files: &Files) -> Vec<u8> {
     text
 }
 
-/// Reads one answer of `git cat-file --batch`: `HASH blob SIZE`, the content, a newline.
+/// Reads one reply of `git cat-file --batch`: the line `HASH blob SIZE`, the content, and a
+/// newline.
 fn read_blob(from: &mut impl BufRead, blob: &str, content: &mut Vec<u8>) -> Result<(), Error> {
     let fault = |why: String| Error::Git {
         what: format!("blob {blob}"),

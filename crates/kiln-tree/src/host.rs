@@ -1,4 +1,4 @@
-//! Loads a tree's image into this process, on emulated CPUs, and runs its initcalls.
+//! Loads a tree's image into this process, boots it on emulated CPUs, and runs its initcalls.
 
 use std::ffi::{c_char, c_void, CString};
 use std::io::Write;
@@ -18,38 +18,39 @@ use crate::crash;
 use crate::image::Image;
 use crate::{raw, Error};
 
-/// Size of the tree's memory in bytes. The host allocates pages when they are first accessed.
+/// Size in bytes of the tree's memory. The host allocates a page when it is first accessed.
 const ARENA: usize = 8 << 30;
-/// Size in bytes of the largest block, to which the arena is aligned.
+/// Size in bytes of the largest block that the tree can allocate. The arena is aligned to this
+/// size.
 const LARGEST: usize = 1 << 27;
-/// Size of a per-CPU area in bytes.
+/// Size in bytes of each CPU's per-CPU area.
 const AREA: usize = 64 << 20;
-/// Size of the tree's `struct page`, and the number of address bits that the array of them must
-/// cover (`memory.c`).
+/// Size in bytes of the tree's `struct page`, and the number of address bits that the page array
+/// must cover (`memory.c`).
 const STRUCT_PAGE: usize = 64;
 const ADDRESS_BITS: u32 = 47;
 
 /// Maximum number of tasks per CPU. Algorithms that are registered together are tested
-/// concurrently, one kthread each.
+/// concurrently, each by its own kthread.
 const TASKS: usize = 512;
 
 /// Number of emulated CPUs visible to the tree.
 pub(crate) const CPUS: u32 = 4;
 
-/// A tree that has run its initcalls on this thread's CPU.
+/// A booted tree: its initcalls have run on this thread's CPU.
 pub struct Host {
     pub image: Image,
-    /// CPU 0, on which the tree was booted. Other threads may boot further CPUs; this thread may do
-    /// so after dropping `cpu`. Every CPU of the process belongs to the tree.
+    /// CPU 0, on which the tree was booted. Other threads may boot further CPUs. This thread may
+    /// boot another CPU only after dropping `cpu`. All CPUs of the process belong to the tree.
     pub cpu: Cpu,
     pub initcalls: u64,
-    /// The policy that consists of the tree's FPU code. It must be active whenever the tree's code
+    /// The FPU policy that runs the tree's own FPU code. It must be active whenever the tree's code
     /// runs.
     pub policy: Policy,
     events: i32,
 }
 
-/// A loaded tree. CPUs may be booted, but no initcall has run yet.
+/// A tree that is loaded but has not run any initcalls. CPUs may be booted on it.
 pub struct Loaded {
     pub image: Image,
     policy: Policy,
@@ -60,8 +61,8 @@ pub struct Loaded {
 impl Loaded {
     /// Runs the initcalls on this thread's CPU.
     pub fn start(self, cpu: Cpu) -> Host {
-        // SAFETY: the function is meant to be called through the gate, and the image has the
-        // address of the CPU's area.
+        // SAFETY: the gate is the required way to call this function, and the image has the address
+        // of the CPU's area.
         let initcalls = unsafe { cpu::gate(self.start, ptr::null_mut()) };
         Host {
             image: self.image,
@@ -74,8 +75,8 @@ impl Loaded {
 }
 
 impl Host {
-    /// Loads the image and boots it on the calling thread, which must not be a CPU yet. Meanwhile,
-    /// the tree's output is sent to the parent.
+    /// Loads the image and boots it on the calling thread, which must not be a CPU yet. Sends the
+    /// tree's output to the parent meanwhile.
     ///
     /// # Errors
     /// The image cannot be loaded, or memory is insufficient.
@@ -86,7 +87,7 @@ impl Host {
         Ok(loaded.start(cpu))
     }
 
-    /// Loads the image. The process must have no other image and no CPU yet.
+    /// Loads the image. The process must not have loaded another image or booted a CPU before.
     ///
     /// # Errors
     /// The image cannot be loaded, or memory is insufficient.
@@ -107,7 +108,7 @@ impl Host {
                 }
             }
         }
-        // Leak the names, because the tree keeps the pointers.
+        // Leak the names, because the tree keeps pointers to them.
         let names: Vec<CString> = (order.skipped.iter())
             .filter_map(|name| CString::new(name.as_str()).ok())
             .collect();
@@ -149,12 +150,12 @@ impl Host {
             )
         };
         crash::watch(&image, order.events())?;
-        // SAFETY: all memory to which the structure points is never freed.
+        // SAFETY: the structure points only to memory that is never freed.
         if unsafe { setup(&boot) } != 0 {
             return Err(Error::OtherVersion(image.path.clone()));
         }
-        // SAFETY: `fpu.c` defines the function with this type, and no CPU exists yet that it could
-        // disturb.
+        // SAFETY: `fpu.c` defines the function with this type. No CPU has been booted yet, so the
+        // function cannot disturb one.
         let policy = unsafe {
             let add: GateFn = image.function("kiln_glue_fpu_policy")?;
             let policy = Policy::from_number(add(ptr::null_mut()));
@@ -197,7 +198,7 @@ impl Host {
         }
     }
 
-    /// Sets whether the tree tests algorithms that are registered later.
+    /// Sets whether the tree runs the self-tests of algorithms that it registers from now on.
     ///
     /// # Errors
     /// The image is from another version of Kiln.
@@ -208,7 +209,8 @@ impl Host {
         Ok(())
     }
 
-    /// The child's part of `kiln tree`: sends the skipped tests and the list of algorithms to the parent.
+    /// Runs the tests that the tree skips, and sends the list of algorithms to the parent. This is
+    /// the child's part of `kiln tree`.
     ///
     /// # Errors
     /// The image is from another version of Kiln.
@@ -216,7 +218,7 @@ impl Host {
         self.list_with(|_| String::new())
     }
 
-    /// Like [`Host::list`], but also sends an event line, which `line` produces after the tests.
+    /// Like [`Host::list`], but also sends the event line that `line` returns.
     pub(crate) fn list_with(
         &mut self,
         line: impl FnOnce(&mut Host) -> String,
@@ -229,7 +231,7 @@ impl Host {
         self.tell(&line)
     }
 
-    /// File descriptor for events.
+    /// File descriptor to which events are written.
     pub(crate) fn events(&self) -> i32 {
         self.events
     }
@@ -249,8 +251,8 @@ impl Host {
     }
 }
 
-/// Returns the bit mask of the tiers visible to the tree. Without a mask, the tree also sees
-/// features of the CPU that belong to no tier.
+/// Returns a bit mask of the tiers visible to the tree. If tiers are not masked, all bits are set,
+/// and the tree also sees CPU features that belong to no tier.
 pub fn seen_tiers() -> u32 {
     match Tier::masked() {
         true => Tier::ALL
@@ -261,15 +263,15 @@ pub fn seen_tiers() -> u32 {
     }
 }
 
-/// Advances jiffies while this value exists, for code that only reads them in a loop. The thread
-/// wakes once per jiffy, which would disturb measurements, so it should be used only where needed.
+/// Advances jiffies while this value exists, for code that polls them in a loop. The thread wakes
+/// once per jiffy, which disturbs measurements, so use it only where needed.
 pub struct Clock {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Clock {
-    /// Starts the thread.
+    /// Starts the thread that advances jiffies.
     ///
     /// # Errors
     /// The image is from another version of Kiln.
@@ -278,7 +280,7 @@ impl Clock {
         // SAFETY: `time.c` defines the function with this type.
         let update: Update = unsafe { image.function("kiln_image_jiffies")? };
         let hz = image.symbol("kiln_glue_hz").unwrap_or(0) as *const u32;
-        // SAFETY: the address is 0, or that of a constant in the glue.
+        // SAFETY: the address is 0 or points to a constant in the glue.
         let hz = unsafe { hz.as_ref() }.copied().unwrap_or(100).max(1);
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = stop.clone();
@@ -305,8 +307,8 @@ impl Drop for Clock {
     }
 }
 
-/// Reserves address space, which uses memory only where it is accessed. The space is never
-/// released.
+/// Reserves address space that is never released. A page uses memory only after it has been
+/// accessed.
 fn reserve(size: usize, align: usize) -> Result<NonNull<u8>, Error> {
     // SAFETY: the call creates a new anonymous mapping at an address that the host chooses.
     let at = unsafe {

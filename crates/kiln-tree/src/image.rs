@@ -1,5 +1,5 @@
-//! Maps the image into this process: a tree's objects, the glue and the services, at the addresses
-//! for which they were linked.
+//! Maps an image into this process at the addresses for which it was linked. The image consists of
+//! a tree's objects, the glue and the services.
 
 use std::collections::HashMap;
 use std::mem;
@@ -10,22 +10,24 @@ use crate::elf::{Elf, Segment};
 use crate::fault::Symbols;
 use crate::Error;
 
-/// Name prefix of a slot (`link.rs`): a pointer through which the image calls a function of `kernel/`.
+/// Prefix of the names of slots (`link.rs`). A slot is a pointer through which the image calls a
+/// function of `kernel/`.
 pub(crate) const SLOT: &str = "__kiln_slot_";
 
 const PAGE: u64 = 4096;
 
-/// Name of the section with the per-CPU data. Its address is an offset into a CPU's area
+/// Name of the per-CPU data section. The section's address is an offset into a CPU's area
 /// (`tree/host.ld`).
 const PERCPU: &str = ".data..percpu";
 
-/// A loaded image. It stays loaded for as long as the process lives.
+/// A loaded image. The image is never unloaded.
 #[derive(Debug)]
 pub struct Image {
     pub path: PathBuf,
     /// Address range of the image's code.
     pub text: Range<u64>,
-    /// Initial contents of the tree's per-CPU data: offsets in a CPU's area, and bytes.
+    /// Initial contents of the tree's per-CPU data. Each entry holds an offset in a CPU's area and
+    /// the bytes to store there.
     pub(crate) percpu: Vec<(u64, Vec<u8>)>,
     /// Offset in an area where the tree's per-CPU data end.
     pub(crate) percpu_end: u64,
@@ -41,11 +43,12 @@ struct Found {
 }
 
 impl Image {
-    /// Maps the file and points its slots to `kernel/`. Text is mapped writable, because static keys, static calls and
-    /// breakpoints modify it.
+    /// Maps the file and stores the addresses of `kernel/` functions in its slots. Text is mapped
+    /// writable, because static keys, static calls and breakpoints modify it.
     ///
     /// # Errors
-    /// The file is damaged, its addresses are in use, or the image needs a function that this program does not have.
+    /// The file is damaged, its addresses are in use, or the image needs a function that this
+    /// program does not have.
     pub fn load(path: &Path) -> Result<Image, Error> {
         let elf = Elf::open(path)?;
         for segment in &elf.segments {
@@ -84,8 +87,8 @@ impl Image {
         })
     }
 
-    /// Returns the address of a symbol: the global one, or a local one if its name is unique. The
-    /// tree's own symbols are local.
+    /// Returns the address of the global symbol with this name. If there is none, returns the
+    /// address of the only local symbol with this name. The tree's own symbols are local.
     pub fn symbol(&self, name: &str) -> Option<u64> {
         let found = self.symbols.get(name)?;
         found.global.or(match found.local[..] {
@@ -94,7 +97,7 @@ impl Image {
         })
     }
 
-    /// Returns all addresses of a name, since several files may have a static function with that
+    /// Returns all addresses of a name. Several files may define a static function with the same
     /// name.
     pub fn symbols(&self, name: &str) -> Vec<u64> {
         let found = self.symbols.get(name);
@@ -112,13 +115,13 @@ impl Image {
         self.names.name(address)
     }
 
-    /// Returns a function of the glue or the services.
+    /// Returns a pointer to a function of the glue or the services.
     ///
     /// # Errors
-    /// The image has no such function: it was linked by another version of Kiln.
+    /// The image does not have the function, because another version of Kiln linked it.
     ///
     /// # Safety
-    /// `F` must be a function pointer with the function's own type.
+    /// `F` must be the function pointer type of this function.
     pub unsafe fn function<F: Copy>(&self, name: &str) -> Result<F, Error> {
         const { assert!(mem::size_of::<F>() == mem::size_of::<usize>()) };
         let address = self.symbol(name).ok_or_else(|| Error::NoSymbol {
@@ -162,7 +165,7 @@ fn map(path: &Path, elf: &Elf, segment: &Segment) -> Result<(), Error> {
         });
     }
     if got as u64 != start {
-        // Kernels older than 4.17 treat the address as a hint.
+        // Kernels older than 4.17 ignore MAP_FIXED_NOREPLACE and treat the address as a hint.
         return Err(fail("the addresses are in use"));
     }
     let contents = elf.contents(segment);
@@ -174,8 +177,8 @@ fn map(path: &Path, elf: &Elf, segment: &Segment) -> Result<(), Error> {
             contents.len(),
         );
     }
-    // Read-only data stay writable: the tree's initcalls modify them, since a kernel makes them
-    // read-only only later.
+    // Read-only data stay writable, because the tree's initcalls modify some of them: a kernel
+    // makes them read-only only after its initcalls.
     if segment.executable {
         let all = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;
         // SAFETY: the call affects only the mapping made above.

@@ -1,5 +1,5 @@
-//! Reads lists of known findings, with a reason for each: `tree/oracles/known`, and the user's
-//! files in the same format.
+//! Reads lists of known findings, which state a reason for each finding. The built-in list is
+//! `tree/oracles/known`; users can supply files in the same format.
 
 use crate::pattern::matches;
 use crate::Version;
@@ -13,25 +13,26 @@ const BUILT_IN_NAME: &str = "tree/oracles/known";
 struct Entry {
     oracle: String,
     rule: Option<String>,
-    /// Pattern of function names.
+    /// Pattern for the name of the function that violates the rule.
     place: Option<String>,
     driver: Option<String>,
-    /// Pattern of the case in which the finding was made.
+    /// Pattern for the description of the case in which the rule is violated.
     case: Option<String>,
-    /// First and last affected series; `None` means that the range has no such limit.
+    /// First and last affected series. `None` as first or last means that this end of the range is
+    /// open.
     versions: (Option<Series>, Option<Series>),
     reason: String,
-    /// Whether the finding depends on chance. If so, a run without the finding does not mean that
-    /// the entry is obsolete.
+    /// Whether the finding occurs only by chance. If so, a run without the finding does not show
+    /// that the entry is obsolete.
     by_chance: bool,
-    /// File and line of the entry.
+    /// Location of the entry, as file and line.
     from: String,
 }
 
 /// A series of Linux versions: `VERSION` and `PATCHLEVEL`.
 type Series = (u32, u32);
 
-/// The entries that apply to one version of Linux.
+/// The entries that apply to a particular version of Linux.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Known(Vec<Entry>);
 
@@ -81,8 +82,8 @@ impl Known {
         })
     }
 
-    /// Returns the location and the oracle's name of the first entry whose oracle is not in
-    /// `oracles`.
+    /// Finds the first entry that names an oracle outside `oracles`. Returns the entry's location
+    /// and the name.
     pub fn of_no_oracle(&self, oracles: &[&str]) -> Option<(&str, &str)> {
         let entry = (self.0.iter()).find(|e| !oracles.contains(&e.oracle.as_str()))?;
         Some((&entry.from, &entry.oracle))
@@ -92,8 +93,8 @@ impl Known {
         &self.0[number].reason
     }
 
-    /// Returns the entries for these oracles whose index is not in `seen`, as locations and
-    /// descriptions.
+    /// Returns the locations and descriptions of the entries for these oracles whose index is not
+    /// in `seen`. Entries that depend on chance are left out.
     pub(crate) fn unseen(&self, oracles: &[&str], seen: &[usize]) -> Vec<String> {
         let unseen = self.0.iter().enumerate().filter(|(number, entry)| {
             oracles.contains(&entry.oracle.as_str()) && !seen.contains(number) && !entry.by_chance
@@ -108,8 +109,8 @@ impl Known {
     }
 }
 
-/// Parses paragraphs of lines `key: value`. A line that begins with a space continues the previous
-/// one.
+/// Parses paragraphs of `key: value` lines. A line that begins with a space continues the line
+/// before it.
 fn parse(text: &str, name: &str) -> Result<Vec<Entry>, String> {
     let mut entries = Vec::new();
     let mut fields: Vec<(usize, String, String)> = Vec::new();
@@ -222,7 +223,7 @@ mod tests {
             known.find("memory", ("answer", ""), "authenc(a,b)", "f+0x1"),
             None
         );
-        // 6.12 does not have krb5enc yet.
+        // The template krb5enc does not exist in 6.12.
         let old = Known::built_in(&version(6, 12));
         assert_eq!(
             old.find("memory", ("answer", ""), "krb5enc(a,b)", "f"),

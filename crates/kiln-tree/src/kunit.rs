@@ -1,6 +1,6 @@
-//! Runs the tree's own KUnit suites (`tree/kunit.c`). Each suite runs in a child, so that a crash
-//! or a hang fails only that suite. Meanwhile interrupts arrive at random times, and the
-//! high-resolution timers of interrupt tests fire in them.
+//! Runs the tree's own KUnit suites (`tree/kunit.c`). Each suite runs in its own child, so that a
+//! crash or a hang affects only that suite. While a suite runs, interrupts arrive at random times;
+//! they run the high-resolution timers of interrupt tests.
 
 use std::ffi::{CString, OsString};
 use std::path::Path;
@@ -21,18 +21,19 @@ use crate::pattern::matches;
 use crate::prove::{self, Proving};
 use crate::{raw, Error};
 
-/// Interrupts per second. Each uses 20 to 30 us of host time, so the task gets about half of the
-/// CPU.
+/// Average number of interrupts per second. Each interrupt uses 20 to 30 us of host time, so the
+/// interrupted task gets about half of the CPU.
 const RATE: f64 = 20_000.0;
 
-/// Time without events after which a child is considered hung. KUnit's own timeout is 300 s, but no
-/// case takes a minute here.
+/// Time without events after which a child is considered hung. KUnit's own timeout is 300 s, but
+/// every case finishes within a minute here.
 const SILENCE: Duration = Duration::from_secs(60);
 
-/// Name of a pseudo-suite, which steps the functions that the tree's library exports.
+/// Name of a pseudo-suite that steps the functions exported by the tree's library.
 pub const LIBRARY: &str = "library";
 
-/// Number of parts into which the library is divided. Each part is run by its own children.
+/// Number of parts into which the library's functions are divided. Each part runs in separate
+/// children.
 const PARTS: usize = 8;
 
 /// The suites to run, and the options for them.
@@ -42,17 +43,17 @@ pub struct Wanted {
     pub patterns: Vec<String>,
     /// Whether to also run the cases that are benchmarks.
     pub bench: bool,
-    /// How to step the functions of interrupt tests; `None`: do not step. While functions are
-    /// stepped, no other interrupts arrive.
+    /// How to single-step the functions of interrupt tests; `None` disables stepping. While
+    /// functions are stepped, no other interrupts arrive.
     pub prove: Option<ProveOrder>,
-    /// Sets of tiers. Each suite runs once per set, and results are named after the set's last
-    /// tier.
+    /// Sets of tiers. Each suite runs once per set, and its results carry the name of the set's
+    /// last tier.
     pub masks: Vec<Vec<Tier>>,
 }
 
 impl Wanted {
-    /// Returns the case patterns for this suite, or `None` if no pattern selects the suite. In the
-    /// list, `None` means all cases.
+    /// Returns the patterns that select cases of this suite. A pattern of `None` selects all cases.
+    /// Returns `None` if the suite is not selected at all.
     fn cases(&self, suite: &str) -> Option<Vec<Option<String>>> {
         if self.patterns.is_empty() {
             return Some(vec![None]);
@@ -98,7 +99,7 @@ impl Wanted {
 pub enum Verdict {
     Passed,
     Failed,
-    /// The case was skipped, for this reason.
+    /// The case was skipped. The string is the reason.
     Skipped(String),
 }
 
@@ -110,7 +111,7 @@ pub struct Case {
     /// Time in microseconds since the previous case ended. For the first case, the time since the
     /// child was started, which includes loading the tree.
     pub us: u64,
-    /// Lines that the case printed before its result.
+    /// Lines that the case printed before its result line.
     pub said: Vec<String>,
 }
 
@@ -121,11 +122,11 @@ pub struct Ran {
     /// Highest tier visible to the tree.
     pub tier: Tier,
     pub cases: Vec<Case>,
-    /// Results of stepping functions.
+    /// Results of the functions that were stepped.
     pub proofs: Vec<Proof>,
-    /// Warnings of the tree, as file and line.
+    /// Warnings that the tree raised, as file and line.
     pub warnings: Vec<String>,
-    /// The crash that ended the suite, so that later cases did not run. For the library, one crash
+    /// The crash that ended the suite, so that later cases did not run. For the library, one entry
     /// per function that crashed.
     pub faults: Vec<String>,
 }
@@ -138,7 +139,7 @@ struct Job<'a> {
     part: usize,
 }
 
-/// The child's part of [`run`]: runs one suite, or lists the suites.
+/// Runs one suite, or lists the suites. This is the child's part of [`run`].
 ///
 /// # Errors
 /// The image cannot be loaded, or the timer cannot be created.
@@ -253,8 +254,8 @@ pub fn run(
                 suite: Some(job.suite.to_string()),
                 cases: job.cases.clone(),
                 bench: wanted.bench,
-                // Use no mask if all tiers are allowed, so that the tree also sees features that
-                // belong to no tier.
+                // If all tiers are allowed, do not mask them, so that the tree also sees features
+                // that belong to no tier.
                 tiers: (!whole || Tier::masked())
                     .then(|| mask.iter().map(|t| t.name().to_owned()).collect()),
                 prove: prove.as_ref().map(|p| ProveOrder {
@@ -264,8 +265,8 @@ pub fn run(
             };
             let tier = mask.last().copied().unwrap_or(Tier::Generic);
             let ran = run_suite(order(kunit), args, job.suite, tier, image, stop)?;
-            // If a function executes the same instructions with several sets of tiers, interrupt it
-            // only once.
+            // Interrupt a function only once if it executes the same instructions under several
+            // sets of tiers.
             if let Some(prove) = &mut prove {
                 prove.known.extend(ran.proofs.iter().map(|p| p.digest));
             }
@@ -375,8 +376,8 @@ fn run_suite(
     Ok(ran)
 }
 
-/// Merges equal lines and appends the number of occurrences. A case may raise the same warning
-/// thousands of times.
+/// Merges equal lines and appends the number of occurrences, because a case may raise the same
+/// warning thousands of times.
 fn merge_repeats(lines: Vec<String>) -> Vec<String> {
     let mut merged: Vec<(String, u64)> = Vec::new();
     for line in lines {
@@ -392,8 +393,8 @@ fn merge_repeats(lines: Vec<String>) -> Vec<String> {
     merged.into_iter().map(print).collect()
 }
 
-/// Parses the result line of a case, which is indented by four spaces. Result lines of suites are
-/// not indented, and those of parameters are indented further.
+/// Parses the result line of a case, which is indented by four spaces. The result lines of suites
+/// are not indented, and the result lines of parameters are indented further.
 fn parse_result(line: &str) -> Option<(String, Verdict)> {
     let line = line.strip_prefix("    ")?;
     let (passed, rest) = match line.strip_prefix("not ok ") {
@@ -411,7 +412,8 @@ fn parse_result(line: &str) -> Option<(String, Verdict)> {
     Some((name.trim().to_owned(), verdict))
 }
 
-/// Returns the line's text if it is to be shown: if it is neither KTAP structure nor a result.
+/// Returns the text of a line to be shown; `None` if the line is empty, a result, or part of the
+/// KTAP structure.
 fn comment(line: &str) -> Option<String> {
     let text = line.trim();
     let head = [

@@ -1,9 +1,9 @@
 //! Hosts a kernel tree in user space. The tree's own build compiles the objects of its crypto
-//! stack. Kiln links them, unmodified, with its services (`tree/`) into an image. A child process
-//! of this program loads the image onto its emulated CPUs.
+//! stack. Kiln links these objects, unmodified, with its services (`tree/`) into an image. A child
+//! process of this program loads the image onto emulated CPUs.
 //!
-//! In the parent, call [`build`], then [`child::run`]. In the child, call
-//! [`child::Order::from_env`], then [`Host::boot`].
+//! The parent calls [`build`], then [`child::run`]. The child calls [`child::Order::from_env`],
+//! then [`Host::boot`].
 
 pub mod benchmark;
 mod cache;
@@ -85,31 +85,31 @@ pub use touched::{Change, Touched};
 #[derive(Debug)]
 pub struct Outcome {
     pub image: PathBuf,
-    /// Rows of the objects, followed by rows of the algorithms.
+    /// Rows for the objects, followed by rows for the algorithms.
     pub rows: Vec<Row>,
     /// Configuration, such as `kiln`, or `cloud.config (retpoline, rethunk, ibt)`.
     pub config: String,
-    /// Notes for the reader of the rows.
+    /// Notes that help the reader interpret the rows.
     pub notes: Vec<String>,
     /// Cache directory of the build.
     pub cache: PathBuf,
 }
 
 impl Outcome {
-    /// Whether a compilation, a self-test or the process itself failed.
+    /// Whether a compilation or a self-test failed, or the process crashed.
     pub fn failed(&self) -> bool {
         self.rows.iter().any(|row| row.status == row::FAILED)
     }
 }
 
-/// A tree that has been linked as an image, which can be loaded.
+/// A tree that has been linked into a loadable image.
 pub struct Built {
     pub image: PathBuf,
     /// Configuration, such as `kiln`, or `cloud.config (retpoline, rethunk, ibt)`.
     pub config: String,
-    /// Rows of the objects.
+    /// Rows for the objects, one each.
     pub rows: Vec<Row>,
-    /// Notes for the reader of the rows.
+    /// Notes that help the reader interpret the rows.
     pub notes: Vec<String>,
     /// Cache directory of the build, which stays locked while this value exists.
     pub cache: PathBuf,
@@ -117,7 +117,7 @@ pub struct Built {
 }
 
 impl Built {
-    /// Determines what a change of the tree affects in this build.
+    /// Determines which objects, suites and drivers of this build a change to the tree affects.
     ///
     /// # Errors
     /// The objects cannot be read.
@@ -125,7 +125,7 @@ impl Built {
         Touched::find(&self.lock, &self.rows, change)
     }
 
-    /// Returns the outcome of the build alone, without running the tree's code.
+    /// Converts the result of the build into an outcome, without running the tree's code.
     pub fn untested(self) -> Outcome {
         Outcome {
             image: self.image,
@@ -137,17 +137,18 @@ impl Built {
     }
 }
 
-/// Code that is linked into an image together with a tree. It can call the tree's functions like
-/// the tree's own code. Only names that begin with `kiln_glue_` are visible outside the image.
+/// Code that is linked into the same image as a tree, and calls the tree's functions as the tree's
+/// own code does. Only names that begin with `kiln_glue_` are visible outside the image.
 pub struct Guest<'a> {
-    /// Name of the guest's cache directory, and of the single object in it.
+    /// Name of the guest's cache directory, and of the single object file in that directory.
     pub name: &'a str,
-    /// Compiles the guest with the tree's own build. Called after the tree was built.
+    /// Callback that compiles the guest with the tree's own build. It is called after the tree has
+    /// been built.
     pub compile: &'a dyn Fn(&Cache) -> Result<(), Error>,
 }
 
 impl Guest<'_> {
-    /// Returns the object's path relative to the tree's build directory.
+    /// Returns the guest's object, with a path relative to the tree's build directory.
     fn object(&self) -> make::Object {
         make::Object {
             path: format!("../{0}/{0}.o", self.name),
@@ -167,8 +168,8 @@ pub fn build(plan: &Plan) -> Result<Built, Error> {
 /// Like [`build`], but also links a guest.
 ///
 /// # Errors
-/// Those of [`build`]; the guest does not compile, or needs a symbol that neither the tree nor a
-/// service provides.
+/// The same errors as [`build`]. In addition, the guest may fail to compile, or may need a symbol
+/// that neither the tree nor a service provides.
 pub fn build_with(plan: &Plan, guest: &Guest) -> Result<Built, Error> {
     build_all(plan, Some(guest))
 }
@@ -205,7 +206,7 @@ fn build_all(plan: &Plan, guest: Option<&Guest>) -> Result<Built, Error> {
 /// make this program call [`list`] in the child.
 ///
 /// # Errors
-/// Those of [`build`], or the child cannot be started.
+/// The same errors as [`build`]. In addition, the child may fail to start.
 pub fn run(plan: &Plan, args: &[OsString]) -> Result<Outcome, Error> {
     test(plan, build(plan)?, args, None)
 }
@@ -246,7 +247,7 @@ pub fn test(
     })
 }
 
-/// The child's part of [`run`]: boots the tree and lists its algorithms.
+/// Boots the tree and lists its algorithms. This is the child's part of [`run`].
 ///
 /// # Errors
 /// The image cannot be loaded.
@@ -254,8 +255,9 @@ pub fn list(order: &child::Order) -> Result<(), Error> {
     Host::boot(order, &kiln_kernel::cpu::Config::default())?.list()
 }
 
-/// Builds the objects and selects those to link. If symbols are undefined, searches the tree's
-/// library for files that define them, and builds those too.
+/// Builds the objects and selects which to link. If the selected objects refer to undefined
+/// symbols, searches the tree's library for files that define these symbols, and builds those files
+/// too.
 fn objects(
     plan: &Plan,
     cache: &cache::Cache,
@@ -313,7 +315,7 @@ fn hosted(
             }),
         };
     }
-    // If an object does not compile, the missing symbol is most likely in that object.
+    // If an object failed to compile, the missing symbol is most likely defined in that object.
     if let Some((object, why)) = failures.first() {
         return Err(Error::Build {
             version: plan.source.version.to_string(),
@@ -322,8 +324,7 @@ fn hosted(
             log: cache.log.clone(),
         });
     }
-    // Report only the symbols that the glue needs, because symbols missing from other objects are
-    // not the reason.
+    // Report only symbols that the glue needs. Symbols that other objects need are not the reason.
     let of_glue = selection.left_out.iter().filter(|(path, _)| glue(path));
     let mut missing: BTreeSet<String> = of_glue.flat_map(|(_, missing)| missing.clone()).collect();
     missing.retain(|name| selection.unmet.contains(name));

@@ -16,18 +16,18 @@ use crate::engine::{check, Calls, Refused};
 use crate::event::{Checked, Event};
 use crate::{raw, Error, Host};
 
-/// Type of a function.
+/// Kind of a library function, which determines the arguments that it takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Cipher,
     Aead,
     Hash,
     Agreement,
-    /// A parity function, whose result is half as long as the message.
+    /// A parity function. Its result is half as long as the message.
     Parity,
 }
 
-/// A function, as described by the tables in `tree/library/`. Sizes are in bytes.
+/// A library function, as described by the tables in `tree/library/`. Sizes are in bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Function {
     /// Name of the function, such as `sha256`.
@@ -41,7 +41,7 @@ pub struct Function {
     pub judge: Option<String>,
     /// Accepted key sizes; empty if the function takes no key.
     pub keys: Vec<usize>,
-    /// Key size, if the algorithm name does not imply it.
+    /// Key size, if it does not follow from the algorithm's name.
     pub own_key: usize,
     pub iv: usize,
     pub prefix: usize,
@@ -51,22 +51,22 @@ pub struct Function {
     pub least: usize,
     /// Length of the longest message that the function accepts.
     pub most: usize,
-    /// Message lengths must be multiples of this.
+    /// Message lengths must be multiples of this number.
     pub multiple: usize,
-    /// Whether it may be called only from a task with softirqs and interrupts enabled.
+    /// Whether the function may be called only from a task with softirqs and interrupts enabled.
     pub task_only: bool,
     /// Whether a call takes two messages.
     pub pairs: bool,
-    /// Whether it opens an FPU section without checking irq_fpu_usable().
+    /// Whether the function opens an FPU section without calling irq_fpu_usable() first.
     pub unasked: bool,
-    /// Whether it is only used to compute reference answers with independent code.
+    /// Whether the function serves only to compute reference answers with independent code.
     pub judges: bool,
     raw: *const raw::Function,
 }
 
 impl Function {
-    /// Returns the function's name, with the algorithm appended if several functions in the list
-    /// have that name.
+    /// Returns the function's name. If several functions in `all` have this name, appends the
+    /// algorithm.
     pub(crate) fn title(&self, all: &[Function]) -> String {
         let alike = all.iter().filter(|f| !f.judges && f.name == self.name);
         match alike.count() {
@@ -79,8 +79,8 @@ impl Function {
         (self.least..=self.most).contains(&len) && len % self.multiple == 0
     }
 
-    /// Whether the function accepts a buffer at this address. RAID functions use aligned vector
-    /// loads and stores.
+    /// Whether the function accepts a buffer at this address. RAID functions need aligned buffers,
+    /// because they use aligned vector loads and stores.
     fn takes_address(&self, address: usize) -> bool {
         self.kind != Kind::Parity || address % 64 == 0
     }
@@ -89,8 +89,8 @@ impl Function {
         self.op == "decrypt"
     }
 
-    /// Returns how many bytes a call writes for a message of `len` bytes after `prefix` bytes of
-    /// associated data.
+    /// Returns the number of bytes that a call writes, for a message of `len` bytes that follows
+    /// `prefix` bytes of associated data.
     pub(crate) fn result(&self, len: usize, prefix: usize) -> usize {
         let tag = if self.decrypts() { 0 } else { self.tag };
         match self.kind {
@@ -145,7 +145,7 @@ impl Function {
     }
 }
 
-/// The library of a booted tree.
+/// The library functions of a booted tree.
 pub struct Library {
     calls: Rc<Calls>,
     open: GateFn,
@@ -156,12 +156,13 @@ pub struct Library {
 }
 
 impl Library {
-    /// Finds the library of a booted tree. `None` if `tree/library/library.c` did not compile
-    /// against the tree.
+    /// Finds the library functions of a booted tree. Returns `None` if `tree/library/library.c`
+    /// could not be compiled with this tree's headers.
     pub fn find(calls: &Rc<Calls>, host: &Host) -> Option<Rc<Library>> {
         let function = |name: &str| {
             host.image.symbol(name)?;
-            // SAFETY: in `library.c` each of these takes a pointer and returns 64 bits.
+            // SAFETY: each of the functions that are looked up here takes a pointer and returns 64
+            // bits (`library.c`).
             unsafe { host.image.function::<GateFn>(name) }.ok()
         };
         let mut library = Library {
@@ -176,7 +177,7 @@ impl Library {
         Some(Rc::new(library))
     }
 
-    /// Sets the name of the next call, for crash reports.
+    /// Sets the name that a crash report gives for the next call.
     pub(crate) fn name(&self, name: &CStr) {
         self.calls.name(name);
     }
@@ -191,7 +192,7 @@ fn list(function: GateFn) -> Vec<Function> {
     let mut raw: Vec<raw::LibraryListed> = Vec::new();
     let mut list = raw::LibraryList::default();
     loop {
-        // SAFETY: the list's buffer has the capacity it states.
+        // SAFETY: the function takes this structure, and its buffer has the stated capacity.
         unsafe { cpu::gate(function, (&raw mut list).cast()) };
         let count = list.count as usize;
         if count <= raw.len() {
@@ -211,7 +212,7 @@ pub struct Keyed {
 }
 
 impl Keyed {
-    /// Prepares the key, which must be empty if the function takes none.
+    /// Prepares the key. For a function without a key, `key` must be empty.
     ///
     /// # Errors
     /// The key's size is not one of the function's key sizes, or the function rejects the key.
@@ -241,13 +242,13 @@ impl Keyed {
         })
     }
 
-    /// Returns the function for use by C code.
+    /// Returns the function's structure, to be passed to C code.
     pub(crate) fn raw(&self) -> *const raw::Library {
         self.raw
     }
 
-    /// Makes `calls` calls, cycling through the messages. With `generic`, all calls are made inside
-    /// one FPU section, which makes the function use its generic code.
+    /// Makes `calls` calls, cycling through the messages. If `generic` is set, all calls are made
+    /// inside an FPU section, in which the function has to use its generic code.
     ///
     /// # Errors
     /// Returns the error of the first call that fails, or `EINVAL` if the messages exceed their
@@ -296,9 +297,9 @@ impl Keyed {
         check(unsafe { cpu::gate(self.library.run, (&raw mut raw).cast()) })
     }
 
-    /// Calls the function on one message of `len` bytes, preceded by `prefix` bytes of associated
-    /// data and, for decryption, followed by the tag. C code in `tree/` calls `kiln_library_call()`
-    /// instead, which works in any context.
+    /// Calls the function on one message of `len` bytes. In the source, `prefix` bytes of
+    /// associated data precede the message, and the tag follows a message to be decrypted. C code
+    /// in `tree/` calls `kiln_library_call()` instead, which works in any context.
     ///
     /// # Errors
     /// Returns the function's error, such as `EBADMSG`, or `EINVAL` if a buffer is too small or the
@@ -338,7 +339,7 @@ impl Keyed {
 
 impl Drop for Keyed {
     fn drop(&mut self) {
-        // SAFETY: the key was opened by the tree, and is closed only here.
+        // SAFETY: the tree opened the key, and only this call closes it.
         unsafe { cpu::gate(self.library.close, self.raw.cast()) };
     }
 }

@@ -1,6 +1,6 @@
-//! Links the tree's objects, the glue and the services into one image: a static executable for a
-//! fixed low address, as the kernel's code model requires. Calls of functions in `kernel/` go
-//! through slots that the loader fills.
+//! Links the tree's objects, the glue and the services into one image. The image is a static
+//! executable for a fixed low address, as the kernel's code model requires. It calls functions of
+//! `kernel/` through slots, which the loader fills.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -20,17 +20,18 @@ use crate::{tools, Error};
 
 const SCRIPT: &str = include_str!("../../../tree/host.ld");
 
-/// Load address. It is below 2 GiB, in a range that the host does not use for executables.
+/// Load address of the image. The address is below 2 GiB, in a range that the host does not use for
+/// executables.
 const ADDRESS: &str = "0x10000000";
 
-/// Prefix of the glue's names. Of all names in the tree's objects, the services see only these.
+/// Prefix of the glue's names. The services can refer only to these names in the tree's objects.
 const GLUE: &str = "kiln_glue_";
 
-/// Name of a file next to the image. It lists the names that the tree's objects export to each
-/// other, because these are local symbols in the image.
+/// Name of a file next to the image that lists the names that the tree's objects export to each
+/// other. The file is needed because these names are local symbols in the image.
 const GLOBALS: &str = "globals";
 
-/// Returns the names that the objects of the image's tree export.
+/// Reads the names that the tree's objects export to each other.
 ///
 /// # Errors
 /// The image was linked by an older version of Kiln.
@@ -105,7 +106,7 @@ pub(crate) fn link(
         }
     }
     run(&mut ld)?;
-    // Replace the image by renaming, so that a process that has loaded the old image keeps it.
+    // Replace the image by renaming. Processes that have loaded the old image are not affected.
     fs::rename(&new, &image).map_err(|e| Error::cache(&image, e))?;
     for file in [&all, &named] {
         let _ = fs::remove_file(file);
@@ -114,8 +115,8 @@ pub(crate) fn link(
     Ok(image)
 }
 
-/// Generates stubs: for each function of `kernel/` that the tree's objects or the services call, a
-/// jump through a slot.
+/// Generates a stub for each function of `kernel/` that the tree's objects or the services call. A
+/// stub jumps through a slot.
 fn stubs(compiler: &Compiler, place: &Path, services: &Services) -> Result<PathBuf, Error> {
     let mut objects = services.objects.clone();
     objects.push(place.join("tree.o"));
@@ -149,7 +150,7 @@ fn objcopy(option: &str, file: &Path) -> Command {
     command
 }
 
-/// Returns a stamp that changes with any object, any service and the linker script.
+/// Returns a stamp that changes whenever an object, a service or the linker script changes.
 fn stamp(cache: &Cache, selection: &Selection, services: &Services) -> String {
     let mut text = format!("{:016x} {ADDRESS} {SCRIPT}", services.stamp);
     for path in &selection.linked {

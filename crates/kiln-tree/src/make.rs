@@ -1,4 +1,5 @@
-//! Runs the tree's own build in a separate directory: first the configuration, then the objects.
+//! Runs the tree's own build in a separate directory: first the configuration, then the compilation
+//! of the objects.
 
 use std::collections::{BTreeSet, HashSet};
 use std::fs::{self, File, OpenOptions};
@@ -17,8 +18,8 @@ use crate::replay::Last;
 use crate::services::HEADERS;
 use crate::{search, tiers, tools, Error, Plan};
 
-/// Whether a tree can be hosted without this glue file. Such a file calls functions that other
-/// versions may declare differently.
+/// Whether a tree can be hosted if this glue file does not compile. An optional file calls
+/// functions that other versions of Linux may declare differently.
 pub(crate) fn is_optional(glue: &str) -> bool {
     glue.starts_with("kiln_library")
 }
@@ -117,7 +118,7 @@ pub(crate) const STACK: [&str; 4] = [
     "lib/crypto",
 ];
 
-/// Further directories with the library's SIMD code, and with code that it needs.
+/// Further directories, which contain the library's SIMD code and the code that it needs.
 pub(crate) const LIBRARY_DIRS: [&str; 7] = [
     "arch/x86/lib/crypto",
     "lib/crc",
@@ -128,10 +129,10 @@ pub(crate) const LIBRARY_DIRS: [&str; 7] = [
     "lib/raid",
 ];
 
-/// Directories among these whose KUnit suites are linked.
+/// The library directories from which KUnit suites are linked.
 const SUITES: [&str; 2] = ["lib/crc", "lib/raid"];
 
-/// Object of the tree's benchmark, and the modified copy that is linked.
+/// Object of the tree's benchmark, followed by the modified copy that is linked in its place.
 const TCRYPT: &str = "crypto/tcrypt.o";
 const BENCHMARK: &str = "crypto/kiln_tcrypt.o";
 
@@ -140,34 +141,33 @@ const BENCHMARK: &str = "crypto/kiln_tcrypt.o";
 pub(crate) struct Object {
     /// Path relative to the build directory.
     pub path: String,
-    /// Whether it is linked only if other objects need it.
+    /// Whether the object is linked only if other objects need it.
     pub library: bool,
 }
 
-/// The results of a build.
+/// What a build produced.
 pub(crate) struct Built {
     /// The objects in link order.
     pub objects: Vec<Object>,
-    /// Objects that do not compile, with the compiler's first error.
+    /// Objects that failed to compile, each with the compiler's first error.
     pub failures: Vec<(String, String)>,
-    /// Result of the configuration.
+    /// Outcome of running Kconfig.
     pub taken: Taken,
 }
 
-/// Number of objects compiled in a cold build of 6.12; used only for the progress bar.
+/// Number of objects that a cold build of 6.12 compiles. Used only for the progress bar.
 const USUAL_STEPS: f64 = 520.0;
 
-/// A directory that is built as a whole. If its objects were make targets, Kbuild would compile
-/// each twice per run, through the Makefiles of two directories with different flags, so every run
-/// would rebuild all of them.
+/// A directory that must be built as a whole. If its objects were separate make targets, two
+/// Makefiles with different flags would each compile them, and every run would rebuild all of them.
 const TWICE: &str = "arch/x86/lib/";
 
-/// Message of Kbuild's fixdep if two make processes compile the same object at the same time.
-/// Another run then builds the missing objects.
+/// The message that Kbuild's fixdep prints if two make processes compile the same object at the
+/// same time. Running make a second time then builds the missing objects.
 const COLLISION: &str = "fixdep: error opening file";
 
-/// Builds the objects that are not up to date: the stack, the usual library objects, and those in
-/// `more`.
+/// Builds the stack, the usual library objects and those in `more`. Objects that are up to date are
+/// not rebuilt.
 pub(crate) fn build(plan: &Plan, cache: &Cache, more: &BTreeSet<String>) -> Result<Built, Error> {
     File::create(&cache.log).map_err(|e| Error::cache(&cache.log, e))?;
     let taken = configure(plan, cache)?;
@@ -187,7 +187,7 @@ pub(crate) fn build(plan: &Plan, cache: &Cache, more: &BTreeSet<String>) -> Resu
         .map(|dir| format!("{dir}/"))
         .collect();
     targets.extend(GLUE.iter().map(|(name, _)| format!("lib/{name}.o")));
-    // tcrypt must not be built in, because its initcall would run it. So it is a separate target.
+    // tcrypt is a separate target. If it were built in, its initcall would run the benchmark.
     targets.extend(has("crypto/tcrypt.c").then(|| TCRYPT.to_string()));
     let library: BTreeSet<&str> = search::USUAL
         .into_iter()
@@ -273,7 +273,7 @@ fn benchmark(cache: &Cache) -> Result<(), Error> {
         command.arg(format!("--redefine-sym={name}={called}"));
         command.arg(format!("--globalize-symbol={called}"));
     }
-    // objcopy applies --globalize-symbol before it renames, so it expects the old names.
+    // objcopy applies --globalize-symbol before it renames symbols, so use the old names here.
     for name in ["tcrypt_mod_init", "mode", "sec"] {
         command.arg(format!("--globalize-symbol={name}"));
     }
@@ -335,15 +335,15 @@ fn configure(plan: &Plan, cache: &Cache) -> Result<Taken, Error> {
 
 /// The output of a build, and whether it succeeded.
 pub struct Said {
-    /// Messages and errors, in the order in which they were printed.
+    /// What make printed on standard output and standard error, in order.
     pub text: String,
-    /// Whether the exit status was 0.
+    /// Whether make returned exit status 0.
     pub success: bool,
 }
 
 impl Said {
-    /// Returns `: ` and the build's first error, to be appended to a message. If the build printed
-    /// no error, returns an empty string.
+    /// Returns the build's first error, preceded by `: ` so that it can be appended to a message.
+    /// Returns an empty string if the build printed no error.
     pub fn cause(&self) -> String {
         first_error(&self.text).map_or(String::new(), |line| format!(": {line}"))
     }
@@ -373,12 +373,12 @@ pub const WITHOUT_BTF: &str = "CONFIG_DEBUG_INFO_BTF_MODULES=";
 
 /// A run of a kernel's build system.
 pub struct Make<'a> {
-    /// Directory of the Makefile.
+    /// Directory that contains the Makefile.
     pub directory: &'a Path,
     pub compiler: &'a Compiler,
-    /// File to which the output is copied.
+    /// Log file, to which make's output is copied.
     pub log: &'a Path,
-    /// Set by Ctrl-C, which also reaches make itself.
+    /// Flag that is set when the user presses Ctrl-C. The terminal also interrupts make itself.
     pub stop: &'a AtomicBool,
 }
 
@@ -451,8 +451,8 @@ fn compiled(line: &str) -> Option<&str> {
     (known && words.next().is_none()).then_some(object)
 }
 
-/// Finds the command files (`.cmd`) that the build cannot read, for example because an earlier
-/// build was interrupted. If one exists, make compiles nothing in its directory, so stale objects
+/// Finds the command files (`.cmd`) that make cannot read, for example because an earlier build was
+/// interrupted. Such a file keeps make from compiling anything in its directory, so stale objects
 /// would be used.
 fn broken_commands(text: &str) -> BTreeSet<&str> {
     let lines = text.lines().filter_map(|l| l.split_once(": *** "));
@@ -479,7 +479,8 @@ fn failures(text: &str) -> Vec<(String, String)> {
         else {
             continue;
         };
-        // Prefer an error that names the object's file, because several jobs run at the same time.
+        // Several jobs run at the same time, so prefer an error that names the object's source
+        // file.
         let stem = object.trim_end_matches(".o");
         let why = errors
             .iter()
@@ -493,7 +494,7 @@ fn failures(text: &str) -> Vec<(String, String)> {
     found
 }
 
-/// Lists the members of the directories' archives in link order, followed by the library's objects.
+/// Lists the members of the directories' archives in link order, followed by the library objects.
 fn list_objects(cache: &Cache, library: &BTreeSet<&str>) -> Result<Vec<Object>, Error> {
     let stack = |path: String| Object {
         path,
@@ -506,7 +507,7 @@ fn list_objects(cache: &Cache, library: &BTreeSet<&str>) -> Result<Vec<Object>, 
     for (dirs, library) in [(&STACK[..], false), (&LIBRARY_DIRS[..], true)] {
         for dir in dirs {
             for path in members(cache, dir)? {
-                // Suites are linked even though no other object needs them.
+                // Link suites even though no other object needs them.
                 let library = library && !(SUITES.contains(dir) && path.ends_with("_kunit.o"));
                 objects.push(Object { path, library });
             }
@@ -529,8 +530,8 @@ fn list_objects(cache: &Cache, library: &BTreeSet<&str>) -> Result<Vec<Object>, 
     Ok(objects)
 }
 
-/// Lists a directory's objects. If an object fails to build, make does not create the archive; the
-/// existing objects are then listed by name.
+/// Lists a directory's objects. make does not create the directory's archive if an object fails to
+/// build; in that case the existing objects are listed by name.
 fn members(cache: &Cache, dir: &str) -> Result<Vec<String>, Error> {
     let mut members = Vec::new();
     let mut is_whole = cache.objects.join(dir).join("built-in.a").is_file();
@@ -544,7 +545,8 @@ fn members(cache: &Cache, dir: &str) -> Result<Vec<String>, Error> {
             .current_dir(&cache.objects)
             .output()
             .map_err(|e| Error::tool("ar", "binutils", e))?;
-        // ar cannot list a thin archive of an earlier build if one of its objects no longer exists.
+        // A thin archive may be left from an earlier build. ar cannot list it if one of its objects
+        // has been deleted.
         is_whole &= output.status.success();
         members.extend(
             String::from_utf8_lossy(&output.stdout)
@@ -560,7 +562,7 @@ fn members(cache: &Cache, dir: &str) -> Result<Vec<String>, Error> {
     Ok(members)
 }
 
-/// Finds the objects that Kbuild compiled under a directory, by their command files.
+/// Finds the objects below a directory that Kbuild has compiled. Each has a command file.
 fn scan(root: &Path, dir: &Path, found: &mut Vec<String>) {
     let Ok(entries) = fs::read_dir(root.join(dir)) else {
         return;

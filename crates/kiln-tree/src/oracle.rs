@@ -26,23 +26,24 @@ use crate::{quick, raw, Error};
 /// Time without events after which a child is considered hung.
 const SILENCE: Duration = Duration::from_secs(60);
 
-/// The same limit while templates are instantiated. It is longer, because no event is sent while
-/// they refuse children.
+/// Time without events after which a child that instantiates templates is considered hung. The
+/// limit is longer than [`SILENCE`], because a template sends no event while it refuses children.
 const REACH_SILENCE: Duration = Duration::from_secs(300);
 
-/// Maximum number of drivers for one child. If a driver crashes, a new child examines the remaining
-/// ones.
+/// Maximum number of drivers that one child examines. If a driver crashes the child, a new child
+/// examines the remaining drivers.
 const CHUNK: usize = 120;
 
 /// Maximum number of crashes in one family of drivers under one oracle. The rest of the family is
 /// then skipped.
 const CRASHES: usize = 4;
 
-/// Maximum number of crashes while templates are instantiated. If there are more, no driver is
+/// Maximum number of crashes while templates are instantiated. If more crashes occur, no driver is
 /// examined.
 const INSTANCES: usize = 16;
 
-/// A pseudo-oracle for crashes while templates are instantiated. Users cannot select it.
+/// A pseudo-oracle to which crashes during the instantiation of templates are attributed. Users
+/// cannot select it.
 const REACH: Oracle = oracle("reach", u32::MAX, false);
 
 /// Maximum number of answers compared per driver.
@@ -73,15 +74,15 @@ const TRAITS: [&str; 6] = [
     "whether the IV that a request leaves continues the message",
 ];
 
-/// An oracle: a rule that drivers must follow, and the code that checks it.
+/// A rule that drivers must follow. The code in `tree/oracles/` checks it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Oracle {
     pub name: &'static str,
     number: u32,
     /// Whether all drivers of an algorithm must give the same answers.
     compares: bool,
-    /// Whether the oracle examines FPU sections and assembly. Templates have neither, so only their
-    /// children are examined.
+    /// Whether the oracle examines FPU sections and assembly code. Templates contain neither, so
+    /// the drivers that they wrap are examined instead.
     of_code: bool,
 }
 
@@ -102,7 +103,7 @@ pub const ALL: [Oracle; 12] = [
 ];
 
 impl Oracle {
-    /// Describes the cases that one word of the answers covers.
+    /// Describes the group of cases to which an answer word belongs.
     fn group(&self, number: usize) -> String {
         let named = |names: &[&str]| names.get(number).copied().unwrap_or_default().to_owned();
         match self.number {
@@ -111,8 +112,8 @@ impl Oracle {
         }
     }
 
-    /// Describes a difference between a driver's answer and the answer of another driver of the
-    /// same algorithm.
+    /// Formats the finding that a driver's answer differs from the answer of `other`, a driver of
+    /// the same algorithm.
     fn differs(&self, other: &str, alg: &str) -> String {
         match self.number {
             raw::KILN_ORACLE_SEQUENCE => format!("differs from {other}, which is {alg}, too"),
@@ -137,7 +138,7 @@ const fn of_code(name: &'static str, number: u32) -> Oracle {
     }
 }
 
-/// Finds an oracle by name.
+/// Finds the oracle with the name that users give, such as `memory`.
 pub fn find(name: &str) -> Option<Oracle> {
     ALL.into_iter().find(|o| o.name == name)
 }
@@ -146,7 +147,7 @@ pub fn find(name: &str) -> Option<Oracle> {
 pub struct Wanted<'a> {
     pub image: &'a Path,
     pub seed: u64,
-    /// Arguments that make this program call [`measure`] in a child.
+    /// Command-line arguments with which this program calls [`measure`] in a child.
     pub args: &'a [OsString],
     pub oracles: &'a [Oracle],
     pub thorough: bool,
@@ -156,7 +157,7 @@ pub struct Wanted<'a> {
     pub known: &'a Known,
     /// Whether to examine this driver.
     pub chosen: &'a (dyn Fn(&Subject) -> bool + Sync),
-    /// Set by Ctrl-C.
+    /// Flag that is set when the user presses Ctrl-C.
     pub stop: &'a AtomicBool,
     pub progress: &'a (dyn Fn(f64, &str) + Sync),
 }
@@ -165,16 +166,18 @@ pub struct Wanted<'a> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
     pub oracle: &'static str,
-    /// The driver with the shortest name among those that violate the rule at this place.
+    /// The driver that violates the rule at this place. If there are several, the one with the
+    /// shortest name.
     pub driver: String,
     pub alg: String,
     pub rule: String,
     pub what: String,
     /// Description of the request during which the rule was violated.
     pub case: String,
-    /// Function and offset, or the driver if the instruction is unknown.
+    /// Function and offset at which the rule is violated, or the driver if the instruction is
+    /// unknown.
     pub place: String,
-    /// Callers, innermost first.
+    /// Names of the calling functions, innermost first.
     pub trace: Vec<String>,
     /// Number of other drivers that violate the rule at this place.
     pub others: usize,
@@ -207,7 +210,7 @@ pub struct Ran {
     pub subject: Subject,
     pub cases: u64,
     pub refused: u64,
-    /// The reason if the driver was not examined.
+    /// Why the driver was not examined; `None` if it was examined.
     pub skipped: Option<String>,
     /// Indices of the driver's findings.
     pub findings: Vec<usize>,
@@ -220,17 +223,18 @@ pub struct Found {
     pub subjects: usize,
     /// Number of drivers that the quick set left out.
     pub left_out: usize,
-    /// Templates and drivers that the oracles cannot examine, with reasons.
+    /// Templates and drivers that the oracles cannot examine, each with the reason.
     pub unreached: Vec<(String, String)>,
     pub ran: Vec<Ran>,
     pub findings: Vec<Finding>,
     /// Indices of the known findings that were seen.
     seen: Vec<usize>,
-    /// Known findings that were not seen although all drivers were examined.
+    /// Entries of the list of known findings that were not seen. Empty unless all drivers were
+    /// examined.
     pub unseen: Vec<String>,
 }
 
-/// The child's part of [`run`]: lists the drivers, or examines those of the order.
+/// Lists the drivers, or examines the drivers in the order. This is the child's part of [`run`].
 ///
 /// # Errors
 /// The image cannot be loaded.
@@ -327,8 +331,7 @@ fn examine(
             line["event"] = "violation".into();
             host.tell(&format!("{line}\n"))?;
         }
-        // Skip the other checks if a register was not preserved, because the next call may then
-        // crash.
+        // If a register was not preserved, skip the other checks, because the next call may crash.
         raw.steps = 0;
         let again = raw.number == raw::KILN_ORACLE_REGISTERS;
         if violations.is_empty() && again && raw.error == 0 {
@@ -348,13 +351,13 @@ fn examine(
     })
 }
 
-/// The reports of children about one driver.
+/// What the children reported about one driver.
 struct Told {
     oracle: Oracle,
     subject: Subject,
     examined: Option<Examined>,
     violations: Vec<Violation>,
-    /// Whether the driver was skipped, because too many drivers of its family crashed before.
+    /// Whether the driver was skipped because too many drivers of its family had crashed.
     left: bool,
 }
 
@@ -382,7 +385,7 @@ impl Told {
     }
 }
 
-/// Examines the chosen drivers with the chosen oracles, in children.
+/// Examines the chosen drivers with the chosen oracles, in child processes.
 ///
 /// # Errors
 /// A child cannot be started, or Ctrl-C was pressed.
@@ -404,7 +407,8 @@ pub fn run(wanted: &Wanted) -> Result<Found, Error> {
         .filter(|s| wanted.thorough || has_code(&s.driver))
         .cloned()
         .collect();
-    // To compare answers, examine all drivers of the chosen drivers' algorithms.
+    // Comparing answers requires all drivers of an algorithm, so examine more than the chosen
+    // drivers.
     let algs: BTreeSet<&str> = chosen.iter().map(|s| plain(&s.alg)).collect();
     let mut compared: Vec<Subject> = (all.iter())
         .filter(|s| algs.contains(plain(&s.alg)))
@@ -448,7 +452,7 @@ pub fn run(wanted: &Wanted) -> Result<Found, Error> {
     let whole = chosen.len() == all.len();
     let names: Vec<&str> = wanted.oracles.iter().map(|o| o.name).collect();
     let unseen = || wanted.known.unseen(&names, &found.seen);
-    // Report known findings as missing only if all drivers ran.
+    // Report the known findings that were not seen, but only if all drivers were examined.
     found.unseen = whole.then(unseen).unwrap_or_default();
     found.subjects = all.len();
     found.left_out = requested - chosen.len();
@@ -456,20 +460,21 @@ pub fn run(wanted: &Wanted) -> Result<Found, Error> {
     Ok(found)
 }
 
-/// Returns the algorithm's name without the prefix of internal algorithms.
+/// Strips the prefix of internal algorithms from the algorithm's name.
 fn plain(alg: &str) -> &str {
     alg.trim_start_matches("__")
 }
 
-/// Whether a driver may have code for FPU sections itself. Instances of templates do not, except
-/// single-block ciphers, which are examined in the template `ecb`.
+/// Whether a driver's own code may contain FPU sections. This is false for template instances,
+/// except `ecb(...)`, through which single-block ciphers are examined.
 fn has_code(driver: &str) -> bool {
     let inner = driver.strip_prefix("ecb(");
     !inner.unwrap_or(driver).contains('(')
 }
 
-/// For each feature, runs the oracle `features` on the drivers that use it, in children that hide
-/// the feature. A driver that still registers must work without it.
+/// For each CPU feature, runs the oracle `features` on the drivers that use the feature, in
+/// children that hide it from the tree. A driver that registers nevertheless must work without the
+/// feature.
 fn without_features(wanted: &Wanted, told: &mut [Told], crashes: &Crashes) -> Result<(), Error> {
     let uses = |t: &Told, name: &str| {
         let examined = t.examined.as_ref();
@@ -507,8 +512,8 @@ fn without_features(wanted: &Wanted, told: &mut [Told], crashes: &Crashes) -> Re
     Ok(())
 }
 
-/// Runs all jobs, one per CPU at the same time, until stopped. Returns the results in the order of
-/// the jobs.
+/// Runs the jobs on all CPUs, one job per CPU at a time, until `stop` is set. Returns the results
+/// in the order of the jobs.
 fn on_all_cores<J: Sync, R: Send>(
     jobs: &[J],
     stop: &AtomicBool,
@@ -539,18 +544,18 @@ fn on_all_cores<J: Sync, R: Send>(
     results.into_iter().map(|(_, result)| result).collect()
 }
 
-/// All drivers that are available after instantiating templates.
+/// The result of instantiating all templates: the drivers that are available, and what failed.
 #[derive(Default)]
 struct Reach {
     subjects: Vec<Subject>,
-    /// Templates and drivers that cannot be examined, with reasons.
+    /// Templates and drivers that cannot be examined, each with the reason.
     unreached: Vec<(String, String)>,
-    /// Instances that crashed while they were being created.
+    /// Template instances whose creation crashed the child.
     crashed: Vec<Told>,
 }
 
-/// Lists every driver, including the instances of every template. If an instance crashes, another
-/// child is started that skips it.
+/// Lists every driver, including the instances of every template. If creating an instance crashes
+/// the child, a new child is started that skips the instance.
 fn subjects(wanted: &Wanted) -> Result<Reach, Error> {
     (wanted.progress)(0.0, "every template over every child");
     let mut crashed: Vec<Told> = Vec::new();
@@ -578,8 +583,8 @@ fn subjects(wanted: &Wanted) -> Result<Reach, Error> {
     }
 }
 
-/// Lists every driver in one child, which does not create the `skipped` instances. Also returns the
-/// crash, if the child crashed.
+/// Lists every driver in one child, which does not create the instances in `skipped`. If the child
+/// crashes, also returns the crash.
 fn subjects_without(
     wanted: &Wanted,
     skipped: Vec<String>,
@@ -635,8 +640,8 @@ impl Crashes {
     }
 }
 
-/// Returns a name that is the same for all drivers that run the same code: an internal driver, its
-/// simd wrapper, and cryptd over either.
+/// Returns a name that identifies the code of a driver. An internal driver, its simd wrapper, and
+/// cryptd over either of them run the same code and get the same name.
 fn code(driver: &str) -> &str {
     let inner = driver.strip_prefix("cryptd(").unwrap_or(driver);
     let inner = inner.trim_start_matches("__");
@@ -646,8 +651,8 @@ fn code(driver: &str) -> &str {
     }
 }
 
-/// Returns the family of a driver: for an instance, its two outermost templates; otherwise, the
-/// driver's name.
+/// Returns the family of a driver. The family of a template instance is named after its two
+/// outermost templates. Any other driver is the only member of its family.
 pub(crate) fn family(driver: &str) -> &str {
     let second = driver.match_indices('(').nth(1);
     let end = second.or_else(|| driver.match_indices('(').next());
@@ -668,7 +673,7 @@ fn run_chunk(
         .collect();
     let mut at = 0;
     while at < told.len() {
-        // Move drivers that are to be skipped to the end.
+        // Move the drivers that will be skipped to the end of the list.
         let left = |t: &Told| crashes.count(oracle, &t.subject.driver) >= CRASHES;
         told[at..].sort_by_key(left);
         let rest = told[at..].partition_point(|t| !left(t));
@@ -737,7 +742,7 @@ fn run_chunk(
     Ok(told)
 }
 
-/// Finds drivers whose answers differ from those of other drivers of the same algorithm.
+/// Finds drivers whose answers differ from the answers of other drivers of the same algorithm.
 fn compare(told: &mut [Told], oracle: Oracle) {
     let mut groups: BTreeMap<(String, usize, u64), Vec<usize>> = BTreeMap::new();
     for (i, t) in told.iter().enumerate() {
@@ -752,7 +757,7 @@ fn compare(told: &mut [Told], oracle: Oracle) {
     for ((alg, count, _), members) in groups {
         for group in 1..count {
             let answer = |i: &usize| told[*i].examined.as_ref().map_or(0, |e| e.answers[group]);
-            // An answer of 0 cannot be compared.
+            // An answer of 0 means that the driver's answers cannot be compared.
             let mut families: BTreeMap<u64, BTreeSet<&str>> = BTreeMap::new();
             for i in members.iter().filter(|i| answer(i) != 0) {
                 let of = families.entry(answer(i)).or_default();
@@ -765,7 +770,8 @@ fn compare(told: &mut [Told], oracle: Oracle) {
                 };
                 members.iter().any(named)
             };
-            // Generic code gets two more votes, because SIMD drivers share code with each other.
+            // Generic code gets two extra votes, because SIMD drivers share code and may share
+            // errors.
             let votes = |value: u64, n: usize| n + 2 * usize::from(generic(value));
             let right = families
                 .iter()
@@ -793,8 +799,8 @@ fn compare(told: &mut [Told], oracle: Oracle) {
     }
 }
 
-/// Whether a function only acts for its caller: a service, or a function that copies or allocates
-/// memory. Such a function is not reported as the place of a violation.
+/// Whether a function only does work for its caller: a service, or a function that copies or
+/// allocates memory. A violation is attributed to the caller of such a function.
 fn is_helper(function: &str) -> bool {
     let name = function.split('+').next().unwrap_or(function);
     let starts = [
@@ -827,7 +833,7 @@ fn collect(image: &Path, told: Vec<Told>, known: &Known) -> Found {
             let of_kiln = |n: &str| ["kiln_", "svc_", "0x"].iter().any(|s| n.starts_with(s));
             let trace: Vec<String> = names.into_iter().filter(|n| !of_kiln(n)).collect();
             let place = trace.iter().find(|n| !is_helper(n));
-            // If the place is unknown, all instances of a template together are one finding.
+            // If the place is unknown, merge the violations of all instances of a template.
             let family = || t.subject.driver.split('(').next().unwrap_or("").to_owned();
             let (oracle, driver) = (t.oracle.name, &t.subject.driver);
             let at = place.map_or(driver.as_str(), String::as_str);
@@ -937,7 +943,7 @@ mod tests {
         );
         assert_eq!(wrong(&[("a-generic", 1), ("b", 2)]), ["b"]);
         assert_eq!(wrong(&[("a-generic", 1), ("b", 1)]), [""; 0]);
-        // Drivers that share their code have one vote together.
+        // Drivers that share code have only one vote together.
         let avx = [("__x-avx", 2), ("x-avx", 2), ("cryptd(__x-avx)", 2)];
         let shared = [
             &avx[..],
@@ -945,7 +951,7 @@ mod tests {
         ]
         .concat();
         assert_eq!(wrong(&shared).len(), 5);
-        // An answer that cannot be compared is not wrong.
+        // A driver whose answer is 0 cannot be compared, so it is not reported.
         assert_eq!(wrong(&[("a-generic", 1), ("b", 0)]), [""; 0]);
     }
 

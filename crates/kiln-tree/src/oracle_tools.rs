@@ -1,4 +1,4 @@
-//! Tools for oracles that run in a child: single-stepping, another CPU, and short queues.
+//! Tools that oracles use in a child: single-stepping, a second CPU, and short cryptd queues.
 
 use std::ptr;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -12,7 +12,7 @@ use crate::image::Image;
 use crate::stepped::{is_judged, Stepped};
 use crate::{raw, Error};
 
-/// Number of the other CPU.
+/// Number of the second CPU.
 const PEER: u32 = 1;
 
 /// Shortens cryptd's queues, so that a few requests fill them. Must be called before any code of
@@ -48,7 +48,8 @@ impl Tools {
         })
     }
 
-    /// Clears the audit, and returns it for the next driver.
+    /// Clears the audit and returns it, to be used for the next driver. Returns null if the oracle
+    /// does not single-step.
     pub(crate) fn audit(&mut self) -> *mut Audit {
         self.stepped.as_mut().map_or(ptr::null_mut(), |stepped| {
             stepped.clear();
@@ -68,7 +69,8 @@ impl Tools {
     }
 }
 
-/// Has the layout of `struct kiln_peer`, with atomic fields, because both threads access them.
+/// Mirrors the layout of `struct kiln_peer`. The fields are atomic, because both threads access
+/// them.
 #[derive(Default)]
 #[repr(C)]
 struct Shared {
@@ -79,7 +81,7 @@ struct Shared {
 
 const _: () = assert!(size_of::<Shared>() == size_of::<raw::Peer>());
 
-/// Another CPU: a thread inside `kiln_glue_peer()`.
+/// A second CPU: a thread that runs `kiln_glue_peer()`.
 struct Peer {
     raw: &'static Shared,
     thread: Option<JoinHandle<()>>,
@@ -95,9 +97,10 @@ impl Peer {
                 number: PEER,
                 ..Config::default()
             };
-            // If the CPU cannot be booted, the oracle waits until the parent kills the child.
+            // If the CPU cannot be booted, the oracle waits for it until the parent kills the
+            // child.
             let Ok(_cpu) = Cpu::boot(&config) else { return };
-            // SAFETY: the function is meant to be called through the gate, and the structure is
+            // SAFETY: the gate is the required way to call this function, and the structure is
             // never freed.
             unsafe { cpu::gate(run, ptr::from_ref(raw).cast_mut().cast()) };
         });

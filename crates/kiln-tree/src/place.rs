@@ -1,5 +1,5 @@
-//! Kiln's part of the user's cache: finds it, names and locks directories in it, and creates
-//! scratch directories.
+//! Manages Kiln's part of the user's cache: finds its path, names and locks directories, and
+//! creates scratch directories.
 
 use std::env;
 use std::fs::{File, Permissions};
@@ -14,7 +14,7 @@ use tempfile::{Builder, TempDir};
 
 use crate::Error;
 
-/// Name of a file whose modification time is the end of the last build.
+/// Name of a file whose modification time is the time when the last build ended.
 pub(crate) const FINISHED: &str = "finished";
 
 /// Returns the user's directory for files that can be regenerated: XDG_CACHE_HOME, or `~/.cache`.
@@ -29,9 +29,10 @@ pub fn root() -> Result<PathBuf, Error> {
         .ok_or(Error::NoCache)
 }
 
-/// Creates a directory in `parent` with an unpredictable name, accessible to this user only. It is
-/// removed on drop. The programs that Kiln starts write only to such directories: in a shared
-/// directory, they would follow symbolic links created by other users.
+/// Creates a directory in `parent` that has an unpredictable name and is accessible to this user
+/// only. The directory is removed on drop. The programs that Kiln starts write only to such
+/// directories: in a directory that other users can write to, they would follow those users'
+/// symbolic links.
 pub fn make_scratch(parent: &Path, prefix: &str) -> io::Result<TempDir> {
     Builder::new()
         .prefix(prefix)
@@ -52,7 +53,7 @@ pub(crate) fn safe_name(name: &str) -> String {
         .collect()
 }
 
-/// Hashes the parts by FNV-1a, each preceded by its length.
+/// Computes the FNV-1a hash of the parts. The length of each part is hashed before the part itself.
 pub fn hash(parts: &[&[u8]]) -> u64 {
     let mut h = 0xcbf2_9ce4_8422_2325_u64;
     let mut add = |bytes: &[u8]| {
@@ -67,12 +68,12 @@ pub fn hash(parts: &[&[u8]]) -> u64 {
     h
 }
 
-/// Mode of a lock.
+/// Mode in which a lock is acquired.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Locking {
-    /// Only one process can hold the lock.
+    /// No other process can hold the lock at the same time.
     Alone,
-    /// Several processes can hold the lock in this mode together.
+    /// Several processes can hold the lock at the same time, if all of them use this mode.
     Shared,
 }
 
@@ -84,7 +85,7 @@ pub(crate) fn lock(lock: &File, how: Locking) -> io::Result<()> {
     Ok(())
 }
 
-/// Tries to acquire the lock. Returns whether it succeeded.
+/// Tries to acquire the lock without waiting. Returns whether it was acquired.
 pub(crate) fn try_lock(lock: &File, how: Locking) -> io::Result<bool> {
     let how = match how {
         Locking::Alone => libc::LOCK_EX,

@@ -1,4 +1,4 @@
-//! Options of a build: the tree, the compiler and the configuration.
+//! The options of a build: the tree, the compiler and the configuration.
 
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -15,11 +15,11 @@ pub struct Plan<'a> {
     pub source: Source,
     pub compiler: Compiler,
     pub config: Config,
-    /// Seed for the self-tests.
+    /// Seed for the random numbers that the self-tests use.
     pub seed: u64,
-    /// Set by Ctrl-C.
+    /// Flag that is set when the user presses Ctrl-C.
     pub stop: &'a AtomicBool,
-    /// Called with the completed fraction and the current step.
+    /// Callback that receives the completed fraction and a name for the current step.
     pub progress: &'a dyn Fn(f64, &str),
 }
 
@@ -29,8 +29,8 @@ impl Plan<'_> {
         let compiler = format!("{} {}", self.compiler.path.display(), self.compiler.version);
         let config = self.config.key();
         let dir = match &self.source.checkout {
-            // The builds of a checkout are stored in its slot, so that copying a slot copies them
-            // too.
+            // Builds of a checkout are stored in the checkout's slot, so that they are copied
+            // together with the slot.
             Some(checkout) => checkout
                 .builds()
                 .join(key(Path::new("build"), &compiler, config)),

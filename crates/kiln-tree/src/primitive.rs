@@ -51,8 +51,8 @@ const CONVENTIONS: [&str; 32] = [
     "polyval-blocks",
 ];
 
-/// Conventions with 32-bit arguments. Each bit mask has one bit per argument that is 32 bits wide.
-/// The first mask is for the function itself, the others for its companions.
+/// Conventions with 32-bit arguments. Each bit mask has a bit set for every argument that is 32
+/// bits wide. The first mask is for the function itself, the others are for its companions.
 const NARROW: [(&str, &[u8]); 17] = [
     ("len", &[1 << 3]),
     ("len-iv", &[1 << 3]),
@@ -79,27 +79,27 @@ pub struct Primitive {
     pub symbol: String,
     /// Calling convention, as an index into [`CONVENTIONS`].
     convention: usize,
-    /// The algorithm that the function computes, or of which it computes a part.
+    /// The algorithm to which the function belongs. The function may compute only a part of it.
     pub alg: String,
     /// Operation: `encrypt`, `decrypt`, `digest` or `derive`.
     pub op: String,
     /// ISA tier for which the function is written.
     pub tier: String,
-    /// Driver whose context contains the function's expanded key.
+    /// Driver that expands the key. The function reads the expanded key from the driver's context.
     pub key: Option<String>,
-    /// Size in bytes of a key that is passed unexpanded.
+    /// Size in bytes of the key, if the function takes it unexpanded.
     pub raw_key: usize,
-    /// Function that prepares the key, if no driver does.
+    /// Function that prepares the key, if the key does not come from a driver.
     pub prepare: Option<String>,
     /// Name of a constant in the tree that is passed as the key.
     pub table: Option<String>,
-    /// Alignment of the key within the context.
+    /// Alignment in bytes of the key within the driver's context.
     pub ctx_align: usize,
     /// Offset in bytes from the aligned key to the address that the function takes.
     pub offset: usize,
     /// Key size in bits, if the function supports only one.
     pub key_bits: Option<u32>,
-    /// Another driver that must be available for the function to run.
+    /// Name of another driver without which the function cannot run.
     pub needs: Option<String>,
     /// A further tier that the CPU must have and `KILN_TIERS` must allow.
     pub cpu: Option<String>,
@@ -107,20 +107,20 @@ pub struct Primitive {
     pub beside: Vec<String>,
     /// Number of bytes processed per call.
     pub chunk: usize,
-    /// Block size in bytes, if the caller chains blocks or processes the remainder.
+    /// Block size in bytes. Set if the caller has to chain blocks or to process the remainder.
     pub block: usize,
     /// Minimum message length in bytes.
     pub least: usize,
     pub most: usize,
-    /// Message lengths must be multiples of this.
+    /// Message lengths must be multiples of this number of bytes.
     pub multiple: usize,
-    /// Required alignment of source and destination.
+    /// Required alignment of source and destination in bytes.
     pub align: usize,
-    /// Number that is passed as an extra argument.
+    /// Value of the extra argument, for conventions that have one.
     pub extra: u64,
-    /// Result size in bytes, if it differs from the algorithm's result size.
+    /// Size in bytes of the result, if it differs from the size of the algorithm's result.
     pub state: Option<usize>,
-    /// Source of the expected answers if it is not a driver: a function of the tree, or a
+    /// Where the expected answers come from, if not from a driver: a function of the tree, or a
     /// computation in Kiln.
     pub judge: Option<String>,
 }
@@ -131,8 +131,8 @@ impl Primitive {
         parse(TABLE).expect("the table is well-formed: a test reads it")
     }
 
-    /// Returns the names of those of its functions that have 32-bit arguments, with a bit mask of
-    /// these arguments.
+    /// Returns the primitive's functions that have 32-bit arguments, each with a bit mask of these
+    /// arguments.
     pub fn narrow(&self) -> Vec<(&str, u8)> {
         let name = CONVENTIONS[self.convention];
         let of = NARROW.iter().find(|(convention, _)| *convention == name);
@@ -172,8 +172,8 @@ impl Primitive {
     }
 }
 
-/// Whether the CPU has the features of a tier and `KILN_TIERS` allows the tier. The tree gets the
-/// same answer.
+/// Whether the CPU has the features of a tier and `KILN_TIERS` allows the tier. The hosted tree
+/// sees the feature under the same condition.
 fn has(tier: &str) -> bool {
     macro_rules! all {
         ($($name:tt is $id:literal),+) => {
@@ -185,7 +185,7 @@ fn has(tier: &str) -> bool {
         "aes" => all!("aes" is "AES"),
         "avx" => all!("avx" is "AVX"),
         "avx-bmi2" => all!("avx" is "AVX", "bmi2" is "BMI2"),
-        // Masking AVX2 also hides BMI1 from the tree.
+        // Hiding AVX2 from the tree also hides BMI1.
         "avx2" => all!("avx2" is "AVX2", "bmi1" is "AVX2", "bmi2" is "BMI2"),
         "sha" => all!("sha" is "SHA", "sse4.1" is "SSE4_1"),
         "avx512" => all!("avx512f" is "AVX512F", "avx512vl" is "AVX512VL"),
@@ -271,7 +271,7 @@ pub struct Bound {
     functions: [u64; 4],
 }
 
-/// Name of a symbol that the tree does not have, or has more than once.
+/// Name of a symbol that the tree lacks or defines more than once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Missing(pub String);
 
@@ -289,8 +289,8 @@ pub struct Keys {
 }
 
 impl Keys {
-    /// Finds the key in a driver's context, by the table's alignment and offset. For XTS, a second
-    /// context contains the tweak key.
+    /// Finds the keys in drivers' contexts. The row gives the alignment and the offset of a key.
+    /// For XTS, the tweak key is in a second context.
     ///
     /// The engines must outlive the calls.
     pub fn in_contexts(
@@ -314,16 +314,17 @@ impl Keys {
 
     pub fn raw(key: &[u8]) -> Keys {
         Keys {
-            // The pointer is cast to mutable for the C type; the functions only read the key.
+            // The C type is not const, but the functions only read the key.
             key: key.as_ptr().cast_mut(),
             key2: ptr::null_mut(),
         }
     }
 
-    /// Finds the tree's constant that the row names, and adds the row's offset.
+    /// Uses a constant in the tree as the key. The row gives the constant's name and an offset to
+    /// add to its address.
     ///
     /// # Errors
-    /// The tree does not have the symbol, or has several with that name.
+    /// The tree lacks the symbol, or defines it more than once.
     pub fn in_tree(row: &Primitive, host: &Host) -> Result<Option<Keys>, Missing> {
         let Some(name) = &row.table else {
             return Ok(None);
@@ -338,11 +339,11 @@ impl Keys {
 }
 
 impl Bound {
-    /// Finds a function and its companions. `symbol` is the function that the row describes, or its
-    /// judge.
+    /// Looks up a function and its companions in the tree. `symbol` is either the function that the
+    /// row describes or the function that checks its answers.
     ///
     /// # Errors
-    /// Returns the first symbol that the tree does not have, or has more than once.
+    /// Returns the first symbol that the tree lacks or defines more than once.
     pub fn find(
         calls: &Rc<Calls>,
         host: &Host,
@@ -368,8 +369,8 @@ impl Bound {
         })
     }
 
-    /// Makes `calls` calls, cycling through the messages, in one FPU section of the tree. `start`
-    /// is the initial state; `digest` is the result size if it differs from the message length.
+    /// Makes `calls` calls in one of the tree's FPU sections, cycling through the messages. `start`
+    /// is the initial state. `digest` is the result size, if it differs from the message length.
     ///
     /// # Errors
     /// The messages exceed their buffers.
@@ -395,7 +396,7 @@ impl Bound {
             tags_apart: false,
             copies_ivs: true,
         };
-        // Each state starts on its own cache line.
+        // Each state begins on its own cache line, so the total is a multiple of 64 bytes.
         assert!(start.len() % 64 == 0);
         let mut states = vec![[0u64; 8]; messages.count * start.len() / 64 + 1];
         let room = states.as_mut_ptr().cast::<u8>();
@@ -416,7 +417,7 @@ impl Bound {
         };
         self.calls.name(&self.name);
         // SAFETY: the function takes this structure, and the buffers hold all messages. The caller
-        // guarantees that keys and lengths fit.
+        // guarantees that the keys and the message length fit.
         let result = unsafe { self.calls.series((&raw mut raw).cast()) };
         assert_eq!(result, 0, "series.c knows all conventions");
         Ok(())
@@ -443,7 +444,7 @@ mod tests {
                 p.ctx_align.is_power_of_two() && p.align.is_power_of_two(),
                 "{p:?}"
             );
-            // Messages are at multiples of 64 bytes.
+            // Messages are placed at multiples of 64 bytes, so no larger alignment can be required.
             assert!(p.align <= 64 && p.beside.len() <= 3, "{p:?}");
             assert!(p.least % p.multiple == 0 && p.least <= p.most, "{p:?}");
             assert!(

@@ -1,5 +1,5 @@
-//! Interrupts functions of a tree before every instruction (`tree/prove.c`). This is the child's
-//! part, which collects the findings.
+//! Interrupts a tree's functions before every instruction (`tree/prove.c`). This file runs in the
+//! child and collects the findings.
 
 use std::collections::BTreeSet;
 use std::ffi::CString;
@@ -17,26 +17,26 @@ use crate::library::{Function, Library};
 use crate::trial::Trial;
 use crate::{link, raw, Error};
 
-/// Maximum number of results, which are the functions of one suite times the contexts.
+/// Maximum number of results. A suite has one result per function and context.
 const ROOM: usize = 192;
 
 /// Maximum length of an x86 instruction in bytes.
 const LONGEST: usize = 15;
 
-/// Steps functions while it exists, and collects the results.
+/// Single-steps functions while this value exists, and collects the results.
 pub(crate) struct Proving {
     raw: Box<raw::Prove>,
     proofs: Vec<raw::Proof>,
     auditing: Auditing,
-    /// Functions that other objects call. They must follow the ABI, unlike functions that only
-    /// assembly in the same file calls.
+    /// Names of functions that other objects call. These must follow the ABI; functions that are
+    /// called only by assembly code in the same file need not.
     globals: BTreeSet<String>,
-    /// Memory to which a pointer in the raw structure refers.
+    /// Keeps the digests alive to which the raw structure points.
     _known: Box<[u64]>,
 }
 
 impl Proving {
-    /// Starts the audit. [`Proving::raw`] must be passed to the suites.
+    /// Starts the audit. The caller must pass [`Proving::raw`] to the suites.
     ///
     /// # Errors
     /// The image has no FPU sections, or the host does not support single-stepping.
@@ -64,8 +64,8 @@ impl Proving {
             known: known.as_ptr(),
             known_count: known.len() as u64,
         });
-        // SAFETY: the box and the audit are in the same structure, so the box lives as long as the
-        // audit.
+        // SAFETY: `raw` and `auditing` become fields of the same structure, so the boxed audit
+        // lives as long as it is used.
         let auditing = unsafe { Auditing::start(&mut host.cpu, &raw mut raw.audit, begin) };
         Ok(Proving {
             auditing: auditing.map_err(|e| Error::host("no single steps", e))?,
@@ -91,8 +91,8 @@ impl Proving {
                 let mut wanted = trial.order(&name, self.raw());
                 let wanted = (&raw mut wanted).cast();
                 library.name(&name);
-                // SAFETY: the function takes this structure. The trial and `self` own the memory to
-                // which it points, and outlive the call.
+                // SAFETY: the function takes this structure. It points to memory that `trial` and
+                // `self` own, and both outlive the call.
                 unsafe { host.call("kiln_glue_prove_library", wanted)? as i32 }
             }
         };
@@ -103,7 +103,7 @@ impl Proving {
         proofs.iter().try_for_each(|p| host.tell(&p.line()))
     }
 
-    /// Returns the pointer for a suite's order.
+    /// Returns the structure for the C code, to be passed to a suite.
     pub(crate) fn raw(&mut self) -> *mut raw::Prove {
         &raw mut *self.raw
     }
@@ -266,7 +266,8 @@ impl Proving {
     }
 }
 
-/// Steps the library functions that match a pattern and belong to this part, and sends the results to the parent.
+/// Steps the library functions of this part whose names match `wanted`, and sends the results to
+/// the parent.
 ///
 /// # Errors
 /// The host does not support single-stepping, or the parent has closed its end of the pipe.
@@ -293,7 +294,7 @@ pub(crate) fn step_library(
     Ok(())
 }
 
-/// Creates the result for a function that fails even without interrupts.
+/// Creates the result for a function that fails even if it is not interrupted.
 fn refused(case: String, error: Refused) -> Proof {
     let finding = Finding {
         rule: Rule::Wrong,
@@ -311,10 +312,11 @@ fn refused(case: String, error: Refused) -> Proof {
     }
 }
 
-/// Disassembles the instruction at this address if it has a vector register as an operand.
+/// Disassembles the instruction at this address. Returns `None` if it has no vector register as an
+/// operand.
 fn vector_instruction(address: u64) -> Option<String> {
-    // SAFETY: the address was executed, and the text continues for at least 15 bytes after a
-    // function that returned.
+    // SAFETY: the address was executed inside a function, and the image's text continues for at
+    // least 15 bytes after every function.
     let bytes = unsafe { slice::from_raw_parts(address as *const u8, LONGEST) };
     let mut decoder = Decoder::with_ip(64, bytes, address, DecoderOptions::NONE);
     let instruction = decoder.decode();

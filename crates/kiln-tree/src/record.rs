@@ -1,10 +1,10 @@
-//! Parses the records that Kbuild writes for the files it builds (`.sha256.o.cmd`).
+//! Parses the records that Kbuild writes about each file that it builds (`.sha256.o.cmd`).
 
 use std::collections::HashSet;
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
-/// Kbuild's record of one file.
+/// Kbuild's record about one built file.
 pub(crate) struct Record {
     /// Path of the built file, relative to the build directory.
     pub owner: String,

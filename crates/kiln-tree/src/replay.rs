@@ -1,7 +1,7 @@
 //! Rebuilds objects after an edit without running Kbuild. Kbuild starts some 500 processes before
 //! it compiles anything, which takes most of the time between saving a file and testing it. If only
-//! the sources of a few objects have changed since the last build, this module reruns the commands
-//! that Kbuild recorded. All other cases are left to Kbuild.
+//! sources of a few objects have changed since the last build, this module reruns the commands that
+//! Kbuild recorded. In all other cases, Kbuild runs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
@@ -21,15 +21,15 @@ use crate::record::{parse_record, read_records, Record};
 use crate::tools::clear_environment;
 use crate::{Error, Plan};
 
-/// Maximum number of objects to rebuild. For more objects, the cost of Kbuild's own processes does
-/// not matter.
+/// Maximum number of objects to rebuild without Kbuild. If more objects are compiled, Kbuild's
+/// overhead is negligible.
 const MOST: usize = 24;
 
-/// Name prefixes of files that determine what is built and how.
+/// Prefixes of the names of files that determine what is built and how.
 const RULES: [&str; 3] = ["Makefile", "Kbuild", "Kconfig"];
 
-/// Name suffix of programs that generate assembly files. For an object, Kbuild records the assembly
-/// file, but not the program that generated it.
+/// Suffix of programs that generate assembly files. Kbuild records that an object was built from
+/// the assembly file, but not which program generated that file.
 const GENERATOR: &str = ".pl";
 
 /// A directory in which any file may affect a build.
@@ -38,17 +38,17 @@ const SCRIPTS: &str = "scripts";
 /// Files with the configuration, as written by Kconfig and as read by make.
 const CONFIGURATION: [&str; 2] = [".config", "include/config/auto.conf"];
 
-/// Options with which Kbuild runs more steps for an object than the recorded command.
+/// Options for which Kbuild runs further steps after the recorded command.
 const MORE_STEPS: [&str; 2] = [
     "CONFIG_MODVERSIONS=y",
     "CONFIG_FTRACE_MCOUNT_USE_RECORDMCOUNT=y",
 ];
 
-/// Directories whose objects are left to Kbuild: they are programs that the build uses, or are
-/// compiled by two Makefiles with different flags.
+/// Directories whose objects only Kbuild may rebuild. These objects are programs that the build
+/// uses, or are compiled by two Makefiles with different flags.
 const OTHERS: [&str; 4] = ["scripts", "tools", "arch/x86/tools", "arch/x86/lib"];
 
-/// Time and size of a file, by which changes are detected.
+/// Time and size of a file. The file has been changed if either differs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 struct Stamp {
     /// Modification time, as seconds and nanoseconds.
@@ -71,7 +71,7 @@ impl Stamp {
     }
 }
 
-/// Stamps by path relative to a directory.
+/// Stamps of files. The key is the path of a file relative to a directory.
 type Stamps = BTreeMap<PathBuf, Stamp>;
 
 /// Reads the stamps of all these files; `None` if one is missing.
@@ -80,7 +80,7 @@ fn look<'a>(dir: &Path, paths: impl IntoIterator<Item = &'a PathBuf>) -> Option<
     paths.into_iter().map(one).collect()
 }
 
-/// The inputs and outputs of a build, stored in a file next to it.
+/// The inputs and outputs of a build. They are stored in a file in the build's cache directory.
 #[derive(Debug, Serialize, Deserialize)]
 struct State {
     /// Hash of make's targets, directory and compiler.
@@ -96,14 +96,15 @@ pub(crate) struct Last<'a> {
     stop: &'a AtomicBool,
     cache: &'a Cache,
     order: u64,
-    /// Path of the file with the build's state.
+    /// Path of the file that stores the build's inputs and outputs.
     path: PathBuf,
-    /// Start of this build. A file modified later may have been compiled without the change.
+    /// Start time of this build. If a file was modified later, the compiler may have read the old
+    /// contents.
     start: SystemTime,
 }
 
 impl<'a> Last<'a> {
-    /// Describes a build of these targets.
+    /// Describes a build of `targets`.
     pub(crate) fn of(plan: &'a Plan<'_>, cache: &'a Cache, targets: &[&str]) -> Last<'a> {
         let source = cache.source.to_string_lossy();
         let mut parts: Vec<&[u8]> = vec![source.as_bytes(), plan.compiler.version.as_bytes()];
@@ -117,19 +118,19 @@ impl<'a> Last<'a> {
         }
     }
 
-    /// Removes the stored state, so that the next build is left to Kbuild.
+    /// Removes the stored state, so that Kbuild runs the next build.
     pub(crate) fn forget(&self) {
         let _ = fs::remove_file(&self.path);
     }
 
-    /// Recompiles the objects whose sources were edited since the last build. Returns false if the
-    /// build must be left to Kbuild.
+    /// Recompiles the objects whose sources were edited since the last build. Returns false if
+    /// Kbuild must run the build.
     ///
     /// # Errors
     /// Ctrl-C was pressed.
     pub(crate) fn update(&self, step: &mut dyn FnMut(&str)) -> Result<bool, Error> {
         let text = fs::read(&self.path).ok();
-        // While this build runs, the directory does not match the stored state.
+        // While objects are being compiled, the directory does not match the stored state.
         self.forget();
         let state = text.and_then(|text| serde_json::from_slice::<State>(&text).ok());
         let (source, objects) = (&self.cache.source, &self.cache.objects);
@@ -183,7 +184,7 @@ impl<'a> Last<'a> {
         Ok(true)
     }
 
-    /// Stores the state of a build by Kbuild, unless a source was changed meanwhile.
+    /// Stores the state of a build that Kbuild ran, unless a source was changed during the build.
     pub(crate) fn keep<'o>(&self, made: impl Iterator<Item = &'o str>) {
         let (source, objects) = (&self.cache.source, &self.cache.objects);
         let config = fs::read_to_string(objects.join(CONFIGURATION[0])).unwrap_or_default();
@@ -208,7 +209,8 @@ impl<'a> Last<'a> {
         }
     }
 
-    /// Reads the stamps of these files; `None` if one was changed since the start of the build.
+    /// Reads the stamps of these files. Returns `None` if a file was changed after the build
+    /// started.
     fn older(&self, paths: &BTreeSet<PathBuf>) -> Option<Stamps> {
         let stamps = look(&self.cache.source, paths)?;
         stamps
@@ -217,8 +219,7 @@ impl<'a> Last<'a> {
             .then_some(stamps)
     }
 
-    /// Writes the state. Errors are ignored, because without the file, the next build is left to
-    /// Kbuild.
+    /// Writes the state. Errors are ignored: without a stored state, Kbuild runs the next build.
     fn write(&self, state: &State) {
         if let Ok(text) = serde_json::to_vec(state) {
             if fs::write(&self.path, text).is_err() {
@@ -253,8 +254,8 @@ impl<'a> Last<'a> {
     }
 }
 
-/// Removes products that are newer than a changed source. make would consider them up to date,
-/// because the new version of the source has an older modification time.
+/// Removes products that are newer than a changed source. The new version of such a source has an
+/// old modification time, so make would consider the products up to date.
 fn remove_newer(changed: &BTreeSet<&Path>, records: &[Record], cache: &Cache) {
     let modified = |path: &Path| fs::metadata(path).and_then(|m| m.modified()).ok();
     for record in records {
@@ -273,7 +274,7 @@ fn record_of(object: &Path) -> PathBuf {
     object.with_file_name(format!(".{name}.cmd"))
 }
 
-/// Compiles an object with Kbuild's command, and updates the record as Kbuild would.
+/// Compiles an object with Kbuild's command, and updates the record as Kbuild does.
 fn compile(dir: &Path, object: &Path) -> Option<()> {
     let record = dir.join(record_of(object));
     let text = fs::read_to_string(&record).ok()?;
@@ -306,7 +307,7 @@ fn compile(dir: &Path, object: &Path) -> Option<()> {
 struct Recorded<'a> {
     /// The command that compiles the object, in Makefile syntax.
     text: &'a str,
-    /// Lines that Kbuild appended after the dependency list.
+    /// Lines that Kbuild appended to the record after the dependency list.
     more: Vec<&'a str>,
 }
 
@@ -339,8 +340,8 @@ impl Recorded<'_> {
     }
 }
 
-/// Returns the objects built from the changed files; `None` if a changed file is used for anything
-/// else.
+/// Returns the objects built from the changed files. Returns `None` if a changed file has any other
+/// use.
 fn objects_of(changed: &BTreeSet<&Path>, records: &[Record]) -> Option<Vec<PathBuf>> {
     let mut objects = BTreeSet::new();
     for path in changed {
@@ -369,7 +370,7 @@ fn objects_of(changed: &BTreeSet<&Path>, records: &[Record]) -> Option<Vec<PathB
     Some(objects.into_iter().collect())
 }
 
-/// Finds the files that determine what is built and that do not occur in Kbuild's records.
+/// Finds the files that determine what is built but do not occur in Kbuild's records.
 fn find_rules(source: &Path) -> BTreeSet<PathBuf> {
     let mut found = BTreeSet::new();
     let mut open = vec![PathBuf::new()];
@@ -452,8 +453,8 @@ mod tests {
             of(&["arch/x86/lib/crypto/n.S"]).unwrap(),
             "arch/x86/lib/crypto/n.o"
         );
-        // These are a header from which offsets are generated, a source that two Makefiles compile,
-        // a script, a Makefile, and a file in no record.
+        // The paths are a header from which offsets are generated, a source that two Makefiles
+        // compile, a script, a Makefile, and a file that occurs in no record.
         for path in [
             "include/c.h",
             "arch/x86/lib/m.S",

@@ -1,6 +1,6 @@
-//! Checks out git revisions into Kiln's cache. Each repository has a few slots, each with the files
-//! of one revision and its builds. A new slot starts as a copy of the most similar one, so that
-//! only the differences are rebuilt.
+//! Checks out git revisions into Kiln's cache. Each repository has a few slots. A slot holds the
+//! files of one revision and the builds of these files. A new slot starts as a copy of the most
+//! similar slot, so that only the differences have to be rebuilt.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, FileTimes, OpenOptions};
@@ -14,14 +14,16 @@ use crate::git::{format_files, parse_files, Commit, Files, Mode, Repository};
 use crate::place::{hash, lock, root, safe_name, try_lock, Locking, FINISHED};
 use crate::Error;
 
-/// Maximum number of slots per repository. At the limit, the least recently used slot that no
-/// process uses is replaced.
+/// Maximum number of slots per repository. When the limit is reached, a new revision replaces the
+/// least recently used slot that is not in use.
 const SLOTS: usize = 4;
 
-/// Time after which an unused slot is removed when another revision is checked out.
+/// Time after which an unused slot is removed. Slots are removed when another revision is checked
+/// out.
 const KEPT: Duration = Duration::from_secs(30 * 24 * 3600);
 
-/// Directories that the build of a hosted tree reads, in addition to every directory's Kconfig and Kbuild files.
+/// Directories that the build of a hosted tree reads. It also reads the Kconfig and Kbuild files in
+/// every directory.
 const DIRECTORIES: [&str; 22] = [
     "arch/x86",
     "block",
@@ -53,8 +55,8 @@ const EVERYWHERE: [&str; 3] = ["Kconfig", "Makefile", "Kbuild"];
 /// The part of a revision to check out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Extent {
-    /// Only files that the build of a hosted tree reads: a sixth of the files and a tenth of the
-    /// bytes.
+    /// Only the files that the build of a hosted tree reads. They are a sixth of all files and
+    /// contain a tenth of all bytes.
     Hosted,
     /// All files of the revision.
     Whole,
@@ -73,7 +75,7 @@ impl Extent {
     }
 }
 
-/// The files of a revision. Other processes do not change them while this value exists.
+/// A checked-out revision. While this value exists, other processes do not change its files.
 #[derive(Debug)]
 pub(crate) struct Checkout {
     pub commit: Commit,
@@ -84,12 +86,12 @@ pub(crate) struct Checkout {
 }
 
 impl Checkout {
-    /// Returns the directory of the files.
+    /// Returns the directory that contains the revision's files.
     pub(crate) fn source(&self) -> PathBuf {
         source(&self.slot)
     }
 
-    /// Returns the directory of the revision's builds.
+    /// Returns the directory that contains the revision's builds.
     pub(crate) fn builds(&self) -> PathBuf {
         builds(&self.slot)
     }
@@ -103,8 +105,8 @@ fn builds(slot: &Path) -> PathBuf {
     slot.join("builds")
 }
 
-/// A slot's contents: the hash of the tree object, and the files. The manifest does not exist while
-/// files are being changed.
+/// Describes a slot's contents: the hash of the tree object, and the list of files. The slot has no
+/// manifest while its files are being changed.
 struct Manifest {
     tree: String,
     files: Files,
@@ -143,7 +145,7 @@ struct Slot {
     manifest: Option<Manifest>,
 }
 
-/// Finds the slot that has a commit's files, or checks the commit out.
+/// Finds the slot that contains a commit's files, or checks out the commit into a slot.
 pub(crate) fn check_out(
     repository: Repository,
     commit: Commit,
@@ -163,7 +165,8 @@ fn check_out_in(
 ) -> Result<Checkout, Error> {
     let place = all.join(place_name(&repository, extent));
     fs::create_dir_all(&place).map_err(|e| Error::cache(&place, e))?;
-    // Lock the repository's directory: only one process at a time may choose and modify slots.
+    // Lock the repository's directory, because only one process at a time may choose and modify
+    // slots.
     let _alone = wait_for(&place, Locking::Alone)?;
     remove_unused(all, &place);
     let (slot, lock) = prepare(&place, &repository, &commit, extent, progress)?;
@@ -183,15 +186,15 @@ fn place_name(repository: &Repository, extent: Extent) -> String {
     format!("{}-{of:016x}", safe_name(&repository.name()))
 }
 
-/// Waits for the lock of a directory. Opening the lock file does not change its modification time,
-/// which is the time when the slot was last used.
+/// Waits for the lock of a directory. The lock file's modification time records when the slot was
+/// last used, so opening the file must not change it.
 fn wait_for(dir: &Path, how: Locking) -> Result<File, Error> {
     let file = open_lock(dir)?;
     lock(&file, how).map_err(|e| Error::cache(dir, e))?;
     Ok(file)
 }
 
-/// Locks an unused directory; `None` if a process is using it.
+/// Locks a directory that is not in use. Returns `None` if another process is using it.
 fn take(dir: &Path) -> Option<File> {
     let file = open_lock(dir).ok()?;
     let ours = try_lock(&file, Locking::Alone);
@@ -205,8 +208,8 @@ fn open_lock(dir: &Path) -> Result<File, Error> {
     options.open(&path).map_err(|e| Error::cache(&path, e))
 }
 
-/// Finds or creates a slot with the files of this commit. Returns it with its lock, which users of
-/// the same files share.
+/// Finds or creates a slot with the files of this commit. Returns the slot and its lock, which all
+/// users of the slot share.
 fn prepare(
     place: &Path,
     repository: &Repository,
@@ -232,8 +235,8 @@ fn prepare(
         tree: commit.tree.clone(),
         files,
     };
-    // Look again by files: two commits may differ only in files that are not checked out, such as
-    // documentation.
+    // Search the slots a second time and compare files: two commits may differ only in files that
+    // are not checked out, such as documentation.
     let has = |slot: &&Slot| {
         let old = slot.manifest.as_ref();
         old.is_some_and(|m| m.files == new.files)
@@ -277,7 +280,7 @@ fn prepare(
     Ok((slot, shared))
 }
 
-/// Locks a slot for use and records the time of use.
+/// Locks a slot for shared use, and records the current time as the time of last use.
 fn share(slot: &Path) -> Result<File, Error> {
     let file = wait_for(slot, Locking::Shared)?;
     file.set_modified(SystemTime::now())
@@ -303,8 +306,8 @@ fn read_slots(place: &Path) -> Vec<Slot> {
     slots
 }
 
-/// Chooses a slot to replace: an incomplete one, or, if the limit is reached, the least recently
-/// used one.
+/// Chooses a slot to replace. An incomplete slot is preferred. If there is none and the limit is
+/// reached, the least recently used slot is chosen.
 fn free_slot(place: &Path, slots: &[Slot]) -> Option<PathBuf> {
     let free = || slots.iter().filter(|s| take(&s.dir).is_some());
     let broken = free().find(|s| s.manifest.is_none());
@@ -318,8 +321,8 @@ fn free_slot(place: &Path, slots: &[Slot]) -> Option<PathBuf> {
     found.map(|s| s.dir.clone())
 }
 
-/// Returns the path of a new slot. All paths have the same length, so that one can replace another
-/// inside any file.
+/// Returns the path of a new slot. The paths of all slots have the same length, so that a slot's
+/// path can be replaced by another inside any file.
 fn new_slot(place: &Path, slots: &[Slot]) -> PathBuf {
     let taken: BTreeSet<&Path> = slots.iter().map(|s| s.dir.as_path()).collect();
     (0..1000)
@@ -328,12 +331,13 @@ fn new_slot(place: &Path, slots: &[Slot]) -> PathBuf {
         .expect("fewer processes than slot names")
 }
 
-/// Removes the slots of all repositories that have not been used for a long time.
+/// Removes slots that have not been used for a long time, in all repositories.
 fn remove_unused(all: &Path, own: &Path) {
     let old = |slot: &Slot| slot.used.elapsed().is_ok_and(|since| since > KEPT);
     for place in fs::read_dir(all).into_iter().flatten().flatten() {
         let place = place.path();
-        // Lock other repositories, because another process may be choosing a slot there.
+        // Lock the directories of other repositories, because another process may be choosing a
+        // slot there.
         let alone = match place == own {
             true => None,
             false => match take(&place) {
@@ -351,8 +355,8 @@ fn remove_unused(all: &Path, own: &Path) {
     }
 }
 
-/// Rejects paths that lead out of the checkout, directly or through a symbolic link. Git does not
-/// create commits with such paths, but other programs can.
+/// Rejects paths that lead out of the checkout, either directly or through a symbolic link. Git
+/// does not create commits with such paths, but other programs can.
 fn check_paths(files: &Files) -> Result<(), Error> {
     for path in files.keys() {
         let plain = path.components().all(|c| match c {
@@ -371,8 +375,8 @@ fn check_paths(files: &Files) -> Result<(), Error> {
 }
 
 /// Fills a new slot with the files and builds of another slot. Files that are the same in both are
-/// hard links, because they are never modified. Builds are copied, with the slot's path replaced in
-/// them. Modification times are preserved.
+/// hard-linked, because they are never modified in place. Builds are copied, and the slot's path is
+/// replaced in the copies. Modification times are preserved.
 fn copy(from: &Slot, to: &Path, files: &Files) -> Result<(), Error> {
     let old = from.manifest.as_ref().expect("the slot is complete");
     let mut parent = PathBuf::new();
@@ -401,7 +405,8 @@ fn copy(from: &Slot, to: &Path, files: &Files) -> Result<(), Error> {
         let before = finished(&build.path());
         let names = (from.dir.as_os_str().as_bytes(), to.as_os_str().as_bytes());
         let copied = before.is_some() && copy_build(&build.path(), &place, names).is_ok();
-        // Discard the copy if another process has started to build there meanwhile.
+        // Discard the copy if another process has started a build in the original directory
+        // meanwhile.
         if !copied || finished(&build.path()) != before {
             let _ = fs::remove_dir_all(&place);
         }
@@ -409,7 +414,7 @@ fn copy(from: &Slot, to: &Path, files: &Files) -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns the time when a build ended; `None` if it has not ended.
+/// Returns the time when a build ended; `None` if the build has not ended.
 fn finished(build: &Path) -> Option<SystemTime> {
     let file = fs::metadata(build.join(FINISHED));
     file.and_then(|m| m.modified()).ok()
@@ -445,7 +450,7 @@ fn copy_build(from: &Path, to: &Path, names: (&[u8], &[u8])) -> Result<(), Error
     Ok(())
 }
 
-/// Replaces a name by another of the same length, so that offsets in binary files stay valid.
+/// Replaces a name by another name of the same length, so that offsets in binary files stay valid.
 fn replace(bytes: &mut [u8], (old, new): (&[u8], &[u8])) {
     assert_eq!(old.len(), new.len());
     let mut at = 0;
@@ -456,7 +461,8 @@ fn replace(bytes: &mut [u8], (old, new): (&[u8], &[u8])) {
     }
 }
 
-/// Creates the directory for a file, unless it is `last`, the directory that was created last.
+/// Creates the directory for a file. Does nothing if `last`, the most recently created directory,
+/// is the same.
 fn make_parent(path: &Path, last: &mut PathBuf) -> Result<(), Error> {
     match path.parent() {
         Some(dir) if dir != last => {
@@ -468,8 +474,9 @@ fn make_parent(path: &Path, last: &mut PathBuf) -> Result<(), Error> {
     }
 }
 
-/// Updates the checkout to the files `new`. `old` lists the files that the checkout contains. In a
-/// copied slot, `old` is the list of the other slot, of which only the unchanged files were linked.
+/// Updates a checkout so that it contains the files in `new`. `old` lists the files that the
+/// checkout contains now. For a copied slot, `old` is the original slot's list, although only the
+/// unchanged files were linked.
 fn update(
     source: &Path,
     old: Option<&Files>,
@@ -481,7 +488,7 @@ fn update(
     let old = old.unwrap_or(&none);
     for path in difference(old, new) {
         let file = source.join(path);
-        // In a copied slot the file does not exist.
+        // Ignore errors: in a copied slot, a file that differs was not linked and does not exist.
         if fs::remove_file(&file).is_ok() {
             let mut dir = file.parent();
             while let Some(empty) = dir.filter(|d| *d != source && fs::remove_dir(d).is_ok()) {
@@ -646,7 +653,7 @@ mod tests {
             assert_eq!(read(&checkout, "lib/a.c").unwrap(), format!("{}\n", 5 - i));
         }
         assert_eq!(slots(), SLOTS);
-        // Although all checkouts exist at the same time, each keeps its own slot.
+        // Each checkout has its own slot, although all of them exist at the same time.
         let all: Vec<Checkout> = (0..6)
             .map(|i| bench.check_out(&format!("HEAD~{i}")))
             .collect();
@@ -713,7 +720,7 @@ mod tests {
         let changed = first.repository.changed(&first.commit, None).unwrap();
         assert_eq!(changed, [".gitattributes", "lib/a.c"].map(PathBuf::from));
         assert!(!flag.exists());
-        // Control: git itself does run them.
+        // Control: git itself runs the programs.
         tiny.git(&["checkout", "-q", "-f", "HEAD~1"]);
         assert!(flag.exists());
     }

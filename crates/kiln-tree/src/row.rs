@@ -95,7 +95,7 @@ pub(crate) fn objects(selection: &Selection, failures: &[(String, String)]) -> V
     failed.chain(left_out).chain(built).collect()
 }
 
-/// Adds the rows of the algorithms. Observations that fit no row become notes.
+/// Adds the rows of the algorithms. Events that belong to no row become notes.
 pub(crate) fn algorithms(
     seen: &Seen,
     symbols: &Symbols,
@@ -134,7 +134,8 @@ pub(crate) fn algorithms(
                 } else if text.starts_with("alg: ") && !text.contains("skipping comparison") {
                     for word in text.split_whitespace() {
                         if let Some(driver) = drivers.iter().find(|d| **d == word) {
-                            // The first message gives the reason; later ones only report that the test failed.
+                            // The first message states the reason. Later messages only repeat that
+                            // the test failed.
                             said.entry(driver).or_insert(text);
                         }
                     }
@@ -173,8 +174,8 @@ pub(crate) fn algorithms(
             nothing_to_drive.join(", ")
         ));
     }
-    // A driver is listed after its test and a second time at the end, unless it was replaced in
-    // between. Use the last report.
+    // A driver is reported after its test and once more at the end, unless it has been replaced by
+    // then. Use the last report.
     let mut told: HashSet<&str> = HashSet::new();
     let mut algs: Vec<&Alg> = Vec::new();
     for event in seen.events.iter().rev() {
@@ -226,8 +227,8 @@ pub(crate) fn algorithms(
             test_us: test.map(|(_, us, _)| *us),
         });
     }
-    // Add drivers that crashed but were not listed, because registration failed or the process
-    // ended early.
+    // Add drivers that crashed before they could be listed, because their registration failed or
+    // the process ended early.
     let listed: HashSet<String> = rows.iter().map(|row| row.name.clone()).collect();
     let mut unlisted: Vec<_> = (seen.faults.iter())
         .filter(|(driver, _)| !listed.contains(*driver))

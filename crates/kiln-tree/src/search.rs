@@ -1,13 +1,13 @@
-//! Finds the library objects that the stack needs. A list names most of them. The others are found
+//! Finds the library objects that the stack needs. Most of them are in a list. The others are found
 //! by symbol: the file that defines a symbol exports it with `EXPORT_SYMBOL`.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fs;
 use std::path::Path;
 
-/// Objects that are built in the first round if the tree has them: a supported version needs them,
-/// or their functions are measured. A configuration may leave out those in `lib/crypto` and
-/// `lib/crc`.
+/// Objects that are built in the first round if the tree has them. A supported version of Linux
+/// needs them, or Kiln measures their functions. A configuration may leave out the objects in
+/// `lib/crypto` and `lib/crc`.
 pub(crate) const USUAL: [&str; 61] = [
     "arch/x86/kernel/cpu/match",
     "arch/x86/lib/clear_page_64",
@@ -72,11 +72,11 @@ pub(crate) const USUAL: [&str; 61] = [
     "lib/xxhash",
 ];
 
-/// Directories to search. Their files have few dependencies elsewhere.
+/// Directories to search. Their files depend on few files outside these directories.
 const DIRS: [&str; 3] = ["lib", "arch/x86/lib", "arch/x86/entry"];
 
-/// Subdirectories that are not searched: those that are always built, tests, user-space code, and
-/// code that benchmarks itself at start-up.
+/// Subdirectories that are not searched, because they are always built, or contain tests,
+/// user-space code, or code that runs benchmarks at start-up.
 const NOT: [&str; 5] = [
     "lib/crypto",
     "lib/tests",
@@ -88,8 +88,9 @@ const NOT: [&str; 5] = [
 /// Maximum number of search rounds. The objects found in one round may need further objects.
 pub(crate) const ROUNDS: usize = 5;
 
-/// Finds what to build to get these symbols: objects, without `.o`, and directories, with a
-/// trailing slash. A subdirectory of `lib` is built as a whole, because its files need each other.
+/// Finds what to build to get these symbols. The result contains objects, without `.o`, and
+/// directories, with a trailing slash. A subdirectory of `lib` is built as a whole, because its
+/// files need each other.
 pub(crate) fn find(tree: &Path, symbols: &BTreeSet<String>) -> BTreeSet<String> {
     if symbols.is_empty() {
         return BTreeSet::new();

@@ -1,5 +1,5 @@
-//! Selects the objects that can be linked: all undefined symbols of such an object are defined by
-//! another object or by a service.
+//! Selects the objects that can be linked. An object can be linked if every symbol that it needs is
+//! defined by another object or by a service.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -12,7 +12,8 @@ use crate::Error;
 pub(crate) struct Selection {
     /// Objects to link, in link order.
     pub linked: Vec<String>,
-    /// Objects of the stack that cannot be linked, with the symbols that are not defined anywhere.
+    /// Objects of the stack that cannot be linked, each with the symbols that it needs but that are
+    /// not defined anywhere.
     pub left_out: Vec<(String, Vec<String>)>,
     /// Symbols that no object or service defines.
     pub unmet: BTreeSet<String>,
@@ -64,8 +65,8 @@ fn choose(
         missing.extend(found);
     }
 
-    // Of the library, link only objects to which another object refers, even weakly. If two objects
-    // define the same symbol, link the first.
+    // Link a library object only if another object refers to it, even weakly. If two objects define
+    // the same symbol, link the first.
     let usable: Vec<&Object> = objects
         .iter()
         .filter(|o| !missing.contains_key(&o.path))
@@ -107,7 +108,7 @@ fn choose(
     }
 }
 
-/// Removes the linker's prefix `__real_` from the name of a wrapped function.
+/// Strips the linker's prefix `__real_`, which names the original of a wrapped function.
 fn unwrapped(name: &str) -> &str {
     name.strip_prefix("__real_")
         .filter(|n| WRAPPED.contains(n))

@@ -1,5 +1,5 @@
-//! Runs the tree's self-tests in a child. If a driver crashes the child, the crash is reported, and
-//! the next child skips the driver.
+//! Runs the tree's self-tests in a child. If a driver's test crashes the child, the crash is
+//! reported, and the next child skips the driver.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -19,19 +19,20 @@ use crate::Error;
 /// Time without events after which a child is considered hung. The slowest test takes 0.1 s.
 const SILENCE: Duration = Duration::from_secs(60);
 
-/// Maximum number of crashes, after which no further child is started.
+/// Maximum number of crashes. After this many crashes, no further child is started.
 const CRASHES: usize = 16;
 
-/// Default number of rounds of each random test in the tree.
+/// Default number of iterations of each random test in the tree.
 const USUAL_FUZZ: u32 = 100;
 
 /// Approximate number of self-tests in Linux 6.12. Used for the progress bar only.
 pub(crate) const USUAL_TESTS: f64 = 285.0;
 
-/// Interrupts per second, at random times, while the tree tests itself.
+/// Average number of interrupts per second during the self-tests. They arrive at random times.
 const RATE: f64 = 4000.0;
 
-/// The child's part of `kiln test --tree`: runs the tests with interrupts, then lists the algorithms.
+/// Runs the self-tests while interrupts arrive, then lists the algorithms. This is the child's part
+/// of `kiln test --tree`.
 ///
 /// # Errors
 /// The image cannot be loaded, or has no setting that `--fuzz` could change.
@@ -39,11 +40,11 @@ pub fn interrupted(order: &Order, fuzz: Option<u32>) -> Result<(), Error> {
     interrupted_with(order, fuzz, |_| Ok(()))
 }
 
-/// Like [`interrupted`], but calls `besides` before the algorithms are listed, with interrupts
-/// still enabled.
+/// Like [`interrupted`], but calls `besides` before the algorithms are listed, while interrupts
+/// still arrive.
 ///
 /// # Errors
-/// Those of [`interrupted`] and of `besides`.
+/// The same errors as [`interrupted`], and those that `besides` returns.
 pub fn interrupted_with(
     order: &Order,
     fuzz: Option<u32>,
@@ -75,32 +76,34 @@ pub fn interrupted_with(
 pub struct Seen {
     /// Events of the last child.
     pub events: Vec<Event>,
-    /// Crashes in earlier children, by driver under test: what happened, and where.
+    /// Crashes of earlier children, by driver under test. Each entry holds a description and the
+    /// address of the instruction.
     pub faults: HashMap<String, (String, u64)>,
-    /// A crash outside any driver's test. The algorithms could then not be listed.
+    /// A crash that occurred outside any driver's test. Such a crash keeps the child from listing
+    /// the algorithms.
     pub broken: Option<(String, u64)>,
 }
 
-/// Runs self-tests in children.
+/// A series of children that run self-tests. Each crash starts another child.
 pub struct Trial<'a> {
     pub image: &'a Path,
-    /// Seed for the tests.
+    /// Seed for the random numbers that the tests use.
     pub seed: u64,
     /// Whether the tree tests its own drivers when its initcalls register them.
     pub tests: bool,
-    /// Number of rounds of each random test; `None`: the tree's default.
+    /// Number of iterations of each random test; `None` selects the tree's default.
     pub fuzz: Option<u32>,
     /// Expected number of tests. Used for the progress bar only.
     pub usual: f64,
-    /// Set by Ctrl-C.
+    /// Flag that is set when the user presses Ctrl-C.
     pub stop: &'a AtomicBool,
-    /// Called with the completed fraction and the driver that was just tested.
+    /// Callback that receives the completed fraction and the driver that was just tested.
     pub progress: &'a dyn Fn(f64, &str),
 }
 
 impl Trial<'_> {
     /// Runs the self-tests in a child with these arguments. If a driver's test crashes, starts
-    /// another child without that test.
+    /// another child that skips this test.
     ///
     /// # Errors
     /// A child cannot be started, or Ctrl-C was pressed.
@@ -111,8 +114,9 @@ impl Trial<'_> {
         let mut seen = Seen::default();
         let mut order = Order::new(self.image, self.seed);
         (order.tests, order.lonely) = (self.tests, true);
-        // A test may wait up to a minute for another driver's test. That limit suits the tree's
-        // default number of rounds, so slow the tree's clock in proportion to the rounds.
+        // A test may wait up to a minute for another driver's test. This limit suits the tree's
+        // default number of iterations, so slow down the tree's clock in proportion to the
+        // iterations.
         order.slow = 1 + fuzz / USUAL_FUZZ;
         loop {
             let mut watch = Watch {

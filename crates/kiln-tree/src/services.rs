@@ -1,5 +1,5 @@
-//! Compiles `tree/services/` with the user's compiler. The services define the symbols that the
-//! tree's objects need.
+//! Compiles `tree/services/` with the user's compiler. The services define symbols that the tree's
+//! objects need but Kiln does not take from the tree.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -13,7 +13,7 @@ use crate::place::hash;
 use crate::symbols::read_tables;
 use crate::{tools, Error};
 
-/// Headers of the interface between C and Rust that `service.h` and the glue include.
+/// Headers that `service.h` and the glue include. They define the interface between C and Rust.
 pub(crate) const HEADERS: &[(&str, &str)] = &[
     (
         "kiln/abi/audit.h",
@@ -47,7 +47,7 @@ pub(crate) const HEADERS: &[(&str, &str)] = &[
     ),
 ];
 
-/// Prefix of all services' symbol names.
+/// Prefix of the symbol names of all services.
 pub(crate) const PREFIX: &str = "svc_";
 
 macro_rules! sources {
@@ -62,8 +62,9 @@ const SOURCES: &[(&str, &str)] = sources!(
     "workqueue.c"
 );
 
-/// Compiler flags. Services use only general-purpose registers, because an FPU section may be open.
-/// Builtins are disabled, so that the compiler does not turn `rep movsb` into a call of memcpy().
+/// Compiler flags. Services may be called inside an FPU section, so they use only general-purpose
+/// registers. Builtins are disabled, so that the compiler does not turn `rep movsb` into a call of
+/// memcpy().
 const FLAGS: &[&str] = &[
     "-std=gnu11",
     "-O2",
@@ -86,11 +87,12 @@ pub(crate) struct Services {
     pub objects: Vec<PathBuf>,
     /// Symbols that the services define, without the prefix.
     pub provided: BTreeSet<String>,
-    /// Hash that changes with the services.
+    /// Hash of the services, by which changes are detected.
     pub stamp: u64,
 }
 
-/// Compiles the services, unless the cache already has up-to-date objects from this compiler.
+/// Compiles the services, unless the cache already contains up-to-date objects that this compiler
+/// produced.
 pub(crate) fn compile(compiler: &Compiler, cache: &Cache) -> Result<Services, Error> {
     let dir = &cache.host;
     let mut parts: Vec<&[u8]> = vec![compiler.version.as_bytes()];

@@ -63,18 +63,19 @@ pub struct Source {
     pub version: Version,
     /// How to separate the tree's sources from build products among them.
     pub(crate) kind: farm::Kind,
-    /// For a git revision, the checkout in Kiln's cache. It is not removed while this value exists.
+    /// The checkout in Kiln's cache, if the tree is a git revision. The checkout is not removed
+    /// while this value exists.
     pub(crate) checkout: Option<Arc<Checkout>>,
 }
 
-/// Location of a tree.
+/// Where a tree is: in a directory, or in a git repository.
 enum Place {
     Directory(PathBuf),
     Revision(Repository, Commit),
 }
 
 impl Place {
-    /// Interprets a name as a directory, or else as a git revision: `DIR@REV`, or a revision of the
+    /// Resolves a name. It is either a directory or a git revision: `DIR@REV`, or a revision of the
     /// repository that contains the current directory.
     fn find(name: &Path) -> Result<Place, Error> {
         if name.exists() {
@@ -114,8 +115,8 @@ impl Place {
     }
 }
 
-/// Splits `DIR@REV`. A name without a directory, such as `HEAD@{1}`, refers to the current
-/// repository.
+/// Splits `DIR@REV` into directory and revision. A name without a directory, such as `HEAD@{1}`,
+/// refers to the current repository.
 fn split_name(name: &Path) -> (&Path, &OsStr) {
     let bytes = name.as_os_str().as_bytes();
     for (at, _) in bytes.iter().enumerate().filter(|(_, b)| **b == b'@') {
@@ -127,17 +128,19 @@ fn split_name(name: &Path) -> (&Path, &OsStr) {
     (Path::new("."), name.as_os_str())
 }
 
-/// Whether a name is a git revision: no file has that name, and git can resolve it.
+/// Whether a name refers to a git revision. Returns false if a file has this name, or if git cannot
+/// resolve it.
 pub fn is_revision(name: &Path) -> bool {
     matches!(Place::find(name), Ok(Place::Revision(..)))
 }
 
 impl Source {
-    /// Opens the tree with this name: a directory, or a git revision, which is checked out into the
+    /// Opens a tree by name: either a directory, or a git revision, which is checked out into the
     /// cache.
     ///
     /// # Errors
-    /// Those of [`Source::open`]; or git cannot resolve the revision, or the cache cannot be used.
+    /// The same errors as [`Source::open`]. In addition, git may fail to resolve the revision, or
+    /// the cache may be unusable.
     pub fn find(
         name: &Path,
         extent: Extent,
@@ -174,8 +177,8 @@ impl Source {
         }
     }
 
-    /// Like [`Source::title`]. For a directory, the title also contains the commit checked out
-    /// there, and whether the files differ from it.
+    /// Like [`Source::title`], but for a directory in a git repository, the title also contains the
+    /// commit that is checked out, and whether the files differ from it.
     pub fn title_by_git(&self) -> String {
         let head = || {
             let repository = Repository::find(&self.dir).ok()??;
@@ -203,8 +206,8 @@ impl Source {
     /// Opens the tree in this directory.
     ///
     /// # Errors
-    /// The directory is not a kernel tree, or has no x86 code; or it was built in place, and there
-    /// is no git index to separate sources from build products.
+    /// The directory is not a kernel tree, or has no x86 code. Or the tree was built in place, and
+    /// git has no index that separates sources from build products.
     pub fn open(dir: &Path) -> Result<Source, Error> {
         let shown = dir.to_owned();
         let not = |why: &str| Error::NotATree {
@@ -310,13 +313,13 @@ mod tests {
         for revision in ["HEAD", "v1", "main", &head[..9], "HEAD@{0}", ":/first"] {
             assert_eq!(commit(&format!("{shown}@{revision}")), head, "{revision}");
         }
-        // The directory may also be a subdirectory of the tree.
+        // The directory before `@` may also be a subdirectory of the tree.
         assert_eq!(commit(&format!("{shown}/lib@HEAD")), head);
         for wrong in ["HEAD~1", "", "-x", "--all", "v1:Makefile", "main:lib"] {
             let e = find(&format!("{shown}@{wrong}")).err().unwrap().to_string();
             assert!(e.contains("git knows"), "{e}");
         }
-        // If a file with the name exists, the name is not a revision.
+        // A name is not a revision if a file has this name.
         let clash = format!("{shown}@HEAD");
         assert!(is_revision(Path::new(&clash)));
         fs::create_dir(&clash).unwrap();

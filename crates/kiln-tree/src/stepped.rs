@@ -1,6 +1,6 @@
 //! Single-steps drivers for oracles. For `context` and `sharing`, interrupts are delivered between
-//! instructions. For `registers` and `features` (`tree/oracles/registers.c`), the observations of
-//! the trap handler are checked.
+//! instructions. For `registers` and `features`, this file checks what the trap handler has
+//! recorded (`tree/oracles/registers.c`).
 
 use std::collections::BTreeSet;
 
@@ -12,24 +12,24 @@ use crate::host::Host;
 use crate::primitive::Primitive;
 use crate::{link, raw, Error};
 
-/// Whether the oracle with this number checks the recorded steps themselves.
+/// Whether this file checks the recorded steps for the oracle with this number.
 pub(crate) fn is_judged(oracle: u32) -> bool {
     [raw::KILN_ORACLE_REGISTERS, raw::KILN_ORACLE_FEATURES].contains(&oracle)
 }
 
 /// Single-steps drivers while this value exists.
 pub(crate) struct Stepped {
-    /// Number of the oracle.
+    /// Number of the oracle in `enum kiln_oracle`.
     oracle: u32,
     shared: Box<Audit>,
     auditing: Auditing,
-    /// Functions that other objects call. They must follow the ABI, unlike functions that only
-    /// assembly in the same file calls.
+    /// Names of functions that other objects call. These must follow the ABI; functions that are
+    /// called only by assembly code in the same file need not.
     globals: BTreeSet<String>,
 }
 
 impl Stepped {
-    /// Starts the audit.
+    /// Starts to record single steps.
     ///
     /// # Errors
     /// The image has no FPU sections, or the host does not support single-stepping.
@@ -44,8 +44,8 @@ impl Stepped {
             last_step: u64::MAX,
             ..Audit::default()
         });
-        // SAFETY: the box and the audit are in the same structure, so the box lives as long as the
-        // audit.
+        // SAFETY: `shared` and `auditing` become fields of the same structure, so the boxed audit
+        // lives as long as it is used.
         let auditing = unsafe { Auditing::start(&mut host.cpu, &raw mut *shared, begin) };
         let mut auditing = auditing.map_err(|e| Error::host("no single steps", e))?;
         let all = Primitive::all();
@@ -78,13 +78,13 @@ impl Stepped {
         self.auditing.clear();
     }
 
-    /// Returns the pointer for the order.
+    /// Returns the audit for the C code, to be passed in the order.
     pub(crate) fn raw(&mut self) -> *mut Audit {
         &raw mut *self.shared
     }
 
-    /// Returns the violations of the stepped driver and the names of the features that it used, and
-    /// clears both. The execution of instructions of `hidden` features is a violation.
+    /// Returns the violations by the stepped driver and the names of the features that it used, and
+    /// clears both. It is a violation to execute an instruction of a feature in `hidden`.
     pub(crate) fn take(&mut self, host: &Host, hidden: &[u16]) -> (Vec<Violation>, Vec<String>) {
         let (visits, breaches) = (self.auditing.visits(), self.auditing.breaches());
         self.auditing.clear();
@@ -135,8 +135,8 @@ impl Stepped {
     }
 }
 
-/// Reports a function without a frame pointer, unless it was reported before. Kiln's own code is
-/// exempt.
+/// Creates the violation for a function that changes the frame pointer. Returns `None` if `known`
+/// already has a violation by this function, or if the function belongs to Kiln.
 fn frame_lost(host: &Host, address: u64, known: &[Violation]) -> Option<Violation> {
     let function = |address: u64| {
         let name = host.image.name(address);

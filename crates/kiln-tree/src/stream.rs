@@ -1,4 +1,4 @@
-//! Makes a cipher of the tree's crypto API available as a load operation (`tree/stream.c`).
+//! Makes ciphers of the tree's crypto API available as load operations (`tree/stream.c`).
 
 use std::ffi::{c_void, CStr, CString};
 
@@ -8,7 +8,7 @@ use kiln_kernel::script::RequestOps;
 
 use crate::{raw, Error, Host};
 
-/// An open cipher with a key and requests.
+/// An open cipher with a key and a fixed number of requests.
 pub struct Stream {
     raw: *mut c_void,
     crypt: OpCrypt,
@@ -18,8 +18,8 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// Opens a driver, or the highest-priority driver of an algorithm. With `sleeps`, requests come
-    /// from a task, and may sleep and be backlogged; otherwise they come from a softirq.
+    /// Opens a driver, or the highest-priority driver of an algorithm. If `sleeps` is set, a task
+    /// makes the requests, which may sleep and may be backlogged; otherwise a softirq makes them.
     ///
     /// # Errors
     /// The tree has no such driver, or the driver rejects the key.
@@ -54,7 +54,7 @@ impl Stream {
                 source: std::io::Error::from_raw_os_error(-(result as i64) as i32),
             });
         }
-        // SAFETY: the array contains a C string that the tree always terminates.
+        // SAFETY: the array contains a C string, which the tree always terminates with NUL.
         let driver = unsafe { CStr::from_ptr(open.name.as_ptr()) };
         Ok(Stream {
             raw: open.stream.cast(),
@@ -69,17 +69,19 @@ impl Stream {
         &self.driver
     }
 
-    /// Returns the handle of the transform, for [`Stream::requests`].
+    /// Returns the handle of the transform, to be passed to the functions that [`Stream::requests`]
+    /// returns.
     pub fn handle(&self) -> *mut c_void {
         self.raw
     }
 
-    /// Returns the functions with which a script makes requests to streams of this image.
+    /// Returns the functions by which a script makes requests to this image's streams.
     ///
     /// # Errors
     /// The image is from another version of Kiln.
     pub fn requests(host: &Host) -> Result<RequestOps, Error> {
-        // SAFETY: `tree/stream.c` declares them with the types of `struct kiln_request_ops`.
+        // SAFETY: `tree/stream.c` declares these functions with the types of `struct
+        // kiln_request_ops`.
         unsafe {
             Ok(RequestOps {
                 request_alloc: Some(host.image.function("kiln_glue_request_alloc")?),
@@ -90,7 +92,7 @@ impl Stream {
         }
     }
 
-    /// Returns the stream as a load operation. The stream must outlive it.
+    /// Returns a load operation that uses the stream. The stream must outlive the operation.
     pub fn operation(&self) -> Operation {
         // SAFETY: the tree's code fulfils the contract of `struct kiln_op`.
         unsafe { Operation::new(self.crypt, self.raw, self.slots) }

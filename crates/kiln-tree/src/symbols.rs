@@ -1,4 +1,4 @@
-//! Reads the symbols of object files with `nm`, and lists symbols with a special meaning for Kiln.
+//! Reads the symbols of object files with `nm`, and lists the symbols that Kiln treats specially.
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
@@ -6,18 +6,18 @@ use std::process::Command;
 
 use crate::Error;
 
-/// Global symbols of an object file.
+/// The global symbols that an object file defines or needs.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Table {
     pub defined: BTreeSet<String>,
-    /// Undefined symbols.
+    /// Undefined symbols, except weak ones.
     pub needed: BTreeSet<String>,
-    /// Weak undefined symbols.
+    /// Undefined weak symbols.
     pub optional: BTreeSet<String>,
 }
 
-/// Per-CPU fields that the tree addresses by symbol, with their offsets in an area
-/// (`tree/services/percpu.c`). `struct cpu` begins like `struct pcpu_hot` of 6.12, which includes
+/// Per-CPU fields that the tree addresses by symbol, and their offsets in a per-CPU area
+/// (`tree/services/percpu.c`). `struct cpu` begins like 6.12's `struct pcpu_hot`, which includes
 /// the current task. Other versions have one symbol per field.
 pub(crate) const CPU_WORDS: &[(&str, u32)] = &[
     ("pcpu_hot", 0),
@@ -44,8 +44,8 @@ pub(crate) const LINKER: [&str; 4] = [
     "__kunit_init_suites_end",
 ];
 
-/// Functions of the tree that the glue wraps: the linker redirects calls from other objects to the
-/// glue.
+/// Functions of the tree that the glue wraps. The linker redirects other objects' calls of these
+/// functions to the glue.
 pub(crate) const WRAPPED: [&str; 20] = [
     "alg_test",
     "crypto_alloc_tfm_node",
@@ -75,7 +75,8 @@ pub(crate) fn border() -> BTreeSet<&'static str> {
     functions.into_iter().map(|(name, _)| name).collect()
 }
 
-/// Reads the symbol tables of objects, by file name. Relative names refer to `dir`.
+/// Reads the symbol tables of objects. The result is keyed by file name. Relative names refer to
+/// `dir`.
 pub(crate) fn read_tables<P: AsRef<Path>>(
     dir: &Path,
     objects: &[P],
@@ -93,7 +94,7 @@ pub(crate) fn read_tables<P: AsRef<Path>>(
 pub(crate) fn parse(text: &str) -> HashMap<String, Table> {
     let mut tables: HashMap<String, Table> = HashMap::new();
     for line in text.lines() {
-        // The format of a line is `file:[address] letter name`.
+        // Each line has the format `file:[address] letter name`.
         let Some((file, rest)) = line.split_once(':') else {
             continue;
         };

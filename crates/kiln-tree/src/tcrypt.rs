@@ -1,4 +1,4 @@
-//! Runs the tree's own benchmark, tcrypt, and parses the lines that it prints.
+//! Runs tcrypt, the tree's own benchmark, and parses the lines that it prints.
 
 use std::ffi::OsString;
 use std::ptr;
@@ -16,7 +16,7 @@ use crate::{Built, Error};
 /// Values of tcrypt's module parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Request {
-    /// Number of the benchmark in tcrypt.
+    /// Number by which tcrypt selects a benchmark.
     pub mode: u32,
     /// Seconds per measurement; 0 measures a few operations in cycles instead.
     pub seconds: u32,
@@ -68,7 +68,7 @@ pub struct Row {
     pub seconds: Option<u64>,
 }
 
-/// The child's part of [`run`]: boots the tree without its self-tests and runs its tcrypt.
+/// Boots the tree without its self-tests and runs its tcrypt. This is the child's part of [`run`].
 ///
 /// # Errors
 /// The tree's tcrypt could not be built.
@@ -81,12 +81,12 @@ pub fn measure(order: &Order, request: Request) -> Result<(), Error> {
         ("kiln_glue_tcrypt_sec", request.seconds),
     ] {
         let at = host.image.symbol(name).ok_or(Error::NoTcrypt)?;
-        // SAFETY: the address is that of a variable in `tcrypt.c` with this size, which no code
-        // reads yet.
+        // SAFETY: the address is that of a variable in `tcrypt.c`, which has this size and which no
+        // code reads yet.
         unsafe { ptr::write_volatile(at as *mut u32, value) };
     }
     host.tell("{\"event\":\"started\"}\n")?;
-    // SAFETY: the function takes no parameters and returns an int.
+    // SAFETY: the function takes no parameters, so the argument is ignored, and it returns an int.
     unsafe { host.call("kiln_glue_tcrypt", ptr::null_mut())? };
     let done = format!("{{\"event\":\"done\",\"initcalls\":{}}}\n", host.initcalls);
     host.tell(&done)
@@ -95,14 +95,14 @@ pub fn measure(order: &Order, request: Request) -> Result<(), Error> {
 #[derive(Debug)]
 pub struct Outcome {
     pub rows: Vec<Row>,
-    /// The crash, if the tree's code crashed.
+    /// Description of the crash, if the tree's code crashed.
     pub fault: Option<Fault>,
-    /// The child's own exit status, if it reported an error.
+    /// Exit status of the child, if it reported an error.
     pub refused: Option<u8>,
 }
 
-/// Starts a child with the arguments `args`, which must make it call [`measure`]. Passes each complete
-/// line of the child's output to `line`.
+/// Starts a child whose arguments `args` make it call [`measure`]. Calls `line` for each complete
+/// line of the child's output.
 ///
 /// # Errors
 /// The child cannot be started, or Ctrl-C was pressed.
@@ -145,13 +145,13 @@ pub fn run(
     })
 }
 
-/// Joins messages that are printed in pieces into lines.
+/// Assembles lines from messages that tcrypt prints in pieces.
 #[derive(Default)]
 struct Lines(String);
 
 impl Lines {
     fn push(&mut self, text: &str, line: &mut dyn FnMut(&str)) {
-        // A new message ends an unfinished line, as on a console.
+        // A new message ends an unfinished line, as it does on the kernel's console.
         if text.starts_with("tcrypt: ") && !self.0.is_empty() {
             self.end(line);
         }
@@ -179,7 +179,7 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// Processes a line, and returns the row it completes, if any.
+    /// Processes a line. If the line completes a row, returns the row.
     pub fn line(&mut self, line: &str) -> Option<Row> {
         let line = line.strip_prefix("tcrypt: ").unwrap_or(line);
         if let Some(rest) = line.strip_prefix("testing speed of ") {

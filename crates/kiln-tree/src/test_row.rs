@@ -80,7 +80,8 @@ impl TestRow {
             failed: is("failed"),
             skipped: is("untested"),
             cases: is("failed") + is("tested"),
-            // Rows about a failed build or a crashed process do not belong to an algorithm's test.
+            // A row about a failed build or a crashed process does not belong to any algorithm's
+            // test.
             suite: match row.kind {
                 "algorithm" => "testmgr",
                 _ => "build",
@@ -97,7 +98,8 @@ impl TestRow {
         }
     }
 
-    /// Creates one row per context. Without results, creates a single row with the reason.
+    /// Creates one row per context. If the driver was not run, creates a single row with the
+    /// reason.
     pub fn contexts((driver, result): &Tried, config: &str) -> Vec<TestRow> {
         let row = |context: &str, cases: u64, failed: u64, reason: Option<String>| TestRow {
             alg: driver.alg.clone(),
@@ -208,7 +210,7 @@ impl TestRow {
         replay: &dyn Fn(&Finding) -> String,
     ) -> TestRow {
         let findings: Vec<&Finding> = ran.findings.iter().map(|&i| &found.findings[i]).collect();
-        // A finding's full block is only in the row of the driver that the finding names.
+        // Only the row of the driver that a finding names contains the finding's full block.
         let (own, others): (Vec<&Finding>, Vec<&Finding>) =
             (findings.iter()).partition(|f| f.driver == ran.subject.driver);
         let mut blocks: Vec<String> = own.iter().map(|f| f.block(&replay(f))).collect();
@@ -220,7 +222,7 @@ impl TestRow {
             (f.known.iter()).for_each(|reason| block += &format!("\nknown: {reason}"));
             block
         }));
-        // Findings that are not known precede the others, because they make the row fail.
+        // Put findings that are not known first, because they make the row fail.
         let all = || own.iter().chain(&others);
         let known = all().filter(|f| f.known.is_some()).count() as u64;
         let first = all().min_by_key(|f| f.known.is_some());
@@ -247,7 +249,7 @@ impl TestRow {
         }
     }
 
-    /// Returns the driver or function, together with what was tested.
+    /// Returns the name of the driver or function, followed by what was tested.
     pub fn name(&self) -> String {
         if let Some(tier) = self.tier {
             return format!("{}.{} {tier}", self.alg, self.implementation);

@@ -1,4 +1,4 @@
-//! Determines which CPU features a hosted tree sees if tiers are masked.
+//! Determines which CPU features are visible to a hosted tree when tiers are masked.
 
 use kiln_kbuild::TIERS;
 
@@ -17,9 +17,9 @@ pub(crate) fn seen(feature: &str) -> bool {
     tiers_with(feature) & seen_tiers() != 0
 }
 
-/// Generates the table for `tree/cpu.c`: Linux's features and XSAVE states, each with the tiers
-/// that include it. Features that the tree's version does not define are omitted, because its code
-/// cannot check for them.
+/// Generates the table for `tree/cpu.c`, which lists Linux's features and XSAVE states, each with
+/// the tiers that include it. Features that this version of Linux does not define are omitted,
+/// because its code cannot check for them.
 pub(crate) fn header() -> String {
     let mut text = "/* Generated from kernel/tiers.def. */\n\
                     static const struct { u32 tiers; u16 feature; } kiln_tier_features[] = {\n"
@@ -39,7 +39,7 @@ pub(crate) fn header() -> String {
     text + "};\n"
 }
 
-/// Returns pairs of a feature's name in Linux and Kiln's name of the feature that hides it.
+/// Returns pairs of names: a feature of Linux, and the feature of Kiln whose masking hides it.
 fn kernel_features() -> impl Iterator<Item = (&'static str, &'static str)> {
     let listed = TIERS
         .features
@@ -75,7 +75,8 @@ mod tests {
         }
     }
 
-    /// A name that no tree defines would hide nothing, so each must exist in one of the trees.
+    /// Checks that each name exists in at least one tree, because a misspelled name would hide
+    /// nothing.
     #[test]
     fn linux_knows_every_name() {
         let mut known = String::new();

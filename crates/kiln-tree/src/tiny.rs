@@ -1,4 +1,4 @@
-//! Creates a git repository with a few files of a kernel tree, for tests.
+//! Creates a small git repository for tests, with a few files of a kernel tree.
 
 use std::fs;
 use std::path::Path;
@@ -39,7 +39,7 @@ impl Tiny {
 
     pub(crate) fn git(&self, args: &[&str]) -> String {
         let mut git = Command::new("git");
-        // Ignore the user's own configuration, which might sign commits.
+        // Ignore the user's own git configuration, which might demand signed commits.
         for name in ["GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM"] {
             git.env(name, "/dev/null");
         }
@@ -52,14 +52,15 @@ impl Tiny {
         String::from_utf8(done.stdout).unwrap().trim().to_owned()
     }
 
-    /// Commits all changes.
+    /// Commits all changes. Returns the commit's hash.
     pub(crate) fn commit(&self, subject: &str) -> String {
         self.git(&["add", "-A"]);
         self.git(&["commit", "-q", "--allow-empty", "-m", subject]);
         self.git(&["rev-parse", "HEAD"])
     }
 
-    /// Lists every file, including git's own, with its content and modification time.
+    /// Lists every file, including those in git's own directory, with its content and modification
+    /// time.
     pub(crate) fn everything(&self) -> Vec<String> {
         let mut all = Vec::new();
         let mut open = vec![self.path().to_owned()];

@@ -1,5 +1,5 @@
-//! Checks for the tools that a kernel build needs, and runs them. All missing tools are reported
-//! together.
+//! Checks whether the tools for a kernel build are installed, and runs them. All missing tools are
+//! reported together.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -8,7 +8,7 @@ use kiln_kbuild::{reason, which, Compiler};
 
 use crate::Error;
 
-/// Required programs, and the Debian packages that contain them.
+/// Required programs, each with the Debian package that contains it.
 const PROGRAMS: [(&str, &str); 10] = [
     ("make", "make"),
     ("flex", "flex"),
@@ -19,11 +19,12 @@ const PROGRAMS: [(&str, &str); 10] = [
     ("ar", "binutils"),
     ("nm", "binutils"),
     ("objcopy", "binutils"),
-    // The kernel builds its own host tools with gcc, even if another compiler compiles the kernel.
+    // The kernel's build compiles its host tools with gcc, even if it compiles the kernel with
+    // another compiler.
     ("gcc", "gcc"),
 ];
 
-/// Headers that the kernel's host tools include, and the Debian packages that contain them.
+/// Headers that the kernel's host tools include, each with the Debian package that contains it.
 const HEADERS: [(&str, &str); 2] = [("gelf.h", "libelf-dev"), ("stdlib.h", "libc6-dev")];
 
 pub fn check(compiler: &Compiler) -> Result<(), Error> {
@@ -37,10 +38,10 @@ pub fn check(compiler: &Compiler) -> Result<(), Error> {
 }
 
 /// Runs a compiler or a binutils tool to completion. If the tool fails, the inner error is the line
-/// of its output that states the reason.
+/// of the tool's output that states the reason.
 ///
 /// # Errors
-/// The program cannot be started; the error names the package that contains it.
+/// The program cannot be started. The error names the package that contains it.
 pub fn run(command: &mut Command, package: &str) -> Result<Result<(), String>, Error> {
     let name = command.get_program().to_string_lossy().into_owned();
     let output = command
@@ -80,7 +81,7 @@ fn has_header(compiler: &Path, header: &str) -> bool {
         .is_ok_and(|status| status.success())
 }
 
-/// Environment variables that would change how make or the kernel's build behaves.
+/// Environment variables that would change the behaviour of make or of the kernel's build.
 const IGNORED_ENV: [&str; 14] = [
     "MAKEFLAGS",
     "MFLAGS",

@@ -1,6 +1,6 @@
-//! Determines what to test again after a change of a tree. The affected objects are those built
-//! from a changed file according to Kbuild's records (`.sha256.o.cmd`), and all objects that use
-//! one of these. They determine the KUnit suites and drivers to test.
+//! Determines which tests to rerun after a change to a tree. An object is affected if, according to
+//! Kbuild's records (`.sha256.o.cmd`), it was built from a changed file, or if it uses an affected
+//! object. The affected objects determine the KUnit suites and drivers to test.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ffi::OsStr;
@@ -17,18 +17,18 @@ use crate::row::Row;
 use crate::symbols::read_tables;
 use crate::{Error, Source};
 
-/// Objects that every self-test uses, although drivers do not refer to their symbols: testmgr, and
-/// the code that starts it.
+/// Objects that every self-test uses without drivers referring to their symbols: testmgr, and the
+/// code that starts it.
 const TESTERS: [&str; 2] = ["crypto/testmgr.o", "crypto/algboss.o"];
 
-/// Objects that contain drivers' names but do not implement the drivers.
+/// Objects that contain the names of drivers that they do not implement.
 const NAMERS: [&str; 3] = [
     "crypto/testmgr.o",
     "crypto/tcrypt.o",
     "crypto/kiln_tcrypt.o",
 ];
 
-/// Directories with programs that build or configure everything else.
+/// Directories with programs and files that affect the build or the configuration of all objects.
 const BUILDERS: [&str; 4] = ["scripts", "tools", "arch/x86/tools", "arch/x86/configs"];
 
 /// Directories whose Kconfig files affect the stack's configuration.
@@ -46,7 +46,7 @@ const CONFIGURED: [&str; 8] = [
 /// Directories whose Makefiles set flags for all objects.
 const FLAGS: [&str; 3] = ["", "arch", "arch/x86"];
 
-/// The files that a tree has changed since a commit.
+/// The files of a tree that have changed since a commit.
 #[derive(Debug, Clone)]
 pub struct Change {
     since: Commit,
@@ -54,7 +54,7 @@ pub struct Change {
 }
 
 impl Change {
-    /// Finds the changes of a tree since a commit, including uncommitted ones.
+    /// Finds the changes to a tree since a commit, including uncommitted changes.
     ///
     /// # Errors
     /// The tree is not in a git repository, or git cannot resolve the revision.
@@ -83,16 +83,17 @@ impl Change {
     }
 }
 
-/// The suites and drivers to test again.
+/// The suites and drivers that a change affects and that have to be tested again.
 #[derive(Debug)]
 pub struct Touched {
     /// A sentence for the user about the changed files and what they affect.
     pub note: String,
-    /// Whether everything is affected.
+    /// Whether the change affects all suites and drivers.
     everything: bool,
-    /// For each suite that the objects define, whether an affected object defines it.
+    /// Maps the name of each suite that the objects define to whether an affected object defines
+    /// it.
     suites: HashMap<String, bool>,
-    /// For each word in the objects' data, whether an affected object contains it. The words
+    /// Maps each word in the objects' data to whether an affected object contains it. The words
     /// include the names of drivers and templates.
     words: HashMap<String, bool>,
 }
@@ -133,7 +134,8 @@ impl Touched {
                 }
             }
         }
-        // If every object is affected, a list of them says nothing.
+        // A list of all objects is of no use to the reader, so do not list them if all are
+        // affected.
         let widest = || {
             let all = linked.iter().filter(|o| !o.starts_with("lib/kiln_"));
             all.into_iter().all(|o| affected.contains(*o))
@@ -148,8 +150,8 @@ impl Touched {
         self.everything || self.suites.get(name).copied().unwrap_or(true)
     }
 
-    /// Whether a driver has to be tested again. Also true if no object contains the name, because
-    /// any object may then implement the driver.
+    /// Whether a driver has to be tested again. Returns true if no object contains the driver's
+    /// name, because any object may then implement it.
     pub fn has_driver(&self, name: &str) -> bool {
         let of = |word: &str| self.words.get(word).copied().unwrap_or(true);
         self.everything || words(name).any(of)
@@ -204,7 +206,7 @@ struct Direct {
     objects: BTreeSet<String>,
     /// The changed files that affect an object.
     files: BTreeSet<PathBuf>,
-    /// Path of a changed file that affects every object, if there is one.
+    /// Path of a changed file that affects every object; `None` if no changed file does.
     everything: Option<String>,
 }
 
@@ -218,8 +220,8 @@ fn touched_objects(
         let all = linked.iter().copied();
         all.filter(|o| Path::new(o).starts_with(dir)).collect()
     };
-    // Generated files, each with the changed file from which it is generated. They count as changed
-    // too.
+    // Generated files, each with the changed file from which it is generated. Generated files count
+    // as changed too.
     let mut made: BTreeMap<String, PathBuf> = BTreeMap::new();
     for path in changed {
         let parent = path.parent().unwrap_or(Path::new(""));
@@ -254,15 +256,15 @@ fn touched_objects(
         let kind = owner.extension().and_then(OsStr::to_str);
         match kind {
             Some("o") => {
-                // Skip objects that are not linked, such as tcrypt.o, of which only a copy is
-                // linked.
+                // Skip objects that are not linked, for example tcrypt.o: only a modified copy of
+                // it is linked.
                 if linked.contains(record.owner.as_str()) {
                     direct.objects.insert(record.owner.clone());
                     direct.files.insert(path.to_path_buf());
                     direct.files.extend(hits.map(|p| p.to_path_buf()));
                 }
             }
-            // The file contains structure offsets, from which a header is generated.
+            // The built file contains structure offsets, from which a header is generated.
             Some("s") => {
                 let stem = owner.file_stem().unwrap_or_default().to_string_lossy();
                 let header = format!("include/generated/{stem}.h");
@@ -271,7 +273,7 @@ fn touched_objects(
             Some(_) => {
                 made.insert(record.owner.clone(), path.to_path_buf());
             }
-            // The file is a program that generates sources.
+            // The built file is a program that generates sources.
             None => {
                 let dir = owner.parent().unwrap_or(Path::new(""));
                 for object in under(dir) {
@@ -281,8 +283,8 @@ fn touched_objects(
             }
         }
     }
-    // Kbuild keeps no record of the script that generates an assembly file, but both have the same
-    // file name.
+    // Kbuild does not record which script generates an assembly file, but the script and the
+    // assembly file have the same stem.
     let stem = |path: &Path| path.with_extension("");
     let scripts: BTreeMap<PathBuf, &&Path> = changed.iter().map(|p| (stem(p), p)).collect();
     for record in records.iter().filter(|r| linked.contains(r.owner.as_str())) {

@@ -1,4 +1,4 @@
-//! Creates the messages for stepping a library function.
+//! Creates the messages with which library functions are single-stepped.
 
 use std::ffi::CStr;
 use std::ptr;
@@ -10,14 +10,15 @@ use crate::engine::Refused;
 use crate::library::{Function, Keyed, Kind, Library};
 use crate::raw;
 
-/// Lengths in bytes. They cover the steps of the widest loops (ChaCha: 16 blocks, 1024 bytes).
+/// Message lengths in bytes. The longest one exceeds two iterations of the widest loop (ChaCha: 16
+/// blocks, 1024 bytes).
 const LENGTHS: [usize; 8] = [1, 16, 31, 64, 200, 512, 1041, 2100];
-/// Number of messages that interrupting calls use, which are the shortest ones.
+/// Number of messages for calls made in interrupts. These calls use the shortest messages.
 const BRIEF: usize = 3;
-/// Alignment in bytes of all buffers, which RAID functions require.
+/// Alignment of all buffers in bytes. RAID functions require it.
 const LINE: usize = 64;
 
-/// A buffer that is aligned to [`LINE`].
+/// A buffer whose address is a multiple of [`LINE`].
 struct Aligned {
     bytes: Vec<u8>,
     start: usize,
@@ -48,7 +49,7 @@ struct Message {
     result: usize,
 }
 
-/// A function, and the messages with which it is stepped.
+/// A function, and the messages with which it is single-stepped.
 pub(crate) struct Trial<'a> {
     function: &'a Function,
     messages: Vec<Message>,
@@ -58,8 +59,8 @@ pub(crate) struct Trial<'a> {
 }
 
 impl<'a> Trial<'a> {
-    /// Creates keys and messages. The messages for a decrypting function are encrypted by the
-    /// encrypting function.
+    /// Creates keys and messages. For a decrypting function, the matching encrypting function
+    /// encrypts the messages.
     ///
     /// # Errors
     /// A key or a message is rejected.
@@ -73,8 +74,8 @@ impl<'a> Trial<'a> {
             false => function.keys.clone(),
         };
         let mut messages = Vec::new();
-        // The number of rounds may depend on the key size. So the lengths cycle through the key
-        // sizes, and the longest length is used with all of them.
+        // The number of rounds may depend on the key size. Therefore the lengths cycle through the
+        // key sizes, and the longest length is used with each key size.
         let longest = lengths.iter().max().copied().unwrap_or(0);
         let all = keys.iter().map(|&key| (longest, key));
         let each = lengths.iter().copied().zip(keys.iter().copied().cycle());
@@ -93,7 +94,7 @@ impl<'a> Trial<'a> {
         })
     }
 
-    /// Returns the order for the tree's code. It is valid while `self` exists.
+    /// Returns the order for the C code. The order is valid while `self` exists.
     pub(crate) fn order(&mut self, name: &CStr, prove: *mut raw::Prove) -> raw::ProveLibrary {
         let function = self.function;
         let messages = self.messages.iter_mut().map(|m| raw::ProveMessage {

@@ -1,5 +1,6 @@
-//! Tests the services on emulated CPUs, in a child that loads the image of a real tree. Tests are
-//! skipped, with a message, unless KILN_TEST_TREE names a tree.
+//! Tests the services on emulated CPUs, in a child that loads the image of a real tree. The
+//! environment variable KILN_TEST_TREE names the tree. Without it, the tests are skipped with a
+//! message.
 
 use std::cell::UnsafeCell;
 use std::env;
@@ -26,7 +27,7 @@ use kiln_tree::{Clock, Host, Image, Loaded, Plan, Source};
 
 static NEVER: AtomicBool = AtomicBool::new(false);
 
-/// Returns the image of the given tree, which is built once per process.
+/// Returns the image of the tree that KILN_TEST_TREE names. The image is built once per process.
 fn image() -> Option<PathBuf> {
     static BUILT: Mutex<Option<PathBuf>> = Mutex::new(None);
     let tree = env::var_os("KILN_TEST_TREE").filter(|v| !v.is_empty());
@@ -71,7 +72,7 @@ fn in_child(name: &str, tests: bool, lonely: bool, body: impl FnOnce(Loaded)) ->
     Some(child::run(&order, &args, &mut watch).unwrap())
 }
 
-/// Like [`in_child`], for a child that must end normally.
+/// Like [`in_child`], but asserts that the child ends normally.
 fn alone(name: &str, tests: bool, body: impl FnOnce(Loaded)) -> Option<Ended> {
     let ended = in_child(name, tests, false, body)?;
     let said = String::from_utf8_lossy(&ended.output).into_owned();
@@ -85,7 +86,7 @@ fn timer(cpu: &mut Cpu, hz: f64) -> Timer {
     Timer::start(cpu, Arrivals::Poisson(hz, 7)).unwrap()
 }
 
-/// Checks the events: all tests must pass, and the tree must neither crash nor warn.
+/// Asserts that all self-tests have passed and that the tree neither crashed nor warned.
 fn assert_tests_pass(events: &[Event]) {
     let mut passed = 0;
     for event in events {
@@ -125,7 +126,7 @@ fn self_tests_pass_while_interrupts_come() {
     self_tests("self_tests_pass_while_interrupts_come", &Config::default());
 }
 
-/// Under full preemption, tasks can be preempted at every point of a service.
+/// With full preemption, tasks may be preempted at any point in a service.
 #[test]
 fn self_tests_pass_under_full_preemption() {
     let config = Config {
@@ -162,10 +163,11 @@ struct Shared {
     count: UnsafeCell<u64>,
 }
 
-// SAFETY: all access is under the tree's lock. Whether that lock works is what is being tested.
+// SAFETY: the word is accessed only under the tree's lock. The test checks whether this lock works.
 unsafe impl Sync for Shared {}
 
-/// Two CPUs add to one word while being interrupted. Returns how many additions were lost.
+/// Lets two CPUs add to one word while they are being interrupted. Returns how many additions were
+/// lost.
 fn lost_additions(shared: &Shared, lock: Option<(Lock, Unlock)>) -> u64 {
     const TIMES: u64 = 200_000;
     // SAFETY: threads of earlier calls have been joined, so no other thread accesses the word.
@@ -183,8 +185,8 @@ fn lost_additions(shared: &Shared, lock: Option<(Lock, Unlock)>) -> u64 {
                     in_kernel(|| {
                         for _ in 0..100 {
                             let at = shared.lock.get();
-                            // SAFETY: `lock` and `unlock` have the services' own types. In the
-                            // control, which takes no lock, the race is intended.
+                            // SAFETY: `lock` and `unlock` have the services' own types. The control
+                            // takes no lock; its data race is intended.
                             unsafe {
                                 let flags = lock.map(|(lock, _)| lock(at));
                                 let old = ptr::read_volatile(shared.count.get());
@@ -218,7 +220,7 @@ fn a_spin_lock_holds_between_two_cpus() {
         for _ in 0..3 {
             assert_eq!(lost_additions(&shared, Some((lock, unlock))), 0);
         }
-        // Control: without the lock, additions are lost.
+        // Control: additions are lost if the lock is not taken.
         let start = Instant::now();
         while lost_additions(&shared, None) == 0 {
             assert!(start.elapsed() < Duration::from_secs(60), "no race");
@@ -241,14 +243,15 @@ fn waits_end_by_time_and_by_completion() {
         let at = completion.as_mut_ptr();
         let mut left = 7;
         let start = Instant::now();
-        // SAFETY: `wait` has the service's own type, and the completion is larger than the tree's.
+        // SAFETY: `wait` has the service's own type, and `completion` has room for the tree's
+        // structure.
         in_kernel(|| left = unsafe { wait(at, hz / 10) });
         let took = start.elapsed();
         assert_eq!(left, 0);
         assert!(took >= Duration::from_millis(99), "{took:?}");
         assert!(took < Duration::from_secs(5), "{took:?}");
 
-        // Jiffies must advance only while the clock thread runs, because this test causes no ticks.
+        // This test causes no ticks, so jiffies must advance only while the clock thread runs.
         let jiffies = loaded.image.symbol("svc_jiffies").unwrap() as *const u64;
         // SAFETY: the address is that of a variable of the image, and the read is volatile.
         let read = || unsafe { ptr::read_volatile(jiffies) };
@@ -260,7 +263,7 @@ fn waits_end_by_time_and_by_completion() {
         drop(clock);
         assert!(read() > before && read() < before + 10 * hz);
 
-        // The second completion is completed by another CPU.
+        // Another CPU completes the second completion.
         let at = AtomicU64::new(at as u64);
         std::thread::scope(|scope| {
             scope.spawn(|| {
@@ -276,17 +279,17 @@ fn waits_end_by_time_and_by_completion() {
                 in_kernel(|| unsafe { complete(at) });
             });
             let at = at.load(Ordering::Relaxed) as *mut u64;
-            // SAFETY: `wait` has the service's own type, and the completion is larger than the
-            // tree's.
+            // SAFETY: `wait` has the service's own type, and `completion` has room for the tree's
+            // structure.
             in_kernel(|| left = unsafe { wait(at, 20 * hz) });
         });
         assert!(left > 10 * hz && left < 20 * hz, "{left} of {}", 20 * hz);
-        // The wait has reset the completion.
+        // The wait must have reset the completion.
         assert_eq!(completion[0] as u32, 0);
     });
 }
 
-/// Makes the same calls as the tree's wait_event(), while another CPU wakes the queue.
+/// Makes the calls that the tree's wait_event() makes, while another CPU wakes the queue.
 #[test]
 fn a_wait_queue_wakes_who_waits() {
     type Init = unsafe extern "C" fn(*mut u64, *const u8, *mut u8);
@@ -333,7 +336,8 @@ fn a_wait_queue_wakes_who_waits() {
             let mut slept = 0;
             for round in 1..=ROUNDS {
                 // SAFETY: the functions have the services' own types. The waiter has room for the
-                // tree's structure, and finish() removes it from the queue before it is dropped.
+                // tree's structure, and finish() removes the waiter from the queue before it is
+                // dropped.
                 in_kernel(|| unsafe {
                     let mut waiter = [0u64; 8];
                     entry(waiter.as_mut_ptr(), 0);
@@ -358,7 +362,7 @@ fn a_wait_queue_wakes_who_waits() {
     });
 }
 
-/// A WARN of the tree is reported and counted, and execution continues behind it.
+/// A WARN in the tree is reported and counted, and execution continues after it.
 #[test]
 fn warnings_are_counted_and_told() {
     type Saturate = unsafe extern "C" fn(*mut u32, u32);
@@ -372,7 +376,7 @@ fn warnings_are_counted_and_told() {
         // SAFETY: the function takes a refcount, for which the array has room.
         in_kernel(|| unsafe { saturate(count.as_mut_ptr(), 2) });
         assert_eq!(cpu.stats().warnings, 1);
-        // Execution continued after the warning.
+        // The new value shows that execution continued after the warning.
         assert_eq!(count[0] as i32, i32::MIN / 2);
     });
     if let Some(ended) = ended {
@@ -382,8 +386,8 @@ fn warnings_are_counted_and_told() {
     }
 }
 
-/// The FPU core is compiled with XSAVE, which a kernel replaces by the CPU's best instruction when
-/// it boots.
+/// The compiler emits XSAVE in the FPU core. At boot, the tree must replace it by the best save
+/// instruction of the CPU.
 #[test]
 fn alternatives_are_applied() {
     const XSAVE: [u8; 4] = [0x48, 0x0f, 0xae, 0x27];
@@ -405,7 +409,7 @@ fn alternatives_are_applied() {
     }
 }
 
-/// A deadlock is reported, so the test does not wait forever.
+/// A deadlock must be reported, instead of making the test wait forever.
 #[test]
 fn a_deadlock_is_told() {
     type Wait = unsafe extern "C" fn(*mut u64);
@@ -413,7 +417,8 @@ fn a_deadlock_is_told() {
         let wait: Wait = service(&loaded.image, "wait_for_completion");
         let _cpu = Cpu::boot(&Config::default()).unwrap();
         let mut completion = [0u64; 8];
-        // SAFETY: `wait` has the service's own type, and the completion is larger than the tree's.
+        // SAFETY: `wait` has the service's own type, and `completion` has room for the tree's
+        // structure.
         in_kernel(|| unsafe { wait(completion.as_mut_ptr()) });
     });
     if let Some(ended) = ended {
@@ -442,8 +447,8 @@ fn a_spin_lock_that_is_taken_twice_is_told() {
     }
 }
 
-/// A softirq allocates and frees blocks while the task that it interrupts does the same. The
-/// allocator must not return a block that is in use.
+/// A softirq allocates and frees blocks while the interrupted task does the same. The allocator
+/// must not return a block that is in use.
 #[test]
 fn memory_is_for_any_context() {
     type Alloc = unsafe extern "C" fn(usize, u32) -> *mut u64;
@@ -456,7 +461,7 @@ fn memory_is_for_any_context() {
     static SERVED: AtomicU64 = AtomicU64::new(0);
     static WRONG: AtomicU64 = AtomicU64::new(0);
 
-    /// Allocates blocks, marks them, and checks that the marks survive.
+    /// Allocates blocks, writes `mark` to them, and checks that they keep it.
     fn use_blocks(mark: u64) {
         // SAFETY: the variables hold the addresses of services with these types.
         let (alloc, free): (Alloc, Free) = unsafe {
@@ -512,8 +517,8 @@ fn memory_is_for_any_context() {
                     mark += 8;
                     use_blocks(mark);
                 }
-                // SAFETY: `raise` has the service's own type. The softirq runs when the next
-                // interrupt returns, or in ksoftirqd.
+                // SAFETY: `raise` has the service's own type. The softirq runs after the next
+                // interrupt, or in ksoftirqd.
                 unsafe { raise(6) };
             });
         }
@@ -523,9 +528,9 @@ fn memory_is_for_any_context() {
     });
 }
 
-/// Runs the same scripts on the tree's simd helper and cryptd and on Kiln's. Compares the return
-/// value of each call, and for each callback, what it received, in which order, on which CPU and
-/// with which preempt count.
+/// Runs the same scripts on the tree's simd helper and cryptd, and on Kiln's. Compares the return
+/// value of each call. For each callback, compares the arguments, the order, the CPU and the
+/// preempt count.
 #[test]
 fn the_trees_cryptd_follows_the_rules_that_kilns_does() {
     alone(
@@ -573,8 +578,8 @@ fn the_trees_cryptd_follows_the_rules_that_kilns_does() {
                     .map(|_| Stream::open(&mut host, "xts-aes-aesni", &key, 0, false).unwrap())
                     .collect();
                 let mut handles: Vec<_> = streams.iter().map(|s| s.handle()).collect();
-                // SAFETY: the functions belong to the image and are called with transforms of the
-                // same image.
+                // SAFETY: the functions belong to the image, and the transforms passed to them
+                // belong to the same image.
                 let of_tree = unsafe {
                     script::run_foreign(&mut host.cpu, &ops, &mut handles, &steps, message)
                 };

@@ -1,4 +1,4 @@
-//! Reads the guest's answers, and finds what does not hold.
+//! Parses the guest's answers, and checks that they meet the expectations.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,8 @@ use crate::console::{End, Line};
 use crate::module::PREFIX;
 use crate::Error;
 
-/// What begins a report of the kernel in its log: warnings, KASAN, KCSAN, lockdep, stalls.
+/// Texts by which faults are recognised in the kernel's log: warnings, KASAN, KCSAN, lockdep,
+/// stalls.
 const REPORTS: [&str; 6] = [
     "WARNING:",
     "BUG:",
@@ -18,17 +19,19 @@ const REPORTS: [&str; 6] = [
     "alg: self-tests for",
 ];
 
-/// Fewer interrupted sections prove nothing.
+/// Minimum number of sections that softirqs must have interrupted. A run with fewer proves too
+/// little.
 const ENOUGH: u64 = 100;
 
-/// The console output.
+/// The console output of a boot.
 #[derive(Default)]
 pub(super) struct Heard {
-    /// The number of the current order.
+    /// Number of the order that is being executed.
     pub(super) order: u32,
     out: BTreeMap<u32, Vec<String>>,
     ends: BTreeMap<u32, End>,
-    /// The module's messages about drivers that it does not offer.
+    /// Messages in which the module refuses to offer a driver, each with the number of the order
+    /// that was being executed.
     refused: Vec<(u32, String)>,
     faults: Vec<String>,
 }
@@ -54,7 +57,8 @@ impl Heard {
         self.out.get(&order).map_or(&[], Vec::as_slice)
     }
 
-    /// Kiln's drivers in a list of `/proc/crypto` with their self-tests (`passed` or `unknown`), sorted.
+    /// Returns Kiln's drivers that an order listed from `/proc/crypto`, with the status of their
+    /// self-tests (`passed` or `unknown`), sorted by name.
     fn drivers(&self, order: u32) -> Vec<(String, String)> {
         let mut found = Vec::new();
         let mut driver = "";
@@ -75,7 +79,7 @@ impl Heard {
     }
 }
 
-/// Turns the answers into rows, findings and notes.
+/// Converts the answers to rows, findings and notes.
 ///
 /// # Errors
 /// An answer is missing or cannot be parsed.
@@ -119,7 +123,8 @@ pub(super) fn judge(script: &Script, heard: &Heard, cycles: u32) -> Result<Outco
     })
 }
 
-/// The planted module has to have all drivers but those of the wrong answer, and the package's module has to have all.
+/// Checks which drivers were offered. The package's module must offer all drivers. The module with
+/// the planted wrong answer must not offer the drivers of that answer's algorithm, but all others.
 fn find_refused(script: &Script, heard: &Heard, drivers: &[(String, String)]) -> Vec<String> {
     let stem = format!("{PREFIX}rfc4106-gcm-aes-");
     let planted = heard.drivers(script.planted);
@@ -152,7 +157,7 @@ fn find_refused(script: &Script, heard: &Heard, drivers: &[(String, String)]) ->
     found
 }
 
-/// Descriptions of the conditions that these rows violate.
+/// Describes the conditions that these rows violate.
 fn find_faults(rows: &[Row], cycles: u32) -> Vec<String> {
     let mut found = Vec::new();
     for row in rows {
@@ -200,7 +205,7 @@ fn find_faults(rows: &[Row], cycles: u32) -> Vec<String> {
     found
 }
 
-/// Parses the names and numbers of `linux/judge/traffic.c`.
+/// Parses the line of names and numbers that `linux/judge/traffic.c` prints.
 fn read_traffic(row: &mut Row, line: &str) -> Result<(), String> {
     const NAMES: [&str; 11] = [
         "sent",
@@ -245,7 +250,8 @@ fn read_traffic(row: &mut Row, line: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Parses `NAME HITS MISSES`; misses are hits that were not counted.
+/// Parses `NAME HITS MISSES`, the format of the kernel's `kprobe_profile`. Misses are calls that
+/// the probe did not count.
 fn read_probe(lines: &[String]) -> Result<u64, String> {
     let words = lines
         .first()

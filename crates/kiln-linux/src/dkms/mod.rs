@@ -1,5 +1,6 @@
-//! Judges the module of the package kiln-crypto-dkms on a stock kernel: IPsec between network namespaces while dm-crypt
-//! writes on the same CPU, without the module and with it.
+//! Tests the module of the package kiln-crypto-dkms in a stock kernel. IPsec packets pass between
+//! network namespaces while dm-crypt writes on the same CPU, first without the module and then with
+//! it.
 
 mod judge;
 mod row;
@@ -18,13 +19,14 @@ use crate::Error;
 use row::PLANTED;
 pub use row::{Outcome, Row};
 
-/// The program that makes the load.
+/// Source of the program that generates the load.
 const TRAFFIC: &[(&str, &str)] = &[(
     "traffic.c",
     include_str!("../../../../linux/judge/traffic.c"),
 )];
 
-/// Modules of the kernel: what IPsec and dm-crypt need here, Linux's fastest drivers, and the random numbers of IVs.
+/// Modules of the kernel that the test needs: for IPsec and dm-crypt, Linux's fastest drivers, and
+/// the random number generator for IVs.
 const NEEDED: [&str; 24] = [
     "sha512_generic",
     "sha256_generic",
@@ -38,7 +40,7 @@ const NEEDED: [&str; 24] = [
     "cbc",
     "ctr",
     "gcm",
-    // Its self-tests need the modes and hashes above.
+    // The self-tests of drbg need the modes and hashes above.
     "drbg",
     "seqiv",
     "echainiv",
@@ -53,21 +55,22 @@ const NEEDED: [&str; 24] = [
     "chacha20poly1305",
 ];
 
-/// Programs of this machine that set the guest up.
+/// Programs of this machine with which the guest is set up.
 const PROGRAMS: [&str; 3] = ["ip", "tc", "dmsetup"];
 
-/// MiB.
+/// Memory size of the guest in MiB.
 const MEMORY: &str = "1024";
 
-/// Kiln's module, as the package builds it and with the parameters of tests.
+/// Kiln's module in two versions: as the package builds it, and with the parameters for tests.
 pub struct Built<'a> {
     pub package: &'a Module,
     pub controls: &'a Module,
 }
 
-/// Boots once: the load without the module, a module with a planted wrong answer, the load with the module, the load with
-/// a module that does not save registers, and the load while the module is loaded and unloaded `cycles` times.
-/// `seconds` is the time for each mode and cipher.
+/// Boots once and runs the load in four phases: without the module, with the module, with a module
+/// that does not save registers, and while the module is loaded and unloaded `cycles` times. As a
+/// control, a module with a planted wrong answer is loaded after the first phase. `seconds` is the
+/// duration of each combination of mode and cipher.
 ///
 /// # Errors
 /// The kernel cannot be booted, lacks a module or cannot be set up.
@@ -92,7 +95,7 @@ pub fn run(plan: &Plan, built: &Built, seconds: u32, cycles: u32) -> Result<Outc
         ("controls.ko", read(&built.controls.path)?),
         ("sa.a", script::batch().into_bytes()),
         ("sa.b", script::batch().into_bytes()),
-        // ip-netns(8) makes its directory, but not the one above.
+        // ip-netns(8) creates its directory, but not the parent directory.
         ("run/kiln", Vec::new()),
         ("var/run/kiln", Vec::new()),
     ];
@@ -150,7 +153,7 @@ fn read(path: &Path) -> Result<Vec<u8>, Error> {
     std::fs::read(path).map_err(|e| Error::cache(path, e))
 }
 
-/// The module with one bit flipped in the ciphertext of a known answer.
+/// Flips one bit in a known answer's ciphertext, and returns the changed module.
 fn plant(module: &[u8]) -> Result<Vec<u8>, Error> {
     let answer = known_answer(PLANTED);
     let at = module

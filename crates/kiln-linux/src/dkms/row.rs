@@ -1,9 +1,9 @@
-//! What a judgement consists of: the rows, the findings and the notes.
+//! The results of `kiln linux dkms`: rows, findings and notes.
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// The algorithm of the planted wrong answer.
+/// Algorithm whose known answer is changed as a control.
 pub(super) const PLANTED: &str = "rfc4106(gcm(aes))";
 
 /// IPsec packets between two network namespaces of a stock kernel while dm-crypt writes on the same CPU.
@@ -23,12 +23,12 @@ pub struct Row {
     /// What runs the guest: `kvm`, or `tcg` (software emulation).
     #[schemars(extend("x-role" = "key"))]
     pub accel: String,
-    /// `without`: Linux's own drivers; `with`: Kiln's module with `prefer=1`; `unsaved`: the control, a module that
-    /// does not save the registers of interrupted sections; `cycles`: the module is loaded, carries packets, and is
-    /// unloaded, again and again.
+    /// `without`: Linux's own drivers; `with`: Kiln's module with `prefer=1`; `unsaved`: the
+    /// control, a module that does not save the registers of interrupted sections; `cycles`: the
+    /// module is repeatedly loaded, used and unloaded.
     #[schemars(extend("x-role" = "key"))]
     pub module: &'static str,
-    /// `transport`: a process encrypts, a softirq decrypts; `tunnel`: softirqs do both.
+    /// `transport`: a process encrypts and a softirq decrypts; `tunnel`: softirqs do both.
     #[schemars(extend("x-role" = "key"))]
     pub mode: &'static str,
     /// `gcm`: AES-GCM; `cbc`: AES-CBC with HMAC-SHA-256.
@@ -37,10 +37,10 @@ pub struct Row {
     /// Packets that the sender handed to the kernel.
     #[schemars(extend("x-role" = "main"))]
     pub sent: u64,
-    /// Packets sent and not received.
+    /// Packets that were sent but not received.
     #[schemars(extend("x-role" = "main"))]
     pub lost: u64,
-    /// Packets received after one that was sent later.
+    /// Packets that arrived after a packet that was sent later.
     #[schemars(extend("x-role" = "figure"))]
     pub reordered: u64,
     /// Packets received with wrong bytes.
@@ -49,25 +49,26 @@ pub struct Row {
     /// Requests that were deferred to cryptd.
     #[schemars(extend("x-role" = "main"))]
     pub cryptd: u64,
-    /// Sections of Kiln's drivers that a softirq opened over an FPU section that it had interrupted.
+    /// FPU sections that Kiln's drivers opened in a softirq that had interrupted another FPU
+    /// section.
     #[schemars(extend("x-role" = "figure", "x-heading" = "nested saves"))]
     pub nested_saves: u64,
-    /// Pieces of 64 KiB read back from the encrypted disk and compared.
+    /// Pieces of 64 KiB that were read back from the encrypted disk and compared.
     #[schemars(extend("x-role" = "figure"))]
     pub disk: u64,
-    /// Pieces that differed from what had been written.
+    /// Pieces that differed from what was written.
     #[schemars(extend("x-role" = "figure", "x-heading" = "disk wrong"))]
     pub disk_wrong: u64,
-    /// Times that a program compared the vector registers that it had left alone for a while.
+    /// Number of times that a program checked the values that it kept in vector registers.
     #[schemars(extend("x-role" = "figure"))]
     pub registers: u64,
-    /// Comparisons that found changed registers.
+    /// Number of checks of vector registers that found changed values.
     #[schemars(extend("x-role" = "figure", "x-heading" = "registers wrong"))]
     pub registers_wrong: u64,
-    /// Drivers of Kiln's that were registered and had passed every self-test.
+    /// Kiln's drivers that were registered and had passed every self-test.
     #[schemars(extend("x-role" = "figure"))]
     pub drivers: u64,
-    /// Times that the module was loaded, used and unloaded.
+    /// Number of times that the module was loaded, used and unloaded.
     #[schemars(extend("x-role" = "figure"))]
     pub cycles: u64,
 }
@@ -75,8 +76,8 @@ pub struct Row {
 #[derive(Debug)]
 pub struct Outcome {
     pub rows: Vec<Row>,
-    /// Descriptions of what does not hold.
+    /// Descriptions of failed expectations.
     pub findings: Vec<String>,
-    /// Controls, and remarks that a reader of the rows needs.
+    /// Results of the controls, and notes that help the reader interpret the rows.
     pub notes: Vec<String>,
 }

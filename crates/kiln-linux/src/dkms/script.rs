@@ -1,4 +1,5 @@
-//! What the guest does: its namespaces, associations and disk, and the load on them.
+//! Writes the orders for the guest. They set up its namespaces, security associations and disk, and
+//! run the load.
 
 use super::row::{Row, PLANTED};
 use crate::init::Order;
@@ -12,22 +13,24 @@ const GCM: &str = "aead rfc4106(gcm(aes)) 0x0f1e2d3c4b5a69788796a5b4c3d2e1f00102
 const CBC: &str = "enc cbc(aes) 0x0f1e2d3c4b5a69788796a5b4c3d2e1f0 \
                    auth-trunc hmac(sha256) 0xf0e1d2c3b4a5968778695a4b3c2d1e0ff0e1d2c3b4a5968778695a4b3c2d1e0f 128";
 
-/// Releases packets in bursts. Each burst leaves in the softirq of one timer interrupt, which processes up to 64 packets
-/// before it considers leaving the rest to ksoftirqd, a task that does not interrupt anything.
+/// Option of netem that releases packets in bursts. The softirq of a single timer interrupt sends a
+/// whole burst. A softirq processes up to 64 packets before it may leave the rest to ksoftirqd,
+/// which is a task and does not interrupt anything.
 const BURSTS: &str = "slot 20ms packets 24 limit 100000";
 
-/// The orders, and which of them have the answers.
+/// The orders, and the numbers of those whose output is needed.
 #[derive(Default)]
 pub(super) struct Script {
     pub orders: Vec<Order>,
     pub rows: Vec<(Row, Answers)>,
-    /// `/proc/crypto` with the module that has a wrong known answer.
+    /// Number of the order that prints `/proc/crypto` while the module with a wrong known answer is
+    /// loaded.
     pub planted: u32,
-    /// `/proc/crypto` with the package's module.
+    /// Number of the order that prints `/proc/crypto` while the package's module is loaded.
     pub listed: u32,
 }
 
-/// Numbers of the orders that answer for a row.
+/// Numbers of the orders whose output is needed for a row.
 #[derive(Default)]
 pub(super) struct Answers {
     pub traffic: u32,
@@ -40,7 +43,8 @@ impl Script {
         self.orders.len() as u32
     }
 
-    /// Runs a program of the guest with arguments that have no blanks.
+    /// Adds an order that runs a program. `line` consists of the program and its arguments,
+    /// separated by single blanks.
     fn run(&mut self, line: &str) -> Result<u32, Error> {
         let words: Vec<&str> = line.split(' ').collect();
         let path = program::path(words[0])?;
@@ -51,10 +55,11 @@ impl Script {
         lines.iter().try_for_each(|line| self.run(line).map(drop))
     }
 
-    /// Namespaces c, a and b in a line: a forwards from c to b.
+    /// Connects three namespaces in the order c, a, b. The namespace a forwards packets from c to
+    /// b.
     fn connect(&mut self) -> Result<(), Error> {
         self.add(Order::write("/proc/sys/net/ipv4/ip_forward", "1"));
-        // While softirqs are late, packets wait in this queue.
+        // Packets wait in this queue while softirqs are late.
         self.add(Order::write(
             "/proc/sys/net/core/netdev_max_backlog",
             "100000",
@@ -110,7 +115,7 @@ impl Script {
         Ok(())
     }
 
-    /// A mapping has the drivers that were preferred when it was made.
+    /// Creates the encrypted disk. It keeps using the drivers that are preferred at this time.
     fn map_disk(&mut self) -> Result<(), Error> {
         let path = program::path("dmsetup")?;
         let key = "5a3c".repeat(32);
@@ -126,7 +131,7 @@ impl Script {
         self.run("dmsetup remove --noudevsync disk").map(drop)
     }
 
-    /// All modes and ciphers.
+    /// Runs the load in all modes and with all ciphers.
     fn phases(&mut self, module: &'static str, seconds: u32) -> Result<(), Error> {
         self.map_disk()?;
         for mode in ["transport", "tunnel"] {
@@ -164,7 +169,7 @@ impl Script {
     }
 }
 
-/// An argument of `ip`: the association from a to b.
+/// Returns the arguments with which `ip` adds the security association from a to b.
 fn state(mode: &str, algorithm: &str, window: u32) -> String {
     format!(
         "xfrm state add src 10.0.0.1 dst 10.0.0.2 proto esp spi 0x100 reqid 1 mode {mode} replay-window {window} \
@@ -172,13 +177,14 @@ fn state(mode: &str, algorithm: &str, window: u32) -> String {
     )
 }
 
-/// The batch file that sets up the association during the cycles. Its sequence numbers begin again in each cycle, while
-/// packets of the previous one are still on the way, so the replay window is off.
+/// Returns the batch file that sets up the association in each cycle. The replay window is off,
+/// because the sequence numbers start anew in each cycle while packets of the previous cycle are
+/// still in flight.
 pub(super) fn batch() -> String {
     state("tunnel", GCM, 0) + "\n"
 }
 
-/// `load` has the names of the kernel's modules, in their order.
+/// Writes all orders. `load` lists the kernel's modules in load order.
 pub(super) fn write(load: &[&str], seconds: u32, cycles: u32) -> Result<Script, Error> {
     let mut script = Script::default();
     for name in load {
@@ -186,7 +192,7 @@ pub(super) fn write(load: &[&str], seconds: u32, cycles: u32) -> Result<Script, 
             "brd" => "rd_nr=1 rd_size=4096",
             _ => "",
         };
-        // Drivers find out themselves if the CPU lacks a feature that they need.
+        // Ignore errors, because a driver refuses to load if the CPU lacks a feature that it needs.
         script.add(Order::module(&format!("/{name}.ko"), parameters).may_fail());
     }
     script.add(Order::write(

@@ -1,10 +1,10 @@
-//! Parses the module's answers, and converts the answers of both sides to the form in which they
-//! are compared.
+//! Parses the module's answers. Converts the answers of the real kernel and of the emulated CPU to
+//! a form in which they can be compared.
 
 use kiln_kernel::crypto::Errno;
 use kiln_kernel::script::{Event, Outcome};
 
-/// Consecutive events that differ only in the request's number, which increases by one.
+/// A run of events that are the same except for the number of the request, which increases by one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Run {
     first: u32,
@@ -84,14 +84,14 @@ fn same(a: &Run, b: &Run) -> bool {
 pub struct Script {
     /// Name of the driver that processed the requests.
     pub driver: String,
-    /// The encrypted message, in hexadecimal.
+    /// The correct ciphertext of the message, in hexadecimal.
     pub right: String,
     /// The result in the form that [`describe_outcome`] uses.
     pub answer: String,
 }
 
-/// Parses the lines that `requests.c` prints. The console may have lost lines or mixed in others;
-/// if a line cannot be parsed, the error describes it.
+/// Parses the lines that `requests.c` prints. The console may have lost lines or inserted others.
+/// If a line cannot be parsed, the error describes it.
 pub fn script(lines: &[String]) -> Result<Script, String> {
     let (mut driver, mut right, mut stuck) = (None, None, None);
     let mut runs = Vec::new();
@@ -143,8 +143,8 @@ fn run(range: &str, rest: &str) -> Option<Run> {
     (first <= last).then_some(run)
 }
 
-/// Parses the lines that `scene.c` prints, and returns the most frequent trace. Since a timer tick
-/// may disturb a scene, more than half of the runs must have produced that trace.
+/// Parses the lines that `scene.c` prints, and returns the most frequent trace. A timer tick may
+/// disturb a scene, so more than half of the runs must have produced this trace.
 pub fn scene(lines: &[String]) -> Result<String, String> {
     let mut counted: Vec<(u64, &str)> = Vec::new();
     for line in lines {
@@ -165,7 +165,7 @@ pub fn scene(lines: &[String]) -> Result<String, String> {
     }
 }
 
-/// Whether the trace consists of words such as `S?n101`.
+/// Whether the trace consists only of words such as `S?n101`.
 fn plain(trace: &str) -> bool {
     let word = |w: &str| {
         w.len() >= 3

@@ -1,5 +1,5 @@
-//! Builds the module that answers questions in a real kernel (`linux/fidelity/`), and boots a
-//! kernel with it.
+//! Builds the module that answers questions about a real kernel (`linux/fidelity/`), and boots a
+//! kernel that loads it.
 
 use std::fs;
 use std::path::Path;
@@ -30,8 +30,8 @@ macro_rules! sources {
 const SOURCES: &[(&str, &str)] =
     sources!("Kbuild" "ask.c" "costs.c" "fidelity.h" "nested.c" "requests.c" "scene.c" "where.c");
 
-/// Files shared with Kiln's module for Linux: the code that saves registers, which is measured, and
-/// headers.
+/// Files that are shared with Kiln's module for Linux: headers, and the code that saves registers,
+/// whose cost is measured.
 const SHARED: [&str; 7] = [
     "state.",
     "live.",
@@ -44,10 +44,10 @@ const SHARED: [&str; 7] = [
 
 const NAME: &str = "kiln_fidelity";
 
-/// The file that questions are written to and answers are read from.
+/// The file to which questions are written and from which answers are read.
 const FILE: &str = "/proc/kiln";
 
-/// Linux's own drivers that the questions use.
+/// Linux's own drivers to which the questions refer.
 const DRIVERS: [&str; 3] = ["aesni_intel", "xts", "chacha_x86_64"];
 
 /// The requested accelerator.
@@ -57,22 +57,22 @@ pub enum Wanted {
     Only(Accel),
 }
 
-/// Options of the boot that answers the questions.
+/// Options for the boot that answers the questions.
 pub struct Plan<'a> {
     pub kernel: &'a Kernel,
     pub compiler: &'a Compiler,
     pub accel: Wanted,
-    /// The boot is killed after this time.
+    /// Time after which the boot is killed.
     pub limit: Duration,
-    /// Set by Ctrl-C.
+    /// Flag that is set when the user presses Ctrl-C.
     pub stop: &'a AtomicBool,
-    /// Called with the completed fraction and the current activity.
+    /// Callback that receives the completed fraction and a description of the current activity.
     pub progress: &'a dyn Fn(f64, &str),
 }
 
-/// A question, or something to do between questions.
+/// A question, or an action between questions.
 pub enum Step<'a> {
-    /// Write this into the module's file and return the answer.
+    /// Write this question to the module's file and return the answer.
     Ask(String),
     /// Return the content of another file.
     Read(&'a str),
@@ -80,27 +80,28 @@ pub enum Step<'a> {
     Write(&'a str, &'a str),
 }
 
-/// The answer to a step, as lines, or the reason why it is missing.
+/// The lines that answer a step, or the reason why there is no answer.
 pub type Told = Result<Vec<String>, String>;
 
 /// The results of a boot.
 #[derive(Debug)]
 pub struct Answers {
-    /// One answer for each step that asks for one, in the order of the steps.
+    /// Answers to the steps that ask for one, in the order of the steps.
     pub told: Vec<Told>,
-    /// CPU model that the guest's `/proc/cpuinfo` shows.
+    /// CPU model, as the guest's `/proc/cpuinfo` shows it.
     pub cpu: String,
     /// How the guest's instructions were executed.
     pub accel: Accel,
-    /// Why hardware virtualisation was not used, if the plan allowed it.
+    /// Why hardware virtualisation was not used; empty if it was used, or if the plan did not allow
+    /// it.
     pub why: String,
-    /// The kernel's warnings and faults.
+    /// Warnings and faults in the kernel's log.
     pub warnings: Vec<String>,
 }
 
 impl Plan<'_> {
-    /// Boots, executes the steps in order, and powers off. `besides` is an additional module, as
-    /// name and content, which is loaded first.
+    /// Boots the kernel, executes the steps in order, and powers off. `besides` is the name and the
+    /// content of an additional module, which is loaded first.
     ///
     /// # Errors
     /// QEMU is missing, the module does not build, or the boot fails.
@@ -124,8 +125,8 @@ impl Plan<'_> {
             .map(|(name, _)| {
                 let own = besides.is_some_and(|b| b.0 == name);
                 let order = Order::module(&format!("/{name}.ko"), if own { "all=1" } else { "" });
-                // Loading one of Linux's own drivers fails if the CPU lacks a feature that the
-                // driver needs.
+                // One of Linux's own drivers may fail to load, because the CPU may lack a feature
+                // that it needs.
                 match own || name == NAME {
                     true => order,
                     false => order.may_fail(),

@@ -1,4 +1,4 @@
-//! Asks the real kernel and the emulated CPU the same questions, and compares the answers row by
+//! Asks the real kernel and the emulated CPU the same questions, and compares their answers row by
 //! row.
 
 use std::thread;
@@ -14,9 +14,9 @@ use super::question::{self, Asked, Question, TIMES};
 use super::row::Row;
 
 pub struct Outcome {
-    /// Rows for answers, followed by rows for costs.
+    /// Rows for the answers, followed by rows for the costs.
     pub rows: Vec<Row>,
-    /// Remarks that a reader of the rows needs.
+    /// Notes that help the reader interpret the rows.
     pub notes: Vec<String>,
 }
 
@@ -58,7 +58,7 @@ pub fn run(plan: &Plan) -> Result<Outcome, Error> {
         let real = real_answer(question, told, &emulated.right, &mut notes);
         let agree = match (&real, &emulated.answer) {
             (Ok(real), Some(emulated)) => Some(real == emulated),
-            // If the real kernel did not answer, count this as a difference.
+            // A missing answer of the real kernel counts as a difference.
             (Err(_), Some(_)) => Some(false),
             (_, None) => None,
         };
@@ -152,7 +152,7 @@ struct EmulatedAnswers {
     costs: Vec<(&'static str, Option<f64>)>,
 }
 
-/// Asks the emulated CPU in a new thread, because the asking thread becomes that CPU.
+/// Asks the emulated CPU in a new thread, because the thread that asks becomes that CPU.
 fn emulated_answers(policy: &str, questions: &[Question]) -> Result<EmulatedAnswers, Error> {
     let asked = || -> Result<EmulatedAnswers, String> {
         let mut cpu = Emulated::boot(policy)?;

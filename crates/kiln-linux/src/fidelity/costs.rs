@@ -1,4 +1,5 @@
-//! Costs in the real kernel and on the emulated CPU, in TSC cycles.
+//! Measures costs on the emulated CPU, and parses the costs that the real kernel measured. All
+//! costs are in TSC cycles.
 
 use kiln_kernel::cipher::{Op, BLOCK};
 use kiln_kernel::crypto::{Errno, Part, Skcipher, INTERNAL};
@@ -7,7 +8,7 @@ use kiln_kernel::load::best_impl;
 use kiln_kernel::messages::Messages;
 use kiln_kernel::Tier;
 
-/// Names used in `costs.c`, and their descriptions.
+/// Names that `costs.c` uses, each with a description.
 pub(crate) const COSTS: &[(&str, &str)] = &[
     ("pair", "begin and end, nothing to save"),
     ("begin", "begin, nothing to save"),
@@ -33,13 +34,14 @@ pub(crate) const COSTS: &[(&str, &str)] = &[
     ("direct-4096", "xts(aes), 4096 bytes, without it"),
 ];
 
-/// Returns the name of the row for a direct call that corresponds to a row for the simd helper.
+/// Returns the name of the row with the direct call, for a row that measures a call through the
+/// simd helper.
 pub(crate) fn name_direct(name: &str) -> Option<String> {
     name.strip_prefix("helper-")
         .map(|len| format!("direct-{len}"))
 }
 
-/// Finds the minimum and the median in lines `NAME LEAST MEDIAN`.
+/// Finds the minimum and the median of `name` in lines `NAME LEAST MEDIAN`.
 pub fn real(lines: &[String], name: &str) -> Option<(f64, f64)> {
     lines.iter().find_map(|line| {
         let mut words = line.split(' ');
@@ -53,13 +55,13 @@ pub fn real(lines: &[String], name: &str) -> Option<(f64, f64)> {
     })
 }
 
-/// Measures a cost on the emulated CPU that the calling thread acts as; `None` if the cost cannot
-/// be measured there.
+/// Measures a cost on the emulated CPU, which the calling thread must have booted. Returns `None`
+/// if the cost cannot be measured there.
 pub fn emulated(name: &str) -> Option<f64> {
     const MANY: u64 = 2000;
     match name.split_once('-') {
         None if name == "pair" => Some(least(MANY, |n| fpu::pairs(n, false))),
-        // The saved registers are the widest that this CPU has, so only that width is measured.
+        // The emulated CPU always saves the widest registers, so measure only that width.
         Some(("nested", width)) if width == widest() => Some(least(MANY, fpu::saves)),
         Some(("helper", len)) => requests("xts(aes)", 0, len.parse().ok()?).ok(),
         Some(("direct", len)) => {
@@ -78,13 +80,15 @@ fn widest() -> &'static str {
     }
 }
 
-/// Measures the cost of a request, with requests that complete synchronously, one after the other.
+/// Measures the cost of a request. The requests are made one after the other and complete
+/// synchronously.
 fn requests(name: &str, kind: u32, len: usize) -> Result<f64, Errno> {
     let mut tfm = Skcipher::open(name, kind, kind)?;
     let mut key = [0; 64];
     key[0] = 1;
     tfm.set_key(&key)?;
-    // All requests use the same message but different IVs, so that copying IVs is not measured.
+    // All requests use the same message. Each has its own IV, so that the measured time does not
+    // include copying IVs.
     const IVS: usize = 64;
     let (src, mut dst) = (vec![0; len], vec![0; len]);
     let (ivs, mut iv_room) = ([0; IVS * BLOCK], [0; IVS * BLOCK]);

@@ -14,7 +14,8 @@ use super::answer::describe_outcome;
 use super::question::TIMES;
 use super::question::{Asked, Question};
 
-/// Length in bytes of the message in every request, the same as in `linux/fidelity/requests.c`.
+/// Length in bytes of the message in every request. `linux/fidelity/requests.c` uses the same
+/// length.
 const LEN: u8 = 48;
 const RAW_KEY: [u8; 64] = {
     let mut key = [0x5e; 64];
@@ -23,7 +24,7 @@ const RAW_KEY: [u8; 64] = {
 };
 const IV: [u8; BLOCK] = [9; BLOCK];
 
-/// The emulated CPU that this thread acts as, and the message for its requests.
+/// The emulated CPU that this thread has become, and the message for its requests.
 pub struct Emulated {
     cpu: Cpu,
     src: Vec<u8>,
@@ -31,7 +32,7 @@ pub struct Emulated {
 }
 
 impl Emulated {
-    /// Makes this thread an emulated CPU with this policy.
+    /// Turns this thread into an emulated CPU with this policy.
     ///
     /// # Errors
     /// The policy does not exist, or the host refuses something that an emulated CPU needs.
@@ -49,14 +50,14 @@ impl Emulated {
         Ok(Emulated { cpu, src, want })
     }
 
-    /// The correct ciphertext of every request, in hexadecimal.
+    /// Returns the correct ciphertext of every request, in hexadecimal.
     pub fn right(&self) -> String {
         self.want.iter().map(|b| format!("{b:02x}")).collect()
     }
 
-    /// Answers a question; `None` if the host's CPU has no SIMD, so that no request would have to
-    /// wait for the FPU. A tick or the host's scheduler may interfere, as on the real kernel, so
-    /// the most frequent answer is returned.
+    /// Answers a question. A tick or the host's scheduler may interfere, as on the real kernel, so
+    /// the most frequent answer is returned. Returns `None` if the host's CPU has no SIMD, because
+    /// then no request has to wait for the FPU.
     pub fn answer(&mut self, question: &Question) -> Option<String> {
         let mut counts = BTreeMap::new();
         for _ in 0..TIMES {

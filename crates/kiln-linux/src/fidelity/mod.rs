@@ -1,5 +1,5 @@
-//! Compares Kiln's emulated CPU, question by question, with a real x86 kernel under QEMU. Also
-//! tests Kiln's module in that kernel, where the module's drivers open FPU sections inside other
+//! Compares Kiln's emulated CPU with a real x86 kernel under QEMU, question by question. Also tests
+//! Kiln's module in that kernel, where the module's drivers open FPU sections inside other
 //! sections.
 
 pub mod answer;

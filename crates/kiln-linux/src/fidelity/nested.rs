@@ -1,5 +1,5 @@
-//! Tests nested sections (`linux/module/section.c`) in real ring 0: on one CPU, threads encrypt
-//! with Linux's own drivers, while a timer and a tasklet encrypt with Kiln's.
+//! Tests nested sections (`linux/module/section.c`) in ring 0 of a real kernel. On one CPU, threads
+//! encrypt with Linux's own drivers, while a timer and a tasklet encrypt with Kiln's drivers.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -9,19 +9,21 @@ use crate::Error;
 
 use super::asker::{Plan, Step, Told};
 
-/// The drivers of the threads, the timer and the tasklet. In the second mix, the upper halves of AVX registers are
-/// live.
+/// The drivers for the threads, the timer and the tasklet. In the second mix, the upper halves of
+/// AVX registers are live.
 const MIXES: [&str; 2] = [
     "xts-aes-aesni kiln-xts-aes-aesni kiln-ctr-aes-aesni",
     "chacha20-simd kiln-chacha20-avx2 kiln-xts-aes-aesni",
 ];
 
-/// The order matters: the second mode disables nesting, and the third enables it without saving.
+/// The modes, which must run in this order: the second mode disables nesting, and the third enables
+/// nesting without saving.
 const MODES: [&str; 3] = ["saved", "scalar", "unsaved"];
 
 const PARAMETERS: &str = "/sys/module/kiln/parameters";
 
-/// Minimum number of nested sections; a run with fewer is a finding, because it proves too little.
+/// Minimum number of nested sections. A run with fewer proves too little, so it is reported as a
+/// finding.
 const ENOUGH: u64 = 1000;
 
 /// The results of one user of a driver, in a test of nested FPU sections in a real kernel.
@@ -73,11 +75,11 @@ pub struct Row {
 }
 
 pub struct Outcome {
-    /// One row for each mode and user.
+    /// Rows for each combination of mode and user.
     pub rows: Vec<Row>,
-    /// Failed expectations, in words.
+    /// Descriptions of failed expectations.
     pub findings: Vec<String>,
-    /// Remarks that a reader of the rows needs.
+    /// Notes that help the reader interpret the rows.
     pub notes: Vec<String>,
 }
 
@@ -141,7 +143,7 @@ pub fn run(plan: &Plan, module: &module::Module, ms: u32) -> Result<Outcome, Err
     })
 }
 
-/// Descriptions of the conditions that these rows violate.
+/// Describes the conditions that these rows violate.
 fn findings(rows: &[Row], policy: &str) -> Vec<String> {
     let of = |mode: &'static str| rows.iter().filter(move |r| r.mode == mode);
     let mut found = Vec::new();
@@ -162,11 +164,13 @@ fn findings(rows: &[Row], policy: &str) -> Vec<String> {
             found.push(format!("{}, {}: did nothing", row.mode, row.who));
         }
     }
-    // Since 6.15 softirqs do not interrupt a section, so nothing is saved and nothing can be lost.
+    // Since 6.15 softirqs do not interrupt a section, so no registers are saved and none can be
+    // lost.
     if policy != "legacy" {
         return found;
     }
-    // All rows of a mix have the same count of nested saves, and each mix has one timer.
+    // All rows of a mix have the same number of nested saves. Each mix has one timer, so use its
+    // row.
     let timers = of("saved").filter(|r| r.who == "timer");
     let saves: u64 = timers.map(|r| r.nested_saves).sum();
     let over: u64 = of("saved").map(|r| r.over).sum();

@@ -1,22 +1,23 @@
-//! The questions for both sides. Each question has a permanent number, to which records refer.
+//! The questions that the real kernel and the emulated CPU are asked. Each question has a permanent
+//! number, to which records refer.
 
 use kiln_kernel::scene::Scene;
 use kiln_kernel::script::{self, Step};
 
-/// How often each question is asked. A timer tick disturbs only a few of the answers.
+/// Number of times that each question is asked. A timer tick disturbs only a few of the answers.
 pub(super) const TIMES: u32 = 15;
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Asked {
-    /// What tasks, interrupts and softirqs observe (`kiln/scene.h`).
+    /// Programs that observe the context in a task, interrupts and softirqs (`kiln/scene.h`).
     Scene(Scene),
-    /// A script of requests to the crypto API, on this number of transforms.
+    /// A script of requests to the crypto API, and the number of transforms that it uses.
     Requests(usize, Vec<Step>),
 }
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Question {
-    /// Permanent number, from 1. Numbers of removed questions are not reused.
+    /// Permanent number, starting from 1. Numbers of removed questions are not reused.
     pub number: u32,
     pub text: &'static str,
     /// The program that both sides run.
@@ -24,14 +25,14 @@ pub struct Question {
 }
 
 impl Question {
-    /// Whether to ask a kernel with this policy. Scripts contain requests that must wait for the
-    /// FPU, which does not happen under `bh-off`.
+    /// Whether to ask a kernel with this policy. Scripts are not asked under `bh-off`, because they
+    /// contain requests that must wait for the FPU, which does not happen there.
     pub fn concerns(&self, policy: &str) -> bool {
         policy == "legacy" || matches!(self.asked, Asked::Scene(_))
     }
 
-    /// The text written to `/proc/kiln`, without the kind and the repetitions. Records contain the
-    /// same text.
+    /// Returns the text that is written to `/proc/kiln`, without the kind and the number of
+    /// repetitions. Records contain the same text.
     pub fn program(&self) -> String {
         match &self.asked {
             Asked::Scene(scene) => scene
@@ -60,8 +61,8 @@ fn step(step: &Step) -> String {
     }
 }
 
-/// Number and words of a question, and four programs: of the task, of the hardirq, of the softirq,
-/// and of a hardirq that interrupts the softirq.
+/// Number and wording of a question, and four programs: for the task, for the hardirq, for the
+/// softirq, and for a hardirq that interrupts the softirq.
 type Line = (u32, &'static str, [&'static str; 4]);
 
 const SCENES: &[Line] = &[
@@ -174,7 +175,7 @@ const SCENES: &[Line] = &[
     ),
 ];
 
-/// Number and words of a question, and the name of its script.
+/// Number and wording of each question that is a script, and the name of the script.
 const SCRIPTS: &[(u32, &str, &str)] = &[
     (50, "SIMD usable: answered at once", "at once"),
     (
@@ -191,7 +192,7 @@ const SCRIPTS: &[(u32, &str, &str)] = &[
     ),
 ];
 
-/// All questions, by number.
+/// Returns all questions, sorted by number.
 pub fn all() -> Vec<Question> {
     let scenes = SCENES
         .iter()
@@ -238,7 +239,7 @@ mod tests {
                 assert_eq!(program.split(' ').count(), 4);
             }
         }
-        // Every script that runs in a hosted tree is also a question to ring 0.
+        // Every script that can run in a hosted tree must also be a question to ring 0.
         let scripts = all.iter().filter(|q| !q.concerns("bh-off")).count();
         assert_eq!(scripts, script::scenarios().len());
     }

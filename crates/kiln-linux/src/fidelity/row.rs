@@ -1,4 +1,4 @@
-//! Rows of `kiln linux fidelity`, and the records that contain them.
+//! Rows that `kiln linux fidelity` prints, and the records that contain such rows.
 
 use std::collections::BTreeSet;
 
@@ -78,7 +78,7 @@ pub struct Record {
 }
 
 impl Record {
-    /// Parses and checks a record.
+    /// Parses a record and checks that its rows are consistent.
     ///
     /// # Errors
     /// The record is not from this command, or its rows contradict each other.

@@ -1,4 +1,4 @@
-//! Starts Kiln's own device: `kiln serve` in a process that ends when the value is dropped.
+//! Runs Kiln's own device, `kiln serve`, in a process that is ended when the value is dropped.
 
 use std::fs;
 use std::path::Path;
@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 use crate::boot::Scratch;
 use crate::Error;
 
-/// Time limit for the device to create its socket.
+/// Maximum time until the device has created its socket.
 const READY: Duration = Duration::from_secs(10);
-/// Time limit for the device to drain its queues and exit.
+/// Maximum time until the device has drained its queues and exited.
 const DRAINED: Duration = Duration::from_secs(5);
 const LOOK: Duration = Duration::from_millis(10);
 
@@ -21,10 +21,10 @@ pub struct Device {
 }
 
 impl Device {
-    /// Starts `program serve` with these additional arguments, on a new socket.
+    /// Runs `program serve` with a new socket and these additional arguments.
     ///
     /// # Errors
-    /// The process does not create its socket; the message contains its output.
+    /// The process does not create its socket. The message contains the process's output.
     pub fn start(program: &Path, arguments: &[String]) -> Result<Device, Error> {
         let (socket, log) = (Scratch::new("virtio.sock")?, Scratch::new("serve.log")?);
         let to = fs::File::create(&log.path).map_err(|e| Error::cache(&log.path, e))?;
@@ -55,12 +55,12 @@ impl Device {
         Ok(device)
     }
 
-    /// Path of the device's socket.
+    /// Returns the path of the device's socket.
     pub fn socket(&self) -> &Path {
         &self.socket.path
     }
 
-    /// The output that the process has printed so far.
+    /// Returns the output that the process has printed so far.
     pub fn read_log(&self) -> String {
         fs::read_to_string(&self.log.path).unwrap_or_default()
     }
@@ -68,7 +68,7 @@ impl Device {
     /// Ends the process with SIGTERM, as a user would.
     ///
     /// # Errors
-    /// The process failed, or did not end in time; the message contains its output.
+    /// The process failed, or did not end in time. The message contains the process's output.
     pub fn stop(mut self) -> Result<(), Error> {
         self.signal(libc::SIGTERM);
         let start = Instant::now();

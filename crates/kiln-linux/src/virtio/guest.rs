@@ -15,14 +15,14 @@ use crate::Error;
 /// The virtio device ID of virtio-crypto (virtio 1.2, 5).
 const DEVICE_ID: u32 = 20;
 
-/// Memory of the guest, for user mode Linux and for QEMU.
+/// Memory size of the guest, for user mode Linux and for QEMU.
 const MEMORY: &str = "256M";
 const QEMU_MEMORY: &str = "512M";
 
 pub enum Guest<'a> {
-    /// User mode Linux, whose driver virtio_uml is itself a vhost-user front end.
+    /// User mode Linux. Its driver virtio_uml is itself a vhost-user front end.
     User { built: &'a Built },
-    /// A kernel under QEMU, which connects with `cryptodev-vhost-user`.
+    /// A kernel under QEMU. QEMU connects to the device with `cryptodev-vhost-user`.
     Qemu {
         kernel: &'a Kernel,
         /// How QEMU executes the guest's instructions.
@@ -59,8 +59,8 @@ impl Guest<'_> {
         }
     }
 
-    /// Returns the kernel's own modules with these names and their dependencies, dependencies
-    /// first.
+    /// Returns the kernel's own modules with these names and all modules on which they depend. Each
+    /// module follows its dependencies.
     pub(super) fn modules(&self, names: &[&str]) -> Result<Vec<(String, Vec<u8>)>, Error> {
         let dir = match self {
             Guest::User { built } => built.cache.objects.as_path(),
@@ -73,7 +73,7 @@ impl Guest<'_> {
         Ok(modules)
     }
 
-    /// Boots until the guest ends, the limit is reached or `stop` is set.
+    /// Boots the guest and waits until it ends, the time limit is reached or `stop` is set.
     pub(super) fn boot(
         &self,
         socket: &Path,
@@ -105,14 +105,15 @@ impl Guest<'_> {
     }
 }
 
-/// Returns the word of user mode Linux's command line that adds a device.
+/// Returns the word that adds the device to user mode Linux's command line.
 fn user_mode(socket: &Path) -> Result<String, Error> {
     let path = text(socket, [' ', ':', '"'])?;
     Ok(format!("virtio_uml.device={path}:{DEVICE_ID}"))
 }
 
-/// Returns QEMU's arguments for the device and for memory that it can share. MSI-X is disabled,
-/// because QEMU 7.2 crashes under software emulation when a vhost device's vectors are unmasked.
+/// Returns QEMU's arguments for the device and for memory that can be shared with it. MSI-X is
+/// disabled: under software emulation, QEMU 7.2 crashes when the vectors of a vhost device are
+/// unmasked.
 fn qemu(socket: &Path) -> Result<Vec<String>, Error> {
     let path = text(socket, [' ', ',', '"'])?;
     let words = [
@@ -130,8 +131,8 @@ fn qemu(socket: &Path) -> Result<Vec<String>, Error> {
     Ok(words.map(str::to_owned).to_vec())
 }
 
-/// Returns the socket's path as text, unless it contains a character that separates options on a
-/// command line.
+/// Returns the socket's path as text. Fails if the path contains one of the characters `apart`,
+/// which separate options on a command line.
 fn text(socket: &Path, apart: [char; 3]) -> Result<&str, Error> {
     let path = socket.to_str().filter(|path| !path.contains(apart));
     path.ok_or_else(|| Error::SocketPath(socket.to_owned()))

@@ -1,6 +1,6 @@
-//! Tests Linux's own virtio_crypto driver with a device on a vhost-user socket: whether the driver
-//! probes, whether the kernel's own self-tests pass through the device, and how fast session and
-//! data traffic is.
+//! Tests Linux's own virtio_crypto driver with a device on a vhost-user socket. Checks whether the
+//! driver probes and whether the kernel's self-tests pass through the device, and measures session
+//! and data traffic.
 
 mod device;
 mod guest;
@@ -25,12 +25,12 @@ pub use traffic::Kind;
 use row::Listing;
 use traffic::{Load, DRIVERS};
 
-/// Modules of the kernel to load: Linux's driver, and the generic implementations that its answers
-/// are compared with.
+/// Modules of the kernel to load: Linux's driver, and the generic implementations with which its
+/// answers are compared.
 const MODULES: [&str; 3] = ["aes_generic", "cbc", "virtio_crypto"];
 
-/// Texts by which kernel messages about faults are recognised. A call trace may follow such a
-/// message.
+/// Texts by which messages about faults are recognised in the kernel's log. A call trace may follow
+/// such a message.
 const COMPLAINTS: [&str; 4] = ["alg: ", "BUG:", "WARNING:", "vring"];
 
 pub struct Plan<'a> {
@@ -39,30 +39,30 @@ pub struct Plan<'a> {
     pub compiler: &'a Compiler,
     /// The device's vhost-user socket.
     pub socket: &'a Path,
-    /// Numbers of threads in the guest. Each kind of traffic is measured once for each number.
+    /// Numbers of threads in the guest. Each kind of traffic is measured once per number.
     pub workers: &'a [u32],
-    /// Duration of each measurement.
+    /// Duration of each measurement. Each kind of traffic is measured once per number of threads.
     pub each: Duration,
     /// Length of a message in bytes.
     pub len: u32,
-    /// The boot is killed after this time.
+    /// Time after which the boot is killed.
     pub limit: Duration,
-    /// Set by Ctrl-C.
+    /// Flag that is set when the user presses Ctrl-C.
     pub stop: &'a AtomicBool,
-    /// Called with the completed fraction and the current activity.
+    /// Callback that receives the completed fraction and a description of the current activity.
     pub progress: &'a dyn Fn(f64, &str),
 }
 
 pub struct Outcome {
-    /// Rows for self-tests, followed by rows for traffic.
+    /// Rows for the self-tests, followed by rows for the traffic.
     pub rows: Vec<Row>,
-    /// Failed expectations, in words.
+    /// Descriptions of failed expectations.
     pub findings: Vec<String>,
-    /// Remarks that a reader of the rows needs.
+    /// Notes that help the reader interpret the rows.
     pub notes: Vec<String>,
 }
 
-/// Boots, loads the driver, generates the traffic, and collects the results.
+/// Boots the guest, loads the driver, generates the traffic, and collects the results.
 ///
 /// # Errors
 /// The guest cannot be booted, or the traffic module does not build.
@@ -77,8 +77,8 @@ pub fn run(plan: &Plan) -> Result<Outcome, Error> {
         .collect();
     let before = orders.len();
     for load in &loads {
-        // The module waits for an algorithm that is still being tested. A missing algorithm is a finding and does not
-        // end the run.
+        // The module waits for an algorithm whose test is still running. A missing algorithm is
+        // reported as a finding and does not end the run.
         orders.push(Order::module("/traffic.ko", &load.parameters()).may_fail());
         orders.push(Order::remove(traffic::NAME).may_fail());
     }
@@ -232,8 +232,8 @@ mod tests {
 
     static NEVER: AtomicBool = AtomicBool::new(false);
 
-    /// Returns the outcome of a boot with one worker, whose orders load three modules, and then
-    /// load and unload the traffic module once per kind.
+    /// Returns the outcome of a boot with one worker. Its orders load three modules, and then load
+    /// and unload the traffic module once per kind of traffic.
     fn judged(edit: &dyn Fn(String) -> String) -> Outcome {
         let mut text = String::from("kiln:start 6.12.1 x86_64\n");
         for (i, (kind, driver)) in [

@@ -1,4 +1,4 @@
-//! Rows of `kiln linux virtio`, and the parser for the drivers' states in `/proc/crypto`.
+//! Rows that `kiln linux virtio` prints, and the parser for the state of drivers in `/proc/crypto`.
 
 use std::collections::HashMap;
 
@@ -122,7 +122,7 @@ impl Row {
     }
 }
 
-/// The content of `/proc/crypto`: paragraphs of lines `name : value`.
+/// The content of `/proc/crypto`, which consists of paragraphs of `name : value` lines.
 #[derive(Debug, Default)]
 pub(super) struct Listing {
     driver: Option<String>,
@@ -139,8 +139,8 @@ impl Listing {
             "driver" => self.driver = Some(value.trim().to_owned()),
             "selftest" => {
                 if let Some(driver) = self.driver.take() {
-                    // Keep only the first entry, which is the driver itself. A larval of its test
-                    // may follow.
+                    // Keep only the first entry, which describes the driver itself. An entry for
+                    // the larval of its test may follow.
                     self.selftests
                         .entry(driver)
                         .or_insert_with(|| value.trim().to_owned());

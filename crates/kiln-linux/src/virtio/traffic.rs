@@ -1,5 +1,5 @@
 //! Builds the module that generates traffic in a guest (`linux/virtio/`), and parses the line in
-//! which it reports the result.
+//! which the module reports its results.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,8 @@ use kiln_tree::{key, root, update, Make, WITHOUT_BTF};
 use super::guest::Guest;
 use crate::Error;
 
-/// Algorithm and driver names that Linux's virtio_crypto registers. All traffic uses these drivers.
+/// Names of the algorithms and drivers that Linux's virtio_crypto registers. All traffic uses these
+/// drivers.
 pub(super) const DRIVERS: [(&str, &str); 2] = [
     ("cbc(aes)", "virtio_crypto_aes_cbc"),
     ("rsa", "virtio-crypto-rsa"),
@@ -41,7 +42,7 @@ pub(super) const NAME: &str = "kiln_traffic";
 /// Prefix of the module's output line.
 pub(super) const PREFIX: &str = "kiln_traffic: ";
 
-/// What the threads of a guest do.
+/// The kind of traffic that the threads of a guest generate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Sets cipher keys. Each key destroys two sessions and creates two.
@@ -69,7 +70,7 @@ impl Kind {
         }
     }
 
-    /// Names of the algorithm and its driver in Linux.
+    /// Returns the names of the algorithm and its driver in Linux.
     pub(super) fn driver(self) -> (&'static str, &'static str) {
         DRIVERS[usize::from(self == Kind::AkcipherSessions)]
     }
@@ -108,7 +109,8 @@ impl Load {
         )
     }
 
-    /// Parses the module's line, without the prefix, if it belongs to this measurement.
+    /// Parses the module's line, without the prefix. Returns `None` if the line does not belong to
+    /// this measurement.
     pub(super) fn parse_result(&self, line: &str) -> Option<Told> {
         let words: Vec<&str> = line.split(' ').collect();
         let number = |at: usize, name: &str| -> Option<u64> {
@@ -129,7 +131,7 @@ impl Load {
     }
 }
 
-/// Builds the module for this guest's kernel.
+/// Builds the traffic module for this guest's kernel.
 pub(super) fn build(
     guest: &Guest,
     compiler: &Compiler,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Replaces what linux/module/section.c uses of Linux and of the rest of the module, for one CPU
+ * Replaces the parts of Linux and of the module that linux/module/section.c uses. There is one CPU,
  * whose state the test sets.
  */
 #include <stdbool.h>
@@ -17,7 +17,7 @@ typedef unsigned long long u64;
 #define __always_inline inline __attribute__((always_inline))
 #define asm __asm__
 
-/* Called after each read of a module parameter; may change the parameters. */
+/* Called after each read of a module parameter. The test may change the parameters there. */
 void parameter_read(void);
 
 #define READ_ONCE(x)                                            \

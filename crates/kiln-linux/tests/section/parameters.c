@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
  * Changes the module's parameters between any two reads of them. Exits with 1 if a section opens
- * over another one without saving its registers, or if it is not closed the way it was opened.
+ * over another section without saving its registers, or if a section is closed differently from how
+ * it was opened.
  */
 #include "section.c"
 
@@ -48,7 +49,7 @@ void kiln_state_restore(const u8 *area)
 static const struct kiln_impl simd = { KILN_TIER_AESNI }, scalar = { KILN_TIER_GENERIC };
 static const struct kiln_alg alg = { &simd, &scalar, 4096 };
 
-/* Encrypts in a softirq that interrupts a section. */
+/* Encrypts in a softirq that has interrupted a section. */
 static bool crypt_over_section(bool may_nest, bool unsaved)
 {
 	const struct kiln_impl *impl;
@@ -71,7 +72,10 @@ int main(void)
 {
 	kiln_section_init();
 
-	/* Controls: the parameters have an effect, and Linux's section is used where allowed. */
+	/*
+	 * Controls: the parameters must have an effect, and Linux's section must be used if
+	 * allowed.
+	 */
 	change_at = -1;
 	CHECK(crypt_over_section(true, false) && saves == 1);
 	CHECK(crypt_over_section(true, true) && saves == 0);
