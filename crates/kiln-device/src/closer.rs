@@ -1,10 +1,11 @@
-//! Closes file descriptors from front ends in child processes, because closing can take long.
+//! Closes file descriptors from front ends in child processes, because closing can take a long
+//! time.
 //!
 //! When a connection is closed, the kernel also drops its unread messages and the descriptors sent
 //! with them. Dropping the last reference to a file frees it, which takes 0.16 s of CPU time per
 //! GiB of a memfd, and no signal interrupts that work. The main process therefore never drops the
-//! last reference to anything a front end has sent; a child process that does nothing else drops
-//! it.
+//! last reference to a file that a front end has sent. A child process that has no other task drops
+//! it instead.
 
 use std::io::{self, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -20,8 +21,8 @@ use rustix::net::{recvmsg, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags}
 /// itself, and signals limit how long it waits ([`crate::alarm`]).
 const PROCESSES: usize = 64;
 
-/// How long a child process may live before it is killed. A child may live long because closing a
-/// socket can block until the remote side has read all data.
+/// How long a child process may run before it is killed. Closing a socket can block until the
+/// remote side has read all data.
 const PATIENCE: Duration = Duration::from_millis(100);
 
 /// Maximum number of descriptors that Linux allows in one message (`SCM_MAX_FD`).
@@ -103,8 +104,8 @@ impl Closer {
     }
 }
 
-/// Starts a child process that inherits only these descriptors, so that it drops the last
-/// references to them.
+/// Starts a child process that holds the last references to these descriptors and drops them when
+/// it exits.
 fn start(left: Vec<OwnedFd>) -> io::Result<libc::pid_t> {
     let (over, hold) = UnixStream::pair()?;
     let mut keep: Vec<RawFd> = left.iter().map(AsRawFd::as_raw_fd).collect();
@@ -155,8 +156,8 @@ mod tests {
     use rustix::net::sockopt::set_socket_linger;
     use vmm_sys_util::sock_ctrl_msg::ScmSocket;
 
-    /// Returns a TCP socket whose last close blocks for ten minutes, unless its process is exiting,
-    /// and the connected socket, which never reads.
+    /// Returns a TCP socket whose last close blocks for ten minutes unless the process is exiting,
+    /// and the socket connected to it, from which nothing is read.
     fn slow_to_close() -> (TcpStream, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();

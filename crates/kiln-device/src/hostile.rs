@@ -1,5 +1,5 @@
-//! Tests in which a hostile driver fills the queues. Each fault found in other devices has a test
-//! here that is named after it.
+//! Tests in which a hostile driver fills the queues. Faults that are known from other devices each
+//! have a test named after the fault.
 
 use std::fs::File;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,8 +22,8 @@ const ERR: u8 = Status::Err as u8;
 const KEY: [u8; 16] = [7; 16];
 const LEGACY: u64 = 0;
 
-/// Fills the answer buffer beforehand. Where the device writes only a status, all other bytes must
-/// keep this value.
+/// Initial value of every byte in the answer buffer. If the device writes only a status, all other
+/// bytes must keep this value.
 const LEFT: u8 = 0xee;
 
 /// Addresses of requests, results and indirect tables.
@@ -285,9 +285,9 @@ fn cve_2023_3180_source_and_destination_of_different_lengths() {
 
 #[test]
 fn cve_2024_3446_results_over_the_ring_itself() {
-    // The result overwrites the request's own descriptors, the driver area or the device area. The
-    // device has copied everything it needs before. The ring may then be unusable, but only for
-    // that guest.
+    // The result overwrites the request's own descriptors, the driver area or the device area. This
+    // may break the ring, but only for that guest: the device has already copied everything that
+    // it needs.
     let place = *Rig::new(limits()).place(Which::Data);
     for target in [place.desc, place.avail, place.used, REQUEST] {
         let mut rig = Rig::new(limits());
@@ -297,7 +297,8 @@ fn cve_2024_3446_results_over_the_ring_itself() {
         rig.describe(place.desc, 0, (REQUEST, request.len() as u32), NEXT, 1);
         rig.describe(place.desc, 1, (target, 65), WRITE, 0);
         rig.offer(Which::Data, &[0]);
-        // The request is served once, whatever the ring contains by then.
+        // Serve twice, because the first result may have changed the ring. Both calls may return an
+        // error.
         let _ = rig.serve(Which::Data);
         let _ = rig.serve(Which::Data);
         // The other queue is unaffected.
@@ -389,7 +390,7 @@ fn cve_2026_86848_descriptors_that_change_while_they_are_followed() {
     let stop = Stop::default();
     std::thread::scope(|scope| {
         let _stopped = Stopped(&stop);
-        // Another CPU of the guest alternates `next`, a length and a flag.
+        // Another CPU of the guest keeps changing `next`, a length and a flag.
         scope.spawn(|| {
             use vm_memory::{Bytes, GuestAddress};
             let mut odd = 0u16;

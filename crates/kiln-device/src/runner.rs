@@ -35,7 +35,8 @@ pub(crate) struct Stuck;
 
 /// Everything a thread needs to serve a ring. The thread returns it when it stops.
 pub(crate) struct Work {
-    /// Location of the ring. When the thread returns it, this is where processing stopped.
+    /// Location of the ring. When the thread stops, it also contains the index at which processing
+    /// stopped.
     pub place: Place,
     /// The guest memory that contains the ring.
     pub memory: Arc<GuestMemoryMmap>,
@@ -154,8 +155,8 @@ impl Runner {
         self.halt.set(order);
     }
 
-    /// Stops serving and returns the [`Work`] passed to [`Runner::start`]. Every request taken has
-    /// been answered.
+    /// Stops serving and returns the [`Work`] passed to [`Runner::start`]. All requests that the
+    /// thread has taken are answered by then.
     ///
     /// # Errors
     /// The thread does not stop in time because its front end blocks it in a system call. The
