@@ -1,4 +1,4 @@
-//! A driver for one device, which it reconnects when the connection is lost.
+//! A driver for one device. The driver reconnects if the connection is lost.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};

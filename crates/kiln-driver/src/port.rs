@@ -43,8 +43,8 @@ pub(crate) struct Flight<W> {
 pub(crate) struct Landed<W> {
     pub(crate) ask: Ask,
     pub(crate) waiter: W,
-    /// The device's ID of the created session, or the error. Meaningless for a close request that
-    /// succeeded.
+    /// The device's ID of the created session, or the error. For a close request that succeeded,
+    /// the ID has no meaning.
     pub(crate) result: Result<u64, Error>,
 }
 
@@ -93,7 +93,7 @@ impl<W> Port<W> {
         self.ring.room() >= 2
     }
 
-    /// Adds a request to the ring, to be published later, and returns its head.
+    /// Adds a request to the ring without publishing it, and returns its head.
     pub(crate) fn add(&mut self, ask: Ask, waiter: W) -> Result<u16, (W, Error)> {
         let (request_len, answer_len) = match &ask {
             Ask::Create(entry) => (entry.request.bytes.len(), control::CREATED),

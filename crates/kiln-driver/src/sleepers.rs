@@ -60,7 +60,7 @@ impl Sleepers {
             if until.is_some_and(|until| until <= Instant::now()) {
                 return false;
             }
-            // Check the condition next, whatever ended this wait.
+            // An error needs no handling, because the loop checks the condition after every wait.
             let _ = futex::wait_bitset(&self.calls, Flags::PRIVATE, calls, limit.as_ref(), bed);
         }
     }

@@ -11,7 +11,8 @@ use kiln_kernel::cpu::{kiln_tsc_hz, set_kiln_tsc_hz, Config, Cpu};
 pub struct Worker {
     /// Buffer for the data that a chain hashes, in one contiguous piece.
     pub(crate) joined: Vec<u8>,
-    /// Declared last so that it is dropped last, because the fields above may use it until then.
+    /// Must be the last field, because fields are dropped in order and the other fields may still
+    /// use the emulated CPU.
     _cpu: Cpu,
 }
 

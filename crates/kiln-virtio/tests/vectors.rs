@@ -76,7 +76,7 @@ fn aes_xts() {
     );
 }
 
-/// FIPS 180-4's "abc".
+/// The examples for "abc" in FIPS 180-4.
 #[test]
 fn hashes() {
     for (algo, want) in [
@@ -130,7 +130,7 @@ fn macs() {
         let want = hex(want);
         let case = Case::mac(algo, want.len() as u32, key, src);
         all_ways(&case, Ok(want.clone()));
-        // The MAC truncated to 12 bytes, as in ESP.
+        // Truncate the MAC to 12 bytes, as ESP does.
         let short = Case::mac(algo, 12, key, src);
         all_ways(&short, Ok(want[..12].to_vec()));
     }
@@ -261,7 +261,7 @@ fn at_once(name: &str, key: &[u8], iv: &[u8], aad: &[u8], src: &[u8], tag: usize
     [dst, tags].concat()
 }
 
-/// A million times "a", from FIPS 180-4, in sections of 16 KiB.
+/// The example of a million times "a" in FIPS 180-4, processed in sections of 16 KiB.
 #[test]
 fn a_long_hash() {
     let limits = kiln_virtio::Limits {
@@ -273,7 +273,7 @@ fn a_long_hash() {
     assert_eq!(Driver::with(0, limits).run(&case), Ok(want));
 }
 
-/// A chain equals the cipher, plus the MAC of its input or output.
+/// A chain returns the cipher's result and the MAC of the cipher's input or output.
 #[test]
 fn chains() {
     let (key, auth_key, iv) = (bytes(1, 16), bytes(2, 20), bytes(3, 16));
@@ -329,8 +329,8 @@ fn chain(order: u32, hash: &Case, key: &[u8], iv: &[u8], src: &[u8], aad: &[u8])
     }
 }
 
-/// RFC 6979, section A.2.5: its public point and its signature of "sample" with SHA-256, under both
-/// numbers that are in use for ECDSA.
+/// The public point and the signature of "sample" with SHA-256 from RFC 6979, section A.2.5, under
+/// both numbers that are in use for ECDSA.
 #[test]
 fn ecdsa() {
     if !offered() {
@@ -378,7 +378,7 @@ fn ecdsa() {
     }
 }
 
-/// Whether libcrypto is available. If it is not, prints a message.
+/// Returns whether libcrypto is available, and prints a message if it is not.
 fn offered() -> bool {
     let there = Driver::new(0).guest.config()[8] & 1 << 4 != 0;
     if !there {

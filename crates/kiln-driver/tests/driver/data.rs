@@ -122,8 +122,8 @@ fn many_in_flight_come_back_each_with_its_own() {
             assert!(results.insert(one.tag, text).is_none(), "{} twice", one.tag);
         }
     }
-    // Equal sources must have equal results, and different sources different ones. The pattern
-    // repeats after 256.
+    // Equal sources must have equal results, and different sources must have different ones. The
+    // sources repeat after 256 jobs.
     assert_eq!(results[&0], results[&256]);
     assert_ne!(results[&0], results[&1]);
     assert_eq!(queue.in_flight(), 0);

@@ -74,7 +74,7 @@ pub(super) struct Private<'a> {
     pub crt: Option<[&'a [u8]; 5]>,
 }
 
-/// The two halves of an EC key.
+/// The curve of an EC key, and whichever of its two halves are known.
 pub(super) struct Ec<'a> {
     pub curve: Curve,
     /// The private key as a big-endian number.

@@ -185,8 +185,8 @@ impl Pkey {
         ok.then_some(op).ok_or(Status::Err)
     }
 
-    /// Performs an RSA operation. If `src` is shorter than the modulus, it is a number without its
-    /// leading zeros.
+    /// Performs an RSA operation. In raw mode and for decryption, `src` is a number that may be
+    /// shorter than the modulus because its leading zeros are optional.
     pub(super) fn crypt(
         &self,
         padding: Padding,
@@ -224,7 +224,7 @@ impl Pkey {
         op.call(f.sign, src, most, dst)
     }
 
-    /// Whether the signature matches the digest.
+    /// Checks that the signature matches the digest.
     pub(super) fn verify(
         &self,
         scheme: Scheme,

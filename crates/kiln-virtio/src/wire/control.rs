@@ -38,8 +38,8 @@ impl<'a> Control<'a> {
     /// Parses everything that the driver made readable, which may be longer than the request.
     pub fn parse(bytes: &'a [u8], features: Features) -> Result<Control<'a>, Fault> {
         let mut r = Reader(bytes);
-        // The algorithm is also in the fixed part, and legacy drivers set a queue number; both are
-        // ignored.
+        // Ignore the algorithm, which the fixed part contains as well, and the queue number, which
+        // legacy drivers set.
         let [opcode, _algo, _flag, _queue] = r.words()?;
         let (service, op) = Service::from_opcode(opcode).ok_or(Fault::Opcode(opcode))?;
         let opcode = service.opcode(op);

@@ -103,7 +103,7 @@ impl Operation {
         }
     }
 
-    /// Lengths in bytes of IV, source and associated data.
+    /// Lengths in bytes of the IV, the source and the associated data.
     pub(super) fn lens(&self, action: Action) -> [u32; 3] {
         match *self {
             Operation::Cipher(c) => [c.iv_len, c.src_len, 0],
