@@ -58,8 +58,8 @@ impl Batch {
         }
     }
 
-    /// Adds a request to create a session. `done` is called with the session and with a batch, to which it may add
-    /// further requests.
+    /// Adds a request to create a session. `done` is called with the session and with a batch, to
+    /// which it may add further requests.
     pub fn create(
         &mut self,
         request: Request,

@@ -172,7 +172,8 @@ impl Driver {
     /// Allocates memory that the device can access.
     ///
     /// # Errors
-    /// [`Error::Full`] if [`Options::heap`] is exhausted; [`Error::Lost`] if no device is connected.
+    /// [`Error::Full`] if [`Options::heap`] is exhausted; [`Error::Lost`] if no device is
+    /// connected.
     pub fn buffer(&self, len: usize) -> Result<Buffer, Error> {
         let memory = self.inner.device.lock().memory.clone();
         Buffer::new(&memory.ok_or(Error::Lost)?, len)

@@ -1,4 +1,5 @@
-//! The control queue of a connected device: its ring, and a block of shared memory per request in flight.
+//! The control queue of a connected device: its ring, and a block of shared memory per request in
+//! flight.
 
 use std::sync::Arc;
 

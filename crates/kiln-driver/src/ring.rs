@@ -124,7 +124,8 @@ impl Ring {
     /// Creates a ring of `size` entries in `memory`.
     ///
     /// # Errors
-    /// [`Error::Full`] if the memory is exhausted; [`Error::Request`] unless the size is a power of two up to 32768.
+    /// [`Error::Full`] if the memory is exhausted; [`Error::Request`] unless the size is a power of
+    /// two up to 32768.
     pub(crate) fn new(memory: &Arc<Memory>, size: u16, event_idx: bool) -> Result<Ring, Error> {
         if !size.is_power_of_two() {
             return Err(Error::Request("a ring's size must be a power of two"));
@@ -375,8 +376,8 @@ impl Ring {
         Ok(Some(Used { head, len }))
     }
 
-    /// Returns the next request covered by a used entry. The entry's length applies only to the last
-    /// request. For the others, the device may have written all writable bytes.
+    /// Returns the next request covered by a used entry. The entry's length applies only to the
+    /// last request. For the others, the device may have written all writable bytes.
     fn next_of_batch(&mut self, (last, len): (u16, u32)) -> Option<Used> {
         let head = self.order.as_mut()?.pop_front()?;
         let chain = self.chains[usize::from(head)];

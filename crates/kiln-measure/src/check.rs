@@ -287,7 +287,7 @@ impl Rows {
     }
 }
 
-/// Distance from 1, in per cent, of the interval's farther end.
+/// Distance in per cent from 1 to whichever end of the interval is farther away.
 fn measure_reach(r: &Ratio) -> f64 {
     100.0 * (r.high - 1.0).abs().max((1.0 - r.low).abs())
 }

@@ -23,17 +23,18 @@ impl Round {
     }
 }
 
-/// What the CPU's counters counted in a run of one subject, per operation. Such a run is not a sample.
+/// Increase of the CPU's counters per operation in one run of a subject. This run is not one of the
+/// samples.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Counted {
     pub cycles: f64,
     pub instructions: f64,
-    /// `None` if the CPU does not count them.
+    /// Mispredicted branches; `None` if the CPU does not count them.
     pub branch_misses: Option<f64>,
     /// Core cycles per tick of the TSC.
     pub clock_ratio: f64,
-    /// The cycles of the same run as they follow from multiplication chains, divided by `cycles`; `None` if the chains
-    /// disagreed.
+    /// The cycles of the same run as estimated from multiplication chains, divided by `cycles`;
+    /// `None` if the chains disagreed.
     pub estimate_ratio: Option<f64>,
 }
 
@@ -52,10 +53,10 @@ pub struct Series {
     pub rejected: u64,
     /// Context switches of this thread during samples, kept or not, as counted by the kernel.
     pub switched: u64,
-    /// What the CPU's counters counted, once per round; empty without counters.
+    /// One reading of the CPU's counters per round; empty without counters.
     pub counted: Vec<Counted>,
-    /// What the kernel counted for this thread while the samples were taken; `None` if the time source does not
-    /// count them.
+    /// The kernel's counts for this thread while the samples were taken; `None` if the time source
+    /// does not provide them.
     pub software: Option<Software>,
 }
 

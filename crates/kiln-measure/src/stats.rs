@@ -10,7 +10,8 @@ use crate::series::{Counted, Series};
 pub(crate) const CALIBRATION: f64 = 0.001;
 /// Maximum probability that the interval of a [`Ratio`] misses the true median.
 const MISS: f64 = 0.05;
-/// Rank, among the rounds' best results, of the one that bounds an estimate from above.
+/// The upper bound of an estimate is the result with this rank among the best results of all
+/// rounds.
 const RANK: usize = 5;
 
 /// Cycles per operation.
@@ -68,7 +69,7 @@ pub struct Ratio {
 }
 
 impl Series {
-    /// The medians over rounds of what the CPU's counters counted.
+    /// The median over all rounds for each of the CPU's counters.
     pub fn counts(&self) -> Option<Counted> {
         let of = |value: &dyn Fn(&Counted) -> Option<f64>| {
             let mut values: Vec<f64> = self.counted.iter().filter_map(value).collect();

@@ -222,7 +222,8 @@ pub struct Loss {
     pub wrong: (String, String),
     /// The field with the number of interrupts that could have caused a loss.
     pub hit: String,
-    /// The field with the number of wrong results expected if the judged policy lost state as often as the control.
+    /// The field with the number of wrong results expected if the judged policy lost state as often
+    /// as the control.
     pub expected: String,
     /// Whether all rows with the same value of `of` are judged together.
     #[serde(default)]

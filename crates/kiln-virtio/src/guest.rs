@@ -55,7 +55,8 @@ impl Guest {
         Features::new(self.features.load(Ordering::Relaxed))
     }
 
-    /// Whether the driver may send data requests that carry their key (`VIRTIO_CRYPTO_F_*_STATELESS_MODE`).
+    /// Whether the driver may send data requests that carry their key
+    /// (`VIRTIO_CRYPTO_F_*_STATELESS_MODE`).
     pub fn carries_keys(&self) -> bool {
         Service::ALL
             .into_iter()
@@ -66,9 +67,9 @@ impl Guest {
     /// everything that the driver made readable. `answer` is as long as the writable part; its
     /// unused bytes are zeroed.
     ///
-    /// The answer to a create request takes 16 bytes, and the answer to a destroy request takes one.
-    /// If the kind of request cannot be determined, the length of `answer` decides. If `answer` is
-    /// too short, nothing is written and no session is created.
+    /// The answer to a create request takes 16 bytes, and the answer to a destroy request takes
+    /// one. If the kind of request cannot be determined, the length of `answer` decides. If
+    /// `answer` is too short, nothing is written and no session is created.
     pub fn control(&self, request: &[u8], answer: &mut [u8]) -> usize {
         answer.fill(0);
         let features = self.features();
@@ -178,8 +179,8 @@ impl Guest {
         self.sessions.len()
     }
 
-    /// Removes all sessions and wipes their keys. A session in use is wiped when its request has been
-    /// served.
+    /// Removes all sessions and wipes their keys. A session in use is wiped when its request has
+    /// been served.
     pub fn reset(&self) {
         self.sessions.clear();
     }

@@ -17,7 +17,8 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// Creates a worker for the calling thread, which must not have another [`Worker`] at the same time.
+    /// Creates a worker for the calling thread, which must not have another [`Worker`] at the same
+    /// time.
     pub fn new() -> io::Result<Worker> {
         // No interrupts occur on this emulated CPU and no work is deferred, so it needs only three
         // tasks: the calling thread's, ksoftirqd and the kworker.

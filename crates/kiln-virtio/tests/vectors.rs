@@ -192,7 +192,8 @@ fn ccm() {
     );
 }
 
-/// RFC 8439, section 2.8.2, truncated to the first 32 bytes of text, with a separately computed tag.
+/// RFC 8439, section 2.8.2, truncated to the first 32 bytes of text, with a separately computed
+/// tag.
 #[test]
 fn chacha20_poly1305() {
     sealed(

@@ -67,8 +67,8 @@ pub(crate) struct Shared {
     linger: Duration,
     /// Number of attempts to take the lock before a thread yields its core.
     spins: u32,
-    /// Set when the device disconnects. A polling thread checks this flag, because it holds the lock
-    /// while it watches the ring.
+    /// Set when the device disconnects. A polling thread checks this flag, because it holds the
+    /// lock while it watches the ring.
     gone: AtomicBool,
     interrupts: AtomicU64,
     yields: AtomicU64,

@@ -1,4 +1,5 @@
-//! RSA and ECDSA keys as drivers encode them: parses them and checks that their sizes are supported.
+//! RSA and ECDSA keys as drivers encode them: parses them and checks that their sizes are
+//! supported.
 
 use super::der::Der;
 use crate::wire::algo::akcipher as algo;

@@ -135,7 +135,8 @@ impl Pkey {
         modulus: usize,
     ) -> Result<Pkey, Status> {
         let f = &*library.0;
-        // SAFETY: the name is a C string, and null selects the default library context and properties.
+        // SAFETY: the name is a C string, and null selects the default library context and
+        // properties.
         let ctx = unsafe { (f.ctx_from_name)(null_mut(), name.as_ptr(), null()) };
         let op = Operation::new(f, ctx)?;
         let mut raw = null_mut();
