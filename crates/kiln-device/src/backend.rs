@@ -38,7 +38,7 @@ const RING_FEATURES: u64 = 1 << VIRTIO_F_VERSION_1
 pub(crate) struct Queues {
     /// Number of data queues.
     pub data: u16,
-    /// How the control queue is served.
+    /// Which thread serves the control queue.
     pub control: ControlBy,
     /// Maximum size of a request and its answer together, in bytes.
     pub max_request: usize,
@@ -68,7 +68,7 @@ struct Vring {
     stopped_at: u16,
 }
 
-/// One guest's device.
+/// The vhost-user backend that serves one guest.
 pub(crate) struct Backend {
     account: Arc<Account>,
     queues: Queues,
@@ -123,7 +123,7 @@ impl Backend {
             .for_each(|runner| runner.order(Order::Drain));
     }
 
-    /// Waits until all queues have stopped after [`Backend::drain`], but not beyond `until`.
+    /// Waits for all queues to stop after [`Backend::drain`], but not beyond the time `until`.
     pub(crate) fn drained(&mut self, until: Instant) {
         for vring in &mut self.vrings {
             let done = vring.runner.as_mut().map(|runner| runner.wait(until));

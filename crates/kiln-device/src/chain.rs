@@ -52,7 +52,7 @@ struct Span {
     len: u32,
 }
 
-/// A chain's buffers. Allocated once per queue and reused for each request.
+/// A chain's buffers, which are allocated once per queue and reused for each request.
 #[derive(Default)]
 pub(crate) struct Chain {
     spans: Vec<Span>,

@@ -48,13 +48,14 @@ impl Closer {
     pub(crate) fn end(&mut self, stream: UnixStream) {
         // After the shutdown, the other side cannot send anything more.
         let _ = stream.shutdown(Shutdown::Both);
-        // The sandbox of a process that may not fork does not allow this ioctl either.
+        // In a process that may not fork, the sandbox forbids this ioctl as well.
         if self.forks && ioctl_fionread(&stream) != Ok(0) {
             self.left.push(stream.into());
         }
     }
 
-    /// Reads from a stream, and schedules any descriptors received with the bytes to be closed.
+    /// Reads from a stream. Descriptors received with the bytes are closed by the next
+    /// [`Closer::go_on`].
     pub(crate) fn read(&mut self, stream: &UnixStream, bytes: &mut [u8]) -> io::Result<usize> {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_FDS))];
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);

@@ -22,8 +22,8 @@ pub enum ControlBy {
     /// The queue's own thread.
     #[default]
     Inline,
-    /// A second thread, to which the queue's thread hands each request. Used to measure the cost of
-    /// this handover.
+    /// A second thread, to which the queue's thread hands each request. This setting exists to
+    /// measure the cost of the handover.
     Thread,
 }
 

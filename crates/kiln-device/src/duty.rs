@@ -1,5 +1,5 @@
-//! Serves the requests of one queue: control queue requests create and close sessions, data queue
-//! requests use them.
+//! Serves the requests of one queue. Requests on the control queue create and close sessions;
+//! requests on data queues use them.
 
 use std::sync::mpsc::{sync_channel, Receiver, SyncSender};
 use std::sync::Arc;

@@ -132,7 +132,7 @@ impl Connection {
         lock(&self.backend).drain();
     }
 
-    /// Waits until the drain has finished, but not beyond `until`, and closes the connection.
+    /// Waits for the drain to finish, but not beyond the time `until`, and closes the connection.
     pub(crate) fn end(self, until: Instant) {
         lock(&self.backend).drained(until);
         // This fails only if the other side closed first.

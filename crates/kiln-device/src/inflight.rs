@@ -207,7 +207,7 @@ impl Log {
         taken.into_iter().map(|(_, head)| head).collect()
     }
 
-    /// Clears the record. Called if the record belongs to a different ring.
+    /// Clears the record, which belongs to a different ring.
     pub(crate) fn forget(&mut self) {
         for head in 0..self.size {
             self.of(head, STATE).store(0, Ordering::Relaxed);

@@ -123,7 +123,7 @@ pub(crate) struct Line<'a> {
     pub kick: Option<&'a Kick>,
     /// Signals to the driver.
     pub call: Option<&'a Call>,
-    /// Serves the requests.
+    /// The object that serves the requests.
     pub duty: &'a mut dyn Duty,
     /// Buffers for copies of a request and its answer.
     pub scratch: &'a mut Scratch,
@@ -152,9 +152,9 @@ impl Line<'_> {
     }
 
     fn until(&mut self, halt: &Halt, count: &mut Count) -> Result<(), Broken> {
-        // Polling pays off if the next request arrives within the polling time. The last attempt
-        // predicts this: after polling without success, only sleep, until a sleep turns out to be
-        // as short as the polling time.
+        // Polling pays off if the next request arrives within the polling time, which the last
+        // attempt predicts. After polling without success, do not poll until a sleep turns out to
+        // be as short as the polling time.
         let mut look = true;
         // A kick descriptor may be a file that is always readable, so pause after each wake-up
         // without work, and double the pause each time.

@@ -94,7 +94,7 @@ impl AsFd for Bell {
     }
 }
 
-/// Reports which events ended a wait.
+/// The events that ended a wait.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Woken {
     /// The kick is readable.

@@ -137,7 +137,8 @@ mod tests {
     fn no_amount_overflows_a_bucket() {
         let bucket = Bucket::new(1, BURST);
         assert!(bucket.take(u64::MAX, u64::MAX / 2) > 0);
-        // The end of the wait saturates at the maximum time, which is less than a burst away.
+        // The end of the wait saturates at the maximum time. That time is less than a burst away,
+        // so the wait is zero.
         assert_eq!(bucket.take(u64::MAX, u64::MAX - 1), 0);
     }
 

@@ -21,8 +21,8 @@ use crate::closer::Closer;
 /// connected.
 pub(crate) const VARIABLE: &str = "KILN_SERVE_GUEST";
 
-/// Sent by the guest's process when it is ready for a guest. The second value also reports that its
-/// memory could not be locked.
+/// Values that a guest's process sends when it is ready for a guest. The second value also reports
+/// that the process could not lock its memory.
 pub(crate) const READY: u8 = b'r';
 pub(crate) const READY_UNLOCKED: u8 = b'u';
 

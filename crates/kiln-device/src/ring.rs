@@ -14,7 +14,7 @@ use crate::inflight::Log;
 
 /// Location of a ring in guest memory, and the index at which processing continues.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-// Public so that the rig can expose it to fuzzers.
+// This type is public so that the rig can expose it to fuzzers.
 #[cfg_attr(not(feature = "rig"), allow(unreachable_pub))]
 pub struct Place {
     /// Number of descriptors, a power of two.
@@ -33,7 +33,7 @@ pub struct Place {
 
 /// Why a ring cannot be served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-// Public so that the rig can expose it to fuzzers.
+// This type is public so that the rig can expose it to fuzzers.
 #[cfg_attr(not(feature = "rig"), allow(unreachable_pub))]
 pub enum Broken {
     /// The specification does not allow this size.

@@ -44,7 +44,7 @@ pub(crate) struct Work {
     pub kick: Option<Kick>,
     /// Signals to the driver.
     pub call: Option<Call>,
-    /// Signalled if the ring breaks.
+    /// The descriptor that the device signals if the ring breaks.
     pub err: Option<Call>,
     /// Record of requests in flight, if the front end keeps it.
     pub log: Option<Log>,
@@ -56,7 +56,7 @@ pub(crate) struct Post {
     /// The guest's sessions and rates.
     pub account: Arc<Account>,
     pub tally: Arc<Tally>,
-    /// How the control queue is served; `None` for a data queue.
+    /// Which thread serves the control queue; `None` for a data queue.
     pub control: Option<ControlBy>,
     /// Maximum size of a request and its answer together, in bytes.
     pub max_request: usize,

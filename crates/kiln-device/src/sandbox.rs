@@ -49,7 +49,7 @@ const ALWAYS: &[libc::c_long] = &[
     libc::SYS_gettid,
     libc::SYS_getpid,
     libc::SYS_membarrier,
-    // Signals: needed to return from existing handlers and to abort().
+    // Signal calls, which are needed to return from existing handlers and for abort().
     libc::SYS_rt_sigprocmask,
     libc::SYS_rt_sigaction,
     libc::SYS_rt_sigreturn,
@@ -77,7 +77,7 @@ const MESSAGES: &[libc::c_long] = &[
     libc::SYS_fstat,
     libc::SYS_fstatfs,
     libc::SYS_munlock,
-    // Needed by a thread that installs a narrower filter for itself.
+    // A thread needs this call to install a narrower filter for itself.
     libc::SYS_seccomp,
 ];
 
@@ -160,7 +160,7 @@ const STARTS: &[libc::c_long] = &[
 /// System calls that return an error instead of killing the process, because their callers can
 /// handle the error.
 const REFUSED: &[(libc::c_long, libc::c_int)] = &[
-    // With this error, the C library creates threads with clone(), whose flags a filter can check.
+    // This error makes the C library create threads with clone(), whose flags a filter can check.
     (libc::SYS_clone3, libc::ENOSYS),
     // The C library's allocator tries to read a setting from /proc.
     (libc::SYS_openat, libc::EACCES),

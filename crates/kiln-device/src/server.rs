@@ -114,7 +114,7 @@ struct Guest {
     killed: Option<Instant>,
 }
 
-/// Serves a guest: either a separate process, or threads of this process.
+/// What serves a guest: a separate process, or threads of this process.
 enum Host {
     Process(Process),
     Threads(Connection),

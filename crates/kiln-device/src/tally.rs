@@ -18,7 +18,7 @@ pub(crate) const CLASSES: usize = 32;
 
 /// Counts of one queue's activity.
 #[derive(Clone, Debug)]
-// Public so that the rig can expose it to fuzzers.
+// This type is public so that the rig can expose it to fuzzers.
 #[cfg_attr(not(feature = "rig"), allow(unreachable_pub))]
 pub struct Count {
     /// Number of requests by answered status.

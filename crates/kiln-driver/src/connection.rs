@@ -73,12 +73,12 @@ impl Default for Wishes {
 /// other, and a third that the device cannot access.
 pub(crate) struct Queue {
     pub ring: Ring,
-    /// Written by the driver to notify the device.
+    /// The eventfd that the driver writes to notify the device.
     pub kick: Arc<Kick>,
-    /// Written by the device to interrupt the driver.
+    /// The eventfd that the device writes to interrupt the driver.
     pub call: Arc<EventFd>,
-    /// Written by the driver to wake a thread that sleeps on `call`. `call` cannot be used for
-    /// this, because the device could fill its counter and make the write block.
+    /// The eventfd that the driver writes to wake a thread that sleeps on `call`. The driver cannot
+    /// write `call` for this, because the device could fill its counter and make the write block.
     pub wake: Arc<EventFd>,
 }
 

@@ -14,8 +14,8 @@ use rustix::time::{clock_gettime, ClockId};
 
 /// The futex on which the threads sleep.
 pub(crate) struct Sleepers {
-    /// Incremented before a wake-up, so that a thread about to sleep checks its condition once
-    /// more.
+    /// Number of wake-ups. It is incremented before each wake-up, so that a thread that is about to
+    /// sleep checks its condition once more.
     calls: AtomicU32,
     beds: AtomicU32,
 }

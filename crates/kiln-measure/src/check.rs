@@ -83,7 +83,8 @@ impl Rows {
     }
 
     fn reading(&mut self, reading: &Reading) {
-        // A trapped rdtsc takes about a microsecond, a native one some tens of nanoseconds.
+        // A native rdtsc takes tens of nanoseconds. If a hypervisor traps rdtsc, it takes about a
+        // microsecond.
         let ns = 1e9 / tsc_hz();
         self.add(
             "clock read",

@@ -10,7 +10,7 @@
 /// classes together are kept.
 pub const CROPS: [f64; 7] = [100.0, 99.0, 95.0, 90.0, 75.0, 50.0, 25.0];
 
-/// Limit for |t|. A difference whose |t| reaches this limit is not due to chance.
+/// Limit for |t|. If |t| reaches this limit, the difference is not attributed to chance.
 pub const LIMIT: f64 = 5.0;
 
 /// Minimum number of measurements per class for a comparison.
@@ -148,8 +148,8 @@ mod tests {
 
     #[test]
     fn t_is_that_of_the_book() {
-        // Computed by hand with a hundred values per class: the means are 20 and 22, the variances
-        // 10/99 * 2 and so on.
+        // The expected result was computed by hand for a hundred values per class: the means are 20
+        // and 22, the variances 10/99 * 2 and so on.
         let a: Vec<u32> = (0..100).map(|i| 19 + 2 * (i % 2)).collect();
         let b: Vec<u32> = (0..100).map(|i| 20 + 4 * (i % 2)).collect();
         let d = difference([&a, &b], 0).unwrap();

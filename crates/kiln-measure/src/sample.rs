@@ -57,7 +57,7 @@ pub struct Plan {
     pub sample_us: f64,
     /// Seed that determines the order of the samples.
     pub seed: u64,
-    /// Time at which measuring ends, keeping the samples taken so far.
+    /// Time at which measuring ends. The samples taken by then are kept.
     #[serde(skip)]
     pub deadline: Option<Instant>,
 }
@@ -126,7 +126,7 @@ pub fn measure_counted(
 ///
 /// A round consists of `plan.samples` passes. In each pass every subject is sampled once, in an
 /// order drawn from the seed. The samples of a round that are compared are therefore within
-/// milliseconds of each other, and each subject follows different other subjects. Before each
+/// milliseconds of each other, and the order of the subjects changes from pass to pass. Before each
 /// sample, its subject runs untimed for a sixteenth of a sample, which restores caches and
 /// predictors to that subject's state.
 ///

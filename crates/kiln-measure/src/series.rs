@@ -61,9 +61,9 @@ pub struct Series {
 }
 
 impl Series {
-    /// Converts the series to nanoseconds, so that estimates and ratios refer to time. Code that
-    /// makes the core lower its clock frequency takes fewer cycles than its speed suggests, which
-    /// the time reveals.
+    /// Converts the series to nanoseconds, so that estimates and ratios refer to time. This matters
+    /// for code that makes the core lower its clock frequency: it can take fewer cycles but more
+    /// time.
     pub fn in_ns(&self) -> Series {
         Series {
             name: self.name.clone(),
@@ -74,8 +74,8 @@ impl Series {
         }
     }
 
-    /// The best sample of each complete round, in order, for at most the first `most` rounds. It is
-    /// `None` for a round in which every sample was rejected.
+    /// The best sample of each complete round, in order, for at most the first `most` rounds. A
+    /// round in which every sample was rejected yields `None`.
     pub fn bests(&self, most: usize) -> Vec<Option<f64>> {
         let complete = self.rounds.iter().filter(|round| round.complete);
         complete.map(|round| round.best).take(most).collect()

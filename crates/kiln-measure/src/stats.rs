@@ -26,10 +26,10 @@ const RANK: usize = 5;
 /// exchangeable, the probability is n/(2n) * (n-1)/(2n-1) * .. (j factors), a little less than
 /// 2^-j, whatever the distribution. With j = 5 it is 3 %.
 ///
-/// *Lower end*: the rerun is as likely as not to beat x1, and by how much cannot be derived without
-/// an assumption. The distance x5 - x1 is mirrored below x1. This is generous for code that cannot
-/// run faster than its dependency chain, but too little if the machine was disturbed during all of
-/// this run.
+/// *Lower end*: the best of the rerun is below x1 with a probability of one half, and how far below
+/// cannot be derived without an assumption. The distance x5 - x1 is mirrored below x1. This is
+/// generous for code that cannot run faster than its dependency chain, but too little if the
+/// machine was disturbed during all of this run.
 ///
 /// In the simulation of `tests/synthetic.rs` (jitter, interrupts, slow phases, a drifting clock), 6
 /// % of reruns are outside the interval, counting both ends. On the reference machine, while it was

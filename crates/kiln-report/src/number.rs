@@ -20,7 +20,7 @@ pub(crate) fn short(x: f64) -> String {
     }
 }
 
-/// Formats a time in microseconds, with the unit that makes it shortest.
+/// Formats a time in microseconds, in the unit that gives the shortest text.
 pub(crate) fn micros(us: f64) -> String {
     match us {
         0.0 => "0".to_string(),

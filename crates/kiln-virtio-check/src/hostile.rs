@@ -23,8 +23,8 @@ pub(crate) fn cases(offer: &Offer) -> Vec<Case> {
         return vec![Case::skip("hostile requests", "no AES-CBC to make them of")];
     };
     let mut cases = Vec::new();
-    // Lengths that overflow 32-bit sums, a missing source or destination, and a source and
-    // destination of different lengths.
+    // The cases are lengths that overflow 32-bit sums or exceed the buffers, lengths that differ or
+    // do not fit the mode, and unknown operation types.
     for (name, at, value) in [
         ("CVE-2017-5931: iv_len of 4 GiB", 0, u32::MAX),
         ("CVE-2017-5931: iv_len that wraps", 0, u32::MAX - 63),

@@ -89,8 +89,8 @@ pub struct Offer {
 pub enum Fault {
     /// Nothing listens on the socket.
     Connect(String),
-    /// The device closed the connection before its first answer, for example because it serves as
-    /// many front ends as it can.
+    /// The device closed the connection before its first answer, for example because it already
+    /// serves its maximum number of front ends.
     Refused,
     /// Something answers on the socket, but it is not a virtio-crypto device.
     Device(String),

@@ -326,7 +326,7 @@ impl Client {
                 len.checked_sub(offset + size)
                     .expect("a region inside its file");
                 let map = map(&file, offset, size);
-                // Touch the first page now, so that later accesses cannot find it missing.
+                // Touch the first page now, so that later accesses find it present.
                 map.as_volatile_slice()
                     .load::<u8>(0, Ordering::Relaxed)
                     .unwrap();

@@ -46,7 +46,8 @@ const ACTS: [(&str, Act); 19] = [
                     let _ = rustix::io::read(&call, &mut [0; 8]);
                 }
                 fcntl_setfl(&call, fcntl_getfl(&call)? - OFlags::NONBLOCK)?;
-                // Make an empty descriptor available, so that the device returns it and calls.
+                // Make an empty descriptor available, so that the device returns it and writes the
+                // call eventfd.
                 file.write_all_at(&1_u16.to_le_bytes(), raw::AVAIL + 2)?;
                 rustix::io::write(&kick, &1_u64.to_ne_bytes())?;
                 sleep(Duration::from_millis(20));
@@ -305,7 +306,7 @@ fn soon(target: &Target, vector: &Vector) -> Result<(), String> {
 
 /// Connects a front end and negotiates features. Returns `None` if the device disconnected.
 fn agreed(target: &Target) -> std::io::Result<Option<Raw>> {
-    // Ignore a refusal here. Other drivers check whether they are affected.
+    // Ignore a refusal here. The checks with other drivers show whether it affects them.
     let Ok(mut raw) = Raw::connect(target) else {
         return Ok(None);
     };

@@ -145,8 +145,8 @@ impl Guest {
         }
     }
 
-    // Never inlined, because this function's stack frame must be below the caller's frame, in the
-    // area that `wipe_stack` wipes.
+    // This function is never inlined, because its stack frame must be below the caller's frame, in
+    // the area that `wipe_stack` wipes.
     #[inline(never)]
     fn answer(&self, worker: &mut Worker, request: &[u8], dst: &mut [u8]) -> Result<usize, Status> {
         let request = Request::parse(request, self.features()).map_err(|f| f.status())?;

@@ -416,7 +416,7 @@ fn refused() {
         let other = Case::cipher(cipher::AES_CBC, op, &[1; 16], &[2; 16], &[3; 32]);
         assert_eq!(driver.run(&other), Err(Status::Err), "{op}");
     }
-    // Partial blocks, a wrong IV size, and unsupported sizes of tags, digests and MACs.
+    // Try partial blocks, a wrong IV size, and unsupported sizes of tags, digests and MACs.
     assert_eq!(driver.run(&cbc(&[3; 31])), Err(Status::Err));
     let iv = Case::cipher(cipher::AES_CBC, OP_ENCRYPT, &[1; 16], &[2; 15], &[3; 32]);
     assert_eq!(driver.run(&iv), Err(Status::Err));

@@ -10,7 +10,7 @@ use super::message::{LONGEST, MOST_FDS};
 pub enum Error {
     /// A socket failed.
     Io(io::Error),
-    /// The payload is longer than any valid message's.
+    /// The payload is too long for any valid message.
     TooLong {
         /// Request number of the message.
         request: u32,

@@ -21,7 +21,7 @@ pub(super) struct State {
     pub(super) live: Live,
     pub(super) failed: Option<Error>,
     pub(super) watch: Option<Watch>,
-    /// Incremented when a device connects and when a device disconnects.
+    /// The current generation, which is incremented when a device connects and when it disconnects.
     pub(super) generation: u64,
     pub(super) holds: Option<Histogram>,
     pub(super) kicks: u64,

@@ -75,7 +75,7 @@ pub(super) struct Private<'a> {
     pub crt: Option<[&'a [u8]; 5]>,
 }
 
-/// The curve of an EC key, and whichever of its two halves are known.
+/// An EC key: its curve, and its private half, its public half, or both.
 pub(super) struct Ec<'a> {
     pub curve: Curve,
     /// The private key as a big-endian number.

@@ -29,7 +29,7 @@ pub enum Control<'a> {
     Destroy {
         /// The service for which the session was created.
         service: Service,
-        /// The device's ID of the session.
+        /// The ID that the device assigned to the session.
         session: u64,
     },
 }

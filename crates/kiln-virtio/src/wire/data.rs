@@ -19,7 +19,7 @@ pub enum Mode<'a> {
     Session(u64),
     /// The request itself contains its parameters and keys.
     Stateless {
-        /// The parameters with which a session would have been created.
+        /// The parameters that would otherwise be used to create a session.
         create: Create,
         /// The cipher's key in a chain; otherwise the only key.
         key: &'a [u8],
