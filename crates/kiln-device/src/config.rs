@@ -67,7 +67,7 @@ pub struct Config {
     pub poll: Duration,
     /// Maximum time a shutdown waits for requests that guests have already made available.
     pub drain: Duration,
-    /// Path of the socket for metrics.
+    /// Path of the Unix socket on which metrics are served, if any.
     pub metrics: Option<PathBuf>,
     /// Whether to enter the sandbox before serving the first guest.
     pub sandbox: bool,

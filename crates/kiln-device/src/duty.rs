@@ -38,7 +38,7 @@ pub(crate) trait Duty {
 pub(crate) struct Data {
     /// The guest that owns the sessions used by the requests.
     pub guest: Arc<Guest>,
-    /// This thread's worker.
+    /// The emulated CPU and scratch space of this thread.
     pub worker: Worker,
 }
 

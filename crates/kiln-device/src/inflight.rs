@@ -50,7 +50,7 @@ const LENGTH: [usize; 2] = [2, 4];
 const NEXT: usize = 6;
 const COUNTER: usize = 8;
 
-/// Version of the layout.
+/// Version of the record's layout, which is stored in each queue's header.
 const LAYOUT: u16 = 1;
 /// Alignment of each queue's record: one cache line.
 const ALIGN: usize = 64;
@@ -337,8 +337,8 @@ mod tests {
             (self.rig.get(self.text, 64), self.rig.get(STATUS, 1)[0])
         }
 
-        /// Simulates that the process ended before it published anything, and that the next process
-        /// starts.
+        /// Simulates the end of the process before it published anything, and the start of the next
+        /// process.
         fn begin_again(&mut self, keeps_notes: bool) {
             let place = self.rig.place(Which::Data);
             place.next_avail = 0;

@@ -89,7 +89,7 @@ impl<'a> Areas<'a> {
     }
 }
 
-/// A running ring.
+/// A running ring: the device's private indices, and references to the ring's words in memory.
 pub(crate) struct Ring<'a> {
     size: u16,
     event_idx: bool,

@@ -49,9 +49,9 @@ pub struct Job<'a> {
 /// The data buffers of a job. Without a destination, the result overwrites the source.
 #[derive(Debug)]
 pub struct Data {
-    /// Input buffer.
+    /// The buffer that the device reads.
     pub source: Buffer,
-    /// Output buffer.
+    /// The buffer that the device writes.
     pub destination: Option<Buffer>,
 }
 

@@ -26,9 +26,9 @@ const FIXED: usize = control::HEADER + control::LEGACY;
 /// A control request to send to the device.
 #[derive(Clone)]
 pub(crate) enum Ask {
-    /// Create this session.
+    /// A request to create the entry's session.
     Create(Arc<Entry>),
-    /// Close this session.
+    /// A request to close the entry's session.
     Destroy(Arc<Entry>),
 }
 

@@ -97,7 +97,7 @@ pub struct Host {
     pub cores: Option<u64>,
     /// Core cycles per second.
     pub core_hz: Option<f64>,
-    /// The cpufreq governor.
+    /// The cpufreq governor of CPU 0.
     pub governor: Option<String>,
     /// Load averages over 1, 5 and 15 minutes.
     pub load: Option<Vec<f64>>,

@@ -187,7 +187,7 @@ pub(crate) struct Link {
     frontend: Frontend,
 }
 
-/// A device's answer.
+/// A device's answer to one request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Answer {
     /// Number of bytes that the device claims to have written.

@@ -16,7 +16,7 @@ pub const DESTROYED: usize = 1;
 /// A control request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Control<'a> {
-    /// Create a session with these parameters and keys.
+    /// A request to create a session with these parameters and keys.
     Create {
         /// The kind of session to create.
         create: Create,
@@ -25,7 +25,7 @@ pub enum Control<'a> {
         /// The MAC key of a chain; otherwise empty.
         auth_key: &'a [u8],
     },
-    /// Destroy a session.
+    /// A request to destroy a session.
     Destroy {
         /// The service for which the session was created.
         service: Service,

@@ -80,7 +80,7 @@ pub struct Akcipher {
 /// The fixed part of a data request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
-    /// A cipher alone.
+    /// A cipher without a hash.
     Cipher(Cipher),
     /// A cipher and a hash.
     Chain(Chain),

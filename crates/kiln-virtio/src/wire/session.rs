@@ -88,7 +88,7 @@ pub struct Akcipher {
 /// The kind and parameters of a session to create.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Create {
-    /// A cipher alone.
+    /// A cipher without a hash or MAC.
     Cipher(Cipher),
     /// A cipher chained with a hash or MAC.
     Chain(Chain),
