@@ -1,4 +1,5 @@
-//! The driver's ring, shared with a device that writes arbitrary bytes anywhere at any time.
+//! Runs the driver's ring with a device that writes arbitrary bytes anywhere in the shared memory
+//! at any time.
 
 #![no_main]
 

@@ -1,5 +1,5 @@
-//! A hostile guest sends control and data requests in any order, valid or malformed, to a device that also serves
-//! another guest.
+//! A hostile guest sends control and data requests in any order, valid or malformed, to a device
+//! that also serves another guest.
 
 #![no_main]
 
@@ -15,7 +15,8 @@ thread_local! {
         RefCell::new((Services::detect(), Worker::new().expect("memory for an emulated CPU")));
 }
 
-/// Replaces a session ID in a request with the most recently created one, if the fuzzer asks for it.
+/// Replaces a session ID in a request with the most recently created one, if the input selects
+/// that.
 fn name(bytes: &mut [u8], at: usize, session: u64) {
     if let Some(place) = bytes.get_mut(at..at + 8) {
         if place.iter().all(|&b| b == 0xff) {

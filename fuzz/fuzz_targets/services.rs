@@ -111,7 +111,8 @@ fn cases() -> Vec<Case> {
     ]
 }
 
-/// Applies changes: each is a pair of a position and a value, which is XORed into the byte there.
+/// Applies changes to `bytes`. Each change is a position and a value, and the value is XORed into
+/// the byte at that position.
 fn change(bytes: &mut [u8], changes: &[u8]) {
     for change in changes.chunks_exact(2) {
         if let Some(byte) = bytes.get_mut(usize::from(change[0])) {

@@ -1,4 +1,4 @@
-//! One guest's sessions, shared by its queues and its messages, with the metrics derived from them.
+//! The sessions and metrics of one guest, shared by its queues and its vhost-user messages.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
@@ -44,8 +44,8 @@ impl Account {
         used
     }
 
-    /// Serves a control request that arrived as a vhost-user message. The request counts as one of
-    /// the control queue, and this call sleeps if the guest exceeds its rate.
+    /// Serves a control request that arrived as a vhost-user message. The metrics count the request
+    /// as a control queue request. This call sleeps if the guest exceeds its rate.
     pub(crate) fn message(&self, request: &[u8], answer: &mut [u8]) -> usize {
         self.by_message.store(true, Ordering::Relaxed);
         let start = Instant::now();
@@ -65,8 +65,8 @@ impl Account {
         used
     }
 
-    /// Whether sessions arrive as messages. The control queue then cannot show that the driver was
-    /// reset.
+    /// Whether the front end creates sessions with messages. In this case the control queue cannot
+    /// show that the driver was reset.
     pub(crate) fn is_by_message(&self) -> bool {
         self.by_message.load(Ordering::Relaxed)
     }

@@ -3,8 +3,8 @@
 //! Front ends send file descriptors, and the main process may drop the last reference to one: when
 //! it rejects a connection without reading its messages, or when it reads from a socket on which it
 //! expects no descriptors. Closing a TCP socket with `SO_LINGER` set blocks until the remote side
-//! has received all data, for as long as the front end has chosen. A signal interrupts such a wait,
-//! and any others that follow before the signal handler runs.
+//! has received all data, for as long as the front end has chosen. A signal interrupts such a wait
+//! and every further wait that begins before the signal handler runs.
 
 use std::io;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use std::time::Duration;
 /// How long the main process may be busy before its waits are interrupted.
 const PATIENCE: Duration = Duration::from_millis(5);
 
-/// A timer that interrupts this process, which must be single-threaded.
+/// A timer that interrupts system calls of this process, which must be single-threaded.
 pub(crate) struct Alarm(());
 
 extern "C" fn ignore(_signal: libc::c_int) {}

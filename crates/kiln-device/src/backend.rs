@@ -26,8 +26,8 @@ use crate::ring::{Areas, Place};
 use crate::runner::{patience, Post, Runner, Stuck, Work};
 use crate::tally::Gauge;
 
-/// Feature bits of the rings, offered in addition to those of the crypto device. The device always
-/// returns requests in the order in which they were made available.
+/// Feature bits of the rings, offered in addition to those of the crypto device. `IN_ORDER` is
+/// offered because the device returns requests in the order in which they became available.
 const RING_FEATURES: u64 = 1 << VIRTIO_F_VERSION_1
     | 1 << VIRTIO_F_IN_ORDER
     | 1 << VIRTIO_F_RING_RESET
@@ -38,7 +38,7 @@ const RING_FEATURES: u64 = 1 << VIRTIO_F_VERSION_1
 pub(crate) struct Queues {
     /// Number of data queues.
     pub data: u16,
-    /// How the control queue is served.
+    /// Which thread serves the control queue.
     pub control: ControlBy,
     /// Maximum size of a request and its answer together, in bytes.
     pub max_request: usize,
@@ -68,20 +68,20 @@ struct Vring {
     stopped_at: u16,
 }
 
-/// One guest's device.
+/// The vhost-user backend that serves one guest.
 pub(crate) struct Backend {
     account: Arc<Account>,
     queues: Queues,
     memory: Memory,
     vrings: Vec<Vring>,
     features: u64,
-    /// Set while a driver is initialising: features were accepted and no ring has started since.
+    /// Set when a driver has accepted features, and cleared when a ring starts.
     begun: bool,
     /// The file handed to a front end that asks for memory to record in-flight requests.
     spare: File,
     inflight: Option<Arc<Inflight>>,
     /// The device's channel to the front end. The device sends nothing on this channel, but keeps
-    /// it open because user mode Linux treats its closing as the end of the device.
+    /// it open because user mode Linux treats a closed channel as the end of the device.
     channel: Option<vhost::vhost_user::Backend>,
 }
 
@@ -115,7 +115,7 @@ impl Backend {
         }
     }
 
-    /// Orders all queues to serve what the guest has made available and then to stop.
+    /// Orders all queues to serve the requests that are already available and then stop.
     pub(crate) fn drain(&self) {
         self.vrings
             .iter()
@@ -123,7 +123,7 @@ impl Backend {
             .for_each(|runner| runner.order(Order::Drain));
     }
 
-    /// Waits until all queues have stopped after [`Backend::drain`], but not beyond `until`.
+    /// Waits for all queues to stop after [`Backend::drain`], but not beyond the time `until`.
     pub(crate) fn drained(&mut self, until: Instant) {
         for vring in &mut self.vrings {
             let done = vring.runner.as_mut().map(|runner| runner.wait(until));
@@ -167,12 +167,12 @@ impl Backend {
             .ok_or_else(|| refused(format!("queue {index} of {rings}")))
     }
 
-    /// The number of the control queue.
+    /// Index of the control queue, which follows the data queues.
     fn control(&self) -> usize {
         usize::from(self.queues.data)
     }
 
-    /// Starts a ring if everything it needs is set.
+    /// Starts a ring if the front end has set everything that the ring needs.
     fn start(&mut self, index: usize) -> Result<()> {
         let control = self.control();
         let vring = &mut self.vrings[index];
@@ -190,12 +190,12 @@ impl Backend {
             })?),
             None => None,
         };
-        // A driver that restarts a used ring from entry 0 was reset, so its sessions are lost. No
-        // message reports the reset: QEMU also sets the status to 0 for a pause. Check the control
-        // queue, or every ring if the front end handles the control queue itself: QEMU's cryptodev
-        // starts all rings before its guest can create a session. With RING_RESET (2.6.1), a driver
-        // may reset the control queue alone and keep its sessions; a driver that initialises the
-        // device sets features or the status first.
+        // If a driver restarts a used ring from entry 0, the driver was reset and its sessions are
+        // lost. No message reports a reset reliably, because QEMU sets the status to 0 for a pause
+        // as well. Check the control queue, or every ring if the front end handles the control
+        // queue itself: QEMU's cryptodev starts all rings before its guest can create a session.
+        // With RING_RESET (2.6.1), a driver may reset only the control queue and keep its sessions;
+        // a driver that initialises the device sets features or the status first.
         if index == control || self.account.is_by_message() {
             let anew = self.account.health.take_anew() | std::mem::take(&mut self.begun);
             let alone = self.features & 1 << VIRTIO_F_RING_RESET != 0 && !anew;
@@ -542,7 +542,7 @@ impl VhostUserBackendReqHandlerMut for Backend {
             ))
         })?;
         let file = || self.spare.try_clone().map_err(Error::ReqHandlerError);
-        // An earlier request may have handed out this file, so clear what was recorded in it.
+        // The file may already have been sent for an earlier request, so clear its records.
         Inflight::open(file()?, &told, rings)
             .map_err(Error::ReqHandlerError)?
             .clear();

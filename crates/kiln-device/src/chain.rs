@@ -7,8 +7,8 @@ use vm_memory::{Bytes, GuestAddress, GuestMemoryBackend, GuestMemoryMmap, Volati
 
 use crate::ring::Ring;
 
-/// Maximum chain length. An indirect table may be longer than the ring (2.7.5.3.1 forbids it, but drivers do it); a
-/// request has only a few buffers.
+/// Maximum chain length. An indirect table may be longer than the ring (2.7.5.3.1 forbids it, but
+/// drivers do it); a request has only a few buffers.
 pub(crate) const MAX_DESCRIPTORS: usize = 1024;
 
 /// Size of `struct virtq_desc` in bytes.
@@ -19,7 +19,8 @@ const DESCRIPTOR: usize = 16;
 pub(crate) enum Malformed {
     /// `next` is beyond the table.
     Next,
-    /// The chain has more descriptors than the table, so it loops (CVE-2026-86847), or more than [`MAX_DESCRIPTORS`].
+    /// The chain loops, because it has more descriptors than the table (CVE-2026-86847), or it is
+    /// longer than [`MAX_DESCRIPTORS`].
     Loop,
     /// An indirect table is invalid: its size is not a multiple of the descriptor size, it is
     /// nested, it is outside memory, or another descriptor follows the indirect one.
@@ -51,7 +52,7 @@ struct Span {
     len: u32,
 }
 
-/// A chain's buffers. Allocated once per queue and reused for each request.
+/// A chain's buffers, which are allocated once per queue and reused for each request.
 #[derive(Default)]
 pub(crate) struct Chain {
     spans: Vec<Span>,
@@ -61,7 +62,7 @@ pub(crate) struct Chain {
     writable: u64,
 }
 
-/// The descriptor table of a chain: the ring's own, or an indirect one.
+/// The descriptor table of a chain: either the ring's table or an indirect table.
 enum Table<'a> {
     Ring,
     Indirect(VolatileSlice<'a>),

@@ -1,10 +1,11 @@
-//! Closes file descriptors from front ends in child processes, because closing can take long.
+//! Closes file descriptors from front ends in child processes, because closing can take a long
+//! time.
 //!
 //! When a connection is closed, the kernel also drops its unread messages and the descriptors sent
 //! with them. Dropping the last reference to a file frees it, which takes 0.16 s of CPU time per
 //! GiB of a memfd, and no signal interrupts that work. The main process therefore never drops the
-//! last reference to anything a front end has sent; a child process that does nothing else drops
-//! it.
+//! last reference to a file that a front end has sent. A child process that has no other task drops
+//! it instead.
 
 use std::io::{self, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -20,8 +21,8 @@ use rustix::net::{recvmsg, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags}
 /// itself, and signals limit how long it waits ([`crate::alarm`]).
 const PROCESSES: usize = 64;
 
-/// How long a child process may live before it is killed. A child may live long because closing a
-/// socket can block until the remote side has read all data.
+/// How long a child process may run before it is killed. Closing a socket can block until the
+/// remote side has read all data.
 const PATIENCE: Duration = Duration::from_millis(100);
 
 /// Maximum number of descriptors that Linux allows in one message (`SCM_MAX_FD`).
@@ -47,13 +48,14 @@ impl Closer {
     pub(crate) fn end(&mut self, stream: UnixStream) {
         // After the shutdown, the other side cannot send anything more.
         let _ = stream.shutdown(Shutdown::Both);
-        // The sandbox of a process that may not fork does not allow this ioctl either.
+        // In a process that may not fork, the sandbox forbids this ioctl as well.
         if self.forks && ioctl_fionread(&stream) != Ok(0) {
             self.left.push(stream.into());
         }
     }
 
-    /// Reads from a stream, and schedules any descriptors received with the bytes to be closed.
+    /// Reads from a stream. Descriptors received with the bytes are closed by the next
+    /// [`Closer::go_on`].
     pub(crate) fn read(&mut self, stream: &UnixStream, bytes: &mut [u8]) -> io::Result<usize> {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_FDS))];
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);
@@ -103,8 +105,8 @@ impl Closer {
     }
 }
 
-/// Starts a child process that inherits only these descriptors, so that it drops the last
-/// references to them.
+/// Starts a child process that holds the last references to these descriptors and drops them when
+/// it exits.
 fn start(left: Vec<OwnedFd>) -> io::Result<libc::pid_t> {
     let (over, hold) = UnixStream::pair()?;
     let mut keep: Vec<RawFd> = left.iter().map(AsRawFd::as_raw_fd).collect();
@@ -155,8 +157,8 @@ mod tests {
     use rustix::net::sockopt::set_socket_linger;
     use vmm_sys_util::sock_ctrl_msg::ScmSocket;
 
-    /// Returns a TCP socket whose last close blocks for ten minutes, unless its process is exiting,
-    /// and the connected socket, which never reads.
+    /// Returns a TCP socket whose last close blocks for ten minutes unless the process is exiting,
+    /// and the socket connected to it, from which nothing is read.
     fn slow_to_close() -> (TcpStream, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();

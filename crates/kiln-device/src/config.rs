@@ -1,4 +1,4 @@
-//! Settings of a device, their limits, and the check that they fit together.
+//! Settings of a device, their limits, and a check that they are consistent.
 
 use std::os::fd::RawFd;
 use std::path::PathBuf;
@@ -22,8 +22,8 @@ pub enum ControlBy {
     /// The queue's own thread.
     #[default]
     Inline,
-    /// A second thread, to which the queue's thread hands each request. Used to measure the cost of
-    /// this handover.
+    /// A second thread, to which the queue's thread hands each request. This setting exists to
+    /// measure the cost of the handover.
     Thread,
 }
 
@@ -46,12 +46,12 @@ impl FromStr for ControlBy {
 pub struct Config {
     /// Paths of the sockets to listen on. Each connection is a separate guest.
     pub sockets: Vec<PathBuf>,
-    /// Inherited descriptors: listening sockets, or single connections.
+    /// Inherited descriptors. Each is a listening socket or a single connection.
     pub inherited: Vec<RawFd>,
     /// Permissions and group of the sockets; `None` uses the umask and the process's group.
     pub socket_mode: Option<u32>,
     pub socket_group: Option<u32>,
-    /// Number of data queues. The control queue has the number after the last data queue.
+    /// Number of data queues. The control queue follows the last data queue.
     pub queues: u16,
     /// Which thread serves the control queue.
     pub control: ControlBy,
@@ -67,7 +67,7 @@ pub struct Config {
     pub poll: Duration,
     /// Maximum time a shutdown waits for requests that guests have already made available.
     pub drain: Duration,
-    /// Path of the socket for metrics.
+    /// Path of the Unix socket on which metrics are served, if any.
     pub metrics: Option<PathBuf>,
     /// Whether to enter the sandbox before serving the first guest.
     pub sandbox: bool,

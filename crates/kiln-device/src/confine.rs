@@ -1,8 +1,8 @@
-//! What a process gives up before it serves a guest, in addition to what the sandbox forbids: root
-//! privileges, memory and descriptors it does not need, core dumps, and swapping.
+//! Confines a process before it serves a guest, in addition to the sandbox: drops root privileges,
+//! limits memory and descriptors, disables core dumps, and locks memory.
 //!
-//! Keys stay in memory: a guest's process is not swapped out and does not dump core. The exception
-//! is the guest's memory, which belongs to the front end.
+//! A guest's process is neither swapped out nor dumped, so keys stay in memory. Guest memory is an
+//! exception: it belongs to the front end, which decides whether it may be swapped out.
 
 use std::io;
 
@@ -15,8 +15,8 @@ use crate::config::Config;
 use crate::error::Error;
 use crate::memory::MAX_REGIONS;
 
-/// Maximum number of file descriptors in a guest's process, not counting memory regions: those of
-/// rings, of queued messages, and of the process itself.
+/// Maximum number of file descriptors in a guest's process for rings, queued messages and the
+/// process itself. Descriptors of memory regions are not included.
 const DESCRIPTORS: u64 = 256;
 
 /// The user and group `nobody`, to which a root process switches.
@@ -36,7 +36,7 @@ fn limit(resource: Resource, most: u64, what: &'static str) -> Result<(), Error>
 fn own_memory(config: &Config) -> u64 {
     const BASE: u64 = 256 << 20;
     const THREAD: u64 = 4 << 20;
-    /// Bytes allowed per session. The largest, an RSA session that has been used, takes 8 KiB.
+    /// Bytes allowed per session. The largest kind, an RSA session that has been used, takes 8 KiB.
     const SESSION: u64 = 16 << 10;
     let threads = u64::from(config.queues) + 4;
     // While a buffer grows, its old and new copies exist at the same time.
@@ -52,7 +52,8 @@ pub(crate) fn confine_guest(config: &Config) -> Result<bool, Error> {
     end_core_dumps(config)?;
     let own = own_memory(config);
     limit(Resource::Data, own, "the limit of memory")?;
-    // A new region table is mapped before the old one is unmapped, and allocators reserve more than they use.
+    // A new region table is mapped before the old one is unmapped, and allocators reserve more
+    // than they use.
     let space = config
         .max_memory
         .saturating_mul(2)
@@ -134,8 +135,8 @@ pub(crate) fn leave_root() -> Result<(), Error> {
         maximum: None,
     };
     let _ = setrlimit(Resource::Memlock, unlimited);
-    // SAFETY: the only pointer passed is the one for an empty list of groups. The C library applies
-    // these calls to every thread.
+    // SAFETY: the null pointer is valid because the list of groups is empty, and the other calls
+    // take no pointers. The C library applies these calls to every thread.
     let done = unsafe {
         libc::setgroups(0, std::ptr::null()) == 0
             && libc::setresgid(NOBODY, NOBODY, NOBODY) == 0

@@ -9,7 +9,7 @@ pub(crate) fn cpu_time(process: u32) -> Option<Duration> {
         tv_sec: 0,
         tv_nsec: 0,
     };
-    // SAFETY: both calls fill structures that outlive them, and keep no pointer.
+    // SAFETY: both calls write only to structures that outlive the calls, and keep no pointers.
     let done = unsafe {
         libc::clock_getcpuclockid(process as libc::pid_t, &mut clock) == 0
             && libc::clock_gettime(clock, &mut time) == 0

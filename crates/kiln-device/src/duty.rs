@@ -1,5 +1,5 @@
-//! Serves the requests of one queue: control queue requests create and close sessions, data queue
-//! requests use them.
+//! Serves the requests of one queue. Requests on the control queue create and close sessions;
+//! requests on data queues use them.
 
 use std::sync::mpsc::{sync_channel, Receiver, SyncSender};
 use std::sync::Arc;
@@ -38,7 +38,7 @@ pub(crate) trait Duty {
 pub(crate) struct Data {
     /// The guest that owns the sessions used by the requests.
     pub guest: Arc<Guest>,
-    /// This thread's worker.
+    /// The emulated CPU and scratch space of this thread.
     pub worker: Worker,
 }
 
@@ -65,8 +65,8 @@ impl Duty for Data {
     }
 }
 
-/// Reads the status of a control request. It follows the session number if the answer contains one;
-/// otherwise it is the first byte.
+/// Reads the status of a control request. The status follows the session number if the answer
+/// contains one; otherwise the status is the first byte.
 fn control_status(answer: &[u8]) -> u32 {
     match (answer.get(8..12), answer.first()) {
         (Some(word), _) => u32::from_le_bytes([word[0], word[1], word[2], word[3]]),

@@ -86,11 +86,12 @@ impl Connection {
                 move || {
                     tracing::info!(guest = number, socket = %socket.display(), "connected");
                     let why = serve(stream, &backend);
-                    // Drop the sessions once no thread can use or create one.
+                    // Stop all queues, so that no thread can use or create a session when the
+                    // sessions are removed below.
                     lock(&backend).stop();
                     let adapter = adapter.join();
-                    // All messages have been forwarded. A front end that sees the shutdown may
-                    // reuse its memory with another device.
+                    // All messages have been forwarded and all queues have been stopped, so the
+                    // front end may now use its memory for another device.
                     let _ = last.shutdown(Shutdown::Both);
                     let sessions = account.guest.sessions();
                     account.reset();
@@ -126,12 +127,12 @@ impl Connection {
         &self.over
     }
 
-    /// Orders all queues to serve what the guest has made available and then to stop.
+    /// Orders all queues to serve the requests that are already available and then stop.
     pub(crate) fn drain(&self) {
         lock(&self.backend).drain();
     }
 
-    /// Waits until the drain has finished, but not beyond `until`, and closes the connection.
+    /// Waits for the drain to finish, but not beyond the time `until`, and closes the connection.
     pub(crate) fn end(self, until: Instant) {
         lock(&self.backend).drained(until);
         // This fails only if the other side closed first.
@@ -140,8 +141,8 @@ impl Connection {
     }
 }
 
-/// Locks the backend even if the mutex is poisoned. A thread that panics does not leave an
-/// inconsistent backend behind, because the next step is to stop all queues.
+/// Locks the backend even if the mutex is poisoned. An inconsistent backend does no harm, because
+/// the only remaining step is to stop all queues.
 fn lock(backend: &Mutex<Backend>) -> MutexGuard<'_, Backend> {
     backend.lock().unwrap_or_else(PoisonError::into_inner)
 }

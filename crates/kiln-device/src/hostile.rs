@@ -1,5 +1,5 @@
-//! Tests in which a hostile driver fills the queues. Each fault found in other devices has a test
-//! here that is named after it.
+//! Tests in which a hostile driver fills the queues. Faults that are known from other devices each
+//! have a test named after the fault.
 
 use std::fs::File;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,8 +22,8 @@ const ERR: u8 = Status::Err as u8;
 const KEY: [u8; 16] = [7; 16];
 const LEGACY: u64 = 0;
 
-/// Fills the answer buffer beforehand. Where the device writes only a status, all other bytes must
-/// keep this value.
+/// Initial value of every byte in the answer buffer. If the device writes only a status, all other
+/// bytes must keep this value.
 const LEFT: u8 = 0xee;
 
 /// Addresses of requests, results and indirect tables.
@@ -149,14 +149,14 @@ fn cve_2017_5931_lengths_that_overflow() {
     let mut rig = Rig::new(limits());
     let session = rig.session();
     let table = rig.place(Which::Data).desc;
-    // Buffers with a total length of 2^32, which overflows to zero in a 32-bit sum.
+    // The buffers' total length is 2^32, which overflows to zero in a 32-bit sum.
     rig.describe(table, 0, (REQUEST, 0x8000_0000), NEXT, 1);
     rig.describe(table, 1, (REQUEST, 0x8000_0000), NEXT, 2);
     rig.describe(table, 2, (RESULT, 16), WRITE, 0);
     rig.put(RESULT, &[LEFT; 16]);
     assert_eq!(rig.follow(0).1, 1);
     assert_eq!(rig.get(RESULT, 16)[15], ERR);
-    // The same overflow for lengths in the header: IV and source together are 2^32 bytes.
+    // The lengths in the header overflow in the same way: IV and source together are 2^32 bytes.
     let mut request = encrypt(session, &[0; 16]);
     request[24..28].copy_from_slice(&16u32.to_le_bytes());
     request[28..32].copy_from_slice(&0xffff_fff0u32.to_le_bytes());
@@ -247,12 +247,12 @@ fn cve_2020_14376_14377_every_length_of_both_sides() {
 fn cve_2020_14378_more_descriptors_than_there_are() {
     let mut rig = Rig::new(limits());
     let table = rig.place(Which::Data).desc;
-    // A chain through the whole ring in which the last descriptor points back to an earlier one.
+    // Build a chain through the whole ring. Its last descriptor points back to an earlier one.
     for i in 0..RING {
         rig.describe(table, i, (REQUEST, 1), NEXT, (i + 1) % RING);
     }
     assert_eq!(rig.follow(0), (0, 1));
-    // An indirect table longer than the longest chain the device follows.
+    // Use an indirect table that is longer than the longest chain the device follows.
     let long = MAX_DESCRIPTORS as u32 + 1;
     for i in 0..long as u16 {
         rig.describe(TABLE, i, (REQUEST, 1), NEXT, i + 1);
@@ -285,9 +285,9 @@ fn cve_2023_3180_source_and_destination_of_different_lengths() {
 
 #[test]
 fn cve_2024_3446_results_over_the_ring_itself() {
-    // The result overwrites the request's own descriptors, the driver area or the device area. The
-    // device has copied everything it needs before. The ring may then be unusable, but only for
-    // that guest.
+    // The result overwrites the request's own descriptors, the driver area or the device area. This
+    // may break the ring, but only for that guest: the device has already copied everything that
+    // it needs.
     let place = *Rig::new(limits()).place(Which::Data);
     for target in [place.desc, place.avail, place.used, REQUEST] {
         let mut rig = Rig::new(limits());
@@ -297,10 +297,11 @@ fn cve_2024_3446_results_over_the_ring_itself() {
         rig.describe(place.desc, 0, (REQUEST, request.len() as u32), NEXT, 1);
         rig.describe(place.desc, 1, (target, 65), WRITE, 0);
         rig.offer(Which::Data, &[0]);
-        // The request is served once, whatever the ring contains by then.
+        // Serve twice, because the first result may have changed the ring. Both calls may return an
+        // error.
         let _ = rig.serve(Which::Data);
         let _ = rig.serve(Which::Data);
-        // The other queue is unaffected.
+        // The other queue must be unaffected.
         let (_, answer) = rig.ask(Which::Control, &destroy(session), 1);
         assert_eq!(answer, [OK]);
     }
@@ -370,7 +371,7 @@ fn cve_2026_86847_chains_that_come_back_to_themselves() {
     rig.describe(table, 0, (RESULT, 16), NEXT | WRITE, 1);
     rig.describe(table, 1, (RESULT, 16), NEXT | WRITE, 0);
     assert_eq!(rig.follow(0), (0, 1));
-    // The same fault in an indirect table, and in nested tables.
+    // Repeat with the same fault in an indirect table, and with nested tables.
     rig.describe(table, 2, (TABLE, 32), INDIRECT, 0);
     rig.describe(TABLE, 0, (REQUEST, 16), NEXT, 1);
     rig.describe(TABLE, 1, (REQUEST, 16), NEXT, 0);
@@ -389,7 +390,7 @@ fn cve_2026_86848_descriptors_that_change_while_they_are_followed() {
     let stop = Stop::default();
     std::thread::scope(|scope| {
         let _stopped = Stopped(&stop);
-        // Another CPU of the guest alternates `next`, a length and a flag.
+        // Another CPU of the guest keeps changing `next`, a length and a flag.
         scope.spawn(|| {
             use vm_memory::{Bytes, GuestAddress};
             let mut odd = 0u16;
@@ -445,7 +446,8 @@ fn buffers_outside_of_memory_and_out_of_order() {
     rig.describe(table, 0, (RESULT, 65), WRITE | NEXT, 1);
     rig.describe(table, 1, (REQUEST, len), 0, 0);
     assert_eq!(rig.follow(0), (0, 1));
-    // Tables whose size is not a multiple of a descriptor, empty tables, and tables outside memory.
+    // Use tables whose size is not a multiple of a descriptor, empty tables, and tables outside
+    // memory.
     for table_at in [(TABLE, 24), (TABLE, 0), (end - 16, 32)] {
         rig.describe(table, 0, table_at, INDIRECT, 0);
         assert_eq!(rig.follow(0), (0, 1), "{table_at:x?}");

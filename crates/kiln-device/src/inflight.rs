@@ -50,7 +50,7 @@ const LENGTH: [usize; 2] = [2, 4];
 const NEXT: usize = 6;
 const COUNTER: usize = 8;
 
-/// Version of the layout.
+/// Version of the record's layout, which is stored in each queue's header.
 const LAYOUT: u16 = 1;
 /// Alignment of each queue's record: one cache line.
 const ALIGN: usize = 64;
@@ -207,7 +207,7 @@ impl Log {
         taken.into_iter().map(|(_, head)| head).collect()
     }
 
-    /// Clears the record, because it belongs to a different ring.
+    /// Clears the record, which belongs to a different ring.
     pub(crate) fn forget(&mut self) {
         for head in 0..self.size {
             self.of(head, STATE).store(0, Ordering::Relaxed);
@@ -216,8 +216,8 @@ impl Log {
         self.short(VERSION).store(LAYOUT, Ordering::Release);
     }
 
-    /// Records that the device took a request. Returns its stage if an earlier process had taken it
-    /// already.
+    /// Records that the device took a request. Returns the stage that an earlier process recorded
+    /// for this request, or [`Stage::Taken`].
     pub(crate) fn take(&mut self, head: u16) -> Stage {
         let state = self.of(head, STATE).load(Ordering::Relaxed);
         let half = |part| u32::from(self.of(head, part).load(Ordering::Relaxed));
@@ -234,7 +234,8 @@ impl Log {
         before
     }
 
-    /// Records the stage of a request before any store that follows this call.
+    /// Records the stage of a request. Stores that follow this call become visible only after the
+    /// record.
     pub(crate) fn set(&self, head: u16, stage: Stage) {
         let stage = match stage {
             Stage::Taken => 0,
@@ -256,7 +257,7 @@ impl Log {
         compiler_fence(Ordering::SeqCst);
     }
 
-    /// Records that the next publication returns a request.
+    /// Records that the next publication will return this request to the driver.
     pub(crate) fn give(&mut self, head: u16) {
         let last = self.short(LAST_BATCH);
         self.of(head, NEXT)
@@ -292,8 +293,8 @@ mod tests {
         Inflight::describe(&VhostUserInflight::new(0, 0, 2, size), 2).unwrap()
     }
 
-    /// A rig with one session and a record of its rings. Its only data request has overlapping
-    /// source and destination.
+    /// A rig with one session and a record of its rings. The source and destination of its only
+    /// data request overlap.
     struct Guest {
         rig: Rig,
         inflight: Arc<Inflight>,
@@ -336,7 +337,8 @@ mod tests {
             (self.rig.get(self.text, 64), self.rig.get(STATUS, 1)[0])
         }
 
-        /// Simulates that the process ended before it published anything and another one starts.
+        /// Simulates the end of the process before it published anything, and the start of the next
+        /// process.
         fn begin_again(&mut self, keeps_notes: bool) {
             let place = self.rig.place(Which::Data);
             place.next_avail = 0;
@@ -384,7 +386,7 @@ mod tests {
             guest.rig.inflight = Some(guest.inflight.clone());
             guest.rig.offer(Which::Data, &[0]);
             guest.rig.serve(Which::Data).unwrap();
-            // The state before the answer was published.
+            // Restore the record to its state before the answer was published.
             guest.log().set(0, Stage::Answered(65));
             guest.log().short(USED).store(0, Ordering::Relaxed);
             guest.log().short(LAST_BATCH).store(0, Ordering::Relaxed);
@@ -414,7 +416,7 @@ mod tests {
         );
     }
 
-    /// After a driver reset or with a different ring, the record does not belong to the ring.
+    /// A record from before a driver reset, or from a different ring, must be ignored.
     #[test]
     fn notes_that_do_not_fit_the_ring_are_forgotten() {
         let mut guest = Guest::new();

@@ -1,4 +1,4 @@
-//! The process that serves one guest: takes over what the main process passes to it.
+//! The process that serves one guest. It receives the guest's connection from the main process.
 
 use std::env;
 use std::io::Write;
@@ -21,15 +21,15 @@ use crate::process::{GUEST, READY, READY_UNLOCKED, VARIABLE};
 use crate::sandbox::{self, Role};
 use crate::tally::Counters;
 
-/// What the main process passed to a guest's process.
+/// The channel to the main process, as inherited by a guest's process.
 pub struct Inside {
     channel: UnixStream,
 }
 
 impl Inside {
-    /// Returns what the main process passed to this process, or `None` if this process does not
-    /// serve a single guest. Call this once and early: it removes the environment variable so that
-    /// child processes do not see it.
+    /// Returns the channel to the main process, or `None` if this process does not serve a single
+    /// guest. Call this function once and early: it removes the environment variable so that child
+    /// processes do not see it.
     ///
     /// # Errors
     /// The variable is set, but the main process did not set it.

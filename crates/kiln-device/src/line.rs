@@ -27,7 +27,7 @@ const LONGEST_WITHOUT_KICK: Duration = Duration::from_millis(10);
 /// useless.
 const FUTILE: u32 = 8;
 
-/// What a queue's thread is to do next.
+/// An order to a queue's thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Order {
@@ -38,14 +38,14 @@ pub(crate) enum Order {
     Drain = 2,
 }
 
-/// Holds the order for a thread.
+/// The current order to a thread, and the bell that wakes the thread when the order changes.
 pub(crate) struct Halt {
     order: AtomicU8,
     bell: Bell,
 }
 
 impl Halt {
-    /// Starts with the order to run.
+    /// The initial order is [`Order::Run`].
     pub(crate) fn new() -> std::io::Result<Halt> {
         Ok(Halt {
             order: AtomicU8::new(Order::Run as u8),
@@ -53,7 +53,7 @@ impl Halt {
         })
     }
 
-    /// Gives an order.
+    /// Sets the order. [`Order::Stop`] and [`Order::Drain`] also wake the thread.
     pub(crate) fn set(&self, order: Order) {
         self.order.store(order as u8, Ordering::Release);
         match order {
@@ -62,7 +62,7 @@ impl Halt {
         }
     }
 
-    /// Sleeps until the order is something other than to run.
+    /// Sleeps while the order is [`Order::Run`].
     pub(crate) fn wait(&self) {
         while self.order() == Order::Run {
             wait(None, &self.bell, None);
@@ -123,7 +123,7 @@ pub(crate) struct Line<'a> {
     pub kick: Option<&'a Kick>,
     /// Signals to the driver.
     pub call: Option<&'a Call>,
-    /// Serves the requests.
+    /// The object that serves the requests.
     pub duty: &'a mut dyn Duty,
     /// Buffers for copies of a request and its answer.
     pub scratch: &'a mut Scratch,
@@ -141,7 +141,7 @@ pub(crate) struct Line<'a> {
 }
 
 impl Line<'_> {
-    /// Serves until ordered to stop, or until the ring breaks.
+    /// Serves requests until ordered to stop or until the ring breaks.
     pub(crate) fn run(&mut self, halt: &Halt) -> Result<(), Broken> {
         let mut count = Count::default();
         let done = self.until(halt, &mut count);
@@ -152,8 +152,8 @@ impl Line<'_> {
     }
 
     fn until(&mut self, halt: &Halt, count: &mut Count) -> Result<(), Broken> {
-        // Polling pays off if the driver's next request arrives before a sleep would have ended.
-        // The last attempt predicts this: after polling in vain, sleep until one sleep turns out to
+        // Polling pays off if the next request arrives within the polling time, which the last
+        // attempt predicts. After polling without success, do not poll until a sleep turns out to
         // be as short as the polling time.
         let mut look = true;
         // A kick descriptor may be a file that is always readable, so pause after each wake-up
@@ -193,14 +193,14 @@ impl Line<'_> {
             look = asleep.elapsed() <= self.poll;
             futile = futile.saturating_add(1);
             if woken.kick && !self.kick.is_some_and(Kick::clear) {
-                // The descriptor cannot notify, so check the ring periodically, as without a
-                // descriptor.
+                // The descriptor cannot deliver notifications, so check the ring periodically.
                 self.kick = None;
             }
         }
     }
 
-    /// Serves everything available, in batches. Returns how long the guest must wait if it exceeds its rate.
+    /// Serves all available requests, in batches. Returns how long the guest must wait if it
+    /// exceeds its rate.
     pub(crate) fn drain(
         &mut self,
         halt: &Halt,

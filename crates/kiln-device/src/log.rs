@@ -1,5 +1,5 @@
-//! Logs to stderr: events with fields, as text or as JSON. No field ever holds a key, a request's bytes, or an address
-//! of guest memory.
+//! Logs events with fields to stderr, as text or JSON. Fields never contain keys, request bytes, or
+//! addresses of guest memory.
 
 use std::io::stderr;
 use std::str::FromStr;
@@ -36,8 +36,8 @@ impl Limit {
         }
     }
 
-    /// Returns `None` if a line may not be written at `now`; otherwise the number of lines dropped
-    /// since the last one was written.
+    /// Returns the number of lines dropped since the last one was written, or `None` if no line may
+    /// be written at `now`.
     fn admit(&self, now: Duration) -> Option<u64> {
         let now = now.as_nanos() as u64;
         if !self.bucket.is_due(now) {
@@ -64,8 +64,8 @@ impl<S: Subscriber> Layer<S> for Limit {
     }
 }
 
-/// Whether a line can be written without blocking, which it cannot if a stalled reader has let the
-/// pipe fill up.
+/// Whether a line can be written without blocking. A write blocks if stderr is a full pipe whose
+/// reader is stalled.
 fn has_room() -> bool {
     let out = stderr();
     let mut fds = [PollFd::new(&out, PollFlags::OUT)];
@@ -127,7 +127,7 @@ mod tests {
         let limit = Limit::new();
         let most = LINES * LINES_AT_ONCE.as_secs();
         let admitted = (0..10 * most).filter(|_| limit.admit(Duration::ZERO).is_some());
-        // The line that exhausts the burst is the last one admitted.
+        // The line that exceeds the burst is still admitted, so one more than `most` is expected.
         assert_eq!(admitted.count() as u64, most + 1);
         let later = LINES_AT_ONCE * 2;
         assert_eq!(limit.admit(later), Some(9 * most - 1));

@@ -84,7 +84,7 @@ fn map(region: &VhostUserMemoryRegion, file: File) -> Result<Region> {
     check(&file, region.mmap_offset, region.memory_size).map_err(Error::ReqHandlerError)?;
     let mapping = region.mmap_region(file)?;
     // Guest memory need not be locked here: the front end decides whether it may be swapped out,
-    // and it would count towards this process's limit of locked memory.
+    // and locked guest memory would count towards this process's limit.
     // SAFETY: the range is exactly the mapping, and munlock() does not change its contents.
     let _ = unsafe { munlock(mapping.as_ptr().cast(), mapping.size()) };
     let mapped = GuestRegionMmap::new(mapping, GuestAddress(region.guest_phys_addr))
@@ -122,7 +122,8 @@ impl Memory {
         }
     }
 
-    /// Returns a snapshot in which rings can be located. It stays mapped until the caller drops it.
+    /// Returns a snapshot of the mapped regions. They stay mapped until the caller drops the
+    /// snapshot.
     pub(crate) fn map(&self) -> Arc<GuestMemoryMmap> {
         self.map.clone()
     }
@@ -189,7 +190,7 @@ impl Memory {
         Ok(())
     }
 
-    /// Translates an address of the front end to a guest address.
+    /// Translates an address in the front end's address space to a guest address.
     pub(crate) fn guest_address(&self, user: u64) -> Option<u64> {
         self.regions.iter().find_map(|r| {
             let offset = user.checked_sub(r.user)?;

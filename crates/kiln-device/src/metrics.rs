@@ -143,7 +143,7 @@ struct GuestCount {
     regions: u64,
 }
 
-/// All values at one point in time.
+/// A snapshot of all metrics.
 #[derive(Debug)]
 struct Snapshot {
     queues: Vec<(String, Count)>,
@@ -376,7 +376,7 @@ impl Client {
         (&self.stream, flags)
     }
 
-    /// Continues the exchange. Returns false once it has ended.
+    /// Continues the exchange. Returns false if the exchange has ended.
     fn go_on(&mut self, meter: &Meter, closer: &mut Closer) -> bool {
         let blocks = |e: &io::Error| e.kind() == io::ErrorKind::WouldBlock;
         let mut part = [0; 512];

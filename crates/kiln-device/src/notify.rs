@@ -1,10 +1,10 @@
 //! The file descriptors with which driver and device notify each other.
 //!
 //! A front end passes these descriptors, so they may refer to any file. The front end shares their
-//! non-blocking flag and may change it at any time. Reads therefore request non-blocking behaviour
-//! in each call, which is impossible for writes to these files. A front end that fills its counter
-//! blocks the queue's thread, and with it its guest's process, which the main process then kills
-//! ([`crate::server`]).
+//! non-blocking flag and may change it at any time. Each read therefore requests non-blocking
+//! behaviour explicitly, but writes to these files have no such option. A front end that fills its
+//! counter can block the queue's thread, and therefore the guest's process, which the main process
+//! then kills ([`crate::server`]).
 
 use std::fs::File;
 use std::io::{self, IoSliceMut, Write};
@@ -14,10 +14,10 @@ use std::time::Duration;
 use rustix::io::{preadv2, Errno, ReadWriteFlags};
 use vmm_sys_util::eventfd::{EventFd, EFD_CLOEXEC, EFD_NONBLOCK};
 
-/// Signalled by the driver: there is work to do.
+/// The descriptor with which the driver signals that requests are available.
 pub(crate) struct Kick(File);
 
-/// Signals to the driver that work is done.
+/// The descriptor with which the device signals that requests are completed.
 pub(crate) struct Call(File);
 
 fn unblock(file: &File) -> io::Result<()> {
@@ -34,14 +34,14 @@ fn unblock(file: &File) -> io::Result<()> {
 }
 
 impl Kick {
-    /// Takes ownership of the file.
+    /// Takes ownership of the file and makes it non-blocking.
     pub(crate) fn new(file: File) -> io::Result<Kick> {
         unblock(&file)?;
         Ok(Kick(file))
     }
 
-    /// Consumes the notification. Returns false if the file is at its end or returns an error,
-    /// because it then cannot notify.
+    /// Consumes the notification. Returns false if the file cannot deliver notifications, because
+    /// it is at its end or reading it fails.
     pub(crate) fn clear(&self) -> bool {
         let mut count = [0; 8];
         let mut parts = [IoSliceMut::new(&mut count)];
@@ -55,7 +55,7 @@ impl Kick {
 }
 
 impl Call {
-    /// Takes ownership of the file.
+    /// Takes ownership of the file and makes it non-blocking.
     pub(crate) fn new(file: File) -> io::Result<Call> {
         unblock(&file)?;
         Ok(Call(file))
@@ -94,7 +94,7 @@ impl AsFd for Bell {
     }
 }
 
-/// Reports which events ended a wait.
+/// The events that ended a wait.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Woken {
     /// The kick is readable.

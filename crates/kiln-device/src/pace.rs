@@ -26,7 +26,7 @@ pub struct Rates {
 
 pub(crate) struct Bucket {
     per_second: u64,
-    /// The allowed burst, as the time in nanoseconds that it would take at the permitted rate.
+    /// The allowed burst, as the time in nanoseconds that it takes at the permitted rate.
     burst: u64,
     /// Time in nanoseconds since the start until which the share is used up.
     used_until: AtomicU64,
@@ -137,7 +137,8 @@ mod tests {
     fn no_amount_overflows_a_bucket() {
         let bucket = Bucket::new(1, BURST);
         assert!(bucket.take(u64::MAX, u64::MAX / 2) > 0);
-        // The wait would end beyond the clock's range, so the bucket must return zero.
+        // The end of the wait saturates at the maximum time. That time is less than a burst away,
+        // so the wait is zero.
         assert_eq!(bucket.take(u64::MAX, u64::MAX - 1), 0);
     }
 

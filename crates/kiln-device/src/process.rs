@@ -21,8 +21,8 @@ use crate::closer::Closer;
 /// connected.
 pub(crate) const VARIABLE: &str = "KILN_SERVE_GUEST";
 
-/// Sent by the guest's process when it is ready for a guest. The second value also reports that its
-/// memory could not be locked.
+/// Values that a guest's process sends when it is ready for a guest. The second value also reports
+/// that the process could not lock its memory.
 pub(crate) const READY: u8 = b'r';
 pub(crate) const READY_UNLOCKED: u8 = b'u';
 
@@ -57,7 +57,8 @@ impl Process {
             .arg0(env::args_os().next().unwrap_or_else(|| "kiln".into()))
             .args(env::args_os().skip(1))
             .env(VARIABLE, format!("{fd},{}", Worker::clock()))
-            // The sandbox of this process, which the child inherits, refuses files.
+            // Do not look for a configuration file: the sandbox that the child inherits may make
+            // reading it fail, and the child would then end.
             .env("KILN_DEFAULTS", "")
             .stdin(Stdio::null())
             // Ctrl-C on a terminal is meant only for the main process, which lets its guests
@@ -134,7 +135,7 @@ impl Process {
             .map_err(io::Error::other)
     }
 
-    /// Orders the process to serve what its guest has made available and then to end.
+    /// Orders the process to serve the requests that are already available and then end.
     pub(crate) fn drain(&self) {
         let _ = self.channel.shutdown(Shutdown::Write);
     }

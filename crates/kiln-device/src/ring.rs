@@ -14,7 +14,7 @@ use crate::inflight::Log;
 
 /// Location of a ring in guest memory, and the index at which processing continues.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-// Public so that the rig can expose it to fuzzers.
+// This type is public so that the rig can expose it to fuzzers.
 #[cfg_attr(not(feature = "rig"), allow(unreachable_pub))]
 pub struct Place {
     /// Number of descriptors, a power of two.
@@ -33,7 +33,7 @@ pub struct Place {
 
 /// Why a ring cannot be served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-// Public so that the rig can expose it to fuzzers.
+// This type is public so that the rig can expose it to fuzzers.
 #[cfg_attr(not(feature = "rig"), allow(unreachable_pub))]
 pub enum Broken {
     /// The specification does not allow this size.
@@ -89,13 +89,13 @@ impl<'a> Areas<'a> {
     }
 }
 
-/// A running ring.
+/// A running ring: the device's private indices, and references to the ring's words in memory.
 pub(crate) struct Ring<'a> {
     size: u16,
     event_idx: bool,
     next_avail: u16,
     next_used: u16,
-    /// The used index at the last check whether the driver wants an interrupt.
+    /// The used index when the device last checked whether the driver wants an interrupt.
     told: u16,
     desc: VolatileArrayRef<'a, Descriptor>,
     avail_flags: &'a AtomicU16,
@@ -112,7 +112,8 @@ const DESC: &str = "descriptor table";
 const AVAIL: &str = "driver area";
 const USED: &str = "device area";
 
-/// Locates `len` bytes at a guest address, and checks that they are aligned in this process too.
+/// Locates `len` bytes at a guest address. Both this address and the address in this process must
+/// be aligned.
 fn area<'a>(
     memory: &'a GuestMemoryMmap,
     name: &'static str,
@@ -258,7 +259,8 @@ impl<'a> Ring<'a> {
             .store(self.next_used.to_le(), Ordering::Release);
     }
 
-    /// Whether the driver wants an interrupt for what was published since the last check (2.7.7, 2.7.10).
+    /// Whether the driver wants an interrupt for the chains published since the last check (2.7.7,
+    /// 2.7.10).
     pub(crate) fn wants_interrupt(&mut self) -> bool {
         if self.told == self.next_used {
             return false;
@@ -287,8 +289,8 @@ impl<'a> Ring<'a> {
         }
     }
 
-    /// Requests a notification for the next head. Returns true if a head is already available, for
-    /// which the driver will not notify.
+    /// Requests a notification for the next head. Returns true if that head is already available;
+    /// the driver will then not notify.
     pub(crate) fn listen(&self) -> Result<bool, Broken> {
         // Write the word even if event indices were not negotiated: QEMU's cryptodev negotiates
         // them with its guest without informing the device. Every ring has this word, and other

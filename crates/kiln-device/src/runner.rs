@@ -35,7 +35,8 @@ pub(crate) struct Stuck;
 
 /// Everything a thread needs to serve a ring. The thread returns it when it stops.
 pub(crate) struct Work {
-    /// Location of the ring. When the thread returns it, this is where processing stopped.
+    /// Location of the ring. When the thread stops, it also contains the index at which processing
+    /// stopped.
     pub place: Place,
     /// The guest memory that contains the ring.
     pub memory: Arc<GuestMemoryMmap>,
@@ -43,7 +44,7 @@ pub(crate) struct Work {
     pub kick: Option<Kick>,
     /// Signals to the driver.
     pub call: Option<Call>,
-    /// Signalled if the ring breaks.
+    /// The descriptor that the device signals if the ring breaks.
     pub err: Option<Call>,
     /// Record of requests in flight, if the front end keeps it.
     pub log: Option<Log>,
@@ -55,7 +56,7 @@ pub(crate) struct Post {
     /// The guest's sessions and rates.
     pub account: Arc<Account>,
     pub tally: Arc<Tally>,
-    /// How the control queue is served; `None` for a data queue.
+    /// Which thread serves the control queue; `None` for a data queue.
     pub control: Option<ControlBy>,
     /// Maximum size of a request and its answer together, in bytes.
     pub max_request: usize,
@@ -154,8 +155,8 @@ impl Runner {
         self.halt.set(order);
     }
 
-    /// Stops serving and returns the [`Work`] passed to [`Runner::start`]. Every request taken has
-    /// been answered.
+    /// Stops serving and returns the [`Work`] passed to [`Runner::start`]. All requests that the
+    /// thread has taken are answered by then.
     ///
     /// # Errors
     /// The thread does not stop in time because its front end blocks it in a system call. The

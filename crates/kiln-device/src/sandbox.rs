@@ -49,7 +49,7 @@ const ALWAYS: &[libc::c_long] = &[
     libc::SYS_gettid,
     libc::SYS_getpid,
     libc::SYS_membarrier,
-    // Signals: needed to return from existing handlers and to abort().
+    // Signal calls, which are needed to return from existing handlers and for abort().
     libc::SYS_rt_sigprocmask,
     libc::SYS_rt_sigaction,
     libc::SYS_rt_sigreturn,
@@ -77,12 +77,12 @@ const MESSAGES: &[libc::c_long] = &[
     libc::SYS_fstat,
     libc::SYS_fstatfs,
     libc::SYS_munlock,
-    // Needed by a thread that installs a narrower filter for itself.
+    // A thread needs this call to install a narrower filter for itself.
     libc::SYS_seccomp,
 ];
 
-/// Additional system calls for a process that both accepts and serves connections. It needs none
-/// for the guests' counters, which are in shared memory.
+/// Additional system calls for a process that both accepts and serves connections. The guests'
+/// counters need no system calls, because they are in shared memory.
 const ACCEPTS: &[libc::c_long] = &[
     libc::SYS_accept4,
     libc::SYS_memfd_create,
@@ -157,10 +157,10 @@ const STARTS: &[libc::c_long] = &[
     libc::SYS_waitid,
 ];
 
-/// System calls that return an error instead of killing the process, because their callers tolerate
-/// it.
+/// System calls that return an error instead of killing the process, because their callers can
+/// handle the error.
 const REFUSED: &[(libc::c_long, libc::c_int)] = &[
-    // With this error, the C library creates threads with clone(), whose flags a filter can check.
+    // This error makes the C library create threads with clone(), whose flags a filter can check.
     (libc::SYS_clone3, libc::ENOSYS),
     // The C library's allocator tries to read a setting from /proc.
     (libc::SYS_openat, libc::EACCES),
@@ -252,7 +252,8 @@ fn always(more: &[libc::c_long]) -> Result<Rules, seccompiler::BackendError> {
     Ok(rules)
 }
 
-/// Builds the filter of a process that serves guests. Any other system call kills the process.
+/// Builds the filter of a process that serves guests. System calls that the filter does not allow
+/// kill the process.
 fn allow(role: Role) -> Result<BpfProgram, seccompiler::BackendError> {
     let mut rules = always(MESSAGES)?;
     if role == Role::Together {
@@ -298,8 +299,8 @@ fn allow_queue() -> Result<BpfProgram, seccompiler::BackendError> {
 }
 
 /// Builds the filter of the main process. Programs that it starts inherit the filter, and their C
-/// library probes for system calls, so any other call returns an error instead of killing the
-/// process.
+/// library probes for system calls, so calls that are not allowed return an error instead of
+/// killing the process.
 fn allow_main() -> Result<BpfProgram, seccompiler::BackendError> {
     let calls = [ALWAYS, MESSAGES, STARTS].concat();
     let mut rules: Rules = calls.into_iter().map(|call| (call, Vec::new())).collect();
@@ -312,7 +313,7 @@ fn allow_main() -> Result<BpfProgram, seccompiler::BackendError> {
     )
 }
 
-/// Builds a filter that makes one system call return an error, because its callers tolerate that.
+/// Builds a filter that makes one system call return an error that its callers can handle.
 fn refuse(call: libc::c_long, errno: libc::c_int) -> Result<BpfProgram, seccompiler::BackendError> {
     filter(
         BTreeMap::from([(call, Vec::new())]),
@@ -359,14 +360,14 @@ pub(crate) fn close(role: Role) -> Result<Files, Error> {
     Ok(files)
 }
 
-/// Confines a queue's thread further than its process.
+/// Confines the calling thread, which serves a queue, further than its process.
 pub(crate) fn narrow() -> Result<(), Error> {
     apply(allow_queue())
 }
 
-/// Enters a landlock domain that forbids all files, TCP, and signals to processes and abstract
-/// sockets outside the domain. The main process may still read and execute programs, because it has
-/// to start itself.
+/// Enters a landlock domain. It forbids access to files and TCP, and it forbids signals to
+/// processes and connections to abstract sockets outside the domain. The main process may still
+/// read and execute programs, because it has to start itself.
 fn no_files(role: Role) -> Result<Files, Error> {
     let abi = ABI::V6;
     let closed = || -> Result<_, RulesetError> {

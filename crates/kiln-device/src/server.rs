@@ -41,9 +41,9 @@ const SILENCE: Duration = Duration::from_secs(5);
 /// Maximum number of silent connections per socket. When another one arrives, the oldest is closed.
 const SILENT: usize = 64;
 
-/// Minimum limit, per socket, on connections that have sent data and wait to be served; further
-/// ones are rejected. The limit is `--max-guests` if that is larger, because after a restart of the
-/// device all its front ends may connect at once.
+/// Minimum value of the limit, per socket, on connections that have sent data and wait to be
+/// served. The limit is `--max-guests` if that is larger, because all front ends may connect at
+/// once after the device restarts. Connections beyond the limit are rejected.
 const WAITING: usize = 64;
 
 /// Front ends admitted per second and socket, and the burst allowed after a pause. Admission is
@@ -63,7 +63,8 @@ const REST: Duration = Duration::from_millis(200);
 /// How long a new process may take to become ready for a guest.
 const START: Duration = Duration::from_secs(20);
 
-/// Intervals for checking conditions that no descriptor signals.
+/// Intervals for checking conditions that no descriptor signals. The short one is used while a
+/// process or guest is about to end.
 const LOOK: Duration = Duration::from_millis(10);
 const SELDOM: Duration = Duration::from_millis(50);
 
@@ -81,11 +82,11 @@ pub struct Server {
 /// A listening socket, and its connections that no process serves yet.
 struct Socket {
     path: PathBuf,
-    /// `None` for a single inherited connection.
+    /// The listener, or `None` for a single inherited connection.
     listener: Option<UnixListener>,
     waiting: VecDeque<Waiting>,
     admitted: Bucket,
-    /// End of the pause in accepting that follows an error.
+    /// After an error, no connections are accepted until this time.
     rests_until: Option<Instant>,
 }
 
@@ -103,7 +104,7 @@ struct Waiting {
 struct Guest {
     number: u64,
     socket: usize,
-    /// The connection to the front end, watched only for its end.
+    /// The connection to the front end, polled only for disconnection.
     stream: UnixStream,
     host: Host,
     /// When the front end disconnected.
@@ -113,7 +114,7 @@ struct Guest {
     killed: Option<Instant>,
 }
 
-/// The process, or the threads of this process, that serve a guest.
+/// What serves a guest: a separate process, or threads of this process.
 enum Host {
     Process(Process),
     Threads(Connection),
@@ -175,9 +176,8 @@ fn listen(path: &Path, access: Access) -> Result<UnixListener, Error> {
     appear(path, access).map_err(|e| Error::io("listen on", path, e))
 }
 
-/// Binds the socket under a temporary name and renames it last. A bound socket refuses connections
-/// until it listens, and gets its permissions only afterwards, so a client that waits for the final
-/// name can connect as soon as that name exists.
+/// Binds the socket under a temporary name, sets its permissions, and only then gives it its final
+/// name. A client that waits for the final name can therefore connect as soon as the name exists.
 fn appear(path: &Path, access: Access) -> io::Result<UnixListener> {
     let mut before = path.as_os_str().to_owned();
     before.push(format!(".{}", std::process::id()));
@@ -319,8 +319,8 @@ fn peer(stream: &UnixStream) -> String {
 }
 
 impl Guest {
-    /// `None` while the guest is being served. Afterwards the exit status of its process, or
-    /// `Some(None)` if threads served it.
+    /// Returns `None` while the guest is being served; afterwards the exit status of its process,
+    /// or `Some(None)` if threads served it.
     fn ended(&mut self) -> Option<Option<ExitStatus>> {
         match &mut self.host {
             Host::Process(process) => process.ended().map(Some),
@@ -394,8 +394,8 @@ impl Server {
     fn confine(&self) -> Result<(), Error> {
         let sockets = self.sockets.len() as u64;
         let guests = self.config.max_guests as u64;
-        // Each guest needs descriptors for its connection, its channel and its counters. As many
-        // guests again may have left while a file system keeps their processes from ending.
+        // Each guest needs descriptors for its connection, its channel and its counters. The same
+        // number of guests may have left while a file system keeps their processes from ending.
         let waiting = (SILENT + self.most_waiting()) as u64;
         let descriptors = sockets * (guests * 10 + waiting + 8) + 64;
         if !self.config.shares_process {
@@ -510,7 +510,7 @@ impl Server {
             self.reap(&mut guests, &mut lost, &mut closer);
             self.reap_lost(&mut lost, &mut closer);
             for i in listening {
-                // A guest that is ending will soon free its place.
+                // A guest that is about to end will free its place, so the socket is not full.
                 let full =
                     places(&guests, &lost, i) >= self.config.max_guests && !makes_room(&guests, i);
                 let most = self.most_waiting();
@@ -740,8 +740,7 @@ impl Server {
                     wanting += 1;
                     break;
                 }
-                // A front end that connects in a loop has used up its socket's rate and has to
-                // wait.
+                // The socket's rate is used up, for example because a front end connects in a loop.
                 if !self.sockets[i].admitted.is_due(now.as_nanos() as u64) {
                     break;
                 }
@@ -827,8 +826,8 @@ impl Server {
         let mut processes: Vec<(Option<u64>, Process)> =
             spares.into_iter().map(|spare| (None, spare)).collect();
         let mut threads = Vec::new();
-        // Order all guests to drain before waiting for the first. Spare processes end on this
-        // order.
+        // Order all guests to drain before waiting for the first. The same order makes spare
+        // processes end.
         for guest in guests {
             match guest.host {
                 Host::Process(process) => processes.push((Some(guest.number), process)),
@@ -866,8 +865,8 @@ impl Server {
     }
 }
 
-/// Number of occupied guest places of a socket. Guests whose processes cannot be killed count only
-/// if they outnumber the other guests.
+/// Number of occupied guest places of a socket: the number of its guests, or the number of its
+/// processes that could not be killed, whichever is larger.
 fn places(guests: &[Guest], lost: &[Guest], socket: usize) -> usize {
     let count = |all: &[Guest]| all.iter().filter(|g| g.socket == socket).count();
     count(guests).max(count(lost))
@@ -891,8 +890,8 @@ fn warn_of_unlocked_memory() {
     );
 }
 
-/// Starts the first process that will serve a guest. If this one cannot serve, no later one can, so
-/// the device does not start.
+/// Starts the first process that will serve a guest. If this process fails to start, later ones
+/// would fail too, so the device does not start.
 fn first_process() -> Result<Process, Error> {
     let what = "a process for a guest";
     let mut process = Process::start().map_err(|e| Error::lacks(what, e))?;

@@ -18,7 +18,7 @@ pub(crate) const CLASSES: usize = 32;
 
 /// Counts of one queue's activity.
 #[derive(Clone, Debug)]
-// Public so that the rig can expose it to fuzzers.
+// This type is public so that the rig can expose it to fuzzers.
 #[cfg_attr(not(feature = "rig"), allow(unreachable_pub))]
 pub struct Count {
     /// Number of requests by answered status.
@@ -72,7 +72,7 @@ impl Count {
         self.nanos += nanos;
     }
 
-    /// Adds another queue's counts to this one's.
+    /// Adds another queue's counts to these counts.
     pub(crate) fn merge(&mut self, other: &Count) {
         let add = |to: &mut u64, from: u64| *to = to.wrapping_add(from);
         for (to, from) in self.status.iter_mut().zip(other.status) {
@@ -113,7 +113,7 @@ fn class_of(nanos: u64) -> usize {
 /// Number of counters per queue: statuses, latency classes, and nine others.
 const CELLS: usize = STATUSES + CLASSES + 9;
 
-/// Kinds of current values kept per guest.
+/// Values per guest that can increase and decrease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub(crate) enum Gauge {
@@ -141,7 +141,8 @@ impl Counters {
             MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING,
         )?);
         file.set_len(bytes(data) as u64)?;
-        // A compromised guest process must not be able to shrink memory that the main process reads.
+        // A compromised guest process must not be able to shrink memory that the main process
+        // reads.
         fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
         Counters::open(file, data)
     }

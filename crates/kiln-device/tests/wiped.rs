@@ -39,7 +39,7 @@ fn a_key_in_a_message_that_is_not_served_is_wiped() {
     // Control: the key must be found in memory that is not wiped.
     assert_eq!(found(|| drop(MARK.to_vec())), 1);
 
-    // A session of AES-CBC as QEMU 7.2 sends it.
+    // An AES-CBC session in the layout of QEMU 7.2.
     let mut session = vec![0; 632];
     session[8] = 3;
     session[12] = 16;
@@ -48,8 +48,8 @@ fn a_key_in_a_message_that_is_not_served_is_wiped() {
     let create = bytes(CREATE_CRYPTO_SESSION, session);
     let agree = bytes(SET_PROTOCOL_FEATURES, CRYPTO_SESSION.to_le_bytes().into());
     let cut = &create[..400];
-    // In these cases the session is not negotiated, waits for the device, or is cut off after the
-    // key.
+    // In the three cases, the session is not negotiated, waits for the device, or is cut off after
+    // the key.
     for (sent, waits) in [
         (create.clone(), false),
         ([&agree[..], &create].concat(), true),

@@ -50,7 +50,7 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// Creates a batch. Its sessions are closed through `closer`.
+    /// Creates an empty batch. Sessions created by the batch close themselves through `closer`.
     pub(crate) fn new(closer: Weak<dyn Closer>) -> Batch {
         Batch {
             asks: Vec::new(),
@@ -58,8 +58,8 @@ impl Batch {
         }
     }
 
-    /// Adds a request to create a session. `done` is called with the session, and with a batch to which it may add
-    /// requests.
+    /// Adds a request to create a session. `done` is called with the session and with a batch, to
+    /// which it may add further requests.
     pub fn create(
         &mut self,
         request: Request,

@@ -38,7 +38,8 @@ impl Buffer {
         self.memory.write(self.span.part(at, bytes.len()), bytes);
     }
 
-    /// Reads bytes starting at offset `at`. The device may change them at any time, so read them only once.
+    /// Reads bytes starting at offset `at`. The device may change them at any time, so read them
+    /// only once.
     ///
     /// # Panics
     /// The bytes extend past the end.

@@ -28,7 +28,7 @@ use crate::kick::Kick;
 use crate::memory::{Memory, GUEST_BASE};
 use crate::ring::Ring;
 
-/// Number of the feature bit that vhost-user itself defines.
+/// Bit number of `VHOST_USER_F_PROTOCOL_FEATURES`, a feature bit defined by vhost-user.
 const PROTOCOL_FEATURES: u32 = 30;
 /// Size of the configuration space in bytes.
 pub(crate) const CONFIG_LEN: usize = 56;
@@ -73,12 +73,12 @@ impl Default for Wishes {
 /// other, and a third that the device cannot access.
 pub(crate) struct Queue {
     pub ring: Ring,
-    /// Written by the driver to notify the device.
+    /// The eventfd that the driver writes to notify the device.
     pub kick: Arc<Kick>,
-    /// Written by the device to interrupt the driver.
+    /// The eventfd that the device writes to interrupt the driver.
     pub call: Arc<EventFd>,
-    /// Written by the driver to wake a thread that sleeps on `call`. `call` cannot be used for
-    /// this, because the device could fill its counter and make the write block.
+    /// The eventfd that the driver writes to wake a thread that sleeps on `call`. The driver cannot
+    /// write `call` for this, because the device could fill its counter and make the write block.
     pub wake: Arc<EventFd>,
 }
 
@@ -207,7 +207,7 @@ impl Connection {
             });
         }
         // Some devices do not acknowledge messages. Once the device answers this query, it has
-        // processed all messages sent before.
+        // processed all earlier messages.
         self.frontend.get_features()?;
         Ok(queues)
     }
@@ -245,7 +245,7 @@ pub(crate) struct Watch {
 impl Watch {
     /// Sleeps until the device has disconnected, the driver must stop, or [`Watch::hang_up`] is
     /// called on another handle. A device that blocks writes to `kicks` counts as disconnected.
-    /// When this returns, no write to them is blocked.
+    /// When this function returns, no write to `kicks` is blocked.
     pub(crate) fn until_gone(&self, kicks: &[Arc<Kick>]) {
         let look = Timespec {
             tv_sec: 0,
@@ -282,7 +282,7 @@ impl Watch {
 
     /// Closes the connection from the driver's side.
     pub(crate) fn hang_up(&self) {
-        // This fails if the other end has closed already, which is fine.
+        // An error means that the other end has already closed the connection.
         let _ = self.socket.shutdown(Shutdown::Both);
     }
 }
@@ -392,7 +392,7 @@ impl Guard {
         Ok(Guard { done, thread })
     }
 
-    /// Stops the guard. Returns the result, or if the guard has closed the connection, the reason.
+    /// Stops the guard. Returns `result`, or the reason why the guard has closed the connection.
     fn end<T>(self, result: Result<T, Error>) -> Result<T, Error> {
         let _ = self.done.send(());
         let hung_up = self.thread.join().unwrap_or(None);

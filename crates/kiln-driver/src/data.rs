@@ -1,5 +1,5 @@
-//! A data queue: submits operations on sessions. Many operations can be in flight and be published
-//! together.
+//! A data queue: submits operations on sessions. Many operations can be in flight, and they can be
+//! published together.
 //!
 //! A data queue has a single owner and uses no locks or threads: the submitter also collects the
 //! results.
@@ -49,9 +49,9 @@ pub struct Job<'a> {
 /// The data buffers of a job. Without a destination, the result overwrites the source.
 #[derive(Debug)]
 pub struct Data {
-    /// Input buffer.
+    /// The buffer that the device reads.
     pub source: Buffer,
-    /// Output buffer.
+    /// The buffer that the device writes.
     pub destination: Option<Buffer>,
 }
 
@@ -60,7 +60,7 @@ pub struct Data {
 pub struct Done {
     /// The tag passed to [`DataQueue::submit`].
     pub tag: u64,
-    /// The job's buffers, which the program owns again.
+    /// The job's buffers, which the queue returns to the program.
     pub data: Data,
     /// Number of bytes the device claims to have written, or the error.
     pub result: Result<usize, Error>,

@@ -20,7 +20,7 @@ pub(crate) struct Device {
     parts: Mutex<Parts>,
 }
 
-/// The connected device's parts that data queues use.
+/// The parts of the connected device that data queues use.
 #[derive(Default)]
 pub(crate) struct Parts {
     /// The device's queues. An element is `None` once a data queue has taken it.

@@ -1,4 +1,4 @@
-//! A driver for one device, which it reconnects when the connection is lost.
+//! A driver for one device. The driver reconnects if the connection is lost.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -172,7 +172,8 @@ impl Driver {
     /// Allocates memory that the device can access.
     ///
     /// # Errors
-    /// [`Error::Full`] if [`Options::heap`] is exhausted; [`Error::Lost`] if no device is connected.
+    /// [`Error::Full`] if [`Options::heap`] is exhausted; [`Error::Lost`] if no device is
+    /// connected.
     pub fn buffer(&self, len: usize) -> Result<Buffer, Error> {
         let memory = self.inner.device.lock().memory.clone();
         Buffer::new(&memory.ok_or(Error::Lost)?, len)

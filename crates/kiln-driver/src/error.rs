@@ -46,11 +46,11 @@ pub enum Error {
     Lied(Lie),
     /// The device disconnected before it answered.
     Lost,
-    /// The device did not answer within the time limit. It still holds the request.
+    /// The device did not answer within the time limit. The device still holds the request.
     Timeout,
     /// The program set [`crate::Wishes::stop`].
     Stopped,
-    /// The request is too long or malformed for any queue.
+    /// The request is invalid or too long. The text states the reason.
     Request(&'static str),
     /// All descriptors or all shared memory are in use.
     Full,

@@ -1,12 +1,12 @@
-//! A histogram of durations with a resolution of 1/32.
+//! A histogram of durations with a relative resolution of 1/32.
 
 /// Number of buckets per octave.
 const FINE: u64 = 32;
 /// Number of octaves needed for 64 bits.
 const OCTAVES: usize = 60;
 
-/// Counts durations in nanoseconds. Durations up to 31 ns are exact; of longer ones, the leading
-/// bit and the next 5 bits are kept.
+/// Counts durations in nanoseconds. Durations up to 31 ns are exact. Longer ones are truncated to
+/// their leading bit and the next 5 bits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Histogram {
     counts: Vec<u64>,
@@ -76,9 +76,8 @@ impl Histogram {
         counts
     }
 
-    /// Number of durations of 0 to 1, 2 to 3, 4 to 7 and so on whole microseconds. Returns
-    /// `octaves` counts; the last one includes all longer durations. bcc's histograms use this
-    /// layout.
+    /// Counts durations in intervals of 0 to 1, 2 to 3, 4 to 7 and so on whole microseconds, as
+    /// bcc's histograms do. Returns `octaves` counts; the last one includes all longer durations.
     pub fn microseconds(&self, octaves: usize) -> Vec<u64> {
         let mut counts = vec![0; octaves];
         for (at, &n) in self.counts.iter().enumerate().filter(|(_, &n)| n > 0) {

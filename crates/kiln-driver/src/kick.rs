@@ -49,15 +49,15 @@ impl Kick {
         self.ended.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Notifies the device from a separate thread. The thread that unblocks writes must use this,
-    /// because the device may block this write too.
+    /// Notifies the device from a separate thread. The thread that unblocks writes must call this
+    /// function, because the device may block this write as well.
     pub(crate) fn ring_apart(self: &Arc<Self>) {
         let kick = self.clone();
         thread::spawn(move || kick.ring());
     }
 
-    /// Unblocks a write that has been in progress since the last call. Returns true if there was
-    /// such a write, because that means that the device blocked it.
+    /// Unblocks a write that has been in progress since the last call. Returns true if such a write
+    /// exists, which means that the device has blocked it.
     pub(crate) fn release(&self) -> bool {
         let ended = self.ended.load(Ordering::Relaxed);
         let begun = self.begun.load(Ordering::Relaxed);
@@ -88,8 +88,8 @@ impl Kick {
             return;
         }
         // Read repeatedly, because the device may fill the counter again. The device can also make
-        // reads block, but only while the counter is empty, as it should be. A reader that stays
-        // blocked at the end is abandoned.
+        // reads block, but only while the counter is empty, and then no write is blocked. A reader
+        // that stays blocked at the end is abandoned.
         let reader = self.clone();
         thread::spawn(move || {
             while !reader.is_quiet() {

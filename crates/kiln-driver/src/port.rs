@@ -1,4 +1,5 @@
-//! The control queue of a connected device: its ring, and a block of shared memory per request in flight.
+//! The control queue of a connected device: its ring, and a block of shared memory per request in
+//! flight.
 
 use std::sync::Arc;
 
@@ -25,9 +26,9 @@ const FIXED: usize = control::HEADER + control::LEGACY;
 /// A control request to send to the device.
 #[derive(Clone)]
 pub(crate) enum Ask {
-    /// Create this session.
+    /// A request to create the entry's session.
     Create(Arc<Entry>),
-    /// Close this session.
+    /// A request to close the entry's session.
     Destroy(Arc<Entry>),
 }
 
@@ -43,8 +44,8 @@ pub(crate) struct Flight<W> {
 pub(crate) struct Landed<W> {
     pub(crate) ask: Ask,
     pub(crate) waiter: W,
-    /// The device's ID of the created session, or the error. Meaningless for a close request that
-    /// succeeded.
+    /// The device's ID of the created session, or the error. For a close request that succeeded,
+    /// the ID has no meaning.
     pub(crate) result: Result<u64, Error>,
 }
 
@@ -93,7 +94,7 @@ impl<W> Port<W> {
         self.ring.room() >= 2
     }
 
-    /// Adds a request to the ring, to be published later, and returns its head.
+    /// Adds a request to the ring without publishing it, and returns its head.
     pub(crate) fn add(&mut self, ask: Ask, waiter: W) -> Result<u16, (W, Error)> {
         let (request_len, answer_len) = match &ask {
             Ask::Create(entry) => (entry.request.bytes.len(), control::CREATED),

@@ -13,8 +13,8 @@ const SIZE: u16 = 8;
 /// Bytes of memory in addition to the ring.
 const HEAP: usize = 4096;
 
-/// Runs a script. Returns how many requests were returned, and whether a protocol violation was
-/// detected.
+/// Runs a script. Returns how many requests the device completed, and whether a protocol violation
+/// was detected.
 ///
 /// # Panics
 /// The driver accepted something that it must reject: an answer without a request, an answer longer
@@ -148,8 +148,8 @@ mod tests {
         }
     }
 
-    /// 2.7.9 allows a device to write a single used entry for several requests, containing the last
-    /// one's head.
+    /// Section 2.7.9 allows a device to write a single used entry for several requests. The entry
+    /// contains the head of the last request.
     #[test]
     fn one_entry_may_stand_for_several_requests_in_order() {
         let memory = Memory::new(crate::ring::bytes(SIZE) + HEAP).unwrap();
@@ -175,7 +175,7 @@ mod tests {
             }
             assert_eq!(ring.pop(), Ok(None));
         }
-        // The entry contains the head of a request that the device has not completed yet.
+        // The entry covers two requests, but the used index advances by only one.
         let heads = [0, 1].map(|_| ring.add(&parts, None).unwrap());
         ring.publish();
         complete(&memory, &ring, used, heads[1] as u8, 5);

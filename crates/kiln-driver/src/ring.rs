@@ -107,7 +107,7 @@ pub(crate) struct Ring {
     held: u16,
     /// Index of the next entry of the available ring. Earlier entries may be unpublished.
     avail: u16,
-    /// The available index at the last check whether the device wants a notification.
+    /// The available index when the driver last checked whether the device wants a notification.
     considered: u16,
     /// Index of the next entry of the used ring.
     used: u16,
@@ -115,7 +115,8 @@ pub(crate) struct Ring {
     /// The heads in flight in the order in which they were made available. `None` without
     /// VIRTIO_F_IN_ORDER.
     order: Option<VecDeque<u16>>,
-    /// A used entry that covers several requests: the last request's head, and the length.
+    /// A partly processed used entry that covers several requests: the head of the last request,
+    /// and the length.
     batch: Option<(u16, u32)>,
 }
 
@@ -123,7 +124,8 @@ impl Ring {
     /// Creates a ring of `size` entries in `memory`.
     ///
     /// # Errors
-    /// [`Error::Full`] if the memory is exhausted; [`Error::Request`] unless the size is a power of two up to 32768.
+    /// [`Error::Full`] if the memory is exhausted; [`Error::Request`] unless the size is a power of
+    /// two up to 32768.
     pub(crate) fn new(memory: &Arc<Memory>, size: u16, event_idx: bool) -> Result<Ring, Error> {
         if !size.is_power_of_two() {
             return Err(Error::Request("a ring's size must be a power of two"));
@@ -277,8 +279,8 @@ impl Ring {
         let index = self.layout.avail.offset + 2;
         self.memory
             .store(index, self.avail.to_le(), Ordering::Release);
-        // The device first writes whether it wants a notification and then checks the index. The
-        // driver must write the index and read that request in the opposite order.
+        // The device writes whether it wants a notification, and then reads the index. The driver
+        // must first write the index, and then read whether the device wants a notification.
         fence(Ordering::SeqCst);
         let (old, new) = (self.considered, self.avail);
         self.considered = new;
@@ -374,8 +376,8 @@ impl Ring {
         Ok(Some(Used { head, len }))
     }
 
-    /// Returns the next of the requests that a used entry covers. The entry's length applies only
-    /// to the last one. The device may have written the full length of the others.
+    /// Returns the next request covered by a used entry. The entry's length applies only to the
+    /// last request. For the others, the device may have written all writable bytes.
     fn next_of_batch(&mut self, (last, len): (u16, u32)) -> Option<Used> {
         let head = self.order.as_mut()?.pop_front()?;
         let chain = self.chains[usize::from(head)];
@@ -445,8 +447,8 @@ impl Ring {
             let at = self.layout.avail.offset;
             self.memory.store(at, 0_u16, Ordering::Relaxed);
         }
-        // Write the request before reading the index, because the device does it in the opposite
-        // order, as in `publish`.
+        // Write the request for an interrupt before reading the index, because the device writes
+        // the index before it reads that request.
         fence(Ordering::SeqCst);
         let there = self.load(self.layout.used.offset + 2);
         let after = if self.event_idx { after } else { 1 };

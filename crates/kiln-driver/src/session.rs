@@ -95,8 +95,8 @@ pub(crate) trait Closer: Send + Sync {
     fn abandon(self: Arc<Self>, entry: Arc<Entry>);
 }
 
-/// An open session. Dropping it closes it on the device; [`crate::Control::close`] also reports
-/// whether closing succeeded.
+/// An open session. Dropping this handle closes the session on the device;
+/// [`crate::Control::close`] also reports whether closing succeeded.
 pub struct Session {
     entry: Arc<Entry>,
     closer: Weak<dyn Closer>,

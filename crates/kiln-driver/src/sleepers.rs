@@ -14,8 +14,8 @@ use rustix::time::{clock_gettime, ClockId};
 
 /// The futex on which the threads sleep.
 pub(crate) struct Sleepers {
-    /// Incremented before a wake-up, so that a thread about to sleep checks its condition once
-    /// more.
+    /// Number of wake-ups. It is incremented before each wake-up, so that a thread that is about to
+    /// sleep checks its condition once more.
     calls: AtomicU32,
     beds: AtomicU32,
 }
@@ -44,7 +44,8 @@ impl Sleepers {
         NonZeroU32::new(1 << (n % 32)).unwrap_or(NonZeroU32::MIN)
     }
 
-    /// Sleeps until the thread is woken and `done` holds, or until `until`. Returns whether `done` holds.
+    /// Sleeps until the thread is woken and `done` holds, or until `until`. Returns whether `done`
+    /// holds.
     pub(crate) fn sleep(
         &self,
         bed: NonZeroU32,
@@ -60,7 +61,7 @@ impl Sleepers {
             if until.is_some_and(|until| until <= Instant::now()) {
                 return false;
             }
-            // Check the condition next, whatever ended this wait.
+            // An error needs no handling, because the loop checks the condition after every wait.
             let _ = futex::wait_bitset(&self.calls, Flags::PRIVATE, calls, limit.as_ref(), bed);
         }
     }

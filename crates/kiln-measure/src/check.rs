@@ -83,7 +83,8 @@ impl Rows {
     }
 
     fn reading(&mut self, reading: &Reading) {
-        // A trapped rdtsc takes about a microsecond, a native one some tens of nanoseconds.
+        // A native rdtsc takes tens of nanoseconds. If a hypervisor traps rdtsc, it takes about a
+        // microsecond.
         let ns = 1e9 / tsc_hz();
         self.add(
             "clock read",
@@ -287,7 +288,7 @@ impl Rows {
     }
 }
 
-/// Distance from 1, in per cent, of the interval's farther end.
+/// Distance in per cent from 1 to whichever end of the interval is farther away.
 fn measure_reach(r: &Ratio) -> f64 {
     100.0 * (r.high - 1.0).abs().max((1.0 - r.low).abs())
 }

@@ -1,16 +1,16 @@
 //! Tests whether two classes of inputs take different times, with Welch's t test over many short
 //! measurements (Reparaz, Balasch, Verbauwhede, "Dude, is my code constant time?", 2017).
 //!
-//! A difference shows in the mean of all measurements. If interrupts and other noise hide it there,
-//! it shows in the mean of the shorter measurements, that is, those up to a percentile of both
-//! classes together. If both classes have the same distribution, each of these values of t exceeds
-//! 5 by chance about once in two million times.
+//! A difference shows in the mean of all measurements. If interrupts and other noise hide the
+//! difference there, it can show in the mean of the shorter measurements: those up to a percentile
+//! of both classes together. If both classes have the same distribution, each of these values of t
+//! exceeds 5 by chance about once in two million times.
 
 /// Percentiles at which measurements are cropped. Only measurements up to this percentile of both
 /// classes together are kept.
 pub const CROPS: [f64; 7] = [100.0, 99.0, 95.0, 90.0, 75.0, 50.0, 25.0];
 
-/// Limit for |t|. A difference whose |t| reaches this limit is not due to chance.
+/// Limit for |t|. If |t| reaches this limit, the difference is not attributed to chance.
 pub const LIMIT: f64 = 5.0;
 
 /// Minimum number of measurements per class for a comparison.
@@ -91,9 +91,9 @@ pub fn most_different(classes: [&[u32]; 2]) -> Option<Difference> {
         .max_by(|a, b| a.t.abs().total_cmp(&b.t.abs()))
 }
 
-/// The smallest difference that would have reached [`LIMIT`] without the slowest tenth of the
-/// measurements. Tighter crops are not used: they may contain a single step of the clock, which
-/// hides any difference however precise the result seems.
+/// Returns the smallest difference that would have reached [`LIMIT`], computed without the slowest
+/// tenth of the measurements. Tighter crops are not used, because all their measurements may be in
+/// a single step of the clock, which hides any difference.
 pub fn detectable(classes: [&[u32]; 2]) -> Option<f64> {
     let crop = CROPS.iter().position(|&c| c == 90.0)?;
     Some(difference(classes, crop)?.detectable)
@@ -148,8 +148,8 @@ mod tests {
 
     #[test]
     fn t_is_that_of_the_book() {
-        // Computed by hand with a hundred values per class: the means are 20 and 22, the variances
-        // 10/99 * 2 and so on.
+        // The expected result was computed by hand for a hundred values per class: the means are 20
+        // and 22, the variances 10/99 * 2 and so on.
         let a: Vec<u32> = (0..100).map(|i| 19 + 2 * (i % 2)).collect();
         let b: Vec<u32> = (0..100).map(|i| 20 + 4 * (i % 2)).collect();
         let d = difference([&a, &b], 0).unwrap();

@@ -2,8 +2,8 @@
 //!
 //! The TSC ticks at a fixed rate, but the core's clock frequency varies. In a chain of dependent
 //! 64-bit `imul` instructions, each link takes 3 core cycles on every x86-64 core since Nehalem and
-//! Zen, whatever the frequency is at that moment, so the chain's length in ticks converts ticks to
-//! cycles. Additions are unsuitable, because newer cores eliminate small ones at rename.
+//! Zen, whatever the frequency is at that moment. Timing a chain therefore shows how many ticks a
+//! cycle takes. Additions are unsuitable, because newer cores eliminate small ones at rename.
 
 use std::arch::asm;
 use std::hint::black_box;
@@ -95,7 +95,8 @@ pub fn chain(n: u32) -> u64 {
     stop.wrapping_sub(start).saturating_sub(cost)
 }
 
-/// TSC ticks between a [`tsc_start`] and a [`tsc_stop`] that directly follows. The value is cached.
+/// TSC ticks between a [`tsc_start`] and the [`tsc_stop`] that directly follows it. The value is
+/// cached.
 ///
 /// This is the mean of the lower nine tenths of 10000 reads. If the TSC advances in steps, an
 /// interval of one and a half steps is read as one or two, and only the mean is right. The upper
@@ -110,7 +111,7 @@ pub(crate) fn read_cost() -> u64 {
     })
 }
 
-/// TSC ticks between a start and a stop that directly follows.
+/// TSC ticks between a start and the stop that directly follows it.
 #[inline(always)]
 pub(crate) fn empty_read() -> u64 {
     let start = tsc_start();

@@ -1,8 +1,9 @@
 //! Counters of the CPU (perf_event_open) and of the kernel, for the calling thread.
 //!
-//! The CPU's counters (cycles, instructions, branch misses) count in user mode only, which an unprivileged process may do
-//! unless `kernel.perf_event_paranoid` is above 2. Many virtual CPUs have none; then [`Counters::refusal`] gives the
-//! reason. The kernel's counts (getrusage, thread clock) are always available; only migrations need a perf event.
+//! The CPU's counters (cycles, instructions, branch misses) count in user mode only. An
+//! unprivileged process may open them unless `kernel.perf_event_paranoid` is above 2. Many virtual
+//! CPUs do not provide them; [`Counters::refusal`] then returns the reason. The kernel's counts
+//! (getrusage, thread clock) are always available, except for migrations, which need a perf event.
 
 use std::fs;
 use std::io;
@@ -11,30 +12,31 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 use serde::{Deserialize, Serialize};
 
-/// Values of the CPU's counters at one moment, or between two.
+/// Values of the CPU's counters at one moment, or their increase between two moments.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Hardware {
-    /// Core cycles.
+    /// Core cycles in user mode.
     pub cycles: f64,
-    /// Instructions that retired.
+    /// Retired instructions.
     pub instructions: f64,
-    /// Branches that were predicted wrong; `None` if the CPU does not count them.
+    /// Mispredicted branches; `None` if the CPU does not count them.
     pub branch_misses: Option<f64>,
 }
 
-/// Values of the kernel's counters for the thread at one moment, or between two.
+/// Values of the kernel's counters for the thread at one moment, or their increase between two
+/// moments.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Software {
     /// CPU time of the thread, in seconds.
     pub task_clock_s: f64,
     pub context_switches: u64,
     pub page_faults: u64,
-    /// `None` if the kernel does not let this process count them.
+    /// Number of moves to another core; `None` if the kernel does not let this process count them.
     pub migrations: Option<u64>,
 }
 
 impl Hardware {
-    /// What was counted since `before`.
+    /// Returns the increase of each counter since `before`.
     pub(crate) fn since(&self, before: &Hardware) -> Hardware {
         Hardware {
             cycles: self.cycles - before.cycles,
@@ -48,7 +50,7 @@ impl Hardware {
 }
 
 impl Software {
-    /// Adds what was counted between two moments.
+    /// Adds the increase of each counter between two moments.
     pub(crate) fn add(&mut self, before: &Software, after: &Software) {
         self.task_clock_s += after.task_clock_s - before.task_clock_s;
         self.context_switches += after.context_switches - before.context_switches;
@@ -58,8 +60,8 @@ impl Software {
     }
 }
 
-/// `struct perf_event_attr` of the first version of the interface (PERF_ATTR_SIZE_VER0, 64 bytes), which all kernels
-/// accept.
+/// `struct perf_event_attr` in the first version of the interface (PERF_ATTR_SIZE_VER0, 64 bytes),
+/// which all kernels accept.
 #[repr(C)]
 #[derive(Default)]
 struct Attr {
@@ -77,7 +79,7 @@ struct Attr {
 
 const _: () = assert!(size_of::<Attr>() == 64);
 
-/// Constants of `linux/perf_event.h`.
+/// Constants from `linux/perf_event.h`.
 const TYPE_HARDWARE: u32 = 0;
 const TYPE_SOFTWARE: u32 = 1;
 const HW_CPU_CYCLES: u64 = 0;
@@ -90,7 +92,8 @@ const FORMAT_TIMES: u64 = 1 | 2;
 const FORMAT_GROUP: u64 = 8;
 const CLOSE_ON_EXEC: libc::c_ulong = 8;
 
-/// Opens an event that counts for the calling thread on every core, in a group with `leader` if there is one.
+/// Opens an event that counts for the calling thread on every core. If `leader` is given, the event
+/// joins the leader's group.
 fn open(kind: u32, config: u64, leader: Option<&OwnedFd>) -> io::Result<OwnedFd> {
     let attr = Attr {
         kind,
@@ -107,7 +110,8 @@ fn open(kind: u32, config: u64, leader: Option<&OwnedFd>) -> io::Result<OwnedFd>
         ..Attr::default()
     };
     let group = leader.map_or(-1, AsRawFd::as_raw_fd);
-    // SAFETY: `attr` is a valid perf_event_attr of the size that it states, and the kernel only reads it.
+    // SAFETY: `attr` is a valid perf_event_attr, its `size` field is correct, and the kernel only
+    // reads it.
     let fd = unsafe {
         libc::syscall(
             libc::SYS_perf_event_open,
@@ -120,15 +124,15 @@ fn open(kind: u32, config: u64, leader: Option<&OwnedFd>) -> io::Result<OwnedFd>
     };
     match fd {
         ..0 => Err(io::Error::last_os_error()),
-        // SAFETY: the system call returned this descriptor, which nothing else owns.
+        // SAFETY: the system call returned this descriptor, and nothing else owns it.
         _ => Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) }),
     }
 }
 
-/// Reads `N` words of an event; `None` if there are fewer.
+/// Reads `N` words from an event. Returns `None` if the event provides fewer.
 fn read<const N: usize>(event: &OwnedFd) -> Option<[u64; N]> {
     let mut words = [0u64; N];
-    // SAFETY: `words` is writable for the size that is passed.
+    // SAFETY: `words` is writable, and its size is the length passed to read().
     let got = unsafe {
         libc::read(
             event.as_raw_fd(),
@@ -139,16 +143,17 @@ fn read<const N: usize>(event: &OwnedFd) -> Option<[u64; N]> {
     (got == size_of_val(&words) as isize).then_some(words)
 }
 
-/// The counters of the thread that opened them.
+/// Open counters, which count for the thread that opened them.
 pub struct Counters {
-    /// Cycles, the leader of the group; instructions; branch misses.
+    /// The group of cycles (the leader), instructions, and branch misses.
     hardware: Option<(OwnedFd, OwnedFd, Option<OwnedFd>)>,
     refusal: Option<String>,
     migrations: Option<OwnedFd>,
 }
 
 impl Counters {
-    /// Opens what this machine has. Nothing fails: a counter that is not available is left out.
+    /// Opens the counters that this machine provides. Unavailable counters are omitted, so opening
+    /// does not fail.
     pub fn open() -> Counters {
         let group = || {
             let cycles = open(TYPE_HARDWARE, HW_CPU_CYCLES, None)?;
@@ -167,12 +172,13 @@ impl Counters {
         }
     }
 
-    /// Why the CPU's counters are not available; `None` if they are.
+    /// Returns why the CPU's counters are not available, or `None` if they are.
     pub fn refusal(&self) -> Option<&str> {
         self.refusal.as_deref()
     }
 
-    /// The CPU's counters. If the kernel shared them with other programs, the values are scaled to the whole time.
+    /// Reads the CPU's counters. If the kernel shared them with other programs, the values are
+    /// scaled to the whole time.
     pub fn hardware(&self) -> Option<Hardware> {
         let (cycles, _, misses) = self.hardware.as_ref()?;
         match misses {
@@ -181,12 +187,12 @@ impl Counters {
         }
     }
 
-    /// The kernel's counters.
+    /// Reads the kernel's counters.
     pub fn software(&self) -> Software {
         let mut usage = MaybeUninit::<libc::rusage>::zeroed();
         let mut clock = MaybeUninit::<libc::timespec>::zeroed();
-        // SAFETY: both are plain integers, for which zero bytes are a value, and writable for the calls. Should a call
-        // fail, its structure stays zero.
+        // SAFETY: both structures consist of integers, so all-zero bytes are valid, and both are
+        // writable during the calls. If a call fails, its structure stays zero.
         let (usage, clock) = unsafe {
             libc::getrusage(libc::RUSAGE_THREAD, usage.as_mut_ptr());
             libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, clock.as_mut_ptr());
@@ -201,8 +207,8 @@ impl Counters {
     }
 }
 
-/// Parses what a group gives: the number of events, the times for which it was enabled and counted, and a value for each
-/// event. `None` if it never counted.
+/// Parses the words read from a group: the number of events, the times for which the group was
+/// enabled and was counting, and one value per event. Returns `None` if the group never counted.
 fn parse_group(words: &[u64]) -> Option<Hardware> {
     let [events, enabled, running, values @ ..] = words else {
         return None;
@@ -219,13 +225,13 @@ fn parse_group(words: &[u64]) -> Option<Hardware> {
     })
 }
 
-/// What `kernel.perf_event_paranoid` is.
+/// Returns the setting `kernel.perf_event_paranoid`, or "unknown" if it cannot be read.
 fn paranoid() -> String {
     let text = fs::read_to_string("/proc/sys/kernel/perf_event_paranoid");
     text.map_or("unknown".to_string(), |text| text.trim().to_string())
 }
 
-/// The reason in words, with the error's name.
+/// Explains why perf_event_open failed, including the error's name.
 fn explain(e: &io::Error, paranoid: &str) -> String {
     let virtual_cpu = match std::arch::x86_64::__cpuid(1).ecx >> 31 {
         0 => "this CPU or kernel has none",
@@ -264,7 +270,7 @@ mod tests {
             branch_misses: Some(7.0),
         };
         assert_eq!(found, want);
-        // Counted half of the time.
+        // The group counted for half of the time, so its values are doubled.
         let found = parse_group(&[2, 100, 50, 4000, 8000]).unwrap();
         assert_eq!((found.cycles, found.branch_misses), (8000.0, None));
         assert_eq!(parse_group(&[2, 100, 0, 0, 0]), None);
@@ -283,7 +289,7 @@ mod tests {
         assert!(of(libc::EIO).starts_with("perf_event_open: "));
     }
 
-    /// What the machine has determines which half is tested.
+    /// The machine determines which half of this test runs.
     #[test]
     fn counters_count_or_give_a_reason() {
         let counters = Counters::open();

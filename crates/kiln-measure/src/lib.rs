@@ -12,8 +12,8 @@
 //! | `machine.rs` | the facts that every record contains |
 //! | `rng.rs` | random numbers derived from a seed |
 //! | `pin.rs` | which cores the measuring thread may use |
-//! | `probe.rs` | the experiments by which a machine is graded |
-//! | `check.rs` | the self-check that grades them |
+//! | `probe.rs` | the experiments that grade a machine |
+//! | `check.rs` | the self-check, which assigns the grades |
 //! | `trust.rs` | how small a difference this machine can resolve |
 //! | `watch.rs` | readings of the machine's state during a run |
 //! | `warning.rs` | warnings about disturbances |

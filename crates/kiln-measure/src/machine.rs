@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::clock::{tsc_hz, Clock};
 
-/// The machine on which a result was measured. A fact that could not be read is `None`, never guessed.
+/// The machine on which a result was measured. A fact that could not be read is `None`, never
+/// guessed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Machine {
     /// Marketing name of the processor.
@@ -22,20 +23,21 @@ pub struct Machine {
     pub model_number: u32,
     /// CPUID stepping.
     pub stepping: u32,
-    /// Microcode revision from `/proc/cpuinfo`, which a hypervisor may fake; null if it is not listed there.
+    /// Microcode revision from `/proc/cpuinfo`, which a hypervisor may fake; null if it is not
+    /// listed there.
     #[schemars(extend("x-role" = "condition", "x-heading" = "microcode", "x-side" = "machine"))]
     pub microcode: Option<String>,
     /// Number of logical processors online.
     #[schemars(extend("x-role" = "condition", "x-heading" = "logical processors", "x-side" = "machine"))]
     pub cores: u32,
-    /// Whether SMT is active, so that two logical processors share a core. A hypervisor may hide it; null if the
-    /// kernel does not report it.
+    /// Whether SMT is active, so that two logical processors share a core. A hypervisor may hide
+    /// it; null if the kernel does not report it.
     #[schemars(extend("x-role" = "condition", "x-heading" = "two to a core"))]
     pub smt: Option<bool>,
     /// Whether CPUID reports a hypervisor.
     pub hypervisor: bool,
-    /// The hypervisor's CPUID signature, such as `KVMKVMKVM`; null if CPUID reports no hypervisor or an empty
-    /// signature.
+    /// The hypervisor's CPUID signature, such as `KVMKVMKVM`; null if CPUID reports no hypervisor
+    /// or an empty signature.
     #[schemars(extend("x-role" = "condition", "x-heading" = "hypervisor"))]
     pub hypervisor_vendor: Option<String>,
     /// Kernel release, as `uname -r` prints it.
@@ -44,18 +46,19 @@ pub struct Machine {
     /// The kernel's command line; null if it cannot be read.
     #[schemars(extend("x-since" = 2, "x-role" = "condition", "x-heading" = "kernel command line"))]
     pub cmdline: Option<String>,
-    /// Status of each CPU vulnerability in `/sys/devices/system/cpu/vulnerabilities`, such as `Mitigation: Retpolines`
-    /// for `spectre_v2`; null if the directory cannot be read.
+    /// Status of each CPU vulnerability in `/sys/devices/system/cpu/vulnerabilities`, such as
+    /// `Mitigation: Retpolines` for `spectre_v2`; null if the directory cannot be read.
     #[schemars(extend("x-since" = 2, "x-role" = "condition", "x-heading" = "CPU mitigations"))]
     pub mitigations: Option<BTreeMap<String, String>>,
-    /// cpufreq governor of CPU 0; null if this kernel does not control the clock frequency, as in most guests.
+    /// cpufreq governor of CPU 0; null if this kernel does not control the clock frequency, as in
+    /// most guests.
     #[schemars(extend("x-role" = "condition", "x-heading" = "governor"))]
     pub governor: Option<String>,
     /// Load averages over 1, 5 and 15 minutes; null if they cannot be read.
     #[schemars(extend("x-role" = "condition", "x-heading" = "load"))]
     pub load: Option<[f64; 3]>,
-    /// CPU time that the hypervisor has taken from this machine since boot (steal time), summed over all processors;
-    /// null if it cannot be read.
+    /// CPU time that the hypervisor has taken from this machine since boot (steal time), summed
+    /// over all processors; null if it cannot be read.
     #[schemars(extend("unit" = "s", "x-role" = "condition", "x-heading" = "stolen since boot"))]
     pub stolen_s: Option<f64>,
     /// Whether CPUID promises that the TSC runs at a constant rate in all power states.

@@ -1,5 +1,5 @@
-//! The experiments by which a machine is graded. Each experiment returns numbers, and `check.rs`
-//! grades them.
+//! The experiments that grade a machine. Each experiment returns numbers, and `check.rs` assigns
+//! the grades.
 
 use std::arch::asm;
 use std::hint::black_box;
@@ -74,8 +74,8 @@ pub(crate) fn crc32_cycles(pairs: usize) -> Option<f64> {
     midmean((0..pairs).map(|_| 3.0 * timed() / chain(CHAIN) as f64))
 }
 
-/// Mean of the middle half. It is robust like the median, but does not stick to the steps of the
-/// TSC.
+/// Mean of the middle half. It is as robust as the median, but its resolution is not limited by the
+/// steps of the TSC.
 fn midmean(figures: impl Iterator<Item = f64>) -> Option<f64> {
     let mut figures: Vec<f64> = figures.filter(|x| x.is_finite()).collect();
     figures.sort_unstable_by(f64::total_cmp);
@@ -84,7 +84,7 @@ fn midmean(figures: impl Iterator<Item = f64>) -> Option<f64> {
     (!middle.is_empty()).then(|| middle.iter().sum::<f64>() / middle.len() as f64)
 }
 
-/// Periods in which this thread did not run although it only read the clock.
+/// Periods in which this thread did not run, as found by reading the clock in a loop.
 #[derive(Default)]
 pub(crate) struct Gaps {
     pub seconds: f64,

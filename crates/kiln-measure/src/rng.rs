@@ -8,14 +8,15 @@ pub struct SplitMix64(pub u64);
 
 impl SplitMix64 {
     /// Returns the stream for item `number` of `seed`. A stream is a section of about 2^32 values
-    /// of the generator's single period; its start is a full mix of both numbers.
+    /// of the generator's single period. The start of the section depends on all bits of both
+    /// numbers.
     pub fn stream(seed: u64, number: u64) -> SplitMix64 {
         let seed = SplitMix64(seed).next_u64();
         SplitMix64(SplitMix64(seed ^ number).next_u64())
     }
 
-    // Inlined even in unoptimised builds, because a handler in kiln-kernel draws breakpoint
-    // addresses and must not execute code that may contain a breakpoint.
+    // This function is inlined even in unoptimised builds, because a handler in kiln-kernel draws
+    // breakpoint addresses and must not execute code that may contain a breakpoint.
     #[inline(always)]
     pub fn next_u64(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -41,8 +42,8 @@ impl SplitMix64 {
         }
     }
 
-    /// Shuffles a list (Fisher-Yates). The bias of the modulo is below 2^-50 for any list that a
-    /// plan can contain.
+    /// Shuffles a list (Fisher-Yates). The bias is below 2^-50 for any list that a plan can
+    /// contain.
     pub fn shuffle<T>(&mut self, list: &mut [T]) {
         for i in (1..list.len()).rev() {
             list.swap(i, (self.next_u64() % (i as u64 + 1)) as usize);

@@ -22,8 +22,8 @@ const AGREE: f64 = 0.01;
 const RETAKES: u32 = 4;
 /// Number of calibrating runs. The shortest determines the number of iterations.
 const CALIBRATION_RUNS: u32 = 5;
-/// Length in seconds from which a single run is trusted: ordinary disturbances are shorter, and
-/// five runs of this length would take too long.
+/// A single run of at least this many seconds is trusted: ordinary disturbances are shorter, and
+/// five such runs would take too long.
 const CLEARLY_LONG: f64 = 0.05;
 /// Maximum number of iterations tried, for a subject that takes no time at all.
 const MAX_ITERS: u64 = 1 << 40;
@@ -57,7 +57,7 @@ pub struct Plan {
     pub sample_us: f64,
     /// Seed that determines the order of the samples.
     pub seed: u64,
-    /// Time at which measuring ends, keeping the samples taken so far.
+    /// Time at which measuring ends. The samples taken by then are kept.
     #[serde(skip)]
     pub deadline: Option<Instant>,
 }
@@ -85,7 +85,7 @@ impl Plan {
         }
     }
 
-    /// The same plan, limited to `limit` from now.
+    /// Returns the same plan with a deadline of `limit` from now.
     pub fn within(self, limit: Duration) -> Plan {
         Plan {
             deadline: Some(Instant::now() + limit),
@@ -126,15 +126,16 @@ pub fn measure_counted(
 ///
 /// A round consists of `plan.samples` passes. In each pass every subject is sampled once, in an
 /// order drawn from the seed. The samples of a round that are compared are therefore within
-/// milliseconds of each other, and no subject always follows the same other one. Before each sample
-/// its subject runs untimed for a sixteenth of a sample, which restores caches and predictors to
-/// that subject's state.
+/// milliseconds of each other, and the order of the subjects changes from pass to pass. Before each
+/// sample, its subject runs untimed for a sixteenth of a sample, which restores caches and
+/// predictors to that subject's state.
 ///
-/// If the source has counters of the CPU, each subject runs once more at the end of each round while these count, so that
-/// reading them disturbs no sample.
+/// If the source has CPU counters, each subject runs once more at the end of each round. Only this
+/// run is counted, so reading the counters does not disturb any sample.
 ///
-/// `stop` and the deadline are checked between samples. After either, the samples taken so far are returned, and the
-/// last round is marked incomplete. `progress(done, total)` is called between samples, outside everything timed.
+/// `stop` and the deadline are checked between samples. If either ends the measurement, the samples
+/// taken so far are returned, and the last round is marked incomplete. `progress(done, total)` is
+/// called between samples, outside everything timed.
 pub fn measure_with<T: TimeSource>(
     source: &mut T,
     subjects: &mut [Subject],
@@ -228,9 +229,10 @@ fn take<T: TimeSource>(
     }
 }
 
-/// Runs a subject while the CPU's counters count; `None` without such counters.
+/// Runs a subject and returns the increase of the CPU's counters per operation. Returns `None`
+/// without such counters.
 fn count<T: TimeSource>(source: &mut T, run: &mut dyn FnMut(u64), iters: u64) -> Option<Counted> {
-    // Without counters, the subject does not run at all.
+    // Return before the subject runs if counters are not available.
     source.hardware()?;
     run((iters / 16).max(1));
     let before = bracket(source);
@@ -252,7 +254,8 @@ fn count<T: TimeSource>(source: &mut T, run: &mut dyn FnMut(u64), iters: u64) ->
     })
 }
 
-/// Ticks of a chain on one side of a sample: the shortest of three, since disturbances only lengthen a chain.
+/// Ticks of a chain on one side of a sample. Of three chains, the shortest is used, because
+/// disturbances only lengthen a chain.
 fn bracket<T: TimeSource>(source: &mut T) -> u64 {
     (0..CHAINS).map(|_| source.chain()).min().unwrap_or(0)
 }
@@ -261,9 +264,9 @@ fn bracket<T: TimeSource>(source: &mut T) -> u64 {
 /// cycles. Returns `None` if the chains disagree.
 ///
 /// The shorter chain is used. An interrupt can only lengthen a chain, and a lengthened chain makes
-/// the sample look short, so with the longer chain, or the mean, the minimum would select disturbed
-/// samples. If the core's clock frequency really changed in between, the shorter chain makes the
-/// result too large, and the minimum discards it.
+/// the sample look short. With the longer chain or the mean, the minimum over all samples would
+/// therefore select disturbed ones. If the core's clock frequency really changed in between, the
+/// shorter chain makes the result too large, and the minimum discards it.
 pub(crate) fn core_cycles(ticks: u64, before: u64, after: u64, chain_cycles: f64) -> Option<f64> {
     let (short, long) = (before.min(after) as f64, before.max(after) as f64);
     if short <= 0.0 || long > short * (1.0 + AGREE) {

@@ -23,17 +23,18 @@ impl Round {
     }
 }
 
-/// What the CPU's counters counted in a run of one subject, per operation. Such a run is not a sample.
+/// Increase of the CPU's counters per operation in one run of a subject. This run is not one of the
+/// samples.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Counted {
     pub cycles: f64,
     pub instructions: f64,
-    /// `None` if the CPU does not count them.
+    /// Mispredicted branches; `None` if the CPU does not count them.
     pub branch_misses: Option<f64>,
     /// Core cycles per tick of the TSC.
     pub clock_ratio: f64,
-    /// The cycles of the same run as they follow from multiplication chains, divided by `cycles`; `None` if the chains
-    /// disagreed.
+    /// The cycles of the same run as estimated from multiplication chains, divided by `cycles`;
+    /// `None` if the chains disagreed.
     pub estimate_ratio: Option<f64>,
 }
 
@@ -52,17 +53,17 @@ pub struct Series {
     pub rejected: u64,
     /// Context switches of this thread during samples, kept or not, as counted by the kernel.
     pub switched: u64,
-    /// What the CPU's counters counted, once per round; empty without counters.
+    /// One reading of the CPU's counters per round; empty without counters.
     pub counted: Vec<Counted>,
-    /// What the kernel counted for this thread while the samples were taken; `None` if the time source does not
-    /// count them.
+    /// The kernel's counts for this thread while the samples were taken; `None` if the time source
+    /// does not provide them.
     pub software: Option<Software>,
 }
 
 impl Series {
-    /// Converts the series to nanoseconds, so that estimates and ratios refer to time. Code that
-    /// makes the core lower its clock frequency takes fewer cycles than its speed suggests, which
-    /// the time reveals.
+    /// Converts the series to nanoseconds, so that estimates and ratios refer to time. This matters
+    /// for code that makes the core lower its clock frequency: it can take fewer cycles but more
+    /// time.
     pub fn in_ns(&self) -> Series {
         Series {
             name: self.name.clone(),
@@ -73,8 +74,8 @@ impl Series {
         }
     }
 
-    /// The best sample of each complete round, in order, for at most the first `most` rounds. It is
-    /// `None` for a round in which every sample was rejected.
+    /// The best sample of each complete round, in order, for at most the first `most` rounds. A
+    /// round in which every sample was rejected yields `None`.
     pub fn bests(&self, most: usize) -> Vec<Option<f64>> {
         let complete = self.rounds.iter().filter(|round| round.complete);
         complete.map(|round| round.best).take(most).collect()

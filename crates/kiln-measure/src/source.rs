@@ -22,18 +22,18 @@ pub trait TimeSource {
         0
     }
 
-    /// The CPU's counters; `None` without such counters.
+    /// Reads the CPU's counters; `None` if the source does not have them.
     fn hardware(&mut self) -> Option<Hardware> {
         None
     }
 
-    /// The kernel's counters for this thread.
+    /// Reads the kernel's counters for this thread; `None` if the source does not have them.
     fn software(&mut self) -> Option<Software> {
         None
     }
 }
 
-/// The real clock. With counters, series have what these count.
+/// The real clock. With `counters`, series also contain the counted events.
 #[derive(Default)]
 pub(crate) struct Tsc {
     pub counters: Option<Counters>,

@@ -10,7 +10,8 @@ use crate::series::{Counted, Series};
 pub(crate) const CALIBRATION: f64 = 0.001;
 /// Maximum probability that the interval of a [`Ratio`] misses the true median.
 const MISS: f64 = 0.05;
-/// Rank, among the rounds' best results, of the one that bounds an estimate from above.
+/// The upper bound of an estimate is the result with this rank among the best results of all
+/// rounds.
 const RANK: usize = 5;
 
 /// Cycles per operation.
@@ -25,10 +26,10 @@ const RANK: usize = 5;
 /// exchangeable, the probability is n/(2n) * (n-1)/(2n-1) * .. (j factors), a little less than
 /// 2^-j, whatever the distribution. With j = 5 it is 3 %.
 ///
-/// *Lower end*: the rerun is as likely as not to beat x1, and by how much cannot be derived without
-/// an assumption. The distance x5 - x1 is mirrored below x1. This is generous for code that cannot
-/// run faster than its dependency chain, but too little if the machine was disturbed during all of
-/// this run.
+/// *Lower end*: the best of the rerun is below x1 with a probability of one half, and how far below
+/// cannot be derived without an assumption. The distance x5 - x1 is mirrored below x1. This is
+/// generous for code that cannot run faster than its dependency chain, but too little if the
+/// machine was disturbed during all of this run.
 ///
 /// In the simulation of `tests/synthetic.rs` (jitter, interrupts, slow phases, a drifting clock), 6
 /// % of reruns are outside the interval, counting both ends. On the reference machine, while it was
@@ -68,7 +69,7 @@ pub struct Ratio {
 }
 
 impl Series {
-    /// The medians over rounds of what the CPU's counters counted.
+    /// The median over all rounds for each of the CPU's counters.
     pub fn counts(&self) -> Option<Counted> {
         let of = |value: &dyn Fn(&Counted) -> Option<f64>| {
             let mut values: Vec<f64> = self.counted.iter().filter_map(value).collect();

@@ -47,8 +47,8 @@ pub struct TrustRow {
     /// Unit of `value`.
     #[schemars(extend("x-role" = "figure"))]
     pub unit: String,
-    /// `ok` (as on a quiet machine), `poor` (results are right, but their intervals are wider) or `bad` (do not
-    /// compare small differences here).
+    /// `ok` (as on a quiet machine), `poor` (results are right, but their intervals are wider) or
+    /// `bad` (do not compare small differences here).
     #[schemars(with = "String", extend("x-role" = "figure"))]
     pub verdict: Grade,
     /// What the value means for measurements, in a few words.
@@ -85,8 +85,9 @@ pub(crate) fn sentence(percent: Option<f64>) -> String {
 }
 
 /// Returns the smallest trustworthy difference. A difference is reported when its interval is
-/// beyond the noise floor, so floor and reach add up. A planted difference that was missed in more
-/// than one of twenty comparisons is not promised.
+/// beyond the noise floor, so the result is at least the sum of floor and reach. If a planted
+/// difference was missed in more than one of twenty comparisons, the result is at least the next
+/// larger step.
 pub(crate) fn trusted(reach: f64, alarms: f64, one: f64, three: f64) -> Option<f64> {
     if alarms > 20.0 {
         return None;

@@ -298,7 +298,8 @@ mod tests {
             });
         };
         assert_eq!(kinds(waits), [Kind::SwitchedOut]);
-        // This load is too small to make the machine busy, but too large for the core's sibling.
+        // This load is too small for a warning about the whole machine, but large enough for one
+        // about the core's sibling.
         assert_eq!(kinds(|_, a| a.busy_s[2].1 += 1.0), [Kind::Sibling]);
         assert_eq!(kinds(|_, a| a.turbo = Some(true)), [Kind::Turbo]);
     }

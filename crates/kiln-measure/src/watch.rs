@@ -13,7 +13,7 @@ use crate::Clock;
 pub struct Reading {
     /// Seconds between [`Watch::start`] and the reading.
     pub at_s: f64,
-    /// Busy time of each processor since boot, without stolen time, with the processor's number.
+    /// The number of each processor, and its busy time since boot without stolen time.
     pub busy_s: Vec<(usize, f64)>,
     /// CPU time of this process and of its child processes that have ended.
     pub own_s: f64,

@@ -1,4 +1,4 @@
-//! Counters through the sampler, with a planted machine: what it counts is known.
+//! Tests the sampler's use of counters with a simulated machine on which the counts are known.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -6,18 +6,18 @@ use std::sync::atomic::AtomicBool;
 
 use kiln_measure::{measure_with, Hardware, Plan, Series, Software, Subject, TimeSource};
 
-/// Core cycles of a chain on the planted machine.
+/// Core cycles per chain on the simulated machine.
 const CHAIN: f64 = 3000.0;
-/// Core cycles per tick of its TSC.
+/// Core cycles per TSC tick on the simulated machine.
 const RATIO: f64 = 1.5;
 
 struct Machine {
-    /// Cycles that subjects have asked for.
+    /// Cycles of work that the subject has requested in the current run.
     work: Rc<Cell<f64>>,
     counted: Hardware,
     has_counters: bool,
     counts_misses: bool,
-    /// What the sampler believes of a chain.
+    /// Core cycles per chain that the sampler assumes.
     believed: f64,
     runs: u64,
 }
@@ -48,7 +48,7 @@ impl Machine {
 
 impl TimeSource for Machine {
     fn chain(&mut self) -> u64 {
-        // Chains must not be in what is counted for the subject.
+        // Count chains as well, because the sampler must exclude them from the subject's counts.
         self.counted.cycles += CHAIN;
         (CHAIN / RATIO) as u64
     }
@@ -82,7 +82,7 @@ impl TimeSource for Machine {
         self.has_counters.then_some(self.counted)
     }
 
-    /// Each run is switched out once, and twice as many pages fault.
+    /// Each run has one context switch and two page faults.
     fn software(&mut self) -> Option<Software> {
         Some(Software {
             task_clock_s: self.runs as f64 * 1e-3,
@@ -112,8 +112,8 @@ fn counts_are_per_operation_and_without_chains() {
     assert!(series.in_ns().counts().is_some());
 }
 
-/// The control of the clock: on a CPU whose multiplication takes four cycles, the estimate of a sampler that assumes
-/// three is wrong by a quarter.
+/// Control: if a multiplication takes four cycles and the sampler assumes three, the estimate is
+/// too small by a quarter.
 #[test]
 fn a_wrong_estimate_of_the_clock_shows() {
     let series = Machine {
@@ -144,7 +144,7 @@ fn what_is_not_counted_is_absent() {
 #[test]
 fn what_the_kernel_counts_is_summed_over_samples() {
     let software = Machine::new().measure().software.unwrap();
-    // 20 rounds of 8 samples; the counted runs are not samples.
+    // There are 20 rounds of 8 samples. Runs for the CPU's counters are not samples.
     assert_eq!(software.context_switches, 160);
     assert_eq!(software.page_faults, 320);
     assert!((software.task_clock_s - 0.160).abs() < 1e-9);

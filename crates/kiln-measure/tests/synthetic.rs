@@ -70,7 +70,7 @@ struct Synthetic {
     now: f64,
     phase_ends: f64,
     slow: bool,
-    /// Number of every six chains that are lengthened by 0.9 %, which is too little for rejection.
+    /// How many of every six chains are lengthened by 0.9 %, which is too little for rejection.
     disturbed: u32,
     /// Relative lengthening of every chain that follows a sample.
     lopsided: f64,
@@ -278,7 +278,8 @@ fn disturbed_chains_never_make_a_figure_too_small() {
     assert!(least(6) < 0.992, "{}", least(6));
 }
 
-/// Wide vectors make the core lower its clock frequency: 90 % of the cycles take longer at 80 % of the frequency.
+/// Wide vectors make the core lower its clock frequency: 90 % of the cycles take longer at 80 % of
+/// the frequency.
 #[test]
 fn a_subject_that_lowers_the_clock_is_not_faster() {
     let verdicts = |lowered: f64| {

@@ -11,7 +11,8 @@ pub struct Facts {
     /// The compiler that built Kiln's kernel code (`kernel/`), with its version.
     #[schemars(extend("x-role" = "condition", "x-heading" = "compiler of the ciphers", "x-side" = "compiler"))]
     pub kernel_cc: String,
-    /// The ISA tiers that this run could use: those that the CPU supports and `KILN_TIERS` does not exclude.
+    /// The ISA tiers that this run could use: those that the CPU supports and `KILN_TIERS` does not
+    /// exclude.
     #[schemars(extend("x-role" = "condition"))]
     pub tiers: Vec<&'static str>,
 }

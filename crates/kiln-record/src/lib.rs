@@ -6,24 +6,24 @@
 //!
 //! | attribute of a row structure | |
 //! |---|---|
-//! | `rename` | name of the type, which records give as their `type` |
+//! | `rename` | name of the type, as in the `type` of records |
 //! | `title` | heading of its section in reports |
-//! | `"x-question"` | the question that its rows answer |
+//! | `"x-question"` | the question that rows of the type answer |
 //! | `"x-commands"` | commands that write such rows |
 //! | `"x-old-commands"` | commands that wrote such rows in earlier versions, whose records are still read |
 //! | `"x-view"` | what reports show besides tables of the fields: pictures, headlines, checks ([`view::View`]) |
 //!
 //! | attribute of a field | |
 //! |---|---|
-//! | `"unit"` | its unit |
-//! | `"x-role"` | `key`: identifies a row. `condition`: shown with the keys, but rows that differ in nothing else are the same row on another machine or version. `main`: a result by which sides are compared in a report. `figure`: another result that reports show. Without a role, a field appears only in the record |
-//! | `"x-heading"` | heading of its column; the default is the field's name in words |
-//! | `"x-interval"` | the fields with the lower and the upper end of its interval |
-//! | `"x-better"` | `less` or `more`: `kiln compare` compares it. The first such field that every record has is compared even if it is null; the others only where both records have a value |
+//! | `"unit"` | unit of the field |
+//! | `"x-role"` | `key`: identifies a row. `condition`: shown with the keys, but rows that differ only in conditions are the same row on another machine or version. `main`: a result that reports use to compare sides. `figure`: another result that reports show. Without a role, a field appears only in the record |
+//! | `"x-heading"` | heading of the field's column; the default is the field's name in words |
+//! | `"x-interval"` | the fields with the lower and the upper end of the result's interval |
+//! | `"x-better"` | `less` or `more`: `kiln compare` compares this field. The first such field that every record has is compared even if it is null; the other fields are compared only where both records have a value |
 //! | `"x-time"` | the field that holds the same result as time instead of cycles |
-//! | `"x-benchmark"` | its name in google-benchmark's format: `real_time`, `threads`, `iterations` or `bytes_per_second`; also `real_time_per_byte` |
+//! | `"x-benchmark"` | the field's name in google-benchmark's format: `real_time`, `threads`, `iterations` or `bytes_per_second`; also `real_time_per_byte` |
 //! | `"x-since"` | the first schema version in which the field is always present; older records may lack it |
-//! | `"x-side"` | for a fact about the machine: `machine` or `compiler`; records that differ in it are different sides of a report |
+//! | `"x-side"` | for a fact about the machine: `machine` or `compiler`; records that differ in this fact are different sides of a report |
 //! | `"x-only"` | for a structure that describes two types: the type in which the field has its role |
 //!
 //! `docs/schema.json` ([`schema`]) and `docs/RECORDS.md` ([`reference`]) are generated from these

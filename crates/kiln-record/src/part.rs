@@ -9,14 +9,15 @@ pub struct Part {
     pub index: u32,
     /// Number of shards that the run was divided into.
     pub count: u32,
-    /// Number of items of work in this shard: algorithms of `test`, lengths of the tables of `speed`,
-    /// subjects of `compilers` at a level, policies of `fpu prove` with a message; drivers and KUnit suites of
-    /// `test --tree`, and the library's functions as one.
+    /// Number of work items in this shard. An item is an algorithm for `test`, a length in a table
+    /// for `speed`, a subject at one level for `compilers`, and a policy with one message for `fpu
+    /// prove`. `test --tree` has one item for each driver, one for each KUnit suite, and one for
+    /// the library's functions together.
     pub items: usize,
     /// Number of items in all shards together.
     pub total: usize,
-    /// Identifies the list of all items: the first 16 hexadecimal digits of the SHA-256 of their names. Shards belong
-    /// together only if they have the same list.
+    /// Identifies the list of all items: the first 16 hexadecimal digits of the SHA-256 of their
+    /// names. Shards belong together only if they have the same list.
     pub plan: String,
     /// False if the run was interrupted, so that some of the items are missing.
     pub complete: bool,

@@ -43,7 +43,7 @@ pub fn check(name: &str, document: &Value) -> Result<(), String> {
     Ok(())
 }
 
-/// Formats a value of any type as text, truncated.
+/// Formats a value of any type as text, and truncates long text.
 fn short(value: &Value) -> String {
     let text = value
         .as_str()
@@ -80,7 +80,7 @@ pub fn date(record: &Value) -> Option<&str> {
     text(record, "date")
 }
 
-/// The seed from which the run's random choices followed.
+/// The seed that determined the run's random choices.
 pub fn seed(record: &Value) -> Option<u64> {
     record.get("seed").and_then(Value::as_u64)
 }
@@ -97,7 +97,7 @@ pub struct Host {
     pub cores: Option<u64>,
     /// Core cycles per second.
     pub core_hz: Option<f64>,
-    /// The cpufreq governor.
+    /// The cpufreq governor of CPU 0.
     pub governor: Option<String>,
     /// Load averages over 1, 5 and 15 minutes.
     pub load: Option<Vec<f64>>,
@@ -109,8 +109,8 @@ pub fn host(record: &Value) -> Host {
     serde_json::from_value(machine).unwrap_or_default()
 }
 
-/// The properties that distinguish the sides of a report: where and with which build a record was
-/// made.
+/// The properties that distinguish the sides of a report: the machine, commit and compiler of a
+/// record.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Origin {
     /// The facts that identify a kind of machine, separated by commas.
@@ -121,7 +121,7 @@ pub struct Origin {
     pub compiler: String,
 }
 
-/// Where and with which build the record was made, without facts that the record lacks.
+/// Returns the machine, commit and compiler of the record. Facts that the record lacks are omitted.
 pub fn origin(record: &Value) -> Origin {
     let facts = |side: Aspect| -> String {
         let own = machine_facts().iter().filter(|f| f.side == Some(side));
@@ -181,7 +181,8 @@ pub fn part(record: &Value) -> Option<Part> {
     serde_json::from_value(record.get("shard")?.clone()).ok()
 }
 
-/// The command line that repeats the run: the original arguments without output options, and with the seed.
+/// The command line that repeats the run: the original arguments without output options, and with
+/// the seed.
 pub fn repeat_command(record: &Value) -> String {
     command_line(record, &["--out", "-o"])
 }
@@ -191,7 +192,8 @@ pub fn whole_command(record: &Value) -> String {
     command_line(record, &["--out", "-o", "--shard"])
 }
 
-/// The original command line without these options and their values, without `--json`, and with the seed.
+/// The original command line without the options in `without` and their values, without `--json`,
+/// and with the seed.
 fn command_line(record: &Value, without: &[&str]) -> String {
     let args = record.get("args").and_then(Value::as_array);
     let mut line = String::from("kiln");

@@ -8,7 +8,8 @@ use serde_json::{Map, Value};
 
 use crate::{Facts, Part, Setting};
 
-/// Version of the record format. It increases when a field is removed or changes its meaning, not when one is added.
+/// Version of the record format. It increases when a field is removed or changes its meaning, not
+/// when one is added.
 pub const SCHEMA: u32 = 2;
 
 /// A row as a JSON object, with its fields in order.
@@ -22,8 +23,8 @@ pub type Row = Map<String, Value>;
 pub struct Record<'a, R> {
     /// Version of Kiln that wrote the record.
     pub kiln: &'static str,
-    /// The commit that Kiln was built from, as `git describe --always` prints it, with `-dirty` if a source file
-    /// differed from the commit; `unknown` outside git.
+    /// The commit that Kiln was built from, as `git describe --always` prints it, with `-dirty` if
+    /// a source file differed from the commit; `unknown` outside git.
     #[schemars(extend("x-since" = 2))]
     pub commit: &'static str,
     /// The cargo features that Kiln was built with.
@@ -32,7 +33,8 @@ pub struct Record<'a, R> {
     /// When the run began, in UTC, to the second (RFC 3339).
     #[schemars(extend("x-since" = 2))]
     pub date: &'a str,
-    /// Version of the record format; absent if the record was written before the format had a version.
+    /// Version of the record format; absent if the record was written before the format had a
+    /// version.
     #[schemars(extend("x-since" = 1))]
     pub schema: u32,
     /// The command that wrote the record. The words of a subcommand are joined by a dash, such as
@@ -42,10 +44,11 @@ pub struct Record<'a, R> {
     #[serde(rename = "type")]
     #[schemars(extend("x-since" = 2))]
     pub row_type: String,
-    /// Command-line arguments without the program's name. A key given with `--key` is replaced by three dots.
+    /// Command-line arguments without the program's name. A key given with `--key` is replaced by
+    /// three dots.
     pub args: &'a [String],
-    /// Values that the run took from the configuration file (`kiln.toml`) because `args` did not give them; absent if
-    /// there are none.
+    /// Values that the run took from the configuration file (`kiln.toml`) because `args` did not
+    /// give them; absent if there are none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub defaults: Option<&'a [Setting]>,
     /// The seed from which all random choices of the run follow.
@@ -58,7 +61,8 @@ pub struct Record<'a, R> {
     /// The results: flat objects, whose fields are described below for each type.
     #[schemars(with = "Vec<Row>")]
     pub rows: &'a [R],
-    /// Remarks needed to interpret the rows: conditions of the run, disturbances, and why a result is null.
+    /// Remarks needed to interpret the rows: conditions of the run, disturbances, and why a result
+    /// is null.
     pub notes: &'a [String],
     /// In a survey: the complete records from which the answers were derived.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -17,19 +17,19 @@ pub enum Role {
     Key,
     /// The field is shown with the keys, but does not identify a row.
     Condition,
-    /// A result by which sides are compared in a report.
+    /// A result that reports use to compare sides.
     Main,
-    /// Another result that reports show, but by which sides are not compared.
+    /// Another result that reports show, but do not use to compare sides.
     Figure,
 }
 
-/// Whether less or more of a result is better.
+/// Whether smaller or larger values of a result are better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Better {
-    /// Less is better, as for a cost.
+    /// Smaller values are better, as for a cost.
     Less,
-    /// More is better, as for a rate.
+    /// Larger values are better, as for a rate.
     More,
 }
 
@@ -100,7 +100,7 @@ impl RowType {
         self.fields.iter().filter(move |f| shown.contains(&f.role))
     }
 
-    /// The results by which sides are compared.
+    /// The results that reports use to compare sides.
     pub fn main_figures(&self) -> impl Iterator<Item = &Field> {
         self.fields.iter().filter(|f| f.role == Some(Role::Main))
     }
@@ -225,8 +225,8 @@ pub fn base_command(command: &str) -> &str {
     }
 }
 
-/// Infers the type of a record from before schema 2, which does not contain its type. It is the
-/// command's first type, unless the fields match another of the command's types.
+/// Infers the type of a record from before schema 2, which does not contain its type. The result is
+/// the command's first type, unless the fields match another of the command's types.
 fn infer(record: &Value) -> &str {
     let command = record.get("command").and_then(Value::as_str);
     let rows = || record.get("rows").and_then(Value::as_array);

@@ -114,7 +114,7 @@ pub(crate) fn command_name(line: &str) -> String {
     words.take(2).collect::<Vec<_>>().join("-")
 }
 
-/// Makes fields optional that a later version added, because older records lack them.
+/// Makes fields optional if a later version added them, because older records lack them.
 fn require_what_was_always_there(definition: &mut Value) {
     let since = |name: &Value| &definition["properties"][name.as_str().unwrap_or_default()];
     let required = definition["required"].as_array().into_iter().flatten();

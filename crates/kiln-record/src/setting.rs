@@ -9,17 +9,17 @@ use serde::Serialize;
 pub struct Setting {
     /// The key in the file: `cpu`, `out`, `libraries` or `tree`.
     pub key: &'static str,
-    /// The value that was used. Paths are relative to the current directory of the run, and elements of a list are
-    /// joined by commas.
+    /// The value that was used. Paths are relative to the current directory of the run, and
+    /// elements of a list are joined by commas.
     pub value: String,
-    /// The file, as it was found.
+    /// Path of the configuration file.
     pub file: String,
     /// Line of the value in the file, from 1.
     pub line: usize,
 }
 
 impl Setting {
-    /// Where the value is: `FILE:LINE`.
+    /// The location of the value, as `FILE:LINE`.
     pub fn place(&self) -> String {
         format!("{}:{}", self.file, self.line)
     }

@@ -13,7 +13,7 @@ use crate::Row;
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(from = "String")]
 pub struct Term {
-    /// The field's name.
+    /// Name of the field that the condition tests.
     pub field: String,
     values: Vec<String>,
     negated: bool,
@@ -162,7 +162,7 @@ pub struct Fastest {
     pub y: String,
     /// The field that contains the limit for these results.
     pub limit: String,
-    /// Label of the limit.
+    /// Text with which pictures label the limit.
     pub limit_name: String,
     /// Terms that select the best row. It is the row for which the first term holds or is greatest,
     /// then the second, and so on. Only rows that agree with the best row in these terms are shown.
@@ -222,7 +222,8 @@ pub struct Loss {
     pub wrong: (String, String),
     /// The field with the number of interrupts that could have caused a loss.
     pub hit: String,
-    /// The field with the number of wrong results expected if the judged policy lost state as often as the control.
+    /// The field with the number of wrong results expected if the judged policy lost state as often
+    /// as the control.
     pub expected: String,
     /// Whether all rows with the same value of `of` are judged together.
     #[serde(default)]

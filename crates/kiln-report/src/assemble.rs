@@ -10,8 +10,8 @@ use crate::shards;
 use crate::side::Side;
 
 /// Merges the shards of each run, then merges sides that have one record each and come from the
-/// same machine, commit and compiler, unless two of these records answer the same question. Finally
-/// removes the common parts of the sides' names.
+/// same machine, commit and compiler, unless two of these records have the same command and row
+/// type. Finally removes the common parts of the sides' names.
 pub fn gather(mut found: Vec<Side>) -> Vec<Side> {
     shards::unite(&mut found);
     let mut sides: Vec<Side> = Vec::new();

@@ -34,7 +34,7 @@ impl Value {
         self.low > other.high || other.low > self.high
     }
 
-    /// This result divided by the other one, with an interval.
+    /// Returns this result divided by `other`, with the interval of the quotient.
     fn ratio(&self, other: &Value) -> Value {
         Value {
             best: self.best / other.best,
@@ -96,7 +96,7 @@ fn points(sides: &[Side]) -> Vec<Point> {
     sides.iter().enumerate().map(point).collect()
 }
 
-/// Finds what differs between machines. Of a machine with several commits or compilers, the latest
+/// Finds what differs between machines. If a machine has several commits or compilers, its latest
 /// records are used.
 pub(crate) fn between_machines(groups: &[Group], sides: &[Side]) -> Vec<Differences> {
     let points = points(sides);
@@ -185,7 +185,7 @@ fn changes(values: &[Option<Value>]) -> Option<(Value, Option<usize>)> {
     (at.is_some() || first.differs(last)).then(|| (last.ratio(first), at))
 }
 
-/// Finds the differing rows of a group. Rows are compared in the group's first result that has a
+/// Finds the differing rows of a group. Rows are compared by the group's first result field with a
 /// better direction.
 fn find(group: &Group, columns: &[usize], names: &[String], judge: Judge) -> Option<Differences> {
     let kind: &RowType = group.kind;
@@ -199,7 +199,8 @@ fn find(group: &Group, columns: &[usize], names: &[String], judge: Judge) -> Opt
                 order.push(key);
                 vec![None; columns.len()]
             });
-            // A side's records are in the order of their file names, and the last one counts.
+            // A side's records are in the order of their file names. If several contain the row,
+            // use the last one.
             cells[place] = Some(row);
         }
     }

@@ -1,8 +1,8 @@
-//! Errors about records, in one line.
+//! The error type for records. Each error is printed as one line.
 
 use std::fmt;
 
-/// An error as one line, which states what is wrong, where, and what to do.
+/// An error message of one line, which states what is wrong, where, and what to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error(String);
 

@@ -5,7 +5,8 @@ use serde_json::Value;
 
 use crate::record::number;
 
-/// Formats a number with three significant digits; whole numbers keep more.
+/// Formats a number with three significant digits. Numbers from 100 keep all digits before the
+/// decimal point.
 pub(crate) fn short(x: f64) -> String {
     match x.abs() {
         _ if !x.is_finite() => "-".to_string(),
@@ -19,7 +20,7 @@ pub(crate) fn short(x: f64) -> String {
     }
 }
 
-/// Formats a time in microseconds, with the unit that makes it shortest.
+/// Formats a time in microseconds, in the unit that gives the shortest text.
 pub(crate) fn micros(us: f64) -> String {
     match us {
         0.0 => "0".to_string(),

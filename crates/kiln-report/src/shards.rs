@@ -1,4 +1,4 @@
-//! Merges the shards of a run, wherever they were made, and finds missing shards.
+//! Merges the shards of a run, which may come from different machines, and finds missing shards.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -95,8 +95,8 @@ fn choose(found: &[Found]) -> Vec<&Found> {
     chosen.into_values().collect()
 }
 
-/// Returns warnings about the shards of a run. The first line about a missing shard contains the
-/// command that produces it.
+/// Returns warnings about the shards of a run. Each line about a missing shard contains the command
+/// that produces this shard. Missing shards beyond [`MOST`] are only counted.
 fn warnings(command: &str, count: u32, chosen: &[&Found], found: &[Found]) -> Vec<String> {
     let has = |index: u32| chosen.iter().find(|f| f.part.index == index);
     let is_missing = |index: &u32| has(*index).is_none_or(|f| !f.part.complete);
@@ -249,7 +249,7 @@ mod tests {
         assert_eq!(rows(&sides), ["control 1", "i1 0", "i2 0", "i3 0"]);
         assert_eq!(missing_shards(&sides), Vec::<String>::new());
         assert_eq!(sides[0].records[0]["args"], json!(["test", "--out", "d"]));
-        // Reading the records back from a page must return the same record.
+        // Gathering the merged record a second time must not change it.
         assert_eq!(gather(sides.clone()), sides);
     }
 

@@ -86,7 +86,7 @@ impl Side {
         json!({"name": self.name, "records": self.records})
     }
 
-    /// Where and with which build the side's records were made.
+    /// The machine, commit and compiler of the side's records.
     pub(crate) fn origin(&self) -> Origin {
         self.records.first().map(record::origin).unwrap_or_default()
     }

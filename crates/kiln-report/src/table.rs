@@ -23,7 +23,7 @@ pub(crate) struct Cell {
     pub text: String,
     /// Lower and upper end of the number's interval.
     pub ends: Option<(f64, f64)>,
-    /// The number by which the column is sorted. Cells without one are sorted as text.
+    /// The number by which the column is sorted. Cells without a number are sorted as text.
     pub sort: Option<f64>,
     /// Text of the tooltip.
     pub hint: Option<String>,
@@ -285,8 +285,8 @@ fn all_fields(rows: &[&Row]) -> Table {
 /// shows the ratio of the second to the first.
 fn joined(group: &Group, names: &[String]) -> Table {
     let kind = group.kind;
-    // Ignore provider versions, so that they are compared with each other, unless a side has
-    // several versions of one provider.
+    // Ignore provider versions, so that different versions are compared with each other, unless a
+    // side has several versions of one provider.
     let plain = group.rows.iter().all(|rows| {
         let mut seen = HashSet::new();
         rows.iter().all(|row| seen.insert(kind.key(row, true)))

@@ -1,5 +1,5 @@
 //! Tests the page in a browser: it must be drawn, be legible at any width in light and dark mode,
-//! be sortable, and load nothing else.
+//! be sortable, and not load any other resource.
 
 mod sample;
 
@@ -329,7 +329,8 @@ fn no_word_of_a_record_is_markup() {
     let back = tempfile::tempdir().unwrap();
     let file = back.path().join("report.html");
     fs::write(&file, &page).unwrap();
-    // Convert the numbers to text and back, because the page stores them as text with limited precision.
+    // Convert the numbers to text and back, because the page stores them as text with limited
+    // precision.
     let mut given = hostile();
     for record in &mut given.records {
         *record = serde_json::from_str(&record.to_string()).unwrap();

@@ -2,7 +2,7 @@
 
 use crate::link::Target;
 
-/// Outcome of a check; the text says why it was skipped or failed.
+/// Outcome of a check. The text states why the check was skipped or failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     Pass,

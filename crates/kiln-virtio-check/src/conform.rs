@@ -68,8 +68,8 @@ type Check = fn(&mut Link, &Vector) -> Result<(), String>;
 /// How long a device may take to free the place of a driver that has disconnected.
 pub(crate) const FREED: Duration = Duration::from_secs(1);
 
-/// Connects a driver. A device that serves one driver at a time may refuse it until the device has
-/// noticed that the previous driver has disconnected.
+/// Connects a driver. A device that serves one driver at a time may refuse the new driver until it
+/// has noticed that the previous one has disconnected.
 pub(crate) fn open(target: &Target, wanted: u64) -> Result<Link, String> {
     let until = Instant::now() + FREED;
     loop {
@@ -351,7 +351,7 @@ pub(crate) fn describe(link: &Link, table: usize, pieces: &[(usize, usize, u16)]
     }
 }
 
-/// Waits until the device has used this head, and reads the result from two buffers.
+/// Publishes this head, waits until the device has used it, and reads the result from two buffers.
 fn collect(
     link: &mut Link,
     head: u16,

@@ -23,8 +23,8 @@ pub(crate) fn cases(offer: &Offer) -> Vec<Case> {
         return vec![Case::skip("hostile requests", "no AES-CBC to make them of")];
     };
     let mut cases = Vec::new();
-    // Lengths that overflow 32-bit sums, a missing source or destination, and a source and
-    // destination of different lengths.
+    // The cases are lengths that overflow 32-bit sums or exceed the buffers, lengths that differ or
+    // do not fit the mode, and unknown operation types.
     for (name, at, value) in [
         ("CVE-2017-5931: iv_len of 4 GiB", 0, u32::MAX),
         ("CVE-2017-5931: iv_len that wraps", 0, u32::MAX - 63),
@@ -140,8 +140,8 @@ pub(crate) fn cases(offer: &Offer) -> Vec<Case> {
     cases
 }
 
-/// Creates a check that sends a request that must be refused, and then checks that the device still
-/// works.
+/// Creates a check with a request that the device must refuse. The check also tests that the device
+/// still works afterwards.
 pub(crate) fn refused(
     name: impl Into<String>,
     vector: &Vector,
@@ -153,7 +153,8 @@ pub(crate) fn refused(
         match act(&mut link, &vector) {
             Ok(Status::Ok) => return Err("it was accepted".into()),
             Ok(_) => in_session(&mut link, &vector).map_err(|e| format!("afterwards: {e}"))?,
-            // The device may disconnect a driver that sends this, but must keep serving others.
+            // The device may disconnect the driver that sent the request, but must keep serving
+            // other drivers.
             Err(e) if e == GONE || e == SILENT => (),
             Err(e) => return Err(e),
         }
@@ -242,7 +243,7 @@ fn akcipher_lengths(link: &mut Link, rsa: &Vector, what: usize) -> Answered {
 }
 
 /// Another thread changes the source and destination lengths while the device reads them. Each
-/// answer must be right or an error, and nothing may be written outside the buffers.
+/// answer must be correct or an error, and the device must serve the next driver.
 fn changing(target: &Target, vector: &Vector) -> Result<(), String> {
     const REQUESTS: usize = 2000;
     let mut link = open(target, 0)?;
@@ -284,8 +285,8 @@ fn changing(target: &Target, vector: &Vector) -> Result<(), String> {
     next_driver(target, vector)
 }
 
-/// A device must either limit sessions or provide at least 20,000. After a disconnect, as many must
-/// be available as before.
+/// A device must either limit sessions or provide at least 20,000. After a disconnect, the next
+/// driver must be able to create the same number of sessions.
 fn without_end(target: &Target, vector: &Vector) -> Result<(), String> {
     const ENOUGH: usize = 20_000;
     let mut first = None;

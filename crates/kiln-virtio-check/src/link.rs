@@ -1,5 +1,5 @@
-//! A connection to a device, with a control queue and a data queue in separate memory, in which
-//! checks can write valid or invalid descriptors.
+//! A connection to a device, with a control queue and a data queue. Checks can write valid or
+//! invalid descriptors into the memory of these queues.
 
 use std::fmt;
 use std::fs::File;
@@ -89,8 +89,8 @@ pub struct Offer {
 pub enum Fault {
     /// Nothing listens on the socket.
     Connect(String),
-    /// The device closed the connection before its first answer, for example because it serves as
-    /// many front ends as it can.
+    /// The device closed the connection before its first answer, for example because it already
+    /// serves its maximum number of front ends.
     Refused,
     /// Something answers on the socket, but it is not a virtio-crypto device.
     Device(String),
@@ -187,7 +187,7 @@ pub(crate) struct Link {
     frontend: Frontend,
 }
 
-/// A device's answer.
+/// A device's answer to one request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Answer {
     /// Number of bytes that the device claims to have written.
@@ -218,8 +218,9 @@ fn offset_of_used(base: usize) -> usize {
     base + 0x2000
 }
 
-/// Ends the connection at once. Without this, it would last until the thread of [`hang_up_later`]
-/// has closed its descriptor, and a device that serves one driver would refuse the next one.
+/// Ends the connection at once. Otherwise the connection would last until the thread of
+/// [`hang_up_later`] has closed its descriptor, and a device that serves one driver at a time would
+/// refuse the next one.
 impl Drop for Link {
     fn drop(&mut self) {
         let _ = self.socket.shutdown(Shutdown::Both);

@@ -1,6 +1,6 @@
 //! A device without defences, which runs in a separate process: single-threaded, without limits,
-//! and trusting its input. Each check of a hostile front end must fail on this device, because it
-//! lacks the defence that the check tests.
+//! and trusting its input. Each check of a hostile front end must fail on this device, because the
+//! device lacks the defence that the check tests.
 
 use std::collections::VecDeque;
 use std::env;
@@ -37,7 +37,8 @@ const HANGS: Duration = Duration::from_secs(2);
 
 /// Feature bits: VERSION_1, vhost-user's own bit, and the bits that the checks use.
 const FEATURES: u64 = 1 << 32 | 1 << 30 | IN_ORDER | RING_RESET;
-/// Protocol features: MQ, REPLY_ACK, CRYPTO_SESSION, CONFIG, INFLIGHT_SHMFD, CONFIGURE_MEM_SLOTS, STATUS.
+/// Protocol features: MQ, REPLY_ACK, CRYPTO_SESSION, CONFIG, INFLIGHT_SHMFD, CONFIGURE_MEM_SLOTS,
+/// STATUS.
 const PROTOCOL: u64 =
     1 | 1 << 3 | raw::CRYPTO_SESSION | 1 << 9 | raw::INFLIGHT | 1 << 15 | raw::STATUS;
 
@@ -177,7 +178,8 @@ fn serve(listener: &UnixListener) {
             fds.push(PollFd::new(&client.stream, PollFlags::IN));
             for ring in &client.rings {
                 let kick = ring.kick.as_ref().filter(|_| ring.enabled);
-                // If the ring has no kick descriptor, the stream takes its place in the list.
+                // If the ring has no kick descriptor, list the stream instead, so that each
+                // client has three entries.
                 let flags = kick.map_or(PollFlags::empty(), |_| PollFlags::IN);
                 let fd = kick.map_or(client.stream.as_fd(), File::as_fd);
                 fds.push(PollFd::from_borrowed_fd(fd, flags));
@@ -198,8 +200,8 @@ fn serve(listener: &UnixListener) {
                 step.begin("receive");
                 match receive(&clients[n].stream) {
                     Some(message) => {
-                        // Serve a ring when it starts, because requests made available before may
-                        // never be signalled.
+                        // Serve a ring when it starts, because the front end may not signal
+                        // requests that it made available earlier.
                         if let Some(index) = clients[n].answer(message, &step) {
                             clients[n].kicked(index, &mut worker, &step);
                         }
@@ -215,7 +217,7 @@ fn serve(listener: &UnixListener) {
             step.begin("receive");
             let (stream, _) = listener.accept().unwrap();
             let Some(first) = receive(&stream) else {
-                // Leak the stream: a client that never sent a message is not closed.
+                // Leak the stream, so that a client that never sent a message stays connected.
                 mem::forget(stream);
                 continue;
             };
@@ -324,7 +326,7 @@ impl Client {
                 len.checked_sub(offset + size)
                     .expect("a region inside its file");
                 let map = map(&file, offset, size);
-                // Touch the first page now, so that later accesses cannot find it missing.
+                // Touch the first page now, so that later accesses find it present.
                 map.as_volatile_slice()
                     .load::<u8>(0, Ordering::Relaxed)
                     .unwrap();
@@ -375,7 +377,8 @@ impl Client {
                 }
             }
             26 => {
-                // Trust the message to contain the key length, followed by the key.
+                // Trust the message to contain the key length and the key. A shorter message
+                // crashes this device.
                 let _ = half(3);
                 answer = Some([&payload[56..72], &[0; 8]].concat());
             }
@@ -473,8 +476,8 @@ impl Client {
             slot = slot.wrapping_add(1);
         }
         if self.protocol & raw::INFLIGHT != 0 {
-            // If the front end disconnects now, the requests have been served but the used index
-            // has not moved.
+            // Give the front end time to disconnect while the requests have been served but the
+            // used index has not moved yet.
             let mut fds = [PollFd::new(&self.stream, PollFlags::RDHUP)];
             let limit = Timespec {
                 tv_sec: 0,

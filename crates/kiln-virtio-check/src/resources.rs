@@ -38,20 +38,21 @@ const ACTS: [(&str, Act); 19] = [
                 continue;
             };
             if raw.table(SIZE, &file) && raw.ring(0, 0, Some(kick.as_fd()), call.as_fd()) {
-                // A device that wants to avoid blocking sets the non-blocking flag, which it shares
-                // with the front end. The device may have written already, in which case the
-                // counter has no space for the full value.
+                // Fill the counter and make the eventfd blocking, so that the device's next write
+                // blocks. If the device has already written, the full value does not fit, so read
+                // the counter first.
                 fcntl_setfl(&call, fcntl_getfl(&call)? | OFlags::NONBLOCK)?;
                 while rustix::io::write(&call, &(u64::MAX - 1).to_ne_bytes()).is_err() {
                     let _ = rustix::io::read(&call, &mut [0; 8]);
                 }
                 fcntl_setfl(&call, fcntl_getfl(&call)? - OFlags::NONBLOCK)?;
-                // Make an empty descriptor available, so that the device returns it and calls.
+                // Make an empty descriptor available, so that the device returns it and writes the
+                // call eventfd.
                 file.write_all_at(&1_u16.to_le_bytes(), raw::AVAIL + 2)?;
                 rustix::io::write(&kick, &1_u64.to_ne_bytes())?;
                 sleep(Duration::from_millis(20));
             }
-            // Keep half of the connections open.
+            // Keep the last ten connections open.
             held.push(raw);
             if held.len() > 10 {
                 held.remove(0);
@@ -277,8 +278,8 @@ fn hostile(name: &'static str, act: Act) -> Case {
     Case::new(hostile_name(name), move |target| beside(target, act))
 }
 
-/// Checks that another driver is served before a hostile action and while the front end holds
-/// resources, and that the next driver is served after both have disconnected.
+/// Checks that another driver is served before a hostile action and while the hostile front end
+/// holds resources, and that the next driver is served after both have disconnected.
 pub(crate) fn beside(target: &Target, act: Act) -> Result<(), String> {
     let mut other = open(target, 0)?;
     let vector = usable(&other.offer).ok_or("no known algorithm")?;
@@ -305,7 +306,7 @@ fn soon(target: &Target, vector: &Vector) -> Result<(), String> {
 
 /// Connects a front end and negotiates features. Returns `None` if the device disconnected.
 fn agreed(target: &Target) -> std::io::Result<Option<Raw>> {
-    // Whether this refusal also affects other drivers is checked by those drivers.
+    // Ignore a refusal here. The checks with other drivers show whether it affects them.
     let Ok(mut raw) = Raw::connect(target) else {
         return Ok(None);
     };
@@ -355,7 +356,8 @@ fn in_order(target: &Target, vector: &Vector) -> Result<(), String> {
     }
     for (n, chain) in pieces.chunks(2).enumerate() {
         describe(&link, table + 32 * n, chain);
-        // Each request's `next` is an index in the whole table.
+        // `next` must be an index in the whole table, but `describe` counts from the start of the
+        // chain.
         let next = 2 * n as u16 + 1;
         link.write(table + 32 * n + 14, &next.to_le_bytes());
     }
@@ -418,8 +420,7 @@ fn reset_alone(target: &Target, vector: &Vector, queue: Queue) -> Result<(), Str
     Ok(())
 }
 
-/// Stateless requests with overlapping source and result, placed around the middle of a ring's
-/// memory.
+/// Stateless requests whose source and result overlap, stored in the same memory as their ring.
 struct Pile<'a> {
     file: &'a File,
     bytes: Vec<u8>,
@@ -477,8 +478,8 @@ impl<'a> Pile<'a> {
         Ok(u16::from_le_bytes(bytes))
     }
 
-    /// Checks that all requests have the right results. The device may return an error for one
-    /// request that it had not finished answering.
+    /// Checks that all requests have the right results. A request that the device had not finished
+    /// answering may have an error status instead.
     fn is_right(&self, vector: &Vector) -> std::io::Result<Result<(), String>> {
         for n in 0..PILED {
             let (mut text, mut status) = (vec![0; vector.want.len()], [0]);
@@ -499,8 +500,8 @@ impl<'a> Pile<'a> {
 /// The device's description of its in-flight memory, and the file that holds this memory.
 type Notes = (Vec<u8>, File);
 
-/// Connects a front end and negotiates features. Like [`open`], tries again if the device has not
-/// noticed yet that the previous front end has disconnected.
+/// Connects a front end and negotiates features. Like [`open`], this function tries again if the
+/// device has not noticed yet that the previous front end has disconnected.
 fn greet(target: &Target, protocol: u64) -> Result<Raw, String> {
     let until = Instant::now() + FREED;
     loop {

@@ -1,6 +1,6 @@
-//! Checks with descriptors and rings from a hostile driver. The device must answer with an error,
-//! not at all, or by disconnecting. It must write only where allowed, and keep serving other
-//! drivers, including one that is connected all the time.
+//! Checks with descriptors and rings from a hostile driver. The device may answer with an error,
+//! ignore the request, or disconnect. It must write only where allowed, and it must keep serving
+//! other drivers, including one that stays connected during the check.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -18,7 +18,7 @@ use crate::vectors::Vector;
 
 /// How long to observe a device after offering a ring that it may ignore.
 const WATCHED: Duration = Duration::from_millis(200);
-/// Offset of a memory area behind everything that requests use. The device must not write to this
+/// Offset of a memory area after everything that requests use. The device must not write to this
 /// area.
 pub(crate) const CANARY: usize = ROOM + 0x100000;
 const CANARY_LEN: usize = 0x10000;
@@ -175,8 +175,8 @@ pub(crate) fn hostile(
     act: Act,
 ) -> Result<(), String> {
     let bytes = request(&mut link, vector)?;
-    // This fails with a device that serves one driver at a time. Such a device has no other driver
-    // to harm.
+    // This fails if the device serves only one driver at a time. Such a device has no other driver
+    // that could be harmed.
     let mut other = Link::open(target, 0).ok();
     link.write(CANARY, &[0x5c; CANARY_LEN]);
     act(&mut link, &bytes);

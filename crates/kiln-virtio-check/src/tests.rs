@@ -29,8 +29,8 @@ fn served(max_request: usize, check: impl FnOnce(&Target)) {
             max_request,
             ..Limits::default()
         },
-        // Without the sandbox, because it is permanent and this process also runs other tests.
-        // Without isolation, because this program cannot run as a guest's process.
+        // The sandbox is disabled because it is permanent and this process also runs other tests.
+        // Isolation is disabled because this program cannot run as a guest's process.
         sandbox: false,
         isolation: false,
         shares_process: true,
@@ -54,7 +54,7 @@ fn own_device() {
         let offer = offer(target).unwrap();
         assert!(names(&offer).len() >= 130, "{}", names(&offer).len());
         // Skip the checks in which a front end's memory disappears. They end the process that
-        // serves it, which is this test.
+        // serves the front end, and in this test that is the test process.
         let cases = crate::cases(&offer).into_iter();
         let ends = |name: &str| {
             is_of_a_front_end(name) || name.starts_with("INFLIGHT_SHMFD: a corrupted record")

@@ -175,7 +175,7 @@ pub(crate) fn inverse(vector: &Vector) -> Option<Vector> {
     })
 }
 
-/// RFC 6979, A.2.5: the public key and the signature of "sample".
+/// The public key and the signature of "sample" from RFC 6979, section A.2.5.
 fn ecdsa() -> Vector {
     let point = hex(
         "04 60fed4ba255a9d31c961eb74c6356d68c049b8923b61fa6ce669622e60f29fb6
@@ -213,7 +213,7 @@ fn rsa() -> Vector {
     n[63] = 0x0d;
     let key = [&hex("3046 0241 00")[..], &n, &hex("020103")].concat();
     let mut want = vec![0; 64];
-    // 0x0100 cubed.
+    // The result is 0x0100 cubed, which is 0x01000000.
     want[60] = 1;
     let mut src = vec![0; 64];
     src[62] = 1;

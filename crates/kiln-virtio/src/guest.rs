@@ -38,7 +38,8 @@ impl Guest {
         self.services.config(&self.limits).emit()
     }
 
-    /// Feature bits that the device type defines. The transport adds the ring feature bits.
+    /// Feature bits of the crypto device type that this device offers. The transport adds the ring
+    /// feature bits.
     pub fn device_features(&self) -> u64 {
         self.services.features()
     }
@@ -54,20 +55,21 @@ impl Guest {
         Features::new(self.features.load(Ordering::Relaxed))
     }
 
-    /// Whether the driver may send data requests that carry their key (`VIRTIO_CRYPTO_F_*_STATELESS_MODE`).
+    /// Whether the driver may send data requests that carry their key
+    /// (`VIRTIO_CRYPTO_F_*_STATELESS_MODE`).
     pub fn carries_keys(&self) -> bool {
         Service::ALL
             .into_iter()
             .any(|service| self.features().stateless(service))
     }
 
-    /// Serves a control request and returns the used length of `answer`. `request` holds everything
-    /// the driver made readable, copied once; `answer` is as long as the writable part, and its
-    /// unused rest is zeroed.
+    /// Serves a control request and returns the used length of `answer`. `request` is a copy of
+    /// everything that the driver made readable. `answer` is as long as the writable part; its
+    /// unused bytes are zeroed.
     ///
-    /// The answer to a create request takes 16 bytes, the answer to a destroy request one. If the
-    /// kind of request cannot be determined, the length of `answer` decides. If `answer` is too
-    /// short, nothing is written and no session is created.
+    /// The answer to a create request takes 16 bytes, and the answer to a destroy request takes
+    /// one. If the kind of request cannot be determined, the length of `answer` decides. If
+    /// `answer` is too short, nothing is written and no session is created.
     pub fn control(&self, request: &[u8], answer: &mut [u8]) -> usize {
         answer.fill(0);
         let features = self.features();
@@ -143,8 +145,8 @@ impl Guest {
         }
     }
 
-    // Never inlined, because this function's stack frame must be below the caller's frame, in the
-    // area that `wipe_stack` wipes.
+    // This function is never inlined, because its stack frame must be below the caller's frame, in
+    // the area that `wipe_stack` wipes.
     #[inline(never)]
     fn answer(&self, worker: &mut Worker, request: &[u8], dst: &mut [u8]) -> Result<usize, Status> {
         let request = Request::parse(request, self.features()).map_err(|f| f.status())?;
@@ -177,8 +179,8 @@ impl Guest {
         self.sessions.len()
     }
 
-    /// Removes all sessions and wipes their keys. A session in use is wiped when its request has been
-    /// served.
+    /// Removes all sessions and wipes their keys. A session in use is wiped when its request has
+    /// been served.
     pub fn reset(&self) {
         self.sessions.clear();
     }

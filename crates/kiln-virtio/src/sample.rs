@@ -1,5 +1,5 @@
-//! Private keys in DER (PKCS #1, SEC 1) for trial operations and tests. The keys are public
-//! knowledge.
+//! Private keys in DER (PKCS #1, SEC 1) for the check at start-up and for tests. Because they are
+//! published here, they must not protect anything.
 
 /// A 512-bit RSA private key in PKCS #1 DER.
 pub const RSA: &[u8] = b"\

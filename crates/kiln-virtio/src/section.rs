@@ -14,7 +14,7 @@ pub(crate) const BYTES: usize = 16 << 10;
 /// Size in bytes of the longest digest or tag.
 pub(crate) const MAX_DIGEST: usize = 64;
 
-/// Processes one message in a separate FPU section. Returns whether its tag, if any, is right.
+/// Processes one message in a separate FPU section. Returns false if the message's tag is wrong.
 fn once(imp: Impl, ctx: &Context, aad: &[u8], message: Messages<'_>) -> bool {
     let mut calls = Calls {
         aad: Some(aad),
@@ -26,7 +26,7 @@ fn once(imp: Impl, ctx: &Context, aad: &[u8], message: Messages<'_>) -> bool {
     refused.unwrap_or_else(|e| panic!("{imp:?}: {e}")) == 0
 }
 
-/// Splits a message of `len` bytes into pieces for one section each; returns their lengths.
+/// Splits a message of `len` bytes into one piece per FPU section, and returns the pieces' lengths.
 fn pieces(len: usize) -> Vec<usize> {
     let mut pieces = vec![BYTES; len / BYTES];
     if len % BYTES > 0 {
@@ -117,7 +117,7 @@ pub(crate) fn seal(
     }
 }
 
-/// Decrypts the text in `src`, which ends with the tag. If the tag is wrong, wipes `dst`.
+/// Decrypts `src`, which ends with the tag, to `dst`. If the tag is wrong, wipes `dst`.
 pub(crate) fn open(
     imp: Impl,
     ctx: &Context,

@@ -7,8 +7,8 @@ use crate::session::{Digest, Keyed, Order, Session};
 use crate::wire::{data, Action, Operation, Request, Status};
 use crate::Worker;
 
-/// Serves a request and returns the length of the result. `dst` is as long as the request
-/// announces.
+/// Serves a request and returns the length of the result. `dst` must have the length that the
+/// request announces.
 pub(crate) fn serve(
     session: &Session,
     worker: &mut Worker,
@@ -162,7 +162,7 @@ fn region(len: usize, start: u32, of: u32) -> Result<std::ops::Range<usize>, Sta
     end.map(|end| start..end).ok_or(Status::Err)
 }
 
-/// Converts the IV to the format that `kernel/` expects; returns it with its length.
+/// Converts the IV to the format that `kernel/` expects. Returns the IV and its length.
 fn aead_iv(keyed: &Keyed, iv: &[u8]) -> Result<([u8; 16], usize), Status> {
     let mut full = [0; 16];
     match (keyed.imp.alg(), iv.len()) {
@@ -174,7 +174,7 @@ fn aead_iv(keyed: &Keyed, iv: &[u8]) -> Result<([u8; 16], usize), Status> {
             Ok((full, 16))
         }
         ("gcm(aes)", 16) if iv[12..] == [0, 0, 0, 1] => {
-            // Accept a whole counter block, or build one from a 12-byte nonce.
+            // A whole counter block is accepted too. Its first 12 bytes are the nonce.
             full[..12].copy_from_slice(&iv[..12]);
             Ok((full, 12))
         }

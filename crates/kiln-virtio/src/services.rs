@@ -42,7 +42,8 @@ pub struct Services {
     pub(crate) library: Option<Library>,
 }
 
-/// Returns the constant-time implementation with the highest priority, if any.
+/// Returns the constant-time implementation with the highest priority. If this machine has none,
+/// returns the best implementation.
 fn choose(alg: &str) -> Option<Impl> {
     let usable = |i: &Impl| i.tier().usable();
     let blind = Impl::find_all(alg)
@@ -104,7 +105,7 @@ impl Services {
         }
     }
 
-    /// Feature bits of the device type for the services that are available.
+    /// Feature bits of the crypto device type for the available services.
     pub fn features(&self) -> u64 {
         let services = Service::ALL.into_iter().filter(|&s| self.mask(s) != 0);
         services.fold(feature::REVISION_1, |bits, s| {

@@ -44,7 +44,8 @@ pub(crate) enum Session {
         op: Op,
         tag_len: usize,
     },
-    /// Boxed because this variant is by far the largest, while the others are more frequent.
+    /// The key is boxed, because this variant would otherwise be by far the largest, and the others
+    /// are more frequent.
     Akcipher(Box<Key>),
 }
 

@@ -14,7 +14,8 @@ const SLOT_BITS: u32 = 20;
 const CHUNK: usize = 256;
 
 struct Slot<T> {
-    /// How many times the slot has been used. At 2^43 the slot is retired.
+    /// The slot's generation, which starts at 1 and is incremented when a value is removed. At 2^43
+    /// the slot is retired.
     generation: u64,
     value: Option<Arc<T>>,
 }

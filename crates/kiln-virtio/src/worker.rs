@@ -9,14 +9,16 @@ use kiln_kernel::cpu::{kiln_tsc_hz, set_kiln_tsc_hz, Config, Cpu};
 /// GS base. Serving requests makes no system calls except to allocate memory and, for RSA and
 /// ECDSA, to get random numbers. Dropping the worker calls `munmap` and `arch_prctl`.
 pub struct Worker {
-    /// Buffer for the data that a chain hashes, in one contiguous piece.
+    /// Contiguous buffer for the associated data and the region that a chain hashes.
     pub(crate) joined: Vec<u8>,
-    /// Declared last so that it is dropped last, because the fields above may use it until then.
+    /// This must be the last field, because fields are dropped in order and the other fields may
+    /// still use the emulated CPU.
     _cpu: Cpu,
 }
 
 impl Worker {
-    /// Creates a worker for the calling thread, which must not have another [`Worker`] at the same time.
+    /// Creates a worker for the calling thread, which must not have another [`Worker`] at the same
+    /// time.
     pub fn new() -> io::Result<Worker> {
         // No interrupts occur on this emulated CPU and no work is deferred, so it needs only three
         // tasks: the calling thread's, ksoftirqd and the kworker.

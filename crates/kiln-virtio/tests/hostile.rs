@@ -1,5 +1,5 @@
-//! Tests that reproduce vulnerabilities found in other devices and are named after them: hostile
-//! requests and the expected answers. Tests about rings and guest memory are in `kiln-device`.
+//! Tests that send hostile requests and check the answers. Each test is named after a vulnerability
+//! in another device. Tests about rings and guest memory are in `kiln-device`.
 
 mod common;
 
@@ -35,7 +35,7 @@ fn put(at: usize, value: u32) -> impl Fn(&mut Vec<u8>) {
     move |request| request[24 + at..28 + at].copy_from_slice(&value.to_le_bytes())
 }
 
-/// Lengths whose sum overflows 32 bits.
+/// The header contains lengths whose sum overflows 32 bits.
 #[test]
 fn cve_2017_5931_lengths_overflow() {
     let case = cbc(&[3; 64]);
@@ -68,7 +68,7 @@ fn cve_2017_5931_lengths_overflow() {
     }
 }
 
-/// The driver chooses the start and length of a chain's regions.
+/// A region of a chain exceeds the source, or the sum of its start and length overflows 32 bits.
 #[test]
 fn cve_2017_5931_regions_overflow() {
     let create = Create::Chain(session::Chain {
@@ -116,7 +116,7 @@ fn cve_2017_5931_regions_overflow() {
     }
 }
 
-/// A key is longer than a device's buffer for it, or longer than what the driver sent.
+/// A key has an unsupported length, or its claimed length exceeds what the driver sent.
 #[test]
 fn cve_2020_10724_key_lengths() {
     for form in FORMS {
@@ -152,7 +152,7 @@ fn cve_2020_10724_key_lengths() {
     }
 }
 
-/// The lengths in a header exceed the descriptors: for the source, the destination, or both.
+/// The lengths in the header exceed the bytes that the device may read or write.
 #[test]
 fn cve_2020_14374_data_against_what_is_there() {
     let case = cbc(&[3; 64]);
@@ -172,7 +172,7 @@ fn cve_2020_14374_data_against_what_is_there() {
     assert_eq!(used, 0);
 }
 
-/// Only the result's own bytes are written, and no previous contents are returned to the guest.
+/// The bytes after the result are zeroed, so the guest does not receive their previous contents.
 #[test]
 fn cve_2020_14376_nothing_beside_the_result() {
     let mut driver = Driver::new(0);
@@ -246,7 +246,7 @@ fn cve_2025_14876_akcipher_lengths() {
         Err(Status::Err),
         "more than a key may have"
     );
-    // Every truncation of the key, and a modulus beyond the limit.
+    // Try every truncation of the key, and a modulus beyond the limit.
     for len in 0..rsa.len() {
         assert_eq!(
             create(&rsa[..len], len as u32),
@@ -277,7 +277,7 @@ fn cve_2025_14876_akcipher_lengths() {
     assert_eq!(driver.guest.sessions(), 0);
 }
 
-/// A request uses a destroyed session, one of another kind, or one that never existed.
+/// A request uses a session that was destroyed, is of another kind, or never existed.
 #[test]
 fn cve_2026_86845_stale_sessions_and_other_kinds() {
     for form in FORMS {
@@ -378,7 +378,7 @@ fn sessions_are_counted() {
     }
 }
 
-/// If the answer does not fit, no session is created, because the driver could not refer to it.
+/// If the answer does not fit, no session is created, because the driver would not get its ID.
 #[test]
 fn no_room_for_an_answer() {
     let driver = Driver::new(0);
@@ -397,8 +397,8 @@ fn no_room_for_an_answer() {
     }
 }
 
-/// Requests whose format was not negotiated, or whose algorithm, direction or sizes are not
-/// supported.
+/// Requests are refused if their format was not negotiated, or if their algorithm, direction or
+/// sizes are not supported.
 #[test]
 fn refused() {
     let mut driver = Driver::new(1);
@@ -416,7 +416,7 @@ fn refused() {
         let other = Case::cipher(cipher::AES_CBC, op, &[1; 16], &[2; 16], &[3; 32]);
         assert_eq!(driver.run(&other), Err(Status::Err), "{op}");
     }
-    // Partial blocks, a wrong IV size, and unsupported sizes of tags, digests and MACs.
+    // Try partial blocks, a wrong IV size, and unsupported sizes of tags, digests and MACs.
     assert_eq!(driver.run(&cbc(&[3; 31])), Err(Status::Err));
     let iv = Case::cipher(cipher::AES_CBC, OP_ENCRYPT, &[1; 16], &[2; 15], &[3; 32]);
     assert_eq!(driver.run(&iv), Err(Status::Err));
@@ -483,7 +483,7 @@ fn refused() {
     assert_eq!(driver.guest.sessions(), 0);
 }
 
-/// Each part of a request exceeds the limit in turn.
+/// The limit applies to the total length of IV, source and associated data.
 #[test]
 fn requests_are_limited() {
     let limits = Limits {

@@ -38,7 +38,7 @@ fn both_directions(algo: u32, key: &str, iv: &str, plain: &str, sealed: &str) {
 const SP800_38A: &str = "6bc1bee22e409f96e93d7e117393172aae2d8a571e03ac9c9eb76fac45af8e51";
 const KEY_256: &str = "603deb1015ca71be2b73aef0857d77811f352c073b6108d72d9810a30914dff4";
 
-/// SP 800-38A, sections F.1.5, F.2.5 and F.5.5.
+/// Vectors from SP 800-38A, sections F.1.5, F.2.5 and F.5.5.
 #[test]
 fn aes_256_in_three_modes() {
     both_directions(
@@ -64,7 +64,7 @@ fn aes_256_in_three_modes() {
     );
 }
 
-/// IEEE 1619-2018, annex B, vector 2.
+/// Vector 2 from IEEE 1619-2018, annex B.
 #[test]
 fn aes_xts() {
     both_directions(
@@ -76,7 +76,7 @@ fn aes_xts() {
     );
 }
 
-/// FIPS 180-4's "abc".
+/// The examples for "abc" in FIPS 180-4.
 #[test]
 fn hashes() {
     for (algo, want) in [
@@ -96,7 +96,7 @@ fn hashes() {
     }
 }
 
-/// RFC 2202 and RFC 4231, test case 2; SP 800-38B, example 2 for AES-128.
+/// Test case 2 from RFC 2202 and RFC 4231, and example 2 for AES-128 from SP 800-38B.
 #[test]
 fn macs() {
     let text = b"what do ya want for nothing?";
@@ -130,7 +130,7 @@ fn macs() {
         let want = hex(want);
         let case = Case::mac(algo, want.len() as u32, key, src);
         all_ways(&case, Ok(want.clone()));
-        // The MAC truncated to 12 bytes, as in ESP.
+        // Truncate the MAC to 12 bytes, as ESP does.
         let short = Case::mac(algo, 12, key, src);
         all_ways(&short, Ok(want[..12].to_vec()));
     }
@@ -178,7 +178,7 @@ fn gcm() {
     }
 }
 
-/// RFC 3610, packet vector 1.
+/// Packet vector 1 from RFC 3610.
 #[test]
 fn ccm() {
     sealed(
@@ -192,7 +192,8 @@ fn ccm() {
     );
 }
 
-/// RFC 8439, section 2.8.2, truncated to the first 32 bytes of text, with a separately computed tag.
+/// The vector from RFC 8439, section 2.8.2, truncated to the first 32 bytes of text, with a
+/// separately computed tag.
 #[test]
 fn chacha20_poly1305() {
     sealed(
@@ -261,7 +262,7 @@ fn at_once(name: &str, key: &[u8], iv: &[u8], aad: &[u8], src: &[u8], tag: usize
     [dst, tags].concat()
 }
 
-/// A million times "a", from FIPS 180-4, in sections of 16 KiB.
+/// The example of a million times "a" in FIPS 180-4, processed in sections of 16 KiB.
 #[test]
 fn a_long_hash() {
     let limits = kiln_virtio::Limits {
@@ -273,7 +274,7 @@ fn a_long_hash() {
     assert_eq!(Driver::with(0, limits).run(&case), Ok(want));
 }
 
-/// A chain equals the cipher, plus the MAC of its input or output.
+/// A chain returns the cipher's result and the MAC of the cipher's input or output.
 #[test]
 fn chains() {
     let (key, auth_key, iv) = (bytes(1, 16), bytes(2, 20), bytes(3, 16));
@@ -329,8 +330,8 @@ fn chain(order: u32, hash: &Case, key: &[u8], iv: &[u8], src: &[u8], aad: &[u8])
     }
 }
 
-/// RFC 6979, section A.2.5: its public point and its signature of "sample" with SHA-256, under both
-/// numbers that are in use for ECDSA.
+/// The public point and the signature of "sample" with SHA-256 from RFC 6979, section A.2.5, under
+/// both numbers that are in use for ECDSA.
 #[test]
 fn ecdsa() {
     if !offered() {
@@ -378,7 +379,7 @@ fn ecdsa() {
     }
 }
 
-/// Whether libcrypto is available. If it is not, prints a message.
+/// Returns whether libcrypto is available, and prints a message if it is not.
 fn offered() -> bool {
     let there = Driver::new(0).guest.config()[8] & 1 << 4 != 0;
     if !there {
@@ -432,8 +433,8 @@ fn rsa() {
             run(Action::Verify, false, pkcs1, &signature, 32, &other),
             Err(Status::KeyRejected)
         );
-        // Errors: a destination that is too small, a digest of the wrong length, decryption with a
-        // public key, and signing with a padding that is for encryption only.
+        // The following must fail: a destination that is too small, a digest of the wrong length,
+        // decryption with a public key, and signing with a padding that is only for encryption.
         assert_eq!(
             run(Action::Encrypt, false, raw, &message, 63, &[]),
             Err(Status::Err)
@@ -460,7 +461,8 @@ fn rsa_without_its_primes() {
         return;
     }
     let (private, _) = rsa_key();
-    // The header takes 4 bytes, the version 3, n 67 and e 5. The header of d gives its length.
+    // The header takes 4 bytes, the version 3 bytes, n 67 bytes and e 5 bytes. The header of d
+    // contains the length of d.
     let d = 4 + 3 + 67 + 5;
     let d_end = d + 2 + usize::from(private[d + 1]);
     let body = [&private[4..d_end], &[2, 1, 0].repeat(5)].concat();

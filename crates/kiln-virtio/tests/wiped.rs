@@ -39,7 +39,7 @@ fn keys_do_not_outlive_their_sessions() {
             &[3; 64],
         ),
     ];
-    // An ECPrivateKey whose number consists of the marker.
+    // An ECPrivateKey that contains the marked key as its private number.
     let ec = [&hex("3025 020101 0420")[..], &key[..32]].concat();
     let sign = Case::akcipher(
         Action::Sign,

@@ -107,8 +107,8 @@ impl Conversation {
                 self.asked -= 1;
                 vec![To::FrontEnd(message)]
             }
-            // This answers the adapter's own request, so the device has processed everything sent
-            // before.
+            // This is the answer to the adapter's own request, so the device has processed all
+            // earlier messages.
             (request::GET_FEATURES, _) if self.waits() => {
                 self.unseen = false;
                 let held = self.held.take();
@@ -119,9 +119,9 @@ impl Conversation {
         }
     }
 
-    /// Handles a message that creates or closes a session. A reset that the device has yet to
-    /// process would remove a session created now, so the device is queried first and the message
-    /// is held back.
+    /// Handles a message that creates or closes a session. If the device has yet to process a
+    /// reset, the reset would remove a session created now. The message is therefore held back
+    /// until the device has answered a query.
     fn about_session(&mut self, message: Message, sessions: &Sessions) -> Result<Vec<To>, Error> {
         if !self.sessions {
             return Err(Error::NotAgreed(message.request));
@@ -267,7 +267,7 @@ mod tests {
             panic!("{to:?}");
         };
         assert_eq!(answer.payload[..8], 5u64.to_le_bytes());
-        // Since then, nothing has been sent to the device, so the session is created at once.
+        // Nothing was sent to the device since its answer, so the session is created at once.
         let to = conversation.handle_front_end(session(), &five).unwrap();
         assert_eq!(codes(&to), [-26]);
     }

@@ -10,7 +10,7 @@ use super::message::{LONGEST, MOST_FDS};
 pub enum Error {
     /// A socket failed.
     Io(io::Error),
-    /// The payload is longer than any valid message's.
+    /// The payload is too long for any valid message.
     TooLong {
         /// Request number of the message.
         request: u32,
@@ -21,7 +21,8 @@ pub enum Error {
     TooManyFds,
     /// The connection ended within a message.
     CutShort,
-    /// A message requires a protocol feature that was not negotiated. Contains its request number.
+    /// A message requires a protocol feature that was not negotiated. The value is the request
+    /// number of the message.
     NotAgreed(u32),
     /// The front end set an invalid device status.
     Status,

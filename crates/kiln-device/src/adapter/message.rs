@@ -12,7 +12,7 @@ pub const HEADER: usize = 12;
 /// Maximum payload length in bytes. The limit also applies to the device's own messages.
 pub const LONGEST: usize = 4096;
 
-/// Maximum number of file descriptors accepted with a message, more than any valid message has.
+/// Maximum number of file descriptors accepted with a message. Valid messages have fewer.
 pub(super) const MOST_FDS: usize = 32;
 
 /// Numbers of the requests that the adapter handles.

@@ -44,7 +44,7 @@ pub struct Adapter {
 
 impl Adapter {
     /// Creates an adapter for a connected front end. Also returns the stream that the vhost crate
-    /// uses instead of the front end's.
+    /// uses instead of the front end's stream.
     ///
     /// # Errors
     /// The process cannot open another file descriptor.
@@ -69,8 +69,8 @@ impl Adapter {
     /// The front end violated the protocol.
     pub fn run(self, sessions: &Sessions) -> Result<(), Error> {
         let done = self.pass(sessions);
-        // The caller closes the front end's socket later, when the front end's memory is not in use
-        // any more.
+        // The caller closes the front end's socket later, after the device has stopped using the
+        // front end's memory.
         self.device.shut();
         done
     }
@@ -294,8 +294,8 @@ mod tests {
 
     #[test]
     fn an_adapter_is_stopped_whatever_it_waits_for() {
-        // The adapter waits for a message, for the rest of a message, for the device, and for a
-        // front end that does not read.
+        // In the four cases, the adapter waits for a message, for the rest of a message, for the
+        // device, or for a front end that does not read.
         for wait in 0..4 {
             let (front_end, theirs) = UnixStream::pair().unwrap();
             let (adapter, device) = Adapter::new(theirs).unwrap();

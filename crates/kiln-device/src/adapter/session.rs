@@ -64,7 +64,8 @@ const AUTH_KEY: usize = 512;
 const ASYMMETRIC: usize = 32;
 const ASYMMETRIC_KEY: usize = 1024;
 
-/// The session table: serves a control request as if it came from a driver's queue, and returns the used length.
+/// The session table: a function that serves a control request as if it came from a driver's queue,
+/// and returns the used length.
 pub type Sessions<'a> = dyn Fn(&[u8], &mut [u8]) -> usize + 'a;
 
 /// Creates a session and returns the payload of the answer, which QEMU requires to be as long as
@@ -224,7 +225,7 @@ mod tests {
         payload
     }
 
-    /// The same parameters in QEMU 8.1's layout.
+    /// Returns a payload in QEMU 8.1's layout.
     fn of_qemu_8_1(operation: u64, body: &[u8]) -> Vec<u8> {
         let mut payload = operation.to_le_bytes().to_vec();
         payload.extend(body);
@@ -427,7 +428,7 @@ mod tests {
             if new {
                 payload[..8].copy_from_slice(&u64::from(operation).to_le_bytes());
             }
-            // Lengths around the valid ones.
+            // Set the lengths to values around the valid ones.
             for (at, value) in [(12, small[0]), (16, small[2]), (24, small[1])] {
                 payload[at..at + 4].copy_from_slice(&value.to_le_bytes());
             }

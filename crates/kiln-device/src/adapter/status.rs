@@ -3,13 +3,13 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Status bits.
+/// Status bits (virtio 1.2, section 2.1).
 const FEATURES_OK: u64 = 8;
 const NEEDS_RESET: u64 = 64;
 /// Mask of all bits that a status can have.
 const ALL: u64 = 0xff;
 
-/// The device's health, and whether it was reset.
+/// Whether the device is broken, and whether a driver has reset it.
 #[derive(Debug, Default)]
 pub struct Health {
     /// Set when the device has stopped serving a ring because of an error.
@@ -23,7 +23,7 @@ impl Health {
         self.broken.store(true, Ordering::Relaxed);
     }
 
-    /// Restores the initial state.
+    /// Clears the error, and records that a driver has reset the device.
     pub(crate) fn reset(&self) {
         self.broken.store(false, Ordering::Relaxed);
         self.anew.store(true, Ordering::Relaxed);
@@ -35,7 +35,7 @@ impl Health {
     }
 }
 
-/// The status of one connection.
+/// The device status of one connection.
 #[derive(Debug, Default)]
 pub(super) struct Status {
     bits: u64,
@@ -61,8 +61,8 @@ impl Status {
         true
     }
 
-    /// The status as a driver reads it. FEATURES_OK is cleared unless features were accepted, and
-    /// NEEDS_RESET comes only from the device.
+    /// Returns the status as a driver reads it. FEATURES_OK is cleared unless features were
+    /// accepted, and NEEDS_RESET is set only if the device is broken.
     pub(super) fn get(&self, health: &Health) -> u64 {
         let mut bits = self.bits & !NEEDS_RESET;
         if !self.features {

@@ -1,7 +1,8 @@
 //! An in-process front end for fuzzing. It can send any message with real descriptors, change
 //! memory while the device serves rings in it, and make a guest's requests.
 //!
-//! It never truncates shared memory, because that correctly ends the process that serves the guest.
+//! It never truncates shared memory, because the process that serves the guest is then supposed to
+//! end.
 
 use std::fs::File;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -51,7 +52,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Number of the control queue, which follows the only data queue.
 const CONTROL: u32 = 1;
 
-/// Bytes of the fuzzer's input, followed by zeros.
+/// The fuzzer's input, read as if zeros followed its last byte.
 struct Input<'a, 'b>(&'a mut &'b [u8]);
 
 impl Input<'_, '_> {
@@ -362,7 +363,7 @@ impl Front {
         self.session = None;
     }
 
-    /// Makes a request available, and kicks.
+    /// Makes a request available and notifies the device.
     fn offer(&mut self, ring: u32, request: &[u8], room: u32, slot: u64) {
         let at = u64::from(ring) * EACH;
         let (from, to) = (REQUEST + 0x100 * (slot % 8), ANSWER + 0x100 * (slot % 8));
@@ -387,7 +388,8 @@ impl Front {
         let until = Instant::now() + PATIENCE;
         while self.get::<2>(at + USED + 2) == before {
             assert!(Instant::now() < until, "ring {ring} is not served");
-            // Both rings share one kick descriptor, and either thread may have consumed the notification.
+            // Both rings share one kick descriptor, and either thread may have consumed the
+            // notification.
             let _ = self.kick.write(1);
             thread::sleep(Duration::from_micros(20));
         }
@@ -404,7 +406,8 @@ impl Front {
         self.is_served();
     }
 
-    /// Checks that the driver started by [`Front::behave`] still has its session and gets right answers.
+    /// Checks that the driver started by [`Front::behave`] still has its session and gets correct
+    /// answers.
     pub fn is_served(&mut self) {
         let session = self.session.expect("it has begun");
         let answer: [u8; 65] = self.ask(0, &encrypt(session));

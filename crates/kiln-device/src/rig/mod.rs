@@ -118,7 +118,7 @@ impl Rig {
         self.guest.reset();
     }
 
-    /// Location of a ring.
+    /// Returns the location of a ring, which a test may change.
     pub fn place(&mut self, which: Which) -> &mut Place {
         &mut self.rings[which as usize].0
     }
@@ -128,7 +128,7 @@ impl Rig {
         let _ = self.memory.write_slice(bytes, GuestAddress(at));
     }
 
-    /// Reads guest memory.
+    /// Reads guest memory. Panics if the range does not fit.
     pub fn get(&self, at: u64, len: usize) -> Vec<u8> {
         let mut bytes = vec![0; len];
         self.memory

@@ -47,7 +47,7 @@ impl Shared {
             }
             let _ = wake.write(1);
         }
-        // Close requests are done, because a disconnected device closes its sessions.
+        // Report close requests as done, because a disconnected device closes its sessions.
         let asks = std::mem::take(&mut held.backlog);
         for (ask, waiter) in asks {
             match ask {

@@ -48,7 +48,7 @@ pub struct Counts {
     pub kicks: u64,
     /// Number of times the device interrupted.
     pub interrupts: u64,
-    /// Number of times a thread yielded its core because the lock stayed taken.
+    /// Number of times a thread yielded its core because another thread kept holding the lock.
     pub yields: u64,
     /// Number of times a device was reconnected.
     pub recoveries: u64,
@@ -67,8 +67,8 @@ pub(crate) struct Shared {
     linger: Duration,
     /// Number of attempts to take the lock before a thread yields its core.
     spins: u32,
-    /// Set when the device disconnects, for polling threads that hold the lock while watching the
-    /// ring.
+    /// Set when the device disconnects. A polling thread checks this flag, because it holds the
+    /// lock while it watches the ring.
     gone: AtomicBool,
     interrupts: AtomicU64,
     yields: AtomicU64,
@@ -157,8 +157,8 @@ impl Control {
         }
     }
 
-    /// Returns how long the lock was held each time and restarts the recording. `None` if holds are
-    /// not recorded.
+    /// Returns a histogram of the times for which the lock was held, and restarts the recording.
+    /// Returns `None` if these times are not recorded.
     pub fn take_holds(&self) -> Option<Histogram> {
         let mut held = self.0.lock();
         held.since = None;
@@ -245,8 +245,8 @@ impl Shared {
         let mut looks = 0_u32;
         while over.is_empty() {
             match held.land() {
-                // The answer belongs to an earlier request, for example one whose waiter has given
-                // up.
+                // The answer belongs to an earlier request, for example one that its waiter has
+                // abandoned.
                 Ok(Some(landed)) if !landed.waiter.is_parked_on(completion) => {
                     let (mut batch, mut woken) = (Batch::new(self.closer()), Woken::default());
                     finish(landed, &mut batch, &mut woken);

@@ -21,14 +21,14 @@ pub(super) struct State {
     pub(super) live: Live,
     pub(super) failed: Option<Error>,
     pub(super) watch: Option<Watch>,
-    /// Number of the current device, counted from 1.
+    /// The current generation, which is incremented when a device connects and when it disconnects.
     pub(super) generation: u64,
     pub(super) holds: Option<Histogram>,
     pub(super) kicks: u64,
     pub(super) recoveries: u64,
 }
 
-/// A guard for the locked state. If the driver observes, it records how long the lock was held.
+/// A guard for the locked state. With `Options::observe`, it records how long the lock was held.
 pub(super) struct Held<'a> {
     pub(super) state: MutexGuard<'a, State>,
     pub(super) since: Option<Instant>,
@@ -57,8 +57,8 @@ impl Drop for Held<'_> {
 }
 
 impl State {
-    /// Submits a request, or queues it if it does not fit. A request that fails, or that is done
-    /// without the device, is added to `over`.
+    /// Submits a request, or queues it if it does not fit. A request that fails, or that does not
+    /// need the device, is added to `over`.
     pub(super) fn accept(&mut self, ask: Ask, waiter: Waiter, over: &mut Vec<Landed<Waiter>>) {
         if let Some(error) = &self.failed {
             let result = Err(error.clone());
@@ -85,7 +85,7 @@ impl State {
         let port = self.port.as_mut().expect("a device is connected");
         let here = |entry: &Entry| entry.is_on(self.generation);
         let result = match &ask {
-            // The session was closed when the device that had it disconnected.
+            // The session was closed when its device disconnected.
             Ask::Destroy(entry) if !here(entry) => Err((waiter, Ok(0))),
             _ => match port.add(ask.clone(), waiter) {
                 Ok(_) => Ok(()),

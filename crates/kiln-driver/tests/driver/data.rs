@@ -44,8 +44,7 @@ fn contents(buffer: &Buffer) -> Vec<u8> {
 }
 
 /// First ciphertext block of AES-256 in CBC mode with a zero key, IV and text. It equals the
-/// cipher's output for the zero block, with which NIST's KAT VarTxt and GFSbox files begin (FIPS
-/// 197).
+/// cipher's output for a zero block, which is also H in test case 13 of the GCM specification.
 const ZERO_BLOCK: [u8; 16] = [
     0xdc, 0x95, 0xc0, 0x78, 0xa2, 0x40, 0x89, 0x89, 0xad, 0x48, 0xa2, 0x14, 0x92, 0x84, 0x20, 0x87,
 ];
@@ -122,8 +121,8 @@ fn many_in_flight_come_back_each_with_its_own() {
             assert!(results.insert(one.tag, text).is_none(), "{} twice", one.tag);
         }
     }
-    // Equal sources must have equal results, and different sources different ones. The pattern
-    // repeats after 256.
+    // Equal sources must have equal results, and different sources must have different ones. The
+    // sources repeat after 256 jobs.
     assert_eq!(results[&0], results[&256]);
     assert_ne!(results[&0], results[&1]);
     assert_eq!(queue.in_flight(), 0);

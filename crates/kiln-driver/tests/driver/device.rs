@@ -23,7 +23,7 @@ use vmm_sys_util::event::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Conduct {
     Honest,
-    /// Returns a used entry with this descriptor index instead of the right one.
+    /// Returns a used entry with this descriptor index instead of the request's head.
     Id(u32),
     /// Claims to have written this many bytes.
     Length(u32),

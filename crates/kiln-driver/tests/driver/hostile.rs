@@ -12,8 +12,8 @@ use crate::data::{job, xts};
 use crate::device::{Conduct, Device};
 use crate::{cbc, cipher, options};
 
-/// Checks that this violation is reported and the device disconnected, in both waiting modes, with
-/// and without indirect descriptors.
+/// Checks that the driver reports this violation and stops using the device, in both waiting modes,
+/// with and without indirect descriptors.
 fn caught(conduct: Conduct, is: fn(Lie) -> bool) {
     for mode in [Mode::Wait, Mode::Poll] {
         for indirect in [true, false] {
@@ -151,7 +151,7 @@ fn stop_ends_every_wait() {
             Err(Error::Stopped)
         );
     }
-    // One device does not answer, the other does not even accept connections.
+    // The first device does not answer. The second one does not even accept connections.
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("silent.sock");
     let listener = UnixListener::bind(&path).unwrap();

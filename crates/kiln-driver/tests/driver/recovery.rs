@@ -1,4 +1,4 @@
-//! Tests with a device that disconnects, and with one that comes back.
+//! Tests with devices that disconnect, with and without a replacement.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
@@ -15,8 +15,8 @@ use crate::{cbc, cipher, options};
 
 const LONG: Duration = Duration::from_secs(20);
 
-/// Threads create and close sessions while devices die. They must not notice; only the counters
-/// show the deaths.
+/// Threads create and close sessions while devices die. The threads must not see an error; only
+/// the counters show the reconnections.
 fn survives(mode: Mode) {
     const DEATHS: usize = 4;
     let mut conducts = vec![Conduct::Dies(40); DEATHS];

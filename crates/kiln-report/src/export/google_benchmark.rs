@@ -21,8 +21,8 @@ pub(super) fn text(sides: &[Side]) -> Result<String, Error> {
         let Some(time) = one.time() else {
             continue;
         };
-        // Join the words with slashes, with which google-benchmark separates a benchmark's
-        // arguments.
+        // Join the words with slashes, because google-benchmark uses slashes between a
+        // benchmark's arguments.
         let words = one.words(sides.len(), false);
         let words: Vec<String> = words.iter().map(|w| w.replace('/', ":")).collect();
         let name = words.join("/");

@@ -250,7 +250,7 @@ mod tests {
             two.contains("(312f00c, ") && two.contains("(925cf9c, "),
             "{two}"
         );
-        // Records that predate these facts do not show them.
+        // A page must not show these facts for records that predate them.
         let old = machines(&[side("a", None)]).into_string();
         assert!(old.contains(">0.1.0<") && !old.contains("2026"), "{old}");
     }

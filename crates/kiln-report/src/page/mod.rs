@@ -32,8 +32,8 @@ pub struct Options {
     pub title: Option<String>,
 }
 
-/// Builds the page as one self-contained file. If it would exceed 2 MB, the largest records are
-/// omitted, and the page says so.
+/// Builds the page as one self-contained file. If the page would exceed 2 MB, the largest records
+/// are omitted, and the page lists them.
 pub fn html(sides: &[Side], options: &Options) -> Result<String, Error> {
     if sides.iter().all(|s| s.records.is_empty()) {
         return Err(Error::new(

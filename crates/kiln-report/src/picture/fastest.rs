@@ -9,7 +9,7 @@ use crate::group::split;
 use crate::number::short;
 use crate::record::{number, word, Row};
 
-/// The kind of provider of an implementation, in drawing order.
+/// The kinds of providers, in drawing order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Origin {
     Kiln,

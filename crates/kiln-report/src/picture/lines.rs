@@ -1,4 +1,4 @@
-//! Draws line charts: results by length, courses over time, and histograms.
+//! Draws line charts: results by length, values over time, and histograms.
 
 use super::axis::Axis;
 use super::canvas::{colour, dash, n, width, Picture, FONT, LEADING, WIDTH};

@@ -1,4 +1,4 @@
-//! Sample records of all questions, with made-up results, many series and long names, for the tests
+//! Sample records of all commands, with made-up results, many series and long names, for the tests
 //! of pages.
 
 use kiln_report::Side;

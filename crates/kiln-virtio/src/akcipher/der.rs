@@ -51,9 +51,9 @@ impl<'a> Der<'a> {
         }
     }
 
-    /// Reads an integer of a key, as big-endian bytes without leading zeros. Integers of keys are
-    /// never negative, so the zero byte before a set high bit is optional: some encoders omit it,
-    /// and so does a test in Linux.
+    /// Reads an integer of a key and returns it as big-endian bytes without leading zeros. Integers
+    /// in keys are never negative, so the zero byte before a set high bit is optional. Some
+    /// encoders omit that byte, and so does a test in Linux.
     pub(super) fn number(&mut self) -> Result<&'a [u8], Status> {
         let value = self.expect(INTEGER)?;
         if value.is_empty() {

@@ -1,4 +1,5 @@
-//! RSA and ECDSA keys as drivers encode them: parses them and checks that their sizes are supported.
+//! RSA and ECDSA keys as drivers encode them: parses them and checks that their sizes are
+//! supported.
 
 use super::der::Der;
 use crate::wire::algo::akcipher as algo;
@@ -74,7 +75,7 @@ pub(super) struct Private<'a> {
     pub crt: Option<[&'a [u8]; 5]>,
 }
 
-/// The two halves of an EC key.
+/// An EC key: its curve, and its private half, its public half, or both.
 pub(super) struct Ec<'a> {
     pub curve: Curve,
     /// The private key as a big-endian number.

@@ -135,7 +135,8 @@ impl Pkey {
         modulus: usize,
     ) -> Result<Pkey, Status> {
         let f = &*library.0;
-        // SAFETY: the name is a C string, and null selects the default library context and properties.
+        // SAFETY: the name is a C string, and null selects the default library context and
+        // properties.
         let ctx = unsafe { (f.ctx_from_name)(null_mut(), name.as_ptr(), null()) };
         let op = Operation::new(f, ctx)?;
         let mut raw = null_mut();
@@ -185,8 +186,8 @@ impl Pkey {
         ok.then_some(op).ok_or(Status::Err)
     }
 
-    /// Performs an RSA operation. If `src` is shorter than the modulus, it is a number without its
-    /// leading zeros.
+    /// Performs an RSA operation. In raw mode and for decryption, `src` is a number that may be
+    /// shorter than the modulus because its leading zeros are optional.
     pub(super) fn crypt(
         &self,
         padding: Padding,
@@ -224,7 +225,7 @@ impl Pkey {
         op.call(f.sign, src, most, dst)
     }
 
-    /// Whether the signature matches the digest.
+    /// Checks that the signature matches the digest.
     pub(super) fn verify(
         &self,
         scheme: Scheme,

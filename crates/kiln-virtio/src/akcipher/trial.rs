@@ -1,4 +1,4 @@
-//! Tests at start-up whether the library works, with keys that are public.
+//! Checks at start-up that libcrypto works, using keys from this crate that protect nothing.
 
 use std::sync::OnceLock;
 

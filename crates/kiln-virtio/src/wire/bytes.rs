@@ -2,7 +2,7 @@
 
 use super::Fault;
 
-/// Reads from the front of the bytes that have not been read yet.
+/// A reader that returns numbers and slices from the front of the remaining bytes.
 pub(super) struct Reader<'a>(pub &'a [u8]);
 
 impl<'a> Reader<'a> {

@@ -16,7 +16,7 @@ pub const DESTROYED: usize = 1;
 /// A control request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Control<'a> {
-    /// Create a session with these parameters and keys.
+    /// A request to create a session with these parameters and keys.
     Create {
         /// The kind of session to create.
         create: Create,
@@ -25,11 +25,11 @@ pub enum Control<'a> {
         /// The MAC key of a chain; otherwise empty.
         auth_key: &'a [u8],
     },
-    /// Destroy a session.
+    /// A request to destroy a session.
     Destroy {
         /// The service for which the session was created.
         service: Service,
-        /// The device's ID of the session.
+        /// The ID that the device assigned to the session.
         session: u64,
     },
 }
@@ -38,8 +38,8 @@ impl<'a> Control<'a> {
     /// Parses everything that the driver made readable, which may be longer than the request.
     pub fn parse(bytes: &'a [u8], features: Features) -> Result<Control<'a>, Fault> {
         let mut r = Reader(bytes);
-        // The algorithm is also in the fixed part, and legacy drivers set a queue number; both are
-        // ignored.
+        // Ignore the algorithm, which the fixed part contains as well, and the queue number, which
+        // legacy drivers set.
         let [opcode, _algo, _flag, _queue] = r.words()?;
         let (service, op) = Service::from_opcode(opcode).ok_or(Fault::Opcode(opcode))?;
         let opcode = service.opcode(op);

@@ -19,7 +19,7 @@ pub enum Mode<'a> {
     Session(u64),
     /// The request itself contains its parameters and keys.
     Stateless {
-        /// The parameters with which a session would have been created.
+        /// The parameters that would otherwise be used to create a session.
         create: Create,
         /// The cipher's key in a chain; otherwise the only key.
         key: &'a [u8],
@@ -140,7 +140,8 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Number of bytes that a driver makes writable for the answer: the result, followed by the status.
+    /// Number of bytes that a driver makes writable for the answer: the result, followed by the
+    /// status.
     pub fn answer_len(&self) -> usize {
         self.op.room(self.action) as usize + 1
     }

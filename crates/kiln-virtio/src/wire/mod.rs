@@ -1,5 +1,5 @@
-//! The wire format of the queues (virtio 1.4, section 5.9), parsed into owned structures and
-//! emitted from them.
+//! Parses and emits requests and answers in the wire format of the queues (virtio 1.4, section
+//! 5.9).
 //!
 //! All numbers are little-endian. The legacy format pads the fixed part of a request to 56 bytes
 //! (control) or 48 bytes (data). Under `VIRTIO_CRYPTO_F_REVISION_1`, each fixed part has the size

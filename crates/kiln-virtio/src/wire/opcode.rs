@@ -50,7 +50,8 @@ impl Service {
         self.opcode(self.first_control() + 1)
     }
 
-    /// Number of the first control operation. Akcipher has four data operations before it.
+    /// Number of the first control operation. It follows the data operations, of which akcipher has
+    /// four and every other service has two.
     fn first_control(self) -> u32 {
         if self == Service::Akcipher {
             4

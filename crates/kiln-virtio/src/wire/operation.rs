@@ -80,7 +80,7 @@ pub struct Akcipher {
 /// The fixed part of a data request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
-    /// A cipher alone.
+    /// A cipher without a hash.
     Cipher(Cipher),
     /// A cipher and a hash.
     Chain(Chain),
@@ -103,7 +103,7 @@ impl Operation {
         }
     }
 
-    /// Lengths in bytes of IV, source and associated data.
+    /// Lengths in bytes of the IV, the source and the associated data.
     pub(super) fn lens(&self, action: Action) -> [u32; 3] {
         match *self {
             Operation::Cipher(c) => [c.iv_len, c.src_len, 0],

@@ -88,7 +88,7 @@ pub struct Akcipher {
 /// The kind and parameters of a session to create.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Create {
-    /// A cipher alone.
+    /// A cipher without a hash or MAC.
     Cipher(Cipher),
     /// A cipher chained with a hash or MAC.
     Chain(Chain),
@@ -161,8 +161,7 @@ impl Create {
         }
     }
 
-    /// Key lengths in bytes: the first key's, and that of the second key, which only a chain with a
-    /// MAC has.
+    /// Lengths of the first and the second key in bytes. Only a chain with a MAC has a second key.
     pub(crate) fn key_lens(&self) -> [u32; 2] {
         match self {
             Create::Cipher(c) => [c.key_len, 0],

@@ -33,8 +33,8 @@ unsafe impl GlobalAlloc for Looking {
 #[global_allocator]
 static LOOKING: Looking = Looking;
 
-/// Number of blocks that were freed with a key inside while `run` ran. Tests that call this must
-/// not run concurrently.
+/// Calls `run` and returns how many memory blocks were freed meanwhile with a key inside. Tests
+/// that use this function must not run concurrently.
 pub(crate) fn found(run: impl FnOnce()) -> usize {
     let before = FOUND.load(Ordering::Relaxed);
     run();
