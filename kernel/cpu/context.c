@@ -59,7 +59,7 @@ static void errand_hardirq(struct cpu *cpu)
 		raise_softirq(SOFTIRQ_ERRAND);
 		break;
 	case KILN_NMI:
-		/* The entry of an NMI is not emulated, only its preempt count. */
+		/* Only the preempt count of an NMI is emulated, not its entry. */
 		enter_context(cpu, NMI_OFFSET);
 		run(e);
 		leave_context(cpu, NMI_OFFSET);

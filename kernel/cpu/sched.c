@@ -448,7 +448,10 @@ void wake_up(struct task *task)
 		task->state = TASK_RUNNING;
 		if (task != cpu->current_task) {
 			account(cpu, in_interrupt());
-			/* After account(), a task without lag does not preempt. */
+			/*
+			 * account() has charged the current task before the woken task is placed,
+			 * so a woken task without lag does not preempt.
+			 */
 			wake_up_queued(cpu, task);
 			if (task->urgent)
 				set_need_resched();
@@ -457,8 +460,8 @@ void wake_up(struct task *task)
 		} else if (!task->queued) {
 			/*
 			 * The current task went to sleep and runs the idle loop in switch_task().
-			 * Account now, so that the idle time does not count and the time from here
-			 * on does.
+			 * Account now, so that the task is charged from here on but not for the idle
+			 * time.
 			 */
 			account(cpu, false);
 			place(cpu, task);

@@ -43,7 +43,7 @@ static void complete_request(struct crypto_request *req, int err)
 	local_bh_enable();
 }
 
-/* Returns the second transform that a queued request holds besides its own, or NULL. */
+/* Returns the outer transform that a queued request holds in addition to its own, or NULL. */
 static struct crypto_tfm *parent(const struct crypto_request *req)
 {
 	const struct crypto_request *outer = req->data;
@@ -119,7 +119,7 @@ static void break_rules(struct crypto_queue *queue, struct crypto_request *req)
 		queue->max_qlen = ~0u;
 	if (broken & KILN_CRYPTD_NO_BACKLOG)
 		req->flags &= ~(u32)CRYPTO_TFM_REQ_MAY_BACKLOG;
-	/* To violate the order, move the newest request to the head. */
+	/* Tests use this flag to violate the order: move the newest request to the head. */
 	if (broken & KILN_CRYPTD_LATE_FIRST && queue->head != queue->tail) {
 		struct crypto_request *last = queue->tail;
 

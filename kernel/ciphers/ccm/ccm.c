@@ -72,7 +72,7 @@ static __always_inline void first_block(u8 *b0, const u8 *iv, size_t aadlen, siz
 }
 
 /*
- * Loads eight bytes at offset @at of @p, which has @len bytes. Bytes past its end are zero.
+ * Loads the eight bytes at offset @at of @p. Bytes from offset @len on are zero.
  */
 static __always_inline u64 word(const u8 *p, size_t len, size_t at)
 {

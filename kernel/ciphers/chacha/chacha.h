@@ -4,10 +4,10 @@
  * wraps around, followed by the 12-byte nonce.
  *
  * chacha.c		code that all tiers share, and the table
- * generic.c, TIER.c	key stream and its XOR
+ * generic.c, TIER.c	key stream, and its XOR with the text
  * chacha_scalar.h	one block in general registers
  * chacha_simd.h	the template of the SIMD tiers, with chacha_blocks.h
- * ymm_vaes_avx512.c	few blocks for the AVX-512 tier
+ * ymm_vaes_avx512.c	two or eight blocks for the AVX-512 tier
  */
 #ifndef KILN_CHACHA_H
 #define KILN_CHACHA_H

@@ -19,7 +19,7 @@
 
 static const u32 constants[4] __aligned(16) = CHACHA_CONSTANTS;
 
-/* Offsets of the counters: in rows one block per lane, in columns one block per 32-bit word. */
+/* Counter offsets of the blocks: rows hold a block per lane, columns a block per 32-bit word. */
 static const u32 row_counters[16] __aligned(64) = {
 	0, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0
 };
@@ -204,9 +204,9 @@ static __always_inline void put_first(u8 *block, u8 *dst, vec_t a, vec_t b, vec_
 	} while (0)
 
 /*
- * Computes LANES blocks in rows. If @first is not NULL, block 0 is written there, and @src is NULL.
- * If @more is 0, block 0 is the first block of the rows; otherwise it is computed separately in
- * general registers.
+ * Computes LANES blocks in rows. If @first is not NULL, block 0 is written to @first, and @src is
+ * NULL. If @more is 0, block 0 is the first block of the rows; otherwise block 0 is computed
+ * separately in general registers.
  */
 static __always_inline void rows_1(const struct chacha_key *key, const u8 *iv, const u32 more,
 				   u8 *dst, const u8 *src, u8 *const first)

@@ -10,7 +10,7 @@
 
 #include "chacha.h"
 
-/* Uses assembly, because a compiler that may use vectors would pack the four columns into one. */
+/* Written in assembly, because compilers would pack the four columns into one vector. */
 #define CHACHA_MIX(d, a, n)                                                             \
 	w##d ^= w##a;                                                                   \
 	__asm__("roll %1, %0" : "+r"(w##d) : "i"(n) : "cc")

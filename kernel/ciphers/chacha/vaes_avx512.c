@@ -57,10 +57,10 @@
 	} while (0)
 
 /*
- * Limits: rows are one chain of 20 * 12 operations, which take one cycle each on Zen 4 and two on
- * Zen 5; columns are four such chains. Zen 4 splits operations on 512 bits: a row of 512 bits (four
- * blocks) takes 340 cycles there, one of 256 bits (two blocks) 297. Two rows of 512 bits (eight
- * blocks) take 490, and eight blocks in columns of 256 bits 470 (gcc 12).
+ * Limits: rows are one chain of 20 * 12 dependent operations, which take one cycle each on Zen 4
+ * and two on Zen 5; columns are four such chains. Zen 4 splits 512-bit operations, so a row of 512
+ * bits (four blocks) takes 340 cycles and a row of 256 bits (two blocks) 297. Eight blocks take 490
+ * cycles in two rows of 512 bits and 470 in columns of 256 bits (gcc 12).
  */
 #define TIER_FEW
 #define two_blocks chacha_ymm_two

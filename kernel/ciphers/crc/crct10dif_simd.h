@@ -54,7 +54,7 @@ static noinline u32 long_message(u32 crc, const u8 *data, size_t len)
 		first = VBYTES;
 		v = LOAD(data);
 	}
-	/* Most messages come in one piece, so @crc is zero. */
+	/* For a message in one piece, the usual case, @crc is zero. */
 	if (crc)
 		v = v_xor(v, put_crc(crc, first));
 	data += first;
@@ -86,8 +86,8 @@ static noinline u32 long_message(u32 crc, const u8 *data, size_t len)
 }
 
 /*
- * Processes one byte by table first: the first vector would otherwise have a single byte, but two
- * are needed to add the CRC.
+ * Processes one byte by table look-up first. Otherwise the first vector would have a single byte,
+ * but two are needed to add the CRC.
  */
 static noinline u32 odd_message(u32 crc, const u8 *data, size_t len)
 {

@@ -21,10 +21,13 @@ struct lanes {
 	u8 *dst[LANES];
 	u8 chain[LANES][AES_BLOCK_SIZE] __aligned(64);
 	size_t message[LANES];
-	size_t blocks[LANES];	/* blocks left */
+	size_t blocks[LANES];	/* blocks that remain of each lane's message */
 };
 
-/* Load one block per lane of a vector from offset @o of each lane's pointer, and store them. */
+/*
+ * gather() loads one block per lane of a vector, from offset @o of each lane's pointer; scatter()
+ * stores them.
+ */
 #if VBLOCKS == 4
 static __always_inline vec_t gather(const u8 *const *p, size_t o)
 {
@@ -67,7 +70,7 @@ static __always_inline void scatter(u8 *const *p, size_t o, vec_t v)
 #endif
 
 /*
- * Sources are all read before results are written, because unused lanes repeat another lane's
+ * All sources are read before any result is written, because unused lanes repeat another lane's
  * message.
  */
 #define CHAIN_IN(j) d##j = v_load(l->chain[j * VBLOCKS]);

@@ -69,7 +69,10 @@ static void final(const void *ctx, void *state, u8 *out)
 	memzero_explicit(s, sizeof(*s));
 }
 
-/* REP STOSB would be too slow for the 24 bytes of a sum. */
+/*
+ * Hashes a whole message. The sum is wiped by assignment, since REP STOSB would be too slow for 24
+ * bytes.
+ */
 static __always_inline void digest(poly1305_blocks_t *blocks, const struct poly1305_key *key,
 				   const u8 *data, size_t len, u8 *out)
 {

@@ -17,8 +17,9 @@ struct element {
 /*
  * Computes a carryless product by integer multiplication. Both factors are split into parts whose
  * bits are four places apart, so that the sum at each place stays below 16 and does not carry into
- * the next used place. 16 bits times 16 bits could reach 16, so each part of the first factor has
- * only 15 bits; the top four bits of that factor are multiplied by shifts.
+ * the next used place. With 16 bits in the parts of both factors, the sum could reach 16, so each
+ * part of the first factor has only 15 bits. The top four bits of that factor are multiplied by
+ * shifts.
  */
 static __always_inline u128 clmul(u64 a, u64 b)
 {

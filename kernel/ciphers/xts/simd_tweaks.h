@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* AES-XTS with vector registers: the tweaks. Part of xts_simd.h; needs simd/vec_*.h. */
+/* AES-XTS with vector registers: the tweaks. Included by xts_simd.h, after simd/vec_*.h. */
 #ifndef KILN_XTS_SIMD_TWEAKS_H
 #define KILN_XTS_SIMD_TWEAKS_H
 

@@ -60,7 +60,7 @@ static __always_inline void xts_scalar_crypt(const struct aes_scalar *c, bool de
 {
 	aes_blocks_t *ecb = decrypt ? c->decrypt : c->encrypt;
 	size_t tail = len % AES_BLOCK_SIZE;
-	/* If there is ciphertext stealing, it takes the last whole block. */
+	/* Ciphertext stealing, if needed, processes the last whole block. */
 	size_t blocks = len / AES_BLOCK_SIZE - (tail ? 1 : 0);
 	struct xts_tweak first, last;
 	size_t n, i;
