@@ -9,16 +9,16 @@
  * Number of vectors. An AES unit that starts two rounds per cycle with a latency of four cycles is
  * just saturated by eight vectors in flight: any other vector operation on one of its ports then
  * costs an AES slot. With more vectors in flight, the slack absorbs these operations (measured on
- * Zen 5: 7.06 cycles per vector with 16 zmm, 7.4 with 8; the limit is 7). 16 registers have room for
- * eight vectors only.
+ * Zen 5: 7.06 cycles per vector with 16 zmm, 7.4 with 8; the limit is 7). 16 registers have room
+ * for eight vectors only.
  *
  * Tweaks and keys. The tweaks of the next MAIN vectors are computed between the rounds of the
- * current ones and kept in memory: a block's tweak is needed a second time fourteen rounds later and
- * would occupy a register until then. Each round key is loaded once per MAIN vectors, when it is
- * needed, so that a short message does not begin by loading fifteen keys, and the same code serves
- * the three key sizes. Where a broadcasting load takes a vector operation, a copy of the keys that
- * is widened to vectors would save work in each step. On Zen 4, however, messages up to 16 KiB lost
- * more time by writing and wiping the copy.
+ * current ones and kept in memory: a block's tweak is needed a second time fourteen rounds later
+ * and would occupy a register until then. Each round key is loaded once per MAIN vectors, when it
+ * is needed, so that a short message does not begin by loading fifteen keys, and the same code
+ * serves the three key sizes. Where a broadcasting load takes a vector operation, a copy of the
+ * keys that is widened to vectors would save work in each step. On Zen 4, however, messages up to
+ * 16 KiB lost more time by writing and wiping the copy.
  *
  * Limit on Zen 4, AES-256: 14 cycles per 64 bytes for the rounds, preceded by the first tweak, 14
  * rounds of four cycles. That is 168, 280 and 952 cycles for 512, 1024 and 4096 bytes.

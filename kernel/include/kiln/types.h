@@ -3,7 +3,10 @@
 #ifndef KILN_TYPES_H
 #define KILN_TYPES_H
 
-/* Only the comparison of compilers may target 32 bits: it builds the portable ciphers alone. */
+/*
+ * Kiln targets x86-64 only. With KILN_CIPHER_ALONE, which builds the portable ciphers for
+ * comparisons of compilers, 32-bit targets are allowed, too.
+ */
 #if (!defined(__x86_64__) || defined(__ILP32__)) && !defined(KILN_CIPHER_ALONE)
 #error "Kiln's kernel/ is x86-64 only (LP64): build it on, or for, an x86-64 host"
 #endif

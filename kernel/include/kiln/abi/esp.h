@@ -13,7 +13,7 @@
 struct kiln_replay {
 	u32 size;		/* size of the window in packets */
 	u64 top;		/* highest sequence number received */
-	u64 lost, replayed;	/* packets refused as older than the window; as replays */
+	u64 lost, replayed;	/* packets refused: older than the window; replayed */
 	u64 seen[KILN_REPLAY_MAX / 64];
 };
 
@@ -21,7 +21,7 @@ KILN_EXPORT void kiln_replay_init(struct kiln_replay *window, u32 size);
 /* Records the sequence number of an authentic packet. Returns whether the packet is accepted. */
 KILN_EXPORT bool kiln_replay_accept(struct kiln_replay *window, u64 seq);
 
-/* Controls for tests: packets that the window wrongly accepts from now on. */
+/* Controls for tests: packets that the window wrongly accepts once these bits are set. */
 enum kiln_replay_broken {
 	KILN_REPLAY_ENDLESS = 1,	/* packets older than the window */
 	KILN_REPLAY_BLIND = 2,		/* packets received before */
@@ -47,7 +47,7 @@ struct kiln_esp_slot {
 	void *request;
 	u64 seq;
 	u32 packet;
-	bool own;		/* the packet was sent by the task itself */
+	bool own;		/* the packet was sent by the task, not forwarded */
 	struct scatterlist sg;
 	u8 iv[16];
 	u8 *buffer;
@@ -104,7 +104,7 @@ struct kiln_esp_load {
 	 * that exceeds @steal_usual counts as time that the host took away.
 	 */
 	u64 steal_limit, steal_usual;
-	/* Each call encrypts @ops sectors; after every @own_every, the task sends a packet. */
+	/* Each call encrypts @ops sectors. The task sends a packet per @own_every sectors. */
 	void *sectors_tfm;
 	const u8 *src, *want;
 	u8 *dst;
@@ -117,18 +117,18 @@ struct kiln_esp_load {
 	struct kiln_esp_sample *sample;
 	u32 max_samples;
 	u64 sample_every;
-	/* Fields from here on are output, except for @log and @max_log. */
+	/* The fields from here on are output, except for @log and @max_log. */
 	u32 samples;
 	bool started, over;
 	u64 start, stolen;
 	u64 last_irq;
 	u32 next_arrival;
 	u64 missed;			/* packets that arrived while the ring was full */
-	/* 1 + ticks from the end of the high phase until no packet was waiting. 0: none yet. */
+	/* 1 + ticks from the end of the high phase until no packet was waiting. 0: not yet. */
 	u64 recovered;
 	u32 ring[KILN_ESP_RING];
 	u32 ring_head, ring_tail;
-	u32 *log;			/* NULL, or sequence numbers of flow 1 as they complete */
+	u32 *log;			/* NULL, or sequence numbers of flow 1 by completion */
 	u32 max_log, logged;
 };
 
@@ -141,7 +141,7 @@ KILN_EXPORT u64 kiln_esp_attach(void *load);
 KILN_EXPORT u64 kiln_esp_run(void *load);
 /* Stops the arrival of packets and waits until all requests are complete. */
 KILN_EXPORT u64 kiln_esp_detach(void *load);
-/* Makes the task process @ops packets one by one with softirqs off. Returns the ticks that took. */
+/* Returns the ticks that the task needs for @ops packets, one by one with softirqs off. */
 KILN_EXPORT u64 kiln_esp_price(void *load);
 
 #endif

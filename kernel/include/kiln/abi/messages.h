@@ -32,7 +32,7 @@ struct kiln_messages {
 	_Bool decrypt;
 };
 
-/* Return the bytes of a whole message, and of a whole result unless it is a digest. */
+/* Return the size in bytes of a message, and of a result that is not a digest. */
 static inline unsigned long kiln_message_size(const struct kiln_messages *m)
 {
 	return m->prefix + m->len + (m->decrypt ? m->tag : 0);
