@@ -4,7 +4,8 @@
  * softirq that each interrupt raises and a kthread that each interrupt wakes.
  *
  * The chunking strategy is compared with one section per message and with sections of pure
- * arithmetic. The three alternate, so that disturbances by the host affect all of them alike.
+ * arithmetic. The three workloads alternate, so that disturbances by the host affect all of them
+ * equally.
  */
 #include <kiln/budget.h>
 #include <kiln/cpu.h>

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Calibration at start: how fast each implementation is, which implementation of an algorithm is
- * the fastest, and how long a message must be for SIMD code to be worth an FPU section.
+ * Calibration at start. It measures how fast each implementation is, which implementation of an
+ * algorithm is the fastest, and how long a message must be for SIMD code to be worth an FPU
+ * section.
  *
- * Disturbances (an interrupt, an SMI, time the host took) only ever lengthen a run, so the
+ * Disturbances (an interrupt, an SMI, preemption by the host) only ever lengthen a run, so the
  * shortest of several runs counts. Each round runs every implementation once, so that a long
  * disturbance hits one run of many implementations instead of many runs of one. Implementations
  * whose two shortest runs still differ get more rounds.
@@ -153,8 +154,9 @@ static u64 time_calls(struct kiln_calibration *c, const struct kiln_impl *impl, 
 }
 
 /*
- * Uses the longest key, which makes a cipher slowest. With HMAC the length of the key makes no
- * difference. The two halves of a key for xts(aes) must differ, so fill() sets random bytes.
+ * Sets a key of the maximum length, with which a cipher is slowest. The key length makes no
+ * difference to HMAC. The two halves of a key for xts(aes) must differ, so fill() uses random
+ * bytes.
  */
 static void set_key(struct kiln_calibration *c, const struct kiln_impl *impl)
 {
@@ -317,7 +319,7 @@ static void find_min_bytes(struct kiln_calibration *c, u32 i)
 	u32 *const min_bytes = fpu_min_bytes_of(impl);
 	u32 len, n;
 
-	/* Code with secret-dependent time may not replace constant-time code. */
+	/* Code that is not constant-time may not replace constant-time code. */
 	if (impl->tier == KILN_TIER_GENERIC || !scalar || !scalar->constant_time)
 		return;
 	for (len = impl->blocksize > 16 ? impl->blocksize : 16; len <= SHORT_MOST; len *= 2) {

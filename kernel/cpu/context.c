@@ -96,7 +96,7 @@ bool run_in_context(enum kiln_context context, void (*fn)(void *arg), void *arg)
 	if (context <= KILN_TASK_BH_OFF) {
 		run(&e);
 	} else {
-		/* There is one errand per CPU, so no other task may start one meanwhile. */
+		/* The CPU has only one errand, so other tasks must not run until it is done. */
 		preempt_disable();
 		cpu->errand = &e;
 		cpu->softirq_handler[SOFTIRQ_ERRAND] = errand_softirq;

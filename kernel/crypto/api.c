@@ -340,7 +340,7 @@ void crypto_req_done(void *data, int err)
 {
 	struct crypto_wait *wait = data;
 
-	/* A backlogged request has entered the queue; its answer follows. */
+	/* A backlogged request has entered the queue. Its result will follow. */
 	if (err == -EINPROGRESS)
 		return;
 	wait->err = err;

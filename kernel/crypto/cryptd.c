@@ -17,7 +17,7 @@ void kiln_cryptd_break(u32 rules)
 	broken = rules;
 }
 
-/* cryptd's data of one CPU, stored in that CPU's area. */
+/* cryptd's data of one CPU, stored in the @area of struct cpu. */
 struct cryptd_cpu {
 	struct kiln_work work;
 	struct crypto_queue queue;
@@ -94,7 +94,7 @@ u32 cryptd_queue_length(void)
 	return this_cpu_cryptd()->queue.qlen;
 }
 
-/* Serves one request. The work item queues itself again while the queue is not empty. */
+/* Serves one request. Requeues the work item if more requests are queued. */
 static void cryptd_run(struct kiln_work *work)
 {
 	struct crypto_queue *queue = &this_cpu_cryptd()->queue;

@@ -197,7 +197,7 @@ void fpu_budgets_settle(void)
 
 void fpu_budgets_init(void)
 {
-	/* Target of the mail thread that posted.def cites. Set before the first request. */
+	/* The default target comes from the mail thread that posted.def cites. */
 	enum { TARGET_US = 30 };
 
 	if (kiln_impls() > KILN_MAX_IMPLS)

@@ -80,7 +80,10 @@ sub:
 	\column d, %r11d, %r10d, %r9d, %r8d
 .endm
 
-/* void aes_encrypt_x86_64(const struct aes_key *key, u8 *dst, const u8 *src) */
+/*
+ * Encrypts one block:
+ * void aes_encrypt_x86_64(const struct aes_key *key, u8 *dst, const u8 *src)
+ */
 	.globl aes_encrypt_x86_64
 	.hidden aes_encrypt_x86_64
 	.type aes_encrypt_x86_64, @function
@@ -118,7 +121,7 @@ aes_encrypt_x86_64:
 	jb 1b
 	round sub_column
 
-	/* Store 64-bit words, because callers load the result in such words. */
+	/* Store 64-bit words, because callers load the result as 64-bit words. */
 	popq %rsi
 	shlq $32, %r9
 	shlq $32, %r11

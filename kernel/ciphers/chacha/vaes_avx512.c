@@ -47,7 +47,7 @@
 		d = _mm512_shuffle_i32x4(ab1, cd1, 0xdd);                     \
 	} while (0)
 
-/* XORs less than a vector, with masked loads and stores. */
+/* XORs less than a vector of key stream into the text, with masked loads and stores. */
 #define xor_bytes(dst, src, with, len)                                        \
 	do {                                                                  \
 		const __mmask64 mask = ~0ull >> (64 - (len));                 \

@@ -44,7 +44,7 @@ struct mac {
 	struct poly1305_sum sum;
 };
 
-/* The state of a message in pieces. */
+/* State of a message that is processed in pieces. */
 struct state {
 	struct mac mac;
 	u64 aadlen, len;
@@ -277,7 +277,7 @@ TIER(aesni, 256, 207, poly1305_powers)
 TIER(avx2, 512, 207, poly1305_powers)
 TIER(vaes_avx512, 2048, 159, poly1305_powers_vaes_avx512)
 
-/* RFC 8439, 2.8: the counter has 32 bits, and block 0 is the key of the MAC. */
+/* Maximum bytes of text: the block counter has 32 bits, and block 0 is the MAC's key (RFC 8439). */
 #define MAX_TEXT (((1ull << 32) - 1) * 64)
 
 #define IMPL(name, tier_name, end_name, prio)                                         \

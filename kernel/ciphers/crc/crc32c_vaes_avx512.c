@@ -35,7 +35,7 @@ static const struct move to_last[4] __aligned(64) = { MOVE_48, MOVE_32, MOVE_16 
 /* A part: six streams of 32 * @steps bytes, then 256 * @steps bytes for the vectors. */
 struct part {
 	struct move over;	/* moves by the length of the streams plus 256 bytes */
-	u64 to_end[6];		/* for each stream: moves its CRC to the last vector of the part */
+	u64 to_end[6];		/* per stream: multiplier that moves its CRC to the last vector */
 };
 
 #define LONG_STEPS 9

@@ -86,7 +86,7 @@ static __always_inline u32 reduce(__m128i v)
 /* Processes a message of at most SHORT_BYTES bytes. */
 static __always_inline u32 short_message(u32 crc, const u8 *data, size_t len)
 {
-	/* These constants, x^192 and x^128 mod P, move 16 bytes by 16. */
+	/* These constants, x^192 and x^128 mod P, move 16 bytes forward by 16 bytes. */
 	const __m128i by = _mm_set_epi64x(0x1faa, 0xa010);
 	size_t first = len % 16;
 	__m128i v;

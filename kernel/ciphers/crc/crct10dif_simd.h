@@ -9,7 +9,8 @@
  *
  *	load_first(p, n)	loads the n < VBYTES bytes at @p like LOAD(), with zeros before
  *			them; at least SHORT_BYTES bytes can be read at @p
- *	put_crc(crc, n)	returns the CRC at the place of the first two of those bytes, n > 1
+ *	put_crc(crc, n)	returns a vector to XOR into those n bytes, n > 1, to add @crc to the
+ *			first two of them
  *	sum_last(v)	moves all lanes to the last one and adds them
  *	CRC_ENTRIES(crct10dif, tier, add_bytes)
  */

@@ -3,11 +3,11 @@
  * AES-GCM with vector registers: the template that every SIMD tier includes once, after its vectors
  * (simd/rounds.h) and after defining GCM(name), the full name of an entry point of the tier.
  *
- * Shape. While more than MAIN vectors remain, the main loop processes MAIN vectors per step: AES
- * rounds interleaved with the multiplications of MAIN vectors of ciphertext (when encrypting, those
- * of the previous step) and one reduction (gcm_step.h). The last vectors, from one byte to eight
- * vectors, are summed up together with the previous result and the final block of lengths, and
- * reduced once. Messages of at most eight vectors take only this last part.
+ * While more than MAIN vectors remain, the main loop processes MAIN vectors per step (gcm_step.h).
+ * A step interleaves AES rounds with the multiplications of MAIN vectors of ciphertext and one
+ * reduction. When encrypting, the ciphertext is the previous step's. The last vectors, from one
+ * byte to eight vectors, are summed up together with the previous result and the final block of
+ * lengths, and reduced once. Messages of at most eight vectors need only this last part.
  */
 #include <kiln/fpu_assert.h>
 

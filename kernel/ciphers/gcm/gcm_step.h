@@ -92,7 +92,7 @@ static __always_inline void weave_slot(struct weave *w, const int slot)
 		} else {
 			product = CLMUL_HALVES(j, v_xor(w->x, v_swap(w->x)));
 		}
-		/* One three-way XOR for every two products. */
+		/* Use one three-way XOR for every two products. */
 		if (slot / 3 % 2 == 0)
 			*even = product;
 		else if (slot < 6)

@@ -4,8 +4,8 @@
  *
  * Within one message, each block waits for all rounds of the previous block, four cycles per round,
  * and the AES unit is idle for seven eighths of the time. Eight vectors keep it busy. Each 16-byte
- * lane of these vectors processes a different message. All lanes run for as many blocks as the
- * shortest of their messages has left; then the lanes whose messages have ended take the next ones.
+ * lane of these vectors processes a different message. One pass runs as many blocks as remain in
+ * the shortest of these messages; then the lanes whose messages have ended take new messages.
  *
  * All messages have the same key, so one vector per round key serves all lanes. This is the case
  * for the packet queue of one IPsec SA or for the sectors of one disk. Lanes with different keys

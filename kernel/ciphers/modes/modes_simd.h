@@ -164,8 +164,8 @@ static __always_inline void crypt_long(const struct aes_key *key, const enum mod
 		wipe_keys(&keys, rounds);
 	}
 	/*
-	 * Run two half steps, so that the first rounds of the second use the slots that the last
-	 * rounds of the first leave free.
+	 * Run two half steps, so that the first rounds of the second half use the slots that the
+	 * last rounds of the first half leave free.
 	 */
 	for (; len >= MAIN * VBYTES; len -= MAIN * VBYTES) {
 		barrier();
@@ -242,7 +242,7 @@ void MODES(cbc_decrypt)(const void *ctx, u8 *dst, const u8 *src, size_t len, u8 
 
 static __always_inline __m128i cbc_load(const u8 *src, const u8 *dst)
 {
-	/* The data of a MAC may just have been written as 64-bit words. */
+	/* A MAC's data may just have been written as 64-bit words: a wider load would stall. */
 	return dst ? load1(src) : load_halves(src);
 }
 

@@ -102,8 +102,8 @@ void poly1305_emit(const struct poly1305_key *key, const struct poly1305_sum *su
 	u128 t;
 
 	/*
-	 * h + 5 is at least 2^130 exactly if h is at least 2^130 - 5. Subtracting the modulus once
-	 * is then enough.
+	 * h + 5 is at least 2^130 if and only if h is at least 2^130 - 5. Subtracting the modulus
+	 * once is then enough.
 	 */
 	t = (u128)h0 + 5;
 	t = (u128)h1 + (u64)(t >> 64);

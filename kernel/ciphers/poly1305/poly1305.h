@@ -57,7 +57,7 @@ void poly1305_clamp(struct poly1305_key *key, const u8 *raw);
 poly1305_powers_t poly1305_powers;
 /* Computes only the powers that poly1305_blocks_vaes_avx512() uses. */
 poly1305_powers_t poly1305_powers_vaes_avx512;
-/* Processes one block. @bit is the 129th bit that is appended to it, 0 or 1. */
+/* Processes one block. @bit, 0 or 1, is appended to the block as its 129th bit. */
 void poly1305_block(const struct poly1305_key *key, struct poly1305_sum *sum, const u8 *src,
 		    u64 bit);
 /* Writes the tag: ((sum mod 2^130 - 5) + s) mod 2^128. */

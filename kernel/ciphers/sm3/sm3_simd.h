@@ -27,7 +27,7 @@
 
 #define MD sm3_md
 #define STEPS 20
-/* Number of words after the last step, with the unused fourth word that is stored with them. */
+/* Number of words after the last step, including the unused fourth word of the last vector. */
 #define WORDS (16 + 3 * STEPS + 1)
 
 struct schedule {

@@ -70,9 +70,9 @@ static __always_inline void steal(const round_key *rk, u32 rounds,
 	const __m128i up = load1(shift16 + r);
 	const __m128i tail = _mm_shuffle_epi8(load1(src + r), down);
 	/*
-	 * A byte of @down has its top bit set exactly where @tail has no byte and is zero.
-	 * PBLENDVB would select by that bit, but with -funsigned-char, which Linux uses since 6.2,
-	 * gcc 12 assumes the bit to be clear.
+	 * The top bit of a byte of @down is set exactly where @tail has no message byte and is
+	 * zero. PBLENDVB would select by that bit, but with -funsigned-char, which Linux uses since
+	 * 6.2, gcc 12 assumes the bit to be clear.
 	 */
 	const __m128i there = _mm_shuffle_epi8(_mm_set1_epi32(-1), down);
 	const __m128i mixed = _mm_or_si128(tail, _mm_andnot_si128(there, full));
@@ -239,7 +239,7 @@ static __always_inline void xts_short(const struct xts_key *key, u8 *dst,
 	}
 }
 
-/* Processes a piece of less than two blocks. The tweak of its first block is given. */
+/* Processes a piece of less than two blocks, given the tweak of its first block. */
 static __always_inline void xts_short_piece(const struct xts_key *key, u8 *dst,
 					    const u8 *src, size_t len, __m128i t,
 					    const bool decrypt)

@@ -53,9 +53,9 @@ typedef int kiln_open_t(const void *ctx, u8 *dst, const u8 *src, size_t len,
 
 /*
  * Independent messages that are encrypted in parallel under one key, in modes that are serial
- * within a message. Each message is complete and has its own length, which may be zero; its IV is
- * updated as by kiln_crypt_t. Messages do not overlap each other; source and destination of a
- * message are the same or do not overlap.
+ * within a message. Each message is complete and has its own length, which may be zero. Its IV is
+ * updated in the same way as by kiln_crypt_t. Messages do not overlap each other; source and
+ * destination of a message are the same or do not overlap.
  */
 struct kiln_message {
 	u8 *dst;

@@ -22,7 +22,7 @@ struct fpstate {
 
 enum task_state { TASK_FREE, TASK_RUNNING, TASK_SLEEPING };
 
-/* Task flags. */
+/* Bits of @flags in struct task. */
 enum {
 	TF_KTHREAD = 1,		/* has no user FPU state */
 	TF_NEED_FPU_LOAD = 2,	/* the user FPU state is in user_fpu, not in registers */
@@ -47,7 +47,7 @@ struct task {
 	u64 section_time;	/* ticks so far in a timed section, if the task is switched out */
 	struct task *next, **prev;	/* links of the run queue */
 	struct waiter waiter;
-	struct task *remote_next;	/* list of tasks to be woken by another CPU */
+	struct task *remote_next;	/* link in the CPU's list of remote wakeups */
 	u32 remote_queued;
 	struct cpu *cpu;
 	void *foreign;		/* a hosted tree's task_struct */
@@ -61,7 +61,7 @@ struct task {
 	void (*fn)(void *arg);
 	void *arg;
 	struct fpstate user_fpu;
-	struct fpstate kernel_fpu;	/* registers of an interrupted section (policy preemptible) */
+	struct fpstate kernel_fpu;	/* policy preemptible: an interrupted section's registers */
 };
 
 typedef void irq_handler_t(struct cpu *cpu);

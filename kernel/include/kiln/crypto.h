@@ -36,7 +36,7 @@ enum {
 	CRYPTO_TFM_REQ_HOLD_PARENT = 0x10000,
 };
 
-/* Flags of a transform. */
+/* Bits of @flags in struct crypto_tfm. */
 enum { CRYPTO_TFM_NEED_KEY = 1 };
 
 /*
@@ -269,7 +269,7 @@ u32 scatterwalk_next(struct scatterlist **sg, u32 *offset, u64 left, u8 **at);
  */
 struct crypto_queue {
 	struct crypto_request *head, *tail;
-	struct crypto_request *backlog;	/* first backlogged request, still without -EINPROGRESS */
+	struct crypto_request *backlog;	/* first backlogged request; not yet notified */
 	u32 qlen, max_qlen;
 };
 
@@ -283,7 +283,7 @@ u32 cryptd_queue_length(void);
 struct crypto_tfm *cryptd_alloc(const char *name, u32 type, u32 mask, int *err);
 bool cryptd_queued(struct crypto_tfm *tfm);
 /*
- * crypto/cryptd.c, seqiv.c, authenc.c: create the template instance that @name denotes, for
+ * crypto/cryptd.c, seqiv.c, authenc.c: create the template instance that has the name @name, for
  * crypto_alloc_tfm(). Return NULL with -ENOENT if @name does not use the template.
  */
 struct crypto_alg *cryptd_instance(const char *name, u32 type, u32 mask, int *err);

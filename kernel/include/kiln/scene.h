@@ -37,7 +37,7 @@ struct kiln_scene_ops {
 	void (*fpu_end)(void);
 	void (*bh_disable)(void);
 	void (*bh_enable)(void);
-	void (*interrupt)(void);	/* returns after the interrupt was handled */
+	void (*interrupt)(void);	/* returns after the interrupt has been handled */
 	void (*raise)(void);
 	void (*make_way)(void);
 };

@@ -39,7 +39,7 @@ typedef int64_t s64;
 
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
 
-/* The kernel's errno values, returned negated. */
+/* The kernel's errno values. Functions return them negated. */
 enum {
 	ENOENT = 2,
 	ENOMEM = 12,

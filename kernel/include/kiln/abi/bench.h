@@ -109,7 +109,7 @@ enum kiln_way {
 	KILN_CLASS,		/* 16, 256 or 512 KiB, depending on the algorithm's speed */
 	KILN_CALIBRATED,	/* bytes that fit in the target, according to the calibration */
 	KILN_CLOCKED,		/* the TSC, read between calls, decides where a section ends */
-	KILN_ON_DEMAND,		/* until a softirq is pending or a reschedule is wanted */
+	KILN_ON_DEMAND,		/* a section lasts until a softirq or reschedule is pending */
 	KILN_NR_WAYS
 };
 
@@ -132,7 +132,7 @@ struct kiln_budget {
 };
 
 KILN_EXPORT void kiln_budget_get(const struct kiln_impl *impl, struct kiln_budget *budget);
-/* Returns how many bytes fit in a section of @ticks TSC ticks; 0 if less than one granule. */
+/* Returns how many bytes fit in a section of @ticks TSC ticks, or 0 if no whole granule fits. */
 KILN_EXPORT u32 kiln_budget_bytes(const struct kiln_impl *impl, bool decrypt, u64 ticks);
 
 /* bench/calibrate.c: size of the memory that the host provides, aligned to 64 bytes. */
@@ -156,8 +156,8 @@ struct kiln_calibration {
 /* Measures all usable implementations and sets their budgets. */
 KILN_EXPORT u64 kiln_calibrate(void *calibration);
 /*
- * Calibrates if the clock speed has changed since the last calibration, or if there was none.
- * Returns whether it has calibrated.
+ * Calibrates if this has not been done yet, or if the clock speed has changed since the last
+ * calibration. Returns whether it has calibrated.
  */
 KILN_EXPORT u64 kiln_calibrate_again(void *calibration);
 
@@ -176,8 +176,8 @@ struct kiln_budget_part {
 };
 
 struct kiln_budget_run {
-	struct kiln_requests *requests;	/* with m.calls = 1 */
-	struct kiln_budget_part *part;	/* array of KILN_NR_PARTS */
+	struct kiln_requests *requests;	/* must have m.calls = 1 */
+	struct kiln_budget_part *part;	/* array of KILN_NR_PARTS elements */
 	u64 null_chain;		/* multiplications per section of arithmetic */
 	u64 long_ticks;		/* minimum TSC ticks of a section that counts as long */
 	u32 max_ops;		/* number of elements in op_ticks */

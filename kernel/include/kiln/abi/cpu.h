@@ -22,7 +22,7 @@ enum { KILN_CFS_LATENCY_TASKS = 8 };
 struct kiln_cpu_config {
 	u32 number;
 	bool preempt_full;	/* full preemption; otherwise voluntary */
-	u64 ticks_per_us;	/* TSC ticks per microsecond */
+	u64 ticks_per_us;	/* frequency of the TSC in MHz */
 	u32 scheduler;		/* enum kiln_scheduler */
 	u64 tick_us;
 	u64 slice_us;		/* EEVDF: base slice; CFS: minimal granularity */

@@ -73,7 +73,7 @@ struct kiln_digest {
 	void *tfm;
 	const u8 *data;
 	u32 len;
-	const u32 *piece;	/* length of each piece */
+	const u32 *piece;	/* lengths of the pieces in bytes */
 	u32 pieces;
 	bool reimport;		/* export the state after each piece and import it again */
 	const u8 *state;	/* if not NULL, imported before the first piece */

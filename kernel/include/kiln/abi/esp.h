@@ -21,10 +21,10 @@ KILN_EXPORT void kiln_replay_init(struct kiln_replay *window, u32 size);
 /* Records the sequence number of an authentic packet. Returns whether the packet is accepted. */
 KILN_EXPORT bool kiln_replay_accept(struct kiln_replay *window, u64 seq);
 
-/* Controls for tests: packets that the window wrongly accepts once these bits are set. */
+/* Controls for tests: bits that make the window misbehave. */
 enum kiln_replay_broken {
-	KILN_REPLAY_ENDLESS = 1,	/* packets older than the window */
-	KILN_REPLAY_BLIND = 2,		/* packets received before */
+	KILN_REPLAY_ENDLESS = 1,	/* accept packets older than the window */
+	KILN_REPLAY_BLIND = 2,		/* accept packets that were received before */
 };
 
 KILN_EXPORT void kiln_replay_break(u32 broken);
@@ -37,7 +37,7 @@ struct kiln_esp_packet {
 	const u8 *in;		/* header, IV, text; when decrypting, followed by the ICV */
 	const u8 *want;		/* the expected result */
 	u32 in_len, want_len;
-	u32 payload;		/* bytes of payload */
+	u32 payload;		/* bytes that count as received when the packet is accepted */
 	u8 iv[16];		/* IV of the crypto request */
 };
 
@@ -76,7 +76,7 @@ struct kiln_esp_flow {
 	u64 answered;			/* highest sequence number completed */
 };
 
-/* The arrival of a packet at the time @when, in ticks of the load's clock. */
+/* A packet that arrives at the time @when, in ticks of the load's clock. */
 struct kiln_esp_arrival {
 	u64 when;
 	u32 packet;
@@ -98,10 +98,10 @@ struct kiln_esp_load {
 	const struct kiln_esp_arrival *arrival;
 	u32 arrivals;
 	u64 phase_end[KILN_ESP_PHASES];	/* end of each phase in ticks */
-	u64 stack;			/* ticks per packet that stand in for the network stack */
+	u64 stack;			/* ticks per packet, to emulate the network stack */
 	/*
-	 * Limits in ticks. If a gap between interrupts is longer than @steal_limit, the part of it
-	 * that exceeds @steal_usual counts as time that the host took away.
+	 * Limits in ticks. If a gap between interrupts is longer than @steal_limit, its excess over
+	 * @steal_usual counts as time that the host took away.
 	 */
 	u64 steal_limit, steal_usual;
 	/* Each call encrypts @ops sectors. The task sends a packet per @own_every sectors. */

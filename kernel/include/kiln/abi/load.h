@@ -133,7 +133,7 @@ struct kiln_guest {
 	u8 *iv;			/* copied from @iv_of before each call; functions modify it */
 	const u8 *iv_of;
 	u32 ivsize;
-	u8 *got;		/* result of the call, @len bytes, at least one */
+	u8 *got;		/* result of the call, @len bytes; @len must not be 0 */
 	const u8 *want;
 	u32 len;
 };
@@ -218,7 +218,7 @@ enum kiln_step_kind {
 	KILN_STEP_SECTION_END,
 	KILN_STEP_BH_OFF,
 	KILN_STEP_BH_ON,
-	KILN_STEP_FREE,		/* free @tfm */
+	KILN_STEP_FREE,		/* free @tfm, even if requests are still queued on it */
 };
 
 struct kiln_step {
