@@ -172,7 +172,7 @@ int kiln_fpu_policy_add(const struct kiln_fpu_ops *ops)
 }
 
 /*
- * The next three functions time sections that a hosted tree opens itself. Its calls may be
+ * The next three functions time sections that a hosted tree opens itself. The tree's calls may be
  * unbalanced: sections nested too deeply are counted but not timed, and an end without a beginning
  * is ignored.
  */

@@ -40,7 +40,7 @@ static const u32 set_counters[16] __aligned(64) = {
 #define V_ROL(a, n) a = v_rol32(a, n);
 #endif
 
-/* a += b; d = (d ^ a) <<< n */
+/* One step of a quarter round (RFC 8439, 2.1): a += b; d = (d ^ a) <<< n. */
 #define STEP1(a, b, d, n) V_ADD(a, b) V_XOR(d, a) V_ROL(d, n)
 #define STEP2(a, b, d, e, f, h, n)                                            \
 	V_ADD(a, b) V_ADD(e, f) V_XOR(d, a) V_XOR(h, e) V_ROL(d, n) V_ROL(h, n)

@@ -89,7 +89,7 @@ struct progress {
 	__m128i acc;
 	const u8 *cipher;	/* the last @pending blocks of ciphertext, not yet added to @acc */
 	size_t pending;
-	u8 *stream;	/* NULL, or a buffer of STREAM_BYTES for the rest's key stream */
+	u8 *stream;	/* NULL, or a buffer for the key stream of the remaining text */
 	bool streams;	/* whether @stream has been filled */
 };
 

@@ -49,8 +49,8 @@ static __always_inline u128 fold(u64 v)
 }
 
 /*
- * Reduces a product, given as its sums at 1, x^64 and x^128, and multiplies it by x^-128. Each step
- * divides by x^64: it exchanges the halves and adds fold() of the lower half.
+ * Reduces a product, given as three sums with the weights 1, x^64 and x^128, and multiplies it by
+ * x^-128. Each step divides by x^64: it exchanges the halves and adds fold() of the lower half.
  */
 static __always_inline struct element reduce(u128 lo, u128 mid, u128 hi)
 {

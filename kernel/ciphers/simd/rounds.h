@@ -135,8 +135,8 @@ static __always_inline void store1(void *p, __m128i v)
 }
 
 /*
- * Loads two words that were stored separately, with two loads. A single load of both would have to
- * wait for the stores.
+ * Loads two words with separate loads, because they were stored separately. A single load of both
+ * would have to wait for the stores.
  */
 static __always_inline __m128i load_halves(const void *p)
 {

@@ -10,7 +10,7 @@
 #include "../aes/scalar.h"
 #include "xts.h"
 
-/* An element of GF(2^128) as IEEE 1619 writes it: byte 0 holds x^0 to x^7. */
+/* An element of GF(2^128) in the byte order of IEEE 1619: byte 0 holds x^0 to x^7. */
 struct xts_tweak {
 	u64 lo;
 	u64 hi;

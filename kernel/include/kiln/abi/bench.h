@@ -24,7 +24,7 @@ enum kiln_sections {
 };
 
 /*
- * bench/calls.c: calls of one implementation's function for whole messages.
+ * bench/calls.c: calls an implementation's function for whole messages.
  *
  * The associated data of message i is at aad + i * aad_stride, its tag at tag + i * tag_stride.
  * Usually the associated data is the prefix of the message, and the tag follows the text. With

@@ -13,7 +13,7 @@
 struct cpu;
 struct task;
 
-/* The kernel version whose scheduler is emulated: cpu/sched.c. */
+/* The kernel version whose scheduler cpu/sched.c emulates. */
 enum kiln_scheduler { KILN_CFS_6_1, KILN_EEVDF_6_12, KILN_EEVDF_7_3 };
 /* Maximum number of tasks that share one CFS period. */
 enum { KILN_CFS_LATENCY_TASKS = 8 };
@@ -49,7 +49,7 @@ struct cpu_stats {
 	u64 irqs_user;		/* hardirqs that interrupted user mode */
 	u64 irqs_in_section;	/* hardirqs that interrupted a section */
 	u64 softirqs;		/* softirq handlers that have run */
-	u64 softirqs_deferred;	/* times that remaining softirqs were left to ksoftirqd */
+	u64 softirqs_deferred;	/* number of times ksoftirqd took over remaining softirqs */
 	u64 sections;
 	u64 sections_timed;	/* sections that were timed, a sample of all sections */
 	u64 sections_interrupted;	/* timed sections during which an interrupt arrived */
