@@ -95,7 +95,7 @@ struct crypto_alg {
 	const void *impl;
 	struct fpu_budget *budget;	/* [0]: encryption, [1]: decryption; NULL without SIMD */
 	u32 shortest;			/* skcipher: minimum message bytes, but at least 1 */
-	u32 partial;			/* skcipher: mask of length bits, 0 in whole blocks */
+	u32 partial;			/* skcipher: (length & partial) is 0 for whole blocks */
 	const u32 *min_bytes;		/* hash: the fallback is used for fewer bytes */
 	const void *fallback;		/* hash: used where SIMD is not usable */
 	struct crypto_alg *next;
