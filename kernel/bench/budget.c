@@ -4,7 +4,8 @@
  * softirq that each interrupt raises and a kthread that each interrupt wakes.
  *
  * The chunking strategy is compared with one section per message and with sections of pure
- * arithmetic. The three alternate, so that disturbances by the host affect all of them alike.
+ * arithmetic. The three workloads alternate, so that disturbances by the host affect all of them
+ * equally.
  */
 #include <kiln/budget.h>
 #include <kiln/cpu.h>
@@ -21,8 +22,8 @@ static struct kiln_budget_part *part_of(struct kiln_budget_run *run, u32 part)
 }
 
 /*
- * The operation's part may change before the softirq runs, so the delay is recorded for the part
- * that was running when the interrupt arrived.
+ * Records which part was running when the interrupt arrived (run->raised). The task may have
+ * moved on to another part by the time the softirq runs and measures its delay.
  */
 static void budget_hardirq(struct cpu *cpu)
 {
@@ -180,7 +181,7 @@ u64 kiln_budget_run(void *arg)
 	cpu->watchdog = run->long_ticks;
 	irq_attach(run, SOFTIRQ_BUDGET, budget_softirq, budget_hardirq);
 	do {
-		/* The second request finds data in nearer caches, so the order alternates. */
+		/* Alternate the order: the second operation finds more of its data in caches. */
 		if (!run->quiet && run->part[0].ops % 2)
 			operation(run, cpu, KILN_PART_UNBOUNDED);
 		took = operation(run, cpu, KILN_PART_JUDGED);

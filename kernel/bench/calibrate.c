@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Calibration at start: how fast each implementation is, which implementation of an algorithm is
- * the fastest, and how long a message must be for SIMD code to be worth an FPU section.
+ * Calibration at start. It measures how fast each implementation is, which implementation of an
+ * algorithm is the fastest, and how long a message must be for SIMD code to be worth an FPU
+ * section.
  *
- * Disturbances (an interrupt, an SMI, time the host took) only ever lengthen a run, so the
+ * Disturbances (an interrupt, an SMI, preemption by the host) only ever lengthen a run, so the
  * shortest of several runs counts. Each round runs every implementation once, so that a long
  * disturbance hits one run of many implementations instead of many runs of one. Implementations
  * whose two shortest runs still differ get more rounds.
@@ -16,24 +17,24 @@
 #include <kiln/string.h>
 
 enum {
-	ROUNDS = 8,		/* minimum per implementation */
-	MORE_ROUNDS = 24,	/* maximum for an implementation with disagreeing runs */
-	ALL_ROUNDS = 40,	/* maximum for all rounds together */
-	APART = 32,		/* minimum runs per round; a pause replaces missing ones */
-	AGREE = 64,		/* times that differ by at most 1/AGREE agree */
-	FAR = 64 * 1024,	/* maximum bytes of a long run */
-	FAR_NS = 3000,		/* approximate duration of a long run */
-	CHAIN = 400,		/* multiplications per chain */
+	ROUNDS = 8,		/* minimum number of rounds per implementation */
+	MORE_ROUNDS = 24,	/* maximum for an implementation whose shortest runs differ */
+	ALL_ROUNDS = 40,	/* maximum number of rounds in total */
+	APART = 32,		/* a round with fewer runs than this ends with a pause */
+	AGREE = 64,		/* two times agree if they differ by at most 1/AGREE */
+	FAR = 64 * 1024,	/* maximum message length of a long run, in bytes */
+	FAR_NS = 3000,		/* approximate duration of a long run in nanoseconds */
+	CHAIN = 400,		/* dependent multiplications that measure the clock speed */
 	CHAIN_RUNS = 16,
-	CHANGED = 20,		/* the clock speed has changed if it differs by over 1/CHANGED */
-	SHORT_CALLS = 4,	/* calls per run to find min_bytes */
+	CHANGED = 20,		/* recalibrate if the clock speed differs by over 1/CHANGED */
+	SHORT_CALLS = 4,	/* calls per run in the search for min_bytes */
 	SHORT_RUNS = 8,
-	SHORT_MOST = 2048,	/* bytes of the longest message that is tried for min_bytes */
-	ROUND_TRIP = 4096,	/* message length at which implementations are compared */
+	SHORT_MOST = 2048,	/* longest message in bytes in the search for min_bytes */
+	ROUND_TRIP = 4096,	/* message length in bytes at which implementations are compared */
 	AAD = 16,
 };
 
-/* Keys, messages and results; allocated by the host. */
+/* Buffers for keys, messages and results, in memory that the host allocates. */
 struct room {
 	u8 ctx[KILN_MAX_CTX] __aligned(64);
 	u8 key[KILN_MAX_CTX];
@@ -53,18 +54,21 @@ struct best {
 };
 
 /*
- * Times of one implementation in one direction: @near is a call with one granule, @far a call with
- * @far_bytes.
+ * Times of one implementation in one direction. @near is the time of a call with one granule, @far
+ * the time of a call with @far_bytes.
  */
 struct subject {
 	struct best near, far;
 	u32 far_bytes;
-	u32 rounds;		/* rounds measured with this far_bytes */
+	u32 rounds;		/* rounds since @far_bytes was last changed */
 };
 
 static struct subject subjects[KILN_MAX_IMPLS][2];
 static u64 chain_at_start;
-/* Runs that the pauses replaced. They count when a planted stall is located by its run number. */
+/*
+ * Number of runs that pauses have replaced. Tests plant stalls by run number, and the run number
+ * includes these runs.
+ */
 static u32 idle_runs;
 
 static void keep(struct best *b, u64 took)
@@ -150,8 +154,9 @@ static u64 time_calls(struct kiln_calibration *c, const struct kiln_impl *impl, 
 }
 
 /*
- * Uses the longest key, which makes a cipher slowest. With HMAC the length of the key makes no
- * difference. The two halves of a key for xts(aes) must differ, so fill() sets random bytes.
+ * Sets a key of the maximum length, with which a cipher is slowest. The key length makes no
+ * difference to HMAC. The two halves of a key for xts(aes) must differ, so fill() uses random
+ * bytes.
  */
 static void set_key(struct kiln_calibration *c, const struct kiln_impl *impl)
 {
@@ -175,7 +180,7 @@ static void forget(struct best *b)
 	b->first = b->second = ~0ull;
 }
 
-/* Finds a length in whole granules that takes clearly longer than a single granule. */
+/* Finds a message length in whole granules that takes clearly longer than one granule. */
 static void find_far(struct kiln_calibration *c, u32 i, bool decrypt)
 {
 	const struct kiln_impl *impl = kiln_impl(i);
@@ -190,7 +195,7 @@ static void find_far(struct kiln_calibration *c, u32 i, bool decrypt)
 			break;
 }
 
-/* Whether find_far() chose too short a length, because a stall made it seem long enough. */
+/* Returns whether find_far() chose too short a length because a stall made one run seem long. */
 static bool was_too_short(const struct kiln_calibration *c, const struct subject *s)
 {
 	return s->rounds >= 2 && s->far.first < c->enough - c->enough / 4 &&
@@ -203,7 +208,7 @@ static bool is_done(const struct subject *s)
 	       (s->rounds >= ROUNDS && agree(&s->near) && agree(&s->far));
 }
 
-/* Times one call. Before an AEAD decrypts, the message is sealed to obtain a valid tag. */
+/* Times one call. For AEAD decryption, the message is first sealed so that its tag is valid. */
 static u64 time_with_tag(struct kiln_calibration *c, const struct kiln_impl *impl, bool decrypt,
 			 u32 len)
 {
@@ -261,7 +266,7 @@ static void settle(u32 i)
 	}
 }
 
-/* Estimated ticks for a message of ROUND_TRIP bytes, by which implementations are compared. */
+/* Returns the estimated ticks for ROUND_TRIP bytes; implementations are compared by this value. */
 static u64 trip(u32 i)
 {
 	const struct fpu_budget *b = fpu_budget_of(kiln_impl(i));
@@ -270,9 +275,9 @@ static u64 trip(u32 i)
 }
 
 /*
- * Chooses the fastest implementation of the algorithm of implementation @i. If the one with the
- * highest priority is constant-time, only constant-time implementations are candidates. A lead of
- * less than a thirtieth does not count: priority decides then.
+ * Chooses the fastest implementation of the same algorithm as implementation @i. If the
+ * implementation with the highest priority is constant-time, only constant-time implementations
+ * are considered. The highest priority wins if the fastest one leads by less than a thirtieth.
  */
 static void choose(const struct kiln_calibration *c, u32 i)
 {
@@ -314,7 +319,7 @@ static void find_min_bytes(struct kiln_calibration *c, u32 i)
 	u32 *const min_bytes = fpu_min_bytes_of(impl);
 	u32 len, n;
 
-	/* Code with secret-dependent time may not replace constant-time code. */
+	/* Code that is not constant-time may not replace constant-time code. */
 	if (impl->tier == KILN_TIER_GENERIC || !scalar || !scalar->constant_time)
 		return;
 	for (len = impl->blocksize > 16 ? impl->blocksize : 16; len <= SHORT_MOST; len *= 2) {
@@ -344,7 +349,7 @@ static u64 touch(struct room *room)
 	return rdtsc() - start;
 }
 
-/* Returns the additional ticks for 65536 bytes read and 65536 written if no cache holds them. */
+/* Returns the extra ticks for reading and writing 65536 bytes that are not in any cache. */
 static u64 miss_rate(struct kiln_calibration *c)
 {
 	struct room *room = (struct room *)c->memory;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Calls of one implementation back to back, as a caller with a list of messages makes them. The
- * loop is compiled once for each kind of function and each kind of section, so that it adds no more
- * overhead between two calls than such a caller has.
+ * Calls one implementation back to back, like a caller that has a list of messages. The loop is
+ * compiled once for each kind of function and each kind of section, so that the overhead between
+ * two calls is no greater than in such a caller.
  */
 #include <kiln/abi/bench.h>
 #include <kiln/abi/cipher.h>
@@ -38,7 +38,7 @@ static __always_inline void advance(const struct kiln_calls *c, struct at *at)
 	at->tag += c->tag_stride;
 }
 
-/* Whether the functions for whole messages leave the IV unchanged. */
+/* Returns whether the implementation's whole-message functions leave the IV unchanged. */
 static bool keeps_iv(const struct kiln_calls *c)
 {
 	return c->impl->kind == KILN_SKCIPHER && c->impl->cipher.first;
@@ -106,7 +106,7 @@ static __always_inline u64 call_function(const struct kiln_calls *c, const enum 
 	return refused;
 }
 
-/* The IV of each call is the beginning of the previous result. */
+/* Uses the beginning of each result as the IV of the next call. */
 static void crypt_chained(const struct kiln_calls *c)
 {
 	kiln_crypt_t *const crypt = c->m.decrypt ? c->impl->cipher.decrypt :
@@ -134,7 +134,7 @@ static void crypt_chained(const struct kiln_calls *c)
 	}
 }
 
-/* Fills the queue of messages anew for each call. */
+/* Encrypts up to KILN_QUEUE messages per call and refills the queue before each call. */
 static void crypt_many(const struct kiln_calls *c)
 {
 	kiln_crypt_many_t *const crypt = c->impl->cipher.encrypt_many;

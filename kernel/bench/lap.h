@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * A timed loop uses its messages again and again. A lap is one pass over them; the last one may be
- * shorter. Within a lap a loop only counts down and moves its pointers, since calls can be as short
- * as 12 cycles.
+ * A timed loop processes its list of messages repeatedly. One pass over the list is a lap, and the
+ * last lap may be shorter. Within a lap, the loop only decrements a counter and advances its
+ * pointers, because a call can take as little as 12 cycles.
  */
 #ifndef KILN_BENCH_LAP_H
 #define KILN_BENCH_LAP_H

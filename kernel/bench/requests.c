@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Timed loops of crypto requests: one request per message, as a user with a list of messages makes
- * them, or the same request repeatedly, as tcrypt does. The first loop is compiled once for whole
- * requests and once for each part of a request.
+ * Timed loops of crypto requests. One loop makes one request per message, like a user with a list
+ * of messages; the other repeats the same request, like tcrypt. The first loop is compiled once for
+ * whole requests and once for each part of a request.
  */
 #include <kiln/abi/bench.h>
 #include <kiln/abi/crypto.h>
@@ -20,7 +20,10 @@ static noinline int call_nothing(struct crypto_request *req)
 	return 0;
 }
 
-/* Makes @req, or does one part of the simd helper's work on it. @part is a constant. */
+/*
+ * Makes the request @req, or performs only one part of the work that the simd helper does for a
+ * request. @part is a compile-time constant.
+ */
 static __always_inline int make(struct crypto_request *req, const u32 part, bool decrypt)
 {
 	static int (*volatile call)(struct crypto_request *req) = call_nothing;
@@ -64,15 +67,18 @@ static __always_inline void wait_for(struct kiln_requests *r, struct crypto_wait
 }
 
 /*
- * Fields that all requests of a loop have in common. They are read once before the loop: inside it
- * the compiler would reload them, since a request could change @r.
+ * Fields that all requests of a loop have in common. They are copied from @r before the loop: a
+ * request could change @r, so the compiler would otherwise reload them for every request.
  */
 struct common {
 	u32 src_len, dst_len, cryptlen, assoclen;
 	bool decrypt;
 };
 
-/* @aead is a compile-time constant. Without associated data and a tag, all lengths are the same. */
+/*
+ * @aead is a compile-time constant. An skcipher has neither associated data nor a tag, so all its
+ * lengths are the length of the text.
+ */
 static __always_inline struct common read_common(const struct kiln_messages *m, const bool aead)
 {
 	if (!aead)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Macros that define functions of the types in kiln/cipher.h from inline functions that a cipher's
- * tiers share. @name(args) calls @fn(..., args), where ... are the macro arguments after @fn. They
- * differ between tiers.
+ * Macros that define a tier's functions with the types in kiln/cipher.h. The defined function
+ * calls @fn, an inline function shared by the tiers of a cipher. It passes the macro's arguments
+ * after @fn, which differ between tiers, followed by its own arguments.
  */
 #ifndef KILN_CIPHERS_ENTRY_H
 #define KILN_CIPHERS_ENTRY_H
@@ -10,7 +10,7 @@
 #include <kiln/string.h>
 #include <kiln/types.h>
 
-/* Initialises a state to zeros. */
+/* Defines an init function that sets the state to zeros. */
 #define HASH_ZERO(name, type)                                                         \
 static void name(const void *ctx __maybe_unused, void *state)                         \
 {                                                                                     \

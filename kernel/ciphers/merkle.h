@@ -20,15 +20,15 @@
 #define MD_MAX_BLOCK 128
 
 struct md {
-	u32 block;		/* bytes: 64 (32-bit words) or 128 (64-bit words) */
-	u32 digest;		/* bytes */
+	u32 block;		/* block size in bytes: 64 (32-bit words) or 128 (64-bit words) */
+	u32 digest;		/* digest size in bytes */
 	const void *iv;		/* the initial state, padded to eight words */
 };
 
 struct md_state {
 	u64 h[8];			/* state: eight words of 32 or 64 bits */
 	u64 bytes;			/* bytes of the message so far, including those in buffer */
-	u8 buffer[MD_MAX_BLOCK];	/* the last bytes % block bytes of the message */
+	u8 buffer[MD_MAX_BLOCK];	/* the last (bytes % block) bytes, not yet hashed */
 };
 
 /* Bytes of struct md_state that a hash with this block size uses. */
@@ -38,8 +38,8 @@ struct md_state {
 typedef void md_blocks_t(void *h, const u8 *data, size_t blocks);
 
 /*
- * Ends a message that has @bytes bytes in all: hashes its last @len bytes, which are at @data, from
- * the state @h on, and writes the digest.
+ * Finishes a message of @bytes bytes in total: hashes its last @len bytes, at @data, starting from
+ * the state @h, and writes the digest to @out.
  */
 typedef void md_end_t(const void *h, const u8 *data, size_t len, u64 bytes, u8 *out);
 
@@ -90,7 +90,7 @@ static __always_inline void md_put_digest(const struct md *md, const u64 *h, u8 
 	}
 }
 
-/* Begins with the state @h, the result of hashing @bytes bytes, a whole number of blocks. */
+/* Starts from the state @h, which results from hashing @bytes bytes (a multiple of the block). */
 static __always_inline void md_begin(const struct md *md, struct md_state *s, const void *h,
 				     u64 bytes)
 {

@@ -7,7 +7,7 @@
  *	struct schedule	the message schedule that vectors compute
  *	run(st, s, data, blocks, last, more)	hashes @blocks blocks at @data, then @more at @last
  *	wipe(s, st)	wipes the schedule, and also the state if it can depend on a key
- *	v_end()
+ *	v_end()		VZEROUPPER, before a function returns
  */
 
 void MD_NAME(blocks)(void *state, const u8 *data, size_t blocks)

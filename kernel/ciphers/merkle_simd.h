@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Builds the last blocks of a message in vector registers. Blocks written to memory in smaller
- * pieces and read back immediately could not be forwarded from the stores to the loads: the loads
- * would wait until the stores have reached the cache, which happens only after all older
- * instructions, including those of the previous blocks, have finished.
+ * Builds the last blocks of a message in vector registers. A block that is written to memory in
+ * smaller pieces and read back at once cannot be forwarded from the store buffer. The load would
+ * wait until the stores reach the cache, and they do so only after all older instructions,
+ * including those of the previous blocks, have finished.
  */
 #ifndef KILN_CIPHERS_MERKLE_SIMD_H
 #define KILN_CIPHERS_MERKLE_SIMD_H
@@ -39,19 +39,19 @@ static __always_inline __m128i md_load_few(const u8 *p, size_t n)
 }
 
 /*
- * Builds the padded last blocks of a message of @bytes bytes. @rest holds the last @n bytes of the
- * message, less than a block. Returns the number of blocks written to @last.
+ * Builds the padded last blocks of a message of @bytes bytes. @rest points to the last @n bytes of
+ * the message, fewer than a block. Returns the number of blocks written to @last.
  */
 static __always_inline size_t md_pad(const struct md *md, u8 last[2 * MD_MAX_BLOCK],
 				     const u8 *rest, size_t n, u64 bytes)
 {
-	/* down + n holds a PSHUFB pattern that moves bytes down by n. */
+	/* down + n points to a PSHUFB pattern that moves bytes down by n. */
 	static const u8 down[32] __aligned(16) = {
 		0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15,
 		0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80,
 		0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80,
 	};
-	/* one + 16 - n holds n zeros followed by the padding bit. */
+	/* one + 16 - n points to n zero bytes followed by the padding bit. */
 	static const u8 one[32] __aligned(16) = { [16] = 0x80 };
 	const size_t room = md->block - md->block / 8;
 	const size_t all = n < room ? md->block : 2 * md->block;

@@ -8,7 +8,7 @@
 #define KILN_CIPHERS_TIERS_H
 
 /*
- * Tiers of the AES modes. The last argument of F says whether the tier is constant-time. The
+ * Tiers of the AES modes. The last argument of F is true if the tier is constant-time. The
  * priorities match Linux 6.12.
  */
 #define AES_SCALAR(F)                                                  \

@@ -59,7 +59,7 @@ static void errand_hardirq(struct cpu *cpu)
 		raise_softirq(SOFTIRQ_ERRAND);
 		break;
 	case KILN_NMI:
-		/* The entry of an NMI is not emulated, only its preempt count. */
+		/* Only the preempt count of an NMI is emulated, not its entry. */
 		enter_context(cpu, NMI_OFFSET);
 		run(e);
 		leave_context(cpu, NMI_OFFSET);
@@ -96,7 +96,7 @@ bool run_in_context(enum kiln_context context, void (*fn)(void *arg), void *arg)
 	if (context <= KILN_TASK_BH_OFF) {
 		run(&e);
 	} else {
-		/* There is one errand per CPU, so no other task may start one meanwhile. */
+		/* The CPU has only one errand, so other tasks must not run until it is done. */
 		preempt_disable();
 		cpu->errand = &e;
 		cpu->softirq_handler[SOFTIRQ_ERRAND] = errand_softirq;

@@ -23,7 +23,7 @@ void task_init(struct cpu *cpu, struct task *task, const char *name);
 /* Called by switch.S on the stack of a new task. */
 void task_main(void);
 
-/* wait.c: enters @task as a waiter on the address @on; called with interrupts off. */
+/* wait.c: adds @task to the waiters on the address @on. Called with interrupts off. */
 void wait_on(struct task *task, const volatile void *on);
 void remove_waiters(struct cpu *cpu);
 

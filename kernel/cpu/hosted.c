@@ -107,7 +107,7 @@ void kiln_on_interrupt(void (*handler)(void *cpu))
 }
 
 /*
- * Defines a function that first accounts for the tree's own changes of the preempt count and then
+ * Defines a function that first accounts for the tree's own changes to the preempt count and then
  * calls the function of the same name.
  */
 #define SETTLED(name)             \

@@ -17,7 +17,7 @@ void local_irq_disable(void)
 	this_cpu_write(irqs_off, 1);
 }
 
-/* Interrupts that arrived while they were disabled are delivered as one. */
+/* Interrupts that arrived while interrupts were off are delivered as a single one. */
 void local_irq_enable(void)
 {
 	this_cpu_write(irqs_off, 0);

@@ -10,7 +10,7 @@
 
 #include "cpu_internal.h"
 
-/* Initialises a task. Its hosted tree's task is kept: it is reused with this table entry. */
+/* Initialises a task. Keeps @t->foreign, so that the hosted tree can reuse its own task. */
 void task_init(struct cpu *cpu, struct task *t, const char *name)
 {
 	void *const foreign = t->foreign;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Picks the next task by the rules of a named kernel's fair class, for tasks of nice 0 on one
+ * Picks the next task as the fair class of a given kernel version does, for tasks of nice 0 on one
  * run queue. Times are TSC ticks.
  *
  * KILN_CFS_6_1 (kernel/sched/fair.c of 6.1): the task with the least vruntime runs. The tasks
@@ -11,13 +11,13 @@
  *
  * KILN_EEVDF_6_12 and KILN_EEVDF_7_3: a task is eligible if it has not run for more than its share;
  * of the eligible tasks, the one with the earliest virtual deadline runs. A task that goes to sleep
- * keeps its lag and is placed with it when it wakes up. A task that is not eligible when it goes to
- * sleep stays queued (delayed dequeue) until it becomes eligible, and then leaves with zero lag.
- * The running task keeps the CPU until its slice ends (RUN_TO_PARITY) as long as it is eligible, so
- * a woken task preempts at once only if it has lag. A slice that expires requests a reschedule. If
- * the task continues nevertheless, 7.3 repeats the request at the next check; 6.12 does so only if
- * the task has become ineligible. 7.3 also reschedules lazily: the task continues until it calls
- * cond_resched() or until the next tick.
+ * keeps its lag and is placed according to that lag when it wakes up. A task that is not eligible
+ * when it goes to sleep stays queued (delayed dequeue) until it becomes eligible, and then leaves
+ * with zero lag. The running task keeps the CPU until its slice ends (RUN_TO_PARITY) as long as it
+ * is eligible, so a woken task preempts immediately only if it has lag. A slice that expires
+ * requests a reschedule. If the task continues anyway, 7.3 repeats the request at the next check;
+ * 6.12 does so only if the task has become ineligible. 7.3 also reschedules lazily: the task
+ * continues until it calls cond_resched() or until the next tick.
  */
 #include <kiln/abi/cpu.h>
 #include <kiln/cpu.h>
@@ -66,7 +66,7 @@ static bool is_eevdf(const struct cpu *cpu)
 	return cpu->scheduler != KILN_CFS_6_1;
 }
 
-/* Sums up by how much the vruntimes of the queued tasks exceed the vruntime of @t. */
+/* Returns the sum of (vruntime of the task - vruntime of @t) over all queued tasks. */
 static s64 sum_ahead(const struct cpu *cpu, const struct task *t)
 {
 	const struct task *other;
@@ -359,7 +359,8 @@ static void fall_behind(struct cpu *cpu)
 }
 
 /*
- * Lets every other runnable task run first. Loads need this, but no kernel's yield() guarantees it.
+ * Lets every other runnable task run first. Loads rely on this guarantee, which a kernel's yield()
+ * does not give.
  */
 void yield(void)
 {
@@ -434,7 +435,7 @@ static void wake_up_queued(struct cpu *cpu, struct task *t)
 
 /*
  * Wakes up a task of this CPU. Only a wakeup in an interrupt preempts: a load may wake a task
- * before the timer is started, and without ticks the woken task would keep the CPU for ever.
+ * before the timer is started, and without ticks the woken task would keep the CPU forever.
  */
 void wake_up(struct task *task)
 {
@@ -448,7 +449,10 @@ void wake_up(struct task *task)
 		task->state = TASK_RUNNING;
 		if (task != cpu->current_task) {
 			account(cpu, in_interrupt());
-			/* After account(), a task without lag does not preempt. */
+			/*
+			 * account() has charged the current task before the woken task is placed,
+			 * so a woken task without lag does not preempt.
+			 */
 			wake_up_queued(cpu, task);
 			if (task->urgent)
 				set_need_resched();
@@ -457,8 +461,8 @@ void wake_up(struct task *task)
 		} else if (!task->queued) {
 			/*
 			 * The current task went to sleep and runs the idle loop in switch_task().
-			 * Account now, so that the idle time does not count and the time from here
-			 * on does.
+			 * Account now, so that the task is charged from here on but not for the
+			 * time in the idle loop.
 			 */
 			account(cpu, false);
 			place(cpu, task);
@@ -491,7 +495,7 @@ static void cfs_tick(struct cpu *cpu, const struct task *curr)
 }
 
 /*
- * Assumes that a gap between interrupts beyond the limit is time during which the host ran other
+ * Treats a gap between interrupts that exceeds the limit as time during which the host ran other
  * threads. That time is not charged to the current task.
  */
 void forgive_steal(struct cpu *cpu)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
  * Softirqs are raised by hardirqs. They run at the end of a hardirq or in the outermost
- * local_bh_enable(), and in ksoftirqd if there are too many of them.
+ * local_bh_enable(). If there are too many of them, ksoftirqd runs the rest.
  */
 #include <kiln/context.h>
 #include <kiln/cpu.h>

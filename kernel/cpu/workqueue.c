@@ -13,7 +13,7 @@
 
 /*
  * Appends an item unless it is already pending. The queue's thread waits on the address of the
- * queue, flushers on the address of its @running field.
+ * queue; tasks that flush the queue wait on the address of its @running field.
  */
 static bool queue(struct kiln_workqueue *q, struct kiln_work *work)
 {

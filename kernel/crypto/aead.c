@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-/* Requests to the AEADs of ciphers/. */
+/* Processes requests to the AEADs of ciphers/. */
 #include <kiln/abi/cipher.h>
 #include <kiln/abi/crypto.h>
 #include <kiln/budget.h>
@@ -186,7 +186,10 @@ static __always_inline bool is_of_form(const struct crypto_request *req, u32 len
 	}
 }
 
-/* Takes one call if source and destination are contiguous and the request fits in one section. */
+/*
+ * Processes the request in one call if source and destination are contiguous and the request fits
+ * in one section.
+ */
 static __always_inline int crypt(struct crypto_request *req, const bool simd,
 				 const bool decrypt)
 {

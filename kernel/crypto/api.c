@@ -13,7 +13,7 @@ static struct crypto_alg *algs;
 static struct spinlock algs_lock;
 static u32 model = CRYPTO_MODEL_HELPER;
 
-/* Whether a driver name is taken: the drivers of one model must have different names. */
+/* Returns whether a driver with the same name exists in one of the models of @wanted. */
 static bool is_taken(const struct crypto_alg *wanted)
 {
 	const struct crypto_alg *alg;
@@ -150,7 +150,7 @@ static struct crypto_alg *new_instance(const char *name, u32 type, u32 mask, int
 
 /*
  * Creates an instance and registers it, with one user. If @name mixes algorithm names and driver
- * names, the same instance may be registered already; it is returned then.
+ * names, the same instance may be registered already; then returns that instance.
  */
 static struct crypto_alg *add_instance(const char *name, u32 type, u32 mask, int *err)
 {
@@ -340,7 +340,7 @@ void crypto_req_done(void *data, int err)
 {
 	struct crypto_wait *wait = data;
 
-	/* A backlogged request has entered the queue; its answer follows. */
+	/* A backlogged request has entered the queue. Its result will follow. */
 	if (err == -EINPROGRESS)
 		return;
 	wait->err = err;

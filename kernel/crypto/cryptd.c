@@ -17,7 +17,7 @@ void kiln_cryptd_break(u32 rules)
 	broken = rules;
 }
 
-/* cryptd's data of one CPU, stored in that CPU's area. */
+/* cryptd's data of one CPU, stored in the @area of struct cpu. */
 struct cryptd_cpu {
 	struct kiln_work work;
 	struct crypto_queue queue;
@@ -43,7 +43,7 @@ static void complete_request(struct crypto_request *req, int err)
 	local_bh_enable();
 }
 
-/* Returns the second transform that a queued request holds besides its own, or NULL. */
+/* Returns the outer transform that a queued request holds in addition to its own, or NULL. */
 static struct crypto_tfm *parent(const struct crypto_request *req)
 {
 	const struct crypto_request *outer = req->data;
@@ -94,7 +94,7 @@ u32 cryptd_queue_length(void)
 	return this_cpu_cryptd()->queue.qlen;
 }
 
-/* Serves one request. The work item queues itself again while the queue is not empty. */
+/* Serves one request. Requeues the work item if more requests are queued. */
 static void cryptd_run(struct kiln_work *work)
 {
 	struct crypto_queue *queue = &this_cpu_cryptd()->queue;
@@ -119,7 +119,7 @@ static void break_rules(struct crypto_queue *queue, struct crypto_request *req)
 		queue->max_qlen = ~0u;
 	if (broken & KILN_CRYPTD_NO_BACKLOG)
 		req->flags &= ~(u32)CRYPTO_TFM_REQ_MAY_BACKLOG;
-	/* To violate the order, move the newest request to the head. */
+	/* Tests use this flag to violate the order: move the newest request to the head. */
 	if (broken & KILN_CRYPTD_LATE_FIRST && queue->head != queue->tail) {
 		struct crypto_request *last = queue->tail;
 

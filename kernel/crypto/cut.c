@@ -2,7 +2,7 @@
 /*
  * Divides long messages into FPU sections: seven chunking strategies behind one interface.
  *
- * Only requests that are longer than their budget, which takes one comparison to decide, get here.
+ * Callers first compare a request with its budget. Only longer requests use this code.
  */
 #include <kiln/budget.h>
 #include <kiln/cpu.h>
@@ -26,7 +26,7 @@ enum { KIB = 1024 };
 
 /* A posted limit of one driver; it applies to both directions. */
 struct posted {
-	const char *driver;	/* NULL: written for an ISA level that Kiln does not have */
+	const char *driver;	/* NULL: the limit is for an ISA level that Kiln does not have */
 	u32 bytes;
 };
 
@@ -58,7 +58,7 @@ enum {
 struct entry {
 	struct fpu_budget of[2];	/* for encryption and decryption */
 	u32 min_bytes;
-	bool fastest;			/* was measured as the fastest of its algorithm */
+	bool fastest;			/* measured as the fastest implementation of its algorithm */
 };
 
 static struct entry entries[KILN_MAX_IMPLS];
@@ -197,7 +197,7 @@ void fpu_budgets_settle(void)
 
 void fpu_budgets_init(void)
 {
-	/* Target of the mail thread that posted.def cites. Set before the first request. */
+	/* The default target comes from the mail thread that posted.def cites. */
 	enum { TARGET_US = 30 };
 
 	if (kiln_impls() > KILN_MAX_IMPLS)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * A queue of requests with a length limit, and a backlog beyond it for requests that may wait.
+ * A queue of requests with a length limit. A request beyond the limit joins a backlog if it may
+ * wait; otherwise it is rejected.
  */
 #include <kiln/crypto.h>
 

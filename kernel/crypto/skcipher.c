@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-/* Requests to the skciphers of ciphers/. */
+/* Processes requests to the skciphers of ciphers/. */
 #include <kiln/abi/cipher.h>
 #include <kiln/budget.h>
 #include <kiln/cpufeature.h>
@@ -8,8 +8,8 @@
 #include <kiln/string.h>
 
 /*
- * Processes a request in pieces, and in as many sections as the budget requires. If no IV can
- * describe a later piece (XTS), the pieces use a tweak that is derived from the IV.
+ * Processes a request in pieces, and in as many sections as the budget requires. In XTS, an IV
+ * cannot describe a later piece, so the pieces use a tweak that is derived from the IV.
  */
 static noinline int crypt_pieces(struct crypto_request *req, struct fpu_budget *budget,
 				 const bool decrypt)

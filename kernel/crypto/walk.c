@@ -109,8 +109,8 @@ struct scatterlist *scatterwalk_ffwd(struct scatterlist room[2], struct scatterl
 }
 
 /*
- * Returns the minimum length of the next step: one block, or all remaining bytes if they are less
- * than two blocks, because ciphertext stealing needs them together.
+ * Returns the minimum length of the next step: one block, or all remaining bytes if fewer than two
+ * blocks remain, because ciphertext stealing needs them together.
  */
 static u32 least(const struct skcipher_walk *walk)
 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Policy nested (references: "x86/fpu: Allow nested in-kernel use of FPU", corrected): a softirq
- * or hardirq that interrupts a section saves the live registers to a per-CPU area and
- * restores them at the end of its own section.
+ * Policy nested: the patch "x86/fpu: Allow nested in-kernel use of FPU" with corrections. A softirq
+ * or hardirq that interrupts a section saves the live registers to a per-CPU area and restores them
+ * at the end of its own section.
  *
  * One area is enough: a hardirq that interrupts a softirq or a BH-disabled task may not
  * use the FPU, so the depth is two at most. A task sets in_kernel_fpu before it saves the user

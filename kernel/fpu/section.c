@@ -23,11 +23,11 @@ static const struct fpu_policy *const policies[] = {
  * timed section counts in the histogram for all skipped ones. Sections of six microseconds or more
  * are all timed. The cost is about 0.5 % of the time in sections, or two cycles per section.
  *
- * The time of a section starts when its policy begins to open it, because from then on it disables
- * something. If an interrupt arrives before the section is open, the time starts after the
+ * A section's time starts when its policy begins to open it, because preemption or softirqs may be
+ * off from then on. If an interrupt arrives before the section is open, the time starts after the
  * interrupt.
  */
-enum { FULL_TIME = 16384 };	/* TSC ticks */
+enum { FULL_TIME = 16384 };	/* TSC ticks; no section is skipped after one at least this long */
 
 /*
  * Raises the depth first. An interrupt before that point may use the same array entry for its own
@@ -46,7 +46,7 @@ static __always_inline void clock_start(struct cpu *cpu, u64 now, u8 irqs_seen)
 	cpu->section_start[depth] = now;
 }
 
-/* Updates section_least[n], where n is the number of sections timed before since the last reset. */
+/* Updates section_least[n] after the n-th timed section since the last reset, counted from 0. */
 static __always_inline void keep_least(struct cpu *cpu, u64 time)
 {
 	const u64 n = cpu->stats.sections_timed - 1;
@@ -172,7 +172,7 @@ int kiln_fpu_policy_add(const struct kiln_fpu_ops *ops)
 }
 
 /*
- * The next three functions time sections that a hosted tree opens itself. Its calls may be
+ * The next three functions time sections that a hosted tree opens itself. The tree's calls may be
  * unbalanced: sections nested too deeply are counted but not timed, and an end without a beginning
  * is ignored.
  */

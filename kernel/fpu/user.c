@@ -26,7 +26,7 @@ void fpu_user_restore(void)
 {
 	struct task *task = current;
 
-	/* A hosted tree restores the state of its own tasks. Other CPUs use user_fpu below. */
+	/* A hosted tree restores the state of its own tasks; all other tasks use user_fpu. */
 	if (unlikely(fpu_policy->user_restore) && task->foreign) {
 		this_cpu_add(stats.user_restores, fpu_policy->user_restore());
 		return;
@@ -38,7 +38,10 @@ void fpu_user_restore(void)
 	this_cpu_inc(stats.user_restores);
 }
 
-/* Saves and restores what a task switch requires. Called with interrupts off. */
+/*
+ * Saves the registers of @prev that a task switch would lose, and restores those that @next needs
+ * at once. Called with interrupts off.
+ */
 void fpu_switch(struct task *prev, struct task *next)
 {
 	if (unlikely(fpu_policy->switch_to) && next->foreign) {

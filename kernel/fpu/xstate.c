@@ -7,7 +7,7 @@
 #include <kiln/fpu.h>
 #include <kiln/string.h>
 
-/* XCR0 (Intel SDM volume 1, 13.3). Sections do not use PKRU or AMX. */
+/* Bits of XCR0 (Intel SDM volume 1, 13.3). PKRU and AMX are absent: sections do not use them. */
 enum {
 	XFEATURE_X87 = 1 << 0,
 	XFEATURE_SSE = 1 << 1,
@@ -47,7 +47,7 @@ static void detect_method(void)
 			if (!(mask & 1u << i))
 				continue;
 			cpuid(0xd, i, &a, &b, &c);
-			/* @a is the size, @b the offset for XSAVE; bit 1 of @c means aligned. */
+			/* EAX is the size, EBX the XSAVE offset; ECX bit 1: aligned to 64 bytes. */
 			if (m == XSAVE)
 				bytes = bytes > a + b ? bytes : a + b;
 			else

@@ -32,7 +32,7 @@ void kiln_slab_give(void *memory, size_t size)
 {
 	const bool off = spin_lock_irqsave(&slab.lock);
 
-	/* Accept the host's memory only once: a second range would lose the rest of the first. */
+	/* Accept the host's memory only once: a second range would replace the first. */
 	if (!slab.unused) {
 		slab.unused = (u8 *)(((u64)memory + 63) & ~63ull);
 		slab.end = (u8 *)memory + size;

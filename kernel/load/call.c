@@ -33,7 +33,7 @@ static void call_there(void *arg)
 	const void *fn = call->fn;
 	bool section = call->section;
 
-	/* Tasks need no check: they may always open a section. */
+	/* A task may always open a section, so only other contexts are checked. */
 	if (section && call->context > KILN_TASK_BH_OFF && !irq_fpu_usable()) {
 		if (!call->scalar)
 			return;

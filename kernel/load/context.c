@@ -22,7 +22,7 @@ static void ask(struct kiln_usable *u)
 	u->usable = irq_fpu_usable();
 	before = cpu->stats.warnings;
 	/*
-	 * If the task already has an open section, this tests re-entry. Contexts other than tasks
+	 * If the task already has an open section, this tests re-entry. Contexts other than a task
 	 * open a section only if irq_fpu_usable() allows it.
 	 */
 	if (u->usable || u->context <= KILN_TASK_BH_OFF) {
@@ -39,7 +39,7 @@ static void ask_in_softirq(struct cpu *cpu)
 	if (u->context == KILN_SOFTIRQ)
 		ask(u);
 	else
-		/* Interrupt the softirq, by the same path as for any other interrupt. */
+		/* Interrupt the softirq in the same way as any other code. */
 		kiln_irq_self();
 }
 
@@ -53,7 +53,7 @@ static void ask_in_hardirq(struct cpu *cpu)
 		ask(u);
 		break;
 	case KILN_HARDIRQ_OVER_SOFTIRQ:
-		/* Code with softirqs disabled does not count here; it is a separate context. */
+		/* Only a running softirq counts. Disabled softirqs are another context. */
 		if (in_serving_softirq())
 			ask(u);
 		else

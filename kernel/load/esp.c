@@ -15,9 +15,9 @@
 
 #include "common.h"
 
-/* BUDGET is that of Linux's net_rx_action(): further packets are left for the next softirq. */
+/* BUDGET matches Linux's net_rx_action(): packets beyond it are left for the next softirq. */
 enum { SOFTIRQ_NET_RX = 3, BUDGET = 300 };
-/* Index of the phase with high load. */
+/* Index of the phase with a high packet rate. */
 enum { HIGH = 1 };
 /* Index of the flow on which the task sends. */
 enum { OUT = 1 };
@@ -166,7 +166,7 @@ static void put_next(struct kiln_esp_flow *flow, bool own)
 	put(flow, take_turn(&flow->next, flow->packets), own);
 }
 
-/* Emulates the card: puts the packets that have arrived by now into the ring. */
+/* Emulates the network card: puts the packets that have arrived by now into the ring. */
 static void card(struct kiln_esp_load *load)
 {
 	const bool off = local_irq_save();

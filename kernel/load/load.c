@@ -25,8 +25,8 @@ size_t kiln_pattern_size(void)
 }
 
 /*
- * Selects the function by the registers that the CPU has, not by the mask of tiers: code that
- * interrupts a section may use all registers.
+ * Selects the function by the registers that the CPU has, not by the mask of tiers, because code
+ * that interrupts a section may use all registers.
  */
 void clobber_registers(void)
 {
@@ -189,8 +189,8 @@ u64 kiln_load_attach(void *arg)
 
 	kiln_load_ready(load);
 	/*
-	 * Lets kernel threads sleep that were started or woken earlier. Otherwise a tick may request
-	 * a reschedule on their behalf, and the first run differs from later ones.
+	 * Let kernel threads that were started or woken earlier go to sleep. Otherwise a tick may
+	 * request a reschedule on their behalf, and the first run would differ from later ones.
 	 */
 	yield();
 	irq_attach(load, SOFTIRQ_LOAD, load_softirq, load_hardirq);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Patterns in all registers: the template that every vector width includes once. It needs:
+ * Patterns in all registers: the template that every vector width includes once. The including file
+ * defines:
  *
  *	PATTERNS(name)	name of an entry point of this width
  *	VECTOR, MOVE	a vector register's name without its number; its unaligned move

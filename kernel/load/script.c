@@ -22,7 +22,7 @@ struct message {
 	struct message *next;
 	void *request;
 	u32 number;
-	bool owned;		/* the API may still write to it */
+	bool owned;		/* the API may still write to this message */
 	u8 iv[IV];
 	u8 dst[];
 };
@@ -31,7 +31,7 @@ struct run {
 	struct kiln_script *script;
 	struct message *messages;
 	u32 submitted, answered;
-	u32 later;		/* how many of @answered were completed by a callback */
+	u32 later;		/* how many of the @answered requests a callback completed */
 	u32 awaited;		/* number of callbacks that the steps so far have waited for */
 };
 
@@ -54,7 +54,7 @@ static void note(struct run *run, const struct message *m, bool answer, int err)
 	event->preempt_count = preempt_count();
 }
 
-/* A hosted tree also calls this function, and aligns its stack to eight bytes only. */
+/* Realigns the stack: hosted trees also call this function, with eight-byte alignment only. */
 static void __attribute__((force_align_arg_pointer)) take_answer(void *data, int err)
 {
 	struct message *m = data;

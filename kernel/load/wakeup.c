@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
  * Tests whether a task that is woken by an interrupt preempts the running task. The caller chooses
- * how long each of the two has run before, because the decision of every scheduler depends on it.
+ * how long each of the two has run before, because every scheduler's decision depends on these
+ * times.
  */
 #include <kiln/abi/cpu.h>
 #include <kiln/abi/load.h>

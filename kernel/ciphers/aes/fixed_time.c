@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
  * Constant-time, bit-sliced AES without vector registers. It is used where kernel_fpu_begin() is
- * not possible and the table look-ups of aes_generic would leak secrets.
+ * not allowed and the table look-ups of aes_generic would leak secrets.
  *
  * Four blocks are processed together as eight planes of 64 bits: plane i holds bit i of all 64
  * bytes. The byte in row r and column c of block b occupies bit
@@ -59,8 +59,8 @@ static __always_inline void load_block(u64 *even, u64 *odd, const u8 *src)
 }
 
 /*
- * Stores 64-bit words: a caller that loads the result as 64-bit words would stall on narrower
- * stores.
+ * Stores two 64-bit words, because a caller that loads the result as 64-bit words would stall on
+ * narrower stores.
  */
 static __always_inline void store_block(u8 *dst, u64 even, u64 odd)
 {

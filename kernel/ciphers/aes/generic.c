@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * AES by table look-up, as generic kernel code has always done it. It is the baseline for all other
+ * AES by table look-up, like the kernel's generic AES code. It is the baseline for all other
  * implementations.
  *
  * Deliberately NOT constant-time: the addresses of its loads, and so the contents of the cache,
@@ -17,7 +17,7 @@
 #define MUL4(v) MUL2(MUL2(v))
 #define MUL8(v) MUL2(MUL4(v))
 
-/* Rows 0 to 3 of a column; row 0 is the first byte in memory. */
+/* Packs rows 0 to 3 of a column into a word; row 0 is the first byte in memory. */
 #define COLUMN(r0, r1, r2, r3) \
 	((u32)(r0) | (u32)(r1) << 8 | (u32)(r2) << 16 | (u32)(r3) << 24)
 
@@ -117,8 +117,8 @@ static __always_inline void last_round(const struct tables *t, u32 d[4],
 
 /*
  * Processes one block, unrolled. All key sizes end with the same rounds, so longer schedules run
- * their additional rounds first. Input and output use 64-bit words: a caller that loads the result
- * in 64-bit words would stall on narrower stores.
+ * their additional rounds first. Input and output use 64-bit words, because a caller that loads the
+ * result as 64-bit words would stall on narrower stores.
  */
 static __always_inline void crypt(const struct tables *t, int step,
 				  const u8 *rk, u32 rounds, u8 *dst, const u8 *src)

@@ -36,8 +36,8 @@ static const struct aes_scalar aes_scalar_generic = {
 };
 
 /*
- * Bit-slicing the round keys, once per call, takes a third of the time of four blocks, so large
- * batches pay off. 32 blocks fit in the 512 bytes that a kernel stack can spare.
+ * Each call bit-slices the round keys once, which takes a third of the time of four blocks, so
+ * large batches pay off. 32 blocks fit in the 512 bytes that a kernel stack can spare.
  */
 static const struct aes_scalar aes_scalar_fixed_time = {
 	.encrypt = aes_encrypt_fixed_time,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * AES encryption by table look-up in x86-64 assembly, with general registers only. The code is
- * hand-written after aes/generic.c, not derived from compiler output. Since no compiler affects it,
+ * AES encryption by table look-up in x86-64 assembly, with general registers only. The code was
+ * written by hand from aes/generic.c, not taken from compiler output. Since no compiler affects it,
  * it serves as the fixed reference in comparisons of compilers. Like generic.c, it is NOT
  * constant-time.
  */
@@ -19,7 +19,7 @@
 #define ENC3(v) COLUMN(v, v, MUL3(v), MUL2(v))
 #define BYTE(v) .byte v;
 
-#define ROW 1024	/* bytes per row's table */
+#define ROW 1024	/* bytes per look-up table; each row of the state has a table */
 #define ROUNDS 480	/* offset in struct aes_key (aes.h) */
 
 	.section .rodata
@@ -80,7 +80,10 @@ sub:
 	\column d, %r11d, %r10d, %r9d, %r8d
 .endm
 
-/* void aes_encrypt_x86_64(const struct aes_key *key, u8 *dst, const u8 *src) */
+/*
+ * Encrypts one block:
+ * void aes_encrypt_x86_64(const struct aes_key *key, u8 *dst, const u8 *src)
+ */
 	.globl aes_encrypt_x86_64
 	.hidden aes_encrypt_x86_64
 	.type aes_encrypt_x86_64, @function
@@ -118,7 +121,7 @@ aes_encrypt_x86_64:
 	jb 1b
 	round sub_column
 
-	/* Store 64-bit words, because callers load the result in such words. */
+	/* Store 64-bit words, because callers load the result as 64-bit words. */
 	popq %rsi
 	shlq $32, %r9
 	shlq $32, %r11

@@ -18,7 +18,7 @@ struct blake2smac_ctx {
 	u8 key[BLAKE2S_BLOCK_SIZE];
 };
 
-/* The parameter block (RFC 7693, 2.5): one leaf, and the lengths of key and digest. */
+/* Sets the initial state from the parameter block: one leaf, key and digest lengths (RFC 7693). */
 static __always_inline void start(u32 h[8], size_t keylen)
 {
 	static const u32 iv[8] = BLAKE2S_IV;

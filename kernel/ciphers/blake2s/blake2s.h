@@ -2,8 +2,8 @@
 /*
  * BLAKE2s (RFC 7693) with a digest of 32 bytes, keyed or unkeyed.
  *
- * blake2s.c		what all tiers share: pieces, the table
- * generic.c, TIER.c	blocks
+ * blake2s.c		code that all tiers share: messages in pieces, the table
+ * generic.c, TIER.c	compression of blocks
  * simd.h		the template of the SIMD tiers
  */
 #ifndef KILN_BLAKE2S_H
@@ -22,7 +22,7 @@ struct blake2s_state {
 	u64 kept;			/* number of bytes in the buffer */
 };
 
-/* RFC 7693, 2.6 and 2.7 */
+/* The initial state and the message permutations of the ten rounds (RFC 7693, 2.6 and 2.7). */
 #define BLAKE2S_IV {                                                          \
 	0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,                       \
 	0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19,                       \

@@ -25,7 +25,8 @@
 	c = _mm_add_epi32(c, d);                                              \
 	b = v_ror(_mm_xor_si128(b, c), r2);
 /*
- * To form the diagonals, rotates the other three rows instead of b, which is always ready last.
+ * The diagonals are formed by rotating the other three rows instead of b, which is always ready
+ * last.
  */
 #define ROUND(m0, m1, m2, m3, m4, m5, m6, m7, m8, m9, ma, mb, mc, md, me, mf) \
 	HALF(v_pick(m0, m2, m4, m6), 16, 12)                                  \

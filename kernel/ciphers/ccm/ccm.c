@@ -12,13 +12,13 @@
 #include "../verdict.h"
 
 /*
- * Associated data of up to this many bytes is copied behind the first block, so that both are
- * hashed together.
+ * Associated data of up to this many bytes is copied to a buffer after the first block, so that
+ * both are hashed together.
  */
 #define SHORT_AAD (6 * AES_BLOCK_SIZE - 2)
 
 struct ccm_state {
-	u8 acc[AES_BLOCK_SIZE];		/* CBC-MAC */
+	u8 acc[AES_BLOCK_SIZE];		/* CBC-MAC of the data so far */
 	u8 ctr[AES_BLOCK_SIZE];		/* counter of the next block */
 	u8 a0[AES_BLOCK_SIZE];		/* counter block whose encryption masks the tag */
 	u8 buffer[AES_BLOCK_SIZE];	/* the last @kept bytes of associated data */
@@ -72,7 +72,7 @@ static __always_inline void first_block(u8 *b0, const u8 *iv, size_t aadlen, siz
 }
 
 /*
- * Loads eight bytes at offset @at of @p, which has @len bytes. Bytes past its end are zero.
+ * Loads the eight bytes at offset @at of @p. Bytes from offset @len on are zero.
  */
 static __always_inline u64 word(const u8 *p, size_t len, size_t at)
 {
@@ -233,8 +233,8 @@ static __always_inline void end(const struct tier *t, const struct aes_key *key,
 }
 
 /*
- * In general registers, a piece of text takes two passes: encryption updates the MAC and then runs
- * CTR, decryption runs CTR first.
+ * In general registers, a piece of text takes two passes. Encryption updates the MAC first and then
+ * runs CTR; decryption runs CTR first.
  */
 static __always_inline void mac_text(aes_mac_t *mac, const struct aes_key *key, u8 *acc,
 				     const u8 *text, size_t len)

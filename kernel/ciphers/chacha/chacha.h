@@ -4,10 +4,10 @@
  * wraps around, followed by the 12-byte nonce.
  *
  * chacha.c		code that all tiers share, and the table
- * generic.c, TIER.c	key stream and its XOR
+ * generic.c, TIER.c	key stream, and its XOR with the text
  * chacha_scalar.h	one block in general registers
  * chacha_simd.h	the template of the SIMD tiers, with chacha_blocks.h
- * ymm_vaes_avx512.c	few blocks for the AVX-512 tier
+ * ymm_vaes_avx512.c	two or eight blocks for the AVX-512 tier
  */
 #ifndef KILN_CHACHA_H
 #define KILN_CHACHA_H
@@ -26,14 +26,14 @@ struct chacha_key {
 	u32 word[8];
 };
 
-/* RFC 8439, 2.3: the first four words. */
+/* The first four words of the state (RFC 8439, 2.3). */
 #define CHACHA_CONSTANTS { 0x61707865, 0x3320646e, 0x79622d32, 0x6b206574 }
 
 typedef void chacha_crypt_t(const struct chacha_key *key, u8 *dst, const u8 *src,
 			    size_t len, const u8 iv[CHACHA_IV_SIZE]);
 /*
- * Begins an authenticated message: writes the first block of the key stream to @block and encrypts
- * @len bytes, at most CHACHA_AHEAD, with the blocks that follow it.
+ * Begins an authenticated message: writes block 0 of the key stream to @block, and encrypts @len
+ * bytes, at most CHACHA_AHEAD, with the blocks from 1 on.
  */
 typedef void chacha_start_t(const struct chacha_key *key, u8 block[CHACHA_BLOCK_SIZE],
 			    u8 *dst, const u8 *src, size_t len,

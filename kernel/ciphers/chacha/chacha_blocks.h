@@ -19,7 +19,7 @@
 
 static const u32 constants[4] __aligned(16) = CHACHA_CONSTANTS;
 
-/* Offsets of the counters: in rows one block per lane, in columns one block per 32-bit word. */
+/* Counter offsets of the blocks: rows hold a block per lane, columns a block per 32-bit word. */
 static const u32 row_counters[16] __aligned(64) = {
 	0, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0
 };
@@ -40,7 +40,7 @@ static const u32 set_counters[16] __aligned(64) = {
 #define V_ROL(a, n) a = v_rol32(a, n);
 #endif
 
-/* a += b; d = (d ^ a) <<< n */
+/* One step of a quarter round (RFC 8439, 2.1): a += b; d = (d ^ a) <<< n. */
 #define STEP1(a, b, d, n) V_ADD(a, b) V_XOR(d, a) V_ROL(d, n)
 #define STEP2(a, b, d, e, f, h, n)                                            \
 	V_ADD(a, b) V_ADD(e, f) V_XOR(d, a) V_XOR(h, e) V_ROL(d, n) V_ROL(h, n)
@@ -58,7 +58,7 @@ static const u32 set_counters[16] __aligned(64) = {
 		step;                                                         \
 	}
 
-/* Macros for blocks in rows. */
+/* Macros for blocks in rows. @p is the prefix of the row variables. */
 #define ROW_QUARTER(p)                                                        \
 	STEP1(p##a, p##b, p##d, 16) STEP1(p##c, p##d, p##b, 12)               \
 	STEP1(p##a, p##b, p##d, 8) STEP1(p##c, p##d, p##b, 7)
@@ -79,7 +79,7 @@ static const u32 set_counters[16] __aligned(64) = {
 		    row2 = v_each(key->word + 4),                             \
 		    row3 = v_each(iv);
 
-/* Macros for blocks in columns. */
+/* Macros for blocks in columns. SET_STEP_2 runs one step of all columns of two sets, x and y. */
 #define SET_STEP_2(a0, a1, a2, a3, b0, b1, b2, b3, d0, d1, d2, d3, n)         \
 	STEP2(x##a0, x##b0, x##d0, x##a1, x##b1, x##d1, n)                    \
 	STEP2(y##a0, y##b0, y##d0, y##a1, y##b1, y##d1, n)                    \
@@ -87,7 +87,7 @@ static const u32 set_counters[16] __aligned(64) = {
 	STEP2(y##a2, y##b2, y##d2, y##a3, y##b3, y##d3, n)
 /*
  * Runs all four steps of two columns. The other two columns follow separately, so that only half of
- * the sixteen words are in use at the same time.
+ * the sixteen words are in use at any time.
  */
 #define PAIR(a0, a1, b0, b1, c0, c1, d0, d1)                                  \
 	STEP2(x##a0, x##b0, x##d0, x##a1, x##b1, x##d1, 16)                   \
@@ -181,7 +181,7 @@ static __always_inline void put_first(u8 *block, u8 *dst, vec_t a, vec_t b, vec_
 	}
 }
 
-/* Writes a set of columns to @dst. If @first is not NULL, writes block 0 there instead. */
+/* Writes a set of columns to @dst. If @first is not NULL, writes block 0 to @first instead. */
 #define SET_PUT(p, dst, src, first)                                           \
 	do {                                                                  \
 		u8 *to = (first) ? (dst) - 64 : (dst);                        \
@@ -204,9 +204,9 @@ static __always_inline void put_first(u8 *block, u8 *dst, vec_t a, vec_t b, vec_
 	} while (0)
 
 /*
- * Computes LANES blocks in rows. If @first is not NULL, block 0 is written there, and @src is NULL.
- * If @more is 0, block 0 is the first block of the rows; otherwise it is computed separately in
- * general registers.
+ * Computes LANES blocks in rows. If @first is not NULL, block 0 is written to @first, and @src is
+ * NULL. If @more is 0, block 0 is the first block of the rows; otherwise block 0 is computed
+ * separately in general registers.
  */
 static __always_inline void rows_1(const struct chacha_key *key, const u8 *iv, const u32 more,
 				   u8 *dst, const u8 *src, u8 *const first)
@@ -296,7 +296,7 @@ static __always_inline void columns_2(const struct chacha_key *key, const u8 *iv
 	SET_STATE(y, SET_BLOCKS)
 
 	SET_ROUNDS(SET_ROUND_2)
-	/* Spills words to free their registers. The initial words are loaded again later. */
+	/* Spill the words of set y, to free registers for the initial words, which are reloaded. */
 #define KEEP(i) v_store(kept + VBYTES * (i), y##i);
 #define KEPT(i) vec_t z##i = v_load(kept + VBYTES * (i));
 	EACH_16(KEEP)

@@ -10,12 +10,12 @@
 
 #include "chacha.h"
 
-/* Uses assembly, because a compiler that may use vectors would pack the four columns into one. */
+/* Written in assembly, because compilers would pack the four columns into one vector. */
 #define CHACHA_MIX(d, a, n)                                                             \
 	w##d ^= w##a;                                                                   \
 	__asm__("roll %1, %0" : "+r"(w##d) : "i"(n) : "cc")
 
-/* a += b; d = (d ^ a) <<< n, for four columns or diagonals */
+/* One step of four quarter rounds, for columns or diagonals: a += b; d = (d ^ a) <<< n. */
 #define CHACHA_STEP(a0, a1, a2, a3, b0, b1, b2, b3, d0, d1, d2, d3, n)                  \
 	w##a0 += w##b0, w##a1 += w##b1, w##a2 += w##b2, w##a3 += w##b3;                 \
 	CHACHA_MIX(d0, a0, n); CHACHA_MIX(d1, a1, n);                                   \

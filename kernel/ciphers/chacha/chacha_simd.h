@@ -6,7 +6,7 @@
  *
  *	CHACHA(name)	full name of an entry point of this tier
  *	SETS		number of column sets that are processed together: 1 or 2
- *	v_counts(n)	a vector with the word @n first in each lane, and zeros
+ *	v_counts(n)	a vector in which each lane holds the word @n followed by zeros
  *	v_lanes(a, b, c, d)	turns rows into blocks: afterwards the four vectors hold, in memory
  *			order, block 0 (lane 0 of each row), block 1 (lane 1), and so on
  *	TIER_FEW	declares that two_blocks(), two_joint(), eight_blocks() and eight_joint()
@@ -18,11 +18,11 @@
  *	V_ADD(a, b), V_XOR(a, b)	a += b, a ^= b, on 32-bit words
  *	V_ROL(a, n)	rotates each 32-bit word of a left by n
  *
- * Shape. Blocks are laid out in one of two ways. In rows, a vector holds one row of the state for
- * LANES blocks. The computation is a single chain of 20 * 12 dependent operations, so its time is
- * the latency of the chain; this suits few blocks. In columns, sixteen vectors each hold one word
- * of the state for 4 * LANES blocks. The four columns of the state are then independent of each
- * other, at the cost of a transposition at the end.
+ * Layout. Blocks are laid out either in rows or in columns. In rows, a vector holds one row of the
+ * state for LANES blocks. The computation is a single chain of 20 * 12 dependent operations, so its
+ * time is the latency of the chain; this suits few blocks. In columns, sixteen vectors each hold
+ * one word of the state for 4 * LANES blocks. The four columns of the state are then independent of
+ * each other, at the cost of a transposition at the end.
  *
  * On Zen 5, vector operations have a latency of two cycles and four of them start per cycle, so the
  * four chains of one set use only half of the slots. Two sets fit in 32 registers if nothing else
@@ -30,9 +30,9 @@
  * themselves, so the tier uses inline assembly (measured on Zen 5, 16 blocks: 525 cycles; 32 blocks
  * in two sets: 650, or 800 with compiler-generated operations).
  *
- * An authenticated message also needs block 0, which is the key of Poly1305. If it fits in the rows
- * that the blocks of the text need anyway, all are computed together. Otherwise block 0 is computed
- * in general registers, between the vector operations for the other blocks. On Zen 5, this costs
+ * An authenticated message also needs block 0, which is the key of Poly1305. If the rows for the
+ * text have room for block 0, all blocks are computed together. Otherwise block 0 is computed in
+ * general registers, between the vector operations for the other blocks. On Zen 5, this costs
  * nothing, because a block in general registers takes less time than the chain of a row. On Zen 4,
  * the rows wait for block 0 (one block of text and block 0, gcc 12: 440 cycles; 300 together).
  *
@@ -63,9 +63,10 @@ static noinline void rows_1_joint(const struct chacha_key *key, const u8 *iv, u8
 }
 
 /*
- * Block 0 in general registers, and the text's blocks in rows. Where this is a function of its own,
- * what compilers keep in registers does not depend on the caller: that saves clang 60 to 100 cycles
- * in one row of 128 bits. The others lose about 15 cycles by it, except two rows of 256 bits.
+ * Computes block 0 in general registers and the blocks of the text in rows. As a separate function,
+ * its register allocation does not depend on the caller. This saves 60 to 100 cycles with clang for
+ * one row of 128 bits. For other rows a separate function costs about 15 cycles, except for two
+ * rows of 256 bits.
  */
 #define ROWS_START(n, inlining)                                               \
 static inlining void rows_##n##_start(const struct chacha_key *key, const u8 *iv, u8 *dst, \
@@ -210,14 +211,14 @@ static __always_inline void start(const struct chacha_key *key, u8 *block, u8 *d
 		set_1_start(key, iv, dst, src, block);
 }
 
-/* Whether the rows for @len bytes of text have room for block 0 as well. */
+/* Whether two blocks, one row or two rows have room for block 0 and @len bytes of text. */
 #define IN_TWO(len) (TWO_BYTES && (len) <= TWO_BYTES - 64)
 #define IN_ROWS_1(len) (LANES > 1 && (len) <= ROW_BYTES - 64)
 #define IN_ROWS_2(len) (LANES > 1 && (len) > ROW_BYTES && (len) <= 2 * ROW_BYTES - 64)
 
 /*
- * Writes block 0 of the key stream to @block, and the blocks for @len bytes of text to @dst, at
- * most WRITTEN(len) bytes.
+ * Writes block 0 of the key stream to @block, and the blocks for @len bytes of text to @dst, which
+ * receives at most WRITTEN(len) bytes.
  */
 static __always_inline void stream(const struct chacha_key *key, u8 *block, u8 *dst, size_t len,
 				   const u8 *iv)

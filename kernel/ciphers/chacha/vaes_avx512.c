@@ -47,7 +47,7 @@
 		d = _mm512_shuffle_i32x4(ab1, cd1, 0xdd);                     \
 	} while (0)
 
-/* XORs less than a vector, with masked loads and stores. */
+/* XORs less than a vector of key stream into the text, with masked loads and stores. */
 #define xor_bytes(dst, src, with, len)                                        \
 	do {                                                                  \
 		const __mmask64 mask = ~0ull >> (64 - (len));                 \
@@ -57,10 +57,10 @@
 	} while (0)
 
 /*
- * Limits: rows are one chain of 20 * 12 operations, which take one cycle each on Zen 4 and two on
- * Zen 5; columns are four such chains. Zen 4 splits operations on 512 bits: a row of 512 bits (four
- * blocks) takes 340 cycles there, one of 256 bits (two blocks) 297. Two rows of 512 bits (eight
- * blocks) take 490, and eight blocks in columns of 256 bits 470 (gcc 12).
+ * Limits: rows are one chain of 20 * 12 dependent operations, which take one cycle each on Zen 4
+ * and two on Zen 5; columns are four such chains. Zen 4 splits 512-bit operations, so a row of 512
+ * bits (four blocks) takes 340 cycles and a row of 256 bits (two blocks) 297. Eight blocks take 490
+ * cycles in two rows of 512 bits and 470 in columns of 256 bits (gcc 12).
  */
 #define TIER_FEW
 #define two_blocks chacha_ymm_two

@@ -11,7 +11,7 @@
 void CMAC(digest)(const void *ctx, const u8 *data, size_t len, u8 *out)
 {
 	const struct cmac_key *key = ctx;
-	/* filling + 16 - n holds n zeros followed by the padding of a block of n bytes. */
+	/* filling + 16 - n points to n zero bytes followed by the padding of a block of n bytes. */
 	static const u8 filling[32] __aligned(16) = { [16] = 0x80 };
 	const size_t before = len ? (len - 1) / AES_BLOCK_SIZE : 0;
 	const size_t n = len - before * AES_BLOCK_SIZE;

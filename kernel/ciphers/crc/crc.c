@@ -29,8 +29,9 @@ CRC(crc32c)
 CRC(crct10dif)
 
 /*
- * @ct is false where the time depends on the data: the generic implementations look up tables, and
- * those of CRC-T10-DIF look up an odd byte and test whether the CRC so far is zero.
+ * @ct is false if the running time depends on the data. Generic implementations look up tables. All
+ * implementations of CRC-T10-DIF process an odd byte by table look-up and test whether the CRC so
+ * far is zero.
  */
 #define IMPL(name, bytes, tier_name, TIER, ct, driver_name, prio)                     \
 	{                                                                             \

@@ -4,10 +4,10 @@
  * final XOR all ones) and CRC-16/T10-DIF (SBC-3, 4.22.4; most significant bit first, initial value
  * zero). The digest is the CRC as a little-endian number, as in Linux's shashes.
  *
- * crc.c			the table
- * table.h			tables for the general registers, made by the compiler
+ * crc.c			the table of implementations
+ * table.h			look-up tables for the generic tiers, computed by the compiler
  * crc32c_TIER.c, crct10dif_TIER.c	pieces and whole messages
- * crc32c_stream.h		CRC-32C by its instruction, for the SIMD tiers
+ * crc32c_stream.h		CRC-32C with the CRC32 instruction, for the SIMD tiers
  * crct10dif_simd.h		the template of the SIMD tiers of CRC-16/T10-DIF
  * fold.h				folding of vectors
  *

@@ -21,7 +21,7 @@ static __always_inline u64 crc_8(u64 crc, const u8 *p)
 	c4 = crc_8(c4, (data) + 4 * (each));                                  \
 	c5 = crc_8(c5, (data) + 5 * (each));
 
-/* Adds less than eight bytes. */
+/* Adds fewer than eight bytes. */
 static __always_inline u32 few_bytes(u32 crc, const u8 *data, size_t len)
 {
 	if (len & 4) {
@@ -39,9 +39,9 @@ static __always_inline u32 few_bytes(u32 crc, const u8 *data, size_t len)
 
 /*
  * Adds the last @n bytes of a message, 0 < n < 8. They end at @end, and the eight bytes before @end
- * are all part of the message. Zeros before a message do not change a CRC of zero, so the CRC so
- * far is XORed into the @n bytes, and these are processed as the end of an eight-byte word. If
- * n < 4, the CRC is longer than @n bytes; the rest of the CRC is XORed afterwards.
+ * are all part of the message. Zeros before a message do not change a CRC of zero. The CRC so far
+ * is therefore XORed into the @n bytes, which are then processed as the end of an eight-byte word.
+ * If n < 4, the CRC is longer than @n bytes; the rest of the CRC is XORed afterwards.
  */
 static __always_inline u32 last_bytes(u64 crc, const u8 *end, size_t n)
 {
@@ -53,9 +53,9 @@ static __always_inline u32 last_bytes(u64 crc, const u8 *end, size_t n)
 
 /*
  * Limits: the instruction has a latency of three cycles, and one can start per cycle on Zen 4. The
- * CRCs of consecutive messages overlap as far as the scheduler can hold their instructions, about
- * 24 of them, so 64 bytes could take eight cycles. A call and its return take about six more, and
- * each taken jump at least one. The path for 16 bytes is therefore laid out without taken jumps.
+ * CRCs of consecutive messages overlap as long as their instructions fit in the scheduler, about
+ * 24, so 64 bytes could take eight cycles. A call and its return take about six more, and each
+ * taken jump at least one. The path for 16 bytes is therefore laid out without taken jumps.
  */
 static __always_inline u32 one_stream(u32 before, const u8 *data, size_t len)
 {

@@ -34,8 +34,8 @@ static const struct move to_last[4] __aligned(64) = { MOVE_48, MOVE_32, MOVE_16 
 
 /* A part: six streams of 32 * @steps bytes, then 256 * @steps bytes for the vectors. */
 struct part {
-	struct move over;	/* moves by the length of the streams and 256 bytes */
-	u64 to_end[6];		/* for each stream: moves its CRC to the last vector of the part */
+	struct move over;	/* moves by the length of the streams plus 256 bytes */
+	u64 to_end[6];		/* per stream: multiplier that moves its CRC to the last vector */
 };
 
 #define LONG_STEPS 9
@@ -173,8 +173,9 @@ static __always_inline u32 add_bytes(u32 crc, const u8 *data, size_t len)
 CRC_UPDATE(crc32c, avx512, add_bytes)
 
 /*
- * A whole message of 256 bytes to less than PART_BYTES(SHORT_STEPS). It takes 25 cycles (256
- * bytes, Zen 4, gcc 12), of which saving the registers that parts need, a call and a return would be a tenth.
+ * Processes a whole message of at least 256 bytes and less than PART_BYTES(SHORT_STEPS). 256 bytes
+ * take 25 cycles (Zen 4, gcc 12). Through long_message(), the call and saving the registers that
+ * parts need would take about a tenth of that time.
  */
 static noinline void digest_vectors(const u8 *data, size_t len, u8 *out)
 {

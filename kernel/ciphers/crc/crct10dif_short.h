@@ -24,7 +24,7 @@
 #define REVERSE16 _mm_set_epi64x(0x0001020304050607, 0x08090a0b0c0d0e0f)
 
 /*
- * from_top + n holds a PSHUFB pattern that moves bytes down by n and fills the top with zeros.
+ * from_top + n points to a PSHUFB pattern that moves bytes down by n and fills the top with zeros.
  */
 static const u8 from_top[32] __aligned(16) = {
 	0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15,
@@ -37,13 +37,13 @@ static __always_inline __m128i load16(const u8 *p)
 	return _mm_shuffle_epi8(_mm_loadu_si128((const __m128i *)p), REVERSE16);
 }
 
-/* Shifts @v, whose highest bytes come first, down so that only the first @n bytes remain. */
+/* Shifts @v, which has its first bytes on top, down so that only the first @n bytes remain. */
 static __always_inline __m128i keep_first(__m128i v, size_t n)
 {
 	return _mm_shuffle_epi8(v, _mm_loadu_si128((const __m128i *)(from_top + 16 - n)));
 }
 
-/* Returns the CRC at the place of the first two of @n message bytes, n > 1, for XORing it in. */
+/* Returns a vector to XOR into @n message bytes, n > 1, to add @crc to the first two of them. */
 static __always_inline __m128i put_crc16(u32 crc, size_t n)
 {
 	return keep_first(_mm_slli_si128(_mm_cvtsi32_si128((int)crc), 14), n);
@@ -68,7 +68,7 @@ static __always_inline __m128i load_few(const u8 *p, size_t n)
 	return _mm_set_epi64x((long long)hi, (long long)lo);
 }
 
-/* Returns x^16 times the 128 bits mod P. */
+/* Returns x^16 * v mod P. */
 static __always_inline u32 reduce(__m128i v)
 {
 	/* x^64 mod P; the lower bits of P; the quotient of x^80 and P, without its x^64 term. */
@@ -86,7 +86,7 @@ static __always_inline u32 reduce(__m128i v)
 /* Processes a message of at most SHORT_BYTES bytes. */
 static __always_inline u32 short_message(u32 crc, const u8 *data, size_t len)
 {
-	/* These constants, x^192 and x^128 mod P, move 16 bytes by 16. */
+	/* These constants, x^192 and x^128 mod P, move 16 bytes forward by 16 bytes. */
 	const __m128i by = _mm_set_epi64x(0x1faa, 0xa010);
 	size_t first = len % 16;
 	__m128i v;
@@ -107,7 +107,7 @@ static __always_inline u32 short_message(u32 crc, const u8 *data, size_t len)
 		}
 		v = len >= 16 ? keep_first(load16(data), first) : load_few(data, first);
 	}
-	/* Most messages come in one piece, so @crc is zero. */
+	/* For a message in one piece, the usual case, @crc is zero. */
 	if (crc)
 		v = _mm_xor_si128(v, put_crc16(crc, first));
 	data += first;

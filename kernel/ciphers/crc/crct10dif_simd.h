@@ -9,7 +9,8 @@
  *
  *	load_first(p, n)	loads the n < VBYTES bytes at @p like LOAD(), with zeros before
  *			them; at least SHORT_BYTES bytes can be read at @p
- *	put_crc(crc, n)	returns the CRC at the place of the first two of those bytes, n > 1
+ *	put_crc(crc, n)	returns a vector to XOR into those n bytes, n > 1, to add @crc to the
+ *			first two of them
  *	sum_last(v)	moves all lanes to the last one and adds them
  *	CRC_ENTRIES(crct10dif, tier, add_bytes)
  */
@@ -54,7 +55,7 @@ static noinline u32 long_message(u32 crc, const u8 *data, size_t len)
 		first = VBYTES;
 		v = LOAD(data);
 	}
-	/* Most messages come in one piece, so @crc is zero. */
+	/* For a message in one piece, the usual case, @crc is zero. */
 	if (crc)
 		v = v_xor(v, put_crc(crc, first));
 	data += first;
@@ -86,8 +87,8 @@ static noinline u32 long_message(u32 crc, const u8 *data, size_t len)
 }
 
 /*
- * Processes one byte by table first: the first vector would otherwise have a single byte, but two
- * are needed to add the CRC.
+ * Processes one byte by table look-up first. Otherwise the first vector would have a single byte,
+ * but two are needed to add the CRC.
  */
 static noinline u32 odd_message(u32 crc, const u8 *data, size_t len)
 {

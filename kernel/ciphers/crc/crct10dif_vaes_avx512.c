@@ -10,8 +10,8 @@
 #include "crct10dif_simd.h"
 
 /*
- * Masked bytes are never accessed, but if they are in an unmapped page, the CPU takes a long time
- * to find that out. The load therefore stays in the page of the message's first byte.
+ * Masked-off bytes are never accessed, but if they are in an unmapped page, the masked load is
+ * slow. The load therefore stays in the page of the message's first byte.
  */
 static __always_inline vec_t load_first(const u8 *p, size_t n)
 {

@@ -2,8 +2,8 @@
 /*
  * gcm(aes) and rfc4106(gcm(aes)): keys, messages in pieces, and the list of implementations.
  *
- * The associated data of rfc4106 is what the RFC defines. Linux's requests append the IV to it;
- * these functions do not expect that.
+ * The associated data of rfc4106 is what the RFC defines, without the IV that Linux's requests
+ * append.
  */
 #include "gcm.h"
 

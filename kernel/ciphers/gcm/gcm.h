@@ -3,8 +3,8 @@
  * AES-GCM (NIST SP 800-38D) with IVs of 96 bits, and AES-GCM as IPsec uses it (RFC 4106).
  *
  * gcm.c			keys, messages in pieces, the table
- * generic.c, fixed_time.c	text in general registers, by scalar.h
- * aesni.c, vaes_avx2.c, vaes_avx512.c	text and whole messages with vectors, by gcm_simd.h
+ * generic.c, fixed_time.c	text in general registers, from the template scalar.h
+ * aesni.c, vaes_avx2.c, vaes_avx512.c	text and whole messages with vectors, from gcm_simd.h
  * ../polyval/		GHASH
  */
 #ifndef KILN_GCM_H
@@ -24,10 +24,10 @@ struct gcm_key {
 } __aligned(64);
 
 struct gcm_state {
-	u64 acc[2];		/* in POLYVAL's representation */
-	u64 aadlen, len;	/* bytes so far */
-	u8 j0[AES_BLOCK_SIZE];	/* the IV and the counter value 1 */
-	u8 buffer[AES_BLOCK_SIZE];	/* the last aadlen % 16 bytes, until text follows */
+	u64 acc[2];		/* GHASH so far, in POLYVAL's representation */
+	u64 aadlen, len;	/* bytes of associated data and of text so far */
+	u8 j0[AES_BLOCK_SIZE];	/* the IV followed by the counter value 1 */
+	u8 buffer[AES_BLOCK_SIZE];	/* last (aadlen % 16) bytes of associated data, padded */
 };
 
 /* The 96 bits of an IV in memory order. */
@@ -43,8 +43,8 @@ struct gcm_iv {
 typedef void gcm_text_t(const struct gcm_key *key, struct gcm_state *state, u8 *dst,
 			const u8 *src, size_t len);
 /*
- * Process a whole message, like kiln_seal_t and kiln_open_t, except that the caller of open wipes
- * the text.
+ * Process a whole message like kiln_seal_t and kiln_open_t. If the tag is wrong, gcm_open_t leaves
+ * wiping the text to its caller.
  */
 typedef void gcm_seal_t(const struct gcm_key *key, u8 *dst, const u8 *src, size_t len,
 			const u8 *aad, size_t aadlen, struct gcm_iv iv, u8 *tag,

@@ -3,11 +3,11 @@
  * AES-GCM with vector registers: the template that every SIMD tier includes once, after its vectors
  * (simd/rounds.h) and after defining GCM(name), the full name of an entry point of the tier.
  *
- * Shape. While more than MAIN vectors remain, the main loop processes MAIN vectors per step: AES
- * rounds interleaved with the multiplications of MAIN vectors of ciphertext (when encrypting, those
- * of the previous step) and one reduction (gcm_step.h). The last vectors, from one byte to eight
- * vectors, are summed up together with the previous result and the final block of lengths, and
- * reduced once. Messages of at most eight vectors take only this last part.
+ * While more than MAIN vectors remain, the main loop processes MAIN vectors per step (gcm_step.h).
+ * A step interleaves AES rounds with the multiplications of MAIN vectors of ciphertext and one
+ * reduction. When encrypting, the ciphertext is the previous step's. The last vectors, from one
+ * byte to eight vectors, are summed up together with the previous result and the final block of
+ * lengths, and reduced once. Messages of at most eight vectors need only this last part.
  */
 #include <kiln/fpu_assert.h>
 
@@ -19,8 +19,8 @@
 #define HASH(j) mul_add(g, v_shuffle(v_load(cipher + (j) * VBYTES), order), p + (j) * VBYTES)
 
 /*
- * text_n: processes n vectors and adds their ciphertext, multiplied by the powers from @p on, to
- * the sums.
+ * text_n: processes n vectors, and adds the products of their ciphertext and the powers from @p on
+ * to the sums.
  */
 #define HASH_DECRYPTED(r)                               \
 	do {                                            \
@@ -80,17 +80,17 @@ static __always_inline void text_part(const struct gcm_key *key, const bool decr
 
 #define STREAM_BYTES (MAIN == 16 ? SUM_BYTES : 1)
 
-/* The progress of a message. */
+/* Position in a message, and what was computed ahead for the following steps. */
 struct progress {
 	u8 *dst;
 	const u8 *src;
 	size_t len;
-	vec_t next;	/* counter of the next block, little-endian, in all blocks */
+	vec_t next;	/* counter of the next block, little-endian, repeated in every lane */
 	__m128i acc;
-	const u8 *cipher;	/* the last @pending blocks of ciphertext, not yet in @acc */
+	const u8 *cipher;	/* the last @pending blocks of ciphertext, not yet added to @acc */
 	size_t pending;
-	u8 *stream;	/* NULL, or STREAM_BYTES for the key stream of the remaining text */
-	bool streams;	/* @stream holds the key stream */
+	u8 *stream;	/* NULL, or a buffer for the key stream of the remaining text */
+	bool streams;	/* whether @stream has been filled */
 };
 
 static __always_inline void advance(struct progress *m, size_t bytes)
@@ -101,7 +101,7 @@ static __always_inline void advance(struct progress *m, size_t bytes)
 }
 
 #if MAIN == 16
-/* Like text_some(), but uses a key stream that was computed before, and wipes it. */
+/* Like text_some(), but uses the key stream that an earlier step wrote to @stream, and wipes it. */
 static __always_inline void stream_some(u8 *stream, u8 *dst, const u8 *src, size_t len,
 					struct sums *g, const u8 *p)
 {
@@ -125,7 +125,7 @@ static __always_inline void stream_some(u8 *stream, u8 *dst, const u8 *src, size
 }
 #endif
 
-/* Processes at most eight vectors and adds them, times the powers from @p on, to the sums. */
+/* Processes at most eight vectors and adds their products with the powers from @p to the sums. */
 static __always_inline void text_some(const struct gcm_key *key, const bool decrypting,
 				      struct progress *m, size_t len, struct sums *g,
 				      const u8 *p)
@@ -158,8 +158,8 @@ static __always_inline void text_some(const struct gcm_key *key, const bool decr
 }
 
 /*
- * Runs steps of the main loop until at most eight vectors remain. The counter must be FIRST more
- * than a multiple of the number of blocks per step.
+ * Runs steps of the main loop until at most eight vectors remain. The counter must be FIRST plus a
+ * multiple of the number of blocks per step.
  */
 static __always_inline void text_steps(const struct gcm_key *key, const bool decrypting,
 				       struct progress *m)
@@ -226,7 +226,7 @@ static __always_inline void text_steps(const struct gcm_key *key, const bool dec
 }
 
 /*
- * Adds the pending blocks to @acc. Callers do this as late as possible, so that the CPU can process
+ * Adds the pending blocks to @acc. Callers do so as late as possible, so that the CPU can process
  * the following data at the same time.
  */
 static __always_inline void hash_pending(const struct gcm_key *key, struct progress *m)
@@ -277,7 +277,8 @@ static __always_inline void piece(const struct gcm_key *key, struct gcm_state *s
 }
 
 /*
- * Hashes the associated data. The last block is added to the result but not yet multiplied.
+ * Hashes the associated data. The result includes the last block, but has not been multiplied by
+ * the key since that block was added.
  */
 static __always_inline __m128i associated(const struct gcm_key *key, const u8 *aad, size_t len)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * A step of AES-GCM: it encrypts MAIN vectors of counters and, between the AES rounds, sums up the
- * same number of ciphertext vectors. Part of gcm_simd.h.
+ * A step of AES-GCM. It encrypts MAIN vectors of counters and, between the AES rounds, sums up the
+ * same number of ciphertext vectors. Included by gcm_simd.h.
  *
  *	step_main	MAIN vectors
  *	step_half	8 vectors of text, with the sum of 16, where MAIN is 16
@@ -49,9 +49,9 @@ static const u64 numbers[64][2] __aligned(64) = {
 struct weave {
 	const u8 *cipher, *power;
 	const u8 *ahead;	/* text of the next step to prefetch, or NULL */
-	struct sums sum, even;	/* @even: products of the previous vector */
+	struct sums sum, even;	/* @even: products that wait for those of the next vector */
 	vec_t x;	/* the vector being multiplied */
-	__m128i acc;	/* the sum before these vectors; at the end, includes them */
+	__m128i acc;	/* input: the previous sum; output: with this step's vectors added */
 };
 
 #define CIPHER(j) v_shuffle(v_load(w->cipher + (j) * VBYTES), v_key(reverse))
@@ -64,8 +64,8 @@ struct weave {
 		   v_clmul(x, v_load(w->power + (j) * VBYTES + HALVES), 0x00))
 
 /*
- * Runs one of the multiplications and reduction steps, in the order of @slot. The first vector is
- * multiplied last, because the previous sum is added to it.
+ * Runs multiplication or reduction step number @slot. The first vector is multiplied last, because
+ * the previous sum is added to it.
  */
 #define WEAVE_SLOTS 52
 static __always_inline void weave_slot(struct weave *w, const int slot)
@@ -92,7 +92,7 @@ static __always_inline void weave_slot(struct weave *w, const int slot)
 		} else {
 			product = CLMUL_HALVES(j, v_xor(w->x, v_swap(w->x)));
 		}
-		/* One three-way XOR for every two products. */
+		/* Use one three-way XOR for every two products. */
 		if (slot / 3 % 2 == 0)
 			*even = product;
 		else if (slot < 6)
@@ -113,8 +113,8 @@ static __always_inline void weave_slot(struct weave *w, const int slot)
 }
 
 /*
- * Call F for a quarter of the vectors and then S for one slot, four times. If nothing is to be
- * summed up, SLOT() does nothing.
+ * Call F for a quarter of the vectors and then S for one slot, four times. SLOT() does nothing if
+ * the step has no ciphertext to sum up.
  */
 #define QUARTERS_8(F, S, i)                                                           \
 	F(0) F(1) S(i) F(2) F(3) S((i) + 1) F(4) F(5) S((i) + 2) F(6) F(7) S((i) + 3)
@@ -130,7 +130,7 @@ static __always_inline void weave_slot(struct weave *w, const int slot)
 		const vec_t k = KEY(r);         \
 		QUARTERS(ENC, SLOT, i)          \
 	} while (0)
-/* Runs two rounds that only longer keys have. For shorter keys, runs only their slots. */
+/* Runs two rounds that only longer keys have. For shorter keys, runs only the rounds' slots. */
 #define WOVEN_MORE(more, QUARTERS, i)                   \
 	do {                                            \
 		if (more) {                             \
@@ -157,7 +157,8 @@ static __always_inline void weave_slot(struct weave *w, const int slot)
 	} while (0)
 #else
 /*
- * With 16 registers, none is free to hold a pending product, so the order is left to the compiler.
+ * With only 16 registers, no register is free to hold a pending product, so the compiler chooses
+ * the order.
  */
 #define WEAVE_BLOCKS (8 * VBLOCKS)
 #define WEAVE_ROUND(r)                                                                \
@@ -176,8 +177,8 @@ static __always_inline void weave_slot(struct weave *w, const int slot)
 
 /*
  * Defines a step function. The counters start from @next, which holds the same number in all
- * blocks. If @cipher is not NULL, it points to the ciphertext vectors, from this step or the
- * previous one, that are added to @acc.
+ * blocks. If @cipher is not NULL, the step adds the ciphertext vectors at @cipher to @acc; they can
+ * be its own vectors or those of the previous step.
  */
 #define STEP_FUNC(name, n, EACH)                                                      \
 static __always_inline __m128i step_##name(const struct gcm_key *key, const u8 *rk,   \

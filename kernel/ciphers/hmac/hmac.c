@@ -3,8 +3,8 @@
  * HMAC (RFC 2104) over the hashes of ../merkle.h.
  *
  * The context holds two states of the hash: after the block of key XOR inner pad, and after the
- * block of key XOR outer pad. A message therefore costs its own blocks and one more. Both states
- * are computed in general registers, since setkey runs outside of FPU sections.
+ * block of key XOR outer pad. A message therefore takes one compression more than its plain hash.
+ * Both states are computed in general registers, since setkey runs outside of FPU sections.
  */
 #include <kiln/string.h>
 
@@ -45,8 +45,8 @@ static __always_inline void set_key(const struct md *md, md_blocks_t *blocks, md
 }
 
 /*
- * Ends a hash of @bytes bytes, which include the key block: hashes the last @len bytes from the
- * state @h on.
+ * Finishes a hash of @bytes bytes, including the key block: hashes the last @len bytes, starting
+ * from the state @h.
  */
 static __always_inline void finish(const struct md *md, md_end_t *end,
 				   const struct hmac_ctx *ctx, const u64 *h, const u8 *data,

@@ -4,8 +4,8 @@
  *
  * Within one message, each block waits for all rounds of the previous block, four cycles per round,
  * and the AES unit is idle for seven eighths of the time. Eight vectors keep it busy. Each 16-byte
- * lane of these vectors processes a different message. All lanes run for as many blocks as the
- * shortest of their messages has left; then the lanes whose messages have ended take the next ones.
+ * lane of these vectors processes a different message. One pass runs as many blocks as remain in
+ * the shortest of these messages; then the lanes whose messages have ended take new messages.
  *
  * All messages have the same key, so one vector per round key serves all lanes. This is the case
  * for the packet queue of one IPsec SA or for the sectors of one disk. Lanes with different keys
@@ -21,10 +21,13 @@ struct lanes {
 	u8 *dst[LANES];
 	u8 chain[LANES][AES_BLOCK_SIZE] __aligned(64);
 	size_t message[LANES];
-	size_t blocks[LANES];	/* blocks left */
+	size_t blocks[LANES];	/* blocks that remain of each lane's message */
 };
 
-/* Load one block per lane of a vector from offset @o of each lane's pointer, and store them. */
+/*
+ * gather() loads one block per lane of a vector, from offset @o of each lane's pointer; scatter()
+ * stores them.
+ */
 #if VBLOCKS == 4
 static __always_inline vec_t gather(const u8 *const *p, size_t o)
 {
@@ -67,7 +70,7 @@ static __always_inline void scatter(u8 *const *p, size_t o, vec_t v)
 #endif
 
 /*
- * Sources are all read before results are written, because unused lanes repeat another lane's
+ * All sources are read before any result is written, because unused lanes repeat another lane's
  * message.
  */
 #define CHAIN_IN(j) d##j = v_load(l->chain[j * VBLOCKS]);

@@ -36,7 +36,7 @@ AES_ALL(AES_MODES_DECLARE)
 #define AES_MANY_DECLARE(name, ...) kiln_crypt_many_t aes_cbc_encrypt_many_##name;
 AES_SIMD(AES_MANY_DECLARE)
 
-/* aes_expandkey() as an implementation's setkey. */
+/* Wraps aes_expandkey() for use as an implementation's setkey function. */
 int aes_setkey(void *ctx, const u8 *key, size_t len);
 
 #endif

@@ -150,9 +150,9 @@ static __always_inline void crypt_long(const struct aes_key *key, const enum mod
 #if VBLOCKS == 4
 	/*
 	 * Limit: 14 rounds take 14 cycles per 64 bytes if two operations on 32 bytes start per
-	 * cycle, 896 for 4096 bytes. Widened keys are a load per round less work, but a copy to
-	 * write and wipe. On Zen 4 only CBC from 16 KiB gains by them (1 to 2 %): CTR of 4096 bytes
-	 * takes 985 to 1015 cycles with them and 905 to 950 without.
+	 * cycle, 896 for 4096 bytes. A copy of the keys, widened to vectors, saves a load per
+	 * round, but must be written and wiped. On Zen 4, only CBC from 16 KiB on gains (1 to 2 %);
+	 * CTR of 4096 bytes takes 985 to 1015 cycles with the copy and 905 to 950 without.
 	 */
 	if (mode == CBC_DECRYPT && len >= 4 * MAIN * VBYTES) {
 		struct wide_keys keys;
@@ -164,8 +164,8 @@ static __always_inline void crypt_long(const struct aes_key *key, const enum mod
 		wipe_keys(&keys, rounds);
 	}
 	/*
-	 * Run two half steps, so that the first rounds of the second use the slots that the last
-	 * rounds of the first leave free.
+	 * Run two half steps, so that the first rounds of the second half use the slots that the
+	 * last rounds of the first half leave free.
 	 */
 	for (; len >= MAIN * VBYTES; len -= MAIN * VBYTES) {
 		barrier();
@@ -242,14 +242,15 @@ void MODES(cbc_decrypt)(const void *ctx, u8 *dst, const u8 *src, size_t len, u8 
 
 static __always_inline __m128i cbc_load(const u8 *src, const u8 *dst)
 {
-	/* The data of a MAC may just have been written as 64-bit words. */
+	/* A MAC's data may just have been written as 64-bit words: a wider load would stall. */
 	return dst ? load1(src) : load_halves(src);
 }
 
 /*
- * Serial CBC: each block waits for all rounds of the previous block, and for nothing else. The last
+ * Serial CBC: each block waits for all rounds of the previous block and for nothing else. The last
  * round key is XORed beforehand with the next block and the first round key, so the last round
- * directly yields the next block, already whitened. XORing the two out again gives the ciphertext.
+ * directly yields the next block, already whitened. XORing that block and the first round key out
+ * again gives the ciphertext.
  */
 static __always_inline __m128i cbc_chain(const struct aes_key *key, u8 *dst, const u8 *src,
 					 size_t blocks, __m128i acc)
@@ -294,7 +295,8 @@ void MODES(mac)(const struct aes_key *key, u8 acc[AES_BLOCK_SIZE], const u8 *dat
 #include "cbc_many.h"
 
 /*
- * Encrypts or decrypts with the counter blocks from hi:lo on. The lower half must not overflow.
+ * Encrypts or decrypts, starting with the counter hi:lo. The lower half of the counter must not
+ * overflow.
  */
 static __always_inline void ctr_run(const struct aes_key *key, u8 *dst, const u8 *src,
 				    size_t len, u64 hi, u64 lo)
@@ -306,7 +308,7 @@ static __always_inline void ctr_run(const struct aes_key *key, u8 *dst, const u8
 static noinline void ctr_carrying(const struct aes_key *key, u8 *dst, const u8 *src,
 				  size_t len, u64 hi, u64 lo)
 {
-	/* lo is not 0: the lower half could not overflow from 0. */
+	/* Number of bytes before the lower half overflows. Since it overflows, lo is not 0. */
 	const size_t first = -lo * AES_BLOCK_SIZE;
 
 	ctr_run(key, dst, src, first, hi, lo);

@@ -14,7 +14,10 @@
 			_mm256_permute2x128_si256(s01, s23, 0x31)));          \
 	} while (0)
 
-/* Loads one unit into the lower half. Sums with the key become zero in the upper half. */
+/*
+ * HALF() loads one unit into the lower half of a vector and zeros into the upper half. HALF_SUM()
+ * does so with the key, so the upper half of the sum is zero.
+ */
 #define HALF(p) v_one(_mm_loadu_si128((const __m128i *)(p)))
 #define HALF_SUM(m, k) v_add32(m, HALF(k))
 #define REST(n)                                                               \

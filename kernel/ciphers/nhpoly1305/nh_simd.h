@@ -9,7 +9,7 @@
  *	nh_few(key, src, units, sum)	optional: hashes up to FEW units, if FEW is defined
  *
  * A pass takes four operations per vector instead of five, because the words of the message are
- * reordered before the key is added. With the reordering, a vector takes 17 operations in all.
+ * reordered before the key is added. The reordering and four passes take 17 operations per vector.
  * Additions can use all ports, multiplications only two. Each pass loads its own part of the key.
  */
 

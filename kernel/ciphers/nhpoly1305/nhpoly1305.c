@@ -116,7 +116,7 @@ static __always_inline void final(nh_t *nh, poly1305_blocks_t *blocks,
 	if (s->begun)
 		blocks(&key->poly, &s->sum, (const u8 *)&s->nh,
 		       sizeof(s->nh) / POLY1305_BLOCK_SIZE);
-	/* The key has no nonce: its s is zero. */
+	/* NHPoly1305 uses no nonce, so the key's s is zero. */
 	poly1305_emit(&key->poly, &s->sum, out);
 	wipe_words(s, sizeof(*s));
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * NHPoly1305 as in Linux's Adiantum. NH reduces each 1024 bytes of the message to 32 bytes; a
- * shorter end of the message is padded with zeros to a multiple of 16 bytes. Poly1305 without a
+ * NHPoly1305 as in Linux's Adiantum. NH reduces each 1024 bytes of the message to 32 bytes; a last
+ * part shorter than 1024 bytes is padded with zeros to a multiple of 16 bytes. Poly1305 without a
  * nonce reduces the NH sums to 16 bytes. A key has 16 bytes for Poly1305 and 1072 for NH.
  *
- * nhpoly1305.c		code that all tiers share: keys, pieces, the table
+ * nhpoly1305.c		code that all tiers share: keys, messages in pieces, the table
  * generic.c, TIER.c	NH
  * nh_simd.h		the template of the SIMD tiers
  */

@@ -102,8 +102,8 @@ void poly1305_emit(const struct poly1305_key *key, const struct poly1305_sum *su
 	u128 t;
 
 	/*
-	 * h + 5 is at least 2^130 exactly if h is at least 2^130 - 5. Subtracting the modulus once
-	 * is then enough.
+	 * h + 5 is at least 2^130 if and only if h is at least 2^130 - 5. Subtracting the modulus
+	 * once is then enough.
 	 */
 	t = (u128)h0 + 5;
 	t = (u128)h1 + (u64)(t >> 64);
@@ -127,7 +127,7 @@ void poly1305_clamp(struct poly1305_key *key, const u8 *raw)
 
 static void keep(struct poly1305_key *key, int n, struct poly1305_limbs p)
 {
-	/* The sum of the limbs may exceed 2^130, so the highest limb may have one bit more. */
+	/* p may exceed 2^130, so its highest limb may have one bit more than 42. */
 	key->low44[0][8 - n] = p.l0;
 	key->low44[1][8 - n] = p.l1;
 	key->low44[2][8 - n] = p.l2;

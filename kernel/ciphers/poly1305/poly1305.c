@@ -47,7 +47,7 @@ static __always_inline void update(poly1305_blocks_t *blocks, const struct poly1
 	s->kept = len;
 }
 
-/* Processes a partial last block: a byte 1 follows its data, then zeros (RFC 8439, 2.5.1). */
+/* Processes a partial last block, padded with a byte 1 and then zeros (RFC 8439, 2.5.1). */
 static void last_block(const struct poly1305_key *key, struct poly1305_sum *sum,
 		       const u8 *data, size_t len)
 {
@@ -69,7 +69,10 @@ static void final(const void *ctx, void *state, u8 *out)
 	memzero_explicit(s, sizeof(*s));
 }
 
-/* REP STOSB would be too slow for the 24 bytes of a sum. */
+/*
+ * Hashes a whole message. The sum is wiped by assignment, since REP STOSB would be too slow for 24
+ * bytes.
+ */
 static __always_inline void digest(poly1305_blocks_t *blocks, const struct poly1305_key *key,
 				   const u8 *data, size_t len, u8 *out)
 {

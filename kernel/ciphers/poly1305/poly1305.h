@@ -2,7 +2,7 @@
 /*
  * Poly1305 (RFC 8439, 2.5). setkey takes the one-time key.
  *
- * poly1305.c		pieces, padding, the table
+ * poly1305.c		messages in pieces, padding, the table
  * generic.c		blocks in general registers, powers of r
  * simd26.h		blocks in vectors, limbs of 26 bits: aesni.c, avx2.c
  * poly1305_limbs.h	multiplication in limbs of 44 bits, for powers of r
@@ -57,7 +57,7 @@ void poly1305_clamp(struct poly1305_key *key, const u8 *raw);
 poly1305_powers_t poly1305_powers;
 /* Computes only the powers that poly1305_blocks_vaes_avx512() uses. */
 poly1305_powers_t poly1305_powers_vaes_avx512;
-/* Processes one block. @bit is the 129th bit that is appended to it, 0 or 1. */
+/* Processes one block. @bit, 0 or 1, is appended to the block as its 129th bit. */
 void poly1305_block(const struct poly1305_key *key, struct poly1305_sum *sum, const u8 *src,
 		    u64 bit);
 /* Writes the tag: ((sum mod 2^130 - 5) + s) mod 2^128. */

@@ -15,8 +15,8 @@ struct poly1305_limbs {
 };
 
 /*
- * Multiplies, using that 2^132 is congruent to 20. The limbs of the product have at most one bit
- * more than 44 and 42.
+ * Multiplies modulo 2^130 - 5, where 2^132 is congruent to 20. The limbs of the product have at
+ * most 45, 45 and 43 bits.
  */
 static __always_inline struct poly1305_limbs poly1305_mul(struct poly1305_limbs a, struct poly1305_limbs b)
 {

@@ -21,7 +21,7 @@
 #include <kiln/fpu_assert.h>
 #include <kiln/unaligned.h>
 
-/* Up to this many blocks, general registers are as fast. */
+/* Up to this many blocks, general registers are as fast as vectors. */
 #define FEW_BLOCKS 12
 #define MASK26 0x3ffffffull
 #define LANES (2 * VBLOCKS)

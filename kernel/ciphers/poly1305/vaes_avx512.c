@@ -21,7 +21,7 @@
 
 #include <kiln/fpu_assert.h>
 
-/* Up to this many blocks, general registers are as fast. */
+/* Up to this many blocks, general registers are as fast as vectors. */
 #define FEW_BLOCKS 4
 
 #define MASK44 POLY1305_MASK44
@@ -36,7 +36,7 @@ struct power {
 	vec_t r0, r1, r2, s1, s2;
 };
 
-/* A sum of products. */
+/* Sums of the lower and upper halves of products, for each limb of the result. */
 struct sum {
 	vec_t lo0, lo1, lo2, hi0, hi1, hi2;
 };
@@ -121,7 +121,7 @@ static __always_inline struct sum sum_of(struct limbs m)
 static __always_inline struct limbs first(const struct poly1305_sum *sum, const u8 *src,
 					  size_t n)
 {
-	/* Load the blocks as the end of a whole vector; the mask excludes what precedes them. */
+	/* Load the blocks as the end of a whole vector; the mask excludes the bytes before them. */
 	const u8 *from = src - 16 * (8 - n);
 	const u32 mask = (0xffffu << 2 * (8 - n)) & 0xffff;
 	const __mmask8 has = _mm512_cmpge_epu64_mask(ORDER, v_all64(8 - n));
@@ -166,7 +166,7 @@ static __always_inline void put_sum(struct poly1305_sum *sum, struct limbs h)
 #define EIGHTH power_from(v_all64(key->low44[0][0]), v_all64(key->low44[1][0]), \
 			  v_all64(key->low44[2][0]))
 
-/* Uses structures of sums, because arrays of vectors would be forced into memory. */
+/* Keeps its vectors in structures, because compilers would place arrays of vectors in memory. */
 static noinline void long_message(const struct poly1305_key *key, struct poly1305_sum *sum,
 				  const u8 *src, size_t blocks)
 {

@@ -17,8 +17,9 @@ struct element {
 /*
  * Computes a carryless product by integer multiplication. Both factors are split into parts whose
  * bits are four places apart, so that the sum at each place stays below 16 and does not carry into
- * the next used place. 16 bits times 16 bits could reach 16, so each part of the first factor has
- * only 15 bits; the top four bits of that factor are multiplied by shifts.
+ * the next used place. With 16 bits in the parts of both factors, the sum could reach 16, so each
+ * part of the first factor has only 15 bits. The top four bits of that factor are multiplied by
+ * shifts.
  */
 static __always_inline u128 clmul(u64 a, u64 b)
 {
@@ -48,8 +49,8 @@ static __always_inline u128 fold(u64 v)
 }
 
 /*
- * Reduces a product, given as its sums at 1, x^64 and x^128, and multiplies it by x^-128. Each step
- * divides by x^64: it exchanges the halves and adds fold() of the lower half.
+ * Reduces a product, given as three sums with the weights 1, x^64 and x^128, and multiplies it by
+ * x^-128. Each step divides by x^64: it exchanges the halves and adds fold() of the lower half.
  */
 static __always_inline struct element reduce(u128 lo, u128 mid, u128 hi)
 {

@@ -13,7 +13,7 @@
 
 struct hash_state {
 	u64 acc[2];
-	u64 kept;	/* bytes of the partial block */
+	u64 kept;	/* length in bytes of the partial block in @buffer */
 	u8 buffer[POLYVAL_BLOCK_SIZE];
 };
 

@@ -9,7 +9,8 @@
  *
  * polyval.c			messages in pieces, the table
  * generic.c			keys, and blocks in general registers
- * aesni.c, vaes_avx2.c, vaes_avx512.c	blocks and whole messages with vectors, by polyval_simd.h
+ * polyval_simd.h		blocks and whole messages with vectors: the template of aesni.c,
+ *				vaes_avx2.c and vaes_avx512.c
  */
 #ifndef KILN_POLYVAL_H
 #define KILN_POLYVAL_H
@@ -39,7 +40,7 @@ struct polyval_key {
 	u64 halves[POLYVAL_SHORT + 4][2];
 };
 
-/* Constant-time; uses general registers only. */
+/* Expand a key in constant time, with general registers only. */
 void polyval_setkey(struct polyval_key *key, const u8 raw[POLYVAL_BLOCK_SIZE]);
 void ghash_setkey(struct polyval_key *key, const u8 raw[POLYVAL_BLOCK_SIZE]);
 

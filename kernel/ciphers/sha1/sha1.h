@@ -3,7 +3,7 @@
  * SHA-1 (FIPS 180-4).
  *
  * sha1.c	the table; ../merkle.h has the code that all tiers share
- * TIER.c	blocks
+ * TIER.c	compression of blocks
  */
 #ifndef KILN_SHA1_H
 #define KILN_SHA1_H
@@ -18,7 +18,7 @@
 	F(SHA1, sha1, sha_ni, SHA_NI, "sha-ni", 500)
 SHA1_ALL(MD_DECLARE)
 
-/* FIPS 180-4, 5.3.1 */
+/* The initial hash value (FIPS 180-4, 5.3.1). */
 static const u32 sha1_iv[8] = {
 	0x67452301, 0xefcdab89, 0x98badcfe, 0x10325476, 0xc3d2e1f0,
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * SHA-1 with the SHA instructions. SHA1RNDS4 runs four rounds and depends on the previous four,
- * twenty times per block. Everything else stays off this chain.
+ * SHA-1 with the SHA instructions. A block is a chain of twenty SHA1RNDS4 instructions: each runs
+ * four rounds and depends on the one before. All other instructions stay off this chain.
  */
 #include "../merkle_sha_ni.h"
 #include "sha1.h"
@@ -66,7 +66,7 @@ void sha1_blocks_sha_ni(void *state, const u8 *data, size_t blocks)
 	h[4] = (u32)_mm_extract_epi32(s.e, 3);
 }
 
-/* Writes the digest. In vectors the first word is on top; in the digest the first byte is first. */
+/* Writes the digest in big-endian order. In the vectors, the first word is the highest. */
 static __always_inline void put_digest(const struct words *s, u8 *out, __m128i swap)
 {
 	_mm_storeu_si128((__m128i *)out, _mm_shuffle_epi8(s->abcd, swap));

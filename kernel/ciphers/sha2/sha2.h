@@ -3,11 +3,11 @@
  * SHA-256 and SHA-512 (FIPS 180-4).
  *
  * sha2.c			the table; ../merkle.h has the code that all tiers share
- * sha256_TIER.c, sha512_TIER.c	blocks
+ * sha256_TIER.c, sha512_TIER.c	compression of blocks
  * sha2_generic.h		the template of the generic tiers
  * sha512_simd.h		the template of SHA-512's SIMD tiers
  * two_blocks.h			two blocks per pass, for SIMD tiers of both hashes
- * rounds.h			rounds in general registers, between those of vectors
+ * rounds.h			rounds in general registers, for use between vector operations
  */
 #ifndef KILN_SHA2_H
 #define KILN_SHA2_H
@@ -53,7 +53,7 @@ SHA512_ALL(MD_DECLARE)
 extern const u32 sha256_k[64];
 extern const u64 sha512_k[80];
 
-/* FIPS 180-4, 5.3.3 and 5.3.5 */
+/* The initial hash values (FIPS 180-4, 5.3.3 and 5.3.5). */
 static const u32 sha256_iv[8] = {
 	0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
 	0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19,

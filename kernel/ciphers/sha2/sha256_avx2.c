@@ -28,15 +28,15 @@ struct schedule {
 
 #define ROR(v, n) v_xor(_mm256_srli_epi32(v, n), _mm256_slli_epi32(v, 32 - (n)))
 
-/* FIPS 180-4, 4.1.2 */
+/* Computes sigma0 (FIPS 180-4, 4.1.2) of each word. */
 static __always_inline vec_t sigma0(vec_t v)
 {
 	return v_xor(v_xor(ROR(v, 7), ROR(v, 18)), _mm256_srli_epi32(v, 3));
 }
 
 /*
- * Each 64-bit word holds the same message word twice, so that a shift works as a rotation. The
- * result is in the lower half.
+ * Computes sigma1 (FIPS 180-4, 4.1.2). Each 64-bit word holds the same message word twice, so that
+ * a shift works as a rotation. The result is in the lower half.
  */
 static __always_inline vec_t sigma1(vec_t v)
 {

@@ -2,7 +2,7 @@
 /* SHA-256 in general registers. */
 #include "sha2.h"
 
-/* FIPS 180-4, 4.2.2 */
+/* The round constants (FIPS 180-4, 4.2.2) are the upper halves of SHA-512's. */
 #define K(k) (u32)((k) >> 32),
 const u32 sha256_k[64] __aligned(64) = {
 	SHA2_K(K)

@@ -37,7 +37,7 @@ static __always_inline struct words words_in(const __m128i *h)
 	};
 }
 
-/* Puts the words into their order in memory; the bytes of each word stay as they are. */
+/* Puts the words into memory order; the byte order within each word stays the same. */
 static __always_inline void words_out(const struct words *s, __m128i *abcd, __m128i *efgh)
 {
 	const __m128i feba = _mm_shuffle_epi32(s->abef, 0x1b);

@@ -2,7 +2,7 @@
 /* SHA-512 in general registers. */
 #include "sha2.h"
 
-/* FIPS 180-4, 4.2.3 */
+/* The round constants (FIPS 180-4, 4.2.3). */
 #define K(k) k,
 const u64 sha512_k[80] __aligned(64) = {
 	SHA2_K(K)

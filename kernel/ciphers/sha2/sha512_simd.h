@@ -6,9 +6,10 @@
  *	MD_NAME(name)	full name of an entry point
  *	v_sigma0(v), v_sigma1(v)	FIPS 180-4, 4.1.3
  *
- * The schedule is a dependency chain: each two words depend on the two before, with a latency of
- * some ten cycles and few operations. Therefore the schedule of two blocks is computed at once,
- * between the rounds of the first block; the rounds of the second read their words from memory.
+ * The schedule is a dependency chain: each pair of words depends on the previous pair, with a
+ * latency of about ten cycles but few operations. The schedules of two blocks are therefore
+ * computed together, between the rounds of the first block; the rounds of the second block read
+ * their words from memory.
  */
 
 #include <kiln/fpu_assert.h>

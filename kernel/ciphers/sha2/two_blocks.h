@@ -4,8 +4,9 @@
  * except for run() and wipe(), and also:
  *
  *	first_block(st, s, data, stride)	runs the rounds of the block at @data, and computes
- *						the schedule of the block @stride bytes further
- *	other_block(st, s, lane)	runs the rounds of that second block
+ *						the schedules of that block and of the second
+ *						block, which is at @data + @stride
+ *	other_block(st, s, lane)	runs the rounds of the second block
  */
 static __always_inline void run(word_t *st, struct schedule *s, const u8 *data, size_t blocks,
 				const u8 *last, size_t more)

@@ -9,8 +9,8 @@
 
 /*
  * Load and store the first @n blocks of a vector at @p. They use masks unless the access would
- * reach into the next page: if that page is not mapped, the CPU takes 400 cycles to find out that
- * the mask excludes it.
+ * reach into the next page: if that page is not mapped, a masked access takes 400 cycles, even
+ * though the mask excludes the page.
  */
 static __always_inline bool within_page(const void *p)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
  * Serial CBC. Each block waits for all rounds of the previous block, and should wait for nothing
- * else: the last round key is XORed beforehand with the next block and the first round key, so that
- * no separate XOR is needed between two blocks.
+ * else. The last round key is therefore XORed beforehand with the next block and the first round
+ * key, so that no separate XOR is needed between two blocks.
  */
 #ifndef KILN_SIMD_CBC_CHAIN_H
 #define KILN_SIMD_CBC_CHAIN_H
@@ -11,9 +11,9 @@
 
 struct cbc_chain {
 	const struct aes_key *key;
-	__m128i first, last;	/* round keys */
-	__m128i d;		/* the state before the last round, or the IV */
-	bool fresh;		/* @d is the IV: no block was added yet */
+	__m128i first, last;	/* the first and the last round key */
+	__m128i d;		/* the state before the last round; the IV if @fresh */
+	bool fresh;		/* no block has been added yet */
 };
 
 static __always_inline struct cbc_chain cbc_begin(const struct aes_key *key, __m128i iv)

@@ -55,7 +55,7 @@ typedef u8 round_key[AES_BLOCK_SIZE];
 #define DECLARE(j) vec_t d##j;
 #define ENC(j) d##j = v_enc(d##j, k);
 #define DEC(j) d##j = v_dec(d##j, k);
-/* Runs rounds 1 to 9, followed by STEP(n) to STEP(n + 8) respectively. */
+/* Runs rounds 1 to 9, and after each of them one of STEP(n) to STEP(n + 8), in order. */
 #define NINE_ROUNDS(EACH, STEP, n)              \
 	do {                                    \
 		ROUND(1, EACH); STEP(n);        \
@@ -135,8 +135,8 @@ static __always_inline void store1(void *p, __m128i v)
 }
 
 /*
- * Loads two words that were stored separately. A single load of both would have to wait for the
- * stores.
+ * Loads two words with separate loads, because they were stored separately. A single load of both
+ * would have to wait for the stores.
  */
 static __always_inline __m128i load_halves(const void *p)
 {

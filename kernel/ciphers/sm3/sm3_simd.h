@@ -15,8 +15,8 @@
  * so it is computed one step earlier, from the two operands of the last XOR in P0.
  *
  * A word depends on the third word before it, so each step computes three words, for two blocks.
- * With t the step, a vector a_k holds the words 3k to 3k + 2, and a vector g_k those from 3k + 1
- * on; the fourth word of each vector is not used.
+ * Vector a_k holds the words from 3(t + k) on, and vector g_k the words from 3(t + k) + 1 on, where
+ * t is the number of the step. The fourth word of each vector is not used.
  */
 
 #include <kiln/bitops.h>
@@ -27,7 +27,7 @@
 
 #define MD sm3_md
 #define STEPS 20
-/* Number of words after the last step, with the unused fourth word that is stored with them. */
+/* Number of words after the last step, including the unused fourth word of the last vector. */
 #define WORDS (16 + 3 * STEPS + 1)
 
 struct schedule {
@@ -55,7 +55,7 @@ typedef u32 word_t;
 #define GG_XOR(y, z, f, g) (((f) ^ (g) ^ (z)) ^ (y))
 #define GG_CHOOSE(y, z, f, g) (((((f) ^ (g)) & (z)) ^ (g)) ^ (((f) ^ (g)) & (y)))
 
-/* On entry, @gg belongs to this round; on exit, to the next one. */
+/* Runs one round. On entry, gg holds GG of this round; on exit, GG of the next round. */
 #define ROUND(a, b, c, d, e, f, g, h, j, FF, GG) do {                         \
 	const u32 a12 = rol32(a, 12);                                           \
 	u32 ss1 = a12 + sm3_t[j], y, z;                                       \

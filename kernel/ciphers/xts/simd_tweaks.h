@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* AES-XTS with vector registers: the tweaks. Part of xts_simd.h; needs simd/vec_*.h. */
+/* AES-XTS with vector registers: the tweaks. Included by xts_simd.h, after simd/vec_*.h. */
 #ifndef KILN_XTS_SIMD_TWEAKS_H
 #define KILN_XTS_SIMD_TWEAKS_H
 
@@ -22,7 +22,7 @@ static __always_inline __m128i mul_x(__m128i t)
  * x^128 + x^7 + x^2 + x + 1. A tier that has a faster method than shifts and a multiplication
  * defines TIER_TWEAKS and also:
  *
- *	struct tweaks	with @tw and @next, which point to room for the tweaks of MAIN vectors
+ *	struct tweaks	with @tw and @next, which point to buffers for the tweaks of MAIN vectors
  *	tweaks_begin	writes the tweaks of the first n blocks to @tw; n is at most MAIN vectors
  *	tweaks_next	writes the tweaks of vector j of the next step to @next; called for each j
  *			from 0 to MAIN - 1 between the rounds of the main loop's current step

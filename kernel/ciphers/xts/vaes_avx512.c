@@ -42,7 +42,7 @@ static const u8 window[7][64] __aligned(64) = {
 	ROW(1), ROW(2), ROW(3), ROW(4), ROW(5), ROW(6), ROW(7)
 };
 
-/* Returns L of the bytes of each upper half, followed by the same bytes unchanged. */
+/* For each block, returns L(b8)..L(b15), followed by the bytes b8..b15 themselves. */
 static __always_inline vec_t fold_upper(vec_t t)
 {
 	/* GF2P8AFFINEQB matrices: L in the lower half of a block, identity in the upper half. */

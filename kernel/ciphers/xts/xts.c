@@ -7,7 +7,7 @@
 #include "../list.h"
 
 /*
- * Sets Key1 and Key2, which follow each other: together 32, 48 or 64 bytes. 48 bytes (AES-192) are
+ * Sets Key1 and Key2, which are concatenated: together 32, 48 or 64 bytes. 48 bytes (AES-192) are
  * not in IEEE 1619, but kernels accept them.
  */
 static int setkey(void *ctx, const u8 *raw, size_t len)
@@ -27,7 +27,7 @@ struct tweak {
 
 /*
  * Multiplies by x^n, n from 1 to 56. The bits v that are shifted out at the top, up to 56 of them,
- * come back as the carryless product v * (x^7 + x^2 + x + 1), which has less than 64 bits.
+ * come back as the carryless product v * (x^7 + x^2 + x + 1), which has fewer than 64 bits.
  */
 static __always_inline struct tweak times(struct tweak t, const unsigned int n)
 {
@@ -46,8 +46,8 @@ static __always_inline struct tweak plus(struct tweak a, struct tweak b)
 }
 
 /*
- * Multiplies by x^128, which is congruent to x^7 + x^2 + x + 1. Since squaring doubles exponents,
- * the 2^k-th power of x^128 has these exponents times 2^k.
+ * Multiplies by x^128, which is congruent to x^7 + x^2 + x + 1. Squaring doubles exponents, so
+ * x^(128 * 2^k) is congruent to this sum with every exponent multiplied by 2^k.
  */
 static struct tweak times_128(struct tweak t)
 {
@@ -70,7 +70,7 @@ static struct tweak times_16384(struct tweak t)
 	return plus(plus(seven, two), plus(one, t));
 }
 
-/* Even for as many blocks as a long section processes, this takes a few hundred cycles at most. */
+/* Takes at most a few hundred cycles, even for the number of blocks in a long section. */
 void xts_tweak_advance(u8 tweak[AES_BLOCK_SIZE], size_t blocks)
 {
 	struct tweak t = { .lo = get_le64(tweak), .hi = get_le64(tweak + 8) };

@@ -3,8 +3,8 @@
  * AES-XTS (IEEE 1619-2018, NIST SP 800-38E) with ciphertext stealing.
  *
  * xts.c			keys, tweaks of later pieces, the table
- * generic.c, fixed_time.c	in general registers, by xts_scalar.h
- * aesni.c, vaes_avx2.c, vaes_avx512.c	with vectors, by xts_simd.h
+ * xts_scalar.h		the template in general registers: generic.c, fixed_time.c
+ * xts_simd.h		the template with vectors: aesni.c, vaes_avx2.c, vaes_avx512.c
  */
 #ifndef KILN_XTS_H
 #define KILN_XTS_H
@@ -15,8 +15,8 @@
 #include "../tiers.h"
 
 /*
- * @data (Key1 of IEEE 1619) encrypts the message, @tweak (Key2) the IV. The part that every call
- * reads comes first and is aligned to a cache line.
+ * @data (Key1 of IEEE 1619) encrypts the message; @tweak (Key2) encrypts the IV. The part that
+ * every call reads comes first and is aligned to a cache line.
  */
 struct xts_key {
 	struct aes_key tweak;

@@ -10,7 +10,7 @@
 #include "../aes/scalar.h"
 #include "xts.h"
 
-/* An element of GF(2^128) as IEEE 1619 writes it: byte 0 holds x^0 to x^7. */
+/* An element of GF(2^128) in the byte order of IEEE 1619: byte 0 holds x^0 to x^7. */
 struct xts_tweak {
 	u64 lo;
 	u64 hi;
@@ -60,7 +60,7 @@ static __always_inline void xts_scalar_crypt(const struct aes_scalar *c, bool de
 {
 	aes_blocks_t *ecb = decrypt ? c->decrypt : c->encrypt;
 	size_t tail = len % AES_BLOCK_SIZE;
-	/* If there is ciphertext stealing, it takes the last whole block. */
+	/* Ciphertext stealing, if needed, processes the last whole block. */
 	size_t blocks = len / AES_BLOCK_SIZE - (tail ? 1 : 0);
 	struct xts_tweak first, last;
 	size_t n, i;

@@ -6,22 +6,22 @@
  *
  *	XTS(name)	full name of an entry point of this tier
  *
- * Shape. An AES unit that starts two rounds per cycle with a latency of four cycles is just
- * saturated by eight vectors in flight: any other vector operation on one of its ports then costs
- * an AES slot. With more vectors in flight, the slack absorbs these operations (measured on Zen 5:
- * 7.06 cycles per vector with 16 zmm, 7.4 with 8; the limit is 7). With only 16 registers, there is
- * room for eight vectors.
+ * Number of vectors. An AES unit that starts two rounds per cycle with a latency of four cycles is
+ * just saturated by eight vectors in flight: any other vector operation on one of its ports then
+ * costs an AES slot. With more vectors in flight, the slack absorbs these operations (measured on
+ * Zen 5: 7.06 cycles per vector with 16 zmm, 7.4 with 8; the limit is 7). 16 registers have room
+ * for eight vectors only.
  *
- * The tweaks of the next MAIN vectors are computed between the rounds of the current ones and kept
- * in memory: a block's tweak is needed again only fourteen rounds later and would occupy a register
- * all that time. Each round key is loaded once per MAIN vectors, when it is needed, so that a short
- * message does not begin by loading fifteen keys, and the same code serves the three key sizes. A
- * copy of the keys, widened to vectors, would save work in each step where a broadcasting load takes
- * a vector operation; on Zen 4, messages up to 16 KiB did not regain the time of writing and wiping
- * it.
+ * Tweaks and keys. The tweaks of the next MAIN vectors are computed between the rounds of the
+ * current ones and kept in memory: a block's tweak is needed a second time fourteen rounds later
+ * and would occupy a register until then. Each round key is loaded once per MAIN vectors, when it
+ * is needed, so that a short message does not begin by loading fifteen keys, and the same code
+ * serves the three key sizes. Where a broadcasting load takes a vector operation, a copy of the
+ * keys that is widened to vectors would save work in each step. On Zen 4, however, messages up to
+ * 16 KiB lost more time by writing and wiping the copy.
  *
- * Limit on Zen 4, AES-256: 14 cycles per 64 bytes for the rounds, and before them the first tweak,
- * 14 rounds of four cycles: 168, 280, 952 cycles for 512, 1024, 4096 bytes.
+ * Limit on Zen 4, AES-256: 14 cycles per 64 bytes for the rounds, preceded by the first tweak, 14
+ * rounds of four cycles. That is 168, 280 and 952 cycles for 512, 1024 and 4096 bytes.
  *
  * simd_tweaks.h contains the tweaks and simd_rounds.h the rounds. This file contains ciphertext
  * stealing, the paths for short, medium and long messages, and the entry points.
@@ -70,9 +70,9 @@ static __always_inline void steal(const round_key *rk, u32 rounds,
 	const __m128i up = load1(shift16 + r);
 	const __m128i tail = _mm_shuffle_epi8(load1(src + r), down);
 	/*
-	 * A byte of @down has its top bit set exactly where @tail has no byte and is zero.
-	 * PBLENDVB would select by that bit, but with -funsigned-char, which Linux uses since 6.2,
-	 * gcc 12 assumes the bit to be clear.
+	 * The top bit of a byte of @down is set exactly where @tail has no message byte and is
+	 * zero. PBLENDVB would select by that bit, but with -funsigned-char, which Linux uses since
+	 * 6.2, gcc 12 assumes the bit to be clear.
 	 */
 	const __m128i there = _mm_shuffle_epi8(_mm_set1_epi32(-1), down);
 	const __m128i mixed = _mm_or_si128(tail, _mm_andnot_si128(there, full));
@@ -188,7 +188,7 @@ static __always_inline void xts_long(const struct xts_key *key, u8 *dst,
 	} while (0)
 	while (blocks >= MAIN * VBLOCKS && blocks + rest > MAIN * VBLOCKS)
 		MAIN_STEP(&tk);
-	/* The last step needs no more tweaks if nothing follows it. */
+	/* If no text follows the last step, the step need not compute the next tweaks. */
 	if (blocks == MAIN * VBLOCKS) {
 		MAIN_STEP(NULL);
 		return;
@@ -239,7 +239,7 @@ static __always_inline void xts_short(const struct xts_key *key, u8 *dst,
 	}
 }
 
-/* Processes a piece of less than two blocks. The tweak of its first block is given. */
+/* Processes a piece of less than two blocks, given the tweak of its first block. */
 static __always_inline void xts_short_piece(const struct xts_key *key, u8 *dst,
 					    const u8 *src, size_t len, __m128i t,
 					    const bool decrypt)

@@ -20,10 +20,10 @@
 
 /* The budget of one implementation in one direction. */
 struct fpu_budget {
-	u32 most;		/* bytes per call; shorter messages are not divided */
-	u32 granule;		/* all pieces but the last are multiples of it; never 0 */
+	u32 most;		/* maximum bytes per call; shorter messages are not divided */
+	u32 granule;		/* all pieces but the last are multiples of this length; never 0 */
 	u32 start;		/* overhead per call in TSC ticks, including its section */
-	u64 rate;		/* TSC ticks per 65536 bytes besides @start; 0: not measured */
+	u64 rate;		/* TSC ticks per 65536 bytes, without @start; 0: not measured */
 };
 
 /* The state of a message that is being divided into sections. */
@@ -32,7 +32,7 @@ struct fpu_cut {
 	u32 way;		/* enum kiln_way */
 	u32 least;		/* ask the strategy again if fewer bytes than this are left */
 	u32 step;		/* bytes per section, or until the next check */
-	u32 given, left;	/* bytes granted at the last check, and those still unused */
+	u32 given, left;	/* bytes granted at the last check; how many of them are unused */
 	u64 begun, then;	/* TSC at the start of the section, and at the last check */
 };
 
@@ -51,11 +51,11 @@ struct fpu_budget *fpu_budget_of(const struct kiln_impl *impl);
 u32 *fpu_min_bytes_of(const struct kiln_impl *impl);
 
 /*
- * crypto/cut.c. All ciphers use these functions in the same way: fpu_cut_open(); while data
+ * crypto/cut.c. All ciphers use these functions in the same way: call fpu_cut_open(); while data
  * remains, take a piece of at most fpu_cut_room() bytes, process it, and pass its length to
- * fpu_cut_spent(); fpu_cut_close(). fpu_cut_room() closes the section and opens another where the
- * strategy requires it. A piece may be longer than fpu_cut_room() only if it is one block that
- * straddles two pieces of memory.
+ * fpu_cut_spent(); finally call fpu_cut_close(). fpu_cut_room() closes the section and opens
+ * another where the strategy requires it. A piece may be longer than fpu_cut_room() only if it is
+ * one block that straddles two pieces of memory.
  */
 void fpu_cut_open(struct fpu_cut *cut, struct fpu_budget *budget);
 void fpu_cut_look(struct fpu_cut *cut);

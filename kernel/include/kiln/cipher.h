@@ -53,9 +53,9 @@ typedef int kiln_open_t(const void *ctx, u8 *dst, const u8 *src, size_t len,
 
 /*
  * Independent messages that are encrypted in parallel under one key, in modes that are serial
- * within a message. Each message is complete and has its own length, which may be zero; its IV is
- * updated as by kiln_crypt_t. Messages do not overlap each other; source and destination of a
- * message are the same or do not overlap.
+ * within a message. Each message is complete and has its own length, which may be zero. Its IV is
+ * updated in the same way as by kiln_crypt_t. Messages do not overlap each other; source and
+ * destination of a message are the same or do not overlap.
  */
 struct kiln_message {
 	u8 *dst;
@@ -67,7 +67,7 @@ struct kiln_message {
 typedef void kiln_crypt_many_t(const void *ctx, const struct kiln_message *m, size_t count);
 
 /*
- * In XTS, no IV can describe a later piece of a message, since the tweak has been encrypted. For
+ * In XTS, an IV cannot describe a later piece of a message, since the tweak has been encrypted. For
  * such algorithms, first() replaces the IV by the value that encrypt_piece() and decrypt_piece()
  * take and update; encrypt() and decrypt() take whole messages only and do not change the IV. For
  * all other algorithms, first() and the functions for pieces are NULL.
@@ -76,7 +76,7 @@ struct kiln_cipher_ops {
 	kiln_crypt_t *encrypt, *decrypt;
 	void (*first)(const void *ctx, u8 *iv);
 	kiln_crypt_t *encrypt_piece, *decrypt_piece;
-	/* Encrypts @lanes messages in parallel. NULL if that is not faster than one by one. */
+	/* Encrypts @lanes messages in parallel. NULL if encrypting them in turn is as fast. */
 	kiln_crypt_many_t *encrypt_many;
 	u32 lanes;
 };
@@ -105,8 +105,8 @@ struct kiln_hash_ops {
 	void (*final)(const void *ctx, void *state, u8 *out);
 	void (*digest)(const void *ctx, const u8 *data, size_t len, u8 *out);
 	/*
-	 * Returns whether an imported state is safe for update() and final(), which with a bad
-	 * counter would access memory beyond the state's buffer. NULL if all states are safe.
+	 * Returns whether an imported state is safe for update() and final(): if its counter is
+	 * bad, they would access memory beyond the state's buffer. NULL if all states are safe.
 	 */
 	bool (*valid)(const void *state);
 };
@@ -137,9 +137,9 @@ struct kiln_impl {
 	u32 digestsize;		/* bytes of a hash's digest or of an AEAD's longest tag */
 	u32 tag_min, tag_step;	/* tag lengths: digestsize down to tag_min in steps of tag_step */
 	u32 ctxsize, statesize;
-	u32 class;		/* enum kiln_class; 0: sections end at a page */
+	u32 class;		/* enum kiln_class; 0: sections end at page boundaries */
 	u64 longest;		/* AEAD: maximum text bytes, due to the counter; 0: no limit */
-	/* Returns 0, or -EINVAL with @ctx unchanged. Needs no FPU section; callable anywhere. */
+	/* Returns 0, or -EINVAL with @ctx unchanged. May be called anywhere, without a section. */
 	int (*setkey)(void *ctx, const u8 *key, size_t len);
 	union {
 		struct kiln_cipher_ops cipher;
@@ -159,12 +159,12 @@ static inline bool kiln_hash_valid(const struct kiln_impl *impl, const void *sta
 }
 
 /*
- * Returns the implementation of @alg with the highest priority among those without vector
+ * Returns the implementation of @alg with the highest priority among those that do not use vector
  * registers, or NULL.
  */
 const struct kiln_impl *kiln_best_scalar(const char *alg);
 
-/* The table of one directory of ciphers/. */
+/* The table of implementations of one directory of ciphers/. */
 struct kiln_impls {
 	const struct kiln_impl *impl;
 	size_t count;

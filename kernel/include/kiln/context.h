@@ -18,9 +18,9 @@
 #include <kiln/preempt.h>
 
 /*
- * Called by a task. Raises an interrupt that leads to the context, and returns after @fn has
- * run there. Returns false without calling @fn if the context cannot be reached, which is the case
- * for softirqs while they are disabled.
+ * Called by a task. Raises an interrupt that leads to the context, and returns after @fn has run in
+ * the context. Returns false without calling @fn if the context cannot be reached, for example a
+ * softirq while softirqs are disabled.
  */
 bool run_in_context(enum kiln_context context, void (*fn)(void *arg), void *arg);
 
@@ -29,7 +29,7 @@ void context_bh_enable(void);
 
 void count_foreign(struct cpu *cpu);
 
-/* Call this before testing the preempt count of a CPU that may run a tree's code. */
+/* Must be called before testing the preempt count of a CPU that may run a tree's code. */
 static __always_inline void settle_count(struct cpu *cpu)
 {
 	if (unlikely(cpu->hooks) && cpu->hooks->uncounted)
@@ -42,7 +42,7 @@ static __always_inline void tell_context(struct cpu *cpu, s32 n)
 		cpu->hooks->context(n);
 }
 
-/* @n is what the context adds to the preempt count: HARDIRQ_OFFSET, SOFTIRQ_OFFSET, NMI_OFFSET. */
+/* Enters a context that adds @n to the preempt count: HARDIRQ_, SOFTIRQ_ or NMI_OFFSET. */
 static __always_inline void enter_context(struct cpu *cpu, u32 n)
 {
 	preempt_count_add(n);

@@ -22,11 +22,11 @@ struct fpstate {
 
 enum task_state { TASK_FREE, TASK_RUNNING, TASK_SLEEPING };
 
-/* Task flags. */
+/* Bits of @flags in struct task. */
 enum {
 	TF_KTHREAD = 1,		/* has no user FPU state */
 	TF_NEED_FPU_LOAD = 2,	/* the user FPU state is in user_fpu, not in registers */
-	TF_KERNEL_FPSTATE = 4,	/* is in a preemptible section and uses kernel_fpu */
+	TF_KERNEL_FPSTATE = 4,	/* is in a section of policy preemptible, and uses kernel_fpu */
 };
 
 /* An entry in the hash table of wait.c: a task that waits on an address. */
@@ -44,24 +44,24 @@ struct task {
 	bool urgent;		/* preempts the current task when woken */
 	bool delayed;		/* sleeps, but stays queued until eligible */
 	u8 section_depth;
-	u64 section_time;	/* time in the section so far, if switched out in a timed section */
+	u64 section_time;	/* ticks so far in a timed section, if the task is switched out */
 	struct task *next, **prev;	/* links of the run queue */
 	struct waiter waiter;
-	struct task *remote_next;	/* list of tasks to be woken by another CPU */
+	struct task *remote_next;	/* link in the CPU's list of remote wakeups */
 	u32 remote_queued;
 	struct cpu *cpu;
 	void *foreign;		/* a hosted tree's task_struct */
 	const char *name;
-	u64 vruntime;		/* TSC ticks run */
-	u64 slice_start;	/* vruntime when it was switched in */
+	u64 vruntime;		/* virtual run time in TSC ticks */
+	u64 slice_start;	/* vruntime when the task was last switched in */
 	u64 deadline;		/* virtual time at which the slice ends */
 	u64 protect;		/* used by is_protected() in sched.c */
-	s64 lag;		/* lag at the time when it went to sleep */
-	u64 since;		/* TSC when it was last switched in or charged */
+	s64 lag;		/* lag when the task went to sleep */
+	u64 since;		/* TSC when the task was last switched in or charged */
 	void (*fn)(void *arg);
 	void *arg;
 	struct fpstate user_fpu;
-	struct fpstate kernel_fpu;	/* state of a section; used by policy preemptible only */
+	struct fpstate kernel_fpu;	/* policy preemptible: an interrupted section's registers */
 };
 
 typedef void irq_handler_t(struct cpu *cpu);
@@ -82,7 +82,7 @@ struct cpu {
 	u32 irqs_off;
 	u32 irq_pending;	/* an interrupt arrived while interrupts were off */
 	u32 kernel_mode;	/* 0: user mode, with the user's FPU state in the registers */
-	u32 injecting;		/* used by the host's signal handlers */
+	u32 injecting;		/* reserved for the host's signal handlers */
 	struct task *current_task;
 	bool in_kernel_fpu;
 	bool preempt_full;
@@ -90,7 +90,7 @@ struct cpu {
 	u8 section_depth;	/* number of open sections on this CPU */
 	u8 section_base;	/* section_depth when the current interrupt arrived */
 	s8 section_skip;	/* see kiln_section_skip() in hosted.h */
-	u8 section_weight;	/* sections for which the next timed one counts in the histogram */
+	u8 section_weight;	/* how often the next timed section counts in the histogram */
 	u8 section_irqs[3];	/* irqs_seen when the section of each depth started */
 	u8 section_max_skip;	/* maximum of section_skip; 0: all sections are timed */
 	u64 section_start[3];	/* TSC when the section of each depth started; 0 if not timed */
@@ -114,7 +114,7 @@ struct cpu {
 	bool resched_lazy;	/* reschedule at the next cond_resched() or tick */
 	bool stepped;		/* single-stepped, so limits in time do not apply */
 	u64 tick, slice;	/* TSC ticks; slice: EEVDF base slice or CFS minimum granularity */
-	u64 latency;		/* period that tasks share; latency to min_vruntime: CFS only */
+	u64 latency;		/* CFS: period that tasks share */
 	u64 wakeup_granularity;
 	u64 min_vruntime;
 	u64 switch_cost;	/* TSC ticks that a task switch takes */
@@ -122,14 +122,14 @@ struct cpu {
 	u64 last_irq, steal_limit;	/* see forgive_steal(); steal_limit 0: off */
 	struct task *task;	/* task table; task 0 enters kernel mode through the gate */
 	u32 nr_tasks;
-	u8 *kstacks;		/* one per task */
+	u8 *kstacks;		/* the kernel stacks, one per task */
 	u64 kstack_size, kstack_stride;
 	struct task *runnable, **runnable_end;	/* run queue, including the current task */
-	struct task *remote;	/* tasks that another CPU wants to be woken */
+	struct task *remote;	/* tasks of this CPU that another CPU wants to wake */
 	struct task *ksoftirqd;
 	struct kiln_workqueue works;
 	struct task *kworker;
-	u64 area[CPU_AREA_WORDS];	/* data of a higher layer; initially zero */
+	u64 area[CPU_AREA_WORDS];	/* for a higher layer, such as cryptd; zero at the start */
 	const struct kiln_hooks *hooks;	/* functions of a hosted tree, or NULL */
 
 	u64 *section_least;	/* see kiln_cpu_keep_sections() */
@@ -147,7 +147,7 @@ _Static_assert(sizeof(struct cpu) <= KILN_CPU_END, "the host uses what follows")
 void irq_entry(u64 from_user);
 void local_irq_disable(void);
 void local_irq_enable(void);
-/* Installs @hardirq as the handler of this CPU's interrupts and @softirq as that of softirq @nr. */
+/* Sets the handlers of this CPU's interrupts (@hardirq) and of softirq @nr (@softirq). */
 void irq_attach(void *data, unsigned int nr, irq_handler_t *softirq, irq_handler_t *hardirq);
 /* Removes the interrupt handler. Pending softirqs still run. */
 void irq_detach(void);
@@ -184,7 +184,7 @@ void raise_softirq(unsigned int nr);
 void do_softirq(void);
 void local_bh_enable(void);
 void local_bh_disable(void);
-void bh_enable(u32 count);	/* undoes a disable that added @count */
+void bh_enable(u32 count);	/* undoes a disable that added @count to the preempt count */
 
 static __always_inline u64 rdtsc(void)
 {

@@ -30,13 +30,13 @@ enum {
 	CRYPTO_TFM_REQ_MAY_SLEEP = 0x200,
 	CRYPTO_TFM_REQ_MAY_BACKLOG = 0x400,
 	/*
-	 * The request serves an outer request, which @data points to. While it is queued, it also
-	 * holds a reference to the outer request's transform, which the callback needs.
+	 * The request serves an outer request, to which @data points. While this request is queued,
+	 * it also holds a reference to the outer request's transform, which the callback needs.
 	 */
 	CRYPTO_TFM_REQ_HOLD_PARENT = 0x10000,
 };
 
-/* Flags of a transform. */
+/* Bits of @flags in struct crypto_tfm. */
 enum { CRYPTO_TFM_NEED_KEY = 1 };
 
 /*
@@ -85,7 +85,7 @@ struct crypto_alg {
 	u32 ivsize;
 	u32 maxauthsize;		/* AEAD: maximum tag length in bytes */
 	u32 form;			/* enum crypto_form */
-	u32 users;			/* transforms, and instances that are built from this */
+	u32 users;			/* number of transforms and instances that use this one */
 	int (*setkey)(struct crypto_tfm *tfm, const u8 *key, u32 len);
 	int (*setauthsize)(struct crypto_tfm *tfm, u32 authsize);
 	int (*encrypt)(struct crypto_request *req);
@@ -95,15 +95,15 @@ struct crypto_alg {
 	const void *impl;
 	struct fpu_budget *budget;	/* [0]: encryption, [1]: decryption; NULL without SIMD */
 	u32 shortest;			/* skcipher: minimum message bytes, but at least 1 */
-	u32 partial;			/* skcipher: length bits that are 0 for whole blocks */
-	const u32 *min_bytes;		/* hash: the fallback processes shorter data */
+	u32 partial;			/* skcipher: (length & partial) is 0 for whole blocks */
+	const u32 *min_bytes;		/* hash: the fallback is used for fewer bytes */
 	const void *fallback;		/* hash: used where SIMD is not usable */
 	struct crypto_alg *next;
-	struct crypto_alg *inner[2];	/* algorithms that this instance is built from */
+	struct crypto_alg *inner[2];	/* algorithms from which this instance is built */
 	bool instance;			/* instance of a template, freed when its last user is gone */
 };
 
-/* What an AEAD requires of its requests in addition to valid lengths. */
+/* Requirements of an AEAD on its requests, apart from valid lengths. */
 enum crypto_form {
 	CRYPTO_FORM_PLAIN,
 	CRYPTO_FORM_IPSEC,	/* 8 or 12 bytes of associated data, then the IV */
@@ -119,7 +119,7 @@ struct crypto_tfm {
 	u64 ctx[] __aligned(64);
 };
 
-/* crypto/api.c: adds an algorithm; -EEXIST if the driver name is taken in its model. */
+/* crypto/api.c: adds an algorithm. Returns -EEXIST if its model has a driver of the same name. */
 int crypto_register_alg(struct crypto_alg *alg);
 
 /*
@@ -233,7 +233,7 @@ struct skcipher_walk {
  */
 int skcipher_walk_text(struct skcipher_walk *walk, const struct crypto_request *req,
 		       u32 len, u32 block);
-/* Starts a step of at most @step bytes, but at least one block. Call it while @total is not 0. */
+/* Starts a step of at most @step bytes, but at least one block. Requires that @total is not 0. */
 void skcipher_walk_next(struct skcipher_walk *walk, u32 step);
 void skcipher_walk_done(struct skcipher_walk *walk);
 
@@ -269,13 +269,13 @@ u32 scatterwalk_next(struct scatterlist **sg, u32 *offset, u64 left, u8 **at);
  */
 struct crypto_queue {
 	struct crypto_request *head, *tail;
-	struct crypto_request *backlog;	/* first backlogged request, still without -EINPROGRESS */
+	struct crypto_request *backlog;	/* first backlogged request; not yet notified */
 	u32 qlen, max_qlen;
 };
 
 int crypto_enqueue_request(struct crypto_queue *queue, struct crypto_request *req);
 struct crypto_request *crypto_dequeue_request(struct crypto_queue *queue);
-/* crypto/cryptd.c: the limit of each CPU's queue. */
+/* crypto/cryptd.c: maximum number of requests in each CPU's queue. */
 enum { CRYPTD_MAX_CPU_QLEN = 1000 };
 
 /* Returns the number of requests in the calling CPU's queue. */
@@ -283,7 +283,7 @@ u32 cryptd_queue_length(void);
 struct crypto_tfm *cryptd_alloc(const char *name, u32 type, u32 mask, int *err);
 bool cryptd_queued(struct crypto_tfm *tfm);
 /*
- * crypto/cryptd.c, seqiv.c, authenc.c: create the template instance that @name denotes, for
+ * crypto/cryptd.c, seqiv.c, authenc.c: create the template instance that has the name @name, for
  * crypto_alloc_tfm(). Return NULL with -ENOENT if @name does not use the template.
  */
 struct crypto_alg *cryptd_instance(const char *name, u32 type, u32 mask, int *err);
@@ -304,8 +304,7 @@ bool crypto_name_split(const char *name, const char *outer,
 		       char first[CRYPTO_MAX_ALG_NAME], char second[CRYPTO_MAX_ALG_NAME]);
 
 /*
- * Allocates an algorithm with these names, both prefixed with @prefix. Returns NULL if out of
- * memory.
+ * Allocates an algorithm. @prefix is put before both names. Returns NULL if out of memory.
  */
 struct crypto_alg *crypto_alg_new(const char *name, const char *driver, const char *prefix);
 /* Registers the algorithm, or frees it on failure. */
@@ -322,7 +321,10 @@ void crypto_alg_get(struct crypto_alg *alg);
 /* Frees an instance that is not registered. */
 void crypto_instance_free(struct crypto_alg *alg);
 
-/* Returns the mask for an inner algorithm: synchronous if the template must be synchronous. */
+/*
+ * Returns the mask for the look-up of an inner algorithm, which must be synchronous if the template
+ * must be.
+ */
 static inline u32 crypto_inherited_mask(u32 type, u32 mask)
 {
 	return mask & ~type & CRYPTO_ALG_ASYNC;
@@ -346,8 +348,8 @@ int shash_digest(struct crypto_tfm *tfm, const u8 *data, u32 len, u8 *out);
 int shash_digest_pieces(struct crypto_tfm *tfm, struct scatterlist *sg, u64 len, u8 *out);
 
 /*
- * Like shash_digest_pieces(), but hashes a contiguous message in a single call, as Linux's ahash
- * does around an shash.
+ * Like shash_digest_pieces(), but hashes a contiguous message in a single call. Linux's ahash
+ * wrapper around an shash does the same.
  */
 static inline int shash_digest_sg(struct crypto_tfm *tfm, struct scatterlist *sg, u64 len,
 				  u8 *out)
@@ -364,7 +366,7 @@ int shash_import(struct shash_desc *desc, const void *in);
 u32 shash_digestsize(const struct crypto_tfm *tfm);
 u32 shash_statesize(const struct crypto_tfm *tfm);
 
-/* Whether SIMD code may run in this context. If not, requests need cryptd or scalar code. */
+/* Returns whether SIMD code may run in this context; if not, use cryptd or scalar code. */
 static __always_inline bool crypto_simd_usable(void)
 {
 	return irq_fpu_usable();
@@ -395,8 +397,8 @@ int simd_register(const struct crypto_alg *inner);
 int impls_register(void);
 
 /*
- * Defines encrypt_simd, encrypt_scalar, decrypt_simd and decrypt_scalar by inlining an algorithm
- * type's crypt(request, simd, decrypt).
+ * Defines encrypt_simd, encrypt_scalar, decrypt_simd and decrypt_scalar. Each inlines @crypt, the
+ * function crypt(request, simd, decrypt) of an algorithm type.
  */
 #define CRYPTO_ENTRY_POINTS(crypt)                                                    \
 	CRYPTO_ENTRY_POINT(encrypt_simd, crypt, true, false)                          \
@@ -411,7 +413,7 @@ static int name(struct crypto_request *req)                                     
 
 /*
  * crypto/aead.c, skcipher.c and shash.c: fill in the fields of @alg that depend on the type of
- * algorithm, among them its functions, for the implementation @impl.
+ * algorithm, including its functions, for the implementation @impl.
  */
 void aead_ops(struct crypto_alg *alg, const struct kiln_impl *impl);
 void skcipher_ops(struct crypto_alg *alg, const struct kiln_impl *impl);

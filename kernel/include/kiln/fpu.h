@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* FPU sections. Vector registers may be used only inside one. */
+/* FPU sections: the only code that may use vector registers. */
 #ifndef KILN_FPU_H
 #define KILN_FPU_H
 
@@ -14,12 +14,12 @@ struct fpu_policy {
 	/* Called when a task is switched out and in. NULL if sections cannot be preempted. */
 	void (*switch_out)(struct task *task);
 	void (*switch_in)(struct task *task);
-	/* Replace the functions of user.c if a hosted tree manages the user's state. */
+	/* Replace the functions of user.c if a hosted tree manages the user's FPU state. */
 	bool (*user_restore)(void);
 	void (*switch_to)(void *prev, void *next);
 };
 
-/* Each policy has its own file. */
+/* The policies. Each is defined in the file of the same name, such as bh_off.c. */
 extern const struct fpu_policy fpu_legacy, fpu_bh_off, fpu_nested, fpu_nested_v1,
 	fpu_preemptible, fpu_none;
 extern const struct fpu_policy *fpu_policy;
@@ -56,7 +56,10 @@ void fpu_switch(struct task *prev, struct task *next);
 void fpstate_save(struct fpstate *state);
 void fpstate_restore(const struct fpstate *state);
 void fpstate_init(struct fpstate *state);
-/* Does the same as fpu_default_mxcsr(), for objects in which law 2 does not allow LDMXCSR. */
+/*
+ * Does the same as fpu_default_mxcsr(), for objects that must contain neither vector instructions
+ * nor LDMXCSR (law 2 in kiln-kernel/tests/laws).
+ */
 void fpstate_reset_mxcsr(void);
 
 /* Sets MXCSR to the value that C code expects: all exceptions masked, round to nearest. */

@@ -37,7 +37,7 @@ struct kiln_scene_ops {
 	void (*fpu_end)(void);
 	void (*bh_disable)(void);
 	void (*bh_enable)(void);
-	void (*interrupt)(void);	/* returns after the interrupt was handled */
+	void (*interrupt)(void);	/* returns after the interrupt has been handled */
 	void (*raise)(void);
 	void (*make_way)(void);
 };
@@ -45,12 +45,12 @@ struct kiln_scene_ops {
 struct kiln_scene {
 	const struct kiln_scene_ops *ops;
 	/*
-	 * One program per level. A level that is entered again while it runs only writes a mark to
-	 * the trace, so a scene always ends.
+	 * One program per level. If a level is entered while its program already runs, it only
+	 * writes a mark to the trace, so a scene always ends.
 	 */
 	const char *program[KILN_LEVELS];
 	u32 played[KILN_LEVELS];
-	u32 len, size;		/* bytes used of the trace, and the size of its buffer */
+	u32 len, size;		/* bytes written to @trace, and the size of its buffer */
 	char *trace;
 };
 

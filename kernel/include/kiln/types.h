@@ -3,7 +3,10 @@
 #ifndef KILN_TYPES_H
 #define KILN_TYPES_H
 
-/* Only the comparison of compilers may target 32 bits: it builds the portable ciphers alone. */
+/*
+ * Kiln targets x86-64 only. With KILN_CIPHER_ALONE, which builds the portable ciphers for
+ * comparisons of compilers, 32-bit targets are allowed, too.
+ */
 #if (!defined(__x86_64__) || defined(__ILP32__)) && !defined(KILN_CIPHER_ALONE)
 #error "Kiln's kernel/ is x86-64 only (LP64): build it on, or for, an x86-64 host"
 #endif
@@ -36,7 +39,7 @@ typedef int64_t s64;
 
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
 
-/* The kernel's errno values, returned negated. */
+/* The kernel's errno values. Functions return them negated. */
 enum {
 	ENOENT = 2,
 	ENOMEM = 12,

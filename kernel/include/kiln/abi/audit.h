@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
  * Words that a hosted tree's code shares with the host's handler of single-step traps
- * (crates/kiln-kernel/src/irq/audit.rs). The code sets the trap flag; before each instruction the
- * handler looks at the registers, and may deliver an interrupt there. This header uses plain C
- * types only, so that objects of hosted trees (tree/) can include it together with their own
- * headers.
+ * (crates/kiln-kernel/src/irq/audit.rs). The code sets the trap flag. Before each instruction the
+ * handler inspects the registers, and may deliver an interrupt at that instruction. This header
+ * uses plain C types only, so that objects of hosted trees (tree/) can include it together with
+ * their own headers.
  */
 #ifndef KILN_ABI_AUDIT_H
 #define KILN_ABI_AUDIT_H
@@ -13,15 +13,15 @@ struct kiln_audit {
 	/* The stepped code sets the fields up to last_step. */
 	unsigned long job;	/* identifies what is being stepped; addresses are counted per job */
 	unsigned long call;	/* number of this call of the stepped function */
-	unsigned long visits;	/* visits of an instruction in a section to interrupt; 0: none */
-	unsigned long outside_visits;	/* visits of an instruction outside sections to interrupt */
+	unsigned long visits;	/* times to interrupt each instruction inside a section */
+	unsigned long outside_visits;	/* times to interrupt each instruction outside sections */
 	/*
 	 * After this many consecutive instructions that have had all their interrupts, the rest of
 	 * the call runs without single-stepping, to save time in long loops, unless the code sets
-	 * the trap flag again.
+	 * the trap flag again. @idle applies inside a section, @outside_idle outside.
 	 */
-	unsigned long idle, outside_idle;	/* inside a section; outside */
-	/* Call, and step within it, after which no more interrupts are delivered. */
+	unsigned long idle, outside_idle;	/* in instructions */
+	/* Interrupts are no longer delivered after step @last_step of call @last_call. */
 	unsigned long last_call, last_step;
 
 	/* The handler sets the fields from here on; the stepped code may reset them. */

@@ -24,7 +24,7 @@ enum kiln_sections {
 };
 
 /*
- * bench/calls.c: calls of one implementation's function for whole messages.
+ * bench/calls.c: calls an implementation's function for whole messages.
  *
  * The associated data of message i is at aad + i * aad_stride, its tag at tag + i * tag_stride.
  * Usually the associated data is the prefix of the message, and the tag follows the text. With
@@ -57,7 +57,7 @@ KILN_EXPORT u64 kiln_calls_run(void *calls);
 
 /*
  * bench/pieces.c: processes one message in pieces, each in its own section. The first @aad_pieces
- * pieces are associated data. If @other is not NULL, the two implementations take turns on one
+ * pieces are associated data. If @other is not NULL, the two implementations alternate on the same
  * state. The tag is written both when encrypting and when decrypting.
  */
 struct kiln_pieces {
@@ -75,20 +75,20 @@ struct kiln_pieces {
 /* Returns 0, or -EINVAL if the text is too long. */
 KILN_EXPORT u64 kiln_pieces_run(void *pieces);
 
-/* Selects a whole request, or one part of what the simd helper does besides calling the cipher. */
+/* A whole request, or one part of the simd helper's work apart from calling the cipher. */
 enum kiln_request_part {
 	KILN_REQUEST,
 	KILN_REQUEST_CHECKS,	/* check whether SIMD is usable and requests are queued */
 	KILN_REQUEST_COPY,	/* copy the request to the sub-request */
-	KILN_REQUEST_CALL,	/* an indirect call and return */
+	KILN_REQUEST_CALL,	/* only an indirect call and a return */
 	KILN_REQUEST_SETUP,	/* the caller's part only: fill in the request */
 };
 
 /*
  * bench/requests.c: requests to a transform of any kind. The loop waits until a request is complete
- * before it submits the next. If @from is NULL, each message is contiguous, and its request is
- * filled in anew. Otherwise one request, from @from to @to, is filled in once and submitted m.calls
- * times. Digests are written to m.dst in either case.
+ * before it submits the next. If @from is NULL, each message is contiguous and has its own request.
+ * Otherwise one request, from @from to @to, is filled in once and submitted m.calls times. Digests
+ * are written to m.dst in either case.
  */
 struct kiln_requests {
 	void *tfm;
@@ -108,8 +108,8 @@ enum kiln_way {
 	KILN_FIXED,		/* limits posted in 2022: crypto/posted.def */
 	KILN_CLASS,		/* 16, 256 or 512 KiB, depending on the algorithm's speed */
 	KILN_CALIBRATED,	/* bytes that fit in the target, according to the calibration */
-	KILN_CLOCKED,		/* TSC readings between calls decide where a section ends */
-	KILN_ON_DEMAND,		/* until a softirq is pending or a reschedule is wanted */
+	KILN_CLOCKED,		/* the TSC, read between calls, decides where a section ends */
+	KILN_ON_DEMAND,		/* a section lasts until a softirq or reschedule is pending */
 	KILN_NR_WAYS
 };
 
@@ -118,7 +118,7 @@ KILN_EXPORT const char *kiln_cut_way(u32 way);
 /* Sets the strategy and its target, in TSC ticks, for the whole process. */
 KILN_EXPORT void kiln_cut_set(u32 way, u64 target);
 KILN_EXPORT u32 kiln_cut_get(u64 *target);
-/* For tests: sets the bytes per section, or per step between two checks. 0: defaults. */
+/* For tests: sets the bytes per section, or between two checks. 0 restores the defaults. */
 KILN_EXPORT void kiln_cut_force(u32 bytes);
 
 struct kiln_budget {
@@ -128,11 +128,11 @@ struct kiln_budget {
 	u32 granule;		/* budgets are multiples of this */
 	u32 posted;		/* bytes per section of KILN_FIXED; 0: no limit was posted */
 	u32 min_bytes;
-	bool fastest;		/* the fastest implementation of its algorithm, as measured */
+	bool fastest;		/* measured as the fastest implementation of its algorithm */
 };
 
 KILN_EXPORT void kiln_budget_get(const struct kiln_impl *impl, struct kiln_budget *budget);
-/* Returns how many bytes fit in a section of @ticks TSC ticks; 0 if less than one granule. */
+/* Returns how many bytes fit in a section of @ticks TSC ticks, or 0 if no whole granule fits. */
 KILN_EXPORT u32 kiln_budget_bytes(const struct kiln_impl *impl, bool decrypt, u64 ticks);
 
 /* bench/calibrate.c: size of the memory that the host provides, aligned to 64 bytes. */
@@ -156,15 +156,15 @@ struct kiln_calibration {
 /* Measures all usable implementations and sets their budgets. */
 KILN_EXPORT u64 kiln_calibrate(void *calibration);
 /*
- * Calibrates if the clock speed has changed since the last calibration, or if there was none.
- * Returns whether it has calibrated.
+ * Calibrates if this has not been done yet, or if the clock speed has changed since the last
+ * calibration. Returns whether it has calibrated.
  */
 KILN_EXPORT u64 kiln_calibrate_again(void *calibration);
 
 /*
  * bench/budget.c: alternates between three workloads: requests divided by the strategy under test,
- * requests in one section whatever their length, and sections of pure arithmetic. Each interrupt
- * raises a softirq and wakes a kthread.
+ * requests in one section each, and sections of pure arithmetic. Each interrupt raises a softirq
+ * and wakes a kthread.
  */
 enum { KILN_PART_JUDGED, KILN_PART_UNBOUNDED, KILN_PART_NULL, KILN_NR_PARTS };
 
@@ -176,8 +176,8 @@ struct kiln_budget_part {
 };
 
 struct kiln_budget_run {
-	struct kiln_requests *requests;	/* with m.calls = 1 */
-	struct kiln_budget_part *part;	/* array of KILN_NR_PARTS */
+	struct kiln_requests *requests;	/* must have m.calls = 1 */
+	struct kiln_budget_part *part;	/* array of KILN_NR_PARTS elements */
 	u64 null_chain;		/* multiplications per section of arithmetic */
 	u64 long_ticks;		/* minimum TSC ticks of a section that counts as long */
 	u32 max_ops;		/* number of elements in op_ticks */

@@ -10,8 +10,8 @@
 #include <kiln/types.h>
 
 /*
- * ciphers/list.c: the implementations of all algorithms (kiln/cipher.h), by number.
- * kiln_impl() returns NULL for the number after the last.
+ * ciphers/list.c: kiln_impls() returns the number of implementations of all algorithms
+ * (kiln/cipher.h); kiln_impl() returns an implementation by number, or NULL after the last.
  */
 KILN_EXPORT size_t kiln_impls(void);
 KILN_EXPORT const struct kiln_impl *kiln_impl(size_t i);

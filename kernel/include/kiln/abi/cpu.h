@@ -13,7 +13,7 @@
 struct cpu;
 struct task;
 
-/* The kernel version whose scheduler is emulated: cpu/sched.c. */
+/* The kernel version whose scheduler cpu/sched.c emulates. */
 enum kiln_scheduler { KILN_CFS_6_1, KILN_EEVDF_6_12, KILN_EEVDF_7_3 };
 /* Maximum number of tasks that share one CFS period. */
 enum { KILN_CFS_LATENCY_TASKS = 8 };
@@ -22,12 +22,12 @@ enum { KILN_CFS_LATENCY_TASKS = 8 };
 struct kiln_cpu_config {
 	u32 number;
 	bool preempt_full;	/* full preemption; otherwise voluntary */
-	u64 ticks_per_us;	/* TSC ticks per microsecond */
+	u64 ticks_per_us;	/* frequency of the TSC in MHz */
 	u32 scheduler;		/* enum kiln_scheduler */
 	u64 tick_us;
 	u64 slice_us;		/* EEVDF: base slice; CFS: minimal granularity */
 	u64 latency_us;		/* CFS: period that the tasks share */
-	u64 wakeup_us;		/* CFS: a woken task preempts if it is this far behind */
+	u64 wakeup_us;		/* CFS: vruntime lead that a woken task needs to preempt */
 	u64 switch_ns;		/* duration of each task switch */
 	struct task *tasks;	/* zeroed, aligned to 64, kiln_task_size() bytes each */
 	u32 nr_tasks;
@@ -35,7 +35,7 @@ struct kiln_cpu_config {
 	u64 kstack_size, kstack_stride;
 	/*
 	 * A word that the host's kernel overwrites when it preempts this thread (rseq_cs), and
-	 * the value to be written there when a section starts. NULL if the host has no such word.
+	 * the value to write to it when a section starts. NULL if the host has no such word.
 	 */
 	volatile u64 *witness;
 	u64 witness_armed;
@@ -43,27 +43,27 @@ struct kiln_cpu_config {
 
 enum { KILN_HISTOGRAM_SECTION, KILN_HISTOGRAM_SOFTIRQ_LATENCY };
 
-/* Counters of each CPU; they are always active. */
+/* Event counts of one CPU; counting is always on. */
 struct cpu_stats {
 	u64 irqs;		/* hardirqs taken */
 	u64 irqs_user;		/* hardirqs that interrupted user mode */
 	u64 irqs_in_section;	/* hardirqs that interrupted a section */
 	u64 softirqs;		/* softirq handlers that have run */
-	u64 softirqs_deferred;	/* times that remaining softirqs were left to ksoftirqd */
+	u64 softirqs_deferred;	/* number of times ksoftirqd took over remaining softirqs */
 	u64 sections;
-	u64 sections_timed;	/* the sections in the sample; the histogram weights them */
+	u64 sections_timed;	/* sections that were timed, a sample of all sections */
 	u64 sections_interrupted;	/* timed sections during which an interrupt arrived */
 	u64 sections_stolen;	/* other timed sections during which the host preempted the CPU */
 	u64 user_saves, user_restores;
 	u64 nested_saves;
 	u64 task_saves;		/* task switches that saved the registers of a section */
-	u64 warnings;		/* WARN_ON() */
+	u64 warnings;		/* times that a WARN_ON() condition was true */
 	u64 switches;
 	u64 preemptions;	/* involuntary switches */
 	u64 sections_long;	/* timed sections longer than section_limit */
 	u64 sections_long_witnessed;	/* long sections that were interrupted or stolen */
 	u64 stalls;		/* sections reported by the watchdog */
-	u64 stall_max;		/* TSC ticks of the longest reported section, when reported */
+	u64 stall_max;		/* longest reported section, in TSC ticks until its report */
 	u64 softirqs_behind;	/* softirqs raised by a hardirq that interrupted a softirq */
 };
 
@@ -84,8 +84,8 @@ KILN_EXPORT struct cpu_stats *kiln_cpu_stats(struct cpu *cpu);
 KILN_EXPORT struct histogram *kiln_cpu_histogram(struct cpu *cpu, u32 which);
 KILN_EXPORT void kiln_cpu_reset_stats(struct cpu *cpu);
 /*
- * From now on every section is timed and counts as long. least[n] becomes the minimum length,
- * in TSC ticks, of all sections that were the n-th to end after a kiln_cpu_reset_stats().
+ * From this call on, every section is timed and counts as long. least[n] becomes the minimum
+ * length, in TSC ticks, of all sections that were the n-th to end after a kiln_cpu_reset_stats().
  */
 KILN_EXPORT void kiln_cpu_keep_sections(struct cpu *cpu, u64 *least, size_t room);
 /* A control for tests: @cpu saves its nested sections to @owner's area instead of its own area. */
@@ -123,7 +123,7 @@ struct kiln_fpu_saves {
 
 KILN_EXPORT u64 kiln_fpu_saves(void *saves);
 
-/* cpu/feature.c: see cpufeature.h. */
+/* cpu/feature.c: wrappers of the functions that cpufeature.h describes. */
 KILN_EXPORT u32 kiln_tiers_present(void);
 KILN_EXPORT u32 kiln_tiers(void);
 KILN_EXPORT const char *kiln_tier_lacks(u32 tier);

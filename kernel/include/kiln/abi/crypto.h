@@ -45,18 +45,18 @@ struct kiln_setkey {
 };
 
 KILN_EXPORT u64 kiln_crypto_setkey(void *setkey);
-/* Takes a struct kiln_setkey with the length of tags in bytes as @len. */
+/* Sets the tag length: takes a struct kiln_setkey, with the tag length in bytes in @len. */
 KILN_EXPORT u64 kiln_crypto_setauthsize(void *setkey);
 /* crypto/seqiv.c: sets the seed for the salts of transforms that are opened after this call. */
 KILN_EXPORT void kiln_crypto_seed(u64 seed);
 
-/* One request, made in a context (enum kiln_context). The task waits for its completion. */
+/* One request, made in a context (enum kiln_context). The task waits until it is complete. */
 struct kiln_request {
 	void *tfm;
 	struct scatterlist *src, *dst;
 	u8 *iv;
 	u32 assoclen;		/* bytes of associated data at the start of the list */
-	u32 len;		/* bytes after them, including the tag when decrypting */
+	u32 len;		/* bytes after the associated data, with the tag when decrypting */
 	bool decrypt;
 	u32 context;
 	int submitted;		/* out: return value of the call */
@@ -73,7 +73,7 @@ struct kiln_digest {
 	void *tfm;
 	const u8 *data;
 	u32 len;
-	const u32 *piece;	/* length of each piece */
+	const u32 *piece;	/* lengths of the pieces in bytes */
 	u32 pieces;
 	bool reimport;		/* export the state after each piece and import it again */
 	const u8 *state;	/* if not NULL, imported before the first piece */
@@ -93,14 +93,14 @@ struct kiln_crypto_op {
 	void **request;		/* one request per slot, allocated by kiln_crypto_op_open() */
 };
 
-/* Allocate the requests (non-zero: out of memory) and free them. */
+/* Allocate the requests, returning non-zero if out of memory, and free them. */
 KILN_EXPORT u64 kiln_crypto_op_open(void *op);
 KILN_EXPORT u64 kiln_crypto_op_close(void *op);
 KILN_EXPORT int kiln_crypto_op_crypt(void *op, u32 slot, u8 *dst, const u8 *src,
 				     size_t len, const u8 *iv, bool decrypt,
 				     void (*done)(void *data, int answer), void *data);
 
-/* Controls for tests: rules that cryptd breaks from now on. */
+/* Controls for tests: rules that cryptd breaks once they are set. */
 enum kiln_cryptd_broken {
 	KILN_CRYPTD_NO_LIMIT = 1,	/* queues have no limit */
 	KILN_CRYPTD_NO_BACKLOG = 2,	/* requests are never backlogged */

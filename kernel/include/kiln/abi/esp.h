@@ -13,7 +13,7 @@
 struct kiln_replay {
 	u32 size;		/* size of the window in packets */
 	u64 top;		/* highest sequence number received */
-	u64 lost, replayed;	/* packets refused as older than the window; as replays */
+	u64 lost, replayed;	/* packets refused: older than the window; replayed */
 	u64 seen[KILN_REPLAY_MAX / 64];
 };
 
@@ -21,10 +21,10 @@ KILN_EXPORT void kiln_replay_init(struct kiln_replay *window, u32 size);
 /* Records the sequence number of an authentic packet. Returns whether the packet is accepted. */
 KILN_EXPORT bool kiln_replay_accept(struct kiln_replay *window, u64 seq);
 
-/* Controls for tests: packets that the window wrongly accepts from now on. */
+/* Controls for tests: bits that make the window misbehave. */
 enum kiln_replay_broken {
-	KILN_REPLAY_ENDLESS = 1,	/* packets older than the window */
-	KILN_REPLAY_BLIND = 2,		/* packets received before */
+	KILN_REPLAY_ENDLESS = 1,	/* accept packets older than the window */
+	KILN_REPLAY_BLIND = 2,		/* accept packets that were received before */
 };
 
 KILN_EXPORT void kiln_replay_break(u32 broken);
@@ -37,7 +37,7 @@ struct kiln_esp_packet {
 	const u8 *in;		/* header, IV, text; when decrypting, followed by the ICV */
 	const u8 *want;		/* the expected result */
 	u32 in_len, want_len;
-	u32 payload;		/* bytes of payload */
+	u32 payload;		/* bytes that count as received when the packet is accepted */
 	u8 iv[16];		/* IV of the crypto request */
 };
 
@@ -47,7 +47,7 @@ struct kiln_esp_slot {
 	void *request;
 	u64 seq;
 	u32 packet;
-	bool own;		/* the packet was sent by the task itself */
+	bool own;		/* the packet was sent by the task, not forwarded */
 	struct scatterlist sg;
 	u8 iv[16];
 	u8 *buffer;
@@ -76,7 +76,7 @@ struct kiln_esp_flow {
 	u64 answered;			/* highest sequence number completed */
 };
 
-/* The arrival of a packet at the time @when, in ticks of the load's clock. */
+/* A packet that arrives at the time @when, in ticks of the load's clock. */
 struct kiln_esp_arrival {
 	u64 when;
 	u32 packet;
@@ -98,13 +98,13 @@ struct kiln_esp_load {
 	const struct kiln_esp_arrival *arrival;
 	u32 arrivals;
 	u64 phase_end[KILN_ESP_PHASES];	/* end of each phase in ticks */
-	u64 stack;			/* ticks per packet that stand in for the network stack */
+	u64 stack;			/* ticks per packet, to emulate the network stack */
 	/*
-	 * Limits in ticks. If a gap between interrupts is longer than @steal_limit, the part of it
-	 * that exceeds @steal_usual counts as time that the host took away.
+	 * Limits in ticks. If a gap between interrupts is longer than @steal_limit, its excess over
+	 * @steal_usual counts as time that the host took away.
 	 */
 	u64 steal_limit, steal_usual;
-	/* Each call encrypts @ops sectors; after every @own_every, the task sends a packet. */
+	/* Each call encrypts @ops sectors. The task sends a packet per @own_every sectors. */
 	void *sectors_tfm;
 	const u8 *src, *want;
 	u8 *dst;
@@ -117,18 +117,18 @@ struct kiln_esp_load {
 	struct kiln_esp_sample *sample;
 	u32 max_samples;
 	u64 sample_every;
-	/* Fields from here on are output, except for @log and @max_log. */
+	/* The fields from here on are output, except for @log and @max_log. */
 	u32 samples;
 	bool started, over;
 	u64 start, stolen;
 	u64 last_irq;
 	u32 next_arrival;
 	u64 missed;			/* packets that arrived while the ring was full */
-	/* 1 + ticks from the end of the high phase until no packet was waiting. 0: none yet. */
+	/* 1 + ticks from the end of the high phase until no packet was waiting. 0: not yet. */
 	u64 recovered;
 	u32 ring[KILN_ESP_RING];
 	u32 ring_head, ring_tail;
-	u32 *log;			/* NULL, or sequence numbers of flow 1 as they complete */
+	u32 *log;			/* NULL, or sequence numbers of flow 1 by completion */
 	u32 max_log, logged;
 };
 
@@ -141,7 +141,7 @@ KILN_EXPORT u64 kiln_esp_attach(void *load);
 KILN_EXPORT u64 kiln_esp_run(void *load);
 /* Stops the arrival of packets and waits until all requests are complete. */
 KILN_EXPORT u64 kiln_esp_detach(void *load);
-/* Makes the task process @ops packets one by one with softirqs off. Returns the ticks that took. */
+/* Returns the ticks that the task needs for @ops packets, one by one with softirqs off. */
 KILN_EXPORT u64 kiln_esp_price(void *load);
 
 #endif

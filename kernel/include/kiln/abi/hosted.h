@@ -26,13 +26,13 @@
  * runnable, with interrupts on; @since is the number of TSC ticks since the CPU became idle.
  *
  * uncounted may be NULL. It is for a tree that keeps its own preempt count, which its inline
- * functions change without calling Kiln (local_bh_disable() since 7.2). It returns how much they
- * have added to bits 0 to 15 since the previous call. It is called with interrupts off.
+ * functions change without calling Kiln (local_bh_disable() since 7.2). It returns how much these
+ * functions have added to bits 0 to 15 since the previous call. It is called with interrupts off.
  *
  * context may be NULL and is for the same trees. It is called when the CPU enters a hardirq, a
- * softirq, an NMI, or an errand with softirqs off. The argument is what this adds to Kiln's preempt
- * count (<kiln/preempt.h>). When the CPU leaves the context, it is called with the same number
- * negated.
+ * softirq, an NMI, or an errand with softirqs off. @n is the amount that entering adds to Kiln's
+ * preempt count (<kiln/preempt.h>). When the CPU leaves the context, the function is called with
+ * -@n.
  */
 struct kiln_hooks {
 	void *(*new_task)(void *old, const char *name, _Bool user);
@@ -46,12 +46,12 @@ struct kiln_hooks {
 _Bool kiln_attach(const struct kiln_hooks *hooks);
 void kiln_detach(void);
 
-/* Softirqs and interrupts. @count is what the tree adds to its preempt count for the disable. */
+/* Control softirqs and interrupts. A disable adds @count to the tree's preempt count. */
 void kiln_local_bh_disable(unsigned int count);
 void kiln_local_bh_enable(unsigned int count);
 /*
- * Replaces kiln_local_bh_enable() for a tree that has already lowered its own preempt count: runs
- * pending softirqs.
+ * Runs pending softirqs. It replaces kiln_local_bh_enable() for a tree that has already lowered its
+ * own preempt count.
  */
 void kiln_bh_enabled(void);
 unsigned long kiln_local_irq_save(void);	/* returns 0x200 if interrupts were on, else 0 */
@@ -61,19 +61,19 @@ void kiln_local_irq_enable(void);
 void kiln_raise_softirq(unsigned int nr);
 /* @nr is the kernel's number of the softirq, 0 to 9; Kiln's own workloads use 3 to 7. */
 void kiln_open_softirq(unsigned int nr, void (*handler)(void *cpu));
-/* Sets a function to be called in hardirq context at each interrupt of this CPU. NULL: none. */
+/* Sets a function to be called in hardirq context at each interrupt of this CPU, or NULL. */
 void kiln_on_interrupt(void (*handler)(void *cpu));
 void kiln_do_softirq(void);
 
 /*
- * pv.S: the functions above for use by paravirtual calls. They preserve all registers but RAX, and
- * must not be called from C.
+ * pv.S: variants of the functions above for paravirtual calls. They preserve all registers but RAX,
+ * and must not be called from C.
  */
 void kiln_pv_save_fl(void);
 void kiln_pv_irq_disable(void);
 void kiln_pv_irq_enable(void);
 
-/* sched.c: like the kernel's functions of the same names. */
+/* sched.c: equivalents of the kernel's functions of the same names. */
 void kiln_preempt_schedule(void);
 void kiln_preempt_schedule_thunk(void);	/* pv.S: preserves all registers */
 void kiln_schedule(void);
@@ -170,9 +170,8 @@ int kiln_fpu_policy_add(const struct kiln_fpu_ops *ops);
 _Bool kiln_fpu_usable(void);
 
 /*
- * Accounting for a section that the tree opens itself: timer, depth and count, as for Kiln's own
- * sections. Wrappers of the tree's functions use kiln_section_begin() and
- * kiln_section_end().
+ * Accounting for a section that the tree opens itself: timer, depth and count work as for Kiln's
+ * own sections. Wrappers of the tree's functions use kiln_section_begin() and kiln_section_end().
  */
 struct kiln_section {
 	unsigned long now;

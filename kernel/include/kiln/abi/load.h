@@ -51,7 +51,7 @@ struct kiln_load_side {
 	const struct kiln_impl *impl;	/* NULL: keep patterns in all registers instead */
 	const struct kiln_op *op;	/* if not NULL, used instead of @impl and patterns */
 	struct kiln_op_slot *slots;
-	u32 depth;		/* operations in flight at which a task waits */
+	u32 depth;		/* number of operations in flight at which a task waits */
 	const void *ctx;
 	const u8 *src, *want;
 	u8 *dst, *iv;
@@ -61,9 +61,9 @@ struct kiln_load_side {
 	u64 ops, corrupted;
 	/* The following fields are used only with @op. */
 	u64 async_punts;	/* operations completed asynchronously */
-	u64 dropped;		/* rejected: a queue was full, or all slots were in flight */
-	u64 reordered;		/* completed after an operation submitted later */
-	u64 errors;		/* any other result; also counted as corrupted */
+	u64 dropped;		/* operations rejected: a queue was full, or no slot was free */
+	u64 reordered;		/* operations completed after a later one */
+	u64 errors;		/* operations with any other result; they also count as corrupted */
 	struct kiln_op_slot *free;
 	u32 in_flight;
 	u64 put, answered;	/* highest sequence numbers submitted and completed */
@@ -78,7 +78,7 @@ struct kiln_load {
 	bool hardirq_fpu;	/* the hardirq handler uses the FPU where it is usable */
 	bool step;		/* single-step the sections of the task */
 	bool step_softirq;	/* single-step the sections of the softirqs */
-	void (*hardirq_hook)(void);	/* control: a host function that breaks law 2 */
+	void (*hardirq_hook)(void);	/* for tests: a host function that each hardirq calls */
 	u64 ops;		/* operations per kiln_load_run() */
 	u64 spins;		/* loop iterations for which patterns stay in the registers */
 	const u8 *pattern;
@@ -91,7 +91,7 @@ KILN_EXPORT u64 kiln_load_attach(void *load);
 KILN_EXPORT u64 kiln_load_run(void *load);
 KILN_EXPORT u64 kiln_load_detach(void *load);
 /*
- * These two are called only while @empty is set. kiln_load_drain() waits for operations in flight;
+ * Both may be called only while @empty is set. kiln_load_drain() waits for operations in flight;
  * kiln_load_ready() must be called after the host has changed @task or @softirq.
  */
 KILN_EXPORT u64 kiln_load_drain(void *load);
@@ -100,12 +100,12 @@ KILN_EXPORT u64 kiln_load_ready(void *load);
 KILN_EXPORT size_t kiln_pattern_size(void);
 
 /*
- * load/call.c: one call of one function of an implementation, in a given context, and in its own
- * FPU section if the function needs one.
+ * load/call.c: a call of one function of an implementation, in a given context, and in its own FPU
+ * section if the function needs one.
  */
 struct kiln_call {
 	const void *fn;
-	const void *scalar;	/* called instead where no section may be opened, or NULL */
+	const void *scalar;	/* called instead where a section is not allowed, or NULL */
 	u64 arg[9];
 	/* If not NULL, this host function makes the call and reads the registers around it. */
 	u64 (*through)(void *registers, const void *fn, const u64 *arg);
@@ -133,7 +133,7 @@ struct kiln_guest {
 	u8 *iv;			/* copied from @iv_of before each call; functions modify it */
 	const u8 *iv_of;
 	u32 ivsize;
-	u8 *got;		/* result of the call, @len bytes, at least one */
+	u8 *got;		/* result of the call, @len bytes; @len must not be 0 */
 	const u8 *want;
 	u32 len;
 };
@@ -143,7 +143,7 @@ struct kiln_guests {
 	u32 softirqs, hardirqs;
 	u32 next, next_hardirq;
 	u64 interrupts;
-	u64 into_sections;	/* interrupts that interrupted a section */
+	u64 into_sections;	/* interrupts that arrived during a section */
 	u64 served, sections, scalar_fallbacks, corrupted;
 };
 
@@ -159,8 +159,8 @@ struct kiln_usable {
 	bool in_section;	/* first open a section in the interrupted context */
 	bool over_section;	/* out: that section was open during the query */
 	bool usable;
-	u64 warnings;		/* out: warnings from opening a section, if usable or in a task */
-	u32 preempt_count;	/* out: preempt count in the context before that */
+	u64 warnings;		/* out: warnings from opening a section, if one was opened */
+	u32 preempt_count;	/* out: preempt count in the context, before a section is opened */
 	u32 preempt_after;	/* out: preempt count of the task at the end */
 };
 
@@ -185,20 +185,20 @@ struct kiln_storm {
 	u32 first_loop;		/* softirqs served before the interrupted task continued */
 	u32 by_ksoftirqd;	/* softirqs served in ksoftirqd */
 	u32 works_accepted, works_refused, works_run;
-	u32 works_misplaced;	/* works run outside the kworker or in atomic context */
+	u32 works_misplaced;	/* work items run outside the kworker or in atomic context */
 	u32 count_before, count_after;	/* preempt counts of the task */
 };
 
 KILN_EXPORT u64 kiln_storm(void *storm);
 
 /*
- * load/wakeup.c: one task sleeps, and an interrupt of another task wakes it. Works once per CPU,
- * with full preemption. Returns non-zero if no task is free.
+ * load/wakeup.c: one task sleeps, and an interrupt of another task wakes it. May be called once per
+ * CPU, with full preemption. Returns non-zero if no task is free.
  */
 struct kiln_wakeup {
 	u32 wait_us;		/* time from creation of the sleeper until it first runs */
 	u32 busy_us;		/* time for which the sleeper runs before it sleeps */
-	u32 asleep_us;		/* time for which the other task runs meanwhile */
+	u32 asleep_us;		/* time for which the other task runs while the sleeper sleeps */
 	/* The fields from here on are output. */
 	bool preempted;		/* the woken task ran before the interrupt returned */
 	u64 busy_for, asleep_for;	/* actual durations in TSC ticks */
@@ -208,8 +208,8 @@ struct kiln_wakeup {
 KILN_EXPORT u64 kiln_wakeup(void *wakeup);
 
 /*
- * load/script.c: requests made one after the other in given contexts, and the results that the
- * caller and the callbacks receive. Every request has its own memory.
+ * load/script.c: requests made in turn in given contexts, and the results that the caller and the
+ * callbacks receive. Every request has its own memory.
  */
 enum kiln_step_kind {
 	KILN_STEP_SUBMIT,	/* submit @count requests to @tfm in @context with @flags */
@@ -218,7 +218,7 @@ enum kiln_step_kind {
 	KILN_STEP_SECTION_END,
 	KILN_STEP_BH_OFF,
 	KILN_STEP_BH_ON,
-	KILN_STEP_FREE,		/* free @tfm */
+	KILN_STEP_FREE,		/* free @tfm, even if requests are still queued on it */
 };
 
 struct kiln_step {
@@ -244,7 +244,7 @@ struct kiln_script {
 	const struct kiln_step *step;
 	u32 steps;
 	u32 len;		/* bytes of each message */
-	u8 *src, *want, *iv;	/* every message has the same contents */
+	u8 *src, *want, *iv;	/* the data of each message; all messages are identical */
 	struct kiln_script_event *event;
 	u32 max_events;
 	u32 events;		/* out: number of events; may exceed max_events */

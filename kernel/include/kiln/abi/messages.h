@@ -8,9 +8,9 @@
  * is at iv + i * iv_stride. After the last message the loop continues with the first, until it has
  * made @calls calls. Fields that do not apply to the algorithm are not read.
  *
- * In memory a message consists of the prefix (associated data), the text, and when decrypting the
- * tag. A result consists of room for the prefix, which is not written, the text, and when
- * encrypting the tag. The result of a hash is the digest only.
+ * In memory, a message consists of the prefix (associated data), the text, and, when decrypting,
+ * the tag. A result consists of room for the prefix, which is not written, the text, and, when
+ * encrypting, the tag. The result of a hash is the digest only.
  */
 #ifndef KILN_ABI_MESSAGES_H
 #define KILN_ABI_MESSAGES_H
@@ -32,7 +32,7 @@ struct kiln_messages {
 	_Bool decrypt;
 };
 
-/* Return the bytes of a whole message, and of a whole result unless it is a digest. */
+/* Return the size in bytes of a message, and of a result that is not a digest. */
 static inline unsigned long kiln_message_size(const struct kiln_messages *m)
 {
 	return m->prefix + m->len + (m->decrypt ? m->tag : 0);

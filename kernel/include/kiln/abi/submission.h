@@ -8,7 +8,7 @@
 
 struct kiln_submission {
 	unsigned char *dst, *src, *iv;	/* dst and src are contiguous in memory */
-	unsigned int len;	/* total bytes; for AEAD encryption this includes the room for the tag */
+	unsigned int len;	/* total bytes; AEAD encryption: includes the room for the tag */
 	unsigned int flags;	/* CRYPTO_TFM_REQ_MAY_SLEEP, CRYPTO_TFM_REQ_MAY_BACKLOG */
 	_Bool decrypt;
 	void (*complete)(void *data, int err);
