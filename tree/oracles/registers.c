@@ -20,6 +20,15 @@
 
 #define SHIFTS 8
 
+/*
+ * Number of instructions in a row that a section has executed before, after which its stepping ends:
+ * it then repeats a loop. Every section is stepped anew. With --thorough, all of it is stepped.
+ */
+#define IDLE 1024
+
+/* The same for a whole request. Its stepping does not begin anew, so loops of key schedules may run. */
+#define WHOLE_IDLE 16384
+
 /* The control bits of MXCSR. The status flags in the lower bits may change. */
 #define MXCSR_CONTROL 0xffc0u
 #define MXCSR_OTHER 0xffc0u
@@ -42,7 +51,7 @@ void kiln_shifted(void);
 static u8 kiln_state[STATE_SIZE] __aligned(64);
 static u32 kiln_mxcsr;
 static u16 kiln_fcw;
-static bool kiln_stepped;
+static struct kiln_audit *kiln_stepping;	/* set while sections are single-stepped */
 static bool kiln_compares;	/* whether to compare registers at the end of a section */
 
 static u64 kiln_wide_states(void)
@@ -62,8 +71,10 @@ static void kiln_begun(void)
 	asm volatile("ldmxcsr %0\n\tfldcw %1" : : "m"(mxcsr), "m"(fcw));
 	if (kiln_wide_states())
 		asm volatile("vzeroupper");
-	if (kiln_stepped)
+	if (kiln_stepping) {
+		kiln_stepping->steps = 0;
 		kiln_set_trap_flag(true);
+	}
 }
 
 static void kiln_check_upper_halves(void)
@@ -119,7 +130,7 @@ static void kiln_compare(void)
 
 static void kiln_ends(void)
 {
-	if (kiln_stepped)
+	if (kiln_stepping)
 		kiln_set_trap_flag(false);
 	if (kiln_compares)
 		kiln_compare();
@@ -207,14 +218,15 @@ static u64 kiln_ask_stepped(struct kiln_examine *order)
 	audit->job++;
 	audit->call = audit->steps = 0;
 	audit->visits = audit->outside_visits = 0;
-	audit->idle = audit->outside_idle = -1ul;
-	kiln_stepped = true;
+	audit->outside_idle = -1ul;
+	audit->idle = order->thorough ? -1ul : IDLE;
+	kiln_stepping = audit;
 	kiln_watch_sections(true);
 	kiln_case.layout = "single-stepped, with garbage above arguments of 32 bits";
 	kiln_ask_all();
 	answer = kiln_answer;
 	kiln_watch_sections(false);
-	kiln_stepped = false;
+	kiln_stepping = NULL;
 	return answer;
 }
 
@@ -225,6 +237,7 @@ static void kiln_step_whole(struct kiln_examine *order, struct kiln_subject *s,
 
 	order->audit->job++;
 	order->audit->steps = 0;
+	order->audit->idle = order->audit->outside_idle = order->thorough ? -1ul : WHOLE_IDLE;
 	kiln_case.op = "encrypt";
 	kiln_case.len = 2 * max(s->block, 16u);
 	kiln_case.layout = "single-stepped";

@@ -235,7 +235,10 @@ pub(crate) fn build(plan: &Plan, cache: &Cache, more: &BTreeSet<String>) -> Resu
         last.keep(made.filter(|path| *path != BENCHMARK));
     }
     for (name, _) in GLUE {
-        if is_optional(name) || cache.objects.join(format!("lib/{name}.o")).is_file() {
+        let object = format!("lib/{name}.o");
+        // After a failure, the object of an earlier build may still be there.
+        let failed = failures.iter().any(|(path, _)| *path == object);
+        if is_optional(name) || cache.objects.join(object).is_file() && !failed {
             continue;
         }
         let why = |(object, why): &(String, String)| format!(": {object}: {why}");

@@ -76,11 +76,13 @@ Suites (--suite):
                       clock
   interrupted:POLICY  the same, with interrupts before random instructions
 
-Oracles (--oracle), rules that every driver of a tree must keep, each
-instance of each template included (all, none):
+Oracles (--oracle all, none or LIST), rules that every driver of a tree
+must keep; without --oracle, all of them over some instances of each
+template:
   memory     nothing outside the buffers of a request is read or written
   context    nothing sleeps where nothing may; sections where they may be
   values     odd keys, lengths and lists; counters before a carry
+  sequence   one call after another: keys, IVs, divided messages
   leaks      what is allocated is freed
   failures   each allocation fails once
   fill       uninitialised memory does not show in an answer
@@ -146,7 +148,7 @@ pub struct TestArgs {
     fuzz: Option<u32>,
     /// With --tree: check the tree's drivers with these oracles only: all, none, or some of memory,
     /// context, values, sequence, leaks, failures, fill, queues, sharing, registers, features,
-    /// bounds [default: all but the last four, in addition to the suites; with --thorough all]
+    /// bounds [default: all, in addition to the suites, over some instances of each template]
     #[arg(
         long = "oracle",
         value_name = "LIST",
@@ -158,7 +160,7 @@ pub struct TestArgs {
     /// describes the format)
     #[arg(long, value_name = "FILE", requires = "tree")]
     known: Vec<PathBuf>,
-    /// With --tree: run more cases under each oracle
+    /// With --tree: run more cases under each oracle, over every instance of each template
     #[arg(long, requires = "tree")]
     thorough: bool,
     /// With --tree: also run the benchmarks in the KUnit suites
