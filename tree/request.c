@@ -174,7 +174,7 @@ static void kiln_open_shash(struct kiln_engine_open *o, struct kiln_engine *e, u
 		return;
 	o->block = crypto_shash_blocksize(tfm);
 	o->digest = crypto_shash_digestsize(tfm);
-	/* This flag is set if the hash requires a key and has none. */
+	/* The crypto API sets this flag while a hash that requires a key has none. */
 	o->keyed = !!(crypto_shash_get_flags(tfm) & CRYPTO_TFM_NEED_KEY);
 	o->context = crypto_shash_ctx(tfm);
 	e->request.shash = kzalloc(sizeof(struct shash_desc) + crypto_shash_descsize(tfm),

@@ -66,7 +66,7 @@ fn commit(root: &Path, sources: &[PathBuf]) -> Option<String> {
     }
 }
 
-/// Lists the files of git that change when a commit is checked out or created.
+/// Lists git's own files, such as `HEAD`, that change when a commit is checked out or created.
 fn heads(root: &Path) -> Vec<PathBuf> {
     let path = |name: &str| git(root, &["rev-parse", "--git-path", name]).map(|p| root.join(p));
     let mut all: Vec<PathBuf> = path("HEAD").into_iter().collect();

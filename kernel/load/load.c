@@ -155,7 +155,7 @@ static void load_hardirq(struct cpu *cpu)
 		load->hardirq_sections += clobber_in_section();
 }
 
-/* The function of a kernel thread that encrypts like the task until the load ends. */
+/* Body of a second kernel thread, which does the same encryption as the task until the load ends. */
 static void second_task(void *arg)
 {
 	struct kiln_load *load = arg;

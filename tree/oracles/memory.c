@@ -288,7 +288,7 @@ static int kiln_hash_layout(struct kiln_subject *s, struct kiln_message *m,
 	state = kiln_fence(s->state, place == KILN_AT_START);
 	if (!state)
 		return -ENOMEM;
-	/* This complete request also sets the callback for the steps that follow. */
+	/* This request hashes the whole message; it also sets the callback for the steps below. */
 	error = kiln_ask(s, &call);
 	for (i = 0; !error && i < src.count; i++) {
 		const unsigned int n = min(left, src.piece[i].len);

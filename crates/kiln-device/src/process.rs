@@ -30,7 +30,7 @@ pub(crate) const READY_UNLOCKED: u8 = b'u';
 /// and two descriptors: the connection and the counters.
 pub(crate) const GUEST: u32 = 1;
 
-/// State of a guest's process.
+/// How far a guest's process has got: from its start to the connection of a front end and its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
     Starting,

@@ -20,11 +20,11 @@ const MAX_IV: usize = 32;
 pub struct Messages<'a> {
     /// Direction; ignored by hashes.
     pub op: Op,
-    /// Memory of the messages: message i is at `i * src_stride`.
+    /// Buffer with the messages; message i starts at offset `i * src_stride`.
     pub src: &'a [u8],
-    /// Memory of the results: the result of message i is written to `i * dst_stride`.
+    /// Buffer for the results; the result of message i is written to offset `i * dst_stride`.
     pub dst: &'a mut [u8],
-    /// Memory of the IVs: the IV of message i is at `i * iv_stride`.
+    /// Buffer with the IVs; the IV of message i is at offset `i * iv_stride`.
     pub ivs: &'a [u8],
     /// Buffer for copies of all IVs, which functions may modify. The buffer may be empty for a
     /// single message.

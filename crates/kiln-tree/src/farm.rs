@@ -92,8 +92,8 @@ fn top(tree: &Path) -> Result<Vec<u8>, Error> {
     Ok(out)
 }
 
-/// Lists the files that git tracks, and those it would track because it does not ignore them;
-/// `None` if the directory is not a checkout.
+/// Lists the files that git tracks, and untracked files that are not ignored; `None` if the
+/// directory is not a checkout.
 fn listed(tree: &Path) -> Option<Vec<u8>> {
     if !tree.join(".git").exists() {
         return None;

@@ -18,7 +18,7 @@ pub struct Limits {
     pub max_akcipher_key: usize,
     /// Maximum bits of an RSA modulus.
     pub max_modulus: usize,
-    /// Number of data queues. This number is only reported to the driver.
+    /// Number of data queues. It is reported to the driver and not otherwise used.
     pub data_queues: u16,
 }
 

@@ -358,8 +358,8 @@ fn guests_do_not_share_sessions() {
     assert_eq!(one.bytes(&mut request, 33), Err(Status::InvSess));
 }
 
-/// The number of sessions is limited. At the limit, the driver gets the error that its request
-/// format provides.
+/// The number of sessions is limited. At the limit, the driver gets the error code
+/// that the format of its request defines for this case.
 #[test]
 fn sessions_are_counted() {
     for (form, full) in [(0, Status::Err), (1, Status::NoSpc)] {

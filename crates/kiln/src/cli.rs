@@ -13,7 +13,7 @@ use crate::man::{self, ManArgs};
 use crate::survey::SurveyArgs;
 use crate::version;
 
-/// Kernel crypto in user land: how fast and how right it is, and what FPU sections cost.
+/// Kernel crypto in user land: how fast and how correct it is, and what FPU sections cost.
 #[derive(Parser)]
 #[command(
     name = "kiln",
@@ -34,11 +34,11 @@ Environment:
   KILN_TIERS=generic,aesni   use only these instruction-set tiers (kiln list)
   KILN_CC=CC                 the C compiler that builds kernel trees
   KILN_DEFAULTS=FILE         the file of defaults, as --defaults; empty: none
-  XDG_CACHE_HOME=DIR         where they are built [default: ~/.cache]
+  XDG_CACHE_HOME=DIR         where kernel trees are built [default: ~/.cache]
 
 Examples:
   kiln                                all questions, in a minute
-  kiln list                           what is here; the hardware's limits
+  kiln list                           ciphers, libraries, theoretical peaks
   kiln speed 'xts(aes)' --len 16..64  cycles per byte at every length
   KILN_TIERS=generic,aesni kiln       as if the CPU had no VAES"
 )]

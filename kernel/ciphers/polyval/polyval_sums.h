@@ -120,7 +120,10 @@ static __always_inline __m128i reduce(const struct sums *g)
 	return v_sum(v_xor3(g->hi, v_swap(mid), v_clmul(mid, poly, 0x00)));
 }
 
-/* Hashes the blocks at @data, in reverse byte order if @ghash, from the state @acc on. */
+/*
+ * Hashes the blocks at @data, starting from the state @acc. If @ghash is set, the bytes of each
+ * block are reversed first.
+ */
 static __always_inline __m128i hash_blocks(const struct polyval_key *key, __m128i acc,
 					   const u8 *data, size_t blocks, const bool ghash)
 {

@@ -26,7 +26,7 @@ enum task_state { TASK_FREE, TASK_RUNNING, TASK_SLEEPING };
 enum {
 	TF_KTHREAD = 1,		/* has no user FPU state */
 	TF_NEED_FPU_LOAD = 2,	/* the user FPU state is in user_fpu, not in registers */
-	TF_KERNEL_FPSTATE = 4,	/* is in a section of policy preemptible, and uses kernel_fpu */
+	TF_KERNEL_FPSTATE = 4,	/* in a section under the preemptible policy, and using kernel_fpu */
 };
 
 /* An entry in the hash table of wait.c: a task that waits on an address. */

@@ -46,7 +46,8 @@ fn relocatable(built: &Built) -> PathBuf {
 }
 
 /// Returns the symbols that are still undefined after all objects have been linked. The list must
-/// be empty, because `kernel/` receives functions of the host only by address at run time.
+/// be empty, because `kernel/` must not link against the host: it is given the addresses of the
+/// host's functions at run time.
 pub(crate) fn undefined(built: &Built) -> Vec<String> {
     undefined_in(&relocatable(built))
 }

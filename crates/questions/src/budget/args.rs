@@ -25,15 +25,15 @@ use super::{parse_ways, Plan};
 /// how long the FPU sections that they open are, by message length.
 #[derive(Args)]
 #[command(after_long_help = "\
-Ways of cutting (--mode):
-  unbounded    one section, whatever the length
-  page         4 KiB each
-  fixed        the byte limits posted in 2022 and never merged; no row where
-               no limit was posted for the algorithm and tier
-  class        16, 256 or 512 KiB, by kind of algorithm
-  calibrated   what fits the target, by what was measured
-  clocked      the cycle counter is read every so many bytes
-  on-demand    until a softirq is pending or a reschedule is wanted
+Chunking strategies (--mode):
+  unbounded    one section for the whole message
+  page         4 KiB per section
+  fixed        the byte limits posted in 2022 and never merged (only for
+               algorithms and tiers that had a limit)
+  class        16, 256 or 512 KiB per section, by kind of algorithm
+  calibrated   as many bytes as fit the target, by the speed measured at start
+  clocked      a section ends when the cycle counter reaches the target
+  on-demand    a section ends when a softirq is pending or a reschedule is due
 
 Exit status:
   1 if a section of a tree is longer than --max-section-us

@@ -165,8 +165,8 @@ fn line(row: &Row, repeated: bool) -> Vec<String> {
     lines
 }
 
-/// Returns the change in per cent and the verdict. If there is no such change, the first text is
-/// `tie`, `unclear` or `-`, and the second is empty.
+/// Returns the percentage change and the verdict. Without a clear change, the first string is `tie`,
+/// `unclear` or `-`, and the second is empty.
 fn judge(row: &Row) -> (String, &'static str) {
     let word = match row.verdict {
         Some(Verdict::Faster) => "faster",

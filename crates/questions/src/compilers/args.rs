@@ -35,20 +35,20 @@ const LONGEST: usize = 1 << 20;
 /// cached by content. The results of a cell are checked before it is timed.
 #[derive(Args)]
 #[command(after_long_help = "\
-Variants are default, patched (-fno-tree-pre -fno-tree-sra), ubsan,
-ubsan-tree, asan, no-object-flags, and several with + between. Their flags,
-and the conventions by which a file of yours is called, are in
-docs/COMPILERS.md.
+Variants (--variant): default, patched (-fno-tree-pre -fno-tree-sra), ubsan,
+ubsan-tree (the checks that a kernel tree enables), asan, no-object-flags
+(without a tree's flags for single files), or several joined by +. If the
+baseline's compiler is itself in --cc, its variants are compared with its
+variant 'default' at the same level. docs/COMPILERS.md has the flags, and the
+calling conventions for your own files.
 
 Exit status:
-  1 if a cell gives wrong answers, or is slower than the baseline by more than
-  --max-regression allows, beyond the noise, in cycles or in time. A
-  compiler that is both in --cc and the baseline has its variants judged
-  against its default at that level
+  1 if a cell gives wrong results, or is slower than the baseline by more than
+  --max-regression allows, beyond the noise, in cycles or in time
   2 for --bisect without --max-regression
-  125 with --bisect, if a cell that was to be judged cannot be built or
-  tried, gives wrong answers, or is slower in only one of cycles and time,
-  and no other cell is slower; also without --baseline
+  With --bisect, 1 only if a cell is slower both in cycles and in time. If no
+  cell is, 125 if a cell cannot be built or measured, gives wrong results, or
+  is slower in only one of cycles and time, or if --baseline is missing
 
 Examples:
   kiln compilers
@@ -80,7 +80,7 @@ pub struct CompilersArgs {
         default_value = "O1,O2,O3,Os"
     )]
     opt: Vec<String>,
-    /// Kinds of build, explained by --help
+    /// Kinds of build, described below
     #[arg(
         long,
         value_delimiter = ',',

@@ -165,7 +165,7 @@ pub(super) fn judge(row: &mut Row, by: &str, ratios: Option<Ratios>, of_record: 
 /// Rows that are, or may be, worse than allowed.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Regressions {
-    /// Rows that are slower than allowed beyond the noise, both by cycles and by time.
+    /// Rows that exceed the allowed slowdown by more than the noise, both in cycles and in time.
     pub slower: Vec<usize>,
     /// Rows without a result although the baseline has one.
     pub lost: Vec<usize>,

@@ -19,8 +19,9 @@ use super::{run, view};
 #[command(after_long_help = "\
 Ways of waiting (--mode):
   poll    one lock, held while the used ring is watched (Linux before 5.19)
-  wait    submitted under the lock; the thread sleeps until it is completed
-  async   submitted with a function that is called; --depth in flight
+  wait    a request is submitted under the lock; the thread sleeps until the
+          request completes
+  async   requests have a completion callback; --depth of them are in flight
 
 Examples:
   kiln ctrlq --quick

@@ -25,10 +25,11 @@ pub(super) static CTRLQ: Part = Part {
     ..Part::USUAL
 };
 
-/// Number of rounds. The next constants are the seconds that starting the devices takes, and the
-/// seconds to connect in each round.
+/// Number of rounds.
 const ROUNDS: f64 = 6.0;
+/// Time in seconds to start the devices.
 const DEVICES_S: f64 = 0.1;
+/// Time in seconds to connect in each round.
 const CONNECT_S: f64 = 0.01;
 
 /// Returns arguments that select the session type and the number of workers of the published

@@ -10,7 +10,7 @@ use super::workload::Workload;
 /// Flags for the work of the task and of the softirqs.
 #[derive(Args)]
 pub(super) struct LoadArgs {
-    /// The task's load: xts-16, xts-4096 [default: both], pattern
+    /// The task's load: xts-16, xts-4096, pattern [default: xts-16,xts-4096]
     #[arg(long, value_delimiter = ',', value_name = "NAME,…")]
     load: Vec<String>,
     /// What softirqs do under legacy if SIMD is not usable: scalar, cryptd [default: scalar]

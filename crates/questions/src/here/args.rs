@@ -22,7 +22,8 @@ use super::{live, run, view};
 Read: /proc/crypto, kallsyms, modules, cpuinfo, softirqs, version, uptime and
 the times of ksoftirqd and kworkers; the kernel's configuration (/proc/config.gz,
 /boot/config-$(uname -r)); in /sys mitigations, clock source, virtio devices.
-Load what the machine encrypts with first: drivers are listed once loaded.
+First start whatever encrypts on this machine: drivers are listed only after
+they are loaded.
 
 Exit status:
   1 with --check, if a verdict is 'has it'
@@ -31,13 +32,13 @@ Examples:
   kiln here
   kiln here --json | jq '.rows[] | {question, verdict, finding}'
   kiln here --bpftrace > sections.bt    a script that measures FPU sections
-  kiln here --record machine            what was read, to judge it elsewhere:
-  kiln here --root machine
+  kiln here --record machine            save the files that were read
+  kiln here --root machine              judge these files elsewhere
 
 See also:
   docs/HERE.md, docs/FINDINGS.md")]
 pub struct HereArgs {
-    /// Judge a recorded machine: a directory with proc/, sys/ and boot/, as in the root directory
+    /// Judge a recorded machine: a directory with proc/, sys/ and boot/, as --record writes it
     #[arg(long, value_name = "DIR")]
     root: Option<PathBuf>,
     /// Record the files that would be read, and do nothing else; DIR must be empty or not exist

@@ -37,9 +37,9 @@ Environment:
   KILN_TIERS=generic,aesni   use only these tiers
 
 Examples:
-  kiln ipsec --out DIR        from which rate are packets lost? with a picture
+  kiln ipsec --out DIR        the rate at which packets start to be lost
   kiln ipsec --policy legacy,bh-off --packet-rate 220000 --scheduler cfs-6.1
-  kiln ipsec --packet-rate 20000,300000    low, high and low load
+  kiln ipsec --packet-rate 20000,300000    phases: low, high, low
   kiln ipsec --load pcap:traffic.pcap
 
 See also:
@@ -56,8 +56,8 @@ pub struct IpsecArgs {
         default_value = "esp"
     )]
     load: Vec<String>,
-    /// Packets per second: one rate, or low and high for phases [default: search for the rate from
-    /// which packets are lost]
+    /// Packets per second: one rate, or LOW,HIGH for three phases (low, high, low) [default: search
+    /// for the rate at which packets start to be lost]
     #[arg(
         long,
         value_delimiter = ',',
@@ -72,8 +72,8 @@ pub struct IpsecArgs {
     /// Nanoseconds per packet for the rest of the network stack
     #[arg(long, value_name = "N", default_value_t = 0)]
     stack_ns: u64,
-    /// Number of disk sectors that the task encrypts between packets that it sends itself, 0 for
-    /// never [default: 0; 64 with phases and captures]
+    /// The task also sends a packet after every N disk sectors; 0: never [default: 0; 64 with two
+    /// rates and with captures]
     #[arg(long, value_name = "N")]
     own_every: Option<u32>,
     /// Interrupts per second

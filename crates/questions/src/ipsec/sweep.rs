@@ -245,8 +245,8 @@ struct Bank<'a> {
 }
 
 impl Bank<'_> {
-    /// Makes trials at a rate until there are `least` more than in `before`, or until the result is
-    /// certain because of the losses so far.
+    /// Runs trials at one rate until there are at least `least` more trials than in `before`, or
+    /// until the losses so far already decide the result.
     fn trials(
         &mut self,
         entry: Entry,

@@ -31,23 +31,23 @@ use crate::timing::{Layout, Level, Op, Tree};
 #[derive(Args)]
 #[command(after_long_help = "\
 Without ALG all algorithms are measured in all operations, which takes two or
-three minutes (--quick 20 s), and a compact table has Kiln's best tier and
-each library's best; --rows and --json have every implementation. With ALG
-each implementation has a column.
+three minutes (--quick 20 s). A compact table then has the fastest result of
+Kiln and of each library; --rows and --json have every implementation. With
+ALG each implementation has a column.
 
 Where libraries are measured, Kiln's own crypto API is measured as well (api):
 a library's call is compared with a call of that API, never with Kiln's bare
 function. A bare function is compared with the functions of a kernel tree.
-Faster and slower are verdicts that cycles and time share; else it is the same
-or, if the two contradict each other, disagree.
+The verdict is 'faster' or 'slower' only if cycles and time agree on it,
+'disagree' if they contradict each other, and otherwise 'same'.
 
-Every result is checked against the generic implementation's before and after
-timing; an implementation that errs has no result. AEADs have 16 bytes of
-associated data. If --len is not given, lengths that are not whole blocks of
+Every result is compared with that of the generic implementation before and
+after timing; an implementation with a wrong one has no result. AEADs have 16
+bytes of associated data. If --len is not given, lengths that are not whole blocks of
 a mode are rounded up.
 
 Exit status:
-  1 if a result is wrong (a peer's: only if that peer was named)
+  1 if a result is wrong; for another library, only if --peers names it
 
 Environment:
   KILN_TIERS=generic,aesni   use only these tiers
@@ -59,11 +59,11 @@ Examples:
   kiln speed 'xts(aes)' --op encrypt,decrypt --key-bits 128,256 --len 512
   kiln speed --len 16..4112 --impl xts-aes-aesni    every length
   kiln speed --baseline openssl --json > speed.json
-  kiln speed 'gcm(aes)' --tree ~/linux    a kernel tree's own beside them
-  kiln speed sha256 --tree HEAD~1    that of a commit of the repository here
-  kiln speed 'xts(aes)' --level api --layout tcrypt    as tcrypt asks for it
+  kiln speed 'gcm(aes)' --tree ~/linux    also those of a kernel tree
+  kiln speed sha256 --tree HEAD~1    sha256 of the commit HEAD~1
+  kiln speed 'xts(aes)' --level api --layout tcrypt    requests as tcrypt makes them
   kiln speed 'xts(aes)' --via virtio --len 4096 --depth 64
-  kiln speed 'xts(aes)' --len 16 --latency    each call needs the last
+  kiln speed 'xts(aes)' --len 16 --latency    each call waits for the one before
   kiln speed --shard 2/8 --out DIR    an eighth of all (docs/FLEET.md)
 
 See also:
@@ -92,7 +92,7 @@ pub struct SpeedArgs {
         hide_possible_values = true
     )]
     impls: Vec<String>,
-    /// Other libraries: auto, none, or names (openssl, libgcrypt, nettle, ipsec-mb, aws-lc)
+    /// Other libraries: auto (all that are installed), none, or names (openssl, libgcrypt, nettle, ipsec-mb, aws-lc)
     #[arg(
         long,
         value_delimiter = ',',

@@ -197,7 +197,7 @@ mod tests {
     use crate::timing::requests::candidate;
     use crate::timing::Spec;
 
-    /// Makes the work of a table for an algorithm and an operation, with a fixed key.
+    /// Returns the work that a table measures for one algorithm and operation, with a fixed key.
     fn work(spec: &Spec, op: Op) -> Work {
         let key_bits = spec.usual_key();
         let mut key = vec![0; spec.key_bytes(key_bits)];

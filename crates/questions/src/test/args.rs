@@ -48,55 +48,59 @@ const QUICK: Amount = Amount {
     many: 200,
 };
 
-/// Is every implementation right? KTAP on stdout
+/// Is every implementation correct? KTAP on stdout
 ///
 /// Tests Kiln's ciphers with known answers and random cases, in every context in which a kernel
 /// calls them. Each failure is printed with the command that replays it.
 #[derive(Args, Clone, Debug, Default)]
 #[command(after_long_help = "\
-Each mask of tiers (generic, generic + aesni, ...) is one group of rows for
-each algorithm: is the right implementation chosen, then the suites. Every
-buffer lies between guard pages and poison, every call goes through a look at
-the registers.
+The tests of an algorithm are repeated with more and more ISA tiers enabled
+(generic, then generic and aesni, and so on). Each time, Kiln first checks that
+the expected implementation is chosen, and then runs the suites. Every buffer
+is between guard pages and poison, and callee-saved registers are checked
+around every call.
 
 Suites (--suite):
   vectors        known answers
-  wycheproof     Project Wycheproof's
-  keys           every length, good and bad
-  lengths        every length of a message
-  splits         a message cut in two anywhere, carried on by another tier
-  forgeries      every bit of a tag
-  requests       to the crypto API, over memory divided anywhere
-  refusals       requests of every form, good and bad
-  many           messages encrypted side by side, where there is such code
-  wiped          keys in memory after free
-  random         compared with the plainest implementation
+  wycheproof     the test vectors of Project Wycheproof
+  keys           keys of every length, valid and invalid
+  lengths        messages of every length
+  splits         a message divided anywhere, continued by another tier
+  forgeries      a tag with any bit changed must be refused
+  requests       crypto API requests, over memory divided anywhere
+  refusals       crypto API requests of every form, valid and invalid
+  many           several messages per call, for code that takes several
+  wiped          no key remains in memory after free
+  random         random messages, compared with the generic implementation
   contexts:POLICY     from a task, with softirqs off, in softirqs and
                       hardirqs, on all cores, while interrupts come by the
                       clock
-  interrupted:POLICY  the same, with interrupts before random instructions
+  interrupted:POLICY  as contexts, with interrupts before random
+                      instructions
 
 Oracles (--oracle all, none or LIST), rules that every driver of a tree
 must keep; without --oracle, all of them over some instances of each
 template:
   memory     nothing outside the buffers of a request is read or written
-  context    nothing sleeps where nothing may; sections where they may be
-  values     odd keys, lengths and lists; counters before a carry
-  sequence   one call after another: keys, IVs, divided messages
-  leaks      what is allocated is freed
-  failures   each allocation fails once
-  fill       uninitialised memory does not show in an answer
-  queues     requests that wait in a queue end once, in order, rightly
-  sharing    two requests of one transform do not disturb each other
-  registers  a function gives back what is its caller's
-  features   no instruction of a CPU feature that nothing asked for
-  bounds     sections do not grow with the message
+  context    nothing sleeps in atomic context; FPU sections begin only where
+             they are allowed
+  values     right results for unusual keys, lengths and lists, and for
+             counters about to wrap
+  sequence   right results for calls in a row: keys, IVs, divided messages
+  leaks      everything that is allocated is freed
+  failures   the failure of any allocation is handled
+  fill       no result depends on uninitialised memory
+  queues     a queued request completes once, in order, with the right result
+  sharing    two requests on one transform do not disturb each other
+  registers  functions preserve the registers of their callers
+  features   no instruction without a check of its CPU feature
+  bounds     the length of an FPU section does not grow with the message
 
 Exit status:
   1 if a case failed
 
 Environment:
-  KILN_TIERS=generic,aesni   as if the CPU had no more
+  KILN_TIERS=generic,aesni   use only these tiers
 
 Examples:
   kiln test --quick
@@ -109,7 +113,8 @@ Examples:
   kiln test --tree ~/linux --fuzz 1000    a kernel tree's own tests
   kiln test --tree ~/linux --oracle memory    accesses outside of buffers
   kiln test --tree ~/linux --suite 'sha256.*irq*'    some KUnit cases
-  kiln test --tree . --since HEAD~3    what three commits and the edits touch
+  kiln test --tree . --since HEAD~3    what three commits and uncommitted
+                                       edits touch
   kiln test --tree HEAD~1    a commit of the git repository here
 
 See also:

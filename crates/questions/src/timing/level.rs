@@ -16,7 +16,7 @@ pub enum Level {
     Primitive,
     /// Requests to a driver through the crypto API. The driver is selected by its name.
     Api,
-    /// Calls of a function that a kernel tree's library exports. The function opens its own FPU
+    /// Calls to a function that the library of a kernel tree exports. The function opens its own FPU
     /// sections.
     Library,
 }

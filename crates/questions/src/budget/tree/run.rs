@@ -39,7 +39,7 @@ const PAGE: usize = 4096;
 /// Measures all requested functions. Returns rows sorted by function and length, and notes.
 ///
 /// # Errors
-/// The tree cannot be hosted, lacks a library, or does not have a requested name.
+/// The tree cannot be hosted, lacks a library, or does not have a requested function.
 pub(super) fn run(
     wanted: &Wanted,
     order: &Order,
