@@ -18,8 +18,8 @@ pub struct TreeBuildArgs {
     #[arg(long, value_name = "CC")]
     cc: Option<String>,
     /// Kernel configuration: a .config file, whose mitigations are used too; 'tree' for the tree's
-    /// own; or 'kiln' for Kiln's choice. 'speed --tree' and 'fpu overhead' accept several and
-    /// compare them [default: kiln]
+    /// own; or 'kiln' for Kiln's choice. Only 'speed --tree' and 'fpu overhead' accept several,
+    /// and compare them [default: kiln]
     #[arg(long, value_name = "FILE|tree|kiln", value_delimiter = ',')]
     config: Vec<String>,
 }

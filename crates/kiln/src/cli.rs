@@ -33,7 +33,7 @@ Exit status:
 Environment:
   KILN_TIERS=generic,aesni   use only these instruction-set tiers (kiln list)
   KILN_CC=CC                 the C compiler that builds kernel trees
-  KILN_DEFAULTS=FILE         the file of defaults, as --defaults; empty: none
+  KILN_DEFAULTS=FILE         as --defaults; if empty, no file is read
   XDG_CACHE_HOME=DIR         where kernel trees are built [default: ~/.cache]
 
 Examples:

@@ -21,9 +21,9 @@ use signal_hook::low_level::pipe;
 /// are wiped when it disconnects.
 #[derive(Args)]
 #[command(after_long_help = "\
-SIGTERM or Ctrl-C serves what guests have made available and ends within 2 s; a
-second one ends at once. A process that serves a guest can open no file, and can
-make only the system calls of serving.
+On SIGTERM or Ctrl-C the device serves the requests that guests have made
+available, and ends within 2 s; on a second one it ends at once. A process that
+serves a guest can open no file, and can make only the system calls of serving.
 
 Examples:
   kiln serve --socket /run/kiln.sock

@@ -17,6 +17,9 @@ const DEPTH: usize = 128;
 const IMAGE: u64 = 1 << 30;
 /// Maximum number of breaches that are recorded; later breaches are dropped.
 const BREACHES: usize = 256;
+/// The limit on idle instructions is this many times higher while a function is active whose
+/// registers may have to be restored when it returns.
+const IN_CALLS: u64 = 64;
 /// Maximum length in bytes of a call instruction: 5 for a direct call, up to 8 for an indirect
 /// call.
 const LONGEST_CALL: u64 = 8;
@@ -254,7 +257,9 @@ impl AuditState {
         self.idle += 1;
         if visits <= most.max(1) {
             self.idle = 0;
-        } else if self.idle > idle {
+        } else if self.idle > idle
+            && (!self.restores() || self.idle > idle.saturating_mul(IN_CALLS))
+        {
             frame.stop_stepping();
         }
         let wanted = visits <= most && (shared.call, step) <= (shared.last_call, shared.last_step);
@@ -265,6 +270,12 @@ impl AuditState {
             // SAFETY: the caller promises that `cpu` is the CPU of the interrupted thread.
             shared.masked += u64::from(unsafe { !frame.interrupt(cpu) });
         }
+    }
+
+    /// Whether a function that has been called and has not returned may need registers restored: the
+    /// caller would crash if stepping ended before the return.
+    fn restores(&self) -> bool {
+        !self.restored.is_empty() && !self.calls.is_empty()
     }
 
     /// If the previous instruction was a call or a return, records the call or checks the registers

@@ -38,17 +38,19 @@ const LONGEST: usize = 1 << 20;
 Variants (--variant): default, patched (-fno-tree-pre -fno-tree-sra), ubsan,
 ubsan-tree (the checks that a kernel tree enables), asan, no-object-flags
 (without a tree's flags for single files), or several joined by +. If the
-baseline's compiler is itself in --cc, its variants are compared with its
-variant 'default' at the same level. docs/COMPILERS.md has the flags, and the
+baseline is a compiler that --cc also names, its variants are compared with
+its variant 'default' at the same level. docs/COMPILERS.md has the flags, and the
 calling conventions for your own files.
 
 Exit status:
-  1 if a cell gives wrong results, or is slower than the baseline by more than
-  --max-regression allows, beyond the noise, in cycles or in time
-  2 for --bisect without --max-regression
-  With --bisect, 1 only if a cell is slower both in cycles and in time. If no
-  cell is, 125 if a cell cannot be built or measured, gives wrong results, or
-  is slower in only one of cycles and time, or if --baseline is missing
+  Without --bisect:
+    1    a cell gives wrong results, or is slower than the baseline by more
+         than --max-regression allows, beyond the noise, in cycles or in time
+  With --bisect:
+    1    a cell is slower than that both in cycles and in time
+    2    --max-regression is missing
+    125  otherwise, if a cell cannot be built or measured, gives wrong
+         results, or is slower in only one of the two, or without --baseline
 
 Examples:
   kiln compilers

@@ -20,17 +20,28 @@ use super::{run, view};
 ///
 /// Helps to decide how softirqs should use SIMD. A task encrypts on an emulated CPU; interrupts
 /// raise softirqs that interrupt the task and also encrypt. Every row is compared with a baseline
-/// run in which the same interrupts do nothing. All results and the user's registers are checked.
+/// run in which the same interrupts do nothing. The output of every call and the registers of user
+/// mode are checked.
 #[derive(Args)]
 #[command(after_long_help = "\
+FPU policies (--policy), what happens when a softirq needs SIMD:
+  legacy       Linux up to 6.14: SIMD unless the softirq interrupted a section
+  bh-off       Linux from 6.15: sections switch softirqs off
+  nested       the interrupted section's registers are saved and restored
+  nested-v1    nested as first posted, without later corrections
+  preemptible  sections may be preempted; the task keeps their registers
+  none         the control: SIMD always, and nothing is saved
+
 Sources of interrupts (--inject):
-  timer, poisson, signal   by the clock; signal: from another core
-  replay:FILE              gaps in ns, one per line
+  timer        at regular intervals
+  poisson      at random intervals
+  signal       at regular intervals, sent by another core
+  replay:FILE  intervals in ns, one per line
 
 Exit status:
-  1 if state was lost under any policy other than \"none\" (the control, which
-  saves nothing); also if a loss could not have been seen (\"no power\"),
-  because that control lost too little or a policy was interrupted too rarely.
+  1 if state was lost under any policy other than \"none\"; also if the run
+  proves nothing (\"no power\"), because \"none\", which must lose state, lost
+  too little, or because a policy was interrupted too rarely.
   A table without the control has no verdict on lost state.
 
 Environment:

@@ -10,8 +10,8 @@ use super::plan::{contenders, Contender};
 
 #[derive(Args)]
 pub(super) struct PolicyArgs {
-    /// legacy, bh-off, nested, nested-v1, preemptible, none [default: these]; tree:DIR: the code of
-    /// a Linux source tree or git revision, which is built and hosted
+    /// FPU policies: legacy, bh-off, nested, nested-v1, preemptible, none [default: all six];
+    /// tree:DIR: the code of a Linux source tree or git revision, which is built and run here
     #[arg(long, value_delimiter = ',', value_name = "NAME,…")]
     policy: Vec<String>,
     #[command(flatten)]

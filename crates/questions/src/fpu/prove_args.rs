@@ -23,7 +23,7 @@ use super::view;
 ///
 /// Single steps inject one interrupt before each instruction of kernel_fpu_begin, the cipher and
 /// kernel_fpu_end, and then pairs of interrupts. The single interrupts are exhaustive, and every
-/// run injects the same ones. All results and the user's registers are checked. A control policy
+/// run injects the same ones. The output of every call and the user-mode registers are checked. A control policy
 /// that saves nothing is added and must lose state. To interrupt random instructions in millions of
 /// sections, use kiln fpu prove breakpoint.
 ///

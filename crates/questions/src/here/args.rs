@@ -12,13 +12,20 @@ use super::row::{Row, Verdict};
 use super::script::write_script;
 use super::{live, run, view};
 
-/// Does this machine have one of the five problems?
+/// Does one of the problems behind the five questions affect this machine?
 ///
 /// Reads the running kernel's own files, changes nothing and needs no root. For each question it
 /// reports whether this kernel has the problem, which files show it, what the verdict assumes, and
 /// what to do. If the files do not show the answer, the verdict is 'cannot tell'.
 #[derive(Args)]
 #[command(after_long_help = "\
+The problems:
+  1 softirq    requests from softirqs are deferred to cryptd
+  2 ipsec      cryptd delays or drops packets
+  3 section    FPU sections last as long as their message
+  4 compiler   the compiler or its flags make C code slow
+  5 ctrlq      the virtio-crypto driver polls its control queue
+
 Read: /proc/crypto, kallsyms, modules, cpuinfo, softirqs, version, uptime and
 the times of ksoftirqd and kworkers; the kernel's configuration (/proc/config.gz,
 /boot/config-$(uname -r)); in /sys mitigations, clock source, virtio devices.

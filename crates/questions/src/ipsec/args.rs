@@ -73,7 +73,7 @@ pub struct IpsecArgs {
     #[arg(long, value_name = "N", default_value_t = 0)]
     stack_ns: u64,
     /// The task also sends a packet after every N disk sectors; 0: never [default: 0; 64 with two
-    /// rates and with captures]
+    /// rates or a capture]
     #[arg(long, value_name = "N")]
     own_every: Option<u32>,
     /// Interrupts per second

@@ -41,13 +41,14 @@ function. A bare function is compared with the functions of a kernel tree.
 The verdict is 'faster' or 'slower' only if cycles and time agree on it,
 'disagree' if they contradict each other, and otherwise 'same'.
 
-Every result is compared with that of the generic implementation before and
-after timing; an implementation with a wrong one has no result. AEADs have 16
-bytes of associated data. If --len is not given, lengths that are not whole blocks of
-a mode are rounded up.
+Before and after timing, every output is compared with that of the generic
+implementation; an implementation with a wrong output is not timed. AEADs have 16
+bytes of associated data. Default lengths are rounded up to whole blocks where the
+mode needs them.
 
 Exit status:
-  1 if a result is wrong; for another library, only if --peers names it
+  1 if an output is wrong; wrong output of another library counts only if
+  --peers names that library
 
 Environment:
   KILN_TIERS=generic,aesni   use only these tiers

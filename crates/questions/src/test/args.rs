@@ -65,7 +65,7 @@ Suites (--suite):
   wycheproof     the test vectors of Project Wycheproof
   keys           keys of every length, valid and invalid
   lengths        messages of every length
-  splits         a message divided anywhere, continued by another tier
+  splits         a message split anywhere; another tier's code finishes it
   forgeries      a tag with any bit changed must be refused
   requests       crypto API requests, over memory divided anywhere
   refusals       crypto API requests of every form, valid and invalid
@@ -79,8 +79,8 @@ Suites (--suite):
                       instructions
 
 Oracles (--oracle all, none or LIST), rules that every driver of a tree
-must keep; without --oracle, all of them over some instances of each
-template:
+must keep. Without --oracle, all of them run after the suites, over some
+instances of each template; with --thorough, over all instances:
   memory     nothing outside the buffers of a request is read or written
   context    nothing sleeps in atomic context; FPU sections begin only where
              they are allowed
@@ -93,7 +93,7 @@ template:
   queues     a queued request completes once, in order, with the right result
   sharing    two requests on one transform do not disturb each other
   registers  functions preserve the registers of their callers
-  features   no instruction without a check of its CPU feature
+  features   no instruction runs before its CPU feature has been checked
   bounds     the length of an FPU section does not grow with the message
 
 Exit status:
