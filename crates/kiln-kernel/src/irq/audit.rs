@@ -257,9 +257,7 @@ impl AuditState {
         self.idle += 1;
         if visits <= most.max(1) {
             self.idle = 0;
-        } else if self.idle > idle
-            && (!self.restores() || self.idle > idle.saturating_mul(IN_CALLS))
-        {
+        } else if self.idle > self.patience(idle) {
             frame.stop_stepping();
         }
         let wanted = visits <= most && (shared.call, step) <= (shared.last_call, shared.last_step);
@@ -272,10 +270,15 @@ impl AuditState {
         }
     }
 
-    /// Whether a function that has been called and has not returned may need registers restored: the
-    /// caller would crash if stepping ended before the return.
-    fn restores(&self) -> bool {
-        !self.restored.is_empty() && !self.calls.is_empty()
+    /// Returns the number of idle instructions after which stepping ends. If the handler restores
+    /// registers, a function that does not preserve them would crash its caller without the
+    /// handler.
+    fn patience(&self, idle: u64) -> u64 {
+        match (self.restored.is_empty(), self.breaches.is_empty()) {
+            (false, false) => u64::MAX,
+            (false, true) if !self.calls.is_empty() => idle.saturating_mul(IN_CALLS),
+            _ => idle,
+        }
     }
 
     /// If the previous instruction was a call or a return, records the call or checks the registers
