@@ -39,8 +39,8 @@ Variants (--variant): default, patched (-fno-tree-pre -fno-tree-sra), ubsan,
 ubsan-tree (the checks that a kernel tree enables), asan, no-object-flags
 (without a tree's flags for single files), or several joined by +. If the
 baseline is a compiler that --cc also names, its variants are compared with
-its variant 'default' at the same level. docs/COMPILERS.md has the flags, and the
-calling conventions for your own files.
+its variant 'default' at the same level. docs/COMPILERS.md has the flags, and
+the calling conventions for your own files.
 
 Exit status:
   Without --bisect:

@@ -27,8 +27,9 @@ The problems:
   5 ctrlq      the virtio-crypto driver polls its control queue
 
 Read: /proc/crypto, kallsyms, modules, cpuinfo, softirqs, version, uptime and
-the times of ksoftirqd and kworkers; the kernel's configuration (/proc/config.gz,
-/boot/config-$(uname -r)); in /sys mitigations, clock source, virtio devices.
+the times of ksoftirqd and kworkers; the kernel's configuration
+(/proc/config.gz, /boot/config-$(uname -r)); in /sys mitigations, clock source,
+virtio devices.
 First start whatever encrypts on this machine: drivers are listed only after
 they are loaded.
 

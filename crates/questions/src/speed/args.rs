@@ -42,9 +42,9 @@ The verdict is 'faster' or 'slower' only if cycles and time agree on it,
 'disagree' if they contradict each other, and otherwise 'same'.
 
 Before and after timing, every output is compared with that of the generic
-implementation; an implementation with a wrong output is not timed. AEADs have 16
-bytes of associated data. Default lengths are rounded up to whole blocks where the
-mode needs them.
+implementation; an implementation with a wrong output is not timed. AEADs have
+16 bytes of associated data. Default lengths are rounded up to whole blocks
+where the mode needs them.
 
 Exit status:
   1 if an output is wrong; wrong output of another library counts only if
@@ -62,9 +62,9 @@ Examples:
   kiln speed --baseline openssl --json > speed.json
   kiln speed 'gcm(aes)' --tree ~/linux    also those of a kernel tree
   kiln speed sha256 --tree HEAD~1    sha256 of the commit HEAD~1
-  kiln speed 'xts(aes)' --level api --layout tcrypt    requests as tcrypt makes them
+  kiln speed 'xts(aes)' --level api --layout tcrypt    as tcrypt does
   kiln speed 'xts(aes)' --via virtio --len 4096 --depth 64
-  kiln speed 'xts(aes)' --len 16 --latency    each call waits for the one before
+  kiln speed 'xts(aes)' --len 16 --latency    dependent calls
   kiln speed --shard 2/8 --out DIR    an eighth of all (docs/FLEET.md)
 
 See also:
