@@ -6,7 +6,7 @@ use kiln_question::{Error, Exit, Outcome, Question, RowType, Session};
 use super::row::{self, Row};
 use super::view;
 
-/// What is available here: tiers, implementations, libraries, compilers, hardware limits
+/// What is available here: tiers, implementations, libraries, compilers, peak rates
 ///
 /// The first command on a new machine: it shows what can be measured there, what cannot, and why.
 /// All usable implementations are measured. For each algorithm the fastest is chosen; if several
