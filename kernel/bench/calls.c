@@ -2,7 +2,7 @@
 /*
  * Calls one implementation back to back, like a caller that has a list of messages. The loop is
  * compiled once for each kind of function and each kind of section, so that the overhead between
- * two calls is no greater than in such a caller.
+ * two calls is at most that of such a caller.
  */
 #include <kiln/abi/bench.h>
 #include <kiln/abi/cipher.h>

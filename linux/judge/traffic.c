@@ -207,7 +207,7 @@ static void send_burst(int fd, struct packets *all, uint32_t first, unsigned cou
 	while (sent < count) {
 		const int n = sendmmsg(fd, all->headers + sent, count - sent, 0);
 
-		/* The kernel refuses a packet, for example, if there is no security association. */
+		/* The kernel refuses a packet, for example, without a security association. */
 		if (n <= 0) {
 			counts->refused++;
 			sent++;

@@ -48,7 +48,7 @@ static void *cipher_open(const char *driver, unsigned int len)
 		kfree(c);
 		return ERR_PTR(err);
 	}
-	/* Do not count the first call, because there are no sessions to destroy yet. */
+	/* Do not count the first call, because it has no sessions to destroy. */
 	err = cipher_work(c);
 	if (err) {
 		cipher_close(c);

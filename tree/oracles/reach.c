@@ -50,7 +50,7 @@ struct kiln_tried {
 	const struct crypto_template *template;
 	unsigned int made, tried;
 	unsigned int loops;	/* number of attempts refused with -ELOOP */
-	int error;		/* last error; -ENOENT only if there was no other */
+	int error;		/* last error; -ENOENT only if no other occurred */
 	char pair[2][CRYPTO_MAX_ALG_NAME];	/* a pair that fits; empty until one is found */
 	int type;		/* type of the pair's first child */
 };

@@ -160,7 +160,7 @@ void may_sleep(const char *what);
  * oracles/context.c.
  */
 struct request_note {
-	const char *function;	/* function that makes the request; NULL if there is no request */
+	const char *function;	/* function that makes the request; NULL outside a request */
 	char driver[128];
 	unsigned long len, aad;
 	unsigned long src, dst;	/* offsets within a page; -1 if there is no such buffer */

@@ -117,7 +117,7 @@ bool SERVICE(prepare_to_wait_exclusive)(struct queue *q, struct waiter *w, int s
 	return false;
 }
 
-/* Returns 0, because there are no signals that could interrupt the wait. */
+/* Returns 0, because signals, which could interrupt the wait, do not exist. */
 long SERVICE(prepare_to_wait_event)(struct queue *q, struct waiter *w, int state)
 {
 	prepare(q, w, state, w->flags & WAKES_ONE);

@@ -29,7 +29,7 @@ const DEVICES: [&str; 6] = [
 /// Files to record. They are given as a glob(7) pattern without the leading slash.
 pub struct Files<'a> {
     pub pattern: &'a str,
-    /// Record only lines that contain one of these words. If there are no words, record all lines.
+    /// Record only lines that contain one of these words. An empty list records all lines.
     pub words: &'a [&'a str],
 }
 

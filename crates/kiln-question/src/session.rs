@@ -143,7 +143,7 @@ impl Session {
     }
 
     /// Writes pictures with a note below them to this file in the directory of `--out`. Returns the
-    /// file's path, or `None` if there is no directory or no picture.
+    /// file's path, or `None` without a directory or a picture.
     pub fn draw(
         &self,
         file: &str,

@@ -296,7 +296,7 @@ impl Repository {
     fn filters(&self) -> Result<Vec<String>, Error> {
         let mut git = command(&self.dir);
         git.args(["config", "-z", "--name-only", "--get-regexp", "^filter[.]"]);
-        // Ignore the exit status: git returns 1 if there are no filters.
+        // Ignore the exit status: git returns 1 if it finds no filters.
         let found = output(&mut git)?.stdout;
         let name = |key: &[u8]| {
             let key = String::from_utf8_lossy(key);

@@ -87,7 +87,7 @@ impl Image {
         })
     }
 
-    /// Returns the address of the global symbol with this name. If there is none, returns the
+    /// Returns the address of the global symbol with this name. Without one, returns the
     /// address of the only local symbol with this name. The tree's own symbols are local.
     pub fn symbol(&self, name: &str) -> Option<u64> {
         let found = self.symbols.get(name)?;

@@ -306,7 +306,7 @@ fn read_slots(place: &Path) -> Vec<Slot> {
     slots
 }
 
-/// Chooses a slot to replace. An incomplete slot is preferred. If there is none and the limit is
+/// Chooses a slot to replace. An incomplete slot is preferred. If all are complete and the limit is
 /// reached, the least recently used slot is chosen.
 fn free_slot(place: &Path, slots: &[Slot]) -> Option<PathBuf> {
     let free = || slots.iter().filter(|s| take(&s.dir).is_some());

@@ -80,7 +80,7 @@ pub enum Step<'a> {
     Write(&'a str, &'a str),
 }
 
-/// The lines that answer a step, or the reason why there is no answer.
+/// The lines that answer a step, or the reason why the answer is missing.
 pub type Told = Result<Vec<String>, String>;
 
 /// The results of a boot.

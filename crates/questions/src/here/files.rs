@@ -234,7 +234,7 @@ fn configurations(release: &str) -> Vec<String> {
     ]
 }
 
-/// Reads the lines that contain one of the words; if there are no words, reads all lines. Bytes
+/// Reads the lines that contain one of the words; an empty list of words reads all lines. Bytes
 /// that are not text are replaced. A last line without a newline is skipped, because the kernel
 /// ends every line with one: a truncated file must not be mistaken for a complete one.
 fn select(file: impl Read, words: &[&str]) -> io::Result<Vec<String>> {

@@ -78,7 +78,7 @@ pub(super) struct Row {
     pub finding: String,
     /// The facts that were read. Each includes the name of its file.
     pub evidence: Vec<String>,
-    /// An assumption of the verdict that no file confirms; null if there is no assumption.
+    /// An assumption of the verdict that no file confirms; null without an assumption.
     pub caveat: Option<String>,
     /// What the user should do.
     pub advice: String,

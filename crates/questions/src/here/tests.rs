@@ -212,8 +212,8 @@ fn a_driver_that_polls_is_found() {
     let before = symbols.len();
     symbols.retain(|s| !s.contains("virtcrypto_ctrlq_callback"));
     assert!(symbols.len() < before);
-    // The version is later than the end of polling, which contradicts the missing symbol, so there
-    // is no verdict.
+    // The version is later than the end of polling, which contradicts the missing symbol, so the
+    // verdict stays open.
     assert_eq!(rows(&files)[4].verdict, Verdict::Unknown);
     set(&mut files, RELEASE.pattern, "5.10.0-30-amd64");
     assert_eq!(rows(&files)[4].verdict, Verdict::Has);

@@ -54,7 +54,7 @@ impl Knee {
         let most = |e: &Estimate| e.values.iter().copied().fold(0.0, f64::max);
         match (value, low, high) {
             (Some(value), low, high) if value.values.len() == with.values.len() => {
-                // The rates are 9 % apart, so five equal knees are no more precise than a single
+                // The rates are 9 % apart, so five equal knees are only as precise as a single
                 // one.
                 Some(Knee::At(Estimate {
                     low: value

@@ -21,7 +21,7 @@ struct kiln_audit {
 	 * the trap flag again. @idle applies inside a section, @outside_idle outside.
 	 */
 	unsigned long idle, outside_idle;	/* in instructions */
-	/* Interrupts are no longer delivered after step @last_step of call @last_call. */
+	/* Step @last_step of call @last_call is the last one that an interrupt precedes. */
 	unsigned long last_call, last_step;
 
 	/* The handler sets the fields from here on; the stepped code may reset them. */
