@@ -16,6 +16,7 @@ mod elf;
 pub mod engine;
 mod error;
 pub mod event;
+mod family;
 mod farm;
 mod fault;
 mod features;
@@ -34,7 +35,6 @@ mod place;
 mod plan;
 pub mod primitive;
 mod prove;
-mod quick;
 #[rustfmt::skip]
 #[allow(clippy::all, clippy::undocumented_unsafe_blocks, unreachable_pub, unused)]
 mod raw;

@@ -21,7 +21,7 @@ use crate::features;
 use crate::host::Host;
 use crate::known::Known;
 use crate::oracle_tools::{shorten_queues, Tools};
-use crate::{quick, raw, Error};
+use crate::{family, raw, Error};
 
 /// Time without events after which a child is considered hung.
 const SILENCE: Duration = Duration::from_secs(60);
@@ -398,7 +398,7 @@ pub fn run(wanted: &Wanted) -> Result<Found, Error> {
     let mut chosen: Vec<Subject> = all.iter().filter(|s| (wanted.chosen)(s)).cloned().collect();
     let requested = chosen.len();
     if wanted.quick {
-        let selected = quick::select(&all);
+        let selected = family::quick_set(&all);
         chosen.retain(|s| selected.contains(s.driver.as_str()));
     }
     // Sort so that drivers of one algorithm are adjacent.
@@ -629,13 +629,13 @@ struct Crashes(Mutex<HashMap<(&'static str, String), usize>>);
 impl Crashes {
     fn count(&self, oracle: Oracle, driver: &str) -> usize {
         let counts = self.0.lock().unwrap_or_else(|e| e.into_inner());
-        let key = (oracle.name, family(driver).to_owned());
+        let key = (oracle.name, family::of(driver).to_owned());
         counts.get(&key).copied().unwrap_or(0)
     }
 
     fn add(&self, oracle: Oracle, driver: &str) {
         let mut counts = self.0.lock().unwrap_or_else(|e| e.into_inner());
-        let key = (oracle.name, family(driver).to_owned());
+        let key = (oracle.name, family::of(driver).to_owned());
         *counts.entry(key).or_default() += 1;
     }
 }
@@ -646,17 +646,9 @@ fn code(driver: &str) -> &str {
     let inner = driver.strip_prefix("cryptd(").unwrap_or(driver);
     let inner = inner.trim_start_matches("__");
     match inner.contains('(') {
-        true => family(inner),
+        true => family::of(inner),
         false => inner.trim_end_matches(')'),
     }
-}
-
-/// Returns the family of a driver. The family of a template instance is named after its two
-/// outermost templates. Any other driver is the only member of its family.
-pub(crate) fn family(driver: &str) -> &str {
-    let second = driver.match_indices('(').nth(1);
-    let end = second.or_else(|| driver.match_indices('(').next());
-    end.map_or(driver, |(at, _)| &driver[..at])
 }
 
 /// Examines some drivers with one oracle, starting a new child after each crash.
@@ -834,7 +826,7 @@ fn collect(image: &Path, told: Vec<Told>, known: &Known) -> Found {
             let trace: Vec<String> = names.into_iter().filter(|n| !of_kiln(n)).collect();
             let place = trace.iter().find(|n| !is_helper(n));
             // If the place is unknown, merge the violations of all instances of a template.
-            let family = || t.subject.driver.split('(').next().unwrap_or("").to_owned();
+            let template = || t.subject.driver.split('(').next().unwrap_or("").to_owned();
             let (oracle, driver) = (t.oracle.name, &t.subject.driver);
             let at = place.map_or(driver.as_str(), String::as_str);
             let entry = known.find(oracle, (&violation.rule, &violation.case), driver, at);
@@ -842,7 +834,7 @@ fn collect(image: &Path, told: Vec<Told>, known: &Known) -> Found {
             let key = (
                 oracle,
                 violation.rule.clone(),
-                place.cloned().unwrap_or_else(family),
+                place.cloned().unwrap_or_else(template),
                 entry,
             );
             if let Some(&index) = numbers.get(&key) {
@@ -885,7 +877,7 @@ fn collect(image: &Path, told: Vec<Told>, known: &Known) -> Found {
                 _ if !findings.is_empty() => None,
                 _ if t.left => Some(format!(
                     "{CRASHES} drivers of {} crashed before",
-                    family(&t.subject.driver)
+                    family::of(&t.subject.driver)
                 )),
                 Some(e) if e.error != 0 => Some(format!("not opened by name and key: {}", e.error)),
                 Some(e) if e.cases == 0 => Some("has no case".into()),
@@ -953,16 +945,6 @@ mod tests {
         assert_eq!(wrong(&shared).len(), 5);
         // A driver whose answer is 0 cannot be compared, so it is not reported.
         assert_eq!(wrong(&[("a-generic", 1), ("b", 0)]), [""; 0]);
-    }
-
-    #[test]
-    fn a_family_is_named_by_its_two_outermost_templates() {
-        assert_eq!(
-            family("cryptd(authenc(hmac(sha1),cbc(aes)))"),
-            "cryptd(authenc"
-        );
-        assert_eq!(family("pcbc(aes-aesni)"), "pcbc");
-        assert_eq!(family("sha1-ni"), "sha1-ni");
     }
 
     #[test]
