@@ -6,6 +6,7 @@
  */
 #include <linux/bug.h>
 #include <linux/cpumask.h>
+#include <linux/gfp.h>
 #include <linux/init.h>
 #include <linux/kernel.h>
 #include <linux/percpu.h>
@@ -149,3 +150,7 @@ void kiln_glue_context(int n)
 	}
 }
 #endif
+
+/* The flag of allocations that may sleep. */
+extern const unsigned int kiln_glue_gfp_sleeps;
+const unsigned int kiln_glue_gfp_sleeps = (__force unsigned int)__GFP_DIRECT_RECLAIM;

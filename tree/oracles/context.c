@@ -11,7 +11,6 @@
  * irq_fpu_usable() is false.
  */
 #include <linux/bottom_half.h>
-#include <linux/gfp.h>
 #include <linux/interrupt.h>
 #include <linux/irqflags.h>
 #include <linux/kernel.h>
@@ -30,13 +29,10 @@
 
 #define KILN_SOFTIRQ IRQ_POLL_SOFTIRQ	/* the tree's code does not use this softirq */
 
-extern const unsigned int kiln_glue_gfp_sleeps;
 unsigned int kiln_glue_atomic(void);
 extern void (*kiln_before_section)(void);	/* defined in fpu.c */
 void kiln_on_interrupt(void (*handler)(void *cpu));
 void kiln_open_softirq(unsigned int nr, void (*handler)(void *cpu));
-
-const unsigned int kiln_glue_gfp_sleeps = (__force unsigned int)__GFP_DIRECT_RECLAIM;
 
 unsigned int kiln_glue_atomic(void)
 {

@@ -246,8 +246,16 @@ static void kiln_step_whole(struct kiln_examine *order, struct kiln_subject *s,
 
 static int kiln_prepare(struct kiln_examine *order, struct kiln_subject *s, struct kiln_message *m)
 {
-	int error = kiln_message_alloc(m) ?: kiln_subject_open(s, order);
+	int error;
 
+	/*
+	 * A function that takes the garbage above an argument of 32 bits for a part of its length
+	 * must soon reach an unmapped page. Elsewhere it would first write gigabytes.
+	 */
+	kiln_guard(true);
+	error = kiln_message_alloc(m);
+	kiln_guard(false);
+	error = error ?: kiln_subject_open(s, order);
 	if (error) {
 		kiln_message_free(m);
 		return error;

@@ -25,7 +25,8 @@
  * Number of consecutive instructions, all of which were interrupted before, after which
  * single-stepping stops. This saves time in loops.
  */
-#define IDLE 1024
+#define IDLE 256
+#define IDLE_THOROUGH 1024
 #define VISITS_THOROUGH 3
 /*
  * Maximum number of checks whether the other CPU has completed its request. The number is limited,
@@ -57,6 +58,7 @@ static struct kiln_audit *kiln_audit;
 static struct kiln_peer *kiln_peer;
 static bool kiln_on_peer;	/* whether the second request runs on the other CPU */
 static bool kiln_is_internal;
+static unsigned long kiln_idle;	/* IDLE or IDLE_THOROUGH */
 
 /* The step that causes the wrong answer if it is interrupted, and the backtrace of this step. */
 static unsigned long kiln_blamed_step, kiln_blamed[DEEPEST];
@@ -194,7 +196,7 @@ static void kiln_run(unsigned long last_step)
 	kiln_audit->call = kiln_audit->steps = 0;
 	kiln_audit->last_call = 0;
 	kiln_audit->last_step = last_step;
-	kiln_audit->idle = kiln_audit->outside_idle = IDLE;
+	kiln_audit->idle = kiln_audit->outside_idle = kiln_idle;
 	kiln_on_interrupt(kiln_interrupt);
 	kiln_first.busy = true;
 	kiln_set_trap_flag(true);
@@ -257,6 +259,7 @@ static void kiln_share(struct kiln_examine *order, bool decrypt, bool on_peer)
 	kiln_first.wrong = kiln_second.wrong = 0;
 	kiln_on_peer = on_peer;
 	kiln_audit->visits = kiln_audit->outside_visits = order->thorough ? VISITS_THOROUGH : 1;
+	kiln_idle = order->thorough ? IDLE_THOROUGH : IDLE;
 	kiln_run(ULONG_MAX);
 	steps = kiln_audit->steps;
 	if (kiln_first.busy || kiln_second.busy)

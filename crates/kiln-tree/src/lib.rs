@@ -9,6 +9,7 @@ pub mod benchmark;
 mod cache;
 pub mod child;
 mod config;
+mod constants;
 pub mod contexts;
 mod crash;
 pub mod delays;
@@ -63,6 +64,8 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs;
 use std::path::PathBuf;
+
+use make::Part;
 
 pub use cache::{key, update, Cache};
 pub use config::Config;
@@ -162,7 +165,16 @@ impl Guest<'_> {
 /// # Errors
 /// A tool is missing, the cache cannot be used, or the tree's own build fails before it produces objects.
 pub fn build(plan: &Plan) -> Result<Built, Error> {
-    build_all(plan, None)
+    build_all(plan, None, Part::Whole)
+}
+
+/// Like [`build`], for a run that executes only KUnit suites. If the tree has never been built as a
+/// whole, compiles only the library and its suites.
+///
+/// # Errors
+/// The same errors as [`build`].
+pub fn build_for_suites(plan: &Plan) -> Result<Built, Error> {
+    build_all(plan, None, Part::Suites)
 }
 
 /// Like [`build`], but also links a guest.
@@ -171,21 +183,26 @@ pub fn build(plan: &Plan) -> Result<Built, Error> {
 /// The same errors as [`build`]. In addition, the guest may fail to compile, or may need a symbol
 /// that neither the tree nor a service provides.
 pub fn build_with(plan: &Plan, guest: &Guest) -> Result<Built, Error> {
-    build_all(plan, Some(guest))
+    build_all(plan, Some(guest), Part::Whole)
 }
 
-fn build_all(plan: &Plan, guest: Option<&Guest>) -> Result<Built, Error> {
+fn build_all(plan: &Plan, guest: Option<&Guest>, part: Part) -> Result<Built, Error> {
     tools::check(&plan.compiler)?;
     let cache = plan.open_cache()?;
     let finished = cache.finished();
     let _ = fs::remove_file(&finished);
     let services = services::compile(&plan.compiler, &cache)?;
-    let (built, selection) = objects(plan, &cache, &services, guest)?;
-    let place = match guest {
-        Some(guest) => cache.host.join(guest.name),
-        None => cache.host.clone(),
+    let part = match cache.host.join(link::IMAGE).is_file() {
+        true => Part::Whole,
+        false => part,
     };
-    let image = link::link(&plan.compiler, &cache, &place, &selection, &services)?;
+    let (built, selection) = objects(plan, &cache, &services, guest, part)?;
+    let place = match (guest, part) {
+        (Some(guest), _) => cache.host.join(guest.name),
+        (None, Part::Suites) => cache.host.join("suites"),
+        (None, Part::Whole) => cache.host.clone(),
+    };
+    let image = link::link(plan, &cache, &place, &selection, &services, part)?;
     fs::write(&finished, "").map_err(|e| Error::cache(&finished, e))?;
     let config = config::label(&plan.config.name, &built.taken.mitigations);
     let mut rows = row::objects(&selection, &built.failures);
@@ -263,18 +280,19 @@ fn objects(
     cache: &cache::Cache,
     services: &services::Services,
     guest: Option<&Guest>,
+    part: Part,
 ) -> Result<(make::Built, select::Selection), Error> {
     let list = cache.dir.join("library");
     let mut more: BTreeSet<String> = fs::read_to_string(&list)
         .map(|text| text.lines().map(String::from).collect())
         .unwrap_or_default();
     for round in 0.. {
-        let mut built = make::build(plan, cache, &more)?;
+        let mut built = make::build(plan, cache, &more, part)?;
         if let Some(guest) = guest {
             (guest.compile)(cache)?;
             built.objects.push(guest.object());
         }
-        let selection = select::select(cache, &built.objects, services)?;
+        let selection = select::select(cache, &built.objects, services, part)?;
         let found = search::find(&cache.source, &selection.unmet);
         let before = more.len();
         more.extend(found);

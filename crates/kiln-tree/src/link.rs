@@ -12,11 +12,12 @@ use kiln_kbuild::Compiler;
 
 use crate::cache::{update, Cache};
 use crate::image::SLOT;
+use crate::make::Part;
 use crate::place::hash;
 use crate::select::Selection;
 use crate::services::{Services, PREFIX};
 use crate::symbols::{border, read_tables, CPU_WORDS, WRAPPED};
-use crate::{tools, Error};
+use crate::{constants, tools, Error, Plan};
 
 const SCRIPT: &str = include_str!("../../../tree/host.ld");
 
@@ -41,16 +42,22 @@ pub(crate) fn globals(image: &Path) -> Result<BTreeSet<String>, Error> {
     Ok(text.lines().map(String::from).collect())
 }
 
-/// Links the image in the cache's directory, unless nothing has changed since it was last linked.
+/// Name of the image's file.
+pub(crate) const IMAGE: &str = "image";
+
+/// Links the image in `place`, unless nothing has changed since it was last linked. In an image of
+/// suites only, glue functions that call the crypto API are missing. Services refer to them, but do
+/// not call them there.
 pub(crate) fn link(
-    compiler: &Compiler,
+    plan: &Plan,
     cache: &Cache,
     place: &Path,
     selection: &Selection,
     services: &Services,
+    part: Part,
 ) -> Result<PathBuf, Error> {
     fs::create_dir_all(place).map_err(|e| Error::cache(place, e))?;
-    let image = place.join("image");
+    let image = place.join(IMAGE);
     let stamp_file = place.join("linked");
     let stamp = stamp(cache, selection, services);
     if image.is_file() && fs::read_to_string(&stamp_file).is_ok_and(|s| s == stamp) {
@@ -83,12 +90,13 @@ pub(crate) fn link(
         .collect();
     let globals: String = table.defined.iter().map(|n| format!("{n}\n")).collect();
     update(&host(GLOBALS), &globals)?;
+    constants::write(cache, place, &selection.linked)?;
     update(&host("rename"), &rename)?;
     update(&host("keep"), &keep)?;
     run(objcopy("--redefine-syms", &host("rename")).args([&all, &named]))?;
     run(objcopy("--keep-global-symbols", &host("keep")).args([&named, &tree]))?;
 
-    let stubs = stubs(compiler, place, services)?;
+    let stubs = stubs(&plan.compiler, place, services)?;
     update(&host("host.ld"), SCRIPT)?;
     let new = host("image.new");
     let mut ld = Command::new("ld");
@@ -100,6 +108,9 @@ pub(crate) fn link(
         .arg(host("host.ld"))
         .args(&services.objects)
         .args([&tree, &stubs]);
+    if part == Part::Suites {
+        ld.arg("--unresolved-symbols=ignore-all");
+    }
     for (name, at) in CPU_WORDS {
         if !table.defined.contains(*name) {
             ld.arg(format!("--defsym={name}={at:#x}"));
@@ -152,7 +163,8 @@ fn objcopy(option: &str, file: &Path) -> Command {
 
 /// Returns a stamp that changes whenever an object, a service or the linker script changes.
 fn stamp(cache: &Cache, selection: &Selection, services: &Services) -> String {
-    let mut text = format!("{:016x} {ADDRESS} {SCRIPT}", services.stamp);
+    let files = [GLOBALS, constants::FILE];
+    let mut text = format!("{:016x} {ADDRESS} {SCRIPT} {files:?}", services.stamp);
     for path in &selection.linked {
         let meta = fs::metadata(cache.objects.join(path));
         let when = meta.as_ref().ok().and_then(|m| m.modified().ok());

@@ -132,6 +132,50 @@ pub(crate) const LIBRARY_DIRS: [&str; 7] = [
 /// The library directories from which KUnit suites are linked.
 const SUITES: [&str; 2] = ["lib/crc", "lib/raid"];
 
+/// Objects of the crypto API without which the glue cannot be linked.
+const CORE: [&str; 1] = ["crypto/api"];
+
+/// Glue files that call the crypto API.
+const GLUE_OF_API: [&str; 3] = ["kiln_contexts", "kiln_request", "kiln_stream"];
+
+/// The part of a tree to build.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Part {
+    Whole,
+    /// The library and its KUnit suites, without the crypto API and its drivers.
+    Suites,
+}
+
+impl Part {
+    /// Number of objects that a cold build of a current tree compiles. Used only for the progress
+    /// bar.
+    fn usual_steps(self) -> f64 {
+        match self {
+            Part::Whole => 520.0,
+            Part::Suites => 330.0,
+        }
+    }
+
+    /// Returns the directories of the stack that belong to this part.
+    fn stack(self) -> impl Iterator<Item = &'static str> {
+        let api = ["crypto", "arch/x86/crypto"];
+        let all = STACK.into_iter();
+        all.filter(move |dir| self == Part::Whole || !api.contains(dir))
+    }
+
+    /// Returns the functions that the glue refers to although this part does not have them. The glue
+    /// does not call them there.
+    pub(crate) fn missing(self) -> impl Iterator<Item = &'static str> {
+        (self == Part::Suites).then_some("alg_test").into_iter()
+    }
+
+    fn glue(self) -> impl Iterator<Item = &'static str> {
+        let of_api = |name: &str| GLUE_OF_API.contains(&name) || name.starts_with("kiln_oracle_");
+        let all = GLUE.into_iter().map(|(name, _)| name);
+        all.filter(move |name| self == Part::Whole || !of_api(name))
+    }
+}
+
 /// Object of the tree's benchmark, followed by the modified copy that is linked in its place.
 const TCRYPT: &str = "crypto/tcrypt.o";
 const BENCHMARK: &str = "crypto/kiln_tcrypt.o";
@@ -155,9 +199,6 @@ pub(crate) struct Built {
     pub taken: Taken,
 }
 
-/// Number of objects that a cold build of 6.12 compiles. Used only for the progress bar.
-const USUAL_STEPS: f64 = 520.0;
-
 /// A directory that must be built as a whole. If its objects were separate make targets, two
 /// Makefiles with different flags would each compile them, and every run would rebuild all of them.
 const TWICE: &str = "arch/x86/lib/";
@@ -166,9 +207,14 @@ const TWICE: &str = "arch/x86/lib/";
 /// same time. Running make a second time then builds the missing objects.
 const COLLISION: &str = "fixdep: error opening file";
 
-/// Builds the stack, the usual library objects and those in `more`. Objects that are up to date are
-/// not rebuilt.
-pub(crate) fn build(plan: &Plan, cache: &Cache, more: &BTreeSet<String>) -> Result<Built, Error> {
+/// Builds a part of the tree, the usual library objects and those in `more`. Objects that are up to
+/// date are not rebuilt.
+pub(crate) fn build(
+    plan: &Plan,
+    cache: &Cache,
+    more: &BTreeSet<String>,
+    part: Part,
+) -> Result<Built, Error> {
     File::create(&cache.log).map_err(|e| Error::cache(&cache.log, e))?;
     let taken = configure(plan, cache)?;
     let has = |path: &str| cache.source.join(path).exists();
@@ -180,17 +226,22 @@ pub(crate) fn build(plan: &Plan, cache: &Cache, more: &BTreeSet<String>) -> Resu
         glue_is_new |= update(&cache.objects.join("lib").join(name), text)?;
     }
     glue_is_new |= update(&cache.objects.join("lib/kiln/tiers.h"), &tiers::header())?;
-    let mut targets: Vec<String> = STACK
-        .iter()
-        .chain(&LIBRARY_DIRS)
+    let mut targets: Vec<String> = part
+        .stack()
+        .chain(LIBRARY_DIRS)
         .filter(|dir| has(&format!("{dir}/Makefile")))
         .map(|dir| format!("{dir}/"))
         .collect();
-    targets.extend(GLUE.iter().map(|(name, _)| format!("lib/{name}.o")));
-    // tcrypt is a separate target. If it were built in, its initcall would run the benchmark.
-    targets.extend(has("crypto/tcrypt.c").then(|| TCRYPT.to_string()));
+    targets.extend(part.glue().map(|name| format!("lib/{name}.o")));
+    let mut core = BTreeSet::new();
+    match part {
+        // tcrypt is a separate target. If it were built in, its initcall would run the benchmark.
+        Part::Whole => targets.extend(has("crypto/tcrypt.c").then(|| TCRYPT.to_string())),
+        Part::Suites => core.extend(CORE),
+    }
     let library: BTreeSet<&str> = search::USUAL
         .into_iter()
+        .chain(core)
         .chain(more.iter().map(String::as_str))
         .filter(|o| ["", ".c", ".S"].iter().any(|end| has(&format!("{o}{end}"))))
         .collect();
@@ -205,7 +256,7 @@ pub(crate) fn build(plan: &Plan, cache: &Cache, more: &BTreeSet<String>) -> Resu
     let targets: Vec<&str> = targets.iter().map(String::as_str).collect();
     let mut step = |what: &str| {
         count += 1.0;
-        (plan.progress)(0.05 + 0.9 * (count / USUAL_STEPS).min(1.0), what);
+        (plan.progress)(0.05 + 0.9 * (count / part.usual_steps()).min(1.0), what);
     };
     let last = Last::of(plan, cache, &targets);
     if glue_is_new {
@@ -214,7 +265,7 @@ pub(crate) fn build(plan: &Plan, cache: &Cache, more: &BTreeSet<String>) -> Resu
     if last.update(&mut step)? {
         benchmark(cache)?;
         return Ok(Built {
-            objects: list_objects(cache, &library)?,
+            objects: list_objects(cache, &library, part)?,
             failures: Vec::new(),
             taken,
         });
@@ -229,23 +280,25 @@ pub(crate) fn build(plan: &Plan, cache: &Cache, more: &BTreeSet<String>) -> Resu
     }
     let failures = failures(&said.text);
     benchmark(cache)?;
-    let objects = list_objects(cache, &library)?;
+    let objects = list_objects(cache, &library, part)?;
     if said.success {
         let made = objects.iter().map(|o| o.path.as_str());
         last.keep(made.filter(|path| *path != BENCHMARK));
     }
-    for (name, _) in GLUE {
+    for name in part.glue() {
         let object = format!("lib/{name}.o");
         // After a failure, the object of an earlier build may still be there.
-        let failed = failures.iter().any(|(path, _)| *path == object);
-        if is_optional(name) || cache.objects.join(object).is_file() && !failed {
+        let failed = failures.iter().find(|(path, _)| *path == object);
+        if is_optional(name) || cache.objects.join(&object).is_file() && failed.is_none() {
             continue;
         }
         let why = |(object, why): &(String, String)| format!(": {object}: {why}");
         return Err(Error::Build {
             version: plan.source.version.to_string(),
             what: "does not build",
-            cause: failures.first().map_or_else(|| said.cause(), why),
+            cause: failed
+                .or(failures.first())
+                .map_or_else(|| said.cause(), why),
             log: cache.log.clone(),
         });
     }
@@ -498,22 +551,19 @@ fn failures(text: &str) -> Vec<(String, String)> {
 }
 
 /// Lists the members of the directories' archives in link order, followed by the library objects.
-fn list_objects(cache: &Cache, library: &BTreeSet<&str>) -> Result<Vec<Object>, Error> {
+fn list_objects(cache: &Cache, library: &BTreeSet<&str>, part: Part) -> Result<Vec<Object>, Error> {
     let stack = |path: String| Object {
         path,
         library: false,
     };
-    let mut objects: Vec<Object> = GLUE
-        .iter()
-        .map(|(name, _)| stack(format!("lib/{name}.o")))
-        .collect();
-    for (dirs, library) in [(&STACK[..], false), (&LIBRARY_DIRS[..], true)] {
-        for dir in dirs {
-            for path in members(cache, dir)? {
-                // Link suites even though no other object needs them.
-                let library = library && !(SUITES.contains(dir) && path.ends_with("_kunit.o"));
-                objects.push(Object { path, library });
-            }
+    let glue = part.glue().map(|name| stack(format!("lib/{name}.o")));
+    let mut objects: Vec<Object> = glue.collect();
+    let of_stack = part.stack().map(|dir| (dir, false));
+    for (dir, library) in of_stack.chain(LIBRARY_DIRS.map(|dir| (dir, true))) {
+        for path in members(cache, dir)? {
+            // Link suites even though no other object needs them.
+            let library = library && !(SUITES.contains(&dir) && path.ends_with("_kunit.o"));
+            objects.push(Object { path, library });
         }
     }
     for name in library {
@@ -526,7 +576,9 @@ fn list_objects(cache: &Cache, library: &BTreeSet<&str>) -> Result<Vec<Object>, 
             library: true,
         }));
     }
-    objects.push(stack(BENCHMARK.into()));
+    if part == Part::Whole {
+        objects.push(stack(BENCHMARK.into()));
+    }
     objects.retain(|o| o.path != TCRYPT);
     let mut seen = HashSet::new();
     objects.retain(|o| seen.insert(o.path.clone()) && cache.objects.join(&o.path).is_file());

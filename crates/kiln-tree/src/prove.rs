@@ -67,8 +67,12 @@ impl Proving {
         // SAFETY: `raw` and `auditing` become fields of the same structure, so the boxed audit
         // lives as long as it is used.
         let auditing = unsafe { Auditing::start(&mut host.cpu, &raw mut raw.audit, begin) };
+        let mut auditing = auditing.map_err(|e| Error::host("no single steps", e))?;
+        // SAFETY: the image is never unloaded, its text is mapped writable, and this process has
+        // only one CPU.
+        unsafe { auditing.patch(host.image.text.clone()) };
         Ok(Proving {
-            auditing: auditing.map_err(|e| Error::host("no single steps", e))?,
+            auditing,
             globals: link::globals(&host.image.path)?,
             raw,
             proofs,

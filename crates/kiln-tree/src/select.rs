@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::cache::Cache;
-use crate::make::Object;
+use crate::make::{Object, Part};
 use crate::services::Services;
 use crate::symbols::{border, read_tables, Table, CPU_WORDS, LINKER, WRAPPED};
 use crate::Error;
@@ -24,11 +24,13 @@ pub(crate) fn select(
     cache: &Cache,
     objects: &[Object],
     services: &Services,
+    part: Part,
 ) -> Result<Selection, Error> {
     let paths: Vec<&str> = objects.iter().map(|o| o.path.as_str()).collect();
     let tables = read_tables(&cache.objects, &paths)?;
     let mut provided = services.provided.clone();
     provided.extend(border().into_iter().map(String::from));
+    provided.extend(part.missing().map(String::from));
     Ok(choose(objects, &tables, &provided))
 }
 

@@ -4,8 +4,9 @@
 
 use std::collections::BTreeSet;
 
-use kiln_kernel::irq::{Audit, Auditing, Breach};
+use kiln_kernel::irq::{Audit, Auditing, Breach, Visit};
 
+use crate::constants::{self, ByChance};
 use crate::event::Violation;
 use crate::features;
 use crate::host::Host;
@@ -26,6 +27,8 @@ pub(crate) struct Stepped {
     /// Names of functions that other objects call. These must follow the ABI; functions that are
     /// called only by assembly code in the same file need not.
     globals: BTreeSet<String>,
+    /// Constants that are aligned by chance.
+    constants: Vec<ByChance>,
 }
 
 impl Stepped {
@@ -56,6 +59,9 @@ impl Stepped {
         narrow.dedup_by_key(|f| f.0);
         let globals = link::globals(&host.image.path)?;
         if is_judged(oracle) {
+            // SAFETY: the image is never unloaded, its text is mapped writable, and this process has
+            // only one CPU, because these oracles use no second one.
+            unsafe { auditing.patch(host.image.text.clone()) };
             auditing.narrow(narrow);
             let addresses = globals.iter().filter_map(|name| host.image.symbol(name));
             auditing.restore(addresses.collect());
@@ -68,6 +74,7 @@ impl Stepped {
         Ok(Stepped {
             oracle,
             globals,
+            constants: constants::read(&host.image.path)?,
             shared,
             auditing,
         })
@@ -89,13 +96,37 @@ impl Stepped {
         let (visits, breaches) = (self.auditing.visits(), self.auditing.breaches());
         self.auditing.clear();
         match self.oracle {
-            raw::KILN_ORACLE_REGISTERS => (self.preserved(host, &breaches), Vec::new()),
+            raw::KILN_ORACLE_REGISTERS => {
+                let mut violations = self.preserved(host, &breaches);
+                violations.extend(self.aligned(host, &visits));
+                (violations, Vec::new())
+            }
             _ => {
                 let inside = visits.iter().filter(|v| v.outside < v.visits);
                 let addresses: BTreeSet<u64> = inside.map(|v| v.address).collect();
                 features::judge(host, &addresses, hidden)
             }
         }
+    }
+
+    /// Returns the constants that the executed functions read and that are aligned by chance.
+    fn aligned<'a>(
+        &'a self,
+        host: &'a Host,
+        visits: &[Visit],
+    ) -> impl Iterator<Item = Violation> + 'a {
+        let executed: BTreeSet<String> = match self.constants.is_empty() {
+            true => BTreeSet::new(),
+            false => visits.iter().map(|v| function(host, v.address)).collect(),
+        };
+        let found = self.constants.iter();
+        let found = found.filter(move |c| executed.contains(&c.function));
+        found.map(|c| Violation {
+            rule: "constant".into(),
+            what: c.what.clone(),
+            trace: Vec::from_iter(host.image.symbol(&c.function).map(|at| at + c.offset)),
+            ..Violation::default()
+        })
     }
 
     fn preserved(&self, host: &Host, breaches: &[Breach]) -> Vec<Violation> {
@@ -135,16 +166,18 @@ impl Stepped {
     }
 }
 
+/// Returns the name of the function that contains an address.
+fn function(host: &Host, address: u64) -> String {
+    let name = host.image.name(address);
+    name.split('+').next().unwrap_or("").to_owned()
+}
+
 /// Creates the violation for a function that changes the frame pointer. Returns `None` if `known`
 /// already has a violation by this function, or if the function belongs to Kiln.
 fn frame_lost(host: &Host, address: u64, known: &[Violation]) -> Option<Violation> {
-    let function = |address: u64| {
-        let name = host.image.name(address);
-        name.split('+').next().unwrap_or("").to_owned()
-    };
-    let name = function(address);
+    let name = function(host, address);
     let of_kiln = ["kiln_", "svc_", "__wrap_", "0x"];
-    let is_known = |v: &Violation| v.rule == "frame-pointer" && function(v.trace[0]) == name;
+    let is_known = |v: &Violation| v.rule == "frame-pointer" && function(host, v.trace[0]) == name;
     let skipped = of_kiln.iter().any(|start| name.starts_with(start));
     (!skipped && !known.iter().any(is_known)).then(|| Violation {
         rule: "frame-pointer".into(),

@@ -8,6 +8,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use common::kiln_with;
 use common::tree::{kiln_keeping, tree_of};
 use edited::Edited;
 use serde_json::Value;
@@ -232,4 +233,29 @@ fn an_edit_takes_effect_without_a_run_of_the_whole_build() {
     );
     tree.restore(code);
     expect(0, true, "after an edit that did not compile");
+}
+
+#[test]
+fn a_suite_of_a_cold_tree_is_built_without_the_crypto_api() {
+    let Some(tree) = next_tree() else { return };
+    let cache = tempfile::tempdir().unwrap();
+    let run = kiln_with(
+        &[
+            "test",
+            "--tree",
+            tree.to_str().unwrap(),
+            "--suite",
+            "sha256",
+        ],
+        &[("XDG_CACHE_HOME", cache.path().to_str().unwrap())],
+    );
+    assert_eq!(run.status, 0, "{}", run.stderr);
+    let passed = |line: &str| line.starts_with("ok ") && line.contains("test_hash_test_vectors");
+    let text = run.stdout();
+    assert!(text.lines().any(passed), "{text}");
+    let builds = fs::read_dir(cache.path().join("kiln/tree")).unwrap();
+    let builds: Vec<_> = builds.map(|build| build.unwrap().path()).collect();
+    assert_eq!(builds.len(), 1, "{builds:?}");
+    let is_built = |object: &str| builds[0].join("build").join(object).is_file();
+    assert!(is_built("lib/crypto/sha256.o") && !is_built("crypto/xts.o"));
 }

@@ -12,7 +12,7 @@ use planted::{fault, find, Fault};
 
 /// Faults for each oracle. The faults for the oracles memory, context, leaks and failures do not
 /// change any result as long as drivers run in ordinary memory and in task context.
-const FAULTS: [Fault; 37] = [
+const FAULTS: [Fault; 38] = [
     // A byte is written after the digest, and a request context is too small.
     fault(
         "memory",
@@ -303,8 +303,8 @@ const FAULTS: [Fault; 37] = [
             ),
         ],
     ),
-    // Four functions violate the rules for the direction flag, MXCSR, upper halves, and the frame
-    // pointer.
+    // Five functions violate the rules for the direction flag, MXCSR, upper halves, the frame
+    // pointer, and constants.
     fault(
         "registers",
         "ecb-twofish-avx",
@@ -344,6 +344,17 @@ const FAULTS: [Fault; 37] = [
         &[(
             "SYM_FUNC_START(cast5_ecb_enc_16way)\n",
             "SYM_FUNC_START(cast5_ecb_enc_16way)\n	pushq %rbp;\n	xorl %ebp, %ebp;\n	popq %rbp;\n",
+        )],
+    ),
+    fault(
+        "registers",
+        "aegis128-aesni",
+        "constant",
+        "aegis128_aesni_",
+        "arch/x86/crypto/aegis128-aesni-asm.S",
+        &[(
+            ".section .rodata.cst16.aegis128_const, \"aM\", @progbits, 32\n.align 16\n",
+            ".section .rodata.cst16.aegis128_const, \"aM\", @progbits, 32\n.align 8\n",
         )],
     ),
     // GFNI and AVX2 code is used without checking for these features.

@@ -144,7 +144,11 @@ impl Measured {
         let rows = json["rows"].as_array().unwrap().iter();
         let of_tree = rows.filter(|r| text(r, "provider").starts_with("linux-"));
         let called = of_tree.map(|row| {
-            assert!(row["cycles_per_op"].is_number(), "{row}");
+            // On a busy machine, a row may have no undisturbed sample. A note then says so.
+            let none = format!("no result for {}, ", text(row, "impl"));
+            let disturbed = |n: &String| n.starts_with(&none) && n.ends_with("was disturbed");
+            let measured = row["cycles_per_op"].is_number();
+            assert!(measured || notes.iter().any(disturbed), "{row} {notes:?}");
             (text(row, "impl"), text(row, "tier"))
         });
         Measured {

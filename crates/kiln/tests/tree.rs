@@ -520,6 +520,28 @@ fn broken_code_is_found_and_fails_nothing_else() {
     assert!(count(&rows, "algorithm", "tested") >= 80);
 }
 
+#[test]
+fn glue_that_does_not_compile_ends_the_run() {
+    let Some(tree) = given_tree() else { return };
+    let overlay = Edited::new(&tree);
+    let args = ["test", "--tree", overlay.path(), "md4"];
+    // After this run, the glue's objects exist. They must not be used once their sources fail.
+    let run = kiln_keeping(&args);
+    assert_eq!(run.status, 0, "{}", run.stderr);
+    let header = "include/crypto/authenc.h";
+    overlay.replace(header, "CRYPTO_AUTHENC_KEYA_PARAM", "KEYA_PARAM");
+    let run = kiln_keeping(&args);
+    let wanted = ["does not build", "lib/kiln_oracle_examine.o", "KEYA_PARAM"];
+    assert!(
+        wanted.iter().all(|text| run.stderr.contains(text)),
+        "{}",
+        run.stderr
+    );
+    assert_eq!((run.status, run.stdout().as_str()), (2, ""));
+    overlay.restore(header);
+    assert_eq!(kiln_keeping(&args).status, 0);
+}
+
 /// Returns the directory in which the tree of this run was built.
 fn build_directory(run: &Run) -> PathBuf {
     let doc = run.json();

@@ -5,7 +5,10 @@
 //! preserve a register it must preserve, a section begun inside another, an instruction executed
 //! while no section is open, and a frame pointer that does not lead to a frame.
 
+use std::ops::Range;
+
 use super::frame::Frame;
+use super::stepper::Stepper;
 use crate::sys::{self, Audit};
 
 /// Capacity of the table of instructions; a power of two. Each job of a tree's test suite executes
@@ -114,6 +117,7 @@ struct Call {
 /// State of the trap handler.
 pub(super) struct AuditState {
     shared: *mut Audit,
+    stepper: Stepper,
     /// Address of the function that begins a section.
     begin: u64,
     /// A hash table with open addressing. An entry with zero visits is free.
@@ -141,6 +145,7 @@ impl AuditState {
     pub(super) fn new(shared: *mut Audit, begin: u64) -> AuditState {
         AuditState {
             shared,
+            stepper: Stepper::default(),
             begin,
             // Allocate the memory now, because the handler must not allocate.
             seen: vec![Visit::default(); ROOM],
@@ -186,6 +191,20 @@ impl AuditState {
         self.dropped
     }
 
+    pub(super) fn patch(&mut self, text: Range<u64>) {
+        self.stepper.patch(text);
+    }
+
+    /// Must be called before an interrupt is delivered to the stepped code.
+    pub(super) fn interrupt(&mut self, frame: &mut Frame<'_>) {
+        self.stepper.interrupt(frame);
+    }
+
+    /// Must be called before the state is dropped, because a breakpoint may be set.
+    pub(super) fn end(&mut self) {
+        self.stepper.remove();
+    }
+
     /// Discards all visits and violations.
     pub(super) fn clear(&mut self) {
         self.seen.fill(Visit::default());
@@ -193,11 +212,22 @@ impl AuditState {
         self.breaches.clear();
     }
 
-    /// Handles a single-step trap. RIP in the frame is the address of the next instruction.
+    /// Handles a single-step trap.
     ///
     /// # Safety
     /// `cpu` must be the CPU of the interrupted thread, and `frame` its registers.
     pub(super) unsafe fn handle_trap(&mut self, frame: &mut Frame<'_>, cpu: *mut sys::CpuHead) {
+        self.stepper.arrive(frame);
+        // SAFETY: the caller makes the same promises.
+        unsafe { self.handle_step(frame, cpu) };
+        self.stepper.leave(frame);
+    }
+
+    /// Handles one step. RIP in the frame is the address of the next instruction.
+    ///
+    /// # Safety
+    /// As for [`AuditState::handle_trap`].
+    unsafe fn handle_step(&mut self, frame: &mut Frame<'_>, cpu: *mut sys::CpuHead) {
         // SAFETY: the structure lives as long as the audit, and the thread that shares it is
         // stopped in this handler.
         let shared = unsafe { &mut *self.shared };

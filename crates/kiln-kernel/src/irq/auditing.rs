@@ -2,6 +2,7 @@
 
 use std::io;
 use std::marker::PhantomData;
+use std::ops::Range;
 
 use super::audit::{AuditState, Breach, Visit};
 use super::handler::{host, prepare, Handling};
@@ -24,6 +25,18 @@ impl Auditing {
         prepare(cpu, Handling::Faithful)?;
         cpu.host().injection.audit = Some(Box::new(AuditState::new(shared, begin)));
         Ok(Auditing { _here: PhantomData })
+    }
+
+    /// Steps with breakpoints in `text` instead of the trap flag where possible, which is four times
+    /// as fast. A repeated string instruction is then one step.
+    ///
+    /// # Safety
+    /// `text` must be writable and executable code that no other thread executes, and must stay so
+    /// for as long as the audit lives.
+    pub unsafe fn patch(&mut self, text: Range<u64>) {
+        if let Some(state) = host().and_then(|h| h.injection.audit.as_mut()) {
+            state.patch(text);
+        }
     }
 
     /// Sets the addresses of functions with 32-bit arguments. Bit i of the mask marks argument i as
@@ -79,8 +92,8 @@ impl Auditing {
 
 impl Drop for Auditing {
     fn drop(&mut self) {
-        if let Some(host) = host() {
-            host.injection.audit = None;
+        if let Some(mut audit) = host().and_then(|h| h.injection.audit.take()) {
+            audit.end();
         }
     }
 }

@@ -47,6 +47,18 @@ impl Frame<'_> {
         self.0[libc::REG_RIP as usize] = rip as i64;
     }
 
+    pub(super) fn flags(&self) -> i64 {
+        self.0[libc::REG_EFL as usize]
+    }
+
+    pub(super) fn is_stepping(&self) -> bool {
+        self.flags() & TF != 0
+    }
+
+    pub(super) fn start_stepping(&mut self) {
+        self.0[libc::REG_EFL as usize] |= TF;
+    }
+
     pub(super) fn stop_stepping(&mut self) {
         self.0[libc::REG_EFL as usize] &= !TF;
     }
@@ -69,13 +81,7 @@ impl Frame<'_> {
             let rsp = self.0[libc::REG_RSP as usize];
             let frame = ((rsp as u64 - RED_ZONE) & !15) as *mut [i64; 5];
             let frame = frame.sub(1);
-            frame.write([
-                self.rip() as i64,
-                USER_CS,
-                self.0[libc::REG_EFL as usize],
-                rsp,
-                USER_SS,
-            ]);
+            frame.write([self.rip() as i64, USER_CS, self.flags(), rsp, USER_SS]);
             self.0[libc::REG_RSP as usize] = frame as i64;
             self.set_rip(&raw const sys::kiln_irq_trampoline as u64);
             self.stop_stepping();

@@ -112,6 +112,9 @@ extern "C" fn on_irq(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_void
     unsafe {
         let mut frame = Frame::new(context);
         (*host).injection.timer.arm_next();
+        if let Some(audit) = &mut (*host).injection.audit {
+            audit.interrupt(&mut frame);
+        }
         frame.interrupt((*host).cpu.as_ptr());
     }
 }

@@ -1,7 +1,6 @@
 //! State that the signal handler uses to inject interrupts, for each kind of interrupt source. The
 //! state contains no reference to the CPU.
 
-use std::arch::asm;
 use std::collections::BTreeSet;
 use std::ptr;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -11,6 +10,7 @@ use kiln_measure::SplitMix64;
 
 use super::audit::AuditState;
 use super::frame::Frame;
+use super::patch::{poke, INT3};
 use crate::sys;
 
 /// Instructions for the signal handler of this CPU, and counts of its actions.
@@ -128,8 +128,6 @@ fn settime(timer: libc::timer_t, first: u64, period: u64) {
     unsafe { libc::timer_settime(timer, 0, &value, ptr::null_mut()) };
 }
 
-const INT3: u8 = 0xcc;
-
 /// The candidate addresses for breakpoints, and the index of the breakpoint that is set.
 #[derive(Default)]
 pub(super) struct BreakpointState {
@@ -145,16 +143,6 @@ fn byte(address: u64) -> &'static AtomicU8 {
     // SAFETY: the address is the first byte of an instruction, in text that was made writable and
     // stays mapped until the process ends.
     unsafe { &*(address as *const AtomicU8) }
-}
-
-/// Writes a byte of program text. Uses inline assembly, because in an unoptimised build, a library
-/// function for this could itself contain a breakpoint, and the handler would trap on it.
-#[inline(always)]
-fn poke(address: u64, value: u8) {
-    // SAFETY: the address is in text that was made writable; XCHG is atomic and a full barrier.
-    unsafe {
-        asm!("xchg [{}], {}", in(reg) address, inout(reg_byte) value => _, options(nostack));
-    }
 }
 
 /// The text and the state must change together. Otherwise an interrupt between the two changes

@@ -12,8 +12,10 @@ mod breakpoint;
 mod frame;
 mod handler;
 mod injection;
+mod patch;
 mod source;
 mod step;
+mod stepper;
 
 pub use audit::{Breach, Visit};
 pub use auditing::Auditing;

@@ -5,6 +5,7 @@
 //! measured times, but assert only counts. `KILN_SEED=N` repeats a run.
 
 mod aead;
+mod auditing;
 mod clock;
 mod controls;
 mod corruption;

@@ -105,7 +105,10 @@ pub(super) fn ask<Q: Question>(args: &Asked, dir: &Path, session: &Session) -> R
     // Check the revision before the build, so that an error is reported immediately.
     let change = args.since.map(|since| Change::find(&plan.source, since));
     let change = change.transpose()?;
-    let built = kiln_tree::build(&plan)?;
+    let built = match kinds.only_suites() && args.since.is_none() {
+        true => kiln_tree::build_for_suites(&plan)?,
+        false => kiln_tree::build(&plan)?,
+    };
     let touched = change.map(|change| built.touched_by(&change)).transpose()?;
     let touches = |of: fn(&Touched, &str) -> bool, name: &str| {
         touched.as_ref().is_none_or(|touched| of(touched, name))
@@ -326,6 +329,12 @@ impl Kinds {
             kunit: (args.suites.len() > named.len() || all).then_some(patterns),
             oracles: args.oracles.clone().unwrap_or_else(usual),
         }
+    }
+
+    /// Whether only KUnit suites will run.
+    fn only_suites(&self) -> bool {
+        let others = self.testmgr || self.contexts || self.library;
+        self.kunit.is_some() && !others && self.oracles.is_empty()
     }
 }
 

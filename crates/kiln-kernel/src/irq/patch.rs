@@ -1,0 +1,16 @@
+//! Writes breakpoints into program text.
+
+use std::arch::asm;
+
+/// The instruction of a breakpoint.
+pub(super) const INT3: u8 = 0xcc;
+
+/// Writes a byte of program text. Uses inline assembly, because in an unoptimised build, a library
+/// function for this could itself contain a breakpoint, and the handler would trap on it.
+#[inline(always)]
+pub(super) fn poke(address: u64, value: u8) {
+    // SAFETY: the address is in text that was made writable; XCHG is atomic and a full barrier.
+    unsafe {
+        asm!("xchg [{}], {}", in(reg) address, inout(reg_byte) value => _, options(nostack));
+    }
+}
