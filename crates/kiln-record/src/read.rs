@@ -1,4 +1,4 @@
-//! Reads fields of a record, whatever version or program wrote it.
+//! Reads the fields of records that any version of Kiln, or another program, may have written.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -51,13 +51,13 @@ fn short(value: &Value) -> String {
     text.chars().filter(|c| !c.is_control()).take(40).collect()
 }
 
-/// The version of Kiln that wrote the record.
+/// Returns the version of Kiln that wrote the record.
 pub fn version(record: &Value) -> &str {
     text(record, "kiln").unwrap_or("-")
 }
 
-/// The version with commit and features, as printed by `kiln --version`. Older records contain only
-/// the version.
+/// Returns the version with commit and features, as printed by `kiln --version`. For an older
+/// record, returns only the version, because the record does not contain the rest.
 pub fn build(record: &Value) -> String {
     let version = version(record);
     let Some(commit) = text(record, "commit") else {
@@ -75,12 +75,12 @@ pub fn build(record: &Value) -> String {
     }
 }
 
-/// The date and time at which the run began.
+/// Returns the date and time at which the run began.
 pub fn date(record: &Value) -> Option<&str> {
     text(record, "date")
 }
 
-/// The seed that determined the run's random choices.
+/// Returns the seed that determined the run's random choices.
 pub fn seed(record: &Value) -> Option<u64> {
     record.get("seed").and_then(Value::as_u64)
 }
@@ -103,7 +103,7 @@ pub struct Host {
     pub load: Option<Vec<f64>>,
 }
 
-/// The machine on which the record was made.
+/// Returns the facts about the machine on which the record was made.
 pub fn host(record: &Value) -> Host {
     let machine = record.get("machine").cloned().unwrap_or_default();
     serde_json::from_value(machine).unwrap_or_default()
@@ -139,7 +139,7 @@ pub fn origin(record: &Value) -> Origin {
     }
 }
 
-/// The command that wrote the record.
+/// Returns the command that wrote the record.
 pub fn command(record: &Value) -> &str {
     text(record, "command").unwrap_or_default()
 }
@@ -149,13 +149,13 @@ pub fn rows(record: &Value) -> impl Iterator<Item = &Row> {
     rows.into_iter().flatten().filter_map(Value::as_object)
 }
 
-/// The remarks needed to interpret the rows.
+/// Returns the remarks needed to interpret the rows.
 pub fn notes(record: &Value) -> impl Iterator<Item = &str> {
     let notes = record.get("notes").and_then(Value::as_array);
     notes.into_iter().flatten().filter_map(Value::as_str)
 }
 
-/// A fact about the machine, looked up by field name.
+/// Looks up a fact about the machine by field name.
 pub fn fact<'a>(record: &'a Value, name: &str) -> Option<&'a Value> {
     record.get("machine")?.get(name).filter(|v| !v.is_null())
 }
@@ -176,24 +176,25 @@ pub fn word<'a>(row: &'a Row, name: &str) -> Option<&'a str> {
     row.get(name).and_then(Value::as_str)
 }
 
-/// The shard that the record contains. `None` if the run was not divided.
+/// Returns the description of the shard that the record contains, or `None` if the run was not
+/// divided.
 pub fn part(record: &Value) -> Option<Part> {
     serde_json::from_value(record.get("shard")?.clone()).ok()
 }
 
-/// The command line that repeats the run: the original arguments without output options, and with
-/// the seed.
+/// Returns the command line that repeats the run: the original arguments and the seed, without
+/// output options.
 pub fn repeat_command(record: &Value) -> String {
     command_line(record, &["--out", "-o"])
 }
 
-/// The command line of the whole run to which this shard belongs.
+/// Returns the command line of the whole run to which this shard belongs.
 pub fn whole_command(record: &Value) -> String {
     command_line(record, &["--out", "-o", "--shard"])
 }
 
-/// The original command line without the options in `without` and their values, without `--json`,
-/// and with the seed.
+/// Returns the original command line with the seed, but without `--json` and without the options in
+/// `without` and their values.
 fn command_line(record: &Value, without: &[&str]) -> String {
     let args = record.get("args").and_then(Value::as_array);
     let mut line = String::from("kiln");

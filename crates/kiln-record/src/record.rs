@@ -8,8 +8,8 @@ use serde_json::{Map, Value};
 
 use crate::{Facts, Part, Setting};
 
-/// Version of the record format. It increases when a field is removed or changes its meaning, not
-/// when one is added.
+/// Version of the record format. It increases when a field is removed or its meaning changes, but
+/// not when a field is added.
 pub const SCHEMA: u32 = 2;
 
 /// A row as a JSON object, with its fields in order.
@@ -76,18 +76,19 @@ impl<R: Serialize> Record<'_, R> {
         pretty(self)
     }
 
-    /// The same document as a JSON value.
+    /// Returns the same document as [`Record::to_json`], as a JSON value.
     pub fn to_value(&self) -> Value {
         serde_json::to_value(self).expect("a record has string keys only")
     }
 }
 
-/// The current time in UTC in RFC 3339 format: `2026-11-22T15:33:07Z`.
+/// Returns the current time in UTC in RFC 3339 format, such as `2026-11-22T15:33:07Z`.
 pub fn utc_now() -> String {
     humantime::format_rfc3339_seconds(SystemTime::now()).to_string()
 }
 
-/// Formats JSON for people: one field per line, but each list of numbers on a single line.
+/// Formats JSON for people: each field has its own line, and a list of numbers stays on a single
+/// line.
 pub(crate) fn pretty(document: &impl Serialize) -> String {
     let text = serde_json::to_string_pretty(document).expect("a record has string keys only");
     let is_number = |line: &str| {

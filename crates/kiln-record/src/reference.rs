@@ -6,7 +6,7 @@ use serde_json::{json, Value};
 
 use crate::schema::{command_lines, command_name, COMMANDS, OLD_COMMANDS};
 
-/// Generates the page from the schema.
+/// Generates the text of `docs/RECORDS.md` from the schema.
 pub fn reference(schema: &Value) -> String {
     let mut out = String::from(
         "# Records\n\n\
@@ -45,7 +45,7 @@ pub fn reference(schema: &Value) -> String {
             text(&def["description"])
         );
         if def.get(OLD_COMMANDS).is_some() {
-            // Omit the program's name, because these commands do not exist any more.
+            // Omit the program's name, because only earlier versions had these commands.
             let (lines, names) = commands_of(def, OLD_COMMANDS, "");
             let _ = write!(
                 out,

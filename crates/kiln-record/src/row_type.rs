@@ -94,18 +94,18 @@ pub struct RowType {
 }
 
 impl RowType {
-    /// The key fields and the conditions, in order.
+    /// Returns the key fields and the conditions, in order.
     pub fn keys(&self) -> impl Iterator<Item = &Field> {
         let shown = [Some(Role::Key), Some(Role::Condition)];
         self.fields.iter().filter(move |f| shown.contains(&f.role))
     }
 
-    /// The results that reports use to compare sides.
+    /// Returns the results that reports use to compare sides.
     pub fn main_figures(&self) -> impl Iterator<Item = &Field> {
         self.fields.iter().filter(|f| f.role == Some(Role::Main))
     }
 
-    /// All results that reports show, starting with the main ones.
+    /// Returns all results that reports show, starting with the main ones.
     pub fn figures(&self) -> impl Iterator<Item = &Field> {
         let more = self.fields.iter().filter(|f| f.role == Some(Role::Figure));
         self.main_figures().chain(more)
@@ -115,8 +115,8 @@ impl RowType {
         self.fields.iter().find(|f| f.name == name)
     }
 
-    /// The words that identify a row. If `plain`, they do not contain conditions and provider
-    /// versions, so that the same row from another machine or version has the same key.
+    /// Returns the words that identify a row. If `plain` is set, conditions and provider versions
+    /// are omitted, so that the same row from another machine or version has the same key.
     pub fn key(&self, row: &Row, plain: bool) -> Vec<String> {
         // The fields of an unknown type have no roles, so assume that its text fields identify a
         // row.
@@ -128,13 +128,14 @@ impl RowType {
         self.words(self.keys().filter(wanted), row, plain)
     }
 
-    /// Describes those fields of a row for which the terms' conditions hold.
+    /// Describes the fields named in `terms`, skipping each field whose term does not hold for the
+    /// row.
     pub fn describe(&self, row: &Row, terms: &[Term]) -> Vec<String> {
         let terms = terms.iter().filter(|term| term.holds(row));
         self.words(terms.filter_map(|t| self.field(&t.field)), row, false)
     }
 
-    /// Describes these fields of a row. If `plain`, provider versions are omitted.
+    /// Describes the values of `fields` in a row. If `plain` is set, provider versions are omitted.
     pub fn words<'a>(
         &self,
         fields: impl Iterator<Item = &'a Field>,
@@ -160,7 +161,8 @@ impl RowType {
                         "µs" => "µs",
                         _ => "",
                     };
-                    // If another number has the same unit, add the field's name.
+                    // Add the field's name if the unit does not identify the number: the unit has
+                    // no short form, or an earlier number has the same unit.
                     words.push(match short.is_empty() || units.contains(&unit) {
                         true => format!("{name} {n}"),
                         false => format!("{n} {short}"),
@@ -175,7 +177,8 @@ impl RowType {
     }
 }
 
-/// The field with an implementation's provider. The provider's version does not identify a row.
+/// Name of the field that contains an implementation's provider. The version in this field does not
+/// identify a row.
 const PROVIDER: &str = "provider";
 
 /// Removes the version from a provider's name.
@@ -187,7 +190,7 @@ pub fn family(provider: &str) -> &str {
 
 const SCHEMA: &str = include_str!("../../../docs/schema.json");
 
-/// All row types, in the order in which reports show them.
+/// Returns all row types, in the order in which reports show them.
 pub fn row_types() -> &'static [RowType] {
     static TYPES: OnceLock<Vec<RowType>> = OnceLock::new();
     TYPES.get_or_init(|| read(SCHEMA))
@@ -197,8 +200,8 @@ pub fn row_type(name: &str) -> Option<&'static RowType> {
     row_types().iter().find(|t| t.name == name)
 }
 
-/// The type of a record's rows. All types that are unknown to this version are represented by a
-/// type `other` without fields.
+/// Returns the type of a record's rows. A type that this version does not know is represented by
+/// the type `other`, which has no fields.
 pub fn type_of(record: &Value) -> &'static RowType {
     static OTHER: OnceLock<RowType> = OnceLock::new();
     let name = record.get("type").and_then(Value::as_str);
@@ -215,8 +218,8 @@ pub fn type_of(record: &Value) -> &'static RowType {
     })
 }
 
-/// The name by which Kiln 0.1 recorded this command. In that version, a single command `kiln fpu`
-/// answered all questions about FPU policies.
+/// Returns the name under which Kiln 0.1 recorded this command. In that version, a single command
+/// `kiln fpu` answered all questions about FPU policies.
 pub fn base_command(command: &str) -> &str {
     match command {
         "ipsec" => "fpu",
@@ -225,8 +228,8 @@ pub fn base_command(command: &str) -> &str {
     }
 }
 
-/// Infers the type of a record from before schema 2, which does not contain its type. The result is
-/// the command's first type, unless the fields match another of the command's types.
+/// Infers the type of a record that predates schema 2 and therefore does not contain its type. The
+/// result is the command's first type, unless the fields match another of the command's types.
 fn infer(record: &Value) -> &str {
     let command = record.get("command").and_then(Value::as_str);
     let rows = || record.get("rows").and_then(Value::as_array);
@@ -278,7 +281,7 @@ fn read_type(name: &str, definition: &Value) -> RowType {
     }
 }
 
-/// The facts about a machine that reports show.
+/// Returns the facts about a machine that reports show.
 pub fn machine_facts() -> &'static [Field] {
     static FACTS: OnceLock<Vec<Field>> = OnceLock::new();
     FACTS.get_or_init(|| {
@@ -330,7 +333,7 @@ mod tests {
         assert_eq!(old("fpu", policy(json!(3))), "fpu-esp");
         assert_eq!(old("fpu", json!({"instructions": 3})), "fpu-step");
         assert_eq!(old("fpu", json!({"in_section": true})), "fpu-answers");
-        // Each of these types now has a separate command.
+        // Later versions had a separate command for each of these types.
         assert_eq!(
             old("fpu-overhead", json!({"path": "direct"})),
             "fpu-overhead"

@@ -68,7 +68,8 @@ pub fn schema(types: &[Description]) -> Value {
     fields["schema"]["maximum"] = json!(SCHEMA);
     fields["command"]["enum"] = commands.iter().map(|(name, _)| name.as_str()).collect();
     fields["type"]["enum"] = json!(names);
-    // Records contain their type since schema 2. In older records, the command determines the type.
+    // Records have contained their type since schema 2. In older records, the command determines
+    // the type.
     let mut rules = vec![json!({
         "if": {"properties": {"schema": {"const": SCHEMA}}, "required": ["schema"]},
         "then": {"required": ["type"]}
@@ -98,7 +99,7 @@ pub fn schema(types: &[Description]) -> Value {
     root
 }
 
-/// The command lines listed in this attribute of a row type.
+/// Returns the command lines that the definition of a row type lists in this attribute.
 pub(crate) fn command_lines<'a>(
     definition: &'a Value,
     attribute: &str,
@@ -107,8 +108,8 @@ pub(crate) fn command_lines<'a>(
     lines.filter_map(Value::as_str)
 }
 
-/// The name of a command in records: `speed` for `speed --tcrypt`, `linux-tcrypt` for `linux
-/// tcrypt`. At most two words are used: `fpu-prove` for `fpu prove breakpoint`.
+/// Returns the name of a command in records: `speed` for `speed --tcrypt`, `linux-tcrypt` for
+/// `linux tcrypt`. At most two words are used: `fpu-prove` for `fpu prove breakpoint`.
 pub(crate) fn command_name(line: &str) -> String {
     let words = line.split(' ').take_while(|word| !word.starts_with('-'));
     words.take(2).collect::<Vec<_>>().join("-")
@@ -125,8 +126,8 @@ fn require_what_was_always_there(definition: &mut Value) {
     definition["required"] = Value::Array(always);
 }
 
-/// Removes constraints that the Rust types imply but that records do not guarantee, and joins the
-/// lines of doc comments.
+/// A schemars transform that removes constraints that the Rust types imply but that records do not
+/// guarantee, and joins the lines of doc comments.
 struct Plain;
 
 impl Transform for Plain {

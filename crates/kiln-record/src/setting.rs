@@ -14,12 +14,12 @@ pub struct Setting {
     pub value: String,
     /// Path of the configuration file.
     pub file: String,
-    /// Line of the value in the file, from 1.
+    /// Line number of the value in the file, counted from 1.
     pub line: usize,
 }
 
 impl Setting {
-    /// The location of the value, as `FILE:LINE`.
+    /// Returns the location of the value, as `FILE:LINE`.
     pub fn place(&self) -> String {
         format!("{}:{}", self.file, self.line)
     }

@@ -1,4 +1,4 @@
-//! Describes what reports show for a row type besides tables of its fields. The attribute
+//! Describes what reports show for a row type in addition to tables of its fields. The attribute
 //! `"x-view"` of the row structure contains this description, so `kiln-report` does not refer to
 //! fields by name.
 
@@ -34,7 +34,7 @@ impl From<String> for Term {
 }
 
 impl Term {
-    /// Whether the row fulfils the condition.
+    /// Whether the condition holds for this row.
     pub fn holds(&self, row: &Row) -> bool {
         let value = row.get(&self.field).unwrap_or(&Value::Null);
         let is = match (value, &self.values[..]) {
@@ -49,7 +49,7 @@ impl Term {
     }
 }
 
-/// Whether the row fulfils all conditions.
+/// Whether all conditions hold for this row.
 pub fn all_hold(terms: &[Term], row: &Row) -> bool {
     terms.iter().all(|term| term.holds(row))
 }
@@ -81,7 +81,7 @@ pub struct View {
 #[serde(tag = "form", rename_all = "kebab-case", deny_unknown_fields)]
 #[allow(missing_docs)]
 pub enum Shape {
-    /// Draws one bar per row, or one dot per row on a logarithmic scale.
+    /// One bar per row, or one dot per row on a logarithmic scale.
     Bars {
         #[serde(default)]
         title: String,
@@ -92,7 +92,7 @@ pub enum Shape {
         /// Condition for rows that are drawn in another colour.
         mark: Option<Term>,
     },
-    /// Draws one distribution per row, in microseconds.
+    /// One distribution per row, in microseconds.
     Bands {
         #[serde(default)]
         title: String,
@@ -108,7 +108,7 @@ pub enum Shape {
         /// The field that contains a limit.
         target: Option<String>,
     },
-    /// Draws one line per name, on logarithmic scales.
+    /// One line per name, with logarithmic axes.
     Lines {
         title: String,
         x: String,
@@ -116,7 +116,7 @@ pub enum Shape {
         along: String,
         upwards: String,
     },
-    /// Draws one line per row over time, from the fields `PREFIX_0`, `PREFIX_1` and so on.
+    /// One line per row over time, from the fields `PREFIX_0`, `PREFIX_1` and so on.
     Course {
         title: String,
         prefix: String,
@@ -127,8 +127,7 @@ pub enum Shape {
         shade: (String, String, String),
         upwards: String,
     },
-    /// Draws one histogram per row from the fields `PREFIX_le_N` and `PREFIX_more`, in
-    /// microseconds.
+    /// One histogram per row from the fields `PREFIX_le_N` and `PREFIX_more`, in microseconds.
     Octaves {
         histogram: String,
         /// Further results that the legend shows.
@@ -136,7 +135,7 @@ pub enum Shape {
         along: String,
         upwards: String,
     },
-    /// Draws a heat map of results. The view's `name` gives the name of a line.
+    /// A heat map of results. The view's `name` determines the name of each line.
     Map {
         value: String,
         unit: String,
@@ -146,7 +145,7 @@ pub enum Shape {
         status: Term,
         hint: Vec<Term>,
     },
-    /// Plots the fastest series of each provider against the message length.
+    /// The fastest series of each provider, plotted against the message length.
     Fastest(Fastest),
 }
 
@@ -164,8 +163,9 @@ pub struct Fastest {
     pub limit: String,
     /// Text with which pictures label the limit.
     pub limit_name: String,
-    /// Terms that select the best row. It is the row for which the first term holds or is greatest,
-    /// then the second, and so on. Only rows that agree with the best row in these terms are shown.
+    /// Terms that select the best row, the most important one first. A row is better if the term's
+    /// field has a greater number or, if the field is not a number, if the term holds. Only rows
+    /// that have the same values as the best row in these fields are shown.
     pub prefer: Vec<Term>,
     /// Fields of the best row that appear in the title.
     pub title: Vec<Term>,
@@ -216,14 +216,14 @@ pub struct Loss {
     pub only: Vec<Term>,
     /// The field that names the subject of the verdict, such as a policy.
     pub of: String,
-    /// The condition that selects the control, which does not save any state.
+    /// The condition that selects the rows of the control policy, which does not save any state.
     pub control: Term,
     /// The fields with the numbers of wrong results and of lost user states.
     pub wrong: (String, String),
     /// The field with the number of interrupts that could have caused a loss.
     pub hit: String,
     /// The field with the number of wrong results expected if the judged policy lost state as often
-    /// as the control.
+    /// as the control policy.
     pub expected: String,
     /// Whether all rows with the same value of `of` are judged together.
     #[serde(default)]

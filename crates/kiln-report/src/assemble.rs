@@ -37,14 +37,14 @@ pub fn gather(mut found: Vec<Side>) -> Vec<Side> {
     sides
 }
 
-/// Whether both records come from the same command and have the same row type.
+/// Returns whether both records come from the same command and have the same row type.
 fn same_question(a: &Value, b: &Value) -> bool {
     let kind = |r: &Value| type_of(r).name.as_str();
     let command = |r| base_command(record::command(r));
     command(a) == command(b) && kind(a) == kind(b)
 }
 
-/// The parent directory of both paths, or `a` if their parents differ.
+/// Returns the parent directory of both paths, or `a` if their parents differ.
 fn common(a: &str, b: &str) -> String {
     match (Path::new(a).parent(), Path::new(b).parent()) {
         (Some(one), Some(other)) if one == other && !one.as_os_str().is_empty() => {

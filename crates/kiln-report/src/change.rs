@@ -1,5 +1,5 @@
-//! Finds differences between machines, and changes over commits. A result counts as different only
-//! if the intervals do not overlap; results without an interval are not judged.
+//! Finds differences between machines, and changes over commits. Two results count as different
+//! only if their intervals do not overlap. Results without an interval are not judged.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -158,10 +158,11 @@ pub(crate) fn over_commits(groups: &[Group], sides: &[Side]) -> Vec<(String, Vec
     all
 }
 
-/// Judges one row: returns its ratio and where it changed, or `None` if it does not differ.
+/// A function that judges one row. It returns the ratio and the column at which the result changed,
+/// or `None` if the results do not differ.
 type Judge = fn(&[Option<Value>]) -> Option<(Value, Option<usize>)>;
 
-/// The ratio of the largest result to the smallest, if these two differ.
+/// Returns the ratio of the largest result to the smallest, if these two differ.
 fn extremes(values: &[Option<Value>]) -> Option<(Value, Option<usize>)> {
     let order = |a: &&Value, b: &&Value| a.best.total_cmp(&b.best);
     let known = || values.iter().flatten();
@@ -169,8 +170,8 @@ fn extremes(values: &[Option<Value>]) -> Option<(Value, Option<usize>)> {
     least.differs(most).then(|| (most.ratio(least), None))
 }
 
-/// The ratio of the last result to the first, and the largest step between adjacent results that
-/// differ. A step that was reversed later also counts.
+/// Returns the ratio of the last result to the first, and the column at which the result changed
+/// most between adjacent results that differ. A change that was reversed later also counts.
 fn changes(values: &[Option<Value>]) -> Option<(Value, Option<usize>)> {
     let known: Vec<(usize, &Value)> = values
         .iter()
@@ -185,8 +186,8 @@ fn changes(values: &[Option<Value>]) -> Option<(Value, Option<usize>)> {
     (at.is_some() || first.differs(last)).then(|| (last.ratio(first), at))
 }
 
-/// Finds the differing rows of a group. Rows are compared by the group's first result field with a
-/// better direction.
+/// Finds the differing rows of a group. Rows are compared by the first result field for which
+/// smaller or larger values are better.
 fn find(group: &Group, columns: &[usize], names: &[String], judge: Judge) -> Option<Differences> {
     let kind: &RowType = group.kind;
     let figure = kind.figures().find(|f| f.better.is_some())?;
@@ -244,7 +245,7 @@ mod tests {
     use crate::group::groups;
     use serde_json::json;
 
-    /// A side with one row: 100 cycles times `factor`, with an interval of ± `percent`.
+    /// Creates a side with one row: 100 cycles times `factor`, with an interval of ± `percent`.
     fn side(machine: &str, commit: &str, date: &str, factor: f64, percent: f64) -> Side {
         let cycles = 100.0 * factor;
         let row = json!({"alg": "xts(aes)", "impl": "i", "provider": "kiln", "level": "primitive", "op": "encrypt",

@@ -1,8 +1,8 @@
-//! The error type for records. Each error is printed as one line.
+//! The error type of this crate. Each error is printed as one line.
 
 use std::fmt;
 
-/// An error message of one line, which states what is wrong, where, and what to do.
+/// A one-line error message that states what is wrong, where, and what to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error(String);
 

@@ -16,13 +16,13 @@ pub(crate) struct Group<'a> {
 }
 
 impl Group<'_> {
-    /// Indices of the sides that have rows of this type.
+    /// Returns the indices of the sides that have rows of this type.
     pub(crate) fn sides(&self) -> impl Iterator<Item = usize> + '_ {
         (0..self.rows.len()).filter(|&s| !self.rows[s].is_empty())
     }
 }
 
-/// Returns all non-empty groups, in the order of the page.
+/// Returns all non-empty groups, in the order in which the page shows them.
 pub(crate) fn groups(sides: &[Side]) -> Vec<Group<'_>> {
     let mut all: Vec<Group> = Vec::new();
     for (s, side) in sides.iter().enumerate() {

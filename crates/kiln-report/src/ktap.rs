@@ -12,8 +12,8 @@ pub enum Verdict {
     Skip(String),
 }
 
-/// Writes results as they arrive. A write error is kept until [`Ktap::finish`], so that the tests
-/// run to the end even if the output is not read.
+/// A KTAP document that is written while results arrive. A write error is kept until
+/// [`Ktap::finish`], so that the tests run to the end even if the output is not read.
 pub struct Ktap<W> {
     out: W,
     number: usize,

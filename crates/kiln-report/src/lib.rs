@@ -1,6 +1,6 @@
 //! Shows records as a page and as tables, and exports them for other tools. Records may come from
-//! any source, so their contents are not trusted. `kiln-record` describes what their fields mean
-//! and how they are shown.
+//! any source, so their contents are not trusted. `kiln-record` describes the meaning of the fields
+//! and how to show them.
 //!
 //! | file | contents |
 //! |---|---|

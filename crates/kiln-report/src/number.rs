@@ -5,8 +5,8 @@ use serde_json::Value;
 
 use crate::record::number;
 
-/// Formats a number with three significant digits. Numbers from 100 keep all digits before the
-/// decimal point.
+/// Formats a number with three significant digits. A number of 100 or more keeps all digits before
+/// the decimal point.
 pub(crate) fn short(x: f64) -> String {
     match x.abs() {
         _ if !x.is_finite() => "-".to_string(),

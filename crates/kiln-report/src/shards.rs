@@ -81,7 +81,7 @@ pub(crate) fn unite(sides: &mut Vec<Side>) {
     sides.retain(|side| !side.records.is_empty());
 }
 
-/// Chooses one record per shard: a complete one if possible, and the latest if there are several.
+/// Chooses one record per shard: a complete one if possible, and the latest of several.
 fn choose(found: &[Found]) -> Vec<&Found> {
     let mut chosen: BTreeMap<u32, &Found> = BTreeMap::new();
     for one in found {
@@ -134,8 +134,8 @@ fn join(records: &[&Value], list: &[&Found], warnings: &[String]) -> Value {
         let before = rows.len();
         for row in record::rows(record) {
             let key = kind.key(row, false);
-            // Every shard contains the controls and references. They count once, unless one of them
-            // has failed.
+            // Every shard contains the rows of the controls and references. Keep each such row
+            // once, and prefer a failed one.
             match places.get(&key).copied().filter(|place| *place < before) {
                 Some(place) if fails(kind, row) && !fails(kind, &rows[place]) => {
                     rows[place] = row.clone();
@@ -183,7 +183,7 @@ const WARNING: &str = "warning: ";
 /// First word of a line about a missing shard.
 const SHARD: &str = "shard ";
 
-/// The arguments of the whole run, without those that select a shard.
+/// Returns the arguments of the whole run, without those that select a shard.
 fn whole_args(args: &[Value]) -> Vec<&Value> {
     let mut skip = false;
     let own = |arg: &&Value| {
@@ -195,7 +195,7 @@ fn whole_args(args: &[Value]) -> Vec<&Value> {
     args.iter().filter(own).collect()
 }
 
-/// Whether the row is a failed check.
+/// Returns whether the row is a failed check.
 fn fails(kind: &RowType, row: &Row) -> bool {
     let holds = |term: &Term| term.holds(row);
     let check = kind.view.check.as_ref();
@@ -215,8 +215,8 @@ mod tests {
     use super::*;
     use crate::gather;
 
-    /// A shard of a test run. It has one row that only this shard has, and a control that every
-    /// shard has.
+    /// Creates a shard of a test run. It has one row that no other shard has, and a control row
+    /// that every shard has.
     fn shard(index: u32, host: &str, complete: bool, model: &str) -> Side {
         let part = json!({"index": index, "count": 3, "items": 1, "total": 3, "plan": "p",
                           "complete": complete, "host": host});

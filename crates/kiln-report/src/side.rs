@@ -81,12 +81,12 @@ impl Side {
         })
     }
 
-    /// The JSON form that a page stores.
+    /// Returns the side in the JSON form that a page stores.
     pub(crate) fn to_value(&self) -> Value {
         json!({"name": self.name, "records": self.records})
     }
 
-    /// The machine, commit and compiler of the side's records.
+    /// Returns the machine, commit and compiler of the side's records.
     pub(crate) fn origin(&self) -> Origin {
         self.records.first().map(record::origin).unwrap_or_default()
     }
@@ -161,7 +161,7 @@ fn read_directory(dir: &Path) -> Result<Vec<Side>, Error> {
     Ok(sides)
 }
 
-/// The parts of `origin` that differ between the origins in a report.
+/// Returns the parts of `origin` that differ between the origins in a report.
 pub(crate) fn differing<'a>(origin: &'a Origin, all: &[Origin]) -> Vec<&'a str> {
     let parts: [fn(&Origin) -> &str; 3] = [|o| &o.machine, |o| &o.commit, |o| &o.compiler];
     let differ = |part: &&fn(&Origin) -> &str| all.iter().any(|o| part(o) != part(&all[0]));

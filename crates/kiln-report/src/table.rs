@@ -57,7 +57,8 @@ impl Cell {
         Some(format!("{} to {}", number::short(low), number::short(high)))
     }
 
-    /// Formats the cell for narrow formats: the text, with half the interval's width in per cent.
+    /// Formats the cell for formats with little space: the text, followed by half the interval's
+    /// width in per cent.
     pub(crate) fn brief(&self) -> String {
         let half = self
             .ends

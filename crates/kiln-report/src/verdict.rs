@@ -1,8 +1,8 @@
 //! Decides whether rows about interrupted FPU sections allow a verdict on lost state.
 //!
 //! Each row of a policy contains the number of wrong results that would be expected if the policy
-//! lost state as often as the control did in the same run. The control does not save any state. If
-//! at least ln 1000 wrong results are expected, the probability of seeing none is below 0.001.
+//! lost state as often as the control policy, which saves no state, did in the same run. If at
+//! least ln 1000 wrong results are expected, the probability of seeing none is below 0.001.
 
 use kiln_record::view::{all_hold, Loss};
 use kiln_record::{Row, RowType};
@@ -21,8 +21,8 @@ fn sum<'a>(rows: impl IntoIterator<Item = &'a &'a Row>, field: &str) -> f64 {
     rows.into_iter().filter_map(|r| number(r, field)).sum()
 }
 
-/// The verdict on lost state that follows from these rows. `None` if rows of this type do not count
-/// lost state.
+/// Returns the verdict on lost state that follows from these rows, or `None` if rows of this type
+/// do not count lost state.
 pub(crate) fn lost_state(kind: &RowType, rows: &[&Row]) -> Option<String> {
     let loss = kind.view.loss.as_ref()?;
     let (results, users) = &loss.wrong;
@@ -105,8 +105,8 @@ mod tests {
                 && text.contains("nothing: 50 results wrong"),
             "{text}"
         );
-        // Cases: the control has no wrong results; interrupts did not hit any section; interrupts
-        // hit sections, but rarely under the policy.
+        // In these cases, the control has no wrong results, no interrupt hit a section, or too few
+        // interrupts hit a section under the judged policy.
         for (hit, wrong, expected) in [(100, 0, None), (0, 0, None), (100, 50, Some(1.5))] {
             let text = said(
                 "fpu",

@@ -1,6 +1,6 @@
-//! Exports Bencher Metric Format: for each benchmark its measures, each with a lower and an upper
-//! value (<https://bencher.dev/docs/reference/bencher-metric-format/>). No schema of the format is
-//! published, so the test checks the rules on that page.
+//! Exports Bencher Metric Format, which lists the measures of each benchmark, each with a lower and
+//! an upper value (<https://bencher.dev/docs/reference/bencher-metric-format/>). Because no schema
+//! of the format is published, the test checks the rules stated on that page.
 
 use serde_json::{json, Map, Value};
 
@@ -12,8 +12,8 @@ use super::result::{results, to_text, Figure};
 /// Bencher's built-in measure for times, in nanoseconds.
 const LATENCY: &str = "latency";
 
-/// Exports all results that have a better direction. With several sides, each benchmark's name
-/// begins with the name of its side.
+/// Exports all results for which smaller or larger values are better. With several sides, each
+/// benchmark's name begins with the name of its side.
 pub(super) fn text(sides: &[Side]) -> Result<String, Error> {
     let mut all: Map<String, Value> = Map::new();
     for one in results(sides) {

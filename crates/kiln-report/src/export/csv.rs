@@ -43,8 +43,8 @@ pub(super) fn text(sides: &[Side]) -> Result<String, Error> {
     Ok(String::from_utf8(bytes).expect("lines are texts"))
 }
 
-/// Sort key for a column: fields that identify a row come first, then results, then all others by
-/// name.
+/// Returns the sort key of a column: fields that identify a row come first, then results, then all
+/// others by name.
 fn place(name: &str) -> usize {
     let keys = row_types().iter().flat_map(RowType::keys);
     let figures = row_types().iter().flat_map(RowType::figures);
@@ -52,7 +52,7 @@ fn place(name: &str) -> usize {
     found.unwrap_or(usize::MAX)
 }
 
-/// Sort key for a field name, which sorts `x_9` before `x_10`.
+/// Returns the sort key of a field name. It sorts `x_9` before `x_10`.
 fn number_last(name: &str) -> (String, u64) {
     match name.rsplit_once('_') {
         Some((head, tail)) => match tail.parse() {

@@ -1,5 +1,5 @@
-//! Exports the format of google-benchmark's `--benchmark_out`, so that programs for that format can
-//! read Kiln's results.
+//! Exports the format of google-benchmark's `--benchmark_out`, so that tools that read this format
+//! accept Kiln's results.
 //!
 //! The export contains the fields in google-benchmark's user guide ("Output Formats") and those
 //! that its `tools/compare.py` needs.

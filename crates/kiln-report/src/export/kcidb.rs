@@ -21,8 +21,8 @@ use super::result::{results, to_text, Result as Row};
 /// reports must replace this name with its own.
 const ORIGIN: &str = "kiln";
 
-/// Exports all rows, each with its first result. A check has its verdict as status; a measurement
-/// has the status DONE.
+/// Exports all rows, each with its first result. The status of a check is its verdict, and that of
+/// a measurement is DONE.
 pub(super) fn text(sides: &[Side]) -> Result<String, Error> {
     let mut builds: BTreeMap<String, Value> = BTreeMap::new();
     let mut tests: Vec<Value> = Vec::new();
@@ -88,8 +88,8 @@ fn test(one: &Row, n: usize, build: &str, sides: usize) -> Value {
     test
 }
 
-/// The row's result: a time in seconds, which the reader scales according to the prefix, or the
-/// first main result.
+/// Returns the row's result: a time if there is one, otherwise the first main result. A time is
+/// exported in seconds, and `"prefix": "metric"` lets the reader scale it to a unit such as ns.
 fn number(one: &Row) -> Option<Value> {
     if let Some(time) = one.time() {
         return Some(json!({"value": time.value / 1e9, "unit": "s", "prefix": "metric"}));

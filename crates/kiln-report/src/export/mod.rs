@@ -45,7 +45,7 @@ impl Format {
         Format::Lnt,
     ];
 
-    /// The format's name in flags.
+    /// Returns the format's name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Format::Csv => "csv",

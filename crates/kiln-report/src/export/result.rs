@@ -56,8 +56,8 @@ pub(super) fn results(sides: &[Side]) -> impl Iterator<Item = Result<'_>> {
 }
 
 impl Result<'_> {
-    /// The words that identify the row: its type, then its keys. If `plain`, the keys do not
-    /// contain versions. With several sides, the first word is the side's name.
+    /// Returns the words that identify the row: its type, then its keys. If `plain` is set,
+    /// provider versions are omitted. With several sides, the first word is the side's name.
     pub(super) fn words(&self, sides: usize, plain: bool) -> Vec<String> {
         let mut words = vec![self.kind.name.clone()];
         if sides > 1 {
@@ -67,8 +67,8 @@ impl Result<'_> {
         words
     }
 
-    /// The words that identify the row, joined by dots and limited to characters that every tool
-    /// accepts.
+    /// Returns the words that identify the row, joined by dots and limited to characters that every
+    /// tool accepts.
     pub(super) fn path(&self, sides: usize) -> String {
         let part = |word: &String| {
             let safe = |c: char| match c.is_ascii_alphanumeric() || c == '-' {
@@ -83,8 +83,8 @@ impl Result<'_> {
         parts.join(".")
     }
 
-    /// The result in nanoseconds per operation, either measured or converted from cycles at the
-    /// core's clock frequency.
+    /// Returns the result in nanoseconds per operation, either measured or converted from cycles at
+    /// the core's clock frequency.
     pub(super) fn time(&self) -> Option<Figure> {
         let (kind, row) = (self.kind, self.row);
         let hz = record::host(self.record).core_hz.filter(|hz| *hz > 0.0);
@@ -109,13 +109,14 @@ impl Result<'_> {
         measured.and_then(ns).or_else(|| ns(field))
     }
 
-    /// The results that have a better direction, with the fields that describe them.
+    /// Returns the results for which smaller or larger values are better, each with the field that
+    /// describes it.
     pub(super) fn judged(&self) -> impl Iterator<Item = (&'static Field, Figure)> + '_ {
         let better = self.kind.figures().filter(|f| f.better.is_some());
         better.filter_map(move |f| Some((f, Figure::read(self.row, f)?)))
     }
 
-    /// The first main result that is a number.
+    /// Returns the first main result that is a number.
     pub(super) fn main(&self) -> Option<(&'static Field, Figure)> {
         self.kind
             .main_figures()
@@ -123,13 +124,13 @@ impl Result<'_> {
     }
 }
 
-/// The field whose name in google-benchmark's format is `what`.
+/// Returns the field whose name in google-benchmark's format is `what`.
 pub(super) fn called<'a>(kind: &'a RowType, what: &str) -> Option<&'a Field> {
     let is = |f: &&Field| f.benchmark.as_deref() == Some(what);
     kind.fields.iter().find(is)
 }
 
-/// Formats a JSON document with a newline at its end.
+/// Formats a JSON document, followed by a newline.
 pub(super) fn to_text(document: &Value) -> String {
     let text = serde_json::to_string_pretty(document);
     text.expect("a document has string keys only") + "\n"

@@ -1,4 +1,4 @@
-//! The parts of the page around the results: machines, warnings, headlines, and the records.
+//! Builds the parts of the page around the results: machines, warnings, headlines, and records.
 
 use kiln_record::{machine_facts, Field};
 use maud::{html, Markup};
@@ -97,8 +97,8 @@ const MOST_WARNINGS: usize = 30;
 /// Prefix of notes that explain why results are less reliable.
 const WARNING: &str = "warning: ";
 
-/// Builds the list of disturbances above the results, with each kind once per side. The records
-/// section lists all of them.
+/// Builds the list of disturbances that the page shows above the results. Each kind is listed once
+/// per side; the section about the records lists all of them.
 pub(super) fn warnings(sides: &[Side]) -> Markup {
     let mut all: Vec<String> = Vec::new();
     for side in sides {
@@ -185,7 +185,8 @@ fn unit(name: &str) -> &str {
     }
 }
 
-/// Builds a part for each record: the command that repeats it, its notes, and the record itself.
+/// For each record, builds a part with the command that repeats the run, the notes, and the record
+/// itself.
 pub(super) fn records(sides: &[Side], left: &[(usize, usize)]) -> Markup {
     html! {
         section #records {

@@ -87,7 +87,8 @@ fn rows(n: usize) -> String {
     }
 }
 
-/// CSS class of a table cell. Numbers are right-aligned, and short words are not broken.
+/// Returns the CSS class of a table cell. Numbers are right-aligned, and short words are not
+/// broken.
 fn look(numeric: bool, text: &str) -> Option<&'static str> {
     match numeric {
         true => Some("n"),

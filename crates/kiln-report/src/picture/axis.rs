@@ -48,7 +48,7 @@ impl Axis {
         }
     }
 
-    /// Position of a value; values beyond an end are placed at that end.
+    /// Returns the position of a value. A value beyond one end of the axis is placed at that end.
     pub(super) fn at(&self, value: f64) -> f64 {
         let share = match self.log {
             true if value <= 0.0 => 0.0,
@@ -112,8 +112,8 @@ impl Axis {
         values.into_iter().step_by(every.unwrap_or(1)).collect()
     }
 
-    /// Selects labels that do not overlap: the first, then each one that fits. No label extends
-    /// beyond `end`.
+    /// Selects labels that do not overlap: the first label, then each further label that fits. No
+    /// label extends beyond `end`.
     pub(super) fn worded(
         &self,
         values: &[f64],

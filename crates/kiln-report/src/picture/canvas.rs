@@ -202,7 +202,7 @@ fn n2(x: f64) -> String {
     format!("{x:.2}")
 }
 
-/// Upper bound for the width of a text in SVG units.
+/// Returns an upper bound for the width of a text in SVG units.
 pub(super) fn width(text: &str, size: f64) -> f64 {
     text.chars().map(wide).sum::<f64>() * size
 }
@@ -269,8 +269,8 @@ pub(super) fn dash(series: usize) -> &'static str {
     DASHES[series % DASHES.len()]
 }
 
-/// Path of a series' marker: circle, square, triangle, diamond, inverted triangle, plus, bar or
-/// hexagon.
+/// Returns the path of a series' marker: circle, square, triangle, diamond, inverted triangle,
+/// plus, bar or hexagon.
 fn shape(series: usize, x: f64, y: f64) -> String {
     let polygon = |points: &[(f64, f64)]| {
         let mut d = String::new();

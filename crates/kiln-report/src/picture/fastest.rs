@@ -86,7 +86,8 @@ pub(super) fn draw(
                 format!(", {} at {:.0} B", short(p.y), p.x)
             });
             let words = kind.describe(rows[0], std::slice::from_ref(&view.aside));
-            // Put the number into the part of the name that is never shortened.
+            // Put the last point's result and length at the end of the name, which is never
+            // shortened.
             let tail = [vec![last], words].concat().join(", ");
             let mut name = match sides.len() {
                 1 => String::new(),

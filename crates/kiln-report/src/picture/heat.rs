@@ -24,8 +24,8 @@ pub(super) struct Spot {
     pub hint: String,
 }
 
-/// Draws a map, or several below each other if there are many columns. Returns an empty list if
-/// there are no cells.
+/// Draws a map. If there are many columns, draws several maps, which are shown one below the other.
+/// Returns an empty list if there are no cells.
 pub(super) fn draw(title: &str, unit: &str, spots: &[Spot]) -> Vec<Picture> {
     let mut columns: Vec<&str> = Vec::new();
     for spot in spots {

@@ -16,7 +16,7 @@ use crate::number::{micros, scaled, short};
 use crate::record::{number, word, Row};
 
 /// Draws a group's pictures. With several sides, the kind of picture determines whether each side
-/// has separate pictures or all sides share them.
+/// gets its own pictures or all sides share them.
 pub(crate) fn draw_group(group: &Group, names: &[String]) -> Vec<Picture> {
     let (kind, view) = (group.kind, &group.kind.view);
     let mut sides = group.rows.clone();
@@ -66,7 +66,7 @@ fn label(kind: &RowType, terms: &[Term], row: &Row) -> String {
     kind.describe(row, terms).join(", ")
 }
 
-/// The last component of a path.
+/// Returns the last component of a path.
 fn last_part(word: &str) -> &str {
     word.rsplit('/').next().unwrap_or(word)
 }
