@@ -6,7 +6,7 @@ const BINUTILS: [&str; 10] = [
     "ar", "as", "ld", "ld.bfd", "ld.gold", "ld.lld", "nm", "objcopy", "ranlib", "strip",
 ];
 
-/// Phrases that identify errors of a linker, in lines that begin with a file and a position.
+/// Phrases that identify linker errors in lines that begin with a file and a position.
 const OF_LINKERS: [&str; 4] = [
     "undefined reference to ",
     "undefined symbol: ",

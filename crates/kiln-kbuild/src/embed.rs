@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::{walk, Error};
 
-/// Files to embed. The program finds a file by its key.
+/// Files to embed, each under a key by which the program finds it.
 #[derive(Debug, Default)]
 pub struct Embedded(BTreeMap<String, PathBuf>);
 

@@ -10,8 +10,9 @@ use std::path::Path;
 
 use crate::{cipher_folders, Error};
 
-/// Maximum length in bytes of a key, text or digest in the table. With longer answers, the C source
-/// of the table would have 2 MB. The module tests longer texts by comparison with scalar code.
+/// Maximum length in bytes of a key, text or digest in the table. With all longer answers, the C
+/// source of the table would have 2 MB. The module tests longer texts by comparing its drivers with
+/// scalar code.
 const LONGEST: usize = 2048;
 
 /// A block of a file: consecutive lines up to an empty line.

@@ -1,4 +1,4 @@
-//! Builds `kernel/`, for all programs that need it.
+//! Builds the C code in `kernel/` for all programs that need it.
 //!
 //! The build script, the law tests and the compiler comparison all use [`Kbuild`], so the tests
 //! examine the same code that is linked. Compiler flags come from [`recipe`] and from the caller,
@@ -31,7 +31,7 @@ pub use error::Error;
 pub use expectation::{blocks, bytes, known_answers, Block};
 pub use tiers::TIERS;
 
-/// Base name of the archive, for linking with `static=kiln_kernel`.
+/// Base name of the archive, as a build script passes it to `rustc-link-lib=static`.
 pub const LIBRARY: &str = "kiln_kernel";
 
 /// The configuration of a build of `kernel/`.
@@ -45,7 +45,7 @@ pub struct Kbuild {
     werror: bool,
 }
 
-/// A compiled source file.
+/// An object file and the source from which it was compiled.
 #[derive(Debug, Clone)]
 pub struct Object {
     /// Path of the source, relative to the kernel directory (`ciphers/xts/aesni.c`).
@@ -70,8 +70,8 @@ pub struct Built {
 }
 
 impl Kbuild {
-    /// Configure a build of the sources under `kernel_dir` to the directory `out_dir`, which is
-    /// created if it does not exist. The include path is `kernel_dir/include`.
+    /// Configures a build that compiles the sources under `kernel_dir` into the directory
+    /// `out_dir`, which is created if it does not exist. The include path is `kernel_dir/include`.
     pub fn new(kernel_dir: impl Into<PathBuf>, out_dir: impl Into<PathBuf>) -> Self {
         Kbuild {
             kernel_dir: kernel_dir.into(),
@@ -83,34 +83,35 @@ impl Kbuild {
         }
     }
 
-    /// Use the compiler with this name or path. The default is the compiler that `KILN_CC` names,
+    /// Sets the name or path of the compiler. The default is the compiler that `KILN_CC` names,
     /// otherwise the first of `cc`, `gcc` and `clang` that exists.
     pub fn cc(mut self, name: impl Into<String>) -> Self {
         self.cc = Some(name.into());
         self
     }
 
-    /// Define a macro for every object.
+    /// Defines a macro for every object.
     pub fn define(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.defines.push((name.into(), value.into()));
         self
     }
 
-    /// Add a compiler flag for every object. The flag overrides the recipe's flags, because it
+    /// Adds a compiler flag for every object. The flag overrides the recipe's flags, because it
     /// follows them.
     pub fn flag(mut self, flag: impl Into<String>) -> Self {
         self.flags.push(flag.into());
         self
     }
 
-    /// Set whether a warning makes the build fail. The default is false, because a newer compiler
-    /// of a user may have new warnings.
+    /// Sets whether a warning makes the build fail. The default is false, because a user's compiler
+    /// may be newer and have additional warnings.
     pub fn werror(mut self, on: bool) -> Self {
         self.werror = on;
         self
     }
 
-    /// Compile all sources, rename the implicit `memcpy` family and archive the objects.
+    /// Compiles all sources, renames the implicit calls to the `memcpy` family, and archives the
+    /// objects.
     ///
     /// # Errors
     /// A tool is missing, a source does not compile, or a file cannot be read or written.
@@ -140,7 +141,7 @@ impl Kbuild {
 
         let messages = self.compile_all(&compiler, &objects)?;
         let archive = self.out_dir.join(format!("lib{LIBRARY}.a"));
-        // Remove an existing archive, because ar would keep objects of sources that were deleted.
+        // Remove an existing archive, because ar would keep the objects of deleted sources.
         if archive.exists() {
             fs::remove_file(&archive).map_err(|e| Error::io(&archive, e))?;
         }
@@ -156,7 +157,7 @@ impl Kbuild {
         })
     }
 
-    /// Return all `.c` and `.S` files under the kernel directory, sorted, as relative paths.
+    /// Returns all `.c` and `.S` files under the kernel directory, sorted, as relative paths.
     ///
     /// # Errors
     /// A directory cannot be read, or the kernel directory contains no source.
@@ -175,7 +176,7 @@ impl Kbuild {
         Ok(found)
     }
 
-    /// Return the command that compiles `source` (relative to the kernel directory) to `object`,
+    /// Returns the command that compiles `source` (relative to the kernel directory) to `object`,
     /// with the recipe's flags. Afterwards, the caller must call [`rename_implicit_calls`] on the
     /// object.
     pub fn compile_command(&self, compiler: &Compiler, source: &Path, object: &Path) -> Command {
@@ -183,7 +184,7 @@ impl Kbuild {
         for variable in recipe::IGNORED_ENV {
             cc.env_remove(variable);
         }
-        // Request English messages, because other code searches them.
+        // Request English messages, because other code searches for them.
         cc.env("LC_ALL", "C");
         cc.args(recipe::COMMON).args(recipe::WARNINGS);
         cc.arg("-isystem").arg(&compiler.headers);
@@ -221,7 +222,7 @@ impl Kbuild {
         self.out_dir.join("hidden.h")
     }
 
-    /// Compile `objects` in parallel on all CPUs. Return the compiler's messages, or the first
+    /// Compiles `objects` in parallel on all CPUs. Returns the compiler's messages, or the first
     /// error in source order.
     fn compile_all(&self, compiler: &Compiler, objects: &[Object]) -> Result<Vec<String>, Error> {
         let threads = thread::available_parallelism().map_or(2, |n| n.get().max(2));
@@ -277,7 +278,7 @@ impl Kbuild {
 }
 
 impl Built {
-    /// Link all objects into one relocatable object, `out`. Tests check its symbols.
+    /// Links all objects into one relocatable object, `out`, so that tests can check its symbols.
     ///
     /// # Errors
     /// `ld` is missing or fails.
@@ -289,8 +290,8 @@ impl Built {
     }
 }
 
-/// Redirect the compiler's implicit calls of the `memcpy` family to the functions of
-/// `kernel/lib/string.c`. Modifies the object file in place.
+/// Redirects the compiler's implicit calls to the `memcpy` family to the functions in
+/// `kernel/lib/string.c`. The object file is modified in place.
 ///
 /// Compilers ignore asm labels for these calls, so they can only be renamed after compilation. The
 /// same pass also removes the symbol `_GLOBAL_OFFSET_TABLE_` if no relocation uses it. gas adds
@@ -310,7 +311,7 @@ pub fn rename_implicit_calls(object: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// Call `visit` for every file under `dir` and its subdirectories, except hidden files and
+/// Calls `visit` for every file under `dir` and its subdirectories, except hidden files and
 /// directories.
 ///
 /// # Errors

@@ -1,4 +1,4 @@
-//! Tables of the compiler flags for building `kernel/`.
+//! The compiler flags for building `kernel/`.
 
 use std::path::Path;
 
@@ -11,8 +11,8 @@ use crate::tiers::{Tier, TIERS};
 /// compiler's own headers, so libc headers cannot be included by accident. `char` is unsigned, as
 /// in kernels since 6.2, because its signedness can affect how intrinsics are compiled. Debugging
 /// information contains only lines, because writing types would take longer than compiling the SIMD
-/// files. Functions start at a cache line, so that a change in one file does not move the loops of
-/// another file, which made short calls up to 30 % slower or faster.
+/// files. Functions start at a cache line, because otherwise a change in one file moves the loops
+/// of other files, which made short calls up to 30 % slower or faster.
 pub const COMMON: &[&str] = &[
     "-O2",
     "-ffreestanding",
@@ -44,7 +44,7 @@ pub(crate) const WARNINGS: &[&str] = &[
 /// Flags for C objects.
 pub const C: &[&str] = &["-std=gnu11"];
 
-/// Flags for assembly objects. The flag adds a note to the object, without which the linker would
+/// Flags for assembly objects. This flag adds a note to the object, without which the linker would
 /// make the stack of the whole program executable.
 pub const ASSEMBLY: &[&str] = &["-Wa,--noexecstack"];
 
@@ -55,7 +55,7 @@ pub const GENERAL: &[&str] = &["-mgeneral-regs-only"];
 /// define the include guards of this header in gcc and clang, which makes it empty.
 pub const SIMD: &[&str] = &["-D_MM_MALLOC_H_INCLUDED", "-D__MM_MALLOC_H"];
 
-/// Flags for SIMD objects that intentionally leave data in vector registers. Without the flag, gcc
+/// Flags for SIMD objects that intentionally leave data in vector registers. Without this flag, gcc
 /// clears the upper halves at the end of a function.
 const PATTERNS: &[&str] = &["-mno-vzeroupper"];
 

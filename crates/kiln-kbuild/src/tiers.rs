@@ -13,8 +13,8 @@ pub static TIERS: LazyLock<Table> = LazyLock::new(|| {
 pub struct Table {
     /// CPU features, from rows `FEATURE`.
     pub features: Vec<Feature>,
-    /// Pairs from rows `KERNEL_FEATURE`: the name of a feature in Linux, and the CPU feature with
-    /// which a hosted tree has it.
+    /// Pairs from rows `KERNEL_FEATURE`: the name of a feature in Linux, and the CPU feature that
+    /// makes it visible. A hosted tree sees the first whenever it sees the second.
     pub kernel_features: Vec<(&'static str, &'static str)>,
     /// Tiers, from rows `TIER`.
     pub tiers: Vec<Tier>,

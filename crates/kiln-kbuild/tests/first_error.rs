@@ -20,7 +20,8 @@ fn a_compilers_first_error_and_no_warning_before_it() {
         recorded!("gcc"),
         "warn.c:3:22: error: 'missing' undeclared (first use in this function)",
     );
-    // In this output, clang quotes source code with the word "error" in a string before the error.
+    // In this output, clang quotes a line of source code with the word "error" in a string before
+    // it prints the error.
     assert_first(
         recorded!("clang"),
         "warn.c:3:22: error: use of undeclared identifier 'missing'",

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 
-/// Files that bindgen generates.
+/// Files that bindgen generates. Their public items need no user.
 const GENERATED: [&str; 2] = ["sys/generated.rs", "raw.rs"];
 
 /// Keywords after which the name of an item follows.
@@ -84,7 +84,7 @@ fn item_len(tokens: &[String]) -> usize {
     tokens.len()
 }
 
-/// Collects names in parentheses from the arguments of macro calls. Only calls at the level of
+/// Collects names in parentheses from the arguments of macro calls. Only calls outside of other
 /// items are considered.
 fn macro_arguments(tokens: &[String]) -> BTreeSet<String> {
     let (mut names, mut rest) = (BTreeSet::new(), tokens);

@@ -13,9 +13,9 @@ use crate::verdict::{verdict, Verdict, FLOOR};
 
 /// Grades the machine. This takes about 10 s, or 4 s if `quick` is set.
 ///
-/// Pin the thread first, because a move to another core disturbs the measurement. When `stop` is
-/// set, the checks finished so far are returned. `progress(done, total)` is called with times in
-/// milliseconds.
+/// The caller should pin the thread first, because a move to another core disturbs the measurement.
+/// When `stop` is set, the checks finished so far are returned. `progress(done, total)` is called
+/// with times in milliseconds.
 pub fn self_check(quick: bool, stop: &AtomicBool, progress: &mut dyn FnMut(u64, u64)) -> Trust {
     let (spin, repeat) = if quick { (0.8, 2.8) } else { (2.0, 7.5) };
     let total = ((spin + repeat + 0.3) * 1000.0) as u64;
@@ -59,7 +59,8 @@ pub fn self_check(quick: bool, stop: &AtomicBool, progress: &mut dyn FnMut(u64, 
 struct Rows(Vec<TrustRow>);
 
 impl Rows {
-    /// Grades `value`: a value up to `limits.0` is ok, up to `limits.1` poor, and above that bad.
+    /// Adds a check and grades its value: up to `limits.0` it is ok, up to `limits.1` poor, and
+    /// above that bad.
     fn add(&mut self, check: &str, value: f64, unit: &str, limits: (f64, f64), meaning: &str) {
         let grade = if value <= limits.0 {
             Grade::Ok
@@ -216,7 +217,8 @@ impl Rows {
         );
     }
 
-    /// Returns the smallest difference that can be trusted, in per cent.
+    /// Adds the checks of all comparisons. Returns the smallest difference that can be trusted, in
+    /// per cent.
     fn comparisons(&mut self, known: &Known) -> Option<f64> {
         let share = |list: &[Ratio], wanted: Verdict| {
             let found = list.iter().filter(|r| verdict(r, FLOOR) == wanted).count();
@@ -288,7 +290,7 @@ impl Rows {
     }
 }
 
-/// Distance in per cent from 1 to whichever end of the interval is farther away.
+/// Returns the distance in per cent from 1 to whichever end of the interval is farther away.
 fn measure_reach(r: &Ratio) -> f64 {
     100.0 * (r.high - 1.0).abs().max((1.0 - r.low).abs())
 }

@@ -3,8 +3,8 @@
 //!
 //! A difference shows in the mean of all measurements. If interrupts and other noise hide the
 //! difference there, it can show in the mean of the shorter measurements: those up to a percentile
-//! of both classes together. If both classes have the same distribution, each of these values of t
-//! exceeds 5 by chance about once in two million times.
+//! of both classes together. If both classes have the same distribution, |t| at any one percentile
+//! exceeds 5 by chance only about once in two million tests.
 
 /// Percentiles at which measurements are cropped. Only measurements up to this percentile of both
 /// classes together are kept.
@@ -36,7 +36,7 @@ impl Moments {
         m
     }
 
-    /// The squared standard error of the mean.
+    /// Returns the squared standard error of the mean.
     fn error2(&self) -> f64 {
         self.squares / (self.n - 1.0) / self.n
     }
@@ -47,8 +47,8 @@ impl Moments {
 pub struct Difference {
     /// Index into [`CROPS`].
     pub crop: usize,
-    /// Welch's t: the difference divided by its standard error. It is infinite if neither class
-    /// varies.
+    /// Welch's t: the difference divided by its standard error. If neither class varies, t is 0 or
+    /// infinite.
     pub t: f64,
     /// Mean of the second class minus mean of the first class, in the unit of the measurements.
     pub mean: f64,
@@ -56,7 +56,8 @@ pub struct Difference {
     pub detectable: f64,
 }
 
-/// Computes the difference at one crop. Returns `None` if a class has too few measurements.
+/// Computes the difference at one crop, given as an index into [`CROPS`]. Returns `None` if a class
+/// has too few measurements.
 pub fn difference(classes: [&[u32]; 2], crop: usize) -> Option<Difference> {
     let mut all: Vec<u32> = classes.concat();
     let last = all.len().checked_sub(1)?;

@@ -18,8 +18,8 @@ pub(crate) const IMUL_CYCLES: f64 = 3.0;
 /// enough that most chains run without an interrupt.
 pub const CHAIN: u32 = 12288;
 
-/// Reads the TSC before the timed code, when earlier instructions have finished and later ones have
-/// not begun.
+/// Reads the TSC before the timed code, after earlier instructions have finished and before later
+/// ones begin.
 #[inline(always)]
 pub fn tsc_start() -> u64 {
     let (low, high): (u32, u32);
@@ -33,8 +33,8 @@ pub fn tsc_start() -> u64 {
     u64::from(high) << 32 | u64::from(low)
 }
 
-/// Reads the TSC after the timed code, when earlier instructions have finished and later ones have
-/// not begun.
+/// Reads the TSC after the timed code, after earlier instructions have finished and before later
+/// ones begin.
 #[inline(always)]
 pub fn tsc_stop() -> u64 {
     let (low, high): (u32, u32);
@@ -83,8 +83,8 @@ pub(crate) fn imuls(x: u64, n: u32) -> u64 {
     x
 }
 
-/// TSC ticks that a chain of `n` dependent 64-bit `imul` instructions takes (3 core cycles each),
-/// without the cost of reading the TSC.
+/// Runs a chain of `n` dependent 64-bit `imul` instructions, which take 3 core cycles each. Returns
+/// its time in TSC ticks, without the cost of reading the TSC.
 pub fn chain(n: u32) -> u64 {
     let cost = read_cost();
     let x = black_box(0x0123_4567_89ab_cdef);
@@ -95,12 +95,12 @@ pub fn chain(n: u32) -> u64 {
     stop.wrapping_sub(start).saturating_sub(cost)
 }
 
-/// TSC ticks between a [`tsc_start`] and the [`tsc_stop`] that directly follows it. The value is
-/// cached.
+/// Returns the number of TSC ticks between a [`tsc_start`] and the [`tsc_stop`] that directly
+/// follows it. The value is cached.
 ///
-/// This is the mean of the lower nine tenths of 10000 reads. If the TSC advances in steps, an
-/// interval of one and a half steps is read as one or two, and only the mean is right. The upper
-/// tenth may contain interrupts.
+/// The value is the mean of the lower nine tenths of 10000 reads; the upper tenth may contain
+/// interrupts. If the TSC advances in steps, an interval of one and a half steps is read as either
+/// one or two steps, so only the mean is right.
 pub(crate) fn read_cost() -> u64 {
     static COST: OnceLock<u64> = OnceLock::new();
     *COST.get_or_init(|| {
@@ -111,15 +111,16 @@ pub(crate) fn read_cost() -> u64 {
     })
 }
 
-/// TSC ticks between a start and the stop that directly follows it.
+/// Returns the number of TSC ticks between one [`tsc_start`] and the [`tsc_stop`] that directly
+/// follows it.
 #[inline(always)]
 pub(crate) fn empty_read() -> u64 {
     let start = tsc_start();
     tsc_stop().wrapping_sub(start)
 }
 
-/// TSC ticks per second, measured for 50 ms against `CLOCK_MONOTONIC_RAW` (which NTP does not
-/// slew). The value is cached.
+/// Returns the TSC ticks per second, measured for 50 ms against `CLOCK_MONOTONIC_RAW` (which NTP
+/// does not slew). The value is cached.
 pub fn tsc_hz() -> f64 {
     static HZ: OnceLock<f64> = OnceLock::new();
     *HZ.get_or_init(|| {
@@ -190,23 +191,23 @@ impl Clock {
         }
     }
 
-    /// TSC ticks per core cycle.
+    /// Returns the number of TSC ticks per core cycle.
     pub fn ticks_per_cycle(&self) -> f64 {
         self.ticks_per_cycle
     }
 
-    /// Core cycles per second.
+    /// Returns the number of core cycles per second.
     pub fn core_hz(&self) -> f64 {
         self.core_hz
     }
 
-    /// Median of the calibrating chains divided by the shortest one. It is 1.000 on a quiet machine
-    /// with a steady clock.
+    /// Returns the median of the calibrating chains divided by the shortest one. It is 1.000 on a
+    /// quiet machine with a steady clock.
     pub fn spread(&self) -> f64 {
         self.spread
     }
 
-    /// Number of core cycles in `ticks` TSC ticks at this clock frequency.
+    /// Returns the number of core cycles in `ticks` TSC ticks at this clock frequency.
     pub fn cycles(&self, ticks: u64) -> f64 {
         ticks as f64 / self.ticks_per_cycle
     }

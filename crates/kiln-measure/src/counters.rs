@@ -289,7 +289,7 @@ mod tests {
         assert!(of(libc::EIO).starts_with("perf_event_open: "));
     }
 
-    /// The machine determines which half of this test runs.
+    /// Tests one of two cases: the machine either provides counters or a reason why it does not.
     #[test]
     fn counters_count_or_give_a_reason() {
         let counters = Counters::open();

@@ -108,7 +108,8 @@ impl Machine {
     }
 }
 
-/// Seconds stolen by the hypervisor since boot, summed over all processors, in steps of 10 ms.
+/// Returns the seconds stolen by the hypervisor since boot, summed over all processors, in steps of
+/// 10 ms.
 pub(crate) fn stolen_s() -> Option<f64> {
     // SAFETY: sysconf() only reads its argument.
     let hz = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
@@ -148,7 +149,7 @@ fn line(path: &str) -> Option<String> {
         .map(|text| text.trim().to_string())
 }
 
-/// Returns this field's value for the first processor listed.
+/// Returns the value of the field `name` for the first processor listed.
 fn cpuinfo_field<'a>(cpuinfo: &'a str, name: &str) -> Option<&'a str> {
     cpuinfo
         .lines()

@@ -27,7 +27,7 @@ impl CoreList {
         &self.0
     }
 
-    /// The cores that this thread may currently use.
+    /// Returns the cores that this thread may currently use.
     pub fn allowed() -> Result<CoreList, PinError> {
         // SAFETY: cpu_set_t is an array of integers, so all-zero bytes are valid (the empty set).
         let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };

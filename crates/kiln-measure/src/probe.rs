@@ -10,7 +10,7 @@ use crate::clock::{chain, empty_read, imuls, read_cost, tsc_hz, tsc_start, tsc_s
 use crate::sample::{measure, Plan, Subject};
 use crate::stats::{ratio, Ratio};
 
-/// Cost of reading the clock and step of the clock, in ticks.
+/// The cost of reading the clock, and the step by which the clock advances, both in ticks.
 pub(crate) struct Reading {
     pub cost: f64,
     pub step: f64,
@@ -38,14 +38,15 @@ pub(crate) fn chains(n: usize) -> Vec<f64> {
     ticks
 }
 
-/// Time of a chain of double length divided by the time of a single one, measured in interleaved
-/// pairs. The ratio is 2 if the clock is linear and has no offset.
+/// Returns the time of a chain of double length divided by the time of a chain of single length,
+/// measured in interleaved pairs. The ratio is 2 if the clock is linear and has no offset.
 pub(crate) fn doubled(pairs: usize) -> Option<f64> {
     midmean((0..pairs).map(|_| chain(2 * CHAIN) as f64 / chain(CHAIN) as f64))
 }
 
-/// Cycles per dependent `crc32` instruction, measured with the `imul` clock; instruction tables
-/// give 3. This checks the clock with a different execution unit. `None` without SSE4.2.
+/// Returns the cycles per dependent `crc32` instruction, measured with the `imul` clock;
+/// instruction tables give 3. This checks the clock with a different execution unit. Returns `None`
+/// without SSE4.2.
 pub(crate) fn crc32_cycles(pairs: usize) -> Option<f64> {
     if !is_x86_feature_detected!("sse4.2") {
         return None;
@@ -74,8 +75,8 @@ pub(crate) fn crc32_cycles(pairs: usize) -> Option<f64> {
     midmean((0..pairs).map(|_| 3.0 * timed() / chain(CHAIN) as f64))
 }
 
-/// Mean of the middle half. It is as robust as the median, but its resolution is not limited by the
-/// steps of the TSC.
+/// Returns the mean of the middle half of the values. It is as robust as the median, but its
+/// resolution is not limited by the steps of the TSC.
 fn midmean(figures: impl Iterator<Item = f64>) -> Option<f64> {
     let mut figures: Vec<f64> = figures.filter(|x| x.is_finite()).collect();
     figures.sort_unstable_by(f64::total_cmp);
@@ -115,7 +116,7 @@ pub(crate) fn gaps(seconds: f64, stop: &AtomicBool) -> Gaps {
     gaps
 }
 
-/// Results of comparisons with a known right answer.
+/// The results of comparisons whose right answers are known.
 #[derive(Default)]
 pub(crate) struct Known {
     /// A dependency chain compared with itself. Only the clock and interrupts can cause a
@@ -133,13 +134,14 @@ pub(crate) struct Known {
     pub kept: u64,
     pub rejected: u64,
     pub switched: u64,
-    /// Shortest of 50 chains after each repetition, in ticks, which shows how the core's clock
-    /// frequency drifts.
+    /// The shortest of 50 chains after each repetition, in ticks. These values show how the core's
+    /// clock frequency drifts.
     pub clock: Vec<f64>,
     pub seconds: f64,
 }
 
-/// Repeats the comparisons with new seeds and the quick plan until `seconds` have passed.
+/// Measures subjects whose ratios are known, with the quick plan and a new seed each time, until
+/// `seconds` have passed.
 pub(crate) fn known(seconds: f64, stop: &AtomicBool, tick: &mut dyn FnMut()) -> Known {
     let mut known = Known::default();
     let buffer: Vec<u64> = (0..32 * 1024u64)
@@ -173,8 +175,8 @@ pub(crate) fn known(seconds: f64, stop: &AtomicBool, tick: &mut dyn FnMut()) -> 
     known
 }
 
-/// A subject with `n` dependent multiplications per operation. Each operation depends on the
-/// previous one.
+/// Creates a subject with `n` dependent multiplications per operation. Each operation depends on
+/// the previous one.
 fn multiplications<'a>(n: u32) -> Subject<'a> {
     Subject::new(format!("{n} imul"), move |iters| {
         let mut x = black_box(1);
@@ -185,8 +187,8 @@ fn multiplications<'a>(n: u32) -> Subject<'a> {
     })
 }
 
-/// A subject that sums a buffer that fits into a second-level cache but not into a first-level
-/// cache.
+/// Creates a subject that sums a buffer that fits into a second-level cache but not into a
+/// first-level cache.
 fn sum(buffer: &[u64]) -> Subject<'_> {
     Subject::new("sum of 256 KiB", move |iters| {
         for _ in 0..iters {

@@ -26,7 +26,7 @@ impl SplitMix64 {
         z ^ (z >> 31)
     }
 
-    /// A random number below `n`, which must not be zero; its bias is less than n / 2^64.
+    /// Returns a random number below `n`, which must not be zero; its bias is less than n / 2^64.
     pub fn below(&mut self, n: usize) -> usize {
         ((u128::from(self.next_u64()) * n as u128) >> 64) as usize
     }
@@ -42,8 +42,8 @@ impl SplitMix64 {
         }
     }
 
-    /// Shuffles a list (Fisher-Yates). The bias is below 2^-50 for any list that a plan can
-    /// contain.
+    /// Shuffles a list (Fisher-Yates). The bias is below 2^-50 for every list that occurs in a
+    /// plan.
     pub fn shuffle<T>(&mut self, list: &mut [T]) {
         for i in (1..list.len()).rev() {
             list.swap(i, (self.next_u64() % (i as u64 + 1)) as usize);

@@ -11,9 +11,9 @@ use crate::rng::SplitMix64;
 use crate::series::{Counted, Round, Series};
 use crate::source::{TimeSource, Tsc};
 
-/// Number of chains on each side of a sample. The minimum over hundreds of samples selects a sample
-/// in which *all* chains were lengthened. In a simulation with two chains per side and noise of 0.2
-/// %, one result in 200 was too small by 0.5 %.
+/// Number of chains on each side of a sample. With too few chains, the minimum over hundreds of
+/// samples selects a sample in which *all* chains were lengthened. In a simulation with two chains
+/// per side and noise of 0.2 %, one result in 200 was too small by 0.5 %.
 const CHAINS: u32 = 3;
 /// Maximum relative difference between the chains before and after a sample. If it is larger, the
 /// clock was not steady, and the sample is rejected.
@@ -29,7 +29,7 @@ const CLEARLY_LONG: f64 = 0.05;
 const MAX_ITERS: u64 = 1 << 40;
 
 pub struct Subject<'a> {
-    /// The subject's name, which its series also gets.
+    /// The subject's name, which is also the name of its series.
     pub name: String,
     /// Performs the operation `n` times when called as `run(n)`. It must consume its results
     /// (`black_box`, a checksum), because the compiler may otherwise remove the work.
@@ -63,7 +63,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// A plan that takes about 17 ms per subject.
+    /// Returns a plan that takes about 17 ms per subject.
     pub fn quick(seed: u64) -> Plan {
         Plan {
             rounds: 20,
@@ -74,7 +74,7 @@ impl Plan {
         }
     }
 
-    /// A plan that takes about 130 ms per subject.
+    /// Returns a plan that takes about 130 ms per subject.
     pub fn standard(seed: u64) -> Plan {
         Plan {
             rounds: 50,
@@ -93,7 +93,7 @@ impl Plan {
         }
     }
 
-    /// Total number of samples for `subjects` subjects.
+    /// Returns the total number of samples for `subjects` subjects.
     fn total(&self, subjects: usize) -> u64 {
         u64::from(self.rounds) * u64::from(self.samples) * subjects as u64
     }
@@ -254,7 +254,7 @@ fn count<T: TimeSource>(source: &mut T, run: &mut dyn FnMut(u64), iters: u64) ->
     })
 }
 
-/// Ticks of a chain on one side of a sample. Of three chains, the shortest is used, because
+/// Runs the chains on one side of a sample and returns the ticks of the shortest, because
 /// disturbances only lengthen a chain.
 fn bracket<T: TimeSource>(source: &mut T) -> u64 {
     (0..CHAINS).map(|_| source.chain()).min().unwrap_or(0)

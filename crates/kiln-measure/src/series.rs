@@ -74,14 +74,14 @@ impl Series {
         }
     }
 
-    /// The best sample of each complete round, in order, for at most the first `most` rounds. A
-    /// round in which every sample was rejected yields `None`.
+    /// Returns the best sample of each complete round, in order, for at most the first `most`
+    /// complete rounds. The entry of a round in which every sample was rejected is `None`.
     pub fn bests(&self, most: usize) -> Vec<Option<f64>> {
         let complete = self.rounds.iter().filter(|round| round.complete);
         complete.map(|round| round.best).take(most).collect()
     }
 
-    /// Number of samples kept.
+    /// Returns the number of samples kept.
     pub fn kept(&self) -> u64 {
         self.rounds
             .iter()

@@ -11,13 +11,14 @@ pub trait TimeSource {
     /// Calls `f(iters)` once and returns the ticks it took, minus the cost of reading the clock.
     fn time(&mut self, f: &mut dyn FnMut(u64), iters: u64) -> u64;
 
-    /// Number of core cycles that one chain takes.
+    /// Returns the number of core cycles that one chain takes.
     fn chain_cycles(&self) -> f64;
 
-    /// Number of ticks per second.
+    /// Returns the number of ticks per second.
     fn hz(&self) -> f64;
 
-    /// Number of times this thread has been switched out so far. It does not depend on the clock.
+    /// Returns the number of times this thread has been switched out so far. The kernel counts
+    /// them, independently of the clock.
     fn switches(&mut self) -> u64 {
         0
     }

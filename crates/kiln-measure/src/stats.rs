@@ -10,8 +10,8 @@ use crate::series::{Counted, Series};
 pub(crate) const CALIBRATION: f64 = 0.001;
 /// Maximum probability that the interval of a [`Ratio`] misses the true median.
 const MISS: f64 = 0.05;
-/// The upper bound of an estimate is the result with this rank among the best results of all
-/// rounds.
+/// Rank of the round whose best result is the upper end of an estimate, when the rounds are sorted
+/// by their best results.
 const RANK: usize = 5;
 
 /// Cycles per operation.
@@ -69,7 +69,7 @@ pub struct Ratio {
 }
 
 impl Series {
-    /// The median over all rounds for each of the CPU's counters.
+    /// Returns, for each of the CPU's counters, the median over all rounds.
     pub fn counts(&self) -> Option<Counted> {
         let of = |value: &dyn Fn(&Counted) -> Option<f64>| {
             let mut values: Vec<f64> = self.counted.iter().filter_map(value).collect();
@@ -85,7 +85,7 @@ impl Series {
         })
     }
 
-    /// The estimate with its prediction interval; `None` if no sample was kept.
+    /// Returns the estimate with its prediction interval, or `None` if no sample was kept.
     pub fn estimate(&self) -> Option<Estimate> {
         let mut bests: Vec<f64> = self.rounds.iter().filter_map(|round| round.best).collect();
         let mut samples: Vec<f64> = self
@@ -129,15 +129,15 @@ pub fn ratio_among(a: &Series, b: &Series, comparisons: usize) -> Option<Ratio> 
     middle(ratios.collect(), comparisons)
 }
 
-/// The median of one value per round, such as a rate, with its interval. Returns `None` with fewer
-/// than six rounds.
+/// Returns the median of one value per round, such as a rate, with its interval. Returns `None`
+/// with fewer than six rounds.
 pub fn median_of_rounds(values: &[f64]) -> Option<Ratio> {
     middle(values.to_vec(), 1)
 }
 
-/// The median of `a[i] / b[i]` with its interval, where `a[i]` and `b[i]` were measured side by
-/// side in round `i`. Returns `None` if there are fewer than six rounds in which both are numbers
-/// and `b[i]` is not zero.
+/// Returns the median of `a[i] / b[i]` with its interval, where `a[i]` and `b[i]` were measured
+/// side by side in round `i`. Returns `None` if there are fewer than six rounds in which both are
+/// numbers and `b[i]` is not zero.
 pub fn ratio_of_rounds(a: &[f64], b: &[f64]) -> Option<Ratio> {
     middle(a.iter().zip(b).map(|(a, b)| a / b).collect(), 1)
 }
@@ -154,21 +154,22 @@ fn middle(mut values: Vec<f64>, comparisons: usize) -> Option<Ratio> {
     })
 }
 
-/// Median of a sorted list.
+/// Returns the median of a sorted list, or `None` if the list is empty.
 pub fn median(sorted: &[f64]) -> Option<f64> {
     let n = sorted.len();
     Some((sorted.get(n / 2)? + sorted[(n - 1) / 2]) / 2.0)
 }
 
-/// Number of rounds needed to judge `comparisons` together even if one round is disturbed.
+/// Returns the number of rounds needed to judge `comparisons` together even if one round is
+/// disturbed.
 pub fn rounds_for(comparisons: usize) -> usize {
     let miss = MISS / comparisons.max(1) as f64;
     let enough = |n: &usize| median_rank_at(*n, miss).is_some_and(|k| k >= 2);
     (6..1000).find(enough).unwrap_or(1000)
 }
 
-/// Largest k >= 1 with 2 P(Binomial(n, 1/2) <= k - 1) <= `miss`. Returns `None` if this does not
-/// hold for any k.
+/// Returns the largest k >= 1 with 2 P(Binomial(n, 1/2) <= k - 1) <= `miss`. Returns `None` if this
+/// does not hold for any k.
 fn median_rank_at(n: usize, miss: f64) -> Option<usize> {
     // Use logarithms, because 2^-n underflows for n above 1074.
     let mut ln_term = -(n as f64) * std::f64::consts::LN_2;

@@ -69,7 +69,7 @@ pub struct Trust {
 }
 
 impl Trust {
-    /// The worst grade among all checks.
+    /// Returns the worst grade among all checks.
     pub fn worst(&self) -> Option<Grade> {
         self.rows.iter().map(|row| row.verdict).max()
     }
@@ -85,9 +85,9 @@ pub(crate) fn sentence(percent: Option<f64>) -> String {
 }
 
 /// Returns the smallest trustworthy difference. A difference is reported when its interval is
-/// beyond the noise floor, so the result is at least the sum of floor and reach. If a planted
-/// difference was missed in more than one of twenty comparisons, the result is at least the next
-/// larger step.
+/// beyond the noise floor, so the result is at least the sum of floor and reach. If planted
+/// differences of 1 or 3 % were missed in more than one of twenty comparisons, the result is at
+/// least 3 or 10 %.
 pub(crate) fn trusted(reach: f64, alarms: f64, one: f64, three: f64) -> Option<f64> {
     if alarms > 20.0 {
         return None;

@@ -51,8 +51,8 @@ pub fn verdict(r: &Ratio, floor: f64) -> Verdict {
     }
 }
 
-/// The joint verdict on the ratios of cycles and of time: `a` is faster, or slower, only if both
-/// show it.
+/// Returns the joint verdict on the ratios of cycles and of time: `a` is faster or slower only if
+/// both ratios show it.
 ///
 /// If only one of the two is beyond the floor, the verdict is `Same` unless the two intervals
 /// exclude each other. In that case the result depends on the unit, and the verdict is `Disagree`.
@@ -73,8 +73,8 @@ pub fn verdict_by_known(cycles: &Ratio, time: Option<&Ratio>, floor: f64) -> Ver
     }
 }
 
-/// Whether `a` is slower than `b` by more than `limit`: true if both cycles and time show it, false
-/// if neither does, `None` if only one does. Without a time, the cycles decide.
+/// Returns whether `a` is slower than `b` by more than `limit`: true if both cycles and time show
+/// it, false if neither does, and `None` if only one does. Without a time, the cycles decide.
 pub fn exceeds_by_known(cycles: &Ratio, time: Option<&Ratio>, limit: f64) -> Option<bool> {
     let slower = |r: &Ratio| verdict(r, limit) == Verdict::Slower;
     match time {

@@ -8,30 +8,30 @@ use std::fmt;
 
 use crate::watch::Reading;
 
-/// Minimum length in seconds of a run with warnings. Shorter runs cannot be judged, because the
-/// kernel counts in steps of 10 ms.
+/// Minimum length of a run, in seconds, for its disturbances to be judged. Shorter runs cannot be
+/// judged, because the kernel counts in steps of 10 ms.
 const SHORTEST_S: f64 = 0.2;
 /// Share of all processors that other programs may use without a warning. Daemons and kernel
 /// threads use 1 or 2 %.
 const OTHERS: f64 = 0.05;
-/// Share of a single processor that other programs may use in addition, so that timer ticks alone
-/// do not make a small machine count as busy.
+/// Share of a single processor that other programs must exceed as well to cause a warning, so that
+/// timer ticks alone do not make a small machine count as busy.
 const OTHERS_CPU: f64 = 0.10;
-/// Share of one processor's time that the hypervisor may steal, with the same limit as in the
-/// self-check.
+/// Share of one processor's time that the hypervisor may steal. The self-check uses the same limit.
 const STOLEN: f64 = 0.01;
-/// Relative change of the core's clock frequency that is tolerated. Calibrations agree to 1 %.
+/// Relative change of the core's clock frequency that is tolerated. Repeated calibrations agree to
+/// within 1 %.
 const CLOCK: f64 = 0.03;
 /// Share of the run for which the measuring thread may wait for a core.
 const WAITED: f64 = 0.02;
 /// The thread that takes the readings counts as the measuring thread if it ran, or waited to run,
 /// for at least this share of the run.
 const MEASURES: f64 = 0.5;
-/// Numbers of migrations, per second and in total, that cause a warning. Starting a program causes
-/// one or two.
+/// A warning is given if the thread migrates more often than this per second and at least this many
+/// times in total. Starting a program causes one or two migrations.
 const MOVES_A_SECOND: f64 = 1.0;
 const MOVES: u64 = 5;
-/// Share of the run for which other work may keep the sibling of the core busy.
+/// Share of the run for which other work may keep the core's SMT sibling busy.
 const SIBLING: f64 = 0.05;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -46,7 +46,7 @@ pub enum Kind {
     Moved,
     /// The measuring thread waited for its core.
     SwitchedOut,
-    /// Other work ran on the sibling of the measuring thread's core.
+    /// Other work ran on the SMT sibling of the measuring thread's core.
     Sibling,
     /// The clock frequency may exceed its nominal value (turbo).
     Turbo,
@@ -123,7 +123,7 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Seconds for which this processor was busy during the run.
+    /// Returns the seconds for which this processor was busy during the run.
     fn busy_time(&self, core: usize) -> Option<f64> {
         let of = |r: &Reading| r.busy_s.iter().find(|b| b.0 == core).map(|b| b.1);
         Some(of(self.after)? - of(self.before)?)
@@ -178,7 +178,8 @@ impl Run<'_> {
         })
     }
 
-    /// Seconds for which the thread ran and for which it waited, if it is the measuring thread.
+    /// Returns the seconds for which the thread ran and for which it waited, or `None` if it is not
+    /// the measuring thread.
     fn thread(&self) -> Option<(f64, f64)> {
         let (was, is) = (self.before.thread?, self.after.thread?);
         let (ran, waited) = (is.ran_s - was.ran_s, is.waited_s - was.waited_s);
@@ -234,8 +235,8 @@ mod tests {
     use super::*;
     use crate::watch::ThreadTime;
 
-    /// Readings before and after ten seconds of a thread on core 0 of four, on an otherwise idle
-    /// machine.
+    /// Returns the readings before and after a thread has run for ten seconds on core 0 of an
+    /// otherwise idle machine with four cores.
     fn quiet() -> (Reading, Reading) {
         let before = Reading {
             at_s: 0.0,

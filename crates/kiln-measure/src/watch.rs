@@ -45,8 +45,8 @@ pub struct ThreadTime {
     pub waited_s: f64,
 }
 
-/// Observes the machine between [`Watch::start`] and [`Watch::readings`], both of which must be
-/// called from the measuring thread.
+/// An observation of the machine that begins at [`Watch::start`]. [`Watch::start`] and
+/// [`Watch::readings`] must be called from the measuring thread.
 #[derive(Clone, Debug)]
 pub struct Watch {
     since: Instant,
@@ -62,8 +62,8 @@ impl Watch {
         }
     }
 
-    /// Returns the readings at the start and now. `core_hz` is the core's clock frequency at the
-    /// start. The current frequency is measured, which takes 30 ms.
+    /// Returns the readings at the start and at the time of this call. `core_hz` is the core's
+    /// clock frequency at the start. This call measures the current frequency, which takes 30 ms.
     pub fn readings(&self, core_hz: f64) -> (Reading, Reading) {
         let mut after = Reading::take(self.since);
         after.core_hz = Some(Clock::calibrate().core_hz());
@@ -99,7 +99,7 @@ impl Reading {
     }
 }
 
-/// The core on which the calling thread last ran.
+/// Returns the core on which the calling thread last ran.
 pub fn current_core() -> Option<usize> {
     core(&fs::read_to_string("/proc/thread-self/stat").ok()?)
 }
@@ -127,7 +127,7 @@ fn busy(stat: &str, ticks_a_second: f64) -> Vec<(usize, f64)> {
         .collect()
 }
 
-/// CPU time of this process and of its child processes that were waited for.
+/// Returns the CPU time of this process and of its child processes that were waited for.
 fn own_s() -> f64 {
     let of = |who| {
         // SAFETY: rusage consists of integers, so all-zero bytes are valid.
@@ -170,8 +170,8 @@ fn siblings(core: usize) -> Vec<usize> {
     all.into_iter().filter(|c| *c != core).collect()
 }
 
-/// Whether turbo is enabled, according to the file of Intel's driver if it exists, and otherwise
-/// the generic file.
+/// Returns whether turbo is enabled, according to the file of Intel's driver if it exists, and
+/// otherwise the generic file.
 fn turbo(no_turbo: &str, boost: &str) -> Option<bool> {
     match (no_turbo.trim(), boost.trim()) {
         ("0", _) => Some(true),

@@ -205,9 +205,10 @@ fn the_interval_predicts_a_rerun() {
         above += u32::from(rerun.best > first.high);
         below += u32::from(rerun.best < first.low);
     }
-    // Theory bounds the share above: 2^-5 is 16 of 500, and 3 sigma of the simulation add 12. The
-    // share below is not bounded by theory, so its limit only prevents regressions; when this was
-    // written, both shares together were 6 %, as stated in the documentation of `Estimate`.
+    // Theory bounds the share of reruns above the interval: 2^-5 is 16 of 500, and 3 sigma of the
+    // simulation add 12. Theory does not bound the share below the interval, so that limit only
+    // prevents regressions. When this was written, both shares together were 6 %, as stated in the
+    // documentation of `Estimate`.
     assert!(
         above <= 28 && above + below <= 40,
         "{above} above, {below} below of 500"

@@ -62,17 +62,18 @@ impl Algorithm {
         self.any().kind()
     }
 
-    /// Minimum length of a message, in bytes.
+    /// Returns the minimum length of a message, in bytes.
     pub fn shortest(self) -> usize {
         self.any().shortest()
     }
 
-    /// Maximum length of an AEAD's text, in bytes.
+    /// Returns the maximum length of an AEAD's text, in bytes.
     pub fn longest(self) -> usize {
         self.any().longest()
     }
 
-    /// Block size in bytes, or 1 if any length is allowed. Every message consists of whole blocks.
+    /// Returns the block size in bytes, or 1 if any length is allowed. Every message consists of
+    /// whole blocks.
     pub fn block(self) -> usize {
         match self.kind() {
             Kind::Skcipher => self.any().block_size(),
@@ -105,7 +106,7 @@ impl FromStr for Algorithm {
     }
 }
 
-/// Returns the name that is common outside the kernel: AES modes without "aes", and dashes instead
+/// Returns the name that is usual outside the kernel: AES modes without "aes", and dashes instead
 /// of parentheses.
 fn alias(name: &str) -> String {
     match name {
@@ -120,9 +121,9 @@ fn alias(name: &str) -> String {
 }
 
 /// Converts an alias to the algorithm's kernel name: `xts`, `aes-xts`, `xts-aes`, `aes-256-xts`,
-/// `hmac-sha256`, `sha-256`. Other names, such as those in kernel trees, are returned unchanged. An
-/// alias may contain only the key length that commands use without `--key-bits`, as `aes-256-xts`
-/// does.
+/// `hmac-sha256`, `sha-256`. Other names, such as those in kernel trees, are returned unchanged.
+/// The only key length accepted in an alias is the one that commands use without `--key-bits`, as
+/// in `aes-256-xts`.
 pub fn resolve(name: &str) -> String {
     let all = Algorithm::all();
     if all.iter().any(|a| a.name() == name) {
@@ -144,7 +145,7 @@ pub fn resolve(name: &str) -> String {
     found.map_or_else(|| name.to_string(), |a| a.name().to_string())
 }
 
-/// Parses names of algorithms for clap, and resolves aliases. Completion offers the aliases,
+/// A clap parser for names of algorithms, which resolves aliases. Completion offers the aliases,
 /// because they need no quoting in a shell. Unknown names are accepted here and checked by the
 /// command, because a kernel tree may have more algorithms.
 #[derive(Clone)]
@@ -173,7 +174,8 @@ impl TypedValueParser for Names {
     }
 }
 
-/// Parses names of implementations for clap, and completes the names of Kiln's implementations.
+/// A clap parser for names of implementations. Completion offers the names of Kiln's
+/// implementations.
 #[derive(Clone)]
 pub struct Drivers;
 
@@ -203,7 +205,7 @@ pub fn op_name(op: Op) -> &'static str {
     }
 }
 
-/// Returns the operation with this name, or an error if `alg` does not support it.
+/// Returns the operation with this name. Fails if `alg` does not have this operation.
 pub fn parse_op(alg: Algorithm, name: &str) -> Result<Op, Error> {
     match name {
         "encrypt" => Ok(Op::Encrypt),

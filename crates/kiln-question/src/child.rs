@@ -30,7 +30,7 @@ pub struct Left {
 
 /// How a child process is supervised.
 pub struct Watch<'a> {
-    /// Set by Ctrl-C, which is then passed on to the process.
+    /// A flag that Ctrl-C sets. SIGINT is then sent to the process.
     pub stop: &'a AtomicBool,
     /// Time limit, after which the process is killed.
     pub patience: Duration,
@@ -110,8 +110,8 @@ pub fn run<S: AsRef<OsStr>>(program: &str, args: &[S], watch: &mut Watch) -> Res
     })
 }
 
-/// Kills the rest of the process's group, so that no process keeps the pipes open, and returns how
-/// the process ended.
+/// Kills the rest of the child's process group, so that no process keeps the pipes open. Returns
+/// how the child ended.
 fn end(child: &mut Child, status: Option<ExitStatus>) -> Result<i32, String> {
     // SAFETY: kill() does not access memory. The group's ID cannot be reused while the group
     // contains a process. If the group is empty, its leader was reaped only a moment ago, and the

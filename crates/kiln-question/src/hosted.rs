@@ -84,17 +84,18 @@ impl Hosted {
         }
     }
 
-    /// Directory of the tree's objects. Next to each object is the command that built it.
+    /// Returns the directory of the tree's objects. Next to each object is the command that built
+    /// it.
     pub fn objects(&self) -> PathBuf {
         self.built.cache.join("build")
     }
 
-    /// Name of the tree, such as `linux-6.12.1`.
+    /// Returns the name of the tree, such as `linux-6.12.1`.
     pub fn name(&self) -> String {
         format!("linux-{}", self.version)
     }
 
-    /// Creates an order, which specifies what a child process measures.
+    /// Creates the order for a child process that measures the tree.
     pub fn order(&self, name: &str, session: &Session) -> Order {
         let mut order = Order::new(&self.built.image, session.seed);
         order.label = Label {
@@ -110,8 +111,8 @@ impl Hosted {
     }
 
     /// Measures in child processes that run this program. If an item crashes the child, the crash
-    /// is reported and the next child skips that item. `name` identifies the tree in rows that
-    /// contain a name in addition to version and configuration.
+    /// is reported and the next child skips that item. `name` is the tree's name in rows that
+    /// contain a name in addition to the version and the configuration.
     pub fn measure<R: DeserializeOwned>(
         &self,
         name: &str,

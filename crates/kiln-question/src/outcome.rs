@@ -63,12 +63,12 @@ impl<R> Default for Outcome<R> {
 }
 
 impl<R> Outcome<R> {
-    /// How the command ends. A failed check takes precedence over an interruption.
+    /// Returns how the command ends. A failed check takes precedence over an interruption.
     pub fn exit(&self) -> Exit {
         Exit::from_run(self.failed, self.interrupted)
     }
 
-    /// Adds notes that are not in the list yet.
+    /// Adds notes, except those that the outcome already contains.
     pub fn add_notes(&mut self, notes: impl IntoIterator<Item = String>) {
         for note in notes {
             if !self.notes.contains(&note) {

@@ -16,7 +16,7 @@ pub fn print_bytes(bytes: &[u8]) -> Result<(), Error> {
     check(out.write_all(bytes).and_then(|()| out.flush()))
 }
 
-/// Checks the result of a write to stdout, and treats a closed pipe as success.
+/// Converts the result of a write to stdout. A closed pipe counts as success.
 pub fn check(written: io::Result<()>) -> Result<(), Error> {
     match written {
         Err(e) if e.kind() != ErrorKind::BrokenPipe => Err(Error::input(format!(

@@ -54,7 +54,7 @@ pub struct Session {
     pub defaults: Vec<Setting>,
     /// Set if this process is a child that hosts a kernel tree and prints JSON for its parent.
     pub child: Option<Order>,
-    /// Observes other activity on the machine during the run.
+    /// An observation of other activity on the machine during the run.
     pub(crate) watch: Watch,
 }
 

@@ -29,13 +29,13 @@ pub struct Shard {
 }
 
 impl Shard {
-    /// Creates shard `index` of `count`; returns `None` unless `index` is from 1 to `count`.
+    /// Creates shard `index` of `count`; returns `None` unless `index` is between 1 and `count`.
     pub fn new(index: u32, count: u32) -> Option<Shard> {
         let exists = (1..=count).contains(&index) && count <= MOST;
         exists.then_some(Shard { index, count })
     }
 
-    /// Describes this shard, which processes `items` of the plan's `total` items.
+    /// Creates the description of this shard, which processes `items` of the plan's `total` items.
     fn part(self, items: usize, total: usize, plan: String) -> Part {
         Part {
             index: self.index,
@@ -105,7 +105,7 @@ impl Share {
         }
     }
 
-    /// The shard requested with `--shard`.
+    /// Returns the shard requested with `--shard`.
     pub fn shard(&self) -> Option<Shard> {
         self.shard
     }
@@ -148,7 +148,7 @@ impl Share {
         asked.is_empty()
     }
 
-    /// Uses the part that a child process has done as the part of this run.
+    /// Takes over the description of the part that a child process has done on behalf of this run.
     pub fn adopt(&self, part: Option<Part>) {
         if let Some(part) = part {
             // If a part is already set, the new one is equal: children that measure several trees
@@ -157,8 +157,8 @@ impl Share {
         }
     }
 
-    /// The part that was done. `None` if the run is not divided into shards, or if it failed before
-    /// its list of items existed.
+    /// Returns the description of the part that was done. Returns `None` if the run is not divided
+    /// into shards, or if it failed before its list of items existed.
     pub(crate) fn part(&self, complete: bool) -> Option<Part> {
         let asked = self.asked.lock().expect("no one panics with this lock");
         let part = match (self.part.get(), self.shard) {

@@ -8,7 +8,7 @@ use crate::Error;
 const FEW: usize = 40;
 
 /// Creates the error for an unknown name. The message suggests the nearest known name, and lists
-/// all known names if they are few.
+/// all known names if there are only a few.
 pub fn unknown(what: &str, name: &str, known: &[&str]) -> Error {
     let nearest = known
         .iter()

@@ -63,19 +63,19 @@ impl Answer {
         rows.map_or(&[], Vec::as_slice)
     }
 
-    /// Notes in the record.
+    /// Returns the notes in the record.
     pub fn notes(&self) -> impl Iterator<Item = &str> {
         let notes = self.record.as_ref().and_then(|r| r["notes"].as_array());
         notes.into_iter().flatten().filter_map(Value::as_str)
     }
 
-    /// Warnings in the record, one line each.
+    /// Returns the warnings in the record, one line each.
     pub fn warnings(&self) -> impl Iterator<Item = &str> {
         self.notes().filter(|n| n.starts_with(PREFIX))
     }
 
-    /// Libraries that are not installed on this machine, each with the package or command that
-    /// installs it.
+    /// Returns the libraries that are not installed on this machine, each with the package or
+    /// command that installs it.
     pub fn peers_left_out(&self) -> impl Iterator<Item = (&str, &str)> {
         self.notes().filter_map(|note| {
             let (name, rest) = note.strip_prefix("peer ")?.split_once(" is not here")?;

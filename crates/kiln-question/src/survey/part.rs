@@ -29,7 +29,7 @@ pub struct Part {
     pub what: &'static str,
     /// Importance; 1 is the highest. If time is short, the least important parts are skipped.
     pub importance: u32,
-    /// Minimum duration of the whole survey, in seconds, for this part to be included.
+    /// The part is included only in surveys that last at least this long, in seconds.
     pub from_s: f64,
     /// Minimum time of one process, in seconds.
     pub least_s: f64,
@@ -60,7 +60,7 @@ impl Part {
     /// measurements in `kernel/`.
     pub const START_S: f64 = 0.5;
 
-    /// Default field values, for `..Part::USUAL`.
+    /// Default values of the fields, to be used as `..Part::USUAL`.
     pub const USUAL: Part = Part {
         name: "",
         what: "",

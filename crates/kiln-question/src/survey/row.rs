@@ -109,7 +109,7 @@ impl Row {
         }
     }
 
-    /// Sets the published result for comparison.
+    /// Sets the published result with which the value is compared, and the ratio of the two.
     pub fn beside(mut self, topic: &Topic, published: f64) -> Row {
         self.baseline = Some(published);
         self.ratio = self.value.map(|v| v / published);
@@ -117,7 +117,7 @@ impl Row {
         self
     }
 
-    /// Replaces the topic's command with one that shows more detail.
+    /// Replaces the topic's command with `command`, which shows more details.
     pub fn by(mut self, command: &'static str) -> Row {
         self.command = command;
         self

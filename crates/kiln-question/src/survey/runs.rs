@@ -6,7 +6,8 @@ use serde_json::Value;
 use super::answer::Answer;
 use super::part::Part;
 
-/// Number of processes behind each headline. An interval is computed only for exactly this number.
+/// Number of processes that each headline is based on. An interval is computed only for exactly
+/// this number.
 pub const PROCESSES: usize = 5;
 /// The 97.5 % quantile of Student's t with `PROCESSES - 1` degrees of freedom.
 const T: f64 = 2.776;
@@ -43,13 +44,13 @@ impl<'a> Runs<'a> {
         self.0.is_empty()
     }
 
-    /// The rows of the first process, used for names and conditions, which are the same in all
-    /// processes.
+    /// Returns the rows of the first process, used for names and conditions, which are the same in
+    /// all processes.
     pub fn first(&self) -> &[&'a Value] {
         self.0.first().map_or(&[], Vec::as_slice)
     }
 
-    /// The rows of all processes, used for counts.
+    /// Returns the rows of all processes, used for counts.
     pub fn all(&self) -> impl Iterator<Item = &'a Value> + '_ {
         self.0.iter().flatten().copied()
     }
@@ -127,7 +128,7 @@ impl Estimate {
         }
     }
 
-    /// Position of the interval relative to `x`.
+    /// Returns the position of the interval relative to `x`.
     pub fn against(&self, x: f64) -> Against {
         match (self.low, self.high) {
             (Some(_), Some(high)) if high < x => Against::Below,
