@@ -20,8 +20,8 @@ const FILES: [&str; 3] = [
     "kernel/tiers.def",
 ];
 
-/// A directory and a prefix. Files in the directory whose names begin with the prefix are included
-/// too.
+/// A directory and a file name prefix. The directory's files whose names begin with the prefix are
+/// included too.
 const PATTERNS: (&str, &str) = ("kernel/load", "patterns");
 
 fn main() {

@@ -1,5 +1,5 @@
 //! Boots user mode Linux with a time limit and passes each line of its console to a callback. The
-//! kernel is always ended.
+//! kernel's process never outlives the call.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -57,7 +57,8 @@ impl Boot<'_> {
     /// Boots the kernel and passes each line of the console to `line`.
     ///
     /// # Errors
-    /// The kernel cannot be started, does not end within the limit, or ends before init reports its exit.
+    /// The kernel cannot be started, does not end within the limit, or ends before init reports its
+    /// exit.
     pub fn run(&self, line: &mut dyn FnMut(&Line)) -> Result<Outcome, Error> {
         let initramfs = Scratch::new("initramfs")?;
         fs::write(&initramfs.path, &self.initramfs)
@@ -90,7 +91,7 @@ impl Boot<'_> {
     }
 }
 
-/// How to supervise a machine. The machine is always ended, even after an error.
+/// How to supervise a machine.
 pub(crate) struct Watch<'a> {
     /// Name of the machine in messages.
     pub name: &'static str,
@@ -99,8 +100,8 @@ pub(crate) struct Watch<'a> {
     pub stop: &'a AtomicBool,
 }
 
-/// Starts the machine and passes each line of its output to `line`. Continues as long as `line`
-/// returns true.
+/// Starts the machine and passes each line of its output to `line`. Stops when `line` returns
+/// false. The machine's process is always killed, even after an error.
 pub(crate) fn watch(
     mut command: Command,
     how: &Watch,
@@ -176,7 +177,7 @@ fn failed(how: &Watch, end: BootEnd, outcome: Outcome) -> Error {
     }
 }
 
-/// The machine's process, together with all processes that it has started.
+/// The machine's process. Dropping it also kills all processes that it has started.
 struct Machine(Child);
 
 impl Machine {
@@ -247,7 +248,7 @@ mod tests {
     use super::*;
     use std::os::unix::fs::PermissionsExt;
 
-    /// Creates a shell script that stands in for the kernel.
+    /// Creates a shell script that is run instead of a kernel.
     fn machine(script: &str) -> (tempfile::TempDir, std::path::PathBuf) {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("linux");

@@ -36,7 +36,7 @@ pub enum Line {
     },
     /// Init begins to execute an order.
     Begin {
-        /// Line number of the order in the file of orders, starting from 1.
+        /// Line number of the order in the file of orders, counted from 1.
         order: u32,
         /// The order, as it is written in the file.
         text: String,
@@ -58,7 +58,8 @@ pub enum Line {
     Lost,
     /// Init has finished an order.
     End { order: u32, how: End },
-    /// Init has finished, and the machine powers off. 0 if all orders succeeded, 1 if one failed.
+    /// Init has finished, and the machine powers off. The value is 0 if all orders succeeded, and 1
+    /// if one failed.
     Exit(i32),
     /// A line that init did not print, such as a boot message, firmware output or a panic.
     Noise(String),

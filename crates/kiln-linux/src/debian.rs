@@ -61,8 +61,8 @@ impl Kernel {
         version(&self.release)
     }
 
-    /// Returns Kiln's FPU policy for this kernel. Since 6.15, softirqs cannot interrupt FPU
-    /// sections.
+    /// Returns the name of the Kiln FPU policy that corresponds to this kernel. Since 6.15,
+    /// softirqs cannot interrupt FPU sections.
     pub fn policy(&self) -> &'static str {
         policy(&self.release)
     }
@@ -75,7 +75,7 @@ pub fn version(release: &str) -> String {
     format!("{}.{}", of(0), of(1))
 }
 
-/// Returns Kiln's FPU policy that corresponds to a kernel of this release.
+/// Returns the name of the Kiln FPU policy that corresponds to a kernel of this release.
 pub fn policy(release: &str) -> &'static str {
     match numbers(release)[..] {
         [major, minor, ..] if (major, minor) < (6, 15) => "legacy",
@@ -143,8 +143,8 @@ fn kernel_in(root: &Path, release: &str) -> Kernel {
     }
 }
 
-/// Whether the release is Debian's standard kernel of this version. The kernels for clouds and for
-/// real time are not.
+/// Whether the release is Debian's standard kernel of this version. Debian's cloud and real-time
+/// kernels are not.
 fn is_stock(release: &str, version: &str) -> bool {
     let rest = release
         .strip_prefix(version)
@@ -154,7 +154,7 @@ fn is_stock(release: &str, version: &str) -> bool {
     })
 }
 
-/// Compares the numbers in names by value, so that 6.1.0-9 precedes 6.1.0-10.
+/// Compares names by the numbers in them, so that 6.1.0-9 precedes 6.1.0-10.
 fn by_number(a: &str, b: &str) -> Ordering {
     let numbers = |s: &str| -> Vec<u64> {
         s.split(|c: char| !c.is_ascii_digit())
@@ -244,8 +244,8 @@ fn fill(dir: &Path, release: &str, progress: &dyn Fn(&str)) -> Result<(), Error>
     Ok(())
 }
 
-/// Returns the packages with further headers and with the programs that a kernel's build uses. The
-/// compiler is not among them.
+/// Returns the packages with further headers and with the programs that a module's build uses,
+/// except the compiler.
 fn needed(depends: &str) -> Vec<String> {
     let names = depends
         .lines()
@@ -256,8 +256,8 @@ fn needed(depends: &str) -> Vec<String> {
         .collect()
 }
 
-/// Adjusts the headers' Makefile. It includes a second Makefile under `/usr/src`, which is in
-/// `root` here.
+/// Adjusts the headers' Makefile. It includes a second Makefile by its path under `/usr/src`, but
+/// here that file is under `root`.
 fn place_headers(root: &Path, release: &str) -> Result<(), Error> {
     let path = root.join(format!("usr/src/linux-headers-{release}/Makefile"));
     let text = fs::read_to_string(&path).map_err(|e| Error::cache(&path, e))?;

@@ -220,12 +220,12 @@ impl fmt::Display for BootEnd {
 }
 
 impl Error {
-    /// A file of the cache cannot be used.
+    /// Creates an error about a file in the cache that cannot be used.
     pub fn cache(path: &Path, source: io::Error) -> Error {
         Error::Tree(kiln_tree::Error::cache(path, source))
     }
 
-    /// A file that the user named cannot be read.
+    /// Creates an error about a file that the user named and that cannot be read.
     pub(crate) fn read(path: &Path, source: io::Error) -> Error {
         let path = path.to_owned();
         Error::Read { path, source }

@@ -69,7 +69,8 @@ pub struct Plan<'a> {
 /// Builds the tree and the module, hosts both, and collects each driver's result.
 ///
 /// # Errors
-/// The tree or the module does not build or cannot be hosted, or the tree did not run its full tests.
+/// The tree or the module does not build or cannot be hosted, or the tree did not run its full
+/// tests.
 pub fn run(plan: &Plan) -> Result<Outcome, Error> {
     let tree = kiln_tree::Plan {
         source: plan.source.clone(),
@@ -211,8 +212,8 @@ fn in_contexts(outcome: &mut Outcome, tried: &[Tried]) {
     }
 }
 
-/// Registers the drivers, which the tree then tests, and lists the registered drivers. This is the
-/// child's part of [`run`].
+/// Registers the module's drivers, so that the tree tests them, and lists the drivers that are
+/// registered afterwards. This is the child's part of [`run`].
 ///
 /// # Errors
 /// The image cannot be loaded, or belongs to another version.
@@ -324,8 +325,8 @@ fn read_mtime(path: &Path) -> Option<SystemTime> {
 
 fn join(dir: &Path, objects: &[String], whole: &Path) -> Result<(), Error> {
     let (module, named, all) = ("module.o", "named.o", "all.o");
-    // Remove the module's init from the initcalls of the tree, because it is called after the tree
-    // has booted.
+    // Remove the module's init function from the tree's initcalls, because Kiln calls it after the
+    // tree has booted.
     let mut rename = Command::new("objcopy");
     rename.args(["--wildcard", "--remove-section=.initcall*"]);
     for (name, called) in NAMES {

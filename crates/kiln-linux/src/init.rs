@@ -22,7 +22,7 @@ const FLAGS: &[&str] = &["-std=gnu11", "-O2", "-static", "-s", "-w"];
 
 /// Maximum length in bytes of a line in the file of orders, including its newline.
 const LONGEST: usize = 4095;
-/// The number of words in an order must be smaller than this.
+/// Exclusive upper limit of the number of words in an order.
 const WORDS: usize = 64;
 
 /// An instruction that the first program executes.
@@ -40,39 +40,39 @@ impl Order {
         }
     }
 
-    /// Load a module from the initramfs. Parameters have the syntax of `insmod`. If the file name
-    /// does not end in `.ko`, the kernel decompresses the module.
+    /// Creates an order to load a module from the initramfs. Parameters have the syntax of
+    /// `insmod`. If the file name does not end in `.ko`, the kernel decompresses the module.
     pub fn module(path: &str, parameters: &str) -> Order {
         Order::new(&["module", path, parameters])
     }
 
-    /// Unload the module with this name.
+    /// Creates an order to unload the module with this name.
     pub fn remove(name: &str) -> Order {
         Order::new(&["remove", name])
     }
 
-    /// Run a program. The arguments do not include the program's name.
+    /// Creates an order to run a program. The arguments do not include the program's name.
     pub fn run(path: &str, arguments: &[&str]) -> Order {
         Order::new(&[&["run", path], arguments].concat())
     }
 
-    /// Print a file, line by line.
+    /// Creates an order to print a file, line by line.
     pub fn print(path: &str) -> Order {
         Order::new(&["print", path])
     }
 
-    /// Print the files that match a glob(7) pattern. The file's path and a tab precede each line.
-    /// If `words` are given, only lines that contain one of them are printed.
+    /// Creates an order to print the files that match a glob(7) pattern. The file's path and a tab
+    /// precede each line. If `words` are given, only lines that contain one of them are printed.
     pub fn lines(pattern: &str, words: &[&str]) -> Order {
         Order::new(&[&["lines", pattern], words].concat())
     }
 
-    /// Write to an existing file, such as one in `/sys`.
+    /// Creates an order to write to an existing file, such as one in `/sys`.
     pub fn write(path: &str, text: &str) -> Order {
         Order::new(&["write", path, text])
     }
 
-    /// Allow the order to fail. In that case, later orders are still executed, and init still
+    /// Allows the order to fail. In that case, later orders are still executed, and init still
     /// succeeds.
     pub(crate) fn may_fail(mut self) -> Order {
         self.may_fail = true;

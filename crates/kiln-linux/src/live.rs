@@ -15,8 +15,8 @@ pub struct Width {
     pub rounds: u32,
     /// Number of rounds after which a register had changed.
     pub wrong: u32,
-    /// Number of rounds of the control in which no changed register was detected. The control does
-    /// not save registers.
+    /// Number of rounds of the control, which does not save registers, in which no changed register
+    /// was detected.
     pub missed: u32,
     /// Minimum cost of a save and a restore, in TSC cycles.
     pub least: u64,

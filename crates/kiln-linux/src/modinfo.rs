@@ -39,7 +39,7 @@ impl Modules {
 
     /// Returns the names and contents of the modules on which the module `content` depends, each
     /// after its own dependencies. Modules that are not found are skipped, because they may be
-    /// built into the kernel. If one is not, the kernel reports the error.
+    /// built into the kernel. If a skipped module is not built in, the kernel reports the error.
     ///
     /// # Errors
     /// A module cannot be read.
@@ -111,7 +111,7 @@ fn read(path: &Path) -> Result<Vec<u8>, Error> {
 /// NUL-terminated strings `name=value`.
 fn depends(module: &[u8]) -> Vec<String> {
     const FIELD: &[u8] = b"\0depends=";
-    // Do not search for a NUL before the name, because no NUL precedes the section's first string.
+    // Do not compare the byte before the name: the section's first string is not preceded by a NUL.
     let field = module
         .windows(FIELD.len())
         .position(|w| w[1..] == FIELD[1..]);

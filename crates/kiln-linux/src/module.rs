@@ -26,7 +26,7 @@ const HIDE: &str = "hide";
 /// without the prefix.
 pub const PREFIX: &str = "kiln-";
 
-/// The table of known answers, which the build script generates.
+/// Name of the file with the known answers, which the build script generates.
 const KNOWN: &str = "known.h";
 
 /// Compiler option that adds the parameters for tests of the module. A module for users is built
@@ -36,8 +36,8 @@ pub(crate) const CONTROLS: &str = "-DKILN_CONTROLS";
 /// Text of the configuration file for DKMS.
 const DKMS: &str = include_str!("../../../packaging/dkms/dkms.conf");
 
-/// Raises Linux's limit of 2048 bytes for stack frames. The largest stack frame of a cipher has 3
-/// KiB, and a kernel stack has 16 KiB.
+/// Compiler option that raises Linux's limit of 2048 bytes for stack frames. The largest stack
+/// frame of a cipher has 3 KiB, and a kernel stack has 16 KiB.
 const FRAME: &str = "-Wframe-larger-than=4096";
 
 /// The kernel for which a module is built.
@@ -53,7 +53,7 @@ pub struct Plan<'a> {
     pub compiler: &'a Compiler,
     /// Build directory. The sources are copied to it before the build.
     pub dir: PathBuf,
-    /// Edits a source file while it is copied; controls use this to plant faults.
+    /// Callback that may edit each source file while it is copied. Controls use it to plant faults.
     pub edit: &'a dyn Fn(&str, &'static str) -> String,
     /// Flag that is set when the user presses Ctrl-C.
     pub stop: &'a AtomicBool,
@@ -355,7 +355,7 @@ mod tests {
     }
 
     /// Creates kernel headers whose Makefile ends with a rule that generates BTF for the module,
-    /// like a distribution's. The program that generates BTF is missing here.
+    /// like those of a distribution. The program that generates BTF does not exist.
     fn headers_with(rule: &str) -> tempfile::TempDir {
         let dir = tempfile::tempdir().unwrap();
         let makefile = format!(

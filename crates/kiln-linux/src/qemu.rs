@@ -59,7 +59,7 @@ impl Qemu<'_> {
         let initramfs = Scratch::new("initramfs")?;
         fs::write(&initramfs.path, self.initramfs).map_err(|e| Error::cache(&initramfs.path, e))?;
         // Let the shell merge both streams: QEMU prints the console on standard output, but reports
-        // on standard error if it cannot run the guest.
+        // on standard error why it cannot run the guest.
         let mut command = Command::new("sh");
         command
             .args(["-c", "exec \"$@\" 2>&1", "qemu"])
@@ -123,8 +123,7 @@ fn kvm(modules: &Path) -> String {
 }
 
 /// Returns the CPU model for QEMU. It has all features that the accelerator supports, except
-/// arch-capabilities: if a hypervisor hides this register from the host, KVM cannot give it to a
-/// guest.
+/// arch-capabilities: if a hypervisor hides this MSR from the host, KVM cannot offer it to a guest.
 fn cpu(accel: Accel) -> &'static str {
     match accel {
         Accel::Kvm => "host,-arch-capabilities",
@@ -144,8 +143,8 @@ fn program() -> Result<PathBuf, Error> {
     kiln_kbuild::which(PROGRAM).ok_or(Error::NoQemu(PROGRAM))
 }
 
-/// Chooses hardware virtualisation if this kernel boots with it, otherwise translation. The
-/// returned string explains the choice.
+/// Chooses hardware virtualisation if this kernel boots with it, and software emulation otherwise.
+/// The returned string explains the choice.
 ///
 /// # Errors
 /// QEMU is missing, or Ctrl-C was pressed.

@@ -83,7 +83,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Whether there is a driver that did not pass although Linux has tests for it.
+    /// Returns whether any driver did not pass although Linux has tests for it.
     pub fn failed(&self) -> bool {
         let bad = |row: &Row| matches!(row.selftest, "failed" | "unknown");
         self.rows.iter().any(bad)
@@ -156,7 +156,7 @@ pub(crate) struct Heard {
     untested: HashMap<String, &'static str>,
     /// Drivers that could not be compared with their generic drivers.
     skipped: Vec<String>,
-    /// The module's results of saving and restoring live registers.
+    /// The module's results for saving and restoring live registers.
     live: Vec<live::Width>,
 }
 

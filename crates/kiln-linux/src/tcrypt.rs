@@ -24,8 +24,8 @@ const BENCHMARK: &str = "crypto/tcrypt.ko";
 /// those that it needs.
 pub const TEMPLATES: [&str; 7] = ["cbc", "ctr", "cts", "ecb", "xts", "ccm", "gcm"];
 
-/// An algorithm's mode number in tcrypt, and the templates that Linux's own implementation consists
-/// of.
+/// How tcrypt measures an algorithm: its mode number, and the templates from which Linux builds its
+/// own implementation.
 struct Mode {
     alg: &'static str,
     mode: u32,
@@ -150,7 +150,7 @@ impl Request {
             .collect()
     }
 
-    /// Returns the order that loads the benchmark. The templates must be loaded before.
+    /// Returns the order that loads the benchmark. The templates must already be loaded.
     fn benchmark(&self) -> Order {
         let mut parameters = format!("mode={} sec={}", self.mode, self.seconds);
         if let (HASHES, Some(alg)) = (self.mode, &self.alg) {

@@ -61,8 +61,8 @@ impl Built {
 /// Builds the parts of the kernel that are not up to date.
 ///
 /// # Errors
-/// The machine lacks a tool, the cache cannot be used, or the tree does not build. In the last case, the message
-/// contains the end of the log.
+/// The machine lacks a tool, the cache cannot be used, or the tree does not build. In the last
+/// case, the message contains the end of the log.
 pub fn build(plan: &Plan) -> Result<Built, Error> {
     check_tools(&plan.compiler)?;
     if !plan.source.dir.join("arch/um").is_dir() {
@@ -119,7 +119,8 @@ fn register_room(tree: &Path) -> Option<u32> {
 }
 
 /// Returns the size in bytes of the standard XSAVE area with all features that the host has
-/// enabled. // Newer toolchains declare `__cpuid_count` safe.
+/// enabled.
+// Newer toolchains declare `__cpuid_count` safe, older ones do not.
 #[allow(unused_unsafe)]
 fn xsave_bytes() -> u32 {
     // SAFETY: all CPUs on which Kiln runs have CPUID. If a CPU lacks leaf 13, the instruction

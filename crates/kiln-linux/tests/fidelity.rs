@@ -26,8 +26,8 @@ fn records() -> Vec<(String, Record)> {
         .collect()
 }
 
-/// Returns the questions whose answers on this emulated CPU differ from the record, and the
-/// questions that it cannot be asked.
+/// Describes the questions that the emulated CPU answers differently from the record, and counts
+/// those that it cannot be asked.
 fn differences(
     record: &Record,
     policy: &str,

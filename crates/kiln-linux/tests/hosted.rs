@@ -55,8 +55,8 @@ fn replaced(text: &str, from: &str, to: &str) -> String {
 }
 
 /// Plants three faults. One tier shifts XTS tweaks by the wrong number of bytes. Another driver
-/// stores to an invalid address when a key is set. Nested sections save nothing, so the remaining
-/// drivers give wrong results if they use vector registers in softirqs.
+/// stores to an invalid address when a key is set. Nested sections save nothing, so those of the
+/// remaining drivers that use vector registers give wrong results in softirqs.
 fn wrong(name: &str, text: &'static str) -> String {
     match name {
         "kernel/ciphers/xts/aesni.c" => {
@@ -79,7 +79,7 @@ fn wrong(name: &str, text: &'static str) -> String {
     }
 }
 
-/// Plants a call of a function that neither the tree nor the services define.
+/// Plants a call to a function that neither the tree nor the services define.
 fn wanting(name: &str, text: &'static str) -> String {
     match name {
         "crc32c.c" => replaced(
@@ -137,7 +137,7 @@ fn a_hosted_testmgr_passes_every_driver_and_fails_those_that_are_wrong() {
         let wanted = if untested { "untested" } else { "passed" };
         assert!([wanted, "absent"].contains(&row.selftest), "{row:?}");
     }
-    // NHPoly1305 is not run in softirqs, because its key is longer than the key sizes that are
+    // NHPoly1305 is not run in softirqs, because its key is longer than all key sizes that are
     // tried there.
     let untried = outcome
         .notes

@@ -124,7 +124,7 @@ pub(super) fn judge(script: &Script, heard: &Heard, cycles: u32) -> Result<Outco
 }
 
 /// Checks which drivers were offered. The package's module must offer all drivers. The module with
-/// the planted wrong answer must not offer the drivers of that answer's algorithm, but all others.
+/// the planted wrong answer must offer all drivers except those of that answer's algorithm.
 fn find_refused(script: &Script, heard: &Heard, drivers: &[(String, String)]) -> Vec<String> {
     let stem = format!("{PREFIX}rfc4106-gcm-aes-");
     let planted = heard.drivers(script.planted);

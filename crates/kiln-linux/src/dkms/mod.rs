@@ -55,7 +55,7 @@ const NEEDED: [&str; 24] = [
     "chacha20poly1305",
 ];
 
-/// Programs of this machine with which the guest is set up.
+/// Programs that are copied from this machine into the guest to set it up.
 const PROGRAMS: [&str; 3] = ["ip", "tc", "dmsetup"];
 
 /// Memory size of the guest in MiB.

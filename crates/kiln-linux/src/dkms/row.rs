@@ -6,7 +6,8 @@ use serde::Serialize;
 /// Algorithm whose known answer is changed as a control.
 pub(super) const PLANTED: &str = "rfc4106(gcm(aes))";
 
-/// IPsec packets between two network namespaces of a stock kernel while dm-crypt writes on the same CPU.
+/// IPsec packets between two network namespaces of a stock kernel while dm-crypt writes on the same
+/// CPU.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[schemars(
     rename = "linux-dkms",

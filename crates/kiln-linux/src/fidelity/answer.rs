@@ -4,7 +4,7 @@
 use kiln_kernel::crypto::Errno;
 use kiln_kernel::script::{Event, Outcome};
 
-/// A run of events that are the same except for the number of the request, which increases by one.
+/// Consecutive events that differ only in the number of the request, which increases by one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Run {
     first: u32,

@@ -50,7 +50,7 @@ const FILE: &str = "/proc/kiln";
 /// Linux's own drivers to which the questions refer.
 const DRIVERS: [&str; 3] = ["aesni_intel", "xts", "chacha_x86_64"];
 
-/// The requested accelerator.
+/// Which accelerator the caller wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wanted {
     Auto,
@@ -72,11 +72,11 @@ pub struct Plan<'a> {
 
 /// A question, or an action between questions.
 pub enum Step<'a> {
-    /// Write this question to the module's file and return the answer.
+    /// A question to write to the module's file. The answer is returned.
     Ask(String),
-    /// Return the content of another file.
+    /// The path of another file, whose content is returned.
     Read(&'a str),
-    /// Write to another file.
+    /// The path of another file, and the text to write to it.
     Write(&'a str, &'a str),
 }
 

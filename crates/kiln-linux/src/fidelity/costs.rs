@@ -34,14 +34,14 @@ pub(crate) const COSTS: &[(&str, &str)] = &[
     ("direct-4096", "xts(aes), 4096 bytes, without it"),
 ];
 
-/// Returns the name of the row with the direct call, for a row that measures a call through the
-/// simd helper.
+/// Converts the name of a row that measures a call through the simd helper to the name of the row
+/// that measures the same call without it.
 pub(crate) fn name_direct(name: &str) -> Option<String> {
     name.strip_prefix("helper-")
         .map(|len| format!("direct-{len}"))
 }
 
-/// Finds the minimum and the median of `name` in lines `NAME LEAST MEDIAN`.
+/// Finds the minimum and the median of the cost `name` in lines of the form `NAME LEAST MEDIAN`.
 pub fn real(lines: &[String], name: &str) -> Option<(f64, f64)> {
     lines.iter().find_map(|line| {
         let mut words = line.split(' ');
@@ -80,7 +80,7 @@ fn widest() -> &'static str {
     }
 }
 
-/// Measures the cost of a request. The requests are made one after the other and complete
+/// Measures the cost of a request by making many requests one after the other. They must complete
 /// synchronously.
 fn requests(name: &str, kind: u32, len: usize) -> Result<f64, Errno> {
     let mut tfm = Skcipher::open(name, kind, kind)?;

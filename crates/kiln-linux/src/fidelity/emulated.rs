@@ -32,7 +32,7 @@ pub struct Emulated {
 }
 
 impl Emulated {
-    /// Turns this thread into an emulated CPU with this policy.
+    /// Turns this thread into an emulated CPU with this FPU policy.
     ///
     /// # Errors
     /// The policy does not exist, or the host refuses something that an emulated CPU needs.
@@ -56,8 +56,8 @@ impl Emulated {
     }
 
     /// Answers a question. A tick or the host's scheduler may interfere, as on the real kernel, so
-    /// the most frequent answer is returned. Returns `None` if the host's CPU has no SIMD, because
-    /// then no request has to wait for the FPU.
+    /// the most frequent answer is returned. Returns `None` for a script of requests if only
+    /// generic code is usable, because no request then has to wait for the FPU.
     pub fn answer(&mut self, question: &Question) -> Option<String> {
         let mut counts = BTreeMap::new();
         for _ in 0..TIMES {

@@ -9,8 +9,8 @@ use crate::Error;
 
 use super::asker::{Plan, Step, Told};
 
-/// The drivers for the threads, the timer and the tasklet. In the second mix, the upper halves of
-/// AVX registers are live.
+/// Mixes of drivers: one each for the threads, the timer and the tasklet. In the second mix, the
+/// upper halves of AVX registers are live.
 const MIXES: [&str; 2] = [
     "xts-aes-aesni kiln-xts-aes-aesni kiln-ctr-aes-aesni",
     "chacha20-simd kiln-chacha20-avx2 kiln-xts-aes-aesni",
@@ -43,8 +43,8 @@ pub struct Row {
     /// What runs the guest: `kvm`, or `tcg` (software emulation).
     #[schemars(extend("x-role" = "key"))]
     pub accel: String,
-    /// `saved`: nested sections save the open section's registers; `scalar`: nested sections are off; `unsaved`: the
-    /// control, nested sections that save nothing.
+    /// `saved`: nested sections save the open section's registers; `scalar`: nested sections are
+    /// off; `unsaved`: the control, nested sections that save nothing.
     #[schemars(extend("x-role" = "key"))]
     pub mode: &'static str,
     /// What encrypts: `thread`, `timer` or `tasklet`.
@@ -68,8 +68,8 @@ pub struct Row {
     /// Number of messages that began where `irq_fpu_usable()` returned false.
     #[schemars(extend("x-role" = "figure", "x-heading" = "over a section"))]
     pub over: u64,
-    /// FPU sections that began inside an open section, summed over the thread, timer and tasklet that ran together;
-    /// all their rows have the same number.
+    /// FPU sections that began inside an open section, summed over the thread, timer and tasklet
+    /// that ran together; all their rows have the same number.
     #[schemars(extend("x-role" = "figure"))]
     pub nested_saves: u64,
 }

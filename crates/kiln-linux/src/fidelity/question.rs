@@ -17,7 +17,7 @@ pub enum Asked {
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Question {
-    /// Permanent number, starting from 1. Numbers of removed questions are not reused.
+    /// Permanent number, counted from 1. Numbers of removed questions are not reused.
     pub number: u32,
     pub text: &'static str,
     /// The program that both sides run.

@@ -40,11 +40,12 @@ pub struct Row {
     /// The emulated CPU's answer; null for a cost, or if the question could not be asked.
     #[schemars(extend("x-role" = "main"))]
     pub emulated: Option<String>,
-    /// Whether both answers are the same; false if the real kernel gave none; null for a cost, or if the emulated CPU
-    /// could not be asked.
+    /// Whether both answers are the same; false if the real kernel gave none; null for a cost, or
+    /// if the emulated CPU could not be asked.
     #[schemars(extend("x-role" = "main"))]
     pub agree: Option<bool>,
-    /// Cost on the real kernel, in TSC cycles: the median; null for an answer, and under software emulation.
+    /// Cost on the real kernel, in TSC cycles: the median; null for an answer, and under software
+    /// emulation.
     #[schemars(extend("unit" = "cycles", "x-role" = "main", "x-heading" = "real, cycles"))]
     pub cycles: Option<f64>,
     /// Cost on the real kernel, in TSC cycles: the smallest sample; null if `cycles` is null.
@@ -53,8 +54,8 @@ pub struct Row {
     /// Cost on the emulated CPU, in TSC cycles; null for an answer.
     #[schemars(extend("unit" = "cycles", "x-role" = "figure", "x-heading" = "emulated, cycles"))]
     pub kiln_cycles: Option<f64>,
-    /// For a method with the simd helper: its cost divided by the cost of the same method without the helper, both
-    /// medians on the real kernel.
+    /// For a method with the simd helper: its cost divided by the cost of the same method without
+    /// the helper, both medians on the real kernel.
     #[serde(default)]
     #[schemars(extend("x-role" = "figure", "x-heading" = "real, ratio"))]
     pub ratio: Option<f64>,

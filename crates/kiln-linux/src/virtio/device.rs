@@ -1,4 +1,4 @@
-//! Runs Kiln's own device, `kiln serve`, in a process that is ended when the value is dropped.
+//! Runs Kiln's own device, `kiln serve`, in a process that ends when the [`Device`] is dropped.
 
 use std::fs;
 use std::path::Path;

@@ -105,7 +105,7 @@ impl Guest<'_> {
     }
 }
 
-/// Returns the word that adds the device to user mode Linux's command line.
+/// Returns the argument that adds the device to user mode Linux's command line.
 fn user_mode(socket: &Path) -> Result<String, Error> {
     let path = text(socket, [' ', ':', '"'])?;
     Ok(format!("virtio_uml.device={path}:{DEVICE_ID}"))

@@ -44,8 +44,8 @@ pub struct Row {
     /// Size of a message; null unless `kind` is `cipher-data`.
     #[schemars(extend("unit" = "bytes", "x-role" = "key"))]
     pub len: Option<u32>,
-    /// Result of the driver's self-test as `/proc/crypto` reports it, such as `passed`; `absent` if the driver is not
-    /// listed; null for a measurement.
+    /// Result of the driver's self-test as `/proc/crypto` reports it, such as `passed`; `absent` if
+    /// the driver is not listed; null for a measurement.
     #[schemars(extend("x-role" = "main", "x-heading" = "self-test"))]
     pub selftest: Option<String>,
     /// `ops` divided by `seconds`; null for a self-test.
@@ -54,8 +54,8 @@ pub struct Row {
     /// Throughput; null unless `kind` is `cipher-data`.
     #[schemars(extend("unit" = "10^6 bytes/s", "x-role" = "main", "x-heading" = "MB/s", "x-better" = "more"))]
     pub mb_per_s: Option<f64>,
-    /// Duration of the longest call, which encrypts a message or sets a key (two or four session operations); null for
-    /// a self-test.
+    /// Duration of the longest call, which encrypts a message or sets a key (two or four session
+    /// operations); null for a self-test.
     #[schemars(extend("unit" = "µs", "x-role" = "figure", "x-heading" = "µs max"))]
     pub us_max: Option<f64>,
     /// Number of calls that returned an error (wrong bytes not counted); null for a self-test.

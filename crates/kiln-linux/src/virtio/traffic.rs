@@ -45,11 +45,11 @@ pub(super) const PREFIX: &str = "kiln_traffic: ";
 /// The kind of traffic that the threads of a guest generate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Sets cipher keys. Each key destroys two sessions and creates two.
+    /// The threads set cipher keys. Setting a key destroys two sessions and creates two.
     CipherSessions,
-    /// Sets RSA keys. Each key destroys one session and creates one.
+    /// The threads set RSA keys. Setting a key destroys one session and creates one.
     AkcipherSessions,
-    /// Encrypts messages and compares the results.
+    /// The threads encrypt messages and check the results.
     CipherData,
 }
 
