@@ -1,4 +1,4 @@
-//! Runs the benchmarks in the tree's KUnit suites. They run in the same child process that measures
+//! Runs the benchmarks in the tree's KUnit suites. They run in the child process that also measures
 //! the functions of the tree's library.
 
 use std::ffi::CString;
@@ -103,8 +103,8 @@ fn read(line: &str, mark: &str) -> Option<Figure> {
     })
 }
 
-/// Runs `what` and returns the text that the tree prints meanwhile. This text is not sent to the
-/// parent process.
+/// Runs `what` and returns the text that the tree prints during the run. This text is not sent to
+/// the parent process.
 fn overhear(
     host: &mut Host,
     what: impl FnOnce(&mut Host) -> Result<(), Error>,

@@ -25,8 +25,8 @@ pub struct Cache {
     /// Log file of the builds.
     pub log: PathBuf,
     _lock: File,
-    /// The checkout, if the tree is a git revision. Holding it keeps other processes from changing
-    /// the files.
+    /// The checkout, if the tree is a git revision. While it is held, other processes cannot change
+    /// its files.
     _checkout: Option<Arc<Checkout>>,
 }
 
@@ -82,8 +82,8 @@ impl Cache {
         })
     }
 
-    /// Path of a file whose modification time is the time when the last build ended. The file does
-    /// not exist during a build.
+    /// Returns the path of a file whose modification time is the time when the last build ended.
+    /// The file does not exist during a build.
     pub(crate) fn finished(&self) -> PathBuf {
         self.dir.join(FINISHED)
     }

@@ -1,5 +1,5 @@
-//! Starts this program a second time, as a child that loads a tree. If the tree's code crashes,
-//! only the child process ends.
+//! Starts this program a second time, as a child process that loads a tree. If the tree's code
+//! crashes, only the child ends.
 
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Read};
@@ -44,7 +44,7 @@ pub struct Order {
     pub slow: u32,
     /// Drivers whose tests are skipped.
     pub skipped: Vec<String>,
-    /// Describes the image's tree in the child's result rows.
+    /// The description of the image's tree in the child's result rows.
     #[serde(default)]
     pub label: Label,
     /// Drivers to run in every context, for a child of [`crate::contexts::run`]; empty for other
@@ -66,8 +66,8 @@ pub struct Order {
     events: RawFd,
 }
 
-/// Describes the tree in result rows. The parent passes the description to the child, because the
-/// image does not contain it.
+/// The description of a tree in result rows. The parent passes it to the child, because the image
+/// does not contain it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Label {
     /// The name that the user gave, such as `tree:DIR`; empty if the rows do not contain a tree's
@@ -123,14 +123,14 @@ pub struct ProveOrder {
     pub contexts: Vec<ProveContext>,
     /// Maximum number of times that each instruction is interrupted.
     pub visits: u64,
-    /// Last call to interrupt, and the last instruction of this call to interrupt; `None` sets no
-    /// limit.
+    /// The last call to interrupt, and the last instruction to interrupt within that call; `None`
+    /// sets no limit.
     pub at: Option<(u64, u64)>,
-    /// Which part of the library's functions to step, as the part's index and the number of parts.
+    /// The part of the library's functions to step, as the part's index and the number of parts.
     #[serde(default)]
     pub part: (usize, usize),
     /// Digests of functions that earlier children have interrupted. A function with one of these
-    /// digests is not interrupted.
+    /// digests is not interrupted again.
     #[serde(default)]
     pub known: Vec<u64>,
 }
@@ -178,7 +178,7 @@ impl Order {
     }
 }
 
-/// The result of a child.
+/// What a child sent, and how it ended.
 #[derive(Debug)]
 pub struct Ended {
     /// The events that the child sent, in order.
@@ -215,7 +215,7 @@ impl Fault {
 
 /// Options for supervising a child.
 pub struct Watch<'a> {
-    /// Flag that is set when the user presses Ctrl-C. The parent then interrupts the child and
+    /// Flag that is set when the user presses Ctrl-C. The parent then sends SIGINT to the child and
     /// gives it a few seconds to end.
     pub stop: &'a AtomicBool,
     /// Maximum time between two events. A child that stays silent longer is killed. `None` sets no
@@ -225,7 +225,8 @@ pub struct Watch<'a> {
     pub event: &'a mut dyn FnMut(&Event),
 }
 
-/// Starts this program with these arguments, as a child that loads an image.
+/// Starts this program with these arguments as a child that loads an image, and waits until it
+/// ends.
 ///
 /// # Errors
 /// The child cannot be started.

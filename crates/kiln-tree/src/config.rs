@@ -14,7 +14,8 @@ const HOSTING: &str = include_str!("../../../tree/config.hosting");
 /// Options that Kiln adds only if the base is `x86_64_defconfig`.
 const KILN: &str = include_str!("../../../tree/config");
 
-/// Options that are added only if the user's preemption model does not maintain the preempt count.
+/// Options that are added only if the preemption model of the user's configuration does not
+/// maintain the preempt count.
 const COUNTING: &str = "CONFIG_DEBUG_KERNEL=y\nCONFIG_DEBUG_ATOMIC_SLEEP=y\n";
 
 /// A configuration with which a tree is built.
@@ -136,8 +137,8 @@ pub(crate) struct Taken {
     pub again: Option<&'static str>,
 }
 
-/// Mitigations that rows mention. Each entry holds the option's current and older names, and the
-/// name used in rows.
+/// Mitigations that result rows mention. Each entry holds the current and older names of the
+/// Kconfig option, and the name used in rows.
 const MITIGATIONS: [(&[&str], &str); 9] = [
     (&["MITIGATION_RETPOLINE", "RETPOLINE"], "retpoline"),
     (&["MITIGATION_RETHUNK", "RETHUNK"], "rethunk"),
@@ -161,7 +162,7 @@ pub(crate) fn label(name: &str, mitigations: &[&str]) -> String {
     }
 }
 
-/// Compares the requested options with the tree's final `.config`.
+/// Compares the requested options with `last`, the `.config` that Kconfig produced.
 pub(crate) fn compare(config: &Config, last: &str) -> Taken {
     let has = |text: &str, name: &str| value(text, name) == Some("y");
     let mut notes = Vec::new();

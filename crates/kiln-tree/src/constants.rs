@@ -1,6 +1,6 @@
-//! Finds constants that are aligned by chance. An assembler file may read a constant by an
-//! instruction that requires an aligned address, although the constant's section does not ask for
-//! this alignment. Such code works until a change elsewhere moves the constant.
+//! Finds constants that are aligned by chance. An assembly file may read a constant with an
+//! instruction that requires an aligned address, although the constant's section does not request
+//! that alignment. Such code works until a change elsewhere moves the constant.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,10 +17,10 @@ use object::{
 use crate::cache::{update, Cache};
 use crate::Error;
 
-/// Name of the file next to the image that lists the constants found.
+/// Name of the file, next to the image, in which the findings are listed.
 pub(crate) const FILE: &str = "constants";
 
-/// An instruction that reads a constant aligned by chance.
+/// An instruction that reads a constant whose alignment is not guaranteed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ByChance {
     pub function: String,
@@ -29,8 +29,9 @@ pub(crate) struct ByChance {
     pub what: String,
 }
 
-/// Examines the assembler objects among `objects`, and writes what was found to the file in `place`.
-/// The compiler aligns the constants of C code.
+/// Examines those of the objects that were built from assembly files, and writes the findings to
+/// [`FILE`] in the directory `place`. Objects of C files are skipped, because the compiler aligns
+/// their constants.
 ///
 /// # Errors
 /// An object cannot be read, or the file cannot be written.
@@ -58,7 +59,7 @@ pub(crate) fn write(cache: &Cache, place: &Path, objects: &[String]) -> Result<(
     update(&place.join(FILE), &text).map(|_| ())
 }
 
-/// Reads the file that [`write`] has written next to the image.
+/// Reads the file that [`write`] wrote next to the image.
 ///
 /// # Errors
 /// The image was linked by an older version of Kiln.
@@ -99,8 +100,8 @@ fn examine(bytes: &[u8]) -> object::Result<Vec<ByChance>> {
                 continue;
             };
             let section = file.section_by_index(section)?;
-            // A relative operand counts from the end of the instruction, the relocation from its own
-            // place.
+            // A RIP-relative operand is relative to the end of the instruction, but its relocation
+            // is relative to the location of the operand itself.
             let distance = match i.memory_base() {
                 Register::RIP => i.next_ip() - at,
                 _ => 0,
@@ -130,7 +131,7 @@ fn examine(bytes: &[u8]) -> object::Result<Vec<ByChance>> {
     Ok(found)
 }
 
-/// Returns the names of the functions in a section by their addresses.
+/// Returns the names of the functions in a section, keyed by address.
 fn functions<'a>(
     file: &'a ElfFile64<'_, LittleEndian>,
     section: SectionIndex,
@@ -141,8 +142,9 @@ fn functions<'a>(
     own.map(|s| (s.address(), s.name().unwrap_or(""))).collect()
 }
 
-/// Returns the alignment in bytes that an instruction requires of a constant. Returns `None` if it
-/// requires none, or if it computes the address.
+/// Returns the alignment in bytes that an instruction requires of the constant that it reads.
+/// Returns `None` if the instruction accepts any alignment, or if it does not read a constant at a
+/// fixed address.
 fn needed(i: &Instruction) -> Option<u64> {
     let is_fixed = matches!(i.memory_base(), Register::None | Register::RIP)
         && i.memory_index() == Register::None;
@@ -151,11 +153,13 @@ fn needed(i: &Instruction) -> Option<u64> {
         return None;
     }
     let requires = match i.encoding() {
-        // SSE instructions require it unless they say otherwise (SDM volume 1, section 4.1.1).
+        // SSE instructions require an aligned operand, with a few exceptions (SDM volume 1, section
+        // 4.1.1).
         EncodingKind::Legacy => {
             (0..i.op_count()).any(|n| i.op_register(n).is_xmm()) && !is_unaligned(i.mnemonic())
         }
-        // Of the others, only the aligned moves do (SDM volume 1, section 14.9).
+        // Of all other instructions, only the aligned moves require one (SDM volume 1, section
+        // 14.9).
         _ => matches!(
             i.mnemonic(),
             Mnemonic::Vmovdqa
@@ -172,7 +176,7 @@ fn needed(i: &Instruction) -> Option<u64> {
     requires.then_some(size)
 }
 
-/// Whether an SSE instruction accepts any address.
+/// Returns whether this SSE instruction accepts an operand with any alignment.
 fn is_unaligned(mnemonic: Mnemonic) -> bool {
     matches!(
         mnemonic,
@@ -223,7 +227,7 @@ mod tests {
             ("vmovdqa mask(%rip), %ymm1", 16, wrong.clone()),
             ("vmovdqa mask+16(%rip), %ymm1", 32, vec![]),
             ("vmovdqa mask(%rip), %ymm1", 32, wrong),
-            // These accept any address, or the address is computed.
+            // These instructions accept any address, or compute the address.
             ("movdqu mask(%rip), %xmm1", 1, vec![]),
             ("vpshufb mask(%rip), %xmm1, %xmm1", 1, vec![]),
             ("movdqa mask(,%rax), %xmm1", 1, vec![]),

@@ -19,13 +19,13 @@ use crate::{raw, Error, Row};
 /// Names of the contexts, in the order of the results.
 pub const NAMES: [&str; 3] = ["task", "task, BH off", "softirq"];
 
-/// Number of messages in each of the first two contexts. In softirqs, at least this many messages
+/// Number of messages in each of the first two contexts. In softirqs, at least `SOFTIRQS` messages
 /// are processed.
 const ROUNDS: u32 = 300;
 const SOFTIRQS: u64 = 30;
 
-/// Average number of interrupts per second. They arrive at random times, and each interrupt raises
-/// a softirq that calls the driver.
+/// Average number of interrupts per second. They arrive at random times, and each of them raises a
+/// softirq that calls the driver.
 const RATE: f64 = 10_000.0;
 
 /// Selects the drivers to run: public ciphers, AEADs and hashes that passed their own test.

@@ -6,7 +6,8 @@ use kiln_kernel::irq::{Arrivals, Timer};
 
 use crate::{raw, Error, Host};
 
-/// Maximum number of recorded delays. It suffices for a few seconds at the interrupt rates used.
+/// Maximum number of recorded delays, which is enough for a few seconds at the interrupt rates
+/// used.
 const ROOM: usize = 1 << 16;
 
 /// Runs `work` while interrupts arrive at random times, `rate` per second. Returns, in TSC ticks,

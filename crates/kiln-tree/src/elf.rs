@@ -42,7 +42,7 @@ pub(crate) struct Section {
     range: Option<(u64, u64)>,
 }
 
-/// An ELF file whose used parts have been validated.
+/// An ELF file. The parts that Kiln uses have been validated.
 #[derive(Debug)]
 pub(crate) struct Elf {
     bytes: Vec<u8>,
@@ -52,7 +52,7 @@ pub(crate) struct Elf {
 }
 
 impl Elf {
-    /// Reads a file and checks the parts of it that are used.
+    /// Reads an ELF file and validates the parts that Kiln uses.
     pub(crate) fn open(path: &Path) -> Result<Elf, Error> {
         let bytes = fs::read(path).map_err(|e| Error::cache(path, e))?;
         Elf::parse(bytes).map_err(|what| Error::DamagedImage {

@@ -42,7 +42,7 @@ pub struct Listed {
     pub is_async: bool,
 }
 
-/// An errno that the crypto API returned.
+/// The errno with which the crypto API refused a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refused(pub i32);
 
@@ -69,7 +69,8 @@ pub(crate) fn check(result: u64) -> Result<(), Refused> {
     }
 }
 
-/// Addresses of the glue functions that make calls. They are looked up once per tree.
+/// Addresses of the glue functions through which Kiln uses the tree's crypto API. They are looked
+/// up once per tree.
 #[derive(Clone, Copy)]
 pub struct Calls {
     list: GateFn,
@@ -122,7 +123,7 @@ impl Calls {
         unsafe { cpu::gate(function, argument) }
     }
 
-    /// Sets the name that a crash report gives for the next call.
+    /// Sets the driver name that a crash report shows if the next call crashes.
     pub(crate) fn name(&self, name: &CStr) {
         // SAFETY: the function only copies the string, so it need not be called through the gate.
         unsafe { (self.testing)(name.as_ptr()) }
@@ -202,7 +203,7 @@ pub struct Request<'a> {
     pub decrypt: bool,
 }
 
-/// An open driver, with one request that is used for all calls.
+/// An open driver and one request, which all calls reuse.
 pub struct Engine {
     calls: Rc<Calls>,
     raw: *mut raw::Engine,

@@ -11,7 +11,7 @@ pub enum Error {
     /// The user has no cache directory.
     #[error("no place for a cache: set XDG_CACHE_HOME or HOME")]
     NoCache,
-    /// A file in the cache cannot be used.
+    /// A file in the cache cannot be read or written.
     #[error("{}", describe_cache_fault(path, source))]
     Cache { path: PathBuf, source: io::Error },
     /// A file of the tree cannot be read.

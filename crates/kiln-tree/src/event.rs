@@ -65,7 +65,7 @@ pub enum Event {
     Unreached { name: String, why: String },
     /// A driver violated an oracle's rule.
     Violation(Violation),
-    /// An oracle has finished examining a driver.
+    /// An oracle has finished its examination of a driver.
     Examined(Examined),
     /// The requested work begins now.
     Started,

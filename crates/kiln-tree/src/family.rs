@@ -1,6 +1,7 @@
-//! Families of drivers. Most drivers of a tree are instances of templates. Instances of one template
-//! run the same code over different children, which are examined themselves, so the quick set of the
-//! oracles takes only some instances of each family.
+//! Groups drivers into families. Most drivers of a tree are instances of templates. The instances
+//! of one template run the same code on top of different child algorithms, which are examined as
+//! drivers of their own. The quick set of the oracles therefore contains only some instances of
+//! each family.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -14,9 +15,9 @@ pub(crate) fn of(driver: &str) -> &str {
     end.map_or(driver, |(at, _)| &driver[..at])
 }
 
-/// Selects all drivers that are not instances of templates, and of each family of instances the
-/// first, the middle and the last by name. Synchronous, asynchronous and internal instances are
-/// families of their own, because they take different paths. The selection depends on the list only,
+/// Selects all drivers that are not template instances, and three instances of each family: the
+/// first, the middle and the last by name. Synchronous, asynchronous and internal instances count
+/// as separate families, because they run different code. The selection depends only on the list,
 /// so all shards of a run select the same drivers.
 pub(crate) fn quick_set(all: &[Subject]) -> HashSet<&str> {
     let mut families: BTreeMap<_, Vec<&str>> = BTreeMap::new();

@@ -75,7 +75,7 @@ pub(crate) fn source(tree: &Path, kind: Kind, cache: &Path) -> Result<PathBuf, E
     Ok(farm)
 }
 
-/// Lists the names in the top directory, except configuration files.
+/// Lists the names in the tree's top directory, except those of configuration files.
 fn top(tree: &Path) -> Result<Vec<u8>, Error> {
     let entries = fs::read_dir(tree).map_err(|e| Error::read(tree, e))?;
     let mut names: Vec<_> = entries

@@ -20,7 +20,7 @@ impl Symbols {
         }
     }
 
-    /// Uses the symbols of an image that has been read already.
+    /// Creates the table from the symbols of an image that has already been read.
     pub(crate) fn from_symbols(symbols: &[Symbol]) -> Symbols {
         let known = Symbols::lazily(Path::new(""));
         let _ = known.sorted.set(sort(symbols));

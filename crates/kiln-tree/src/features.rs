@@ -16,7 +16,7 @@ pub(crate) struct Feature {
     /// Number of the feature in Linux: the capability word times 32, plus the bit.
     number: u16,
     of: &'static [CpuidFeature],
-    /// Other features that are present in every CPU that has this feature.
+    /// Other features that every CPU with this feature has.
     needs: &'static [&'static str],
 }
 
@@ -61,7 +61,7 @@ pub(crate) const ALL: &[Feature] = features! {
 /// Maximum length in bytes of an x86 instruction.
 const LONGEST: usize = 15;
 
-/// Maximum number of bytes to decode in each function.
+/// Maximum number of bytes that are decoded in each function.
 const FUNCTION: u64 = 1 << 16;
 
 /// Returns the numbers of a feature and of every feature that depends on it.

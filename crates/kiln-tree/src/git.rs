@@ -156,7 +156,7 @@ impl Repository {
         }))
     }
 
-    /// Returns the name of the repository's directory. Users identify a repository by this name.
+    /// Returns the name of the repository's directory, by which users recognise the repository.
     pub(crate) fn name(&self) -> String {
         let last = |path: &Path| path.file_name().map(OsStr::to_owned);
         let named = match last(&self.common) {
@@ -205,7 +205,7 @@ impl Repository {
         Ok(output.status.success().then_some(hash))
     }
 
-    /// Lists the files of a commit. Submodules are left out.
+    /// Lists the files of a commit, without submodules.
     pub(crate) fn files(&self, commit: &Commit) -> Result<Files, Error> {
         let mut git = command(&self.dir);
         git.args(["ls-tree", "-r", "-z", "--full-tree", &commit.tree]);
@@ -258,8 +258,8 @@ impl Repository {
     ) -> Result<Vec<PathBuf>, Error> {
         let what = format!("the changes since {}", from.short());
         let mut git = command(&self.dir);
-        // A filter is a program that the repository's configuration names. Replacing its name by an
-        // empty one disables the filter.
+        // A filter is a program that the repository's configuration names. An empty name disables
+        // the filter.
         git.env("KILN_EMPTY", "").env("KILN_FALSE", "false");
         for name in self.filters()? {
             for (key, value) in [
@@ -267,7 +267,7 @@ impl Repository {
                 ("process", "EMPTY"),
                 ("required", "FALSE"),
             ] {
-                // --config-env allows any character in a filter's name; -c does not.
+                // Use --config-env, which allows any character in a filter's name, unlike -c.
                 git.arg(format!("--config-env=filter.{name}.{key}=KILN_{value}"));
             }
         }
@@ -343,7 +343,7 @@ pub(crate) fn parse_files(text: &[u8]) -> Files {
     files
 }
 
-/// Formats files so that [`parse_files`] can read them.
+/// Formats files in the format that [`parse_files`] reads.
 pub(crate) fn format_files(files: &Files) -> Vec<u8> {
     let mut text = Vec::new();
     for (path, file) in files {

@@ -44,8 +44,8 @@ pub struct Host {
     /// boot another CPU only after dropping `cpu`. All CPUs of the process belong to the tree.
     pub cpu: Cpu,
     pub initcalls: u64,
-    /// The FPU policy that runs the tree's own FPU code. It must be active whenever the tree's code
-    /// runs.
+    /// The FPU policy that runs the FPU code of the tree itself. It must be active whenever code of
+    /// the tree runs.
     pub policy: Policy,
     events: i32,
 }
@@ -101,7 +101,8 @@ impl Host {
                     at + bytes.len() < AREA * (n + 1),
                     "the per-CPU data fit into an area"
                 );
-                // SAFETY: the range is inside the mapping, as asserted, and nothing else uses it yet.
+                // SAFETY: the range is inside the mapping, as asserted, and nothing else uses it
+                // yet.
                 unsafe {
                     let to = areas.as_ptr().add(at);
                     ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len());
@@ -209,8 +210,8 @@ impl Host {
         Ok(())
     }
 
-    /// Runs the tests that the tree skips, and sends the list of algorithms to the parent. This is
-    /// the child's part of `kiln tree`.
+    /// Runs the self-tests that the tree skips, and sends the list of algorithms to the parent.
+    /// This is the child's part of `kiln tree`.
     ///
     /// # Errors
     /// The image is from another version of Kiln.
@@ -231,7 +232,7 @@ impl Host {
         self.tell(&line)
     }
 
-    /// File descriptor to which events are written.
+    /// Returns the file descriptor to which events are written.
     pub(crate) fn events(&self) -> i32 {
         self.events
     }
@@ -263,8 +264,8 @@ pub fn seen_tiers() -> u32 {
     }
 }
 
-/// Advances jiffies while this value exists, for code that polls them in a loop. The thread wakes
-/// once per jiffy, which disturbs measurements, so use it only where needed.
+/// A thread that advances jiffies while this value exists, for code that polls them in a loop. The
+/// thread wakes up once per jiffy, which disturbs measurements, so use it only where needed.
 pub struct Clock {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,

@@ -87,8 +87,8 @@ impl Image {
         })
     }
 
-    /// Returns the address of the global symbol with this name. Without one, returns the
-    /// address of the only local symbol with this name. The tree's own symbols are local.
+    /// Returns the address of the global symbol with this name, or else of the only local symbol
+    /// with this name. The tree's own symbols are local.
     pub fn symbol(&self, name: &str) -> Option<u64> {
         let found = self.symbols.get(name)?;
         found.global.or(match found.local[..] {
@@ -201,7 +201,8 @@ fn fill_slots(path: &Path, elf: &Elf) -> Result<(), Error> {
             image: path.to_owned(),
             name: name.to_owned(),
         })?;
-        // SAFETY: the linker made this symbol an aligned word, in a segment that was mapped writable.
+        // SAFETY: the linker made this symbol an aligned word, in a segment that was mapped
+        // writable.
         unsafe { (symbol.value as *mut u64).write(function as u64) };
     }
     Ok(())

@@ -61,7 +61,7 @@ impl Known {
         Ok(())
     }
 
-    /// Returns the index of the first entry that matches a finding.
+    /// Returns the index of the first entry that matches the finding.
     pub(crate) fn find(
         &self,
         oracle: &str,
@@ -82,8 +82,8 @@ impl Known {
         })
     }
 
-    /// Finds the first entry that names an oracle outside `oracles`. Returns the entry's location
-    /// and the name.
+    /// Finds the first entry that names an oracle that is not in `oracles`. Returns the location of
+    /// the entry and the name.
     pub fn of_no_oracle(&self, oracles: &[&str]) -> Option<(&str, &str)> {
         let entry = (self.0.iter()).find(|e| !oracles.contains(&e.oracle.as_str()))?;
         Some((&entry.from, &entry.oracle))
@@ -93,8 +93,8 @@ impl Known {
         &self.0[number].reason
     }
 
-    /// Returns the locations and descriptions of the entries for these oracles whose index is not
-    /// in `seen`. Entries that depend on chance are left out.
+    /// Describes, with their locations, the entries for these oracles whose indices are not in
+    /// `seen`. Entries of findings that occur only by chance are omitted.
     pub(crate) fn unseen(&self, oracles: &[&str], seen: &[usize]) -> Vec<String> {
         let unseen = self.0.iter().enumerate().filter(|(number, entry)| {
             oracles.contains(&entry.oracle.as_str()) && !seen.contains(number) && !entry.by_chance

@@ -115,7 +115,7 @@ pub struct Case {
     pub said: Vec<String>,
 }
 
-/// The results of one suite with one set of tiers.
+/// The results of running one suite with one set of tiers.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ran {
     pub suite: String,
@@ -199,8 +199,8 @@ pub fn measure(order: &Order, wanted: &KunitOrder) -> Result<(), Error> {
 }
 
 /// Starts a child for each suite and set of tiers, and returns the results in that order. The
-/// children run this program with `args`, which must make it call [`measure`]. Suites that `chosen`
-/// rejects are skipped.
+/// children are this program with the arguments `args`, which must make it call [`measure`]. Suites
+/// that `chosen` rejects are skipped.
 ///
 /// # Errors
 /// A child cannot be started, or Ctrl-C was pressed.
@@ -412,8 +412,8 @@ fn parse_result(line: &str) -> Option<(String, Verdict)> {
     Some((name.trim().to_owned(), verdict))
 }
 
-/// Returns the text of a line to be shown; `None` if the line is empty, a result, or part of the
-/// KTAP structure.
+/// Returns the text of a line that should be shown, or `None` if the line is empty, a result, or
+/// part of the KTAP structure.
 fn comment(line: &str) -> Option<String> {
     let text = line.trim();
     let head = [

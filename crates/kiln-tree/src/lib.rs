@@ -163,7 +163,8 @@ impl Guest<'_> {
 /// Builds and links the tree's stack.
 ///
 /// # Errors
-/// A tool is missing, the cache cannot be used, or the tree's own build fails before it produces objects.
+/// A tool is missing, the cache cannot be used, or the tree's own build fails before it produces
+/// objects.
 pub fn build(plan: &Plan) -> Result<Built, Error> {
     build_all(plan, None, Part::Whole)
 }
@@ -219,8 +220,8 @@ fn build_all(plan: &Plan, guest: Option<&Guest>, part: Part) -> Result<Built, Er
     })
 }
 
-/// Builds the tree's stack, runs it in a child, and lists the registered algorithms. `args` must
-/// make this program call [`list`] in the child.
+/// Builds the tree's stack, runs it in a child, and lists the registered algorithms. The child is
+/// this program with the arguments `args`, which must make it call [`list`].
 ///
 /// # Errors
 /// The same errors as [`build`]. In addition, the child may fail to start.
@@ -228,8 +229,8 @@ pub fn run(plan: &Plan, args: &[OsString]) -> Result<Outcome, Error> {
     test(plan, build(plan)?, args, None)
 }
 
-/// Runs the self-tests of a tree that has been built, with a chosen number of random tests. `args`
-/// must make this program call [`interrupted`] in the child.
+/// Runs the self-tests of a tree that has been built, with a chosen number of random tests. The
+/// children are this program with the arguments `args`, which must make it call [`interrupted`].
 ///
 /// # Errors
 /// A child cannot be started, or Ctrl-C was pressed.

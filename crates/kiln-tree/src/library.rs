@@ -177,7 +177,7 @@ impl Library {
         Some(Rc::new(library))
     }
 
-    /// Sets the name that a crash report gives for the next call.
+    /// Sets the name that a crash report shows if the next call crashes.
     pub(crate) fn name(&self, name: &CStr) {
         self.calls.name(name);
     }
@@ -232,7 +232,8 @@ impl Keyed {
             ..Default::default()
         };
         library.calls.name(&name);
-        // SAFETY: the function takes this structure; the key outlives the call and has an accepted size.
+        // SAFETY: the function takes this structure; the key outlives the call and has an accepted
+        // size.
         check(unsafe { cpu::gate(library.open, (&raw mut open).cast()) })?;
         Ok(Keyed {
             library: library.clone(),

@@ -45,9 +45,9 @@ pub(crate) fn globals(image: &Path) -> Result<BTreeSet<String>, Error> {
 /// Name of the image's file.
 pub(crate) const IMAGE: &str = "image";
 
-/// Links the image in `place`, unless nothing has changed since it was last linked. In an image of
-/// suites only, glue functions that call the crypto API are missing. Services refer to them, but do
-/// not call them there.
+/// Links the image in `place`, unless nothing has changed since it was last linked. An image that
+/// contains only suites lacks the glue functions that call the crypto API. Services refer to these
+/// functions, but do not call them in such an image.
 pub(crate) fn link(
     plan: &Plan,
     cache: &Cache,
@@ -72,8 +72,8 @@ pub(crate) fn link(
         .arg(&all)
         .args(&selection.linked))?;
 
-    // Two passes are needed, because objcopy makes symbols local by their old names before it
-    // renames them.
+    // Two passes are needed, because objcopy selects the symbols to make local by their old names,
+    // before it renames them.
     let tables = read_tables(place, &["all.o"])?;
     let table = tables.get("all.o").cloned().unwrap_or_default();
     let rename: String = table

@@ -18,7 +18,7 @@ use crate::replay::Last;
 use crate::services::HEADERS;
 use crate::{search, tiers, tools, Error, Plan};
 
-/// Whether a tree can be hosted if this glue file does not compile. An optional file calls
+/// Whether a tree can be hosted even if this glue file does not compile. An optional file calls
 /// functions that other versions of Linux may declare differently.
 pub(crate) fn is_optional(glue: &str) -> bool {
     glue.starts_with("kiln_library")
@@ -147,8 +147,8 @@ pub(crate) enum Part {
 }
 
 impl Part {
-    /// Number of objects that a cold build of a current tree compiles. Used only for the progress
-    /// bar.
+    /// Returns the number of objects that a cold build of a current tree compiles. Used only for
+    /// the progress bar.
     fn usual_steps(self) -> f64 {
         match self {
             Part::Whole => 520.0,
@@ -163,8 +163,8 @@ impl Part {
         all.filter(move |dir| self == Part::Whole || !api.contains(dir))
     }
 
-    /// Returns the functions that the glue refers to although this part does not have them. The glue
-    /// does not call them there.
+    /// Returns the functions that the glue refers to although this part does not contain them. The
+    /// glue does not call them if only this part is built.
     pub(crate) fn missing(self) -> impl Iterator<Item = &'static str> {
         (self == Part::Suites).then_some("alg_test").into_iter()
     }
@@ -309,7 +309,7 @@ pub(crate) fn build(
     })
 }
 
-/// Makes a copy of tcrypt that has no initcall and whose symbols have names that Kiln can look up.
+/// Creates a copy of tcrypt that has no initcall, and renames the symbols that Kiln looks up.
 fn benchmark(cache: &Cache) -> Result<(), Error> {
     let (from, to) = (cache.objects.join(TCRYPT), cache.objects.join(BENCHMARK));
     if !from.is_file() {
@@ -469,7 +469,7 @@ impl Make<'_> {
         let mut output = BufReader::new(child.stdout.take().expect("stdout is piped"));
         let mut line = Vec::new();
         while output.read_until(b'\n', &mut line).is_ok_and(|n| n > 0) {
-            // Ignore errors of the log file. If the disk is full, make reports that too.
+            // Ignore errors when writing the log. If the disk is full, make reports that too.
             let _ = log.write_all(&line);
             let said = String::from_utf8_lossy(&line);
             if let Some(object) = compiled(&said) {

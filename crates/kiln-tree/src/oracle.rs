@@ -472,9 +472,9 @@ fn has_code(driver: &str) -> bool {
     !inner.unwrap_or(driver).contains('(')
 }
 
-/// For each CPU feature, runs the oracle `features` on the drivers that use the feature, in
-/// children that hide it from the tree. A driver that registers nevertheless must work without the
-/// feature.
+/// Runs the oracle `features` once more for each CPU feature, on the drivers that use the feature,
+/// in children that hide it from the tree. A driver that registers nevertheless must work without
+/// the feature.
 fn without_features(wanted: &Wanted, told: &mut [Told], crashes: &Crashes) -> Result<(), Error> {
     let uses = |t: &Told, name: &str| {
         let examined = t.examined.as_ref();
@@ -665,7 +665,7 @@ fn run_chunk(
         .collect();
     let mut at = 0;
     while at < told.len() {
-        // Move the drivers that will be skipped to the end of the list.
+        // Move the drivers that are to be skipped to the end of the list.
         let left = |t: &Told| crashes.count(oracle, &t.subject.driver) >= CRASHES;
         told[at..].sort_by_key(left);
         let rest = told[at..].partition_point(|t| !left(t));
@@ -821,7 +821,7 @@ fn collect(image: &Path, told: Vec<Told>, known: &Known) -> Found {
         let mut findings = Vec::new();
         for violation in &t.violations {
             let names: Vec<String> = violation.trace.iter().map(|&a| symbols.name(a)).collect();
-            // Remove Kiln's own functions from the backtrace.
+            // Remove the functions of Kiln and unknown addresses from the backtrace.
             let of_kiln = |n: &str| ["kiln_", "svc_", "0x"].iter().any(|s| n.starts_with(s));
             let trace: Vec<String> = names.into_iter().filter(|n| !of_kiln(n)).collect();
             let place = trace.iter().find(|n| !is_helper(n));

@@ -48,7 +48,7 @@ impl Tools {
         })
     }
 
-    /// Clears the audit and returns it, to be used for the next driver. Returns null if the oracle
+    /// Clears the audit, and returns it for use with the next driver. Returns null if the oracle
     /// does not single-step.
     pub(crate) fn audit(&mut self) -> *mut Audit {
         self.stepped.as_mut().map_or(ptr::null_mut(), |stepped| {
@@ -69,8 +69,8 @@ impl Tools {
     }
 }
 
-/// Mirrors the layout of `struct kiln_peer`. The fields are atomic, because both threads access
-/// them.
+/// A structure with the layout of `struct kiln_peer`. The fields are atomic, because both threads
+/// access them.
 #[derive(Default)]
 #[repr(C)]
 struct Shared {

@@ -68,7 +68,7 @@ pub fn hash(parts: &[&[u8]]) -> u64 {
     h
 }
 
-/// Mode in which a lock is acquired.
+/// How a lock is acquired.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Locking {
     /// No other process can hold the lock at the same time.

@@ -73,7 +73,7 @@ const NARROW: [(&str, &[u8]); 17] = [
     ("poly1305", &[1 << 3]),
 ];
 
-/// A row of the table, which describes one function.
+/// A row of the table `tree/primitives`, which describes one function.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Primitive {
     pub symbol: String,
@@ -166,7 +166,8 @@ impl Primitive {
         CONVENTIONS[self.convention] == "aes-block"
     }
 
-    /// Whether this CPU has the tier in the table's `cpu` column, and `KILN_TIERS` does not hide it.
+    /// Whether this CPU has the tier in the table's `cpu` column, and `KILN_TIERS` does not hide
+    /// it.
     pub fn runs_here(&self) -> bool {
         self.cpu.as_deref().is_none_or(has)
     }

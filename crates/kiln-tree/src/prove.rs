@@ -23,7 +23,7 @@ const ROOM: usize = 192;
 /// Maximum length of an x86 instruction in bytes.
 const LONGEST: usize = 15;
 
-/// Single-steps functions while this value exists, and collects the results.
+/// An audit that single-steps functions while it exists, and collects the results.
 pub(crate) struct Proving {
     raw: Box<raw::Prove>,
     proofs: Vec<raw::Proof>,
@@ -31,7 +31,7 @@ pub(crate) struct Proving {
     /// Names of functions that other objects call. These must follow the ABI; functions that are
     /// called only by assembly code in the same file need not.
     globals: BTreeSet<String>,
-    /// Keeps the digests alive to which the raw structure points.
+    /// The digests to which the raw structure points. They are stored here to keep them alive.
     _known: Box<[u64]>,
 }
 

@@ -184,7 +184,7 @@ impl<'a> Last<'a> {
         Ok(true)
     }
 
-    /// Stores the state of a build that Kbuild ran, unless a source was changed during the build.
+    /// Stores the state after a build by Kbuild, unless a source was changed during the build.
     pub(crate) fn keep<'o>(&self, made: impl Iterator<Item = &'o str>) {
         let (source, objects) = (&self.cache.source, &self.cache.objects);
         let config = fs::read_to_string(objects.join(CONFIGURATION[0])).unwrap_or_default();
@@ -254,8 +254,8 @@ impl<'a> Last<'a> {
     }
 }
 
-/// Removes products that are newer than a changed source. The new version of such a source has an
-/// old modification time, so make would consider the products up to date.
+/// Removes products that are newer than a changed source. If the new version of a source has an
+/// older modification time than these products, make would consider the products up to date.
 fn remove_newer(changed: &BTreeSet<&Path>, records: &[Record], cache: &Cache) {
     let modified = |path: &Path| fs::metadata(path).and_then(|m| m.modified()).ok();
     for record in records {

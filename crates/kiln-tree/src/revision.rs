@@ -105,8 +105,8 @@ fn builds(slot: &Path) -> PathBuf {
     slot.join("builds")
 }
 
-/// Describes a slot's contents: the hash of the tree object, and the list of files. The slot has no
-/// manifest while its files are being changed.
+/// A description of a slot's contents: the hash of the tree object, and the list of files. The slot
+/// has no manifest while its files are being changed.
 struct Manifest {
     tree: String,
     files: Files,
@@ -130,7 +130,7 @@ impl Manifest {
     }
 }
 
-/// Returns the files in `of` that are missing or different in `from`.
+/// Returns the paths of the files in `of` that are missing or different in `from`.
 fn difference<'a>(of: &'a Files, from: &'a Files) -> impl Iterator<Item = &'a Path> {
     of.iter()
         .filter(|(path, file)| from.get(*path) != Some(*file))
@@ -450,7 +450,8 @@ fn copy_build(from: &Path, to: &Path, names: (&[u8], &[u8])) -> Result<(), Error
     Ok(())
 }
 
-/// Replaces a name by another name of the same length, so that offsets in binary files stay valid.
+/// Replaces all occurrences of a name with another name of the same length, so that offsets in
+/// binary files stay valid.
 fn replace(bytes: &mut [u8], (old, new): (&[u8], &[u8])) {
     assert_eq!(old.len(), new.len());
     let mut at = 0;

@@ -44,7 +44,8 @@ pub struct Row {
     /// `built` or `left-out` (objects), `tested` or `untested` (algorithms), or `failed`.
     #[schemars(extend("x-role" = "main"))]
     pub status: &'static str,
-    /// The driver's priority. If several drivers implement an algorithm, the one with the highest priority is chosen.
+    /// The driver's priority. If several drivers implement an algorithm, the one with the highest
+    /// priority is chosen.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "i32", extend("x-role" = "figure"))]
     pub priority: Option<i32>,
@@ -95,7 +96,7 @@ pub(crate) fn objects(selection: &Selection, failures: &[(String, String)]) -> V
     failed.chain(left_out).chain(built).collect()
 }
 
-/// Adds the rows of the algorithms. Events that belong to no row become notes.
+/// Adds the rows of the algorithms. Events that do not belong to any row become notes.
 pub(crate) fn algorithms(
     seen: &Seen,
     symbols: &Symbols,

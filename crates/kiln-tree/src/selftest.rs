@@ -84,7 +84,8 @@ pub struct Seen {
     pub broken: Option<(String, u64)>,
 }
 
-/// A series of children that run self-tests. Each crash starts another child.
+/// Options for a series of children that run self-tests. After each crash, another child is
+/// started.
 pub struct Trial<'a> {
     pub image: &'a Path,
     /// Seed for the random numbers that the tests use.

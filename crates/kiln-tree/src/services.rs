@@ -63,8 +63,8 @@ const SOURCES: &[(&str, &str)] = sources!(
 );
 
 /// Compiler flags. Services may be called inside an FPU section, so they use only general-purpose
-/// registers. Builtins are disabled, so that the compiler does not turn `rep movsb` into a call of
-/// memcpy().
+/// registers. Builtins are disabled, so that the compiler treats memcpy() and similar functions
+/// like any others.
 const FLAGS: &[&str] = &[
     "-std=gnu11",
     "-O2",

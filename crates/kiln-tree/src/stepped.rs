@@ -18,7 +18,7 @@ pub(crate) fn is_judged(oracle: u32) -> bool {
     [raw::KILN_ORACLE_REGISTERS, raw::KILN_ORACLE_FEATURES].contains(&oracle)
 }
 
-/// Single-steps drivers while this value exists.
+/// An audit that single-steps drivers while it exists.
 pub(crate) struct Stepped {
     /// Number of the oracle in `enum kiln_oracle`.
     oracle: u32,
@@ -32,7 +32,7 @@ pub(crate) struct Stepped {
 }
 
 impl Stepped {
-    /// Starts to record single steps.
+    /// Starts single-stepping for the oracle with this number.
     ///
     /// # Errors
     /// The image has no FPU sections, or the host does not support single-stepping.
@@ -59,8 +59,8 @@ impl Stepped {
         narrow.dedup_by_key(|f| f.0);
         let globals = link::globals(&host.image.path)?;
         if is_judged(oracle) {
-            // SAFETY: the image is never unloaded, its text is mapped writable, and this process has
-            // only one CPU, because these oracles use no second one.
+            // SAFETY: the image is never unloaded, its text is mapped writable, and this process
+            // has only one CPU, because these oracles use no second one.
             unsafe { auditing.patch(host.image.text.clone()) };
             auditing.narrow(narrow);
             let addresses = globals.iter().filter_map(|name| host.image.symbol(name));

@@ -44,8 +44,8 @@ pub(crate) const LINKER: [&str; 4] = [
     "__kunit_init_suites_end",
 ];
 
-/// Functions of the tree that the glue wraps. The linker redirects other objects' calls of these
-/// functions to the glue.
+/// Functions of the tree that the glue wraps. The linker redirects calls to these functions from
+/// other objects to the glue.
 pub(crate) const WRAPPED: [&str; 20] = [
     "alg_test",
     "crypto_alloc_tfm_node",

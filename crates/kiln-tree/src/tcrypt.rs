@@ -101,8 +101,8 @@ pub struct Outcome {
     pub refused: Option<u8>,
 }
 
-/// Starts a child whose arguments `args` make it call [`measure`]. Calls `line` for each complete
-/// line of the child's output.
+/// Starts a child with the arguments `args`, which must make it call [`measure`]. Calls `line` for
+/// each complete line of the child's output.
 ///
 /// # Errors
 /// The child cannot be started, or Ctrl-C was pressed.
@@ -145,7 +145,7 @@ pub fn run(
     })
 }
 
-/// Assembles lines from messages that tcrypt prints in pieces.
+/// The beginning of a line that tcrypt prints in pieces.
 #[derive(Default)]
 struct Lines(String);
 
@@ -170,7 +170,7 @@ impl Lines {
     }
 }
 
-/// Converts tcrypt's lines into rows.
+/// A parser that converts tcrypt's lines into rows.
 #[derive(Default)]
 pub struct Reader {
     alg: String,
@@ -179,7 +179,7 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// Processes a line. If the line completes a row, returns the row.
+    /// Parses a line. If the line completes a row, returns the row.
     pub fn line(&mut self, line: &str) -> Option<Row> {
         let line = line.strip_prefix("tcrypt: ").unwrap_or(line);
         if let Some(rest) = line.strip_prefix("testing speed of ") {

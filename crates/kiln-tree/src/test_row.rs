@@ -21,7 +21,8 @@ use crate::row::Row;
     )
 )]
 pub struct TestRow {
-    /// Algorithm, by its name in the kernel's crypto API, such as `xts(aes)`; empty for an object that does not build.
+    /// Algorithm, by its name in the kernel's crypto API, such as `xts(aes)`; empty for an object
+    /// that does not build.
     #[schemars(extend("x-role" = "key"))]
     pub alg: String,
     /// Driver name, or the path of an object that does not build.

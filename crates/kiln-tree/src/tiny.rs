@@ -11,7 +11,7 @@ pub(crate) struct Tiny {
 }
 
 impl Tiny {
-    /// Creates a repository with one commit, whose files look like a kernel tree.
+    /// Creates a repository with one commit, whose files resemble a kernel tree.
     pub(crate) fn new() -> Tiny {
         let tiny = Tiny {
             dir: tempfile::tempdir().unwrap(),

@@ -134,8 +134,8 @@ impl Touched {
                 }
             }
         }
-        // A list of all objects is of no use to the reader, so do not list them if all are
-        // affected.
+        // Do not list the objects if all are affected, because such a list does not help the
+        // reader.
         let widest = || {
             let all = linked.iter().filter(|o| !o.starts_with("lib/kiln_"));
             all.into_iter().all(|o| affected.contains(*o))
@@ -163,7 +163,8 @@ impl Touched {
     }
 }
 
-/// Splits a driver's name into its parts, such as `xts`, `ecb` and `aes-generic` for `xts(ecb(aes-generic))`.
+/// Splits a driver's name into its parts, such as `xts`, `ecb` and `aes-generic` for
+/// `xts(ecb(aes-generic))`.
 fn words(name: &str) -> impl Iterator<Item = &str> {
     name.split(['(', ')', ',']).filter(|w| !w.is_empty())
 }

@@ -74,8 +74,8 @@ impl<'a> Trial<'a> {
             false => function.keys.clone(),
         };
         let mut messages = Vec::new();
-        // The number of rounds may depend on the key size. Therefore the lengths cycle through the
-        // key sizes, and the longest length is used with each key size.
+        // The number of rounds may depend on the key size. Therefore cycle through the key sizes
+        // while assigning the lengths, and use the longest length with every key size.
         let longest = lengths.iter().max().copied().unwrap_or(0);
         let all = keys.iter().map(|&key| (longest, key));
         let each = lengths.iter().copied().zip(keys.iter().copied().cycle());

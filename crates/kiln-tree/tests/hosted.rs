@@ -54,8 +54,8 @@ fn image() -> Option<PathBuf> {
     built.clone()
 }
 
-/// In the parent, runs the test with this name in a child that loads the tree, and returns how the
-/// child ended. In the child, runs `body` and returns `None`.
+/// If called in the parent, runs the test with this name in a child that loads the tree, and
+/// returns how the child ended. If called in the child, runs `body` and returns `None`.
 fn in_child(name: &str, tests: bool, lonely: bool, body: impl FnOnce(Loaded)) -> Option<Ended> {
     if let Some(order) = Order::from_env().unwrap() {
         body(Host::load(&order).unwrap());
@@ -166,8 +166,8 @@ struct Shared {
 // SAFETY: the word is accessed only under the tree's lock. The test checks whether this lock works.
 unsafe impl Sync for Shared {}
 
-/// Lets two CPUs add to one word while they are being interrupted. Returns how many additions were
-/// lost.
+/// Lets two CPUs add to the same word while interrupts arrive on both. Returns how many additions
+/// were lost.
 fn lost_additions(shared: &Shared, lock: Option<(Lock, Unlock)>) -> u64 {
     const TIMES: u64 = 200_000;
     // SAFETY: threads of earlier calls have been joined, so no other thread accesses the word.
@@ -289,7 +289,7 @@ fn waits_end_by_time_and_by_completion() {
     });
 }
 
-/// Makes the calls that the tree's wait_event() makes, while another CPU wakes the queue.
+/// Makes the same calls as the tree's wait_event(), while another CPU wakes the queue.
 #[test]
 fn a_wait_queue_wakes_who_waits() {
     type Init = unsafe extern "C" fn(*mut u64, *const u8, *mut u8);
