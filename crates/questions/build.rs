@@ -1,5 +1,5 @@
-//! Collects the files of `kernel/` that are compiled into the program: the sources with which
-//! compilers are compared, and the files of each cipher that `kiln test` needs.
+//! Collects the files of `kernel/` that are embedded in the program: the sources that `kiln
+//! compilers` builds, and the files of each cipher that `kiln test` needs.
 
 use std::env;
 use std::path::{Path, PathBuf};

@@ -26,8 +26,8 @@ impl Device {
     /// Starts this program's `serve` command in a separate process.
     ///
     /// # Errors
-    /// The process cannot be started or ends early, or its socket does not appear in time or before
-    /// `stop` is set.
+    /// The process cannot be started or ends early, its socket does not appear in time, or `stop`
+    /// is set first.
     pub(crate) fn start(
         ctrl: &str,
         queues: usize,
@@ -36,8 +36,8 @@ impl Device {
     ) -> Result<Device, Error> {
         let program = env::current_exe()
             .map_err(|e| Error::lacks(format!("cannot find this program: {e}: mount /proc")))?;
-        // The directory is private and its name cannot be guessed, so only this device can listen
-        // at the socket.
+        // The directory is private and its name cannot be guessed, so no other process can listen
+        // on the socket.
         let dir = kiln_tree::make_scratch(&env::temp_dir(), "kiln-device-")
             .map_err(|e| Error::lacks(format!("{e}: set TMPDIR to a directory of yours")))?;
         let socket = dir.path().join("device.sock");

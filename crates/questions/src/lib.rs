@@ -35,17 +35,17 @@ macro_rules! questions {
 
         /// The commands. The help text lists them in this order.
         #[derive(clap::Subcommand)]
-        // The doc comments of the argument structures are used as help texts instead.
+        // The help texts come from the doc comments of the argument structures.
         #[allow(missing_docs)]
         pub enum Command {
             $($command(Box<$module::$args>),)*
         }
 
         impl Command {
-            /// Runs the command.
+            /// Runs the selected command, and returns the exit status that it decided on.
             ///
             /// # Errors
-            /// Returns the error of the command.
+            /// The command rejects its arguments, or lacks something that it needs.
             pub fn run(&self, session: &Session) -> Result<Exit, Error> {
                 match self {
                     $(Command::$command(args) => args.run(session),)*

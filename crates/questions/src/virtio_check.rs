@@ -96,8 +96,8 @@ impl Question for VirtioCheckArgs {
             notes,
             ..Outcome::default()
         })?;
-        // An interrupted run did not make all checks, and its last check may have failed only
-        // because of the interruption.
+        // An interrupted run did not make all checks, and the interruption may have caused its last
+        // failure.
         Ok(match session.stopped() {
             true => Exit::Interrupted,
             false => Exit::from_run(failed, false),

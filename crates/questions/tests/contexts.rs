@@ -70,9 +70,9 @@ fn interrupts_before_instructions_of_sections_change_nothing() {
     }
 }
 
-/// Control: a function whose registers are changed may do anything, so it runs in a child process.
-/// The child always fails. Either it reports wrong answers with replay commands, or a signal kills
-/// it because the heap was corrupted before the answers were compared.
+/// Control: a function whose registers are changed may misbehave in any way, so it runs in a child
+/// process. The child always fails. Either it reports wrong answers with replay commands, or a
+/// signal kills it because the heap was corrupted before the answers were compared.
 #[test]
 fn without_a_policy_that_saves_they_are_found_to() {
     for _ in 0..24 {
@@ -123,8 +123,8 @@ fn two_cpus_with_timers_do_not_disturb_each_other() {
     }
 }
 
-/// In hardirqs, only `preemptible` forbids sections, so scalar code runs there only under this
-/// policy.
+/// Only `preemptible` forbids sections in hardirqs, so scalar code is expected there only under
+/// this policy.
 #[test]
 fn the_scalar_code_of_hardirqs_is_expected_where_the_table_says_so() {
     for p in Policy::all() {

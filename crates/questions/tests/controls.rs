@@ -81,14 +81,14 @@ unsafe fn right(
     }
 }
 
-/// Defines implementations with deliberate faults: they compute the right result and additionally
-/// do something wrong.
+/// Defines implementations with deliberate faults: they compute the correct result and also do
+/// something wrong.
 macro_rules! offenders {
     ($($name:ident: |$dst:ident, $src:ident, $len:ident, $iv:ident| $then:block)*) => {$(
         unsafe extern "C" fn $name(ctx: *const c_void, $dst: *mut u8, $src: *mut u8, $len: usize, $iv: *mut u8) {
             // SAFETY: the arguments are valid for the replaced function, and so for `right`. The
-            // additional access is wrong on purpose: it is either inside the bench's memory or
-            // meant to cause a fault.
+            // additional access is wrong on purpose: it is either inside the bench's memory, or
+            // meant to cause a fault that the test expects.
             unsafe {
                 right(Entry::Encrypt, ctx, $dst, $src, $len, $iv);
                 $then
@@ -284,7 +284,7 @@ mod tags {
         let mut again = vec![0; len];
         let mut right = [0; 16];
         // SAFETY: the arguments are valid for an `open`. Because CTR is its own inverse, sealing
-        // the ciphertext decrypts it. Sealing the decrypted text gives the right tag.
+        // the ciphertext decrypts it. Sealing the decrypted text gives the correct tag.
         unsafe {
             let seal: Seal = std::mem::transmute(seal.address());
             let open: Open = std::mem::transmute(open.address());
@@ -491,7 +491,7 @@ fn an_invalid_instruction_is_a_failing_case() {
     dies_of("ud2", "SIGILL at address 0x");
 }
 
-/// The handler must not intercept a fault that occurs outside a call under test.
+/// The handler must not treat a fault outside a tested call as a failed case.
 #[test]
 fn a_fault_elsewhere_is_not_swallowed() {
     use std::os::unix::process::ExitStatusExt;

@@ -86,7 +86,8 @@ fn every_mask_and_every_policy() {
             assert_eq!(count(suite), times, "{imp:?} {suite}");
         }
         for suite in Suite::of_policies() {
-            // Suites of policies have one row per context.
+            // A suite for a policy runs only once, with all tiers allowed. It has one row for each
+            // of the four contexts.
             assert_eq!(count(suite), 4 * masks_with.min(1), "{imp:?} {suite}");
         }
     }

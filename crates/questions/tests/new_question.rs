@@ -12,11 +12,11 @@ use repository::{copy_repository, put};
 use serde_json::Value;
 
 const LIST: &str = "crates/questions/src/lib.rs";
-/// The last line of the list of questions. The next constant is the line that is added after it.
+/// The last entry in the list of questions, and the entry that is added after it.
 const LAST: &str = "    self_check: SelfCheck(SelfCheckArgs);\n";
 const LINE: &str = "    parity: Parity(ParityArgs);\n";
-/// A line of the rows' structure, after which NEW_FIELD is added. NEW_FILLED is added after FILLED
-/// in the code that creates the rows.
+/// FIELD is the line in the row's struct after which NEW_FIELD is inserted. FILLED is the line in
+/// the code that creates the row after which NEW_FILLED is inserted.
 const FIELD: &str = "    even: bool,\n";
 const NEW_FIELD: &str = r#"
     /// Half the number.

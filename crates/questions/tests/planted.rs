@@ -58,7 +58,8 @@ const PLANTS: [(&str, &str, &str); 6] = [
     ),
 ];
 
-/// Builds a library from the kernel's sources with the mistakes. Returns the library's path.
+/// Builds a library from the kernel's sources after planting the mistakes. Returns the library's
+/// path.
 fn planted(dir: &Path) -> PathBuf {
     let kernel = dir.join("kernel");
     copy(&root().join("kernel"), &kernel);
@@ -186,8 +187,8 @@ fn five_planted_mistakes_are_found() {
         }
     }
 
-    // For this mistake, functions called directly and undivided requests give right results;
-    // divided requests do not.
+    // This mistake affects only divided requests: direct calls of the functions and undivided
+    // requests give correct results.
     for (alg, least) in [
         ("ctr(aes)", "ctr-aes-generic"),
         ("gcm(aes)", "gcm-aes-generic"),

@@ -54,7 +54,7 @@ fn a_tier_is_added_in_one_file() {
     files.insert(implementation, IMPLEMENTATION.into());
     write(&files, &copy);
 
-    // Control: the same file must not compile if the table lacks the new tier.
+    // Control: without the new tier in the table, the same file must not compile.
     let xts = copy.join(xts);
     assert!(compiles(&copy.join("kernel"), &xts), "with the tier");
     assert!(!compiles(&here.join("kernel"), &xts), "without the tier");
@@ -143,8 +143,8 @@ fn write(files: &BTreeMap<PathBuf, Vec<u8>>, to: &Path) {
         }
     };
     walk(to, &mut remove_others).unwrap();
-    // Remove directories of crates that no longer exist, because cargo treats every directory there
-    // as a crate.
+    // Remove the directories of deleted crates, because cargo treats every directory there as a
+    // crate.
     for member in fs::read_dir(to.join("crates")).unwrap() {
         let path = member.unwrap().path();
         if !path.join("Cargo.toml").is_file() {

@@ -30,7 +30,7 @@ fn known_answers_hold() {
     }
 }
 
-/// A wrong byte must be detected at every position in a vector, because the check compares all
+/// Changes the last byte of every vector. Both checks must detect this, because they compare all
 /// bytes.
 #[test]
 fn a_wrong_vector_is_noticed() {

@@ -11,12 +11,12 @@ use kiln_question::{Algorithm, Error};
 
 /// Bytes of associated data. As in ESP, they include the IV.
 const ASSOC: usize = 16;
-/// Length in bytes of the longest key that is used, if the algorithm accepts a choice of lengths.
+/// Maximum key length in bytes, for algorithms that accept keys of different lengths.
 const LONGEST_KEY: usize = 64;
-/// Number of pairs of locations at which the message and its answer are placed in turn. The
+/// Number of pairs of locations at which the message and its result are placed in turn. The
 /// addresses change the time of a pass over 1 MiB by several per cent, and by different amounts for
-/// each chunking strategy. With a single location, this would be mistaken for a property of the
-/// strategy.
+/// each chunking strategy. With a single location, this effect would be mistaken for a property of
+/// the strategy.
 const PLACES: u64 = 8;
 /// Size in bytes of the range from which the start of a location is drawn, in steps of a cache
 /// line.
@@ -136,7 +136,7 @@ impl Bench {
         Ok(bench)
     }
 
-    /// Moves the message and the buffer for its answer to another location.
+    /// Moves the message and the buffer for its result to another location.
     fn place(&mut self) {
         let mut somewhere = || self.places.next_u64() as usize % SPREAD / LINE * LINE;
         let (from, to) = (somewhere(), somewhere());
@@ -181,7 +181,7 @@ impl Bench {
         Ok(all)
     }
 
-    /// Whether all results so far were equal to the expected result.
+    /// Whether every result so far matched the expected result.
     pub(super) fn is_right(&self) -> bool {
         self.right
     }

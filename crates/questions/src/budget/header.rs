@@ -1,4 +1,5 @@
-//! Writes the byte budgets as constants to a C header. A comment derives each constant.
+//! Writes the byte budgets to a C header, as constants. A comment above each constant shows how it
+//! was derived.
 
 use std::fmt::Write;
 

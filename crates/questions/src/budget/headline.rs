@@ -57,7 +57,7 @@ fn sizes<'a>(runs: &Runs<'_>, algs: &[&'a str], field: &str) -> Vec<Size<'a>> {
     sizes
 }
 
-/// Formats a size in KiB with three significant digits.
+/// Formats a size in KiB, with one decimal below 100.
 fn kib(x: f64) -> String {
     match x {
         x if x < 99.95 => format!("{x:.1}"),
@@ -65,7 +65,7 @@ fn kib(x: f64) -> String {
     }
 }
 
-/// Returns the smallest and largest size of each class as text, and the smallest size of all as an
+/// Returns the smallest and largest size of each class as text, and the overall minimum as an
 /// estimate.
 fn ranges<'a>(runs: &Runs<'a>, field: &str) -> Option<(String, Estimate)> {
     // If a whole message takes less time than the target, the size is only known to be at least the
@@ -260,9 +260,9 @@ mod tests {
     use kiln_question::survey::PROCESSES;
     use serde_json::json;
 
-    /// Algorithm, implementation, KiB that fit into the target, KiB of the budget, and the
-    /// percentages of long sections under `fixed` (`None` if no limit was posted) and under
-    /// `clocked`.
+    /// One implementation in the test data: algorithm, implementation, KiB that fit into the
+    /// target, KiB of the budget, and the percentages of long sections under `fixed` (`None` if no
+    /// limit was posted) and under `clocked`.
     type Given = (&'static str, &'static str, f64, f64, Option<f64>, f64);
 
     const USUAL: [Given; 7] = [

@@ -25,7 +25,7 @@ pub(super) enum Data {
 }
 
 impl Data {
-    /// Returns the name in rows and flags.
+    /// Returns the name that rows and flags use.
     pub(super) fn name(self) -> &'static str {
         match self {
             Data::Warm => "warm",

@@ -7,9 +7,9 @@ use kiln_measure::median_of_rounds;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// One implementation under one chunking strategy. For comparison, null sections do pure arithmetic
-/// for as long as the target; they alternate with the operations. Percentiles of times are upper
-/// edges of histogram buckets that are 3 to 6 % wide. The strategy `fixed` has rows only for
+/// One implementation under one chunking strategy. For comparison, null sections alternate with the
+/// operations; a null section only computes, for as long as the target. Percentiles of times are
+/// upper edges of histogram buckets that are 3 to 6 % wide. The strategy `fixed` has rows only for
 /// implementations for which a byte limit was posted in 2022 ("crypto: x86 - limit FPU
 /// preemption").
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -119,13 +119,13 @@ pub(super) struct Row {
     /// Upper end of the 95 % interval of `loss_pct`.
     #[schemars(extend("unit" = "%"))]
     pub loss_high: Option<f64>,
-    /// Median time from the raise of a softirq to its handler's first action.
+    /// Median time from raising a softirq to its handler's first action.
     #[schemars(extend("unit" = "µs"))]
     pub softirq_us_p50: Option<f64>,
-    /// 95th percentile of the time from the raise of a softirq to its handler's first action.
+    /// 95th percentile of the time from raising a softirq to its handler's first action.
     #[schemars(extend("unit" = "µs"))]
     pub softirq_us_p95: Option<f64>,
-    /// 99.9th percentile of the time from the raise of a softirq to its handler's first action.
+    /// 99.9th percentile of the time from raising a softirq to its handler's first action.
     #[schemars(extend("unit" = "µs", "x-role" = "figure", "x-heading" = "softirq µs p99.9"))]
     pub softirq_us_p999: Option<f64>,
     /// The same as `softirq_us_p95`, with null sections.
@@ -197,13 +197,13 @@ impl Row {
 
 /// Returns the verdict on a target, computed from the exact percentages of long sections and long
 /// null sections. For sections with a fixed number of bytes, `over` is this number divided by the
-/// number of bytes that fit into the target undisturbed.
+/// number of bytes that fit into the target without disturbances.
 ///
 /// Returns `None` if the sections missed the target and the machine may be the cause. That is
 /// possible in two cases. Either null sections missed the target as well, or sections with this
-/// number of bytes would have kept the target undisturbed, because a lower clock and a busy SMT
-/// sibling do not lengthen null sections. The second case does not excuse a section timer, whose
-/// purpose is to react to the elapsed time.
+/// number of bytes would have kept the target without disturbances, because a lower clock and a
+/// busy SMT sibling do not lengthen null sections. The second case does not excuse a section timer,
+/// whose purpose is to react to the elapsed time.
 pub(super) fn keeps_target(long_pct: f64, null_long_pct: f64, over: Option<f64>) -> Option<bool> {
     const MISSED_PCT: f64 = 5.0;
     const LONG: f64 = 1.1;
@@ -223,9 +223,9 @@ pub(super) struct Lengths {
 }
 
 impl Lengths {
-    /// Returns the time spent in sections, in buckets of an eighth of an octave. Each item is a
-    /// lower bound, an upper bound and the total time, in microseconds. Weighting by time makes a
-    /// few long sections visible among many short ones.
+    /// Returns the total time spent in sections, by section length, in buckets of an eighth of an
+    /// octave. Each item contains the bucket's lower bound, its upper bound and the total time, in
+    /// microseconds. Weighting by time makes a few long sections visible among many short ones.
     pub(super) fn by_time(&self) -> Vec<(f64, f64, f64)> {
         const BARS: f64 = 8.0;
         let mut bars: BTreeMap<i32, f64> = BTreeMap::new();
@@ -250,8 +250,8 @@ pub(super) fn pct(part: u64, of: u64) -> Option<f64> {
 }
 
 /// Returns the number of bytes that can be processed in `ticks`, at most one message of `len`
-/// bytes. `messages` are the times of such messages. The rate is computed from their 10th
-/// percentile, because disturbances only lengthen times.
+/// bytes. `messages` contains the times of messages of this length. The rate is computed from their
+/// 10th percentile, because disturbances only lengthen times.
 pub(super) fn holds(messages: &[u64], len: usize, ticks: u64) -> Option<u64> {
     let mut took = messages.to_vec();
     took.sort_unstable();

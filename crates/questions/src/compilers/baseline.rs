@@ -33,7 +33,8 @@ pub(super) enum Baseline {
 }
 
 impl Baseline {
-    /// Opens a baseline. The name of a file selects a record; any other name selects a compiler.
+    /// Opens a baseline. A name that ends in `.json` selects a record; any other name selects a
+    /// compiler.
     pub(super) fn find(name: &str) -> Result<Baseline, Error> {
         match name.ends_with(".json") {
             true => Baseline::read(Path::new(name)),
@@ -98,7 +99,7 @@ pub(super) struct Ratios {
 }
 
 impl Ratios {
-    /// Makes ratios from rounds timed side by side. The confidence level holds for all
+    /// Computes ratios from rounds timed side by side. The confidence level holds for all
     /// `comparisons` of a run together.
     pub(super) fn from_series(
         own: &Series,
@@ -111,8 +112,8 @@ impl Ratios {
         })
     }
 
-    /// Makes ratios from two rows. Each row's interval predicts the result of a rerun, so dividing
-    /// opposite ends of the intervals gives bounds for the ratio of two reruns.
+    /// Computes ratios from two rows. Each row's interval predicts the result of a rerun, so
+    /// dividing opposite ends of the intervals gives bounds for the ratio of two reruns.
     pub(super) fn from_rows(row: &Row, old: &Row) -> Option<Ratios> {
         let cycles = |r: &Row| Some((r.cycles_per_byte?, r.ci_low?, r.ci_high?));
         let time = |r: &Row| Some((r.ns_per_byte?, r.ns_low?, r.ns_high?));

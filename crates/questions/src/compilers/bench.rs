@@ -19,7 +19,7 @@ use super::cell::Status;
 
 /// Duration of a build's trial run in milliseconds.
 const TRIAL_MS: u64 = 2;
-/// Number of SIGALRM, the signal that ends a harness that ran out of time.
+/// Signal number of SIGALRM, which ends a harness that ran out of time.
 const ALARM: i32 = 14;
 /// The result of a round is a low quantile of its samples: one sample in `LOWER` is smaller.
 const LOWER: usize = 10;
@@ -224,7 +224,8 @@ fn begin(timed: &mut [Timed]) {
     }
 }
 
-/// Puts the groups in random order, and also the entries within each group.
+/// Returns the indices of the entries, with the groups in random order and the entries of each
+/// group in random order.
 fn order(entries: &[Entry], rng: &mut SplitMix64) -> Vec<usize> {
     let mut order: Vec<usize> = (0..entries.len()).collect();
     rng.shuffle(&mut order);

@@ -74,7 +74,7 @@ fn absent(reason: impl Into<String>) -> Refused {
     }
 }
 
-/// Builds cells, and holds the cache and the compiler that all builds share.
+/// Builder of cells, with the cache and the compiler that all builds share.
 pub(super) struct Builder<'a> {
     store: &'a Store,
     /// Compiler for the files that are not under test.
@@ -254,9 +254,9 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    /// Makes an object that defines the symbols that a tree's object needs but that are not linked
-    /// in. The symbols are functions that trap. They are never called, because a subject neither
-    /// registers itself nor prints.
+    /// Creates an object that defines the symbols that a tree's object needs but that are not
+    /// linked in. The symbols are functions that trap. They are never called, because a subject
+    /// neither registers itself nor prints.
     fn unmet(
         &self,
         subject: &Subject,
@@ -271,7 +271,7 @@ impl<'a> Builder<'a> {
         let mut names: Vec<String> = Vec::new();
         let tree = objects.iter().chain(&subject.objects);
         for name in tree.flat_map(|o| object::undefined(o)) {
-            // The compiler's runtime and libc provide these functions.
+            // The compiler's runtime and libc provide functions with these names.
             let linked = name.starts_with("__ubsan_")
                 || name.starts_with("__asan_")
                 || ["mem", "str", "bcmp"].iter().any(|p| name.starts_with(p));
@@ -308,8 +308,8 @@ impl<'a> Builder<'a> {
         preprocess(cc, source, line)
     }
 
-    /// Compiles the files that a subject needs but that are not under test: the harness, the file
-    /// of the convention, and the subject's support files. The helper compiler compiles them.
+    /// Compiles the files that a subject needs but that are not under test, with the helper
+    /// compiler: the harness, the convention's file, and the subject's support files.
     pub(super) fn support(&self, subject: &Subject, abi: Abi) -> Result<Vec<PathBuf>, Refused> {
         let c = &subject.convention;
         let (opt, variant) = (

@@ -1,4 +1,5 @@
-//! A cell, which is one combination of subject, compiler, level, variant and width; and its status.
+//! A cell, which is one combination of subject, compiler, level, variant and width, and the status
+//! of a cell.
 
 use std::fmt;
 use std::sync::Arc;
@@ -83,7 +84,7 @@ impl Abi {
     }
 }
 
-/// Whether a cell has a result; if it has none, the reason.
+/// Whether a cell has a result, and if not, why.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Status {

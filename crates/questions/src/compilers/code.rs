@@ -25,7 +25,7 @@ pub(super) struct Code {
     /// Number of conditional jumps.
     pub branches: usize,
     pub calls: usize,
-    /// Runtime functions that the code calls, with the number of calls of each.
+    /// Runtime functions that the code calls, with the number of calls to each.
     pub called: Vec<(String, usize)>,
     /// The disassembly, one line per instruction.
     pub text: Vec<String>,
@@ -83,8 +83,9 @@ pub(super) fn read(object: &Path, function: &str) -> Option<Code> {
     Some(code)
 }
 
-/// Returns the first and last instruction of the largest innermost loop, and true, if the loop
-/// makes up at least a tenth of the code. Otherwise returns those of the whole function, and false.
+/// Returns the indices of the first and last instruction of the largest innermost loop, and true,
+/// if this loop makes up at least a tenth of the code. Otherwise returns the indices for the whole
+/// function, and false.
 fn hot(all: &[Instruction]) -> (usize, usize, bool) {
     let back = all.iter().enumerate().filter_map(|(at, i)| {
         let jump = matches!(

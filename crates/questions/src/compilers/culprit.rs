@@ -58,7 +58,7 @@ fn parse(text: &str) -> Vec<(String, bool)> {
 }
 
 /// Finds, by bisection, the shortest prefix of the list for which `good` returns true, and returns
-/// its last switch. Each call of `good` costs a build and a measurement; the number of calls is
+/// its last switch. Each call to `good` costs a build and a measurement; the number of calls is
 /// about the binary logarithm of the number of switches.
 pub(super) fn search<E>(
     switches: &[String],

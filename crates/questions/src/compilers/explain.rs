@@ -29,7 +29,7 @@ const EFFORT: Effort = Effort {
     round_ms: 12,
 };
 
-/// A cell that was measured, with its result and its code.
+/// A measured cell, with its result and its code.
 pub(super) struct Seen {
     pub cell: Cell,
     /// The cell's executable, with its object files, sizes and build time.
@@ -101,7 +101,7 @@ impl Cell {
 }
 
 impl Seen {
-    /// Makes the row that this cell would have in the matrix.
+    /// Creates the row that this cell would have in the matrix.
     pub(super) fn row(&self, len: usize) -> Row {
         let mut row = Row::new(&self.cell, len, &self.built.facts);
         row.cycles_per_byte = Some(self.cycles_per_byte);
@@ -109,8 +109,8 @@ impl Seen {
     }
 }
 
-/// Measures cells side by side. Cells that cannot be built or run are left out, except that it is
-/// an error if the first cell has no result.
+/// Everything that is needed to measure cells side by side. `see` leaves out cells that cannot be
+/// built or run, but fails if the first cell has no result.
 struct Lens<'a> {
     store: &'a Store,
     builder: Builder<'a>,

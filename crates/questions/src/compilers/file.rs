@@ -1,4 +1,4 @@
-//! Makes subjects from the user's own source files.
+//! Creates subjects from the user's own source files.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -120,7 +120,7 @@ fn is_apart(fastest: &Estimate, slowest: &Estimate, ratio: &Estimate) -> Option<
     Some(slowest.low? > fastest.high? && ratio.low? > FLOOR)
 }
 
-/// Makes the headline about all builds at -O2, with and without sanitizers.
+/// Builds the headline about all builds at -O2, with and without sanitizers.
 pub(super) fn cells(runs: &Runs) -> Option<Row> {
     let cells = cells_at_o2(runs, None);
     let [fastest, .., slowest] = cells.as_slice() else {
@@ -171,7 +171,7 @@ pub(super) fn cells(runs: &Runs) -> Option<Row> {
     Some(Row::estimate(&TOPIC, &ratio, "times", text).with_verdict(verdict))
 }
 
-/// Makes the headline about default builds at -O2, if there are several compilers.
+/// Builds the headline about default builds at -O2, if there are several compilers.
 pub(super) fn compilers(runs: &Runs) -> Option<Row> {
     let cells = cells_at_o2(runs, Some("default"));
     let [fastest, .., slowest] = cells.as_slice() else {
@@ -250,13 +250,14 @@ mod tests {
     use kiln_question::survey::PROCESSES;
     use serde_json::json;
 
-    /// Makes answers of several processes. The results of two processes differ by a tenth of a per
-    /// cent.
+    /// Creates answers of several processes. The results of two processes differ by a tenth of a
+    /// per cent.
     fn answers(cells: &[(&str, &str, &str, &str, f64)], processes: usize) -> Vec<Answer> {
         answers_at(cells, processes, &|_| 0.25)
     }
 
-    /// Makes the same answers as `answers`, but `ns` gives the nanoseconds per cycle of each build.
+    /// Creates the same answers as `answers`, but `ns` gives the nanoseconds per cycle of each
+    /// build.
     fn answers_at(
         cells: &[(&str, &str, &str, &str, f64)],
         processes: usize,
@@ -349,7 +350,7 @@ mod tests {
             "{all:?}"
         );
         assert!(!all[1].contains("slower"), "{all:?}");
-        // As a control, all builds have the same clock frequency.
+        // Control: all builds have the same clock frequency.
         let all = said(0.25);
         assert!(all[0].starts_with("The slowest"), "{all:?}");
         assert!(all[1].contains("slower than code from gcc-12"), "{all:?}");

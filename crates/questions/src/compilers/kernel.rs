@@ -1,5 +1,5 @@
-//! Makes subjects from `kernel/ciphers`: Kiln's own AES, and every implementation, which is found
-//! by its driver name.
+//! Creates subjects from `kernel/ciphers`: Kiln's own AES, and every implementation, found by its
+//! driver name.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -48,7 +48,7 @@ impl Kernel {
         Ok(Kernel { dir })
     }
 
-    /// Makes the subject of this name; `None` if `kernel/ciphers` has no such implementation.
+    /// Creates the subject of this name; `None` if `kernel/ciphers` has no such implementation.
     pub(super) fn subject(&self, name: &str) -> Option<Result<Subject, Error>> {
         let of_aes = |function: &str, file: &str| Subject {
             name: name.to_string(),
@@ -175,8 +175,8 @@ fn files(imp: Impl) -> Vec<String> {
 
 /// Returns whether a file belongs to an implementation. A file name that ends in a tier must have
 /// the same beginning as the driver name, and the tier must be the same: `sha256_avx2.c` belongs to
-/// `sha256-avx2`. Any other file belongs to the generic implementation whose name has the same end:
-/// `fixed_time.c` belongs to `cbc-aes-fixed-time`.
+/// `sha256-avx2`. Any other file belongs to the generic implementation whose driver name ends in
+/// the file's name: `fixed_time.c` belongs to `cbc-aes-fixed-time`.
 fn is_for(imp: Impl, file: &str) -> bool {
     let path = Path::new(file);
     let stem = path.file_stem().unwrap_or_default().to_string_lossy();
@@ -242,8 +242,8 @@ pub(super) fn key_bytes(imp: Impl) -> usize {
     }
 }
 
-/// Returns the implementation that computes the expected results. Prefers implementations other
-/// than `but`, which is under test, and among these a generic one.
+/// Returns the implementation that computes the expected results. Prefers a generic implementation,
+/// and avoids `but`, which is under test, unless no other implementation is usable.
 pub(super) fn judge_of(alg: &str, but: &str) -> Option<Impl> {
     let mut usable: Vec<Impl> = Impl::find_all(alg)
         .into_iter()

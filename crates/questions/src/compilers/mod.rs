@@ -17,7 +17,7 @@
 //! | `object.rs` | the code size, stack usage and symbols of an object file |
 //! | `answer.rs` | the expected results |
 //! | `bench.rs` | times cells in rounds, together with a reference |
-//! | `baseline.rs` | the baseline of cells |
+//! | `baseline.rs` | the baseline against which cells are judged |
 //! | `row.rs` | rows |
 //! | `run.rs` | builds, times and judges the cells of a plan |
 //! | `code.rs` | the hot loop of a cell, read from its machine code |

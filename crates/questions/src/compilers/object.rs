@@ -1,4 +1,5 @@
-//! Reads code size and symbols from an object file, and stack usage from the compiler's file.
+//! Reads code size and symbols from an object file, and stack usage from the file that
+//! `-fstack-usage` writes.
 
 use std::fs;
 use std::path::Path;

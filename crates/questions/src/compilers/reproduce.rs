@@ -1,5 +1,5 @@
-//! Writes a directory for a compiler's bug report. With this directory, the bug can be reproduced
-//! by two compilers and a shell; Kiln is not needed.
+//! Writes a directory for a compiler's bug report. With this directory, two compilers and a shell
+//! are enough to reproduce the bug; Kiln is not needed.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

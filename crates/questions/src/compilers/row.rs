@@ -155,7 +155,7 @@ pub(super) struct Row {
 }
 
 impl Row {
-    /// Makes a row for a cell, without results.
+    /// Creates a row for a cell, without results.
     pub(super) fn new(cell: &Cell, len: usize, facts: &Facts) -> Row {
         Row {
             cc: cell.cc.name.clone(),

@@ -60,7 +60,7 @@ pub(super) struct Plan<'a> {
     pub share: Share,
     /// Set by Ctrl-C.
     pub stop: &'a AtomicBool,
-    /// Called when all cells are built, before any is timed.
+    /// Called once all cells have been built, before any cell is timed.
     pub settle: &'a dyn Fn(),
     /// Called with the completed fraction and the current activity.
     pub progress: &'a (dyn Fn(f64, &str) + Sync),
@@ -157,7 +157,7 @@ impl Plan<'_> {
     }
 }
 
-/// The properties that distinguish a cell.
+/// The properties by which a cell and its partner are matched.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Site<'a> {
     cc: u64,
@@ -310,8 +310,8 @@ fn group(cells: &[Cell], i: usize) -> usize {
         .unwrap_or(i)
 }
 
-/// Returns the expected digest for each subject. If no other implementation computes it, most
-/// builds are assumed to be right; in a tie, the digest that occurs first is used.
+/// Returns the expected digest for each subject. If no other implementation can compute it, the
+/// digest that most builds agree on is taken as correct; in a tie, the first one is used.
 fn answers(
     plan: &Plan,
     cells: &[Cell],
@@ -382,7 +382,7 @@ fn figures(row: &mut Row, timed: &Timed, len: usize) {
     row.ns_high = time.map(|t| t.high / bytes);
 }
 
-/// Makes the row of the assembly implementation, which is part of every run.
+/// Creates the row of the assembly implementation, which is part of every run.
 fn row_of_assembly(plan: &Plan, cell: &Cell, built: &Built, timed: &Timed) -> Option<Row> {
     let plain = plan.len.div_ceil(16) * 16;
     let mut row = row(plan, cell, &Ok(built.clone()), None);
@@ -490,7 +490,7 @@ fn judge(
     (outcome, untried)
 }
 
-/// Adds a note for each row that exceeds the limit.
+/// Adds a note for each row whose slowdown exceeds the limit.
 fn tell_regressions(rows: &[Row], found: &Regressions, percent: f64, notes: &mut Vec<String>) {
     let name = |r: &Row| format!("{} -{} {} {}", r.cc, r.opt, r.variant, r.subject);
     let number = |x: Option<f64>| x.unwrap_or(f64::NAN);
@@ -612,7 +612,7 @@ mod tests {
     use super::*;
     use kiln_measure::{Round, Series};
 
-    /// Makes the results of a cell that took about this many cycles in every round, at `ns`
+    /// Creates the results of a cell that took about this many cycles in every round, at `ns`
     /// nanoseconds per cycle.
     fn timed_at(cycles: f64, ns: f64) -> Timed {
         let rounds = |figure: f64| {
@@ -642,7 +642,7 @@ mod tests {
         timed_at(cycles, 0.25)
     }
 
-    /// Makes a plan with a limit of 5 % and without cells.
+    /// Creates a plan with a limit of 5 % and without cells.
     fn gated<'a>(baseline: Baseline, stop: &'a AtomicBool) -> Plan<'a> {
         Plan {
             ccs: Vec::new(),
@@ -797,7 +797,7 @@ mod tests {
         let timed = [(0, timed(10.0))].into();
         let had = judge_by_partners(&mut rows, &[None, Some(0)], &timed, "a", 1);
         assert_eq!((had[1], rows[1].baseline.as_deref()), (false, None));
-        // As a control, a build that crashes counts as lost.
+        // Control: a build that crashes counts as lost.
         rows[1].status = Status::Crashed;
         let had = judge_by_partners(&mut rows, &[None, Some(0)], &timed, "a", 1);
         assert_eq!(baseline::regressions(&rows, 5.0, &|_| had[1]).lost, [1]);

@@ -39,13 +39,13 @@ impl Store {
         Ok(dir)
     }
 
-    /// Makes a new, empty directory that is removed on drop.
+    /// Creates a new, empty directory that is removed on drop.
     pub(super) fn scratch(&self) -> Result<TempDir, Error> {
         kiln_tree::make_scratch(&self.root, "work-").map_err(|e| fault(&self.root, &e))
     }
 }
 
-/// Makes the error message for a file of the cache that cannot be read or written.
+/// Formats the error message for a file of the cache that cannot be read or written.
 pub(super) fn fault(path: &Path, e: &std::io::Error) -> Error {
     Error::lacks(format!(
         "{}: {e}: free some space, or set XDG_CACHE_HOME to a directory you may write to",

@@ -72,7 +72,7 @@ pub(super) enum Judge {
         /// Driver name of the implementation under test. It must not be used to check itself.
         but: &'static str,
     },
-    /// The result of most builds is assumed to be right.
+    /// The result that most builds agree on is taken as correct.
     Majority,
 }
 

@@ -15,7 +15,7 @@ pub(crate) static SURVEY: &[Contribution] = &[Contribution {
     failed: |_| false,
 }];
 
-/// Measures how compilers affect the speed of a cipher.
+/// The part that measures how compilers affect the speed of a cipher.
 pub(super) static COMPILERS: Part = Part {
     name: "compilers",
     what: "compilers",

@@ -133,7 +133,7 @@ impl Toolchain {
         words
     }
 
-    /// Returns a hash that changes only if the compiler changes.
+    /// Returns a hash that identifies this build of the compiler, for cache keys.
     pub(super) fn identity(&self) -> u64 {
         self.identity
     }
@@ -208,8 +208,8 @@ impl Toolchain {
         Some(dir.to_owned())
     }
 
-    /// Computes a hash that changes with the compiler. The hash covers the driver and also cc1,
-    /// which changes when gcc is rebuilt.
+    /// Computes a hash that identifies this build of the compiler. It covers the driver and, for
+    /// gcc, cc1, which changes whenever gcc is rebuilt.
     fn identify(&self) -> u64 {
         let mut parts: Vec<Vec<u8>> =
             vec![self.words().join(" ").into(), self.version.clone().into()];
@@ -247,7 +247,7 @@ fn strictly(flags: &[String]) -> Vec<String> {
     all
 }
 
-/// Makes the error message for an unknown compiler name, with advice.
+/// Formats the error message for an unknown compiler name, with advice.
 fn not_found(name: &str, found: &[String]) -> String {
     let missing = format!("no compiler '{name}' here");
     if found.is_empty() {
@@ -379,7 +379,7 @@ mod tests {
         fs::write(&program, script).unwrap();
         let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
         fs::set_permissions(&program, executable).unwrap();
-        // As a control, check that the fake compiler really behaves like `zig cc`.
+        // Control: the fake compiler really behaves like `zig cc`.
         let mut asked = Command::new(&program);
         asked.args(["-x", "c", "-S", "-o", "-", "/dev/null"]);
         let output = asked.current_dir(dir.path()).output().unwrap();

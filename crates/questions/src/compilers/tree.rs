@@ -1,5 +1,5 @@
-//! Makes subjects from files of a kernel tree. The files are compiled with the flags of the tree's
-//! own build, except for the compiler and the level.
+//! Creates subjects from files of a kernel tree. The files are compiled with the flags of the
+//! tree's own build, except for the compiler and the level.
 
 use std::collections::HashMap;
 use std::fs;
@@ -37,7 +37,7 @@ pub(super) struct Tree {
 }
 
 impl Tree {
-    /// Makes the subject for a file of the tree; `None` if the tree has no such file.
+    /// Creates the subject for a file of the tree; `None` if the tree has no such file.
     pub(super) fn subject(&self, text: &str) -> Option<Result<Subject, Error>> {
         let path = text.split(':').next().unwrap_or_default();
         let there = !path.is_empty() && self.source.join(path).is_file();

@@ -32,7 +32,7 @@ const UBSAN: [&str; 12] = [
 const UBSAN_TREE: [&str; 3] = ["-fsanitize=shift", "-fsanitize=bool", "-fsanitize=enum"];
 const BOUNDS_TREE: [&str; 2] = ["-fsanitize=bounds-strict", "-fsanitize=array-bounds"];
 
-/// The names of which a variant can be composed.
+/// The names from which a variant can be composed.
 pub(super) const NAMES: [&str; 6] = [
     "default",
     "patched",
@@ -93,7 +93,7 @@ impl Variant {
         })
     }
 
-    /// Makes a variant from the user's flags, which are separated by blanks.
+    /// Creates a variant from the user's flags, which are separated by blanks.
     pub(super) fn parse_flags(flags: &str) -> Variant {
         Variant {
             name: flags.trim().to_string(),

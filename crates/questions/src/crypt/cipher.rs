@@ -89,8 +89,8 @@ impl<'a> Cipher<'a> {
         self.imp.driver()
     }
 
-    /// Processes the message in `pieces`. Returns the text or the digest. When an AEAD encrypts,
-    /// the text is followed by its tag.
+    /// Encrypts, decrypts or hashes the message in `pieces`, and returns the text or the digest.
+    /// When an AEAD encrypts, the tag follows the text.
     ///
     /// # Errors
     /// The tag of an AEAD is wrong, or the length is not supported. If the tag is wrong, none of

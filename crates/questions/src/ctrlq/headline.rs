@@ -13,7 +13,7 @@ pub(super) static TOPIC: Topic = Topic {
     source: Some("Linux 977231e8d4, Pi, 2022; Platinum 8260"),
 };
 
-/// Number of workers in the published measurement, which the headlines use as well.
+/// Number of workers in the published measurement. The headlines use the same number.
 const WORKERS: f64 = 8.0;
 
 /// The two devices. Each entry contains the value of `ctrl`, a description, and whether the
@@ -31,9 +31,9 @@ const DEVICES: [(&str, &str, bool); 2] = [
     ),
 ];
 
-/// Returns the headlines about RSA sessions, the kind in the published results. There is one
-/// headline per device: one that hands each request to another thread, as the published device
-/// does, and one that serves requests on the queue's own thread.
+/// Returns the headlines about RSA sessions, the kind in the published results. The first headline
+/// is about a device that hands each request to another thread, like the published device; the
+/// second is about a device that serves requests on the queue's own thread.
 pub(super) fn waiting(runs: &Runs) -> Vec<Option<Row>> {
     let cores = |field: &str| -> Option<f64> {
         let all = runs.all().filter(|r| is_asked_for(r));

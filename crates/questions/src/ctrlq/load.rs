@@ -17,7 +17,7 @@ pub(super) struct Tally {
     pub(super) closes: Histogram,
 }
 
-/// Lets workers check whether operations are counted now, and whether to end.
+/// Flags that show the workers whether operations are counted now and whether to stop.
 pub(super) struct Clock {
     counting: AtomicBool,
     over: AtomicBool,
@@ -51,9 +51,9 @@ impl Clock {
 }
 
 impl Tally {
-    /// Counts an operation if `began` is set, that is, if it began in the measured period, even if
-    /// it ended later. Otherwise the operations in flight at the end of a round, which include the
-    /// slowest ones, would be missing.
+    /// Counts an operation if `began` is set, which means that it began in the measured period. It
+    /// counts even if it ended later; otherwise the operations in flight at the end of a round,
+    /// which include the slowest ones, would be missing.
     fn note(&mut self, began: bool, time: Duration, close: bool) {
         if !began {
             return;
@@ -175,7 +175,7 @@ pub(super) fn chains(
     Ok(tally)
 }
 
-/// Creates a session, closes it once it has been created, and repeats both until the clock is over.
+/// Creates a session, closes it as soon as it exists, and starts again, until the run ends.
 fn link(chains: &Arc<Chains>, batch: &mut Batch) {
     if chains.clock.is_over() {
         chains.end(None);

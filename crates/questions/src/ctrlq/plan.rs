@@ -12,8 +12,8 @@ use kiln_virtio::wire::{algo, Create};
 
 /// Maximum number of workers. With more threads, the host's scheduler would dominate the result.
 const MOST_WORKERS: usize = 256;
-/// Default number of rounds, and the number with `--quick`. With nine rounds, one disturbed round
-/// is outside the interval.
+/// Default number of rounds, and the number with `--quick`. With nine rounds, a single disturbed
+/// round cannot widen the interval.
 const ROUNDS: usize = 9;
 const QUICK_ROUNDS: usize = 6;
 /// The fewest rounds that give a 95 % interval (`kiln_measure::ratio_of_rounds`). The next constant
@@ -37,7 +37,7 @@ pub(super) enum Way {
 impl Way {
     pub(super) const ALL: [Way; 3] = [Way::Poll, Way::Wait, Way::Async];
 
-    /// Returns the method's name in rows and flags.
+    /// Returns the name of the method, as in rows and flags.
     pub(super) fn name(self) -> &'static str {
         match self {
             Way::Poll => "poll",
@@ -59,7 +59,7 @@ pub(super) enum Kind {
 impl Kind {
     pub(super) const ALL: [Kind; 2] = [Kind::Cipher, Kind::Akcipher];
 
-    /// Returns the session kind's name in rows and flags.
+    /// Returns the name of the session kind, as in rows and flags.
     pub(super) fn name(self) -> &'static str {
         match self {
             Kind::Cipher => "cipher",

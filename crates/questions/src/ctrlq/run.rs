@@ -17,8 +17,8 @@ use super::plan::{Kind, Plan, Way};
 use super::row::{us, Octaves, Row};
 use crate::device::{cpu_time, Device};
 
-/// Warm-up before a round is counted: its share of the round's time. The next constant is its
-/// minimum in seconds.
+/// Duration of the warm-up that precedes each measured round, as a share of the round's time. The
+/// next constant is its minimum in seconds.
 const WARM: f64 = 0.1;
 const LEAST_WARM: f64 = 0.005;
 /// Interval at which the stop flag is checked.
@@ -52,7 +52,7 @@ struct Sample {
 #[derive(Default)]
 struct Sum {
     samples: Vec<Sample>,
-    /// Whether the device does not offer this kind of session.
+    /// Whether the device lacks this kind of session.
     absent: bool,
 }
 

@@ -65,8 +65,8 @@ fn name(context: Context) -> &'static str {
     }
 }
 
-/// Returns the policy of Kiln that models this version of Linux. FPU sections disable softirqs
-/// since Linux 6.15.
+/// Returns the policy of Kiln that models this version of Linux. FPU sections have disabled
+/// softirqs since Linux 6.15.
 fn rule_of(version: &str) -> Option<Policy> {
     let mut numbers = version.split('.').map(|n| n.parse::<u32>().ok());
     let series = (numbers.next()??, numbers.next()??);

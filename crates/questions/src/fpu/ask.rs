@@ -15,7 +15,7 @@ use super::policy_args::PolicyArgs;
 use super::replay::REPLAY;
 use super::tree;
 
-/// Measures all policies of the plan on the CPU of this thread.
+/// A function that measures all policies of the plan on the CPU of the calling thread.
 type Measure<R> = fn(&Plan, &mut Bench, &AtomicBool, Report<'_>) -> Result<Outcome<R>, Error>;
 
 /// A measurement of FPU policies, and how its rows are shown.

@@ -107,7 +107,7 @@ impl Bench {
         self.stream(plan, tree, messages, 1, true)
     }
 
-    /// Makes the work of a task and of softirqs that use a tree's cipher under one load. The
+    /// Creates the work of a task and of softirqs that use a tree's cipher under one load. The
     /// streams must outlive the returned work.
     pub(crate) fn tree_sides(
         &mut self,
@@ -136,7 +136,7 @@ impl Bench {
         Ok((sides, streams))
     }
 
-    /// Makes the work of a task and of softirqs that call Kiln's own crypto API through the simd
+    /// Creates the work of a task and of softirqs that call Kiln's own crypto API through the simd
     /// helper. The transforms must outlive the returned work.
     pub(crate) fn asking_sides(
         &mut self,
@@ -182,7 +182,7 @@ impl TreeStreams {
     }
 }
 
-/// Makes a placeholder load. Each run replaces the work in this load with its own.
+/// Creates a placeholder load. Each run replaces the work in this load with its own.
 pub(crate) fn idle_load(plan: &Plan) -> Result<load::Plan, Error> {
     load_plan(
         plan.seed,

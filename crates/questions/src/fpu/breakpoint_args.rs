@@ -17,8 +17,8 @@ use super::{run, view};
 /// A campaign: interrupts before random instructions of FPU sections
 ///
 /// Breakpoints interrupt sections until --seconds have passed or --interrupts have hit a section;
-/// totals are printed at the end. The output of every call and the user-mode registers are checked. A control
-/// policy that saves nothing is added and must lose state.
+/// totals are printed at the end. The output of every call and the user-mode registers are checked.
+/// A control policy that saves nothing is added and must lose state.
 #[derive(Args)]
 #[command(after_long_help = "\
 Exit status:

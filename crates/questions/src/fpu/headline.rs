@@ -104,7 +104,7 @@ fn brief(speedup: &Speedup) -> String {
     }
 }
 
-/// Makes the headline that compares what kernels offer to softirqs: direct calls since Linux 6.15,
+/// Builds the headline that compares what kernels offer to softirqs: direct calls since Linux 6.15,
 /// and the simd helper in earlier versions.
 pub(super) fn direct_to_helper(runs: &Runs) -> Option<Row> {
     let topic = &SOFTIRQ_SIMD;
@@ -128,7 +128,7 @@ pub(super) fn direct_to_helper(runs: &Runs) -> Option<Row> {
     Some(row.beside(topic, published))
 }
 
-/// Makes the headline about direct calls under other policies, also relative to the simd helper
+/// Builds the headline about direct calls under other policies, also relative to the simd helper
 /// with `legacy` sections.
 pub(super) fn other_sections(runs: &Runs) -> Option<Row> {
     let topic = &SOFTIRQ_SIMD;
@@ -313,8 +313,8 @@ mod tests {
                "baseline": "legacy/simd-helper"})
     }
 
-    /// Makes the answers of five processes, with the given speedups of direct calls: `bh_off` at 16
-    /// bytes, `long` under bh-off at 4096 bytes, `legacy` and `nested` at 16 bytes.
+    /// Creates the answers of five processes, with the given speedups of direct calls: `bh_off` at
+    /// 16 bytes, `long` under bh-off at 4096 bytes, `legacy` and `nested` at 16 bytes.
     fn ways(bh_off: [f64; 5], long: [f64; 5], legacy: [f64; 5], nested: [f64; 5]) -> Vec<Answer> {
         let process = |i: usize| {
             let rows = json!([

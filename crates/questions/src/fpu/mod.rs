@@ -27,7 +27,7 @@
 //! | `args.rs`, `prove_args.rs`, `breakpoint_args.rs`, `usable_args.rs` | the commands |
 //! | `policy_args.rs`, `load_args.rs`, `cpu_args.rs` | flags that several commands share |
 //! | `functions/` | `kiln fpu prove --tree`: interrupts at every instruction of library functions |
-//! | `overhead/` | `kiln fpu overhead`: what the methods to reach a cipher cost |
+//! | `overhead/` | `kiln fpu overhead`: the costs of several methods of calling a cipher |
 //! | `view.rs` | the tables for people |
 //! | `survey.rs`, `headline.rs` | the commands' parts of the survey, and their headlines |
 

@@ -135,7 +135,7 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// Makes the default plan, with all policies and loads of the policy table.
+    /// Creates the default plan, with all policies and loads of the policy table.
     pub(crate) fn new(seed: u64, quick: bool) -> Plan {
         Plan {
             policies: Policy::all(),

@@ -63,13 +63,13 @@ pub(super) fn expected(count: &Count, all: &[Count]) -> Option<f64> {
     enough(&control).then(|| count.hit as f64 * loss(&control))
 }
 
-/// Returns the number of wrong results per interrupt into a section under the control.
+/// Returns how many wrong results the control has per interrupt into a section, at most 1.
 fn loss(control: &Count) -> f64 {
     (control.wrong as f64 / control.hit as f64).min(1.0)
 }
 
-/// Returns whether the control lost enough state for a verdict. Wrong results do not count if no
-/// interrupt hit a section, because interrupts did not cause them.
+/// Returns whether the control lost enough state for a verdict. If no interrupt hit a section, its
+/// wrong results do not count, because interrupts cannot have caused them.
 fn enough(control: &Count) -> bool {
     control.hit > 0 && control.wrong as f64 >= ENOUGH
 }

@@ -36,7 +36,7 @@ pub(super) enum Task {
 }
 
 impl Task {
-    /// Makes a task that processes one message derived from the seed.
+    /// Creates a task that processes one message derived from the seed.
     pub(super) fn crypt(seed: u64, imp: Impl, op: Op, len: usize) -> Result<Task, Error> {
         Ok(Task::Crypt(imp, op, messages(seed, 1, op, len, 1)?))
     }
@@ -103,7 +103,7 @@ impl Found {
 }
 
 impl Probe {
-    /// Runs the probe without an interrupt, to count the section's instructions.
+    /// Runs the probe without an interrupt, to count the instructions of the section.
     pub(super) fn count(&self, cpu: &mut Cpu) -> Result<Found, Error> {
         self.run(cpu, Step::At(u64::MAX), false)
     }

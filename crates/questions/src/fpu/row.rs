@@ -152,13 +152,13 @@ pub(crate) struct Row {
     pub ratio_low: Option<f64>,
     /// Upper end of the 95 % interval of `ratio`.
     pub ratio_high: Option<f64>,
-    /// Median time from the raise of a softirq to its handler's first action.
+    /// Median time from raising a softirq to its handler's first action.
     #[schemars(extend("unit" = "µs", "x-role" = "main", "x-heading" = "softirq µs p50", "x-only" = "fpu"))]
     pub softirq_us_p50: Option<f64>,
-    /// 99th percentile of the time from the raise of a softirq to its handler's first action.
+    /// 99th percentile of the time from raising a softirq to its handler's first action.
     #[schemars(extend("unit" = "µs", "x-role" = "main", "x-heading" = "softirq µs p99"))]
     pub softirq_us_p99: Option<f64>,
-    /// Maximum time from the raise of a softirq to its handler's first action.
+    /// Maximum time from raising a softirq to its handler's first action.
     #[schemars(extend("unit" = "µs", "x-role" = "main", "x-heading" = "softirq µs max", "x-only" = "fpu"))]
     pub softirq_us_max: Option<f64>,
     /// Median length of an FPU section.
@@ -287,7 +287,7 @@ pub(crate) struct Row {
 }
 
 impl Row {
-    /// Makes a row from a policy's tally. `ticks_per_us` is the number of TSC ticks per
+    /// Creates a row from a policy's tally. `ticks_per_us` is the number of TSC ticks per
     /// microsecond.
     pub(crate) fn new(
         plan: &Plan,

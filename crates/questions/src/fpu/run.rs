@@ -114,7 +114,7 @@ fn table(
     Ok(outcome)
 }
 
-/// Runs the rounds of one load.
+/// The measurement of one load, which runs in rounds.
 struct Rounds<'a> {
     plan: &'a Plan,
     work: Workload,
@@ -123,7 +123,7 @@ struct Rounds<'a> {
     load: Load<'a>,
     /// Work that the load does not currently use, indexed by [`Sort::place`]: the work with a
     /// tree's ciphers, and the work that uses Kiln's crypto API. While the load uses one of them,
-    /// its element holds the work that it replaced.
+    /// the element holds the work that was replaced.
     others: [Option<Sides>; 2],
     whose: Sort,
 }
@@ -205,7 +205,7 @@ impl Rounds<'_> {
         let whose = Sort::new(self.plan, entry);
         if whose != self.whose {
             // Exchange the work while the previous policy is still set, so that pending requests
-            // are answered. Undo the previous exchange first.
+            // are completed under it. Undo the previous exchange first.
             for place in [self.whose.place(), whose.place()].into_iter().flatten() {
                 if let Some(other) = &mut self.others[place] {
                     self.load.exchange(other);
@@ -382,7 +382,7 @@ fn conclude(outcome: &mut Outcome<Row>) {
 }
 
 /// Describes rows in which more requests completed out of order than in their control. A crypto API
-/// must answer the requests of one transform on one CPU in the order in which they were made.
+/// must complete the requests of one transform on one CPU in the order in which they were made.
 fn reordered(rows: &[Row]) -> Vec<String> {
     let real = rows.iter().filter(|r| !r.control && !is_control(&r.policy));
     let of = |row: &Row| {
@@ -430,7 +430,7 @@ mod tests {
     use super::super::tally::Tally;
     use super::*;
 
-    /// Makes the row of a policy with real interrupts, and the row of its control.
+    /// Creates the row of a policy with real interrupts, and the row of its control.
     fn rows(policy: &str, hit: u64, wrong: u64) -> Vec<Row> {
         let plan = Plan::new(1, true);
         let entry = plan.entries()[0];

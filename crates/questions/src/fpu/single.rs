@@ -77,8 +77,9 @@ pub(super) fn pass(
     Ok(())
 }
 
-/// Bounds of the code that is assumed to contain the path to the waiting softirqs and back, in
-/// instructions: before the section's end, after it, and before the end of the whole run.
+/// Numbers of instructions around a section's end in which the second interrupt is injected. They
+/// are assumed to cover the path to the waiting softirqs and back: `BEFORE` instructions before the
+/// section's end, `AFTER` instructions after it, and the `LAST` instructions of the whole run.
 const BEFORE: u64 = 64;
 const AFTER: u64 = 160;
 const LAST: u64 = 96;
@@ -90,8 +91,8 @@ fn softirqs_wait(probe: &Probe, cpu: &mut Cpu) -> bool {
     !usable(cpu, Context::Softirq, true).over_section
 }
 
-/// Tests a softirq that waits for the section's end. Each run injects a second interrupt at another
-/// instruction of the path to the softirq and back.
+/// Tests a softirq that waits for the section's end. Each run injects a second interrupt at a
+/// different instruction on the path to the softirq and back.
 pub(super) fn waiting(
     probe: &Probe,
     cpu: &mut Cpu,

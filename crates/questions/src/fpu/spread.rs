@@ -48,7 +48,7 @@ fn bound(i: usize) -> u64 {
 /// `softirq_hist_ns_more`; sections have the same fields. A missing histogram has no fields.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Spreads {
-    /// Times from the raise of a softirq to its handler.
+    /// Times from raising a softirq to its handler's first action.
     pub softirq: Option<Spread>,
     /// Lengths of FPU sections.
     pub section: Option<Spread>,

@@ -75,7 +75,7 @@ fn probe(
     }
 }
 
-/// Makes the pattern task, and a task for each implementation, length and direction.
+/// Creates the pattern task, and a task for each implementation, length and direction.
 fn tasks(plan: &Plan) -> Result<Vec<Task>, Error> {
     let mut tasks = Vec::new();
     if plan.pattern || plan.imp.is_none() {
@@ -99,7 +99,7 @@ fn tasks(plan: &Plan) -> Result<Vec<Task>, Error> {
     Ok(tasks)
 }
 
-/// Makes the same tasks as [`tasks`], but with a tree's crypto API. Also returns the stream that
+/// Creates the same tasks as [`tasks`], but with a tree's crypto API. Also returns the stream that
 /// the softirqs use.
 fn tree_tasks(
     plan: &Plan,
@@ -124,7 +124,7 @@ fn tree_tasks(
     Ok((tasks, softirq))
 }
 
-/// Makes one probe for each policy and task.
+/// Creates one probe for each policy and task.
 fn probes(plan: &Plan, bench: &mut Bench, hardirq_fpu: bool) -> Result<Vec<Probe>, Error> {
     let own = tasks(plan)?;
     let mut probes = Vec::new();

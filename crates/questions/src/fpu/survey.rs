@@ -35,7 +35,7 @@ fn interrupted(answers: &[Answer]) -> Runs<'_> {
     Runs::new(answers, &[&POLICIES, &BREAKPOINTS])
 }
 
-/// Measures the costs of the methods to reach a cipher.
+/// The part that measures what each method of calling a cipher costs.
 pub(super) static WAYS: Part = Part {
     name: "fpu-overhead",
     what: "the methods to reach a cipher",
@@ -51,7 +51,7 @@ pub(super) static WAYS: Part = Part {
     ..Part::USUAL
 };
 
-/// Measures the costs of the methods to reach a cipher in a kernel tree.
+/// The part that measures what each method of calling a cipher costs in a kernel tree.
 pub(super) static TREE_WAYS: Part = Part {
     name: "fpu-overhead-tree",
     what: "the methods to reach a cipher in the kernel tree",
@@ -69,7 +69,7 @@ pub(super) static TREE_WAYS: Part = Part {
     ..Part::USUAL
 };
 
-/// Measures the policy table.
+/// The part that measures the policy table.
 pub(super) static POLICIES: Part = Part {
     name: "fpu",
     what: "the table of FPU policies",
@@ -87,8 +87,8 @@ pub(super) static POLICIES: Part = Part {
     ..Part::USUAL
 };
 
-/// Decides whether policies lose state. Breakpoints hit sections a thousand times as often as a
-/// timer's interrupts.
+/// The part that determines whether policies lose state. It uses breakpoints, which hit sections a
+/// thousand times as often as a timer's interrupts.
 pub(super) static BREAKPOINTS: Part = Part {
     name: "fpu-breakpoint",
     what: "interrupts at random instructions",

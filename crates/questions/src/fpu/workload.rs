@@ -56,7 +56,7 @@ impl Workload {
         entry: 20,
     };
 
-    /// Makes the task's work: encryption with `imp`, or keeping a pattern.
+    /// Creates the task's work: encryption with `imp`, or keeping a pattern.
     pub(crate) fn task(self, imp: Impl, seed: u64) -> Result<TaskWork, Error> {
         Ok(match self.task_messages(seed)? {
             None => self.keep(seed),
@@ -64,7 +64,7 @@ impl Workload {
         })
     }
 
-    /// Makes the task's messages; `None` if the task keeps a pattern instead.
+    /// Creates the task's messages; `None` if the task keeps a pattern instead.
     pub(crate) fn task_messages(self, seed: u64) -> Result<Option<Arc<Messages>>, Error> {
         match self.len {
             0 => Ok(None),
@@ -72,7 +72,7 @@ impl Workload {
         }
     }
 
-    /// Makes the work of a task that keeps a pattern in all registers.
+    /// Creates the work of a task that keeps a pattern in all registers.
     pub(crate) fn keep(self, seed: u64) -> TaskWork {
         TaskWork::Keep { seed, spins: SPINS }
     }
@@ -107,8 +107,8 @@ pub(crate) fn scalar() -> Result<Impl, Error> {
         .ok_or_else(|| Error::lacks("this build has no scalar xts-aes-fixed-time: rebuild it"))
 }
 
-/// Makes messages that depend only on the seed. `stream` distinguishes the sets of messages in one
-/// load.
+/// Creates messages that depend only on the seed. `stream` distinguishes the sets of messages in
+/// one load.
 pub(crate) fn messages(
     seed: u64,
     stream: u64,
@@ -129,7 +129,7 @@ pub(crate) fn softirq_messages(seed: u64, packet: usize) -> Result<Arc<Messages>
     messages(seed, 2, Op::Encrypt, packet, 16)
 }
 
-/// Makes a load of a task and softirqs; the softirqs' messages have `packet` bytes.
+/// Creates a load of a task and softirqs; the softirqs' messages have `packet` bytes.
 pub(crate) fn load_plan(
     seed: u64,
     task: TaskWork,

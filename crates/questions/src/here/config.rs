@@ -71,7 +71,7 @@ impl Config {
         matches!(self.value(option), Some("y" | "m"))
     }
 
-    /// Returns `CRYPTO_SIMD=m` or `CRYPTO_SIMD is not set`, for the option CRYPTO_SIMD.
+    /// Describes an option's value, for example as `CRYPTO_SIMD=m` or `CRYPTO_SIMD is not set`.
     pub(super) fn words(&self, option: &str) -> String {
         match self.value(option) {
             Some(value) => format!("{option}={value}"),

@@ -13,8 +13,8 @@ use super::machine::Machine;
 use super::script::write_script;
 
 const PROGRAM: &str = "bpftrace";
-/// Time that bpftrace may take in addition to the tracing. bpftrace first compiles its script,
-/// which takes long on a slow machine.
+/// Time that bpftrace may take in addition to the tracing. It first compiles its script, which can
+/// take long on a slow machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Whether this process may trace. Tracing requires root.

@@ -84,8 +84,8 @@ pub(super) fn judge_sections(machine: &Machine) -> Answer {
     answer.evidence(evidence).would_tell(MEASURE)
 }
 
-/// Returns the answer if no long sections were found. It is certain that there are none only if the
-/// CPU lacks the instructions.
+/// Returns the answer for a machine on which no long sections were found. Only a CPU without the
+/// instructions rules them out.
 fn nothing_found(machine: &Machine) -> Answer {
     let needed = ["ssse3", "sha_ni", "pclmulqdq"];
     if machine.has_cpu_flag(&needed) == Some(false) {

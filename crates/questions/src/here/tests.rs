@@ -172,13 +172,13 @@ fn the_drivers_decide_and_not_the_number() {
     backported.insert(CRYPTO.pattern.into(), new[CRYPTO.pattern].clone());
     let judged = verdicts(&rows(&backported));
     assert_eq!(judged[..2], [Verdict::HasNot; 2]);
-    // The helper wraps drivers although mainline does not do so in this version. Without evidence
-    // about sections, there must be no verdict.
+    // Here, the helper wraps drivers although mainline's helper does not in this version. Without
+    // evidence about sections, the verdict must stay open.
     let mut odd = new.clone();
     odd.insert(CRYPTO.pattern.into(), old[CRYPTO.pattern].clone());
     odd.insert(SYMBOLS.pattern.into(), old[SYMBOLS.pattern].clone());
     assert_eq!(verdicts(&rows(&odd))[..2], [Verdict::Unknown; 2]);
-    // The symbols are such evidence, so there is a verdict.
+    // The symbols provide this evidence, so a verdict is possible.
     odd.insert(SYMBOLS.pattern.into(), new[SYMBOLS.pattern].clone());
     assert_eq!(verdicts(&rows(&odd))[..2], [Verdict::HasNot; 2]);
 }
@@ -204,7 +204,8 @@ fn the_sentence_names_algorithm_driver_and_way_out() {
     assert!(rows[1].evidence.iter().any(esp), "{:?}", rows[1]);
 }
 
-/// Control for question 5: the recording lacks the driver's callback, as a driver that polls does.
+/// Control for question 5: the driver's callback is removed from the recording, as if the driver
+/// polled.
 #[test]
 fn a_driver_that_polls_is_found() {
     let mut files = files("debian-6.1");
@@ -212,7 +213,7 @@ fn a_driver_that_polls_is_found() {
     let before = symbols.len();
     symbols.retain(|s| !s.contains("virtcrypto_ctrlq_callback"));
     assert!(symbols.len() < before);
-    // The version is later than the end of polling, which contradicts the missing symbol, so the
+    // The release is too new for a driver that polls, which contradicts the missing symbol, so the
     // verdict stays open.
     assert_eq!(rows(&files)[4].verdict, Verdict::Unknown);
     set(&mut files, RELEASE.pattern, "5.10.0-30-amd64");
@@ -221,7 +222,7 @@ fn a_driver_that_polls_is_found() {
     assert_eq!(rows(&files)[4].verdict, Verdict::Unknown);
 }
 
-/// Controls for question 4. They change the configuration of a recording.
+/// Controls for question 4: the test changes options in a recording's configuration.
 #[test]
 fn compilers_and_checks_that_slow_code_are_found() {
     let judged = |edit: &dyn Fn(&mut Vec<String>)| {
@@ -299,7 +300,7 @@ fn check(whole: &[Verdict], dir: &Path, what: &str) {
 fn damaged_files_are_judged_without_a_panic() {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let mut random = move |below: usize| {
-        // Compute the next number of an xorshift64 generator.
+        // Advance an xorshift64 generator.
         state ^= state << 13;
         state ^= state >> 7;
         state ^= state << 17;

@@ -35,7 +35,7 @@ pub(super) const WORK: Workload = Workload {
     entry: ENTRY,
 };
 
-/// A load. It is opened once for each model of drivers that the plan's policies need.
+/// A load, opened once for each model of drivers that the plan's policies need.
 pub(super) struct Gateway(Vec<(Model, Esp)>);
 
 impl Gateway {

@@ -19,7 +19,7 @@ pub(super) const HIGHEST_PPS: f64 = 20e6;
 #[derive(Clone, Debug)]
 pub(super) struct Settings {
     pub loads: Vec<EspLoad>,
-    /// Packets per second. If the list is empty, the command searches the knee. One value is a
+    /// Packets per second. If the list is empty, the command searches for the knee. One value is a
     /// single rate; two values are the rates of low and high load in phases.
     pub rates: Vec<f64>,
     /// Nanoseconds per packet for the rest of the network stack.

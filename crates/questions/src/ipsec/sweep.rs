@@ -54,7 +54,7 @@ struct Bracket {
     lossy: Option<u32>,
 }
 
-/// Raises the rate by octaves until there are losses, then bisects. If `around` is given, the
+/// Raises the rate in octaves until packets are lost, then bisects. If `around` is given, the
 /// search begins near this earlier result.
 fn search(
     around: Option<Bracket>,
@@ -105,9 +105,9 @@ fn search(
 }
 
 /// Finds the lowest rate that has losses according to all trials of all rounds, and the next lower
-/// rate. This corrects single rounds, which do not see losses at rates that they did not try or in
-/// bursts that they missed. `loses` makes trials at a rate until there are as many as requested,
-/// and judges their sum.
+/// rate. This corrects single rounds, which miss losses at rates that they did not try and losses
+/// that occur in bursts. `loses` makes trials at a rate until there are as many as requested, and
+/// judges their sum.
 fn settle(
     mut tried: BTreeSet<u32>,
     loses: &mut dyn FnMut(u32, u32) -> Result<bool, Error>,
@@ -178,8 +178,8 @@ impl Losses {
         self.share() > LOST || 2 * self.late > self.trials
     }
 
-    /// Whether `trials` trials will have losses even if the remaining trials lose nothing. The
-    /// remaining trials can then be skipped. A margin allows for trials that offer different
+    /// Whether the sum of `trials` trials will count as losses even if the remaining trials lose
+    /// nothing, so that they can be skipped. A margin allows for trials that offer different
     /// numbers of packets.
     fn decided(&self, trials: u32) -> bool {
         let least = self.offered as f64 / f64::from(self.trials.max(1)) * f64::from(trials);
@@ -233,7 +233,7 @@ struct Search {
     settled: Option<Bracket>,
 }
 
-/// Makes the trials. Each trial runs a policy at one rate for a short time.
+/// What is needed to run trials. Each trial runs a policy at one rate for a short time.
 struct Bank<'a> {
     plan: &'a Plan,
     settings: &'a Settings,
@@ -263,7 +263,7 @@ impl Bank<'_> {
         Ok(())
     }
 
-    /// Makes one trial at a rate. If `rate` is `None`, runs the control, which has no packets.
+    /// Runs one trial at a rate. If `rate` is `None`, runs the control, which has no packets.
     fn trial(&mut self, entry: Entry, rate: Option<f64>, into: &mut Point) -> Result<(), Error> {
         // Packets arrive at different times in each trial, because the seed changes.
         self.ran += 1;
@@ -297,7 +297,7 @@ impl Bank<'_> {
     }
 }
 
-/// Searches every policy's knee. With `--packet-rate N`, only measures this rate.
+/// Searches for every policy's knee. With `--packet-rate N`, measures only this rate.
 pub(super) fn run(
     plan: &Plan,
     settings: &Settings,
@@ -512,8 +512,8 @@ fn rows(bank: &Bank<'_>, load: &EspLoad, s: &Search, first: &Search, outcome: &m
 mod tests {
     use super::*;
 
-    /// Searches the knee of a simulated gateway that has losses from the step `knee` upwards. Also
-    /// returns the number of trials.
+    /// Searches for the knee of a simulated gateway that has losses at the step `knee` and above.
+    /// Also returns the number of trials.
     fn found(knee: u32, highest: u32, around: Option<Bracket>) -> (Bracket, u32) {
         let mut asked = 0;
         let bracket = search(around, highest, &mut |step| {

@@ -162,8 +162,8 @@ pub(super) fn imix(seed: u64, (low, high): Rates, slice_us: u64, quick: bool) ->
     }
 }
 
-/// Adds exactly `rate` packets per second, at times distributed like those of a Poisson process.
-/// Each flow cycles through the sizes.
+/// Adds arrivals at exactly `rate` packets per second, at times distributed like those of a Poisson
+/// process. Each flow cycles through the sizes.
 fn fill(arrivals: &mut Vec<Arrival>, rng: &mut SplitMix64, (start, end): (u64, u64), rate: f64) {
     let time = (end - start) as f64;
     let count = (rate * time / 1e9).round() as usize;

@@ -65,7 +65,7 @@ pub(super) fn build_openssl(job: &Job) -> Result<Built, Fault> {
     )?;
     let make = [&jobs(), "build_generated", "libcrypto.a"];
     step(job, &source, "make", &make, ("building", 0.15, 0.95, 1540))?;
-    // Calls within this library must not be resolved to another libcrypto in this process.
+    // Calls within this library must not be bound to another libcrypto in this process.
     let link = [
         "-shared",
         "-Wl,-Bsymbolic",

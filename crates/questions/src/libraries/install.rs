@@ -62,7 +62,7 @@ fn place(
     let (name, version) = (library.name, &built.version);
     let to = all.join(format!("{name}-{version}"));
     if to.is_dir() {
-        // This directory exists already, from an earlier installation or from another process.
+        // An earlier installation, or another process, has already created this directory.
         // Processes that have opened the old file can keep using it.
         let old = scratch.join("old");
         fs::rename(&to, &old).map_err(|e| job.file_fault(&to, e))?;

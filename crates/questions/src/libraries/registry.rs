@@ -177,7 +177,7 @@ fn find_mirror() -> Option<String> {
 }
 
 /// Returns the address from the first line `Debian ADDRESS`. Other archives, such as
-/// `Debian-Security`, do not contain the release.
+/// `Debian-Security`, do not contain a whole release.
 fn parse_mirror(targets: &str) -> Option<String> {
     let mirror = targets.lines().find_map(|l| l.strip_prefix("Debian "))?;
     (!mirror.is_empty() && !mirror.contains(char::is_whitespace)).then(|| mirror.to_string())

@@ -12,8 +12,8 @@ use kiln_kbuild::reason;
 
 use super::job::{Fault, Job};
 
-/// The share of the job that a step covers, from `from` to `to`, and the expected number of lines
-/// of output.
+/// The part of the job's progress that a step covers, from `from` to `to`, and the number of output
+/// lines expected from the step.
 pub(super) struct Span {
     pub what: &'static str,
     pub from: f64,
@@ -34,8 +34,8 @@ const IGNORED_ENV: [&str; 8] = [
     "CROSS_COMPILE",
 ];
 
-/// Runs a program in `dir` and returns its standard output and its errors in one text. Ctrl-C ends
-/// the program and every process that it started.
+/// Runs a program in `dir` and returns its standard output and standard error as one text. Ctrl-C
+/// ends the program and every process that it started.
 ///
 /// # Errors
 /// The program fails. The error consists of the line of output that states the reason, and `help`.

@@ -7,9 +7,9 @@ use std::arch::asm;
 /// counter and the branch.
 pub(super) const IN_LOOP: u32 = 96;
 
-/// Defines a loop of `n` rounds over 96 instructions. The twelve instructions that `$op` generates
-/// for registers 0 to 11 are repeated eight times. Up to twelve independent instructions can thus
-/// be in flight, which exceeds latency × rate on every core so far (4 × 2 on Zen 5).
+/// Defines a loop of `n` rounds over 96 instructions. The body repeats twelve instructions, which
+/// `$op` generates for registers 0 to 11, eight times. Up to twelve independent instructions can
+/// thus be in flight, which exceeds latency × rate on every core so far (4 × 2 on Zen 5).
 macro_rules! independent {
     ($(#[$doc:meta])* $name:ident, $op:literal, $after:literal) => {
         $(#[$doc])*
@@ -62,7 +62,7 @@ independent!(
     "vzeroupper"
 );
 
-/// Runs AESENC instructions, each of which depends on the previous result.
+/// Runs a chain of AESENC instructions, each of which depends on the previous result.
 pub(super) fn aesenc_chain(n: u64) {
     // SAFETY: as in `independent`, the caller checked CPUID, the code uses only registers, and the
     // counter starts at 1 or more.

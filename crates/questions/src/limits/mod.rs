@@ -52,7 +52,7 @@ pub(crate) struct Limits {
     pub all: Vec<Limit>,
 }
 
-/// Converts a measured cycle count to a limit.
+/// How a measured cycle count is converted to a limit.
 enum Figure {
     /// The limit is a throughput: this number of instructions, divided by the cycles measured for
     /// them.
@@ -118,7 +118,7 @@ struct Probe {
     run: Box<dyn FnMut(u64)>,
 }
 
-/// Returns the first of these features that the CPU lacks.
+/// Returns the first feature in the list that the CPU lacks.
 fn first_missing(features: &[(&'static str, bool)]) -> Option<&'static str> {
     features.iter().find(|(_, has)| !has).map(|(name, _)| *name)
 }

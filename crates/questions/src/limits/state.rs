@@ -59,7 +59,7 @@ impl SaveArea {
 
     /// Modifies all vector registers, then saves and restores them `n` times. The registers must be
     /// modified, because the processor skips components in their initial state. A kernel cannot
-    /// rely on this saving, since user code may have modified any register.
+    /// rely on skipped components, because user code may have modified any register.
     pub(super) fn save_restore(&mut self, n: u64) {
         let area = self.memory[self.offset..].as_mut_ptr();
         dirty(self.mask);

@@ -185,7 +185,7 @@ fn turns(args: &TcryptArgs) -> Result<Vec<Turn>, Error> {
 /// Returns Kiln's implementation with this name, or the best one if the name is `best`. Returns
 /// `None` if the algorithm has no implementation with this name.
 fn driver(alg: &str, name: &str) -> Result<Option<&'static str>, Error> {
-    // For these two algorithms, Linux's template wraps an algorithm with another name.
+    // For two algorithms, Linux's template wraps an algorithm that has another name.
     let core = match alg {
         "rfc4309(ccm(aes))" => "ccm(aes)",
         "rfc7539esp(chacha20,poly1305)" => "rfc7539(chacha20,poly1305)",

@@ -267,7 +267,7 @@ impl Gcrypt {
             call_each(m, calls, |c| {
                 // SAFETY: the handle has its key, and only this thread uses it. The buffers have
                 // the lengths of the shape; a CCM nonce begins at the IV's second byte, and tags
-                // are where `each` places them.
+                // are at the addresses that `Call` computes.
                 unsafe {
                     (f.setiv)(h, c.iv.add(skip), iv) == 0
                         && (!ccm

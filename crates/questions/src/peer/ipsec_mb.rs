@@ -9,9 +9,9 @@
 //! once. Such rows are marked, because they show the throughput of a stream of messages, not of a
 //! single message.
 //!
-//! In 1.3, jobs are submitted one by one: for each message, `IMB_GET_NEXT_JOB`, the job's fields,
-//! and `IMB_SUBMIT_JOB`; then `IMB_FLUSH_JOB` until all jobs are complete. In 2.0, jobs are
-//! submitted without checks, which is faster, in two forms: bursts (`IMB_GET_NEXT_BURST`,
+//! In version 1.3, jobs are submitted one by one: for each message, `IMB_GET_NEXT_JOB`, the job's
+//! fields, and `IMB_SUBMIT_JOB`; then `IMB_FLUSH_JOB` until all jobs are complete. In version 2.0,
+//! jobs are submitted without checks, which is faster, in two forms: bursts (`IMB_GET_NEXT_BURST`,
 //! `IMB_SUBMIT_BURST_NOCHECK`, `IMB_FLUSH_BURST`; rows `…_BURST`), and, for some algorithms, arrays
 //! of jobs with the same cipher or hash (`IMB_SUBMIT_CIPHER_BURST_NOCHECK`,
 //! `IMB_SUBMIT_HASH_BURST_NOCHECK`; rows `…_CIPHER_BURST`, `…_HASH_BURST`). Rows that end in `_1`
@@ -346,8 +346,8 @@ impl IpsecMb {
         let which = (work.key.len() - 16) / 8 * 8;
         let decrypt = work.op == Op::Decrypt;
         let (key, state) = (Memory::new(GCM_KEY), Memory::new(GCM_CTX));
-        // SAFETY: the functions at these offsets have these types. `which` selects the functions
-        // for the size of the key.
+        // SAFETY: the header declares the functions at these offsets with these types, and `check`
+        // compared the manager's layout. `which` selects the functions for the size of the key.
         let gcm: Gcm = unsafe {
             let pre: GcmPre = manager.function(GCM_PRE + which)?;
             pre(work.key.as_ptr(), key.at());
@@ -380,7 +380,8 @@ impl IpsecMb {
     fn ghash(&self, work: &Work) -> Result<Run<'static>, String> {
         let manager = self.manager()?;
         let key = Memory::new(GCM_KEY);
-        // SAFETY: the functions at these offsets have these types. The key has the size of a block.
+        // SAFETY: the header declares the functions at these offsets with these types, and `check`
+        // compared the manager's layout. The key has the size of a block.
         let ghash: Ghash = unsafe {
             let pre: GcmPre = manager.function(GHASH_PRE)?;
             pre(work.key.as_ptr(), key.at());
@@ -403,7 +404,8 @@ impl IpsecMb {
 
     fn hash(&self, offset: usize) -> Result<Run<'static>, String> {
         let manager = self.manager()?;
-        // SAFETY: the hash functions at these offsets have the type `HashFn`.
+        // SAFETY: callers pass the offset of a hash function, which the header declares as
+        // `HashFn`.
         let hash: HashFn = unsafe { manager.function(offset)? };
         Ok(Box::new(move |m: &mut Messages, calls| {
             let (_, len) = (&manager, m.shape.len as u64);

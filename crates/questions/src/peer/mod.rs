@@ -1,5 +1,5 @@
-//! Other libraries, which are compared with Kiln. They are loaded at run time if they are
-//! installed, except one that the cargo feature `peers` compiles into the program.
+//! Other libraries, which are compared with Kiln. Installed libraries are loaded at run time; one
+//! more library is compiled in by the cargo feature `peers`.
 
 mod aws_lc;
 mod each;
@@ -136,8 +136,8 @@ impl Peers {
     }
 }
 
-/// Libraries only add implementations of algorithms that other sources have. They supply neither
-/// further algorithms nor expected results.
+/// Libraries only add implementations of algorithms that other sources have. They have no
+/// algorithms of their own, and do not compute expected results.
 impl Source for Peers {
     fn algorithms(&self) -> Vec<Spec> {
         Vec::new()

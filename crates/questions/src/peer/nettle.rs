@@ -115,8 +115,8 @@ impl Nettle {
 
     fn keyed(&self, set_key: &str, key: &[u8]) -> Result<Memory, String> {
         let ctx = Memory::new(ROOM);
-        // SAFETY: the callers pass names of functions that take a context and a key, and the key
-        // has the size in the name. The memory is larger than any context.
+        // SAFETY: every caller passes the name of a function that takes a context and a key of the
+        // size that the name contains. The memory is larger than any context.
         unsafe {
             let set: SetKey = self.get(set_key)?;
             set(ctx.at(), key.as_ptr());
@@ -204,7 +204,7 @@ impl Nettle {
     fn ecb(&self, aes: &str, work: &Work) -> Result<Run<'static>, String> {
         let direction = Nettle::direction(work);
         let ctx = self.keyed(&format!("{aes}_set_{direction}_key"), &work.key)?;
-        // SAFETY: aes.h declares these functions with the type `Crypt`.
+        // SAFETY: aes.h declares the functions with these names as `Crypt`.
         let crypt: Crypt = unsafe { self.get(&format!("{aes}_{direction}"))? };
         let keep = self.clone();
         Ok(Box::new(move |m: &mut Messages, calls| {
@@ -223,8 +223,8 @@ impl Nettle {
         let ctx = self.keyed(&format!("{aes}_set_{direction}_key"), &work.key)?;
         let keep = self.clone();
         if work.op == Op::Encrypt {
-            // SAFETY: cbc.h declares these functions with the type `CbcEncrypt`. Versions before
-            // 3.8 lack them; the general function below is then used.
+            // SAFETY: cbc.h declares the functions with these names as `CbcEncrypt`. Versions
+            // before 3.8 lack them, so the general function below is used instead.
             let whole = unsafe { self.get::<CbcEncrypt>(&format!("cbc_{aes}_encrypt")) };
             if let Ok(encrypt) = whole {
                 return Ok(Box::new(move |m: &mut Messages, calls| {
@@ -276,7 +276,7 @@ impl Nettle {
     fn xts(&self, aes: &str, work: &Work) -> Result<Run<'static>, String> {
         let direction = Nettle::direction(work);
         let ctx = self.keyed(&format!("xts_{aes}_set_{direction}_key"), &work.key)?;
-        // SAFETY: xts.h declares these functions with the type `XtsCrypt`.
+        // SAFETY: xts.h declares the functions with these names as `XtsCrypt`.
         let crypt: XtsCrypt = unsafe { self.get(&format!("xts_{aes}_{direction}_message"))? };
         let keep = self.clone();
         Ok(Box::new(move |m: &mut Messages, calls| {
@@ -341,8 +341,8 @@ impl Nettle {
             let (len, tag) = (shape.len, shape.tag);
             call_each(m, calls, |c| {
                 let mut made = [0u8; 16];
-                // SAFETY: the context has its key. Tags have at most 16 bytes and are where `each`
-                // places them.
+                // SAFETY: the context has its key. Tags have at most 16 bytes and are at the
+                // addresses that `Call` computes.
                 unsafe {
                     match (set_iv, set_nonce) {
                         (Some(set), _) => set(ctx, shape.iv, c.iv),
@@ -368,8 +368,8 @@ impl Nettle {
         // context.
         let ctx = self.keyed(&format!("ccm_{aes}_set_key"), &work.key)?;
         let direction = Nettle::direction(work);
-        // SAFETY: ccm.h declares these functions with the type `CcmCrypt`, except that encryption
-        // returns nothing. Its return value is ignored below.
+        // SAFETY: ccm.h declares the functions with these names as `CcmCrypt`, except that
+        // encryption returns nothing; its return value is ignored below.
         let crypt: CcmCrypt = unsafe { self.get(&format!("ccm_{aes}_{direction}_message"))? };
         let decrypt = work.op == Op::Decrypt;
         let keep = self.clone();
@@ -378,9 +378,9 @@ impl Nettle {
             let nonce = ccm_nonce(&shape);
             let out = shape.len + if decrypt { 0 } else { shape.tag };
             call_each(m, calls, |c| {
-                // SAFETY: the context has its key. The buffers have the lengths of the shape, with
-                // the tag after the ciphertext as Nettle expects; the nonce begins at the IV's
-                // second byte.
+                // SAFETY: the context has its key. The buffers have the sizes that the shape gives:
+                // when decrypting, the tag follows the ciphertext in `src`; when encrypting, `dst`
+                // has room for both. The nonce begins at the second byte of the IV.
                 let right = unsafe {
                     crypt(
                         ctx,

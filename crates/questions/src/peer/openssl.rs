@@ -299,7 +299,7 @@ fn aead(cipher: Cipher, op: Op) -> Run<'static> {
 
 /// Returns a closure that calls CCM. CCM needs the tag before the text when opening, and always
 /// needs the length first. The return value of the update with the text shows whether the tag is
-/// right.
+/// correct.
 fn ccm(cipher: Cipher, op: Op) -> Run<'static> {
     let run = move |m: &mut Messages, calls| {
         let (f, ctx, shape) = (&*cipher.library.0, cipher.ctx.as_ptr(), m.shape);

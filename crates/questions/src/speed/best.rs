@@ -33,7 +33,7 @@ pub(super) fn compare(a: &Series, b: &Series) -> Option<Compared> {
 /// The comparisons at one length. Each comes with the index of the row to which it belongs.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Best {
-    /// The comparison of Kiln's fastest call with the libraries.
+    /// The comparison of Kiln's fastest API call with the fastest library.
     pub peer: Option<(usize, BestPeer)>,
     /// The comparison of Kiln's fastest function with a kernel tree.
     pub tree: Option<(usize, BestTree)>,
@@ -54,10 +54,10 @@ fn is_function(c: &Candidate) -> bool {
     c.level == Level::Primitive && !c.together && c.digest.is_none()
 }
 
-/// Finds the fastest candidates and compares each with its counterpart: a call of Kiln's crypto API
-/// with a call of a library, a function of Kiln's with a function of a tree, and functions for
-/// several messages with each other. The fastest candidate is the one with the shortest median
-/// time, because a minimum may be due to one lucky round. Block functions, which leave a digest
+/// Finds the fastest candidates and compares each with its counterpart: calls through Kiln's crypto
+/// API with library calls, Kiln's functions with a tree's functions, and functions for several
+/// messages with each other. The fastest candidate is the one with the shortest median time,
+/// because a minimum may be due to one lucky round. Block functions, which leave a digest
 /// unfinished, are not compared.
 pub(super) fn find_best(timed: &[(&Candidate, Option<&Series>)]) -> Best {
     let fastest = |wanted: &dyn Fn(&Candidate) -> bool| {
@@ -209,13 +209,14 @@ impl Count {
     }
 }
 
-/// Computes the geometric mean of the speedups, which are the inverses of these ratios of times.
+/// Computes the geometric mean of the speedups. A speedup is the inverse of one of these time
+/// ratios.
 fn mean(ratios: impl Iterator<Item = f64>) -> Option<f64> {
     let logs: Vec<f64> = ratios.map(|ratio| -ratio.ln()).collect();
     (!logs.is_empty()).then(|| (logs.iter().sum::<f64>() / logs.len() as f64).exp())
 }
 
-/// Puts a speed into words: `is 1.41 times as fast`, `takes 1.25 times as long`, `is as fast`.
+/// Describes a speed in words: `is 1.41 times as fast`, `takes 1.25 times as long`, `is as fast`.
 pub(super) fn pace(times: f64) -> String {
     let (fast, long) = (format!("{times:.2}"), format!("{:.2}", 1.0 / times));
     match (fast.as_str(), long.as_str()) {
@@ -263,7 +264,7 @@ impl Many {
 pub(super) struct Summary {
     /// The trees, and how Kiln's functions compare with the trees' functions.
     pub tree: Option<(Vec<String>, Count)>,
-    /// The libraries, and how a call of Kiln's crypto API compares with a call of the fastest
+    /// The libraries, and how a call through Kiln's crypto API compares with a call to the fastest
     /// library.
     pub peer: Option<(Vec<String>, Count)>,
     /// Geometric mean of the speedup of Kiln's 256-bit code over the fastest library. The mean
@@ -519,7 +520,7 @@ mod tests {
             "several messages at a time: ipsec-mb 1.3.0 (release series of 2022) ahead in 1 of 3 rows, up to 12.0 times as \
              fast; Kiln in 1"
         );
-        // A library that is not ahead in any row is not reported as being ahead.
+        // A library that is not ahead in any row must not be reported as ahead.
         let none = Summary::new(&[many(0.5, Verdict::Faster)]).sentences();
         assert!(
             none[0].contains("ahead in 0 of 1 rows; Kiln in 1"),

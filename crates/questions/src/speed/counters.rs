@@ -8,7 +8,7 @@ use super::row::Row;
 /// Largest relative difference between estimated and counted cycles that counts as agreement.
 const AGREE: f64 = 0.02;
 
-/// Makes a note about the counters for these rows. If the CPU has no counters, the note gives the
+/// Writes a note about the counters for these rows. If the CPU has no counters, the note gives the
 /// reason.
 pub(super) fn note(rows: &[Row]) -> Option<String> {
     let counters = Counters::open();
@@ -69,7 +69,7 @@ mod tests {
             good.contains("agrees") && good.contains("+0.10 %"),
             "{good}"
         );
-        // Control cases: a multiplier that takes four cycles instead of three, and the opposite.
+        // Controls: a multiplier that takes four cycles instead of three, and the opposite.
         for wrong in [0.75, 1.33] {
             let note = of(&[wrong, wrong, 1.0]);
             assert!(note.contains("CONTRADICTS"), "{note}");

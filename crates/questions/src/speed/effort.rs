@@ -9,7 +9,7 @@ pub(super) const SWEEP: usize = 64;
 /// With more results than this, each result gets less time, so that the whole table takes only
 /// minutes.
 const WHOLE: usize = 500;
-/// The part of the 20 s of `--quick` in which samples can be taken.
+/// The part of the 20 s of `--quick` that is available for samples.
 const QUICK: Duration = Duration::from_secs(17);
 /// The share of the time that samples may take.
 const SAMPLING: f64 = 0.75;

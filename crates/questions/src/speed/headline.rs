@@ -37,7 +37,7 @@ fn fastest<'a>(rows: &[&'a Value]) -> Option<&'a Value> {
     with.min_by(|a, b| a.0.total_cmp(&b.0)).map(|f| f.1)
 }
 
-/// Makes the headline about the throughput of one core, and about the share of the time that the
+/// Builds the headline about the throughput of one core, and about the share of the time that the
 /// AES unit needs.
 pub(super) fn throughput(runs: &Runs) -> Option<Row> {
     let first = fastest(runs.first())?;
@@ -127,8 +127,9 @@ struct Cell<'a> {
 }
 
 impl Cell<'_> {
-    /// Returns `Faster` or `Slower` only if the intervals of both time and cycles are entirely on
-    /// that side of 1. With too few processes for an interval, the first process's verdict decides.
+    /// Returns `Faster` or `Slower` only if the intervals of both time and cycles are entirely
+    /// below 1 or entirely above 1, respectively. With too few processes for an interval, the first
+    /// process's verdict decides.
     fn outcome(&self) -> Outcome {
         let (time, cycles) = (&self.time, &self.cycles);
         match (time.against(1.0), cycles.against(1.0)) {
@@ -146,7 +147,7 @@ impl Cell<'_> {
     }
 }
 
-/// Collects all comparisons that these fields contain.
+/// Collects the comparisons that the rows contain in these fields.
 fn cells<'a>(runs: &Runs<'a>, fields: &Fields) -> Vec<Cell<'a>> {
     let key = |r: &'a Value| {
         (
@@ -215,8 +216,8 @@ fn count(cells: &[Cell]) -> String {
     )
 }
 
-/// Puts a speedup into words: `is 1.41 times (1.38 to 1.44) as fast` or `takes 1.25 times (1.20 to
-/// 1.30) as long`.
+/// Describes a speedup in words: `is 1.41 times (1.38 to 1.44) as fast` or `takes 1.25 times (1.20
+/// to 1.30) as long`.
 fn pace(times: &Estimate) -> String {
     match times.value >= 1.0 {
         _ if times.against(1.0) == Against::Equal => format!(
@@ -297,7 +298,7 @@ fn compared_row<'a>(rows: &[&'a Value], fields: &Fields) -> Option<&'a Value> {
     rows.iter().copied().find(compared)
 }
 
-/// Makes the headline that compares Kiln with the kernel's own functions, at the usual length and
+/// Builds the headline that compares Kiln with the kernel's own functions, at the usual length and
 /// at all lengths.
 pub(super) fn against_tree(runs: &Runs) -> Option<Row> {
     let cells = cells(runs, &TREE);
@@ -314,8 +315,8 @@ pub(super) fn against_tree(runs: &Runs) -> Option<Row> {
     Some(Row::estimate(&TOPIC, &cell.time.inverse(), "times", text).with_verdict(verdict))
 }
 
-/// Makes the headline that compares a call of Kiln with a call of the fastest library, at the usual
-/// length.
+/// Builds the headline that compares a call through Kiln's crypto API with a call to the fastest
+/// library, at the usual length.
 pub(super) fn against_peers(runs: &Runs) -> Option<Row> {
     let cells = cells(runs, &PEER);
     let cell = usual(runs, &cells)?;
@@ -356,7 +357,7 @@ fn mean(runs: &Runs, wanted: impl Fn(f64) -> bool) -> Option<Estimate> {
     })
 }
 
-/// Makes the headline that compares Kiln with the fastest library for each cipher and length.
+/// Builds the headline that compares Kiln with the fastest library for each cipher and length.
 pub(super) fn all_ciphers(runs: &Runs) -> Option<Row> {
     let cells = cells(runs, &PEER);
     let mut algs: Vec<&str> = cells.iter().map(|c| c.alg).collect();
@@ -388,7 +389,7 @@ pub(super) fn all_ciphers(runs: &Runs) -> Option<Row> {
     Some(Row::estimate(&TOPIC, &long, "times", text).with_verdict(verdict))
 }
 
-/// Makes the headline about several messages processed at once, if a library supports this.
+/// Builds the headline about several messages processed at once, if a library supports this.
 pub(super) fn several_messages(runs: &Runs) -> Option<Row> {
     let cells = cells(runs, &MANY);
     let ahead: Vec<&Cell> = cells
@@ -450,8 +451,8 @@ mod tests {
                "best_peer_time_ratio": time, "best_peer_verdict": "same", "best_peer_ymm_time_ratio": 0.9 * time})
     }
 
-    /// Makes the answers of five processes with these rows. Ratios and times vary a little between
-    /// the processes.
+    /// Creates the answers of five processes with these rows. Ratios and times vary a little
+    /// between the processes.
     fn five(part: &'static Part, rows: &[Value]) -> Vec<Answer> {
         let moved = |by: f64| {
             let mut rows = rows.to_vec();
@@ -654,7 +655,7 @@ mod tests {
                 && told[0].ends_with("as fast (cbc(aes), 4096 bytes)"),
             "{told:?}"
         );
-        // If all rows are equal or slower, no library is reported as ahead.
+        // If Kiln is equally fast or faster in all rows, no library is reported as ahead.
         for time in [1.0, 0.5] {
             let told = sentence(&MORE, &[many("cbc(aes)", time), many("sha256", time)]);
             assert!(

@@ -9,7 +9,8 @@ use crate::timing::{Candidate, Messages};
 /// Number of times that each benchmark runs while a row with a long message is measured. The
 /// highest mean is used.
 const TIMES: u64 = 10;
-/// Number of times that each benchmark runs while a row with a short message is measured.
+/// Number of times that each benchmark runs while a row with a short message is measured. Again,
+/// the highest mean is used.
 const TIMES_SHORT: u64 = 2;
 /// Minimum length in bytes at which results are compared. From this length on, the cost of the call
 /// itself matters little.
@@ -21,8 +22,8 @@ const AGREE: f64 = 0.02;
 const WINDOW: usize = 10_000_000;
 const CALL: usize = 128;
 
-/// Throughput in 10^6 bytes per second: the value that the benchmark reports, and the value from
-/// timing the same calls with the same method.
+/// Throughputs in 10^6 bytes per second: the value that the benchmark reports, and the value that
+/// Kiln gets by timing the same calls with the benchmark's method.
 pub(super) struct Means {
     pub kunit: f64,
     pub same_calls: f64,
@@ -111,7 +112,7 @@ fn difference(row: &Row) -> Option<f64> {
     Some(row.kunit_mb_per_s? / row.mean_mb_per_s? - 1.0)
 }
 
-/// Makes a note that gives the number of rows that agree and lists the rows that do not.
+/// Writes a note that gives the number of rows that agree and lists the rows that do not.
 pub(super) fn note(rows: &[Row]) -> Option<String> {
     let long = rows.iter().filter(|r| r.len >= LONG);
     let compared: Vec<(&Row, f64)> = long.filter_map(|r| Some((r, difference(r)?))).collect();

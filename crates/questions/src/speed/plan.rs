@@ -9,7 +9,7 @@ use kiln_record::family;
 use crate::peer::{self, Wanted};
 use crate::timing::{Choice, Layout, Level, Op, Own, Source, Spec, KILN};
 
-/// What to measure. Empty lists stand for the defaults.
+/// What to measure. An empty list selects the default.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// Algorithms, by their names in the kernel. If empty, all algorithms.
@@ -47,7 +47,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Makes a plan with the default values.
+    /// Creates a plan with the default values.
     pub fn new(seed: u64) -> Plan {
         Plan {
             algs: Vec::new(),
@@ -381,8 +381,8 @@ impl Plan {
         Ok(())
     }
 
-    /// Returns the library that is the baseline, if the baseline is a library. This library must be
-    /// installed.
+    /// Returns the name of the library that serves as the baseline; `None` if the baseline is not a
+    /// library.
     pub(super) fn baseline_peer(&self) -> Option<&'static str> {
         let name = family(self.baseline.as_deref()?);
         peer::NAMES.into_iter().find(|p| *p == name)

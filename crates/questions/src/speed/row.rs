@@ -241,7 +241,7 @@ pub struct CountedPerOp {
     #[schemars(extend("x-role" = "figure"))]
     pub clock_ratio: f64,
     /// Cycles as estimated by multiplication chains, divided by the counted cycles of the same run;
-    /// 1 if the estimate is right. Null if every estimate was disturbed.
+    /// 1 if the estimate is exact. Null if every estimate was disturbed.
     #[schemars(extend("x-role" = "figure"))]
     pub estimate_to_counted: Option<f64>,
 }
@@ -379,7 +379,7 @@ pub(crate) fn example(imp: &str, len: usize, cycles: f64) -> Row {
     row
 }
 
-/// Makes nine rounds at 4 GHz. The fifth best is 1 % above the best, and the last round was not
+/// Creates nine rounds at 4 GHz. The fifth best is 1 % above the best, and the last round was not
 /// completed.
 #[cfg(test)]
 pub(crate) fn steady(cycles: f64) -> Series {

@@ -157,7 +157,7 @@ impl Run<'_> {
             .is_some_and(|end| Instant::now() >= end)
     }
 
-    /// Measures these lengths of one table.
+    /// Measures one table at these lengths.
     fn table(&mut self, work: Work, lens: &[usize], sources: &[&dyn Source]) -> Result<(), Error> {
         if self.stopped() || self.late() {
             self.left_out += lens.len();
@@ -449,7 +449,7 @@ impl Run<'_> {
     }
 }
 
-/// Returns the comparison if it belongs to this row.
+/// Returns a copy of the comparison if it belongs to this row.
 fn here<T: Clone>(best: &Option<(usize, T)>, row: usize) -> Option<T> {
     let found = best.as_ref().filter(|(of, _)| *of == row);
     found.map(|(_, comparison)| comparison.clone())

@@ -73,13 +73,13 @@ impl<'s> Table<'s> {
         })
     }
 
-    /// Returns whether the results of all candidates can be checked.
+    /// Returns whether expected results are available for all candidates.
     pub(super) fn judged(&self) -> bool {
         !self.judges.is_empty() || self.candidates.iter().all(|c| c.judge.is_some())
     }
 
-    /// Makes messages for the candidates in `which` that accept this length: one set for each shape
-    /// and judge.
+    /// Creates messages for the candidates in `which` that accept this length: one set for each
+    /// shape and judge.
     pub(super) fn sets(&self, len: usize, which: &[usize]) -> Result<Vec<Set<'s>>, String> {
         let mut sets: Vec<Set> = Vec::new();
         for &i in which {

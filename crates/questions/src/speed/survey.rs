@@ -11,8 +11,8 @@ pub(crate) static SURVEY: &[Contribution] = &[Contribution {
     failed: |_| false,
 }];
 
-/// Measures AES-XTS and compares it with libraries and the hardware limit. This part provides the
-/// first headline.
+/// The part that measures AES-XTS and compares it with libraries and the hardware limit. It
+/// provides the first headline.
 pub(super) static SPEED: Part = Part {
     name: "speed",
     what: "AES-XTS beside other libraries",
@@ -25,7 +25,7 @@ pub(super) static SPEED: Part = Part {
     ..Part::USUAL
 };
 
-/// Measures as many additional ciphers as the time allows.
+/// The part that measures as many additional ciphers as the time allows.
 pub(super) static MORE: Part = Part {
     name: "speed-more",
     what: "12 more ciphers",
@@ -48,8 +48,8 @@ pub(super) static MORE: Part = Part {
     ..Part::USUAL
 };
 
-/// Measures AES-XTS of a kernel tree. The first process spends most of the time on building the
-/// tree.
+/// The part that measures AES-XTS of a kernel tree. Its first process spends most of the time on
+/// building the tree.
 pub(super) static TREE: Part = Part {
     name: "speed-tree",
     what: "the kernel tree",

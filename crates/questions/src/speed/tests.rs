@@ -20,7 +20,7 @@ use crate::timing::{
 /// A toy AEAD and a toy hash, each in a correct and a faulty version.
 struct Toys;
 
-/// Makes a toy AEAD. It encrypts by XOR with the IV's first byte. Its tag is a checksum byte over
+/// Creates a toy AEAD. It encrypts by XOR with the IV's first byte. Its tag is a checksum byte over
 /// the associated data and the plaintext, repeated four times.
 fn aead(op: Op, faulty: bool) -> Run<'static> {
     Box::new(move |m: &mut Messages, calls| {
@@ -195,7 +195,7 @@ fn names_levels_and_latency_choose() {
     assert!(why.contains("--latency"), "{why}");
 }
 
-/// Makes a series from the cycles of eight rounds and the number of nanoseconds per cycle.
+/// Creates a series from the cycles of eight rounds and the number of nanoseconds per cycle.
 fn series(figures: [f64; 8], ns: f64) -> Series {
     let rounds = |unit: f64| {
         let round = |figure: &f64| Round {

@@ -134,8 +134,8 @@ fn listed(rows: &[&Row], columns: &[&Row], lens: &[usize], tty: bool) -> String 
     out
 }
 
-/// Formats the ratio of a row's cycles to the baseline's cycles, with a mark if the difference is
-/// not significant.
+/// Formats the ratio of a row's cycles to the baseline's cycles. The mark `=` means that no
+/// difference was shown, and `?` that cycles and time disagree.
 fn against(row: &Row) -> String {
     let mark = match row.against.and_then(|a| a.verdict) {
         Some(Verdict::Same) => "=",

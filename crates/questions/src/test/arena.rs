@@ -108,7 +108,7 @@ impl Arena {
         }
     }
 
-    /// Verifies the poison in all buffers.
+    /// Checks that the poison in all buffers is intact.
     pub(super) fn check(&self) -> Result<(), String> {
         for (name, buffer, held) in &self.buffers {
             if let Some(span) = held {
@@ -120,7 +120,7 @@ impl Arena {
         Ok(())
     }
 
-    /// Poisons all buffers completely. This is needed after stray writes.
+    /// Refills all buffers with poison, which is needed after stray writes.
     pub(super) fn reset(&mut self) {
         for (_, buffer, held) in &mut self.buffers {
             *held = None;
@@ -128,7 +128,8 @@ impl Arena {
         }
     }
 
-    /// Poisons only the used parts of the buffers, which suffices if there were no stray writes.
+    /// Refills only the used parts of the buffers with poison, which suffices if there were no
+    /// stray writes.
     pub(super) fn clear(&mut self) {
         for (_, buffer, held) in &mut self.buffers {
             if let Some(span) = held.take() {

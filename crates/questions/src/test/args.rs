@@ -21,7 +21,7 @@ use super::{constant_time, fault, tree, Suite};
 
 /// Default numbers of tests. `random` and `requests` are totals for all implementations under all
 /// masks; `in_contexts` (timer interrupts) and `interrupted` (interrupts at random instructions)
-/// are totals for all policies; `forgeries` and `many` count per algorithm and mask.
+/// are totals for all policies; `forgeries` and `many` are numbers per algorithm and mask.
 struct Amount {
     random: u64,
     requests: u64,
@@ -291,8 +291,8 @@ impl TestArgs {
         drop(progress);
         let mut rows = rows;
         if let Some(shard) = self.shard.shard {
-            // The interrupts of each shard are a separate test, so add the shard's name to their
-            // rows.
+            // Every shard has its own row for messages processed in interrupts, so add the shard's
+            // name to tell these rows apart.
             let own = rows
                 .iter_mut()
                 .filter(|row| row.implementation == INTERRUPTS);
@@ -408,9 +408,9 @@ impl TestArgs {
         })
     }
 
-    /// Returns the requested implementations without duplicates. It is an error if an
-    /// implementation that is requested by name cannot run here. Without names, an implementation
-    /// that cannot run becomes a skipped row.
+    /// Returns the requested implementations without duplicates. Fails if an implementation was
+    /// requested by name but cannot run here. Without names, an implementation that cannot run
+    /// becomes a skipped row.
     fn impls(&self) -> Result<Vec<Impl>, Error> {
         let mut algs: Vec<Algorithm> = Vec::new();
         for name in &self.algs {

@@ -1,4 +1,4 @@
-//! Makes the requests of the tests: random requests, and one request of each form that must be
+//! Creates the requests of the tests: random requests, and one request of each form that must be
 //! accepted or refused.
 
 use kiln_kernel::cipher::{Impl, Kind, Op};
@@ -89,7 +89,7 @@ pub(crate) fn refusals(imp: Impl) -> u64 {
     (forms(imp).len() * directions(imp)) as u64
 }
 
-/// Makes refusal test number `n`.
+/// Creates refusal test number `n`.
 pub(crate) fn refusal(judge: Impl, rng: &mut SplitMix64, n: u64) -> Result<Request, String> {
     let n = n as usize;
     let form = forms(judge)[n / directions(judge)];
@@ -168,7 +168,7 @@ fn judged(
     })
 }
 
-/// Makes random request number `n`; the caller's context depends on `n`.
+/// Creates random request number `n`; the caller's context depends on `n`.
 pub(crate) fn random(judge: Impl, rng: &mut SplitMix64, n: u64) -> Result<Request, String> {
     // Some messages span several pages, because lists of pieces are processed page by page.
     let pages = rng.one_in(32).then(|| 3800 + rng.below(9000));

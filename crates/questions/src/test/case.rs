@@ -52,7 +52,7 @@ const UNITS: usize = 20;
 /// A test of an implementation, with the expected result.
 #[derive(Clone, Debug)]
 pub enum Case {
-    /// A message and its answer.
+    /// A message, with the expected result.
     Message {
         /// Whether the message is encrypted or decrypted.
         op: Op,
@@ -80,7 +80,7 @@ pub enum Case {
         /// Placement of the key in memory.
         layout: Layout,
     },
-    /// A sealed message, which must be accepted unchanged and refused after any change.
+    /// A sealed message. It must be accepted if it is unchanged, and refused after any change.
     Forgery {
         /// The message; its text is ciphertext.
         message: Box<Message>,
@@ -94,7 +94,7 @@ pub enum Case {
     /// A key that must not be in memory after its transform has been freed.
     Wipe {
         key: Vec<u8>,
-        /// The context that `setkey` makes from the key.
+        /// The context that `setkey` derives from the key.
         context: Vec<u8>,
     },
     /// A request to the crypto API.
@@ -105,7 +105,7 @@ pub enum Case {
     },
     /// Several messages that are encrypted in parallel.
     Many(Box<Many>),
-    /// A message with a wrong tag, which must be refused without further changes.
+    /// A message with a wrong tag. It must be refused as it is.
     Rejection {
         /// The message; its text is ciphertext.
         message: Box<Message>,
@@ -210,7 +210,7 @@ fn splits(family: &Family) -> usize {
 }
 
 impl Case {
-    /// Makes case `n` of a suite.
+    /// Creates case `n` of a suite.
     pub fn draw(
         suite: Suite,
         family: &Family,
@@ -426,7 +426,7 @@ fn message_case(judge: Impl, op: Op, message: Message, layout: Layout) -> Result
     })
 }
 
-/// Makes a random message, whole or, in one of three cases, in pieces.
+/// Draws a random message. One in three is processed in pieces, the others as a whole.
 fn drawn(family: &Family, rng: &mut SplitMix64, context: Context) -> Result<Case, String> {
     let judge = family.judge;
     let message = Message::draw(judge, rng, None);

@@ -1,8 +1,8 @@
 //! Calls a function from every context under a policy, while interrupts occur in its sections.
 //!
-//! Each thread emulates a CPU. The interrupts on this CPU process other messages of many
-//! algorithms, called guests, whose results are checked, too. The interrupts overwrite every
-//! register before their section ends.
+//! Each thread emulates a CPU. The interrupts on this CPU process other messages, called guests,
+//! with many algorithms; their results are checked, too. The interrupts overwrite every register
+//! before their section ends.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -179,7 +179,7 @@ fn instructions(imp: Impl, cpu: &mut Cpu, bench: &mut Bench) -> io::Result<BTree
             let layout = Layout::at(Place::End, false);
             bench.check(imp, op, &message, &judged, &layout, Replay("kiln test", 0))
         });
-        // Ignore errors here, because the cases report wrong results.
+        // Ignore errors of this traced call; the cases report wrong results.
         drop(done);
     }
     bench.set_step(false);
@@ -188,8 +188,8 @@ fn instructions(imp: Impl, cpu: &mut Cpu, bench: &mut Bench) -> io::Result<BTree
     Ok(found)
 }
 
-/// Makes messages for every usable implementation. Softirqs process all of them, hardirqs only the
-/// hashes.
+/// Creates messages for every usable implementation. Softirqs process all of them, hardirqs only
+/// the hashes.
 fn guests(seed: u64) -> (Vec<Guest>, Vec<Guest>) {
     let mut rng = SplitMix64::stream(seed, 0x9e57);
     let (mut softirqs, mut hardirqs) = (Vec::new(), Vec::new());

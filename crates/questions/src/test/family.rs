@@ -10,8 +10,8 @@ use kiln_kernel::Tier;
 pub struct Family {
     /// Name of the algorithm in the kernel.
     pub alg: &'static str,
-    /// The reference implementation, whose results are taken as correct. It is the plainest one and
-    /// runs everywhere.
+    /// The reference implementation, whose results are taken as correct. It is the simplest one and
+    /// runs on every CPU.
     pub judge: Impl,
     /// The implementations to test.
     pub subjects: Vec<Impl>,
@@ -23,8 +23,8 @@ pub struct Family {
 }
 
 impl Family {
-    /// Makes a family from `subjects`, which must all implement the same algorithm. Also finds the
-    /// implementations of this algorithm that are usable now.
+    /// Creates a family from `subjects`, which must all implement the same algorithm. Also finds
+    /// the implementations of this algorithm that are usable now.
     pub fn of(subjects: Vec<Impl>) -> Family {
         let alg = subjects.first().expect("somebody to test").alg();
         let usable: Vec<Impl> = Impl::find_all(alg)

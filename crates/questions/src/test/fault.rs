@@ -41,8 +41,8 @@ struct Watched {
 }
 
 thread_local! {
-    // Without a destructor and lazy initialisation, reading `WATCHED` is a single TLS access, which
-    // a signal handler may make.
+    // `WATCHED` has neither a destructor nor lazy initialisation, so reading it is a single TLS
+    // access, which is allowed in a signal handler.
     static WATCHED: Watched = const {
         Watched {
             armed: Cell::new(false),
@@ -71,8 +71,8 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Watches the calls of this thread. `buffers` gives the names and addresses of the buffers
-    /// that fault messages mention.
+    /// Installs the signal handler and its stack for this thread. `buffers` gives the names and
+    /// addresses of the buffers that fault messages mention.
     pub fn new(buffers: &[(&'static str, &Guarded)]) -> io::Result<Watch> {
         assert!(buffers.len() <= REGIONS, "room for their names");
         INSTALL.call_once(|| {

@@ -71,7 +71,7 @@ pub struct Guarded {
 unsafe impl Send for Guarded {}
 
 impl Guarded {
-    /// Makes a buffer for at least `len` bytes and fills it with poison.
+    /// Creates a buffer for at least `len` bytes and fills it with poison.
     pub fn new(len: usize) -> io::Result<Guarded> {
         let len = len.div_ceil(PAGE).max(1) * PAGE;
         // SAFETY: this makes a new anonymous mapping at an address that the kernel chooses, so it
@@ -132,7 +132,7 @@ impl Guarded {
         unsafe { ptr::copy_nonoverlapping(data.as_ptr(), self.ptr(span), span.len) };
     }
 
-    /// Poisons a span.
+    /// Fills a span with poison.
     pub fn wipe(&mut self, span: Span) {
         self.fill(span, POISON);
     }
@@ -145,11 +145,12 @@ impl Guarded {
     /// Returns the content of a span.
     pub fn bytes(&self, span: Span) -> &[u8] {
         // SAFETY: the span is inside the accessible pages, which `new` initialised. Tested code
-        // writes through `ptr` only during calls, while this borrow does not exist.
+        // writes to these pages only while it is being called, and no caller keeps the returned
+        // slice across such a call.
         unsafe { std::slice::from_raw_parts(self.ptr(span), span.len) }
     }
 
-    /// Verifies the poison on both sides of a span.
+    /// Checks that the poison on both sides of a span is intact.
     pub fn check(&self, span: Span) -> Result<(), Stray> {
         let end = span.offset + span.len;
         let before = (span.offset % PAGE).max(LEAST).min(span.offset);
@@ -175,7 +176,7 @@ impl Guarded {
         Ok(())
     }
 
-    /// Poisons the whole buffer. This is needed after stray writes.
+    /// Refills the whole buffer with poison, which is needed after stray writes.
     pub fn reset(&mut self) {
         self.wipe(Span {
             offset: 0,

@@ -1,5 +1,5 @@
 //! Computes the expected result for a message with the reference implementation of its algorithm,
-//! the table-based or plainest one.
+//! which is table-based or otherwise the simplest one.
 
 use kiln_kernel::call::{Call, Entry};
 use kiln_kernel::cipher::{Context as Keyed, Impl, Kind, Op};
@@ -7,12 +7,12 @@ use kiln_kernel::fpu::Context;
 
 use super::message::{Answer, Message};
 
-/// The expected result for a message, and the context that `setkey` makes from the message's key.
+/// The expected result for a message, and the context that `setkey` derives from the message's key.
 #[derive(Clone, Debug)]
 pub struct Judged {
     /// The expected output.
     pub answer: Answer,
-    /// The context that `setkey` makes from the key. All tiers make the same context.
+    /// The context that `setkey` derives from the key. It is the same for all tiers.
     pub context: Vec<u8>,
 }
 
@@ -84,7 +84,7 @@ pub fn judge(judge: Impl, op: Op, message: &Message, tag: &[u8]) -> Result<Judge
     }
 }
 
-/// Makes a message for this direction, and the expected result. For decryption, the message is
+/// Creates a message for this direction, and the expected result. For decryption, the message is
 /// encrypted first.
 pub fn task(with: Impl, op: Op, message: Message) -> Result<(Message, Judged), String> {
     let sealed = judge(with, Op::Encrypt, &message, &[])?;

@@ -25,7 +25,7 @@ pub struct Many {
 }
 
 impl Many {
-    /// Makes random messages, all of one length or of different lengths, including empty ones.
+    /// Creates random messages, all of one length or of different lengths, including empty ones.
     pub(crate) fn draw(with: Impl, rng: &mut SplitMix64) -> Result<Many, String> {
         let count = match rng.below(3) {
             0 => 1 + rng.below(8),

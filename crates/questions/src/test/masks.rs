@@ -21,7 +21,7 @@ use super::{caller, case, contexts};
 /// Name of the implementation in rows of messages that were processed in interrupts.
 pub(super) const INTERRUPTS: &str = "interrupts";
 
-/// The tests to run, and the number of cases of each.
+/// The tests to run, and the number of cases for each.
 #[derive(Clone, Debug)]
 pub struct Plan {
     pub impls: Vec<Impl>,
@@ -120,10 +120,11 @@ pub enum Event<'a> {
     End,
 }
 
-/// Receives the events of a run.
+/// A function that receives the events of a run.
 pub type Tell<'a> = dyn FnMut(Event<'_>) + 'a;
 
-/// The mask applies to the whole process, so two simultaneous runs would change each other's mask.
+/// Lock for the mask of tiers. The mask applies to the whole process, so two simultaneous runs
+/// would change each other's mask.
 static MASK: Mutex<()> = Mutex::new(());
 
 /// Returns the number of groups that `run` will report.
@@ -203,7 +204,7 @@ pub fn run(
                 return Ok(rows);
             }
             Tier::mask(mask);
-            // The last mask allows every tier. Its random cases are numbered from 0.
+            // The last mask allows every tier. Number its random cases from 0.
             let turn = (masks.len() - 1 - i) as u64;
             let phase = Phase {
                 plan,
@@ -287,7 +288,7 @@ struct Phase<'a> {
 }
 
 impl<'a> Phase<'a> {
-    /// Makes the phase for the mask that allows every tier.
+    /// Creates the phase for the mask that allows every tier.
     fn alone(plan: &'a Plan, mask: &'a [Tier]) -> Phase<'a> {
         Phase {
             plan,
@@ -304,7 +305,7 @@ impl<'a> Phase<'a> {
         jobs
     }
 
-    /// Makes a job for each family and suite.
+    /// Creates a job for each family and suite.
     fn jobs(&self, suites: &[Suite], cases: Option<std::ops::Range<u64>>) -> Vec<Job> {
         let mut jobs = Vec::new();
         for impls in Family::split(&self.plan.impls) {
@@ -319,7 +320,7 @@ impl<'a> Phase<'a> {
                         return Some(0..case::short_lengths(family.judge));
                     }
                     // All tiers share the crypto API's drivers, which are registered only once, so
-                    // testing under one mask suffices.
+                    // one mask suffices for testing them.
                     if matches!(suite, Suite::Wiped | Suite::Refusals) && !self.last {
                         return Some(0..0);
                     }
@@ -446,7 +447,7 @@ impl<'a> Phase<'a> {
     }
 }
 
-/// Collects the rows, and reports each row when it is added.
+/// A collection of rows, each of which is reported as soon as it is added.
 struct Groups<'a, 'b> {
     phase: &'a Phase<'a>,
     rows: &'a mut Vec<Row>,

@@ -71,7 +71,7 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// Makes a layout with everything at `place`, for a whole message and calls from a task.
+    /// Creates a layout with everything at `place`, for a whole message and calls from a task.
     pub fn at(place: Place, in_place: bool) -> Layout {
         Layout {
             in_place,
@@ -86,7 +86,7 @@ impl Layout {
         }
     }
 
-    /// Makes a random layout, for a whole message and calls from a task.
+    /// Creates a random layout, for a whole message and calls from a task.
     pub(crate) fn draw(rng: &mut SplitMix64) -> Layout {
         Layout {
             in_place: rng.one_in(2),
@@ -103,7 +103,8 @@ impl Layout {
 }
 
 impl Message {
-    /// Makes a random message that `imp` accepts, with a text of `len` bytes if `len` is given.
+    /// Creates a random message that `imp` accepts, with a text of `len` bytes if `len` is given;
+    /// `len` is rounded up to a length that `imp` accepts.
     pub(crate) fn draw(imp: Impl, rng: &mut SplitMix64, len: Option<usize>) -> Message {
         let len = whole(imp, len.unwrap_or_else(|| length(rng)));
         let key = match imp.key_sizes() {

@@ -1,4 +1,4 @@
-//! Is every implementation right? Tests with known answers, refusals and random comparisons, in
+//! Is every implementation correct? Tests with known answers, refusals and random comparisons, in
 //! memory with guard pages and with a check of the registers, under every mask of tiers and in
 //! every context.
 //!

@@ -51,7 +51,7 @@ extern "C" {
 }
 
 impl Registers {
-    /// Makes the state for the calls of one thread.
+    /// Creates the state for the calls of one thread.
     pub(super) fn new() -> Box<Registers> {
         Box::new(Registers {
             saved: [
@@ -139,9 +139,9 @@ impl Registers {
     }
 }
 
-// Registers: rdi holds the registers' state, rsi the function, rdx the nine arguments. The stack
-// holds, from rsp on, three arguments, which the callee may change, then CANARIES words, then
-// `registers`.
+// On entry, rdi points to the `Registers`, rsi to the function, and rdx to the nine arguments.
+// During the call, the stack contains, from rsp upwards, three arguments, which the callee may
+// change, then CANARIES words, then the address of the `Registers`.
 global_asm!(
     ".globl kiln_checked_call",
     ".hidden kiln_checked_call",

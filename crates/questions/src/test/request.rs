@@ -17,7 +17,7 @@ use super::scatter::{divide, Piece, Scattered};
 
 /// Content of a destination before the request.
 const UNWRITTEN: u8 = 0x5c;
-/// The return value of success.
+/// The return value that means success.
 const DONE: Errno = Errno(0);
 
 /// How a request deviates from a correct one.
@@ -85,8 +85,8 @@ impl Desk {
         ]
     }
 
-    /// Places messages that are processed in parallel at random, in any order. Returns sources and
-    /// destinations.
+    /// Places the messages of one parallel call at random addresses, in any order. Returns the
+    /// sources and the destinations.
     pub(crate) fn side_by_side(&mut self, many: &Many) -> (Vec<Piece>, Vec<Piece>) {
         let mut rng = SplitMix64::stream(many.rng, 0);
         let lens: Vec<usize> = many.messages.iter().map(|m| m.text.len()).collect();
@@ -157,7 +157,7 @@ impl Desk {
         let mut tfm = tfm.shash();
         same_driver(tfm.driver(), imp)?;
         let text = &request.message.text;
-        // The updates of a hash are consecutive in memory.
+        // Consecutive updates of a hash process consecutive bytes of one buffer.
         self.src.lay(&[text.len()], text, rng);
         let pieces: Vec<u32> = divide(text.len(), rng).iter().map(|n| *n as u32).collect();
         let pieces = if rng.one_in(4) { &[][..] } else { &pieces };
@@ -209,7 +209,7 @@ impl Desk {
             _ => from.len() - assoc.len(),
         };
         let wants = assoc.len() + message.text.len() + if decrypt { 0 } else { tag.len() };
-        // A list may be longer than its request.
+        // A list may contain more bytes than the request uses.
         let more = if rng.one_in(4) { 1 + rng.below(40) } else { 0 };
         let in_place = rng.one_in(2);
         let short = |twist| usize::from(request.twist == twist);

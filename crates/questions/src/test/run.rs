@@ -42,7 +42,7 @@ pub struct Part {
 }
 
 impl Job {
-    /// Makes a job from the cases `cases` of `suite`. `None` selects all cases of a suite with a
+    /// Creates a job from the cases `cases` of `suite`. `None` selects all cases of a suite with a
     /// fixed list. The replay commands begin with `tiers`.
     pub fn new(
         family: Family,
@@ -109,7 +109,7 @@ impl Job {
         }
     }
 
-    /// Describes case `number`, which is to be replayed.
+    /// Describes case `number` for the log of a replay.
     pub fn describe(&self, number: u64) -> String {
         match Case::draw(self.suite, &self.family, &self.known, self.seed, number) {
             Ok(case) => format!("case {number}: {case}"),

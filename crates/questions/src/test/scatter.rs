@@ -64,7 +64,7 @@ impl Scattered {
         for i in (1..order.len()).rev() {
             order.swap(i, rng.below(i + 1));
         }
-        // On average, one gap in three is empty, so that neighbouring pieces touch.
+        // On average, one gap in three is empty, so that some neighbouring pieces touch.
         let gap = |rng: &mut SplitMix64| match rng.below(3) {
             0 => 0,
             _ => 1 + rng.below(70),
@@ -115,7 +115,7 @@ impl Scattered {
         self.pieces.iter().map(piece).collect()
     }
 
-    /// Returns a list of the same memory with more pieces.
+    /// Returns a list that divides the same memory into more pieces.
     pub(super) fn finer(&self, rng: &mut SplitMix64) -> Vec<Piece> {
         let mut list = Vec::new();
         for (at, len) in self.list() {
@@ -128,7 +128,7 @@ impl Scattered {
         list
     }
 
-    /// Checks the poison outside the pieces.
+    /// Checks that the poison outside the pieces is intact.
     pub(super) fn check(&self) -> Result<(), String> {
         let (low, high) = self.buffer.range();
         let from = self.used.start.saturating_sub(AROUND);

@@ -69,8 +69,8 @@ impl Suite {
         [Suite::Contexts(policy), Suite::Interrupted(policy)]
     }
 
-    /// Returns whether the implementation supports what the suite tests. Other implementations of
-    /// the same algorithm may differ in this.
+    /// Returns whether the implementation supports what the suite tests. The answer may differ
+    /// between implementations of the same algorithm.
     pub fn fits(self, imp: Impl) -> bool {
         self != Suite::Many || imp.lanes().is_some()
     }
@@ -83,7 +83,7 @@ impl Suite {
         }
     }
 
-    /// Returns the suite's name in rows and for `--suite`.
+    /// Returns the suite's name, as in rows and in `--suite`.
     pub fn name(self) -> String {
         match self {
             Suite::Vectors => "vectors".into(),

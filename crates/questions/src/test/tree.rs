@@ -146,8 +146,8 @@ pub(super) fn ask<Q: Question>(args: &Asked, dir: &Path, session: &Session) -> R
     // affects also test the library's functions.
     let asked_for = args.suites.iter().any(|s| s == "library");
     let with_library = kinds.library && (touched.is_none() || asked_for);
-    // A name that belongs to no driver can only be a library function. In that case, every shard
-    // tests the library, so that every shard can detect a misspelt name.
+    // A name that belongs to no driver can only name a library function. Every shard then tests the
+    // library, so that every shard can detect a misspelt name.
     let is_driver = |row: &kiln_tree::Row| named(row.alg.as_deref().unwrap_or(""));
     let divided = args.algs.is_empty() || asked_for || outcome.rows.iter().any(is_driver);
     let checked = match with_library && (!divided || session.share.takes("library")) {
@@ -338,7 +338,7 @@ impl Kinds {
     }
 }
 
-/// Makes notes on what the oracles did, and on the drivers that they could not examine.
+/// Writes notes on what the oracles did, and on the drivers that they could not examine.
 fn oracle_notes(found: &Found) -> Vec<String> {
     let mut notes = Vec::new();
     if found.subjects == 0 {
@@ -377,7 +377,7 @@ fn oracle_notes(found: &Found) -> Vec<String> {
     notes
 }
 
-/// Makes a note with the number of KUnit cases.
+/// Writes a note with the number of KUnit cases.
 fn kunit_note(ran: &[Ran]) -> Option<String> {
     let cases = || ran.iter().flat_map(|r| &r.cases);
     let skipped = cases()

@@ -30,7 +30,7 @@ pub struct Vector {
 impl Vector {
     /// Returns the message for one direction, and the expected result. `with` computes the values
     /// that the standards do not specify: the IV after the call, and the context that `setkey`
-    /// makes.
+    /// derives from the key.
     pub fn task(&self, with: Impl, op: Op) -> Result<(Message, Judged), String> {
         let (message, text) = self.in_direction(op);
         let mut judged = judge(with, op, &message, &self.tag)?;
@@ -122,7 +122,7 @@ mod tests {
         }
     }
 
-    /// Checks a vector from IEEE Std 1619-2018, annex B.
+    /// Checks the number and the sizes of the vectors from IEEE Std 1619-2018, annex B.
     #[test]
     fn all_nineteen_of_xts_are_there() {
         let all = of("xts(aes)");

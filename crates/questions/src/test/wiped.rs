@@ -75,7 +75,8 @@ fn patterns(imp: Impl, key: &[u8], context: &[u8]) -> Result<Vec<[u64; 2]>, Stri
 mod tests {
     use super::*;
 
-    /// A transform of the same algorithm with another key contains the same constants.
+    /// While another transform of the same algorithm is in memory, its constants must not be
+    /// mistaken for the freed key.
     #[test]
     fn constants_of_the_algorithm_are_nobodys_key() {
         for imp in Impl::all()
@@ -93,7 +94,7 @@ mod tests {
         }
     }
 
-    /// As a control, checks that the search finds a context that is not freed.
+    /// Control: the search finds a context that is not freed.
     #[test]
     fn a_key_that_is_left_is_found() {
         let imp = Impl::find_all("ctr(aes)")[0];

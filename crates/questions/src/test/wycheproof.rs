@@ -9,7 +9,7 @@ use super::vectors::Vector;
 /// A test: a message with its expected result, or with a tag that must be refused.
 #[derive(Clone, Debug)]
 pub struct Test {
-    /// The message and its answer.
+    /// The message, with the expected result.
     pub vector: Vector,
     /// Whether the message is authentic.
     pub valid: bool,
@@ -55,7 +55,7 @@ fn takes(imp: Impl, test: &Test) -> bool {
         && m.text.len() >= imp.shortest()
 }
 
-/// Makes CCM's IV from a nonce. The first byte gives the size of the length field, the nonce
+/// Builds CCM's IV from a nonce. The first byte gives the size of the length field, the nonce
 /// follows, and the remaining bytes are the counter (RFC 3610, 2.3).
 fn ccm_iv(nonce: &[u8]) -> Option<Vec<u8>> {
     if !(7..=13).contains(&nonce.len()) {

@@ -8,7 +8,7 @@ use kiln_measure::{measure_counted, Plan, Series, Subject};
 use super::candidate::{Candidate, Judge};
 use super::messages::{Messages, Wrong};
 
-/// The results that a set of messages should have, computed by a judge.
+/// The results that a judge expects for a set of messages.
 pub(crate) struct Reference<'a> {
     judge: Rc<Judge<'a>>,
     independent: Messages,

@@ -9,11 +9,12 @@ use kiln_record::family;
 use super::level::Level;
 use super::messages::Messages;
 
-/// Makes `calls` calls on the messages in turn, starting over after the last message.
+/// A function that makes the given number of calls, with each message in turn. After the last
+/// message, it starts over.
 pub(crate) type Run<'a> = Box<dyn Fn(&mut Messages, u64) -> Result<(), String> + 'a>;
 
-/// Another benchmark of the same function. One run returns a list of lengths in bytes, each with
-/// its throughput in 10^6 bytes per second.
+/// Another benchmark of the same function. A run returns pairs of a length in bytes and the
+/// throughput at this length in 10^6 bytes per second.
 pub(crate) type Beside<'a> = Box<dyn Fn() -> Result<Vec<(usize, f64)>, String> + 'a>;
 
 /// Provider name of Kiln's own implementations.
@@ -23,7 +24,7 @@ pub(crate) const KILN: &str = "kiln";
 pub(crate) struct Candidate<'a> {
     /// The driver's name, the library's own name for the function, or the function's symbol.
     pub name: Cow<'static, str>,
-    /// `kiln`, or the name and version of the library or tree.
+    /// Name of the provider: `kiln`, or the library or tree with its version.
     pub provider: String,
     /// The ISA tier, if known; libraries select their code themselves.
     pub tier: Option<Cow<'static, str>>,
@@ -43,7 +44,7 @@ pub(crate) struct Candidate<'a> {
     pub judge: Option<Rc<Judge<'a>>>,
     /// Makes the requested number of calls.
     pub run: Run<'a>,
-    /// Another benchmark of the same function, if there is one.
+    /// Another benchmark of the same function, if one exists.
     pub beside: Option<Beside<'a>>,
 }
 

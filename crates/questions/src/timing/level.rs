@@ -22,7 +22,7 @@ pub enum Level {
 }
 
 impl Level {
-    /// Returns the level's name in rows and flags.
+    /// Returns the level's name, as in rows and flags.
     pub fn name(self) -> &'static str {
         match self {
             Level::Primitive => "primitive",
@@ -66,7 +66,7 @@ pub enum Layout {
 }
 
 impl Layout {
-    /// Returns the layout's name in rows and flags.
+    /// Returns the layout's name, as in rows and flags.
     pub fn name(self) -> &'static str {
         match self {
             Layout::Plain => "plain",

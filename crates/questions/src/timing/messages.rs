@@ -150,7 +150,7 @@ impl Messages {
         (&self.ivs, self.src.bytes(), self.dst.bytes_mut())
     }
 
-    /// Returns mutable IVs, because some algorithms accept only certain IVs.
+    /// Returns the IVs for modification, because some algorithms accept only certain IVs.
     pub(crate) fn ivs_mut(&mut self) -> impl Iterator<Item = &mut [u8]> {
         let (units, len) = (self.iv_units(), self.shape.iv);
         self.ivs
@@ -213,8 +213,8 @@ pub(super) fn cipher_op(op: Op) -> cipher::Op {
     }
 }
 
-/// Converts the messages to the form that `kernel/` accepts. `iv_room` is resized and stores their
-/// IVs.
+/// Converts the messages to the form that `kernel/` accepts. `iv_room` is resized, so that it can
+/// hold working copies of their IVs.
 pub(super) fn cipher_messages<'a>(
     op: Op,
     iv_room: &'a mut Vec<u8>,

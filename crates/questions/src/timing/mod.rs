@@ -1,16 +1,16 @@
-//! Code with which several commands measure time. Kiln's implementations, libraries and kernel
-//! trees process the same messages, and their answers are checked before and after.
+//! The code with which several commands measure times. Kiln's implementations, libraries and kernel
+//! trees process the same messages, and their results are checked before and after timing.
 //!
 //! | file | contents |
 //! |---|---|
 //! | `shape.rs` | what one call looks like |
 //! | `level.rs` | whether functions or requests are called, and the layout of requests |
 //! | `messages.rs`, `pages.rs` | the messages of a shape, and their memory |
-//! | `candidate.rs` | something that can be timed, and the judge of its answers |
+//! | `candidate.rs` | an implementation that can be timed, and the judge of its results |
 //! | `source.rs` | where candidates come from: the trait `Source` |
 //! | `own.rs`, `requests.rs` | Kiln's own implementations: functions, and requests to drivers |
 //! | `tree/` | a hosted kernel tree |
-//! | `bench.rs` | candidates timed in turns, and their answers checked |
+//! | `bench.rs` | times candidates in turns, and checks their results |
 
 mod bench;
 mod candidate;

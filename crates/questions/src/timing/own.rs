@@ -21,7 +21,7 @@ pub(crate) enum Own {
     Functions,
     /// Drivers, called by requests with this memory layout.
     Requests(Layout),
-    /// Functions, and also requests, which are compared with the calls of libraries.
+    /// Functions, and also requests, which are compared with calls to libraries.
     Calls,
 }
 
@@ -140,13 +140,13 @@ impl Source for Own {
     }
 }
 
-/// Finds the algorithm in `kernel/`. Returns `None` if the work puts other data before the message
-/// than `kernel/` does; only other sources support such forms.
+/// Finds the algorithm in `kernel/`. Returns `None` if the work has other data before the message
+/// than `kernel/` expects; only other sources support such forms.
 fn named(work: &Work) -> Option<Algorithm> {
     Algorithm::named(&work.spec.name).filter(|alg| spec(*alg).prefix == work.spec.prefix)
 }
 
-/// Returns the sizes and the accepted lengths of an algorithm of `kernel/`.
+/// Returns the sizes and the lengths that an algorithm of `kernel/` accepts.
 pub(super) fn spec(alg: Algorithm) -> Spec {
     let imp = alg.any();
     let kind = match imp.kind() {

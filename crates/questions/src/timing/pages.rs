@@ -6,11 +6,12 @@ use std::ops::Range;
 use super::messages::{Messages, Placed, PAGE};
 use super::shape::{Kind, Shape};
 
-/// Memory for one request's message and answer.
+/// Memory for one request's message and its result.
 ///
 /// A cipher's text follows the key in the first page and is encrypted in place, so that 4096 bytes
 /// of text extend over two pages of memory. An AEAD's associated data is a separate piece on both
-/// sides; its text and its answer each begin at a page. A hash's message consists of whole pages.
+/// sides; its text and its result each begin at a page boundary. A hash's message consists of whole
+/// pages.
 pub(super) struct Pages {
     shape: Shape,
     memory: Placed,
@@ -61,7 +62,7 @@ impl Pages {
         self.shape
     }
 
-    /// Whether the answer overwrites the message in memory.
+    /// Whether the result overwrites the message in memory.
     pub(super) fn in_place(&self) -> bool {
         self.src == self.dst
     }
@@ -88,7 +89,7 @@ impl Pages {
         }
     }
 
-    /// Copies the answer from the pages to the first message's result.
+    /// Copies the result from the pages to the first message's destination.
     pub(super) fn answer(&self, messages: &mut Messages) {
         let mut at = 0;
         let to = messages.parts().2;

@@ -46,8 +46,8 @@ fn lens(shape: Shape) -> Lens {
     }
 }
 
-/// Converts the result of `calls` requests: errors become text. A request that was deferred to
-/// cryptd counts as an error, because cryptd's driver would have been timed.
+/// Converts the outcome of `calls` requests; an error number becomes text. A request that was
+/// deferred to cryptd counts as an error, because cryptd's driver would have been timed.
 fn told(answer: Result<u64, Errno>, calls: u64) -> Result<(), String> {
     match answer {
         Ok(0) => Ok(()),
@@ -74,7 +74,7 @@ struct Repeated {
 }
 
 /// Returns a closure that repeats one request over the same pages. If the request works in place,
-/// only the answer of the first call can be checked.
+/// only the result of the first call can be checked.
 fn again(driver: Driver, op: Op, key: usize) -> Run<'static> {
     let state = RefCell::new(Repeated {
         driver,

@@ -42,7 +42,7 @@ pub enum Op {
 }
 
 impl Op {
-    /// Returns the operation's name in rows and flags.
+    /// Returns the operation's name, as in rows and flags.
     pub fn name(self) -> &'static str {
         match self {
             Op::Encrypt => "encrypt",

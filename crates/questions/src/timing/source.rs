@@ -34,7 +34,7 @@ pub(crate) struct Spec {
 }
 
 impl Spec {
-    /// Returns the shape of one call with a message of `len` bytes.
+    /// Returns the shape of a call with a message of `len` bytes.
     pub(crate) fn shape(&self, op: Op, len: usize) -> Shape {
         Shape {
             kind: self.kind,
@@ -118,7 +118,7 @@ pub(crate) struct Work {
 }
 
 impl Work {
-    /// Returns the shape of one call with a message of `len` bytes.
+    /// Returns the shape of a call with a message of `len` bytes.
     pub(crate) fn shape(&self, len: usize) -> Shape {
         self.spec.shape(self.op, len)
     }
@@ -158,7 +158,7 @@ impl Choice<'_> {
     }
 }
 
-/// Supplies candidates for algorithms and, in most cases, right answers.
+/// A supplier of candidates for algorithms and, in most cases, of correct results.
 pub(crate) trait Source {
     /// Returns the algorithms that the source supports.
     fn algorithms(&self) -> Vec<Spec>;

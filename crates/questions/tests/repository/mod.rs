@@ -26,7 +26,7 @@ pub(crate) fn copy_repository(to: &Path, edit: impl Fn(&Path, &str) -> Option<St
         .split_terminator('\0')
     {
         let Ok(bytes) = fs::read(root.join(name)) else {
-            // The file was removed, but git lists it until the next commit.
+            // The file has been removed, but git lists it until the next commit.
             continue;
         };
         let text = std::str::from_utf8(&bytes).ok();

@@ -11,8 +11,8 @@ use super::row::Row;
 use super::wanted::Wanted;
 use super::{run, view};
 
-/// Builds the tree and starts a child process that measures it. In the child process, this function
-/// measures.
+/// Builds the tree and starts a child process that measures it. When called in the child process,
+/// takes the measurements instead.
 pub(in crate::budget) fn ask<Q: Question>(
     wanted: &Wanted,
     dir: &Path,

@@ -47,10 +47,10 @@ fn is_step(step: usize, sections: &mut dyn FnMut(usize) -> Option<u64>) -> Optio
     Some(true)
 }
 
-/// Corrects a step that is too short. This happens if two kinds of sections end alternately within
-/// a message, so that the number of sections increases at each of these ends. Doubles the step
-/// while the longest section of a message of 32 steps is nearly twice as long as that of a single
-/// step. `longest` returns the longest section of a call, in any unit.
+/// Corrects a step that is too short. A step is too short if two kinds of sections end alternately
+/// within a message, so that the number of sections increases at each of these ends. Doubles the
+/// step while the longest section of a message of 32 steps is nearly twice as long as that of a
+/// single step. `longest` returns the longest section of a call, in any unit.
 pub(super) fn settle(mut step: usize, longest: &mut dyn FnMut(usize) -> Option<u64>) -> usize {
     while step < MOST {
         let (Some(short), Some(long)) = (longest(step), longest(32 * step)) else {
@@ -67,7 +67,7 @@ pub(super) fn settle(mut step: usize, longest: &mut dyn FnMut(usize) -> Option<u
 /// Whether the longest section grows with the message. It does if the longest message has as many
 /// sections as the second longest. Otherwise the times decide: the section must grow at least with
 /// the 0.75th power of the length, both from the shortest to the longest message and between the
-/// longest two. Returns `None` if there is only one length.
+/// two longest. Returns `None` if there is only one length.
 pub(super) fn grows(rows: &[Row]) -> Option<bool> {
     let [.., before, last] = rows else {
         return None;

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 /// One function that a kernel tree's library exports, at one message length: how long its FPU
 /// sections disable preemption and softirqs. The call is repeated, and every section is timed.
 /// Because disturbances only lengthen sections, the time of a call's n-th section is the shortest
-/// over all repetitions; `section_us` is the longest of these times. Functions that do not open a
-/// section have no rows.
+/// one measured in all repetitions; `section_us` is the longest of these times. Functions that do
+/// not open a section have no rows.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(
     rename = "budget-tree",
@@ -50,8 +50,8 @@ pub(in crate::budget) struct Row {
     pub bytes: u64,
     /// The highest ISA tier that the tree was allowed to use.
     pub tier: String,
-    /// The longest FPU section of a call, where the time of each section is the shortest over all
-    /// repetitions.
+    /// Length of the longest FPU section of a call. The length of each section is the shortest one
+    /// measured in all repetitions.
     #[schemars(extend(
         "unit" = "µs",
         "x-role" = "main",
@@ -60,8 +60,8 @@ pub(in crate::budget) struct Row {
         "x-benchmark" = "real_time"
     ))]
     pub section_us: f64,
-    /// Lower end of the interval of `section_us`, which extends to both sides by the range of the
-    /// longest sections in the five best calls.
+    /// Lower end of the interval of `section_us`. On both sides, the interval is as wide as the
+    /// range of the longest sections in the five best calls.
     #[schemars(extend("unit" = "µs"))]
     pub section_low: f64,
     /// Upper end of the interval of `section_us`.

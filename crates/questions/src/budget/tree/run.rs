@@ -27,12 +27,13 @@ const MILLIS: (u64, u64) = (200, 50);
 /// Interrupts per second. Each interrupt's delay is recorded separately, even if several interrupts
 /// occur during one section.
 const RATE: f64 = 2_000.0;
-/// Maximum number of sections per call whose lengths are recorded. It is two for each 16-byte block
-/// of the longest message.
+/// Maximum number of sections per call whose lengths are recorded. It allows two sections for each
+/// 16-byte block of the longest message.
 const KEPT: usize = 1 << 21;
-/// A function that opens no section for messages of up to this many bytes is assumed to open none.
+/// Length in bytes of the longest message with which a function is tried. A function that opens no
+/// section up to this length is assumed never to open one.
 const TRIED: usize = 64 << 10;
-/// Bytes of buffer after a message, for a tag or a digest.
+/// Number of buffer bytes after a message, for a tag or a digest.
 const BEHIND: usize = 256;
 const PAGE: usize = 4096;
 

@@ -41,7 +41,7 @@ pub(super) fn format_tables(rows: &[Row]) -> String {
     )
 }
 
-/// Formats softirq delays of the functions without a bound, at the shortest and at the longest
+/// Formats the softirq delays for functions without a bound, at the shortest and at the longest
 /// length.
 fn format_delays(rows: &[Row]) -> String {
     let mut table = plain();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * A cipher of 16-byte blocks, used in CBC mode (NIST SP 800-38A, 6.2) as tcrypt does:
+ * A cipher with 16-byte blocks, used in CBC mode (NIST SP 800-38A, 6.2) as tcrypt does:
  *
  *	int SUBJECT_SETKEY(void *ctx, const uint8_t *key, unsigned int len);
  *	void SUBJECT_FUNCTION(void *ctx, uint8_t *out, const uint8_t *in);

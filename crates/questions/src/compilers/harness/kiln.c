@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Runs an implementation of kernel/ciphers, which is found in the table of its directory
- * (kiln/cipher.h): encrypts with a key of SUBJECT_KEY bytes and 16 bytes of associated data. This
- * file is freestanding, like that header.
+ * Runs an implementation from kernel/ciphers: finds it in the table of its directory
+ * (kiln/cipher.h), and encrypts with a key of SUBJECT_KEY bytes and 16 bytes of associated data.
+ * This file is freestanding, like that header.
  */
 #include <kiln/cipher.h>
 

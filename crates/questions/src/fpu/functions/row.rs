@@ -107,7 +107,7 @@ impl FunctionRow {
         }
     }
 
-    /// Makes a row about a whole suite: a failed case, a warning, or a crash.
+    /// Creates a row about a whole suite: a failed case, a warning, or a crash.
     pub(super) fn of_suite(ran: &Ran, what: String, config: &str, replay: String) -> FunctionRow {
         FunctionRow {
             suite: ran.suite.clone(),

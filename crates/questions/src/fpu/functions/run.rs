@@ -1,4 +1,4 @@
-//! Builds the tree, lets child processes step through the functions of its suites, and makes rows
+//! Builds the tree, lets child processes step through the functions of its suites, and creates rows
 //! from their output.
 
 use std::collections::BTreeSet;

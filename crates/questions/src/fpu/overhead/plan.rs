@@ -19,8 +19,8 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    /// Makes the default plan, with the policies of Linux up to 6.14 and since 6.15, at the default
-    /// lengths.
+    /// Creates the default plan, with the policies of Linux up to 6.14 and since 6.15, at the
+    /// default lengths.
     pub(super) fn new(seed: u64, quick: bool) -> Plan {
         let usual = |p: &Policy| ["legacy", "bh-off"].contains(&p.name());
         Plan {
@@ -35,7 +35,7 @@ impl Plan {
     /// Checks the lengths.
     ///
     /// # Errors
-    /// A length outside 16 to 65536 bytes.
+    /// A length is not between 16 and 65536 bytes.
     pub(super) fn checked(self) -> Result<Plan, Error> {
         match self.lens.iter().find(|l| !(16..=65536).contains(*l)) {
             Some(len) => Err(Error::input(format!(

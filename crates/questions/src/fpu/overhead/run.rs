@@ -1,4 +1,4 @@
-//! Measures all of Kiln's methods under all policies, interleaved, and makes the rows.
+//! Measures all of Kiln's methods under all policies, interleaved, and creates the rows.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -24,24 +24,24 @@ const BYTES: usize = 16 << 10;
 /// Maximum number of messages.
 const COUNT: usize = 256;
 
-/// A method to reach a cipher, or a part of such a method.
+/// How a cipher is called, or one component of the overhead of such a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Path {
-    /// Calls the function inside a single FPU section that surrounds all calls.
+    /// The function is called inside a single FPU section that surrounds all calls.
     Primitive,
-    /// Calls the function in a separate FPU section each time, as a library call does.
+    /// Each call of the function is in a separate FPU section, as in a library call.
     Library,
-    /// Makes synchronous requests to the function's driver.
+    /// Synchronous requests go to the function's driver.
     Direct,
-    /// Makes requests through the simd helper while the FPU is usable.
+    /// Requests go through the simd helper while the FPU is usable.
     SimdHelper,
-    /// Makes requests to cryptd, as the simd helper does while the FPU is in use.
+    /// Requests go to cryptd, to which the simd helper defers them while the FPU is in use.
     Cryptd,
-    /// Makes requests to the scalar driver.
+    /// Requests go to the scalar driver.
     Scalar,
-    /// Makes requests to the driver that a caller gets if it excludes asynchronous drivers.
+    /// Requests go to the driver that a caller gets if it excludes asynchronous drivers.
     SyncUser,
-    /// Measures one component of the simd helper's overhead.
+    /// One component of the simd helper's overhead.
     Part(Part),
 }
 
@@ -79,7 +79,7 @@ impl Path {
 /// method to softirqs.
 const BASELINE: (&str, Path) = ("legacy", Path::SimdHelper);
 
-/// One method of reaching a cipher, at one message length, under one FPU policy. All of Kiln's own
+/// One method of calling a cipher, at one message length, under one FPU policy. All of Kiln's own
 /// methods are measured in one process, in turns.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[schemars(
@@ -332,7 +332,7 @@ pub(super) fn run(
     Ok(outcome)
 }
 
-/// Measures all methods at one length.
+/// A measurement of all methods at one length.
 struct Bench<'a> {
     plan: &'a Plan,
     imp: Impl,
@@ -553,7 +553,7 @@ impl Bench<'_> {
         outcome.rows.append(&mut rows);
     }
 
-    /// Makes rows without ratios and speedups.
+    /// Creates rows without ratios and speedups.
     fn rows_of(&self, measured: &[(&Way, &Series)]) -> Vec<Row> {
         let best = |path| -> Option<f64> {
             let (_, series) = measured.iter().find(|(w, _)| w.path == path)?;

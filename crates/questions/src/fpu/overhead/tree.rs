@@ -1,5 +1,5 @@
-//! Measures the methods to reach a cipher in a hosted kernel tree, with the tree's own drivers and
-//! crypto API.
+//! Measures the methods of calling a cipher in a hosted kernel tree, with the tree's own drivers
+//! and crypto API.
 
 use std::sync::atomic::AtomicBool;
 

@@ -15,7 +15,7 @@ impl IpsecMb {
     pub(super) fn jobs(&self, work: &Work) -> Result<Run<'static>, String> {
         let manager = self.manager()?;
         let keys = Keys::new(&manager, work)?;
-        // SAFETY: the functions at these offsets have the type `GetJob`.
+        // SAFETY: the header declares the functions at these offsets as `GetJob`.
         let (next, submit, flush) = unsafe {
             let next: GetJob = manager.function(GET_NEXT_JOB)?;
             let submit: GetJob = manager.function(SUBMIT_JOB)?;
@@ -75,8 +75,8 @@ impl IpsecMb {
     pub(super) fn bursts(&self, work: &Work, batch: usize) -> Result<Run<'static>, String> {
         let manager = self.manager()?;
         let keys = Keys::new(&manager, work)?;
-        // SAFETY: the functions at these offsets have the type `Burst`. `bursts` is called only if
-        // `has_bursts` found version 2.0, which has these functions.
+        // SAFETY: the header declares the functions at these offsets as `Burst`. `bursts` is called
+        // only if `has_bursts` found version 2.0, which has these functions.
         let (next, submit, flush) = unsafe {
             let next: Burst = manager.function(GET_NEXT_BURST)?;
             let submit: Burst = manager.function(SUBMIT_BURST_NOCHECK)?;
@@ -164,8 +164,8 @@ impl IpsecMb {
             job.hash_alg,
             work.key.len() as u32,
         );
-        // SAFETY: the functions at these offsets have these types. `set_session` succeeded, so this
-        // is version 2.0, which has these functions.
+        // SAFETY: the header of version 2.0 declares the functions at these offsets with these
+        // types. `set_session` succeeds only in version 2.0.
         let (cipher_burst, hash_burst) = unsafe {
             let cipher: CipherBurst = manager.function(SUBMIT_CIPHER_BURST_NOCHECK)?;
             let hash: HashBurst = manager.function(SUBMIT_HASH_BURST_NOCHECK)?;
@@ -209,8 +209,8 @@ fn judge(right: bool) -> Result<(), String> {
     }
 }
 
-/// Whether a returned job is complete and, when opening, its tag is right. The library expects its
-/// caller to compare the tags.
+/// Whether a returned job is complete and, when opening, its tag is correct. The library expects
+/// its caller to compare the tags.
 ///
 /// # Safety
 /// When opening, [`keep_tag`] must have set the job's tags.
@@ -292,8 +292,8 @@ impl Keys {
                 .copy_from_nonoverlapping(work.key.as_ptr(), work.key.len());
         }
         if alg.contains("(aes)") {
-            // SAFETY: the functions at these offsets have these types. The key's size selects the
-            // function, and the memory has room for all round keys.
+            // SAFETY: the header declares the functions at these offsets with these types. The
+            // offset depends on the key's size, and the memory has room for all round keys.
             unsafe {
                 let expand: KeyExp = manager.function(KEYEXP_128 + (work.key.len() - 16))?;
                 expand(work.key.as_ptr(), keys.enc.at(), keys.dec.at());

@@ -54,7 +54,7 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    /// Makes the default plan, for AES-256-XTS.
+    /// Creates the default plan, for AES-256-XTS.
     pub(super) fn new(seed: u64, quick: bool) -> Plan {
         Plan {
             algs: vec!["xts(aes)".into()],

@@ -12,7 +12,7 @@ use crate::test::message::Layout;
 const EINVAL: i32 = -22;
 
 impl Bench {
-    /// Sets a key; returns an error if `setkey` refuses it. On success, the context is in the
+    /// Sets a key. Returns an error if `setkey` refuses it. On success, the context is in the
     /// buffer for `Role::Context`.
     pub(super) fn set_key(
         &mut self,
@@ -39,7 +39,7 @@ impl Bench {
         }
     }
 
-    /// Checks that a key is accepted and that it becomes `context`.
+    /// Checks that a key is accepted and that `setkey` expands it to `context`.
     pub fn takes_key(
         &mut self,
         imp: Impl,

@@ -1,4 +1,4 @@
-//! Calls implementations with messages in the memory of one thread, and makes all checks after each
+//! Calls implementations with messages in the memory of one thread, and runs all checks after each
 //! call.
 
 mod keys;
@@ -61,7 +61,7 @@ pub enum Verdict {
 }
 
 impl Bench {
-    /// Makes a bench for the calling thread.
+    /// Creates a bench for the calling thread.
     pub fn new() -> io::Result<Bench> {
         let arena = Arena::new()?;
         let desk = Desk::new()?;
@@ -81,7 +81,8 @@ impl Bench {
     }
 
     /// Prepares for interrupts, which occur from now on. In the contexts `refused_in`, no section
-    /// may be opened, and calls must fall back to `scalar`; in all other contexts they must not.
+    /// may be opened, and calls must fall back to `scalar`; in all other contexts, calls must not
+    /// fall back.
     pub fn interrupted(&mut self, scalar: Impl, refused_in: Vec<Context>) {
         (self.scalar, self.refused_in) = (Some(scalar), refused_in);
         self.interrupted = true;
@@ -329,7 +330,7 @@ impl Bench {
         self.call(function, scalar, args, context, replay)
     }
 
-    /// Calls tested code, and makes the checks that apply to every call.
+    /// Calls tested code, and runs the checks that apply to every call.
     fn call(
         &mut self,
         function: Function,
@@ -355,7 +356,7 @@ impl Bench {
         };
         let armed = self.watch.arm(replay.0, Some(replay.1));
         // SAFETY: the pointers refer to buffers with the lengths that are passed. Guard pages
-        // surround the buffers, so if the tested function leaves them, the fault becomes a failed
+        // surround the buffers, so an access outside them causes a fault, which becomes a failed
         // case.
         let returned = unsafe { call.make() };
         drop(armed);

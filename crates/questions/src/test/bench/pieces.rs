@@ -1,5 +1,4 @@
-//! Processes a message in pieces, with the calls of a caller that never has the whole message at
-//! once.
+//! Processes a message in pieces, like a caller that never has the whole message at once.
 
 use kiln_kernel::call::Entry;
 use kiln_kernel::cipher::{Impl, Kind, Op};

@@ -41,8 +41,8 @@ fn early_exit(secret: &[u8; 32]) {
     }
 }
 
-/// Squares, and multiplies for each set bit of the secret. The first published timing attacks were
-/// against such code.
+/// Squares a number 64 times, and multiplies it whenever a bit of the secret is set, like a naive
+/// modular exponentiation. The first published timing attacks were against such code.
 fn jump_for_each_bit(secret: &[u8; 32]) {
     let mut x = black_box(3u64);
     for i in 0..64 {
@@ -201,7 +201,7 @@ fn random(rng: &mut SplitMix64, n: usize) -> Vec<u8> {
     bytes
 }
 
-/// Makes an input. The IV and the associated data are public and random in both classes. For
+/// Creates an input. The IV and the associated data are public and random in both classes. For
 /// decryption, the class's text is encrypted first, and the tag is added.
 fn input(
     imp: Impl,

@@ -12,8 +12,8 @@ use super::crc::Crc;
 use crate::timing::candidate::{Judge, Run};
 use crate::timing::source::Work;
 
-/// Computes the result of one message. The arguments are the IV, the source including the part
-/// before the message, and the destination.
+/// A function that computes the result of one message. Its arguments are the IV, the source
+/// (including the bytes before the message), and the destination.
 type Answer = Box<dyn Fn(&[u8], &[u8], &mut [u8]) -> Result<(), String>>;
 
 /// Returns the judge named by a row of the tree's function table; `None` if this file does not
@@ -49,7 +49,7 @@ pub(super) fn judge(
     Some(answer.map(judge))
 }
 
-/// Returns a closure that computes the answers message by message.
+/// Returns a closure that computes the results message by message.
 fn for_each(answer: Answer) -> Run<'static> {
     Box::new(move |messages, calls| {
         let (shape, units) = (messages.shape, messages.iv_units());
@@ -278,8 +278,8 @@ mod tests {
         to
     }
 
-    /// FIPS 197, A.1 and 5.3.5: the last round key for encryption is the first one for decryption,
-    /// and the last one for decryption is the key itself.
+    /// Checks FIPS 197, A.1 and 5.3.5: the last round key for encryption is the first one for
+    /// decryption, and the last one for decryption is the key itself.
     #[test]
     fn aes_keys_of_fips_197() {
         let key = hex("2b7e1516 28aed2a6 abf71588 09cf4f3c");
@@ -297,7 +297,7 @@ mod tests {
         assert_eq!(both[224..240], hex("fe4890d1e6188d0b046df344706c631e"));
     }
 
-    /// The vector is in draft-irtf-cfrg-xchacha-03, 2.2.1.
+    /// The expected bytes are the test vector of draft-irtf-cfrg-xchacha-03, 2.2.1.
     #[test]
     fn hchacha_of_its_draft() {
         let key: Vec<u8> = (0..32).collect();
@@ -306,7 +306,7 @@ mod tests {
         assert_eq!(answer(hchacha(&key).unwrap(), &nonce, 32), want);
     }
 
-    /// The vector is in RFC 8439, 2.5.2.
+    /// The expected bytes are the test vector of RFC 8439, 2.5.2.
     #[test]
     fn poly1305_of_its_rfc() {
         let key = hex("85d6be7857556d337f4452fe42d506a8 0103808afb0db2fd4abff6af4149f51b");
@@ -315,7 +315,8 @@ mod tests {
         assert_eq!(answer(poly1305(), &message, 16), want);
     }
 
-    /// RFC 8452, appendix A: GHASH of two blocks, computed by POLYVAL of the converted blocks.
+    /// Checks the example of RFC 8452, appendix A: GHASH of two blocks, computed as POLYVAL of the
+    /// converted blocks.
     #[test]
     fn ghash_and_polyval_of_their_rfc() {
         let le = |text| u128::from_le_bytes(hex(text).try_into().unwrap());

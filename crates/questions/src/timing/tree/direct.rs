@@ -1,5 +1,5 @@
-//! Calls a tree's functions directly, as described in `tree/primitives`. [`answers`] judges the
-//! functions whose results no driver can check.
+//! Calls a tree's functions directly, as described in `tree/primitives`. [`answers`] computes the
+//! expected results for functions that no driver can check.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -179,9 +179,8 @@ impl Tree {
             }
         }
         if row.from_state() {
-            // If a function of the tree is the judge, any state is suitable, because the judge
-            // starts from the same state. Counters, flags and buffers after the state's words are
-            // 0.
+            // If a function of the tree is the judge, any state will do, because the judge starts
+            // from the same one. Counters, flags and buffers after the state's words are 0.
             let mut start = answers::state_after(&row.alg, &[]);
             let start = start.get_or_insert_with(|| self.key(row.state.unwrap_or(0)));
             let behind = match row.two_messages() || row.judge.is_some() {

@@ -1,5 +1,5 @@
-//! Derives the name of an algorithm's driver that consists only of generic C code from the
-//! algorithm's name.
+//! Derives driver names from an algorithm's name: those of the drivers that consist only of generic
+//! C code.
 
 /// Returns the driver names to request from a tree, the most likely name first. Later trees give
 /// the library's code the suffix `-lib`.

@@ -1,9 +1,9 @@
 //! Known answers for functions of a tree's library that have only one implementation, because such
 //! a function cannot judge itself. The answers come from Python's hashlib and from OpenSSL. For
-//! modes that both lack, they were composed from single blocks of OpenSSL.
+//! modes that both lack, the answers were composed from single blocks that OpenSSL encrypted.
 
-/// Length of the message in bytes. The message consists of the bytes 0 to 199, and both key and IV
-/// begin with the bytes 0, 1, 2...
+/// Length of the message in bytes. The message consists of the bytes 0 to 199; key and IV also
+/// count up from 0.
 pub(super) const LEN: usize = 200;
 
 /// Each entry: algorithm, operation, key size in bytes, and the last bytes of the result in hex.

@@ -32,7 +32,7 @@ use super::source::{key_bytes, Choice, Source, Spec, Work};
 /// Key sizes in bits that are tried with each driver. The last one is that of NHPoly1305.
 const KEY_BITS: [u32; 9] = [64, 128, 160, 192, 256, 320, 384, 448, 8704];
 /// Algorithms to instantiate from templates, because an instance is registered only when it is
-/// requested. The kernel's own users request these.
+/// requested. These are algorithms that the kernel's own users request.
 const TEMPLATES: [&str; 14] = [
     "ccm(aes)",
     "rfc4309(ccm(aes))",
@@ -145,8 +145,8 @@ impl Tree {
                 key_bits.push(0);
             }
         }
-        // None of the random keys was accepted. Some algorithms, such as authenc, require a special
-        // key format.
+        // None of the random keys was accepted: some algorithms, such as authenc, require keys in a
+        // special format.
         if key_bits.is_empty() {
             return None;
         }
@@ -173,8 +173,9 @@ impl Tree {
         })
     }
 
-    /// Returns the tree's description of the algorithm, or `None` if another form was requested:
-    /// Poly1305's key is either set once or included at the beginning of each message.
+    /// Returns the tree's description of the algorithm, or `None` if the work requests another form
+    /// of it. Poly1305 has two forms: its key is either set once, or is at the beginning of each
+    /// message.
     fn shaped(&self, work: &Work) -> Option<&Spec> {
         let same = |s: &&Spec| s.name == work.spec.name && s.prefix == work.spec.prefix;
         self.specs.iter().find(same)

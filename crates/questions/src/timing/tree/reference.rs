@@ -3,7 +3,7 @@
 
 use super::crc::Crc;
 
-/// Computes the result of a message; the destination has the result's length.
+/// A function that computes the result of a message. The destination has the length of the result.
 pub(super) type Answer = fn(&[u8], &mut [u8]);
 
 /// Returns the computation for an algorithm, if this file defines one.
@@ -64,7 +64,7 @@ fn product(a: u8, b: u8) -> u8 {
     sum
 }
 
-/// Computes 1 / a = a^254. The exponent is 254 because the field has 255 nonzero elements.
+/// Computes 1 / a as a^254, because a^255 is 1 for each of the field's 255 nonzero elements.
 fn inverse(a: u8) -> u8 {
     (0..254).fold(1, |power, _| product(power, a))
 }

@@ -1,13 +1,13 @@
-//! Finds the call paths to a cipher in a tree, that is, the drivers through which callers can reach
-//! one function.
+//! Finds the call paths to a cipher in a tree: the drivers that a caller may get, and the function
+//! that does the work.
 
 use kiln_question::{unknown, Error};
 use kiln_tree::engine::{self, Engine, Listed};
 
 use super::{generic, measured, plain, Tree};
 
-/// Names of an algorithm's drivers, and of the function that does the work. A tree without a simd
-/// helper has only one driver for these roles.
+/// Names of an algorithm's drivers, and of the function that does the work. Without a simd helper,
+/// `helper` and `cryptd` are `None`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Ways {
     /// The function that the driver `direct` calls to do the work.
