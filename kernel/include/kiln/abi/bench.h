@@ -75,7 +75,10 @@ struct kiln_pieces {
 /* Returns 0, or -EINVAL if the text is too long. */
 KILN_EXPORT u64 kiln_pieces_run(void *pieces);
 
-/* A whole request, or one part of the simd helper's work apart from calling the cipher. */
+/*
+ * A whole request, or one of the steps that a request through the simd helper takes in addition to
+ * the cipher.
+ */
 enum kiln_request_part {
 	KILN_REQUEST,
 	KILN_REQUEST_CHECKS,	/* check whether SIMD is usable and requests are queued */
@@ -195,7 +198,7 @@ struct kiln_budget_run {
 };
 
 KILN_EXPORT u64 kiln_budget_run(void *run);
-/* Returns the TSC ticks of @n dependent multiplications, the minimum of several runs. */
+/* Returns how many TSC ticks @n dependent multiplications take, the minimum of several runs. */
 KILN_EXPORT u64 kiln_budget_chain(u64 n);
 
 #endif

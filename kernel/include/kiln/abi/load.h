@@ -91,8 +91,8 @@ KILN_EXPORT u64 kiln_load_attach(void *load);
 KILN_EXPORT u64 kiln_load_run(void *load);
 KILN_EXPORT u64 kiln_load_detach(void *load);
 /*
- * Both may be called only while @empty is set. kiln_load_drain() waits for operations in flight;
- * kiln_load_ready() must be called after the host has changed @task or @softirq.
+ * kiln_load_drain() waits for operations in flight. kiln_load_ready() must be called after the host
+ * has changed @task or @softirq. Both may be called only while @empty is set.
  */
 KILN_EXPORT u64 kiln_load_drain(void *load);
 KILN_EXPORT u64 kiln_load_ready(void *load);
@@ -100,7 +100,7 @@ KILN_EXPORT u64 kiln_load_ready(void *load);
 KILN_EXPORT size_t kiln_pattern_size(void);
 
 /*
- * load/call.c: a call of one function of an implementation, in a given context, and in its own FPU
+ * load/call.c: a call to one function of an implementation in a given context, and in its own FPU
  * section if the function needs one.
  */
 struct kiln_call {
