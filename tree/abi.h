@@ -14,7 +14,7 @@
 
 enum kiln_engine_kind { KILN_SKCIPHER, KILN_AEAD, KILN_SHASH, KILN_AHASH };
 
-/* Selects which drivers of an algorithm to list. */
+/* Which drivers of an algorithm are listed. */
 enum kiln_which { KILN_PUBLIC, KILN_INTERNAL, KILN_SYNCHRONOUS };
 
 struct kiln_engine;
@@ -277,7 +277,7 @@ struct kiln_prove_library {
 	unsigned int flags;	/* bits of enum kiln_library_flag */
 };
 
-/* oracles/: check rules that every driver must follow. */
+/* oracles/: checks rules that every driver must follow. */
 
 enum kiln_oracle {
 	KILN_ORACLE_MEMORY,

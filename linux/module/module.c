@@ -211,7 +211,10 @@ static void remove_all(void)
 	kfree(algs);
 }
 
-/* Whether to register the driver. By default, only SIMD drivers of algorithms in `offered` are. */
+/*
+ * Returns whether to register the driver. By default, only SIMD drivers of algorithms in `offered`
+ * are registered.
+ */
 static bool __init is_wanted(const struct kiln_impl *impl)
 {
 	size_t i;
@@ -226,7 +229,9 @@ static bool __init is_wanted(const struct kiln_impl *impl)
 	return false;
 }
 
-/* Whether the first @len characters of @word name the tier, with hyphens for underscores. */
+/*
+ * Returns whether the first @len characters of @word name the tier, with hyphens for underscores.
+ */
 static bool __init names_tier(const char *word, size_t len, const char *name)
 {
 	size_t i;

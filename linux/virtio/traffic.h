@@ -2,8 +2,8 @@
 /*
  * Generates traffic for one driver from several threads concurrently.
  *
- * sessions.c APIs: set keys repeatedly data.c APIs: encrypt messages and compare each with the
- * result of Linux's generic code
+ * sessions.c sets keys repeatedly. data.c encrypts messages, and compares each result with the
+ * result of Linux's generic code.
  */
 #ifndef KILN_LINUX_VIRTIO_TRAFFIC_H
 #define KILN_LINUX_VIRTIO_TRAFFIC_H

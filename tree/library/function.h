@@ -67,8 +67,8 @@ extern const size_t kiln_hash_count, kiln_cipher_count, kiln_checksum_count;
  */
 #define FUNCTION(called) .name = #called, .call = kiln_##called, .symbol = called
 /*
- * Begins an entry for a series of calls, of which @last is the last one, or for an inline function,
- * which has no symbol. In that case, @last is a function that the inline function calls.
+ * Begins an entry for a series of calls, the last of which calls @last, or for an inline function,
+ * which has no symbol but calls @last.
  */
 #define SERIES(called, last) .name = #called, .call = kiln_##called, .symbol = last
 

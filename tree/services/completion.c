@@ -60,7 +60,7 @@ void SERVICE(wait_for_completion)(struct completion *c)
 	kiln_wait_finish();
 }
 
-/* There are no signals that could interrupt the wait. */
+/* Does not return early, because signals do not exist here. */
 int SERVICE(wait_for_completion_interruptible)(struct completion *c)
 {
 	SERVICE(wait_for_completion)(c);
