@@ -134,7 +134,7 @@ struct kiln_library_run {
 	struct kiln_messages m;
 };
 
-/* A call of a library function on one message. */
+/* A call to a library function for one message. */
 struct kiln_library_call {
 	const struct kiln_library *library;
 	unsigned char *iv;	/* the call may modify it */

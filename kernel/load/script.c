@@ -12,7 +12,7 @@
 #include <kiln/slab.h>
 #include <kiln/string.h>
 
-/* A step that lets other tasks run gives up after PATIENCE calls of yield(). */
+/* A step that lets other tasks run gives up after PATIENCE calls to yield(). */
 enum { PATIENCE = 1 << 20, IV = 16 };
 
 struct run;

@@ -13,7 +13,7 @@
 /* One kind of work for the workers. */
 struct traffic {
 	const char *kind;
-	/* Number of session operations or messages per call of `work`. */
+	/* Number of session operations or messages per call to `work`. */
 	unsigned int operations;
 	void *(*open)(const char *driver, unsigned int len);
 	/* Returns 0, an error, or -EBADMSG if the result contains wrong bytes. */

@@ -1,5 +1,5 @@
-//! Loops of requests that a benchmark times, for many messages or repeatedly for one message. The
-//! loop is in `kernel/bench/requests.c`.
+//! Loops of requests that a benchmark times. A loop processes many messages, or one message
+//! repeatedly. It is in `kernel/bench/requests.c`.
 
 use std::ffi::c_void;
 
@@ -18,7 +18,7 @@ pub enum Part {
     Checks = sys::KILN_REQUEST_CHECKS,
     /// Copying the request to the sub-request.
     Copy = sys::KILN_REQUEST_COPY,
-    /// An indirect call of a function that returns at once.
+    /// An indirect call to a function that returns immediately.
     Call = sys::KILN_REQUEST_CALL,
     /// The setup of the request, which every caller does.
     Setup = sys::KILN_REQUEST_SETUP,

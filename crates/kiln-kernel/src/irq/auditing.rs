@@ -76,7 +76,7 @@ impl Auditing {
         state.map_or(0, |s| s.dropped())
     }
 
-    /// Discards all visits and violations, to free the tables for the next jobs.
+    /// Discards all visits and violations, to make room for the next jobs.
     pub fn clear(&mut self) {
         if let Some(state) = host().and_then(|h| h.injection.audit.as_mut()) {
             state.clear();

@@ -34,7 +34,7 @@ impl Stepping {
     }
 
     /// Sets whether [`Step::At`] and [`Step::Pair`] stop stepping after their last injection. If
-    /// so, later instructions are neither counted nor slowed down.
+    /// they do, later instructions are neither counted nor slowed down.
     pub fn set_brief(&mut self, brief: bool) {
         self.state().brief = brief;
     }

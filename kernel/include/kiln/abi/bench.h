@@ -15,7 +15,7 @@ struct kiln_impl;
 struct scatterlist;
 struct task;
 
-/* How FPU sections are placed around calls of a function that uses vector registers. */
+/* How FPU sections are placed around calls to a function that uses vector registers. */
 enum kiln_sections {
 	KILN_NO_SECTION,		/* scalar functions always run without a section */
 	KILN_ONE_SECTION,		/* one section around all calls */
@@ -44,7 +44,7 @@ struct kiln_calls {
 };
 
 /*
- * Messages per call of encrypt_many(): the NAPI budget, which is the maximum number of packets that
+ * Messages per call to encrypt_many(): the NAPI budget, which is the maximum number of packets that
  * one poll may process.
  */
 enum { KILN_QUEUE = 64 };

@@ -123,8 +123,9 @@ KILN_EXPORT u64 kiln_call(void *call);
 
 /*
  * load/guest.c: guests are function calls that interrupts make while something else is tested.
- * Between attach and detach, each interrupt raises a softirq that makes the next call of the first
- * @softirqs guests, and the hardirq itself makes the next call of the @hardirqs guests after them.
+ * Between attach and detach, each interrupt raises a softirq that makes the next call to one of the
+ * first @softirqs guests, and the hardirq itself makes the next call to one of the @hardirqs guests
+ * after them.
  */
 struct kiln_guest {
 	const void *fn, *scalar;	/* as in struct kiln_call */
