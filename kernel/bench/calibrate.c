@@ -338,7 +338,7 @@ static void find_min_bytes(struct kiln_calibration *c, u32 i)
 	}
 }
 
-/* Returns the ticks needed to read and write each cache line of @plain once. */
+/* Returns how many TSC ticks it takes to read and write each cache line of @plain once. */
 static u64 touch(struct room *room)
 {
 	const u64 start = rdtsc();

@@ -55,7 +55,8 @@ module_param(live, uint, 0444);
 MODULE_PARM_DESC(live, "save and restore live registers so many times, and log the result");
 
 /*
- * Priorities above and below those of Linux's own drivers, which range from 100 to some thousands.
+ * Priorities above and below those of Linux's own drivers, which range from 100 to several
+ * thousand.
  */
 enum { PREFERRED = 1000000, LAST = 1 };
 

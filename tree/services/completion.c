@@ -8,7 +8,7 @@
 
 #define DONE_FOR_ALL 0xffffffffu
 
-/* Matches the start of the tree's struct completion. */
+/* Must match the start of the tree's struct completion. */
 struct completion {
 	volatile unsigned int done;
 };

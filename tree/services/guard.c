@@ -21,7 +21,7 @@
 #define ALIGNMENT 8
 #define DEEPEST 12
 
-/* Describes a block. There is one slot per page; a block uses the slot of its first page. */
+/* A block. There is one slot per page, and a block uses the slot of its first page. */
 struct slot {
 	size_t size;		/* rounded up to the alignment; 0 if no block begins here */
 	size_t asked;

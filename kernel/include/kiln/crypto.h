@@ -40,8 +40,8 @@ enum {
 enum { CRYPTO_TFM_NEED_KEY = 1 };
 
 /*
- * Selects which drivers can be found, depending on the FPU policy. If softirqs may find the FPU in
- * use, callers reach SIMD code through the simd helper; otherwise they call it directly.
+ * Which drivers can be found, depending on the FPU policy. If softirqs may find the FPU in use,
+ * callers reach SIMD code through the simd helper; otherwise they call it directly.
  */
 enum crypto_model {
 	CRYPTO_MODEL_HELPER = 1,
@@ -200,7 +200,7 @@ static inline struct scatterlist *sg_next(struct scatterlist *sg)
 	return sg->chain ? (struct scatterlist *)sg->addr : sg;
 }
 
-/* Lets a task wait for the completion of a request. */
+/* A task that waits for the completion of a request. */
 struct crypto_wait {
 	struct task *task;
 	int err;
@@ -304,9 +304,7 @@ int crypto_name_make(char to[CRYPTO_MAX_ALG_NAME], const char *outer, const char
 bool crypto_name_split(const char *name, const char *outer,
 		       char first[CRYPTO_MAX_ALG_NAME], char second[CRYPTO_MAX_ALG_NAME]);
 
-/*
- * Allocates an algorithm. @prefix is put before both names. Returns NULL if out of memory.
- */
+/* Allocates an algorithm. Both names begin with @prefix. Returns NULL if out of memory. */
 struct crypto_alg *crypto_alg_new(const char *name, const char *driver, const char *prefix);
 /* Registers the algorithm, or frees it on failure. */
 int crypto_alg_add(struct crypto_alg *alg);

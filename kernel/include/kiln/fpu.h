@@ -30,7 +30,10 @@ extern const struct fpu_policy *fpu_policy;
 bool nested_usable(void);
 void nested_end(void);
 
-/* section.c: opens a section. Counts a warning if the policy does not allow a section here. */
+/*
+ * section.c: opens a section. Increments the warning count if the policy does not allow a section
+ * here.
+ */
 void kernel_fpu_begin(void);
 void kernel_fpu_end(void);
 

@@ -20,7 +20,7 @@ int kiln_memcmp(const void *a, const void *b, size_t n);
 #define memcmp kiln_memcmp
 
 /*
- * Wipe data that functions called earlier by the caller may have left: KILN_WIPED_BELOW bytes of
+ * Wipes data that functions called earlier by the caller may have left: KILN_WIPED_BELOW bytes of
  * the stack below the caller, and all registers that a function need not preserve. The caller's own
  * variables and spills are not wiped, so functions that handle secrets must not be inlined into the
  * caller.

@@ -45,7 +45,6 @@ pub struct Config {
     pub number: u32,
     /// Whether the kernel has full preemption; otherwise it has voluntary preemption.
     pub preempt_full: bool,
-    /// The scheduling policy, which decides which task runs.
     pub scheduler: Scheduler,
     /// Interval between scheduler ticks, in microseconds.
     pub tick_us: u64,

@@ -9,7 +9,7 @@ use super::handler::{host, prepare, Handling};
 use crate::cpu::Cpu;
 use crate::sys::Audit;
 
-/// Keeps an audit enabled until this value is dropped.
+/// An audit, which stays enabled until this value is dropped.
 pub struct Auditing {
     /// Prevents `Send`, because the audit belongs to this thread's CPU.
     _here: PhantomData<*mut ()>,

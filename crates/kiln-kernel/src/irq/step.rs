@@ -12,7 +12,7 @@ use super::handler::{host, prepare, Handling};
 use super::injection::{Step, StepState};
 use crate::cpu::Cpu;
 
-/// Keeps stepping enabled until this value is dropped.
+/// Single-stepping, which stays enabled until this value is dropped.
 pub struct Stepping {
     /// Prevents `Send`, because the stepping belongs to this thread's CPU.
     _here: PhantomData<*mut ()>,

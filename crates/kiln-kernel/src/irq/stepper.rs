@@ -41,7 +41,7 @@ impl Stepper {
     }
 
     /// Handles the beginning of a trap: removes the breakpoint. If the breakpoint caused the trap,
-    /// changes the frame to what it would be after a trap of the trap flag.
+    /// changes the frame to what it would be after a single-step trap.
     pub(super) fn arrive(&mut self, frame: &mut Frame<'_>) {
         if let Some(address) = self.remove() {
             if frame.rip() == address + 1 {

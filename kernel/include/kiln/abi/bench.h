@@ -24,7 +24,7 @@ enum kiln_sections {
 };
 
 /*
- * bench/calls.c: calls an implementation's function for whole messages.
+ * Parameters of bench/calls.c, which calls an implementation's function for whole messages.
  *
  * The associated data of message i is at aad + i * aad_stride, its tag at tag + i * tag_stride.
  * Usually the associated data is the prefix of the message, and the tag follows the text. With
@@ -50,15 +50,15 @@ struct kiln_calls {
 enum { KILN_QUEUE = 64 };
 
 /*
- * Returns how many messages were rejected for a wrong tag, or m.calls if the text is longer than
- * the implementation allows.
+ * Returns how many messages were rejected because of a wrong tag, or m.calls if the text is longer
+ * than the implementation allows.
  */
 KILN_EXPORT u64 kiln_calls_run(void *calls);
 
 /*
- * bench/pieces.c: processes one message in pieces, each in its own section. The first @aad_pieces
- * pieces are associated data. If @other is not NULL, the two implementations alternate on the same
- * state. The tag is written both when encrypting and when decrypting.
+ * Parameters of bench/pieces.c, which processes one message in pieces, each in its own section. The
+ * first @aad_pieces pieces are associated data. If @other is not NULL, the two implementations
+ * alternate on the same state. The tag is written both when encrypting and when decrypting.
  */
 struct kiln_pieces {
 	const struct kiln_impl *impl, *other;
@@ -165,9 +165,9 @@ KILN_EXPORT u64 kiln_calibrate(void *calibration);
 KILN_EXPORT u64 kiln_calibrate_again(void *calibration);
 
 /*
- * bench/budget.c: alternates between three workloads: requests divided by the strategy under test,
- * requests in one section each, and sections of pure arithmetic. Each interrupt raises a softirq
- * and wakes a kthread.
+ * The workloads between which bench/budget.c alternates: requests divided by the strategy under
+ * test, requests in one section each, and sections of pure arithmetic. Each interrupt raises a
+ * softirq and wakes a kthread.
  */
 enum { KILN_PART_JUDGED, KILN_PART_UNBOUNDED, KILN_PART_NULL, KILN_NR_PARTS };
 

@@ -66,7 +66,7 @@ struct kiln_request {
 KILN_EXPORT u64 kiln_crypto_request(void *request);
 
 /*
- * Hashes one message in a context (enum kiln_context): with one call if @pieces is 0, otherwise
+ * A message to be hashed in a context (enum kiln_context): with one call if @pieces is 0, otherwise
  * piece by piece.
  */
 struct kiln_digest {

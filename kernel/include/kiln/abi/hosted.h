@@ -144,7 +144,7 @@ _Bool kiln_cancel_work(struct kiln_work *work);
 /* Sleeps until the item is neither queued on @queue nor running. */
 void kiln_flush_work(struct kiln_workqueue *queue, struct kiln_work *work);
 
-/* Counts a warning of the tree. May be called from a signal handler of the host. */
+/* Increments the tree's warning count. May be called from a signal handler of the host. */
 void kiln_warn(void);
 
 /*

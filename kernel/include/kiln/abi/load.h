@@ -152,7 +152,7 @@ KILN_EXPORT u64 kiln_guests_attach(void *guests);
 KILN_EXPORT u64 kiln_guests_detach(void *guests);
 
 /*
- * load/context.c: tests whether irq_fpu_usable() and kernel_fpu_begin() allow a section in a
+ * A test in load/context.c whether irq_fpu_usable() and kernel_fpu_begin() allow a section in a
  * context.
  */
 struct kiln_usable {
@@ -171,8 +171,8 @@ KILN_EXPORT u64 kiln_usable(void *usable);
 KILN_EXPORT u64 kiln_scene(void *scene);
 
 /*
- * load/storm.c: a softirq that raises itself repeatedly, and work items that it queues. Returns
- * when everything is done. Returns non-zero if no task is free for the bystander.
+ * A test in load/storm.c: a softirq raises itself repeatedly and queues work items. kiln_storm()
+ * returns when everything is done, or non-zero if no task is free for the bystander.
  */
 struct kiln_storm {
 	u32 raises;		/* total number of softirqs */
