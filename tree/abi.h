@@ -14,7 +14,7 @@
 
 enum kiln_engine_kind { KILN_SKCIPHER, KILN_AEAD, KILN_SHASH, KILN_AHASH };
 
-/* Selects which drivers of an algorithm to list. */
+/* Which drivers of an algorithm are listed. */
 enum kiln_which { KILN_PUBLIC, KILN_INTERNAL, KILN_SYNCHRONOUS };
 
 struct kiln_engine;
@@ -134,7 +134,7 @@ struct kiln_library_run {
 	struct kiln_messages m;
 };
 
-/* A call of a library function on one message. */
+/* A call to a library function for one message. */
 struct kiln_library_call {
 	const struct kiln_library *library;
 	unsigned char *iv;	/* the call may modify it */
@@ -143,7 +143,10 @@ struct kiln_library_call {
 	unsigned long len, prefix;
 };
 
-/* delays.c: measures the delay from each interrupt to the start of the softirq that it raises. */
+/*
+ * The delays that delays.c measures, each from an interrupt to the start of the softirq that it
+ * raises.
+ */
 struct kiln_library_delays {
 	unsigned long *ticks;	/* delays in TSC ticks, one entry per interrupt */
 	unsigned long room;
@@ -182,7 +185,7 @@ struct kiln_stream_open {
 	char name[128];		/* result: the driver's name */
 };
 
-/* services/series.c: calls the tree's assembly functions. */
+/* Arguments of services/series.c, which calls the tree's assembly functions. */
 struct kiln_primitive {
 	unsigned long call;	/* calling convention, one of enum call */
 	unsigned long fn[4];	/* addresses of the function and its companions */
@@ -277,7 +280,7 @@ struct kiln_prove_library {
 	unsigned int flags;	/* bits of enum kiln_library_flag */
 };
 
-/* oracles/: check rules that every driver must follow. */
+/* oracles/: checks rules that every driver must follow. */
 
 enum kiln_oracle {
 	KILN_ORACLE_MEMORY,
@@ -306,8 +309,8 @@ enum kiln_atomic {
 };
 
 /*
- * reach.c: instantiates each template over each child that fits, and then reports all available
- * algorithms.
+ * Arguments of reach.c, which instantiates each template over each child that fits, and then
+ * reports all available algorithms.
  */
 struct kiln_reach {
 	void *templates;	/* the tree's own list of templates */
@@ -324,7 +327,7 @@ struct kiln_peer {
 	unsigned int ends;	/* set to make kiln_glue_peer() return */
 };
 
-/* examine.c: checks one driver with one oracle. */
+/* Arguments of examine.c, which checks one driver with one oracle. */
 struct kiln_examine {
 	const char *oracle;	/* name of the oracle, for reports */
 	const char *name;	/* name under which to allocate the driver */
@@ -350,7 +353,7 @@ struct kiln_examine {
 	int error;		/* error of opening the driver or setting its key, or 0 */
 };
 
-/* kunit.c: runs one of the tree's KUnit suites. */
+/* Arguments of kunit.c, which runs one of the tree's KUnit suites. */
 struct kiln_kunit_order {
 	const char *suite;
 	const char *cases;	/* pattern with * and ?; NULL selects all cases */

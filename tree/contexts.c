@@ -37,7 +37,7 @@ static u8 kiln_key[128];
 static unsigned int kiln_key_length;
 static u8 kiln_iv[64];
 
-/* A driver opened for use in one context, with one request. */
+/* An open driver and one request, for use in one context. */
 struct kiln_side {
 	enum kiln_type type;
 	void *tfm;
@@ -143,8 +143,8 @@ static void kiln_close(struct kiln_side *s)
 }
 
 /*
- * Tries several key sizes in order until the driver accepts one. Sides that are opened later use
- * the same key.
+ * Tries several key sizes in order until the driver accepts one. All sides that are opened later
+ * use the same key.
  */
 static int kiln_find_key(struct kiln_side *s)
 {
@@ -249,7 +249,7 @@ static void kiln_softirq(void *cpu)
 		return;
 	s->busy = true;
 	result = kiln_put(s, (s->message + 1) % MESSAGES);
-	/* The request was refused and will not be answered, so do not count it. */
+	/* The request was refused and its callback will not be called, so do not count it. */
 	if (result == -ENOSPC) {
 		kiln_wanted->cases[KILN_IN_SOFTIRQ]--;
 		kiln_wanted->wrong[KILN_IN_SOFTIRQ]--;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * The CPU as the tree sees it: the capability words, which are read from CPUID and reduced by
- * Kiln's tier mask, and the alternatives that these words select. The tree's own build compiles
- * this file, like glue.c.
+ * The tree's view of the CPU: the capability words, which are read from CPUID and reduced by Kiln's
+ * tier mask, and the alternatives that these words select. The tree's own build compiles this file,
+ * like glue.c.
  */
 #include <linux/kernel.h>
 #include <linux/string.h>

@@ -45,7 +45,8 @@ void kiln_glue_fpu_task(struct task_struct *task);
 
 /*
  * Optional hooks around each FPU section of the tree. They are called before the section begins,
- * after it has begun, and before it ends. The second hook is called only if the first one is set.
+ * after it has begun, and before it ends. kiln_in_section is called only if kiln_before_section is
+ * set.
  */
 void (*kiln_before_section)(void);
 void (*kiln_in_section)(void);
@@ -100,7 +101,7 @@ static bool kiln_user_restore(void)
 	return true;
 }
 
-/* Does the FPU part of __switch_to(). The current task is still @from. */
+/* Performs the FPU part of __switch_to(). The current task is still @from. */
 static void kiln_switch_to(void *from, void *to)
 {
 	struct task_struct *prev = from, *next = to;

@@ -262,7 +262,9 @@ bool kiln_glue_task_held(const void *task);
 
 const unsigned int kiln_glue_hz = HZ;
 
-/* Returns the size of a task. 16 KiB are for the FPU state, whose size depends on the CPU. */
+/*
+ * Returns the size of a task. It includes 16 KiB for the FPU state, whose size depends on the CPU.
+ */
 size_t kiln_glue_task_size(void)
 {
 	return sizeof(struct task_struct) + 16384 + sizeof(struct completion);
@@ -294,7 +296,7 @@ void kiln_glue_task_ends(void *task)
 	complete_all(kiln_task_end(task));
 }
 
-/* Whether the task's structure has references other than the thread's own. */
+/* Returns whether the task's structure has references other than the thread's own. */
 bool kiln_glue_task_held(const void *task)
 {
 	return refcount_read(&((const struct task_struct *)task)->usage) > 1;

@@ -83,7 +83,10 @@ u64 kiln_glue_kunit_run(const struct kiln_kunit_order *order)
 	return cases;
 }
 
-/* The armed timer. Suites arm at most one. Modified only while interrupts are disabled. */
+/*
+ * The armed timer. Suites arm at most one timer at a time. Interrupts must be disabled while this
+ * variable is modified.
+ */
 static struct hrtimer *kiln_armed;
 static bool kiln_in_timer;
 

@@ -105,7 +105,7 @@ int kiln_library_call(const struct kiln_library *library, u8 *iv, const u8 *src,
 void kiln_library_call_pair(const struct kiln_library *library, const u8 *src1, const u8 *src2,
 			    u8 *dst1, u8 *dst2, size_t len);
 
-/* Resumes single-stepping of the job, if it had stopped. */
+/* Resumes single-stepping of the job if it has stopped. */
 static void kiln_resume_steps(void)
 {
 	kiln_set_trap_flag(true);
@@ -202,7 +202,7 @@ static bool kiln_call(bool (*const call)(void *state))
 	return right;
 }
 
-/* Whether interrupt handlers may call the function in the current context. */
+/* Returns whether interrupt handlers may call the function in the current context. */
 static bool kiln_may_interrupt(void)
 {
 	return !kiln_stepped->task_only && (!kiln_stepped->unasked || irq_fpu_usable());
@@ -280,7 +280,7 @@ static void kiln_step_in_bh(struct work_struct *work)
 	kiln_step_calls();
 }
 
-/* Single-steps the handler's call without interrupting it, in order to check it too. */
+/* Single-steps the handler's call without interrupting it, so that the call is checked too. */
 static bool kiln_step_handler(void)
 {
 	struct kiln_audit *audit = &kiln_wanted->audit;

@@ -23,7 +23,7 @@
 
 #define KILN_PIECES 64
 
-/* An open driver with a key and a request, and the messages of its last call. */
+/* An open driver with a key, a request, and the messages of the last call. */
 struct kiln_engine {
 	enum kiln_engine_kind kind;
 	union {

@@ -151,6 +151,6 @@ void kiln_glue_context(int n)
 }
 #endif
 
-/* The flag of allocations that may sleep. */
+/* The GFP flag that allocations have if they may sleep. */
 extern const unsigned int kiln_glue_gfp_sleeps;
 const unsigned int kiln_glue_gfp_sleeps = (__force unsigned int)__GFP_DIRECT_RECLAIM;

@@ -15,8 +15,8 @@ thread_local! {
         RefCell::new((Services::detect(), Worker::new().expect("memory for an emulated CPU")));
 }
 
-/// Replaces a session ID in a request with the most recently created one, if the input selects
-/// that.
+/// If all bits of the session ID at offset `at` are set, replaces it with `session`, the ID of the
+/// session created most recently.
 fn name(bytes: &mut [u8], at: usize, session: u64) {
     if let Some(place) = bytes.get_mut(at..at + 8) {
         if place.iter().all(|&b| b == 0xff) {

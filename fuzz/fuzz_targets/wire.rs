@@ -1,5 +1,5 @@
-//! Parses arbitrary bytes as a request of either queue. A request that can be parsed must be the
-//! same after emitting it and parsing the result.
+//! Parses arbitrary bytes as a request of either queue. A request that can be parsed must not
+//! change when it is emitted and parsed again.
 
 #![no_main]
 

@@ -4,7 +4,7 @@
  * softirq that each interrupt raises and a kthread that each interrupt wakes.
  *
  * The chunking strategy is compared with one section per message and with sections of pure
- * arithmetic. The three workloads alternate, so that disturbances by the host affect all of them
+ * arithmetic. The three workloads alternate, so that noise from the host affects all of them
  * equally.
  */
 #include <kiln/budget.h>

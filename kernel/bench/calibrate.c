@@ -34,7 +34,7 @@ enum {
 	AAD = 16,
 };
 
-/* Buffers for keys, messages and results, in memory that the host allocates. */
+/* Buffers for keys, messages and results. The host allocates this memory. */
 struct room {
 	u8 ctx[KILN_MAX_CTX] __aligned(64);
 	u8 key[KILN_MAX_CTX];
@@ -54,8 +54,8 @@ struct best {
 };
 
 /*
- * Times of one implementation in one direction. @near is the time of a call with one granule, @far
- * the time of a call with @far_bytes.
+ * The times of one implementation in one direction. @near is the time of one call with one granule,
+ * and @far the time of one call with @far_bytes.
  */
 struct subject {
 	struct best near, far;
@@ -66,8 +66,8 @@ struct subject {
 static struct subject subjects[KILN_MAX_IMPLS][2];
 static u64 chain_at_start;
 /*
- * Number of runs that pauses have replaced. Tests plant stalls by run number, and the run number
- * includes these runs.
+ * Number of runs that were replaced by pauses. Tests plant stalls by run number, and paused runs
+ * keep their numbers.
  */
 static u32 idle_runs;
 
@@ -154,7 +154,7 @@ static u64 time_calls(struct kiln_calibration *c, const struct kiln_impl *impl, 
 }
 
 /*
- * Sets a key of the maximum length, with which a cipher is slowest. The key length makes no
+ * Sets a key of the maximum length, because ciphers are slowest with it. The key length makes no
  * difference to HMAC. The two halves of a key for xts(aes) must differ, so fill() uses random
  * bytes.
  */
@@ -276,8 +276,9 @@ static u64 trip(u32 i)
 
 /*
  * Chooses the fastest implementation of the same algorithm as implementation @i. If the
- * implementation with the highest priority is constant-time, only constant-time implementations
- * are considered. The highest priority wins if the fastest one leads by less than a thirtieth.
+ * implementation with the highest priority is constant-time, only constant-time implementations are
+ * considered. If the fastest one leads by less than a thirtieth, the one with the highest priority
+ * is chosen instead.
  */
 static void choose(const struct kiln_calibration *c, u32 i)
 {
@@ -337,7 +338,7 @@ static void find_min_bytes(struct kiln_calibration *c, u32 i)
 	}
 }
 
-/* Returns the ticks needed to read and write each cache line of @plain once. */
+/* Returns how many TSC ticks it takes to read and write each cache line of @plain once. */
 static u64 touch(struct room *room)
 {
 	const u64 start = rdtsc();

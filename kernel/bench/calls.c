@@ -15,7 +15,7 @@
 
 enum function { CRYPT, SEAL, OPEN, DIGEST };
 
-/* Pointers to the parts of one message. */
+/* Pointers to the parts of the current message. */
 struct at {
 	u8 *dst;
 	const u8 *src, *aad;
@@ -106,7 +106,7 @@ static __always_inline u64 call_function(const struct kiln_calls *c, const enum 
 	return refused;
 }
 
-/* Uses the beginning of each result as the IV of the next call. */
+/* Encrypts messages in turn. The beginning of each result is the IV of the next message. */
 static void crypt_chained(const struct kiln_calls *c)
 {
 	kiln_crypt_t *const crypt = c->m.decrypt ? c->impl->cipher.decrypt :

@@ -17,7 +17,7 @@ static __always_inline u64 count_lap(const struct kiln_messages *m, u64 calls)
 	return calls < m->count ? calls : m->count;
 }
 
-/* Copies the IVs for one lap, because functions and drivers modify them. */
+/* Copies the IVs for one lap, because functions and drivers modify them in place. */
 static inline void copy_ivs(const struct kiln_messages *m, u64 n)
 {
 	if (m->iv_stride)

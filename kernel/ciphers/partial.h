@@ -7,8 +7,9 @@
 #include <kiln/types.h>
 
 /*
- * Copies bytes from @data to @buffer until it holds a block of @block bytes. The buffer already has
- * @kept bytes. Advances @data and @len. Returns whether the block is full.
+ * Copies bytes from @data to @buffer until @buffer holds a block of @block bytes or @data is used
+ * up. @kept is the number of bytes in @buffer. Advances @data and @len. Returns whether the block
+ * is full.
  */
 static __always_inline bool fill_block(u8 *buffer, u64 *kept, const size_t block,
 				       const u8 **data, size_t *len)

@@ -59,7 +59,7 @@ static void errand_hardirq(struct cpu *cpu)
 		raise_softirq(SOFTIRQ_ERRAND);
 		break;
 	case KILN_NMI:
-		/* Only the preempt count of an NMI is emulated, not its entry. */
+		/* Emulate only the preempt count of an NMI, not its entry. */
 		enter_context(cpu, NMI_OFFSET);
 		run(e);
 		leave_context(cpu, NMI_OFFSET);
@@ -67,7 +67,10 @@ static void errand_hardirq(struct cpu *cpu)
 	default:
 		run(e);
 	}
-	/* A real interrupt may have been merged with this one, so call its handler, too. */
+	/*
+	 * A real interrupt may have been merged with the one raised for the errand, so call its
+	 * handler, too.
+	 */
 	if (e->handler)
 		e->handler(cpu);
 }
@@ -101,7 +104,10 @@ bool run_in_context(enum kiln_context context, void (*fn)(void *arg), void *arg)
 		cpu->errand = &e;
 		cpu->softirq_handler[SOFTIRQ_ERRAND] = errand_softirq;
 		interrupt_for(cpu, &e);
-		/* Run softirqs until the errand is done, unless they are disabled here. */
+		/*
+		 * Run softirqs until the errand is done. If the task has disabled softirqs, the
+		 * errand cannot run.
+		 */
 		while (!*(volatile bool *)&e.done && !softirq_count())
 			do_softirq();
 		cpu->errand = NULL;

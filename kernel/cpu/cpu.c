@@ -119,7 +119,10 @@ void kiln_cpu_reset_stats(struct cpu *cpu)
 	memset(&cpu->stats, 0, sizeof(cpu->stats));
 	memset(&cpu->section_time, 0, sizeof(cpu->section_time));
 	memset(&cpu->softirq_latency, 0, sizeof(cpu->softirq_latency));
-	/* Time the next section, and count it once, since no section has been skipped. */
+	/*
+	 * Time the next section. It counts only once in the histogram, because no section has been
+	 * skipped.
+	 */
 	cpu->section_skip = 0;
 	cpu->section_weight = 1;
 }

@@ -6,7 +6,7 @@
 #include <kiln/abi/hosted.h>
 #include <kiln/cpu.h>
 
-/* softirq.c: called with interrupts off; enables them while handlers run. */
+/* softirq.c: called with interrupts off; enables them while softirq handlers run. */
 void do_softirq_irqs_off(void);
 
 /* watchdog.c: called by an interrupt that interrupted a section. */
@@ -30,7 +30,7 @@ void remove_waiters(struct cpu *cpu);
 void ksoftirqd_start(void);
 void kworker_start(void);
 
-/* gate.c: called by entry.S on the way to user mode; returns with interrupts off. */
+/* gate.c: called by entry.S before user mode is entered; returns with interrupts off. */
 void gate_exit(void);
 
 /* sched.c: called at the entry of an interrupt, if steal_limit is not zero. */

@@ -10,8 +10,8 @@
 /*
  * Before returning to user mode, clear the part of the stack below the stack pointer that kernel
  * mode has used: compilers may have spilled keys or text there. Interrupts are off. Afterwards %rax
- * is 0, and %rcx and %rdi are clobbered. The stack pointer is lowered during the clearing, because
- * nothing may write below the stack pointer.
+ * is 0, and %rcx and %rdi are clobbered. The stack pointer is lowered meanwhile, because memory
+ * below the stack pointer must not be written.
  */
 .macro clear_stack
 	sub $KILN_STACK_CLEARED, %rsp

@@ -10,7 +10,7 @@
 
 #include "cpu_internal.h"
 
-/* Initialises a task. Keeps @t->foreign, so that the hosted tree can reuse its own task. */
+/* Initialises a task. Keeps @t->foreign, so that the hosted tree can reuse its task structure. */
 void task_init(struct cpu *cpu, struct task *t, const char *name)
 {
 	void *const foreign = t->foreign;
@@ -22,7 +22,10 @@ void task_init(struct cpu *cpu, struct task *t, const char *name)
 	t->name = name;
 }
 
-/* A new task starts here, with interrupts off and a preempt count of one, as after any switch. */
+/*
+ * Every new task starts here, with interrupts off and a preempt count of one, as after any task
+ * switch.
+ */
 void task_main(void)
 {
 	struct task *t = current;

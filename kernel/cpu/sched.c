@@ -171,7 +171,10 @@ static void place(struct cpu *cpu, struct task *t)
 	t->deadline = base + cpu->slice;
 }
 
-/* Completes a delayed dequeue. The sleeping task has become eligible, so it leaves with no lag. */
+/*
+ * Completes a delayed dequeue. The sleeping task has become eligible, so it leaves the queue with
+ * zero lag.
+ */
 static void finish_dequeue(struct task *t)
 {
 	dequeue(t->cpu, t);
@@ -324,7 +327,7 @@ static void switch_task(struct cpu *cpu, bool preempted)
 	cpu->stats.preemptions += preempted;
 	fpu_switch(prev, next);
 	section_switch(cpu, prev, next);
-	/* A task switch is cheaper here than in a kernel. Spin for the difference. */
+	/* A task switch takes less time here than in a kernel. Spin for the difference. */
 	while (rdtsc() - start < cpu->switch_cost)
 		__asm__ volatile("pause");
 	start_slice(next);
@@ -345,7 +348,10 @@ void schedule(void)
 	local_irq_restore(off);
 }
 
-/* Moves the current task behind all others. vruntimes wrap, so only their differences count. */
+/*
+ * Moves the current task behind all others. vruntimes wrap around, so only their differences are
+ * compared.
+ */
 static void fall_behind(struct cpu *cpu)
 {
 	struct task *curr = cpu->current_task;
@@ -414,7 +420,7 @@ static bool preempts(struct cpu *cpu, struct task *t)
 static void wake_up_queued(struct cpu *cpu, struct task *t)
 {
 	if (t->delayed) {
-		/* Positive lag that the task has gained since it went to sleep is discarded. */
+		/* Discard positive lag that the task has gained since it went to sleep. */
 		t->delayed = false;
 		if (sum_ahead(cpu, t) > 0) {
 			dequeue(cpu, t);
@@ -513,7 +519,7 @@ void forgive_steal(struct cpu *cpu)
 
 void sched_tick(struct cpu *cpu)
 {
-	/* Ticks are periodic; missed ones are skipped. */
+	/* Ticks are periodic. Skip the missed ones. */
 	cpu->next_tick += cpu->tick;
 	if (cpu->next_tick <= cpu->irq_time)
 		cpu->next_tick = cpu->irq_time + cpu->tick;

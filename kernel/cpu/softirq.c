@@ -10,7 +10,7 @@
 
 #include "cpu_internal.h"
 
-/* Linux's limits. ksoftirqd runs the remaining softirqs. */
+/* Linux's limits for one run. ksoftirqd runs the softirqs that remain. */
 enum { MAX_SOFTIRQ_US = 2000, MAX_SOFTIRQ_RESTART = 10 };
 
 void raise_softirq(unsigned int nr)

@@ -12,7 +12,7 @@ void watchdog_look(struct cpu *cpu)
 	const u64 since = cpu->section_start[cpu->section_depth - 1];
 	const u64 time = cpu->irq_time - since;
 
-	/* Untimed sections are short and need no check. A long section is reported only once. */
+	/* Untimed sections are short and need no check. Report each long section only once. */
 	if (!since || time <= cpu->watchdog || since == cpu->watchdog_seen)
 		return;
 	cpu->watchdog_seen = since;

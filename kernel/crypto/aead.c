@@ -132,7 +132,10 @@ static __always_inline int crypt_whole(struct crypto_request *req, u8 *dst, cons
 	return err;
 }
 
-/* Processes contiguous text, the usual case, with associated data and tag in other places. */
+/*
+ * Processes a request whose text is contiguous, the usual case, with associated data and tag in
+ * other list entries.
+ */
 static noinline int crypt_apart(struct crypto_request *req, u32 aadlen, u32 len,
 				struct fpu_budget *budget, const bool decrypt)
 {
@@ -159,8 +162,8 @@ static noinline int crypt_apart(struct crypto_request *req, u32 aadlen, u32 len,
 }
 
 /*
- * Returns whether a request whose text has @len bytes without the tag is valid for the algorithm.
- * Sets *@aadlen to the number of associated bytes that are authenticated.
+ * Returns whether the algorithm accepts a request whose text has @len bytes without the tag. Sets
+ * *@aadlen to the number of associated bytes that are authenticated.
  */
 static __always_inline bool is_of_form(const struct crypto_request *req, u32 len, u32 *aadlen)
 {
@@ -201,7 +204,7 @@ static __always_inline int crypt(struct crypto_request *req, const bool simd,
 
 	if (unlikely(!is_of_form(req, len, &aadlen)))
 		return -EINVAL;
-	/* A sum that does not fit in 32 bits cannot fit in a single entry either. */
+	/* If a sum does not fit in 32 bits, a single entry cannot hold that many bytes. */
 	if (unlikely(__builtin_add_overflow(assoclen, req->cryptlen, &in) ||
 		     __builtin_add_overflow(assoclen + len, decrypt ? 0 : tagsize, &out) ||
 		     req->src->length < in || req->dst->length < out ||

@@ -13,7 +13,7 @@ static struct crypto_alg *algs;
 static struct spinlock algs_lock;
 static u32 model = CRYPTO_MODEL_HELPER;
 
-/* Returns whether a driver with the same name exists in one of the models of @wanted. */
+/* Returns whether one of the models of @wanted already has a driver with the same name. */
 static bool is_taken(const struct crypto_alg *wanted)
 {
 	const struct crypto_alg *alg;
@@ -48,7 +48,9 @@ void kiln_crypto_model(u32 wanted)
 	__atomic_store_n(&model, wanted, __ATOMIC_RELAXED);
 }
 
-/* Returns whether the calibration found @alg to be its algorithm's fastest implementation. */
+/*
+ * Returns whether @alg is the fastest implementation of its algorithm according to the calibration.
+ */
 static bool is_fastest(const struct crypto_alg *alg)
 {
 	const u32 internal = alg->flags & CRYPTO_ALG_INTERNAL ? 2 : 0;
@@ -150,7 +152,8 @@ static struct crypto_alg *new_instance(const char *name, u32 type, u32 mask, int
 
 /*
  * Creates an instance and registers it, with one user. If @name mixes algorithm names and driver
- * names, the same instance may be registered already; then returns that instance.
+ * names, the same instance may be registered already; the function then returns the existing
+ * instance.
  */
 static struct crypto_alg *add_instance(const char *name, u32 type, u32 mask, int *err)
 {
@@ -174,7 +177,7 @@ static struct crypto_alg *add_instance(const char *name, u32 type, u32 mask, int
 	return there;
 }
 
-/* Opens a transform of @alg and takes over one user count from the caller. */
+/* Opens a transform of @alg. The transform takes over one user count from the caller. */
 static struct crypto_tfm *alloc_tfm(struct crypto_alg *alg, int *err)
 {
 	struct crypto_tfm *tfm;
@@ -340,7 +343,7 @@ void crypto_req_done(void *data, int err)
 {
 	struct crypto_wait *wait = data;
 
-	/* A backlogged request has entered the queue. Its result will follow. */
+	/* A backlogged request has entered the queue. Its result follows in a second call. */
 	if (err == -EINPROGRESS)
 		return;
 	wait->err = err;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * cryptd: requests that cannot be served in their context are deferred to a kworker of the
- * same CPU.
+ * cryptd: requests that cannot be served in their context are deferred to a kworker on the same
+ * CPU.
  */
 #include <kiln/abi/crypto.h>
 #include <kiln/abi/hosted.h>
@@ -43,7 +43,10 @@ static void complete_request(struct crypto_request *req, int err)
 	local_bh_enable();
 }
 
-/* Returns the outer transform that a queued request holds in addition to its own, or NULL. */
+/*
+ * Returns the outer transform to which a queued request holds a reference in addition to its own
+ * transform, or NULL.
+ */
 static struct crypto_tfm *parent(const struct crypto_request *req)
 {
 	const struct crypto_request *outer = req->data;
@@ -119,7 +122,9 @@ static void break_rules(struct crypto_queue *queue, struct crypto_request *req)
 		queue->max_qlen = ~0u;
 	if (broken & KILN_CRYPTD_NO_BACKLOG)
 		req->flags &= ~(u32)CRYPTO_TFM_REQ_MAY_BACKLOG;
-	/* Tests use this flag to violate the order: move the newest request to the head. */
+	/*
+	 * Tests set this flag to break the order of requests: the newest request moves to the head.
+	 */
 	if (broken & KILN_CRYPTD_LATE_FIRST && queue->head != queue->tail) {
 		struct crypto_request *last = queue->tail;
 

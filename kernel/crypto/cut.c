@@ -24,7 +24,7 @@ static const char *const names[KILN_NR_WAYS] = {
 
 enum { KIB = 1024 };
 
-/* A posted limit of one driver; it applies to both directions. */
+/* A posted limit of one driver. It applies to encryption and decryption. */
 struct posted {
 	const char *driver;	/* NULL: the limit is for an ISA level that Kiln does not have */
 	u32 bytes;
@@ -45,7 +45,7 @@ enum {
 	/* "on-demand" checks for pending work after every 1/LOOKS of the target. */
 	LOOKS = 6,
 	/*
-	 * 1/SPARE of the time between two checks is left as a margin: the clock speed of a virtual
+	 * 1/SPARE of the time between two checks is kept as a margin: the clock speed of a virtual
 	 * CPU varies by more than a tenth with the load of other virtual CPUs.
 	 */
 	SPARE = 5,
@@ -139,7 +139,7 @@ u32 fpu_bytes_in(const struct kiln_impl *impl, const struct fpu_budget *b, u64 t
 	return whole(n, block);
 }
 
-/* Returns the posted limit of @impl in bytes, or 0 if none was posted. */
+/* Returns the posted limit of @impl in bytes, or 0 if no limit was posted. */
 static u32 posted_bytes(const struct kiln_impl *impl)
 {
 	size_t i;
@@ -286,7 +286,9 @@ void fpu_cut_open(struct fpu_cut *cut, struct fpu_budget *budget)
 	cut->least = 0;
 	if (!budget)
 		return;
-	/* Never leave a remainder below two granules: it could not form a piece of its own. */
+	/*
+	 * Never leave a remainder smaller than two granules: it could not form a piece of its own.
+	 */
 	cut->least = cut->step < 2 * budget->granule ? cut->step : 2 * budget->granule;
 	begin(cut);
 }
@@ -300,7 +302,10 @@ static void learn(const struct fpu_cut *cut, u64 took)
 	struct fpu_budget *b = cut->budget;
 	const u32 half = cut->step / 2;
 
-	/* Another request may have changed the budget in the meantime. */
+	/*
+	 * Do not learn from a forced budget, or if another request has changed the budget in the
+	 * meantime.
+	 */
 	if (forced || cut->step != b->most)
 		return;
 	if (took < target / 4 && cut->step <= MAX_STEP / 2)
@@ -310,8 +315,8 @@ static void learn(const struct fpu_cut *cut, u64 took)
 }
 
 /*
- * Returns how many bytes fit in the rest of the section, extrapolated from the time that the bytes
- * since the last TSC reading took. That time reflects this CPU, its clock speed and the caches, so
+ * Returns how many bytes fit in the rest of the section, extrapolated from the time taken by the
+ * bytes since the last TSC reading. That time reflects this CPU, its clock speed and the caches, so
  * two readings are enough for most sections. If less than half a step was processed, for example
  * only associated data, the time is not representative; a step is then assumed to take 1/SHARE of
  * the target.

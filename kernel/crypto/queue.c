@@ -27,7 +27,7 @@ int crypto_enqueue_request(struct crypto_queue *queue, struct crypto_request *re
 	return err;
 }
 
-/* Removes the first request. The first backlogged request, if any, moves up into the queue. */
+/* Removes the first request. The first backlogged request, if any, then enters the queue. */
 struct crypto_request *crypto_dequeue_request(struct crypto_queue *queue)
 {
 	struct crypto_request *req = queue->head;

@@ -34,7 +34,10 @@ static u64 new_salt(void)
 	return x ^ x >> 31;
 }
 
-/* Sets up the inner request for the data after the IV. Its completion completes the outer one. */
+/*
+ * Prepares the inner request, which covers the data after the IV. Completing it completes the outer
+ * request.
+ */
 static struct crypto_request *sub_request(struct crypto_request *req)
 {
 	struct seqiv_ctx *ctx = crypto_tfm_ctx(req->tfm);
@@ -48,8 +51,8 @@ static struct crypto_request *sub_request(struct crypto_request *req)
 }
 
 /*
- * Returns whether the request contains an IV, and whether the length of the inner request's
- * associated data, which includes the IV, fits in 32 bits.
+ * Returns whether the request has an IV, and whether the length of the inner request's associated
+ * data, which includes the IV, fits in 32 bits.
  */
 static bool is_of_form(const struct crypto_request *req)
 {

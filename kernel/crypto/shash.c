@@ -99,7 +99,7 @@ int shash_final(struct shash_desc *desc, u8 *out)
 
 	if (err)
 		return err;
-	/* Assume that SIMD is worthwhile: the length of the buffered data is not known here. */
+	/* Assume that SIMD is worthwhile, because the amount of buffered data is not known here. */
 	simd = may_use_simd(desc->tfm->alg, ~0u);
 	impl = begin(desc->tfm, simd);
 	impl->hash.final(crypto_tfm_ctx(desc->tfm), desc->ctx, out);

@@ -8,8 +8,8 @@
 #include <kiln/string.h>
 
 /*
- * Processes a request in pieces, and in as many sections as the budget requires. In XTS, an IV
- * cannot describe a later piece, so the pieces use a tweak that is derived from the IV.
+ * Processes a request in pieces, and in as many sections as the budget requires. An IV cannot
+ * describe a later piece of an XTS message, so the pieces use a tweak that is derived from the IV.
  */
 static noinline int crypt_pieces(struct crypto_request *req, struct fpu_budget *budget,
 				 const bool decrypt)

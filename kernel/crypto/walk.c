@@ -9,7 +9,7 @@ static u32 smaller(u64 a, u32 b)
 	return a < b ? a : b;
 }
 
-/* Advances to the next entry that has unused bytes, if there is one. */
+/* Advances to the next entry that has bytes left, if there is one. */
 static void skip_used(struct scatterlist **sg, u32 *offset)
 {
 	while (*offset == (*sg)->length && !(*sg)->last) {
@@ -42,7 +42,10 @@ bool scatterwalk_holds(struct scatterlist *sg, u64 n)
 	}
 }
 
-/* Copies @n bytes between the list and @buffer, and advances past them. */
+/*
+ * Copies @n bytes from the list to @buffer or, if @out is set, from @buffer to the list, and
+ * advances past them.
+ */
 static void copy(u8 *buffer, struct scatterlist **sg, u32 *offset, u32 n, bool out)
 {
 	while (n) {

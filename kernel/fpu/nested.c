@@ -26,7 +26,7 @@ static void nested_begin(void)
 	preempt_disable();
 	WARN_ON(!nested_usable());
 	if (this_cpu_read(in_kernel_fpu)) {
-		/* Sections of a task do not nest. */
+		/* A task must not open a section inside its own section. */
 		WARN_ON(in_task());
 		fpstate_save(this_cpu_read(nested_area));
 		this_cpu_inc(stats.nested_saves);

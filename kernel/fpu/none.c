@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Policy none, a broken control: the FPU is always usable and nothing is saved. Tests must detect
- * the resulting corruption.
+ * Policy none, a deliberately broken one: the FPU is always usable, and nothing is saved. Tests
+ * must detect the resulting corruption.
  */
 #include <kiln/fpu.h>
 #include <kiln/preempt.h>

@@ -30,8 +30,8 @@ static const struct fpu_policy *const policies[] = {
 enum { FULL_TIME = 16384 };	/* TSC ticks; no section is skipped after one at least this long */
 
 /*
- * Raises the depth first. An interrupt before that point may use the same array entry for its own
- * section; a later interrupt uses the next entry.
+ * Raises the depth first. An interrupt that arrives earlier may use the same array entry for its
+ * own section; an interrupt that arrives later uses the next entry.
  */
 static __always_inline void clock_start(struct cpu *cpu, u64 now, u8 irqs_seen)
 {
@@ -60,8 +60,8 @@ static __always_inline void clock_stop(struct cpu *cpu)
 	const u8 depth = cpu->section_depth - 1;
 	const u64 time = rdtsc() - cpu->section_start[depth];
 	/*
-	 * Shifts by the number of significant bits of @time, in two steps: that number is 64 if the
-	 * counter went backwards, and a shift by 64 is undefined.
+	 * Shift by the number of significant bits of @time, in two steps: if the TSC went
+	 * backwards, that number is 64, and a single shift by 64 is undefined.
 	 */
 	const u64 skip = (u64)FULL_TIME >> (63 - __builtin_clzll(time | 1)) >> 1;
 	const bool interrupted = cpu->section_irqs[depth] != cpu->irqs_seen;

@@ -39,8 +39,8 @@ void fpu_user_restore(void)
 }
 
 /*
- * Saves the registers of @prev that a task switch would lose, and restores those that @next needs
- * at once. Called with interrupts off.
+ * Saves those registers of @prev that would be lost in the task switch, and restores those that
+ * @next needs immediately. Called with interrupts off.
  */
 void fpu_switch(struct task *prev, struct task *next)
 {

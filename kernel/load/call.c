@@ -12,7 +12,10 @@
 #include "common.h"
 #include "patterns.h"
 
-/* A function with the longest argument list. Functions with fewer arguments ignore the rest. */
+/*
+ * The type of a function with the longest argument list. Functions with fewer arguments ignore the
+ * rest.
+ */
 typedef u64 nine_t(u64, u64, u64, u64, u64, u64, u64, u64, u64);
 
 u64 call_nine(const void *fn, const u64 *arg)
@@ -33,7 +36,7 @@ static void call_there(void *arg)
 	const void *fn = call->fn;
 	bool section = call->section;
 
-	/* A task may always open a section, so only other contexts are checked. */
+	/* A task may always open a section, so check only the other contexts. */
 	if (section && call->context > KILN_TASK_BH_OFF && !irq_fpu_usable()) {
 		if (!call->scalar)
 			return;

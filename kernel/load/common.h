@@ -5,7 +5,7 @@
 
 #include <kiln/types.h>
 
-/* Returns the index of the message to use now, and advances @next modulo @count. */
+/* Returns the index of the message to use now, and advances @next, modulo @count. */
 static inline u32 take_turn(u32 *next, u32 count)
 {
 	const u32 i = *next;

@@ -39,7 +39,7 @@ static void ask_in_softirq(struct cpu *cpu)
 	if (u->context == KILN_SOFTIRQ)
 		ask(u);
 	else
-		/* Interrupt the softirq in the same way as any other code. */
+		/* Interrupt the softirq in the same way as other code is interrupted. */
 		kiln_irq_self();
 }
 
@@ -60,7 +60,7 @@ static void ask_in_hardirq(struct cpu *cpu)
 			raise_softirq(SOFTIRQ_ASK);
 		break;
 	case KILN_NMI:
-		/* Only set the state of an NMI; its entry path is not emulated. */
+		/* Set only the preempt count of an NMI; its entry is not emulated. */
 		enter_context(cpu, NMI_OFFSET);
 		u->over_section = cpu->section_base;
 		u->preempt_count = preempt_count();

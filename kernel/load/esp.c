@@ -77,7 +77,7 @@ static void give_back(struct kiln_esp_slot *slot)
 	local_irq_restore(off);
 }
 
-/* Updates the counts when a packet has been passed to its receiver. */
+/* Updates the counts after a packet has been passed to its receiver. */
 static void count_received(struct kiln_esp_slot *slot)
 {
 	struct kiln_esp_flow *flow = slot->flow;

@@ -53,9 +53,9 @@ static void keep_pattern(const struct pattern *want, struct pattern *found, u64 
 }
 
 /*
- * If @step, the host gets a trap after each instruction from here to step_stop(). Meanwhile all
- * sections are timed: if some were skipped, the lengths of earlier sections would determine which
- * instructions run.
+ * If @step is set, the host gets a trap after each instruction from here to step_stop(). Until then
+ * all sections are timed: if the timer skipped sections, the lengths of earlier sections would
+ * determine which instructions run.
  */
 static __always_inline void step_start(bool step)
 {
@@ -100,7 +100,7 @@ void check_answer(struct kiln_load_side *side, u32 message, u32 at)
 	dst[0] = ~want[0];
 }
 
-/* Overwrites the registers if this context may use them. */
+/* Overwrites the registers if this context may use them. Returns whether it did. */
 static bool clobber_in_section(void)
 {
 	if (!irq_fpu_usable())
@@ -155,7 +155,7 @@ static void load_hardirq(struct cpu *cpu)
 		load->hardirq_sections += clobber_in_section();
 }
 
-/* Body of a second kernel thread, which does the same encryption as the task until the load ends. */
+/* The function of a second kernel thread, which encrypts like the task until the load ends. */
 static void second_task(void *arg)
 {
 	struct kiln_load *load = arg;
@@ -273,7 +273,7 @@ u64 kiln_load_run(void *arg)
 			task_keep(load);
 		cond_resched();
 	}
-	/* No operation of the task may be in flight when the task returns to user mode. */
+	/* The task must not have operations in flight when it returns to user mode. */
 	op_wait(&load->task, 1);
 	this_cpu()->stepped = false;
 	return load->task.corrupted;

@@ -14,7 +14,10 @@ void op_put(struct kiln_load_side *side, u32 i);
 /* Sleeps until fewer than @depth operations are in flight. */
 void op_wait(struct kiln_load_side *side, u32 depth);
 
-/* load.c: checks a result and then invalidates it, so that a stale result cannot pass later. */
+/*
+ * load.c: checks a result and then invalidates it, so that a stale result cannot pass a later
+ * check.
+ */
 void check_answer(struct kiln_load_side *side, u32 message, u32 at);
 
 #endif

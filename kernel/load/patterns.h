@@ -29,7 +29,9 @@ typedef void pattern_keep_t(const struct pattern *want, struct pattern *found,
 			    u64 spins);
 pattern_keep_t pattern_keep_xmm, pattern_keep_ymm, pattern_keep_zmm;
 
-/* The two halves of pattern_keep_t, for tests that use the registers in between. */
+/*
+ * The two halves of pattern_keep_t, for tests that use the registers between filling and reading.
+ */
 typedef void pattern_fill_t(const struct pattern *want);
 pattern_fill_t pattern_fill_xmm, pattern_fill_ymm, pattern_fill_zmm;
 typedef void pattern_read_t(struct pattern *found);

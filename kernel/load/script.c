@@ -12,7 +12,7 @@
 #include <kiln/slab.h>
 #include <kiln/string.h>
 
-/* A step that lets other tasks run gives up after PATIENCE yields. */
+/* A step that lets other tasks run gives up after PATIENCE calls to yield(). */
 enum { PATIENCE = 1 << 20, IV = 16 };
 
 struct run;
@@ -141,7 +141,10 @@ static bool take(struct run *run, const struct kiln_step *step)
 				return false;
 		return true;
 	case KILN_STEP_RUN:
-		/* Count from the previous step: a tick may already have let other tasks run. */
+		/*
+		 * Count from the previous step, because a tick may already have let other tasks
+		 * run.
+		 */
 		run->awaited += step->count;
 		return let_run(&run->later, run->awaited);
 	case KILN_STEP_SECTION_BEGIN:

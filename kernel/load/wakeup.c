@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
  * Tests whether a task that is woken by an interrupt preempts the running task. The caller chooses
- * how long each of the two has run before, because every scheduler's decision depends on these
- * times.
+ * how long each of the two tasks has already run, because every scheduler's decision depends on
+ * these times.
  */
 #include <kiln/abi/cpu.h>
 #include <kiln/abi/load.h>
@@ -57,7 +57,10 @@ u64 kiln_wakeup(void *arg)
 	struct wakeup wakeup = { .w = w };
 	u32 i;
 
-	/* Let the CPU's own kthreads, which have no work, go to sleep without negative lag. */
+	/*
+	 * Let the CPU's own kthreads, which have no work, run and go to sleep until none of them
+	 * has negative lag.
+	 */
 	for (i = 0; i < SETTLE_YIELDS; i++)
 		yield();
 	spin(cpu, SETTLE_US);

@@ -29,7 +29,7 @@
 
 enum { THREADS = 2, LONGEST = 4096, KEY = 64, IV = 32, LIMIT_MS = 120000 };
 
-/* Minimum time between two interrupts. A random time, at most as long, is added to it. */
+/* Minimum time between two interrupts. A random time of up to the same length is added to it. */
 enum { TIMER_NS = 60000, TASKLET_NS = 80000 };
 
 /* A thread, timer or tasklet that uses one driver and has at most one request in flight. */

@@ -27,7 +27,7 @@ void say(const char *kind, const char *text, size_t len);
 void say_string(const char *kind, const char *text);
 void say_numbers(const char *kind, long a, const char *word, long b);
 
-/* Splits the bytes from a pipe into lines of one kind. */
+/* A pipe whose bytes are split into lines of one kind. */
 struct relay {
 	const char *kind;
 	int fd;

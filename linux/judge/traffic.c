@@ -207,7 +207,9 @@ static void send_burst(int fd, struct packets *all, uint32_t first, unsigned cou
 	while (sent < count) {
 		const int n = sendmmsg(fd, all->headers + sent, count - sent, 0);
 
-		/* The kernel refuses a packet, for example, without a security association. */
+		/*
+		 * The kernel refuses a packet if, for example, the security association is missing.
+		 */
 		if (n <= 0) {
 			counts->refused++;
 			sent++;

@@ -73,7 +73,9 @@ static void __init skcipher(struct room *r, const struct way *way, const struct 
 		crypt(r->ctx, dst, m->text, cut, iv);
 	if (m->len - cut)
 		crypt(r->ctx, dst + cut, m->text + cut, m->len - cut, iv);
-	/* In modes with a tweak, report an unchanged IV: processing pieces left a tweak in @iv. */
+	/*
+	 * In modes with a tweak, the pieces have left a tweak in @iv. Report the IV as unchanged.
+	 */
 	if (ops->first)
 		memcpy(iv, m->iv, m->ivlen);
 }

@@ -55,7 +55,8 @@ module_param(live, uint, 0444);
 MODULE_PARM_DESC(live, "save and restore live registers so many times, and log the result");
 
 /*
- * Priorities above and below those of Linux's own drivers, which range from 100 to some thousands.
+ * Priorities above and below those of Linux's own drivers, which range from 100 to several
+ * thousand.
  */
 enum { PREFERRED = 1000000, LAST = 1 };
 
@@ -211,7 +212,10 @@ static void remove_all(void)
 	kfree(algs);
 }
 
-/* Whether to register the driver. By default, only SIMD drivers of algorithms in `offered` are. */
+/*
+ * Returns whether to register the driver. By default, only SIMD drivers of algorithms in `offered`
+ * are registered.
+ */
 static bool __init is_wanted(const struct kiln_impl *impl)
 {
 	size_t i;
@@ -226,7 +230,9 @@ static bool __init is_wanted(const struct kiln_impl *impl)
 	return false;
 }
 
-/* Whether the first @len characters of @word name the tier, with hyphens for underscores. */
+/*
+ * Returns whether the first @len characters of @word name the tier, with hyphens for underscores.
+ */
 static bool __init names_tier(const char *word, size_t len, const char *name)
 {
 	size_t i;

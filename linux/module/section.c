@@ -93,7 +93,7 @@ static const struct kernel_param_ops saves_ops = { .get = saves_get };
 module_param_cb(nested_saves, &saves_ops, NULL, 0444);
 MODULE_PARM_DESC(nested_saves, "sections that were opened over another one");
 
-/* Whether this is a softirq in which no nested section is open yet. */
+/* Returns whether this is a softirq in which no nested section is open yet. */
 static bool may_nest(void)
 {
 	return areas && READ_ONCE(nested) && in_serving_softirq() && !in_hardirq() && !in_nmi() &&
@@ -101,7 +101,9 @@ static bool may_nest(void)
 }
 
 #ifdef CONFIG_CRYPTO_MANAGER_EXTRA_TESTS
-/* Whether Linux's full tests ask for code without SIMD here. They may do so in any context. */
+/*
+ * Returns whether Linux's full tests request code without SIMD here. They may do so in any context.
+ */
 static bool disabled_for_test(void)
 {
 	return this_cpu_read(crypto_simd_disabled_for_test);
@@ -118,7 +120,10 @@ static void begin_nested(void)
 	static const u32 mxcsr = MXCSR_DEFAULT;
 	const bool save = is_saving();
 
-	/* With PREEMPT_RT a softirq can be preempted, but then no softirq interrupts a section. */
+	/*
+	 * Disable preemption, because with PREEMPT_RT a softirq can be preempted. Softirqs do not
+	 * interrupt sections there.
+	 */
 	preempt_disable();
 	this_cpu_write(nests.open, true);
 	this_cpu_write(nests.saved, save);

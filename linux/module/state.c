@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-/* Saves and restores registers. All instructions for this are in this file. */
+/* Saves and restores registers. All instructions that do so are in this file. */
 #include "state.h"
 
 /*

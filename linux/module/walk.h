@@ -33,7 +33,7 @@ u8 *kiln_piece_up_to(struct scatterlist *sg, u32 behind, u32 *len);
 const u8 *kiln_piece_or_copy(struct scatterlist *sg, u32 behind, u32 len, u8 *room);
 
 /*
- * Processes text in steps of whole blocks. A remainder of less than two blocks is a single step,
+ * A walk over text in steps of whole blocks. A remainder of less than two blocks is a single step,
  * because ciphertext stealing needs the last two blocks together. A step that crosses the border
  * between two entries is copied.
  */

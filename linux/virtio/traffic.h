@@ -2,8 +2,8 @@
 /*
  * Generates traffic for one driver from several threads concurrently.
  *
- * sessions.c APIs: set keys repeatedly data.c APIs: encrypt messages and compare each with the
- * result of Linux's generic code
+ * sessions.c sets keys repeatedly. data.c encrypts messages, and compares each result with the
+ * result of Linux's generic code.
  */
 #ifndef KILN_LINUX_VIRTIO_TRAFFIC_H
 #define KILN_LINUX_VIRTIO_TRAFFIC_H
@@ -13,7 +13,7 @@
 /* One kind of work for the workers. */
 struct traffic {
 	const char *kind;
-	/* Number of session operations or messages per call of `work`. */
+	/* Number of session operations or messages per call to `work`. */
 	unsigned int operations;
 	void *(*open)(const char *driver, unsigned int len);
 	/* Returns 0, an error, or -EBADMSG if the result contains wrong bytes. */

@@ -60,7 +60,10 @@ WRAPPER(crc8)
 	return 0;
 }
 
-/* Inverts the CRC before and after, like the crypto API, which had this function until 6.13. */
+/*
+ * The wrapper inverts the CRC before and after, as the crypto API does. Before 6.14 crc32c() called
+ * the crypto API, so __crc32c_le() is used instead.
+ */
 #if SINCE(6, 14)
 WEAK(crc32c);
 WRAPPER(crc32c)

@@ -408,7 +408,10 @@ WRAPPER(xchacha20poly1305_decrypt)
 					 key) ? 0 : -EBADMSG;
 }
 
-/* These functions compute the same as xchacha20poly1305_*() with other library functions. */
+/*
+ * These wrappers compute the same results as xchacha20poly1305_*(), but call other library
+ * functions.
+ */
 static void kiln_subkey(u8 *subkey, const u8 *key, const u8 *iv)
 {
 	u32 words[8];

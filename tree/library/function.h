@@ -26,13 +26,16 @@
 /* Parameters of a wrapper. The first @prefix bytes at @src are associated data. */
 #define MESSAGE const void *key, u8 *iv, const u8 *src, u8 *dst, size_t len, size_t prefix
 
-/* Calls a library function. Returns 0 or a negative error, such as -EBADMSG for a wrong tag. */
+/*
+ * A wrapper that calls a library function. It returns 0 or a negative error, such as -EBADMSG for a
+ * wrong tag.
+ */
 typedef int kiln_wrapper(MESSAGE);
 
-/* Calls a library function that processes two messages of the same length. */
+/* A wrapper that calls a library function for two messages of the same length. */
 typedef void kiln_pair_wrapper(const u8 *src1, const u8 *src2, u8 *dst1, u8 *dst2, size_t len);
 
-/* Converts the raw key into the form that the function takes. */
+/* A function that converts the raw key into the form that the library function takes. */
 typedef int kiln_prepare(void *key, const u8 *raw, size_t len);
 
 struct kiln_function {
@@ -67,8 +70,8 @@ extern const size_t kiln_hash_count, kiln_cipher_count, kiln_checksum_count;
  */
 #define FUNCTION(called) .name = #called, .call = kiln_##called, .symbol = called
 /*
- * Begins an entry for a series of calls, of which @last is the last one, or for an inline function,
- * which has no symbol. In that case, @last is a function that the inline function calls.
+ * Begins an entry for a series of calls, the last of which calls @last, or for an inline function,
+ * which has no symbol but calls @last.
  */
 #define SERIES(called, last) .name = #called, .call = kiln_##called, .symbol = last
 

@@ -59,8 +59,8 @@ static void kiln_ends(void)
 }
 
 /*
- * Sets or clears the hooks. They are set only during the request, because setting a key opens
- * sections too.
+ * Sets or clears the hooks. They are set only during the request, because setting a key also opens
+ * sections.
  */
 static void kiln_watch(bool wanted)
 {

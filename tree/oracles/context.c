@@ -121,7 +121,7 @@ static struct kiln_request_note kiln_note_ahash_request(const char *function,
 {
 	const struct scatterlist *src = r->src;
 
-	/* final() has no source, and the request still holds the previous call's pointer. */
+	/* final() has no source, but the request still holds the pointer of the previous call. */
 	if (!strcmp(function, "crypto_ahash_final"))
 		src = NULL;
 #ifdef CRYPTO_AHASH_REQ_VIRT

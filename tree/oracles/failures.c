@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
  * Failures: in each run, either one allocation fails, or one step of the walk through a scattered
- * request. The driver must then return an error or the right answer, but never success with a wrong
- * answer. It must not leak memory or references.
+ * request fails. The driver must then return an error or the right answer, but never success with a
+ * wrong answer. It must not leak memory or references.
  */
 #include <linux/kernel.h>
 #include <linux/slab.h>

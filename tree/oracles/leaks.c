@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
  * Leaks: freeing a transform must free all memory that was allocated for it, and must restore the
- * reference counts of all drivers. Before that, the driver gets a second key, keys that it refuses,
- * and forged messages.
+ * reference counts of all drivers. Before it is freed, the transform gets a second key, keys that
+ * the driver refuses, and forged messages.
  */
 #include <linux/kernel.h>
 #include <linux/list.h>

@@ -3,8 +3,8 @@
  * Memory: a driver must access only the memory that a request names. The oracle guards the key, the
  * IV, the digest, each list entry, and everything that the tree allocates during a request
  * (transforms, request contexts, temporary buffers). In the first run each of these ends at an
- * unmapped page, in the second run each begins right after one. An access outside crashes the
- * process at the offending instruction, in C or in assembly. Freed memory is unmapped.
+ * unmapped page, in the second run each begins right after one. An access to any other memory
+ * crashes the process at the offending instruction, in C or in assembly. Freed memory is unmapped.
  *
  * The source and the rest of each page are compared with their previous contents. The answer must
  * be the same as for a request in ordinary memory.
@@ -26,7 +26,7 @@ enum kiln_place { KILN_AT_END, KILN_AT_START, KILN_PLACES };
 static const char *const kiln_places[] = { "each piece ends at an unmapped page",
 					   "each piece begins behind an unmapped page" };
 
-/* How a message is laid out in memory. */
+/* The layout of a message in memory. */
 struct kiln_layout {
 	const char *name[KILN_PLACES];
 	bool in_place;
@@ -230,8 +230,9 @@ check:
 }
 
 /*
- * Whether the bytes that decryption writes differ from the text. An IV generator treats an IV at
- * the start as associated data, so these bytes may also be copied unchanged.
+ * Returns whether decryption has written a byte that differs from the text. An IV generator treats
+ * the IV at the start of the text as associated data, so it may also copy the bytes of the IV from
+ * the ciphertext unchanged.
  */
 static bool kiln_writes_wrong(const struct kiln_subject *s, const struct kiln_message *m)
 {

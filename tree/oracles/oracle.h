@@ -19,7 +19,7 @@
 #define KILN_PIECES_MOST 12
 #define KILN_LONGEST_KEY 1088
 
-/* services/oracle.c: describes the next call, for use in reports. */
+/* services/oracle.c: a description of the next call, for use in reports. */
 struct kiln_case {
 	const char *op;
 	unsigned long len, aad;

@@ -79,7 +79,7 @@ static const struct kiln_filling {
 
 enum kiln_backlog { KILN_NO_BACKLOG, KILN_ALL_BACKLOG, KILN_SOME_BACKLOG, KILN_BACKLOGS };
 
-/* Selects the requests that find SIMD unusable, and may therefore be deferred to cryptd. */
+/* Which requests find SIMD unusable, and may therefore be deferred to cryptd. */
 enum kiln_simd { KILN_SIMD_ON, KILN_SIMD_OFF, KILN_SIMD_OFF_FIRST, KILN_SIMDS };
 
 static void kiln_set_simd(bool usable)

@@ -111,17 +111,19 @@ static struct kiln_child *kiln_add(const struct crypto_alg *alg, const char *nam
 	return child;
 }
 
-/* Whether the algorithm uses a primitive for which all modes are defined: AES or SHA-256. */
+/*
+ * Returns whether the algorithm uses a primitive for which all modes are defined: AES or SHA-256.
+ */
 static bool kiln_is_usual(const char *alg)
 {
 	return strstr(alg, "aes") || strstr(alg, "sha256");
 }
 
 /*
- * Whether an instance can be a child of other templates. From each template, the instances over
- * usual primitives can, but only one per algorithm name. If there are none, the template's first
- * instance can. If the template takes pairs, only its first instance can, because each child of a
- * pair has been tried itself.
+ * Returns whether an instance is used as a child of other templates. For each template, these are
+ * the instances over usual primitives, one per algorithm name. If there are none yet, it is the
+ * template's first instance. A template that takes pairs contributes only its first instance,
+ * because each child of the pair has been tried itself.
  */
 static bool kiln_is_representative(const struct kiln_child *child)
 {

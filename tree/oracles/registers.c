@@ -21,9 +21,10 @@
 #define SHIFTS 8
 
 /*
- * Number of instructions in a row that a section has executed before, after which its stepping ends:
- * it then repeats a loop. Within functions of the tree, 64 times as many (audit.rs). Every section
- * is stepped anew. With --thorough, all of it is stepped.
+ * Stepping of a section ends after this many consecutive instructions that have been executed
+ * before, because the section then repeats a loop. Within functions of the tree, the limit is 64
+ * times as high (audit.rs). Every section is stepped anew. With --thorough, sections are stepped
+ * completely.
  */
 #define IDLE 1024
 
@@ -249,8 +250,9 @@ static int kiln_prepare(struct kiln_examine *order, struct kiln_subject *s, stru
 	int error;
 
 	/*
-	 * A function that takes the garbage above an argument of 32 bits for a part of its length
-	 * must soon reach an unmapped page. Elsewhere it would first write gigabytes.
+	 * The upper halves of 32-bit arguments contain garbage. A function that uses the garbage as
+	 * part of a length must soon reach an unmapped page; in ordinary memory it would first
+	 * write gigabytes.
 	 */
 	kiln_guard(true);
 	error = kiln_message_alloc(m);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Sequence: checks calls that follow each other. A transform without a key, or whose last key was
- * refused, must not answer. A second key must replace the first completely. In chaining modes, a
- * request leaves an IV that must continue the message. A hash must give the same digest however the
- * message is divided among update and finup calls, and wherever its state is moved to another
+ * Sequence: checks calls that follow each other. A transform that has no key, or whose last key was
+ * refused, must refuse requests. A second key must replace the first completely. In chaining modes,
+ * a request leaves an IV that must continue the message. A hash must give the same digest however
+ * the message is divided among update and finup calls, and wherever its state is moved to another
  * request.
  *
  * The parent compares which sizes, keys, tags and lengths the drivers of an algorithm accept.
@@ -312,7 +312,7 @@ static int kiln_crypt(struct kiln_subject *s, const u8 *from, u8 *to, unsigned i
 	return kiln_ask(s, &call);
 }
 
-/* Whether this is a mode for which the API defines the IV after a request. */
+/* Returns whether this is a mode for which the API defines the IV after a request. */
 static bool kiln_must_chain(const char *alg)
 {
 	static const char *const modes[] = { "cbc(", "ctr(", "ofb(", "cfb(", "pcbc(" };
@@ -327,8 +327,8 @@ static bool kiln_must_chain(const char *alg)
 }
 
 /*
- * Whether two requests give the same result as a single one, if the second request uses the IV that
- * the first one left.
+ * Returns whether two requests give the same result as a single one, if the second request uses the
+ * IV that the first one left.
  */
 static bool kiln_chains(struct kiln_subject *s, struct kiln_message *m, unsigned int first,
 			bool decrypt, bool in_place)

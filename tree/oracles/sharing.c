@@ -98,7 +98,7 @@ static void kiln_sharer_answered(struct kiln_subject *s, int answer)
 		kiln_ended(container_of(s, struct kiln_sharer, s), answer);
 }
 
-/* Fills in the request's buffers. They have the same contents each time. */
+/* Fills the buffers of the request with the same contents each time, and returns its arguments. */
 static struct kiln_call kiln_call_of(struct kiln_sharer *r)
 {
 	const struct kiln_message *m = r->message;
@@ -206,7 +206,9 @@ static void kiln_run(unsigned long last_step)
 	if (result != -EINPROGRESS && result != -EBUSY)
 		kiln_ended(&kiln_first, result);
 	kiln_wait_for(&kiln_first);
-	/* The second request will not be started again. Wait until its last run completes. */
+	/*
+	 * The second request is not started again from here on. Wait until its last run completes.
+	 */
 	while (kiln_on_peer && !kiln_peer_idle(PATIENCE))
 		;
 	kiln_wait_for(&kiln_second);
@@ -296,7 +298,8 @@ static void kiln_release(struct kiln_sharer *r)
 }
 
 /*
- * Whether encrypting a message twice gives the same answer. Some drivers randomise their answers.
+ * Returns whether encrypting a message twice gives the same answer. Some drivers randomise their
+ * answers.
  */
 static bool kiln_repeats(struct kiln_subject *s, struct kiln_message *m, unsigned int len, u64 draw)
 {

@@ -17,8 +17,8 @@
 #include "kiln/oracle.h"
 
 /*
- * Describes random IVs in which some bytes are replaced by 0xff: the last bytes of a big-endian
- * counter, or the first bytes of a little-endian counter.
+ * Random IVs in which some bytes are replaced by 0xff: the last bytes of a big-endian counter, or
+ * the first bytes of a little-endian counter.
  */
 static const struct kiln_carry {
 	const char *name;
@@ -61,7 +61,9 @@ static void kiln_try_keys(struct kiln_subject *s, struct kiln_examine *order)
 			kiln_draw_bytes(&draw, key, len);
 			if (form < 2)
 				memset(key, form ? 0xff : 0, len);
-			/* Make the key look like one in authenc's format, but with a wrong size. */
+			/*
+			 * Make the key look like one in authenc's format, but give it a wrong size.
+			 */
 			if (form >= 3 && len >= sizeof(*attribute)) {
 				const u16 sizes[] = { RTA_LENGTH(sizeof(param)), 0xfff0, 3 };
 				const u16 type = CRYPTO_AUTHENC_KEYA_PARAM;

@@ -8,7 +8,7 @@
 
 #define DONE_FOR_ALL 0xffffffffu
 
-/* Matches the start of the tree's struct completion. */
+/* Must match the start of the tree's struct completion. */
 struct completion {
 	volatile unsigned int done;
 };
@@ -60,7 +60,7 @@ void SERVICE(wait_for_completion)(struct completion *c)
 	kiln_wait_finish();
 }
 
-/* There are no signals that could interrupt the wait. */
+/* Does not return early, because signals do not exist here. */
 int SERVICE(wait_for_completion_interruptible)(struct completion *c)
 {
 	SERVICE(wait_for_completion)(c);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * A heap whose blocks end at an unmapped page, or begin right after one. While kiln_guard() is on,
+ * A heap whose blocks end at an unmapped page, or begin right after one. After kiln_guard(true),
  * all of the tree's allocations use this heap. A block has exactly the requested size. Between its
  * end and the end of the page there is at most the padding to kmalloc's 8-byte alignment, which is
  * checked when the block is freed.
@@ -21,7 +21,7 @@
 #define ALIGNMENT 8
 #define DEEPEST 12
 
-/* Describes a block. There is one slot per page; a block uses the slot of its first page. */
+/* A block. There is one slot per page, and a block uses the slot of its first page. */
 struct slot {
 	size_t size;		/* rounded up to the alignment; 0 if no block begins here */
 	size_t asked;

@@ -7,7 +7,8 @@
 #include "service.h"
 
 /*
- * Time in ns without a running task after which sleeping threads count as idle: they wait for work.
+ * If no task has run for this time in ns, sleeping threads count as idle, that is, as waiting for
+ * work.
  */
 #define DAEMONS_NS 20000000ul
 

@@ -289,7 +289,7 @@ char *SERVICE(kmemdup_nul)(const char *from, size_t size, unsigned int gfp)
 	return duplicate(from, size, gfp);
 }
 
-/* Copies the string. The kernel does not copy constant strings, but only to save memory. */
+/* Always copies the string. The kernel does not copy constant strings, but only to save memory. */
 const char *SERVICE(kstrdup_const)(const char *from, unsigned int gfp)
 {
 	return duplicate(from, ~0ul, gfp);

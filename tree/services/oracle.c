@@ -31,7 +31,10 @@ static bool peek(const void *from, void *to, size_t n)
 {
 	const struct iovec local = { to, n }, remote = { from, n };
 	const long pid = syscall3(SYS_GETPID, 0, 0, 0);
-	/* Declare these register variables after the call, because it may clobber the registers. */
+	/*
+	 * Declare these register variables after calling syscall3(), which may clobber the
+	 * registers.
+	 */
 	register long flags __asm__("r9") = 0;
 	register long count __asm__("r8") = 1;
 	register const void *far __asm__("r10") = &remote;

@@ -9,7 +9,7 @@
 #define NOP2 "\x66\x90"
 #define NOP5 "\x0f\x1f\x44\x00\x00"
 
-/* Matches the tree's struct jump_entry, in the variant with relative addresses. */
+/* Must match the tree's struct jump_entry, in the variant with relative addresses. */
 struct jump_entry {
 	int32_t code;
 	int32_t target;

@@ -98,7 +98,7 @@ ONE(len_iv)
 	fn(p->key, dst, src, (u32)p->m.len, iv);
 }
 
-/* The function chains the blocks of a chunk itself. Its fourth argument is extra. */
+/* The function chains the blocks of a chunk itself. Its fourth argument is @extra. */
 ONE(cbc_blocks)
 {
 	void (*const fn)(void *ctx, u8 *dst, const u8 *src, u64 extra) = (void *)p->fn[0];

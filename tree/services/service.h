@@ -127,7 +127,10 @@ void time_tick(void);
 void time_idle(unsigned long since);
 uint64_t now_ns(void);
 
-/* oracle.c: describes the current case. Must match struct kiln_case in tree/oracles/oracle.h. */
+/*
+ * oracle.c: a description of the current case. Must match struct kiln_case in
+ * tree/oracles/oracle.h.
+ */
 struct oracle_case {
 	const char *op;
 	unsigned long len, aad;

@@ -3,7 +3,7 @@
 #include "service.h"
 
 #define SOFTIRQS 10
-/* Value of the preempt count while the task can be preempted. */
+/* The preempt count of a task that can be preempted. */
 #define NOTHING_COUNTED ((int)0x80000000)
 
 static void (*handlers[SOFTIRQS])(void *action);

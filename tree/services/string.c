@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
  * Byte and string functions that use only general-purpose registers. They include the memcpy()
- * family, because the compiler generates calls of these functions.
+ * family, because the compiler generates calls to these functions.
  */
 #include "service.h"
 

@@ -64,7 +64,7 @@ void SERVICE(kiln_note_queued)(const void *request)
 	unlock_irq(&lock, flags);
 }
 
-/* Records which request this thread now answers. @request is NULL if it answers none. */
+/* Records which request this thread now answers. @request is NULL if it answers none of them. */
 void SERVICE(kiln_note_dequeued)(const void *request)
 {
 	struct test *test = current_test();

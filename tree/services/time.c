@@ -174,7 +174,7 @@ void SERVICE(msleep)(unsigned int ms)
 	SERVICE(msleep_interruptible)(ms);
 }
 
-/* Matches the tree's struct timespec64. */
+/* Must match the tree's struct timespec64. */
 struct timespec {
 	int64_t seconds;
 	long ns;

@@ -11,13 +11,13 @@ struct list {
 	struct list *next, *prev;
 };
 
-/* Matches the tree's struct wait_queue_head without lock debugging. */
+/* Must match the tree's struct wait_queue_head without lock debugging. */
 struct queue {
 	unsigned int lock;
 	struct list waiters;
 };
 
-/* Matches the tree's struct wait_queue_entry. */
+/* Must match the tree's struct wait_queue_entry. */
 struct waiter {
 	unsigned int flags;
 	void *task;

@@ -188,7 +188,7 @@ void SERVICE(destroy_workqueue)(struct workqueue *wq)
 	wq->used = 0;
 }
 
-/* Called when a CPU boots. If the CPU was booted before, its old threads no longer exist. */
+/* Called when a CPU boots. If the CPU has been booted before, its old threads are gone. */
 void workqueue_cpu_starts(void)
 {
 	const unsigned int cpu = cpu_read(CPU_NUMBER);

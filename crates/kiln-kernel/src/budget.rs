@@ -64,7 +64,7 @@ impl Way {
     pub fn current() -> (Way, u64) {
         init();
         let mut target = 0;
-        // SAFETY: the function only writes one word, through a pointer to a live local variable.
+        // SAFETY: the function writes one word, through a pointer to a live local variable.
         let way = unsafe { sys::kiln_cut_get(&mut target) };
         (Way::ALL[way as usize], target)
     }
@@ -233,7 +233,7 @@ pub struct Run {
     pub alone: bool,
 }
 
-/// One of the three workloads that a run alternates between.
+/// The results of one of the three workloads between which a run alternates.
 #[derive(Clone, Debug, Default)]
 pub struct Part {
     /// Lengths of the FPU sections in TSC ticks.
@@ -244,7 +244,7 @@ pub struct Part {
     /// instruction.
     pub wake: Histogram,
     pub ops: u64,
-    /// Number of FPU sections that the operations opened.
+    /// Number of FPU sections that were opened during the operations.
     pub sections: u64,
     /// Timed sections that were interrupted.
     pub interrupted: u64,
@@ -274,11 +274,12 @@ pub struct Parts {
 const OPS: usize = 4096;
 
 impl Run {
-    /// Runs requests for `messages`, one per operation, on this CPU.
+    /// Runs the workloads in turn on this CPU. Each operation of the first two makes a request for
+    /// one of `messages`.
     ///
     /// # Errors
-    /// Returns the error of the first request that failed. Fails if no kthread can be created, or
-    /// if the messages exceed their buffers.
+    /// Fails if a request fails, if no kthread can be created, or if the messages exceed their
+    /// buffers.
     ///
     /// # Panics
     /// If the driver's implementation does not open FPU sections.

@@ -1,4 +1,4 @@
-//! Repeated direct calls of an implementation's functions for many messages. The loop is in
+//! Repeated direct calls to an implementation's functions, for many messages. The loop is in
 //! `kernel/bench/calls.c`.
 
 use crate::cipher::{Context, Impl, Kind, Op, Sections};
@@ -6,7 +6,7 @@ use crate::cpu;
 use crate::messages::{fits, holds, Messages, Needs, Unfit};
 use crate::sys;
 
-/// Messages, and the options for calling an implementation to process them.
+/// Messages, and options for the calls that process them.
 #[derive(Default)]
 pub struct Calls<'a> {
     /// The messages. Associated data precedes the text unless `aad` is given; tags follow it unless
@@ -28,7 +28,8 @@ pub struct Calls<'a> {
 }
 
 impl<'a> Calls<'a> {
-    /// Describes calls within one section. The prefixes of the messages are the associated data.
+    /// Creates a description of calls within one section. The associated data of a message is its
+    /// prefix.
     pub fn new(messages: Messages<'a>) -> Calls<'a> {
         Calls {
             aad_len: messages.prefix,
@@ -355,7 +356,7 @@ mod tests {
         }
     }
 
-    /// Makes more calls than the number of messages, and compares each result with the result of a
+    /// Makes more calls than there are messages, and compares each result with the result of a
     /// single call that uses the message's IV.
     #[test]
     fn results_are_those_of_single_calls() {

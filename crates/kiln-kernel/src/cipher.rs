@@ -18,7 +18,7 @@ pub enum Op {
     Decrypt,
 }
 
-/// Number of FPU sections around calls of implementations that use vector registers: `enum
+/// How FPU sections are placed around calls to implementations that use vector registers: `enum
 /// kiln_sections`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u32)]

@@ -25,7 +25,7 @@ pub const INTERNAL: u32 = 0x2000;
 /// Flag of a request that may wait for space in a full queue.
 pub(crate) const MAY_BACKLOG: u32 = 0x400;
 
-/// A negative errno value, as kernel functions return it.
+/// A negative errno value, as returned by kernel functions.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Errno(pub i32);
 
@@ -79,7 +79,7 @@ fn check(err: i32) -> Result<(), Errno> {
     }
 }
 
-/// Selects which variant of each SIMD algorithm a lookup by name finds.
+/// Which variant of each SIMD algorithm a lookup by name finds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Model {
@@ -151,7 +151,7 @@ impl Asked {
             slots,
             request: ptr::null_mut(),
         });
-        // SAFETY: `kiln_crypto_op_open` takes a pointer to this structure.
+        // SAFETY: `kiln_crypto_op_open` takes a pointer to this structure, which outlives the call.
         match unsafe { cpu::gate(sys::kiln_crypto_op_open, (&raw mut *raw).cast()) } {
             0 => Ok(Asked { raw, _tfm: tfm }),
             _ => Err(Errno(-12)),
@@ -170,7 +170,8 @@ impl Asked {
 
 impl Drop for Asked {
     fn drop(&mut self) {
-        // SAFETY: `kiln_crypto_op_close` takes a pointer to this structure.
+        // SAFETY: `kiln_crypto_op_close` takes a pointer to this structure, which is not used
+        // again.
         unsafe { cpu::gate(sys::kiln_crypto_op_close, (&raw mut *self.raw).cast()) };
     }
 }

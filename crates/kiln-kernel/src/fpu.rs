@@ -10,7 +10,8 @@ use crate::tier::static_str;
 pub struct Policy(pub(crate) u32);
 
 impl Policy {
-    /// Returns all of Kiln's own policies. The broken control is the last one.
+    /// Returns all of Kiln's own policies. The last one is `none`, a broken policy that serves as a
+    /// control.
     pub fn all() -> Vec<Policy> {
         // SAFETY: the function takes no arguments and returns a constant.
         (0..unsafe { sys::kiln_fpu_policies() })
@@ -23,7 +24,7 @@ impl Policy {
         unsafe { static_str(sys::kiln_fpu_policy(self.0)) }.unwrap_or("?")
     }
 
-    /// Returns whether this is the broken control, which saves nothing.
+    /// Returns whether this is the broken policy, which saves nothing.
     pub fn is_broken(self) -> bool {
         self.name() == "none"
     }
@@ -80,7 +81,7 @@ pub fn usable(_cpu: &mut Cpu, context: Context, in_section: bool) -> Answer {
         in_section,
         ..Default::default()
     };
-    // SAFETY: `kiln_usable` takes a pointer to this structure.
+    // SAFETY: `kiln_usable` takes a pointer to this structure, which outlives the call.
     unsafe { cpu::gate(sys::kiln_usable, (&raw mut raw).cast()) };
     raw
 }
@@ -88,7 +89,7 @@ pub fn usable(_cpu: &mut Cpu, context: Context, in_section: bool) -> Answer {
 /// Opens and closes `pairs` empty sections, with or without the section timer.
 pub fn pairs(pairs: u64, timed: bool) {
     let mut raw = sys::FpuPairs { pairs, timed };
-    // SAFETY: `kiln_fpu_pairs` takes a pointer to this structure.
+    // SAFETY: `kiln_fpu_pairs` takes a pointer to this structure, which outlives the call.
     unsafe { cpu::gate(sys::kiln_fpu_pairs, (&raw mut raw).cast()) };
 }
 
@@ -96,7 +97,7 @@ pub fn pairs(pairs: u64, timed: bool) {
 /// use.
 pub fn saves(saves: u64) {
     let mut raw = sys::FpuSaves { saves };
-    // SAFETY: `kiln_fpu_saves` takes a pointer to this structure.
+    // SAFETY: `kiln_fpu_saves` takes a pointer to this structure, which outlives the call.
     unsafe { cpu::gate(sys::kiln_fpu_saves, (&raw mut raw).cast()) };
 }
 

@@ -168,7 +168,8 @@ impl From<Impl> for Worker {
 pub enum TaskWork {
     /// Encrypt the messages with the implementation, one section per message.
     Crypt(Impl, Arc<Messages>),
-    /// Encrypt the messages with an operation. The number limits the operations in flight.
+    /// Encrypt the messages with an operation. The number is the maximum number of operations in
+    /// flight.
     Ask(Operation, Arc<Messages>, u32),
     /// Fill every register with a pattern, run an empty loop, and check the registers.
     Keep {
@@ -405,8 +406,8 @@ impl<'a> Load<'a> {
         self.cpu
     }
 
-    /// Sets whether interrupts return without any work, as the control of a measurement requires.
-    /// Returns the previous setting.
+    /// Sets whether interrupts return without doing any work, as the control run of a measurement
+    /// requires. Returns the previous setting.
     pub fn set_empty(&mut self, empty: bool) -> bool {
         let field = &raw mut self.raw.empty;
         // SAFETY: the field belongs to this `Load`. The access is volatile, because interrupts may

@@ -1,4 +1,4 @@
-//! Messages in memory, which [`crate::calls`] passes to functions and [`crate::crypto`] to
+//! Messages in memory. [`crate::calls`] passes them to functions, and [`crate::crypto`] to
 //! requests.
 
 use std::fmt;
@@ -131,7 +131,7 @@ pub(crate) fn holds(bytes: usize, count: usize, stride: usize, size: usize) -> b
 }
 
 impl<'a> Messages<'a> {
-    /// Describes a single message without prefix and tag.
+    /// Creates the description of a single message without prefix and tag.
     pub fn single(op: Op, src: &'a [u8], dst: &'a mut [u8], iv: &'a [u8]) -> Messages<'a> {
         Messages {
             op,

@@ -1,4 +1,4 @@
-//! Processes one message in pieces, with one call of an implementation per piece. A state is kept
+//! Processes one message in pieces, with one call to an implementation per piece. A state is kept
 //! between the calls.
 
 use std::ptr;

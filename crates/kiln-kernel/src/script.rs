@@ -55,7 +55,7 @@ impl Step {
 pub struct Event {
     /// Number of the request, in order of submission.
     pub request: u32,
-    /// Whether this is a call of the callback. If false, the request's call returned.
+    /// True if the callback was called, false if the request's call returned.
     pub answer: bool,
     /// Whether the event occurred in a kernel thread.
     pub kthread: bool,
@@ -106,9 +106,9 @@ pub unsafe fn run_foreign(
 }
 
 /// Returns scripts that reveal the behaviour of a crypto API: the limit of its queue, its backlog,
-/// which requests may overtake others, how long a transform lives, and which requests need no
-/// kworker. Each script has a name and a number of `xts(aes)` transforms. The policy must be
-/// `legacy`.
+/// which requests may overtake others, how long a transform lives, and which requests complete
+/// without the kworker. Each script has a name and a number of `xts(aes)` transforms. The policy
+/// must be `legacy`.
 pub fn scenarios() -> Vec<(&'static str, usize, Vec<Step>)> {
     use Context::{Softirq, Task, TaskBhOff};
     const BACKLOG: u32 = crate::crypto::MAY_BACKLOG;

@@ -9,7 +9,7 @@ pub use crate::sys::Storm;
 impl Storm {
     /// Raises the softirqs and waits until all have been served.
     pub fn run(mut self, _cpu: &mut Cpu) -> Storm {
-        // SAFETY: `kiln_storm` takes a pointer to this structure.
+        // SAFETY: `kiln_storm` takes a pointer to this structure, which outlives the call.
         let failed = unsafe { cpu::gate(sys::kiln_storm, (&raw mut self).cast()) };
         assert_eq!(failed, 0, "a task is left for the bystander");
         self

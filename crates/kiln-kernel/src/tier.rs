@@ -1,5 +1,5 @@
-//! Tiers: sets of CPU features that implementations are written for. Determines which tiers this
-//! CPU supports.
+//! Tiers: sets of CPU features for which implementations are written, and functions that return
+//! which of them this CPU supports.
 
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,7 +21,7 @@ macro_rules! tiers {
             $($feature),*
         }
 
-        /// A set of CPU features that implementations are written for.
+        /// A set of CPU features for which implementations are written.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[repr(u32)]
         pub enum Tier {
@@ -88,7 +88,8 @@ impl Tier {
     pub fn mask(tiers: &[Tier]) {
         let mask = tiers.iter().fold(0, |m, t| m | t.bit());
         MASKED.store(true, Ordering::Relaxed);
-        // SAFETY: the function stores any value atomically.
+        // SAFETY: the function accepts any mask and stores it atomically, so other threads may read
+        // it.
         unsafe { sys::kiln_tiers_mask(mask) }
     }
 

@@ -8,7 +8,7 @@ pub use crate::sys::Wakeup;
 impl Wakeup {
     /// Runs the experiment on a CPU with full preemption that runs nothing else.
     pub fn run(mut self, _cpu: &mut Cpu) -> Wakeup {
-        // SAFETY: `kiln_wakeup` takes a pointer to this structure.
+        // SAFETY: `kiln_wakeup` takes a pointer to this structure, which outlives the call.
         let failed = unsafe { cpu::gate(sys::kiln_wakeup, (&raw mut self).cast()) };
         assert_eq!(failed, 0, "a task is left for the sleeper");
         self

@@ -445,8 +445,8 @@ fn most_moved(a: &[Option<u32>], b: &[Option<u32>]) -> f64 {
     a.iter().zip(b).map(moved).fold(0.0, f64::max)
 }
 
-/// Plants stalls as interrupts, SMIs and hosts cause them: stalls of some microseconds, of some
-/// hundred microseconds, and in several consecutive runs.
+/// Plants stalls like those that interrupts, SMIs and hosts cause: stalls of some microseconds, of
+/// some hundred microseconds, and in several consecutive runs.
 #[test]
 fn planted_stalls_move_no_budget() {
     let _one = lock_budgets();

@@ -21,8 +21,8 @@ struct aes_key {
 };
 
 /*
- * key.c: expand a key of @len bytes (16, 24 or 32), in constant time and in general registers, so
- * that any context may call these functions. Return 0, or -EINVAL for any other length, with @key
+ * key.c: expands a key of @len bytes (16, 24 or 32) in constant time, with general registers only,
+ * so any context may call this function. Returns 0, or -EINVAL for any other length, with @key
  * unchanged.
  */
 int aes_expandkey(struct aes_key *key, const u8 *raw, size_t len);

@@ -97,8 +97,8 @@ static __always_inline void transpose(u64 q[PLANES])
 }
 
 /*
- * Makes the planes of a round key. All four blocks use the same key, so instead of transposing four
- * copies, each key bit is repeated four times.
+ * Computes the planes of a round key. All four blocks use the same key, so instead of transposing
+ * four copies, this function repeats each key bit four times.
  */
 static void slice_key(u64 q[PLANES], const u8 *rk)
 {
@@ -172,7 +172,7 @@ static __always_inline void inv_shift_rows(u64 q[PLANES])
 }
 
 /*
- * Let p be the sum of a byte and the byte one row below. Then MixColumns is {02} p + (the byte one
+ * Let p be the sum of a byte and the byte one row below. MixColumns is then {02} p + (the byte one
  * row below) + (p two rows below).
  */
 static __always_inline void mix_columns(u64 q[PLANES])

@@ -12,7 +12,7 @@
 #include "aes.h"
 #include "sbox.h"
 
-/* Multiplications in GF(2^8), as constant expressions. */
+/* Multiplication by constants in GF(2^8), usable in constant expressions. */
 #define MUL2(v) ((v) << 1 ^ ((v) & 0x80 ? 0x11b : 0))
 #define MUL4(v) MUL2(MUL2(v))
 #define MUL8(v) MUL2(MUL4(v))

@@ -7,7 +7,7 @@
  */
 #include "sbox.h"
 
-/* Multiplications of a byte in GF(2^8), as the assembler computes them. */
+/* Multiplication of a byte by constants in GF(2^8), in a form that the assembler can evaluate. */
 #define MUL2(v) ((v) << 1 ^ ((v) >> 7) * 0x11b)
 #define MUL3(v) (MUL2(v) ^ (v))
 #define COLUMN(r0, r1, r2, r3) .long (r0) | (r1) << 8 | (r2) << 16 | (r3) << 24;

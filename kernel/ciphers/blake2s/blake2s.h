@@ -2,7 +2,7 @@
 /*
  * BLAKE2s (RFC 7693) with a digest of 32 bytes, keyed or unkeyed.
  *
- * blake2s.c		code that all tiers share: messages in pieces, the table
+ * blake2s.c		code that all tiers share: messages in pieces, the table of implementations
  * generic.c, TIER.c	compression of blocks
  * simd.h		the template of the SIMD tiers
  */

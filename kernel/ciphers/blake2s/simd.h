@@ -24,10 +24,7 @@
 	d = v_ror(_mm_xor_si128(d, a), r1);                                   \
 	c = _mm_add_epi32(c, d);                                              \
 	b = v_ror(_mm_xor_si128(b, c), r2);
-/*
- * The diagonals are formed by rotating the other three rows instead of b, which is always ready
- * last.
- */
+/* The three other rows are rotated to form the diagonals, because b is always ready last. */
 #define ROUND(m0, m1, m2, m3, m4, m5, m6, m7, m8, m9, ma, mb, mc, md, me, mf) \
 	HALF(v_pick(m0, m2, m4, m6), 16, 12)                                  \
 	HALF(v_pick(m1, m3, m5, m7), 8, 7)                                    \

@@ -32,8 +32,9 @@ struct tier {
 };
 
 /*
- * Writes a block as two 64-bit words. The block is loaded immediately afterwards, and a load that
- * needs bytes from more than one store cannot be forwarded and waits for all of them.
+ * Writes a block as two 64-bit words. The block is loaded immediately afterwards. A load that needs
+ * bytes from several stores cannot use store forwarding and waits until all of them have reached
+ * the cache.
  */
 static __always_inline void put_block(u8 *p, u64 first, u64 second)
 {

@@ -3,7 +3,7 @@
  * ChaCha20 (RFC 8439) with a 16-byte IV as in Linux: the 32-bit counter of the first block, which
  * wraps around, followed by the 12-byte nonce.
  *
- * chacha.c		code that all tiers share, and the table
+ * chacha.c		code that all tiers share, and the table of implementations
  * generic.c, TIER.c	key stream, and its XOR with the text
  * chacha_scalar.h	one block in general registers
  * chacha_simd.h	the template of the SIMD tiers, with chacha_blocks.h
@@ -33,7 +33,7 @@ typedef void chacha_crypt_t(const struct chacha_key *key, u8 *dst, const u8 *src
 			    size_t len, const u8 iv[CHACHA_IV_SIZE]);
 /*
  * Begins an authenticated message: writes block 0 of the key stream to @block, and encrypts @len
- * bytes, at most CHACHA_AHEAD, with the blocks from 1 on.
+ * bytes, at most CHACHA_AHEAD, with the key stream from block 1 on.
  */
 typedef void chacha_start_t(const struct chacha_key *key, u8 block[CHACHA_BLOCK_SIZE],
 			    u8 *dst, const u8 *src, size_t len,

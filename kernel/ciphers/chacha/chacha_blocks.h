@@ -138,7 +138,7 @@ static const u32 set_counters[16] __aligned(64) = {
 		d = v_hi64(h0, h1);                                           \
 	} while (0)
 
-/* Wipes @bytes bytes, a whole number of vectors. */
+/* Wipes @bytes bytes, which must be a whole number of vectors. */
 static __always_inline void wipe(u8 *p, size_t bytes)
 {
 	size_t i;
@@ -148,7 +148,7 @@ static __always_inline void wipe(u8 *p, size_t bytes)
 	__asm__ volatile("" : : "r"(p) : "memory");
 }
 
-/* Writes LANES blocks of key stream to @dst, XORed with @src unless that is NULL. */
+/* Writes LANES blocks of key stream to @dst. If @src is not NULL, XORs them with @src. */
 static __always_inline void put_blocks(u8 *dst, const u8 *src, vec_t a, vec_t b, vec_t c,
 				       vec_t d)
 {
@@ -204,8 +204,8 @@ static __always_inline void put_first(u8 *block, u8 *dst, vec_t a, vec_t b, vec_
 	} while (0)
 
 /*
- * Computes LANES blocks in rows. If @first is not NULL, block 0 is written to @first, and @src is
- * NULL. If @more is 0, block 0 is the first block of the rows; otherwise block 0 is computed
+ * Computes LANES blocks in rows. If @first is not NULL, block 0 is written to @first, and @src must
+ * be NULL. If @more is 0, block 0 is the first block of the rows; otherwise block 0 is computed
  * separately in general registers.
  */
 static __always_inline void rows_1(const struct chacha_key *key, const u8 *iv, const u32 more,

@@ -187,7 +187,10 @@ void CHACHA(crypt)(const struct chacha_key *key, u8 *dst, const u8 *src, size_t 
 	}
 #if SETS == 2
 	ALL_OF(2 * SET_BYTES, set_2)
-	/* Two sets take little longer than one set followed by rows. */
+	/*
+	 * If more than one set of blocks remains, tail() computes two sets, which take little
+	 * longer than one set followed by rows.
+	 */
 	if (len <= SET_BYTES)
 #endif
 	ALL_OF(SET_BYTES, set_1)

@@ -153,7 +153,7 @@ static __always_inline void seal(const struct tier *t, const struct chacha_key *
 	whole_begin(t, key, &o, dst, src, false, len, nonce, aad, aadlen);
 	n = o.ahead;
 	if (n < len) {
-		/* This length is a multiple of the block size. */
+		/* n is a multiple of the block size here, because text remains. */
 		t->blocks(&o.mac.key, &o.mac.sum, dst, n / POLY1305_BLOCK_SIZE);
 		for (at = n; at < len; at += n) {
 			n = len - at < TURN ? len - at : TURN;

@@ -39,7 +39,10 @@ static __always_inline void put_crct10dif(u32 crc, u8 *out)
 	out[1] = (u8)(crc >> 8);
 }
 
-/* Calls F(name, digest bytes, tier's function, tier, constant-time, driver, priority) per tier. */
+/*
+ * Calls F once for each tier, with these arguments: name of the algorithm, digest size in bytes,
+ * suffix of function names, tier, whether the tier is constant-time, driver name, priority.
+ */
 #define CRC_ALL(F)                                                                    \
 	F(crc32c, 4, generic, GENERIC, false, "crc32c-generic", 100)                  \
 	F(crc32c, 4, sse42, AESNI, true, "crc32c-sse42-aesni", 200)                   \

@@ -14,9 +14,9 @@
 #include "fold.h"
 
 /*
- * Multipliers in struct move. To move 16 bytes by D bytes, the lower half is multiplied by
- * x^(8D + 63) mod P and the upper half by x^(8D - 1) mod P, with the bits in reverse order. The
- * exponents are one less because a product of bit-reversed polynomials is one bit short.
+ * Values of struct move. To move 16 bytes by D bytes, the lower half is multiplied by x^(8D + 63)
+ * mod P and the upper half by x^(8D - 1) mod P, with the bits in reverse order. The exponents are
+ * one less because a product of bit-reversed polynomials is one bit short.
  */
 
 #define MOVE_16 { 0x3743f7bd00000000, 0x3171d43000000000 }

@@ -71,7 +71,10 @@ static __always_inline __m128i load_few(const u8 *p, size_t n)
 /* Returns x^16 * v mod P. */
 static __always_inline u32 reduce(__m128i v)
 {
-	/* x^64 mod P; the lower bits of P; the quotient of x^80 and P, without its x^64 term. */
+	/*
+	 * The constants are x^64 mod P, the lower bits of P, and the quotient of x^80 and P without
+	 * its x^64 term.
+	 */
 	const __m128i k = _mm_set_epi64x(0x8bb7, 0xf249);
 	const __m128i mu = _mm_set_epi64x(0, (long long)0xf65a57f81d33a48a);
 	__m128i t, q;
@@ -97,7 +100,10 @@ static __always_inline u32 short_message(u32 crc, const u8 *data, size_t len)
 		first = 16;
 		v = load16(data);
 	} else {
-		/* The first vector would have a single byte, but two are needed to add the CRC. */
+		/*
+		 * The first vector would have a single byte, but the 16-bit CRC is added to two
+		 * bytes.
+		 */
 		if (unlikely(first == 1) && (crc || len == 1)) {
 			crc = crct10dif_byte(crc, *data++);
 			len--;

@@ -21,8 +21,8 @@
 #include "fold.h"
 
 /*
- * Multipliers in struct move. To move 16 bytes by D bytes, the lower half is multiplied by x^(8D)
- * mod P and the upper half by x^(8D + 64) mod P.
+ * Values of struct move. To move 16 bytes by D bytes, the lower half is multiplied by x^(8D) mod P
+ * and the upper half by x^(8D + 64) mod P.
  */
 #define MOVE_16 { 0xa010, 0x1faa }
 #define MOVE_32 { 0x857d, 0x7acc }
@@ -88,7 +88,7 @@ static noinline u32 long_message(u32 crc, const u8 *data, size_t len)
 
 /*
  * Processes one byte by table look-up first. Otherwise the first vector would have a single byte,
- * but two are needed to add the CRC.
+ * but the 16-bit CRC is added to two bytes.
  */
 static noinline u32 odd_message(u32 crc, const u8 *data, size_t len)
 {

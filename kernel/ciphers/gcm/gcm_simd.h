@@ -19,8 +19,8 @@
 #define HASH(j) mul_add(g, v_shuffle(v_load(cipher + (j) * VBYTES), order), p + (j) * VBYTES)
 
 /*
- * text_n: processes n vectors, and adds the products of their ciphertext and the powers from @p on
- * to the sums.
+ * text_n processes n vectors. It multiplies their ciphertext by the powers from @p on and adds the
+ * products to the sums.
  */
 #define HASH_DECRYPTED(r)                               \
 	do {                                            \
@@ -80,7 +80,7 @@ static __always_inline void text_part(const struct gcm_key *key, const bool decr
 
 #define STREAM_BYTES (MAIN == 16 ? SUM_BYTES : 1)
 
-/* Position in a message, and what was computed ahead for the following steps. */
+/* The position in a message, and what has been computed ahead for the following steps. */
 struct progress {
 	u8 *dst;
 	const u8 *src;
@@ -101,7 +101,10 @@ static __always_inline void advance(struct progress *m, size_t bytes)
 }
 
 #if MAIN == 16
-/* Like text_some(), but uses the key stream that an earlier step wrote to @stream, and wipes it. */
+/*
+ * Like text_some(), but takes the key stream from @stream, where an earlier step wrote it, and
+ * wipes it.
+ */
 static __always_inline void stream_some(u8 *stream, u8 *dst, const u8 *src, size_t len,
 					struct sums *g, const u8 *p)
 {

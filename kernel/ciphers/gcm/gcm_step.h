@@ -113,7 +113,7 @@ static __always_inline void weave_slot(struct weave *w, const int slot)
 }
 
 /*
- * Call F for a quarter of the vectors and then S for one slot, four times. SLOT() does nothing if
+ * Calls F for a quarter of the vectors and then S for one slot, four times. SLOT() does nothing if
  * the step has no ciphertext to sum up.
  */
 #define QUARTERS_8(F, S, i)                                                           \

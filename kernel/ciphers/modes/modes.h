@@ -3,7 +3,7 @@
  * AES in the modes of NIST SP 800-38A: ECB, CBC, CTR. Their context is a struct aes_key. CMAC and
  * CCM also use these functions.
  *
- * modes.c		the table
+ * modes.c		the table of implementations
  * scalar.h		the modes in general registers: generic.c, fixed_time.c
  * modes_simd.h		the modes with vectors: aesni.c, vaes_avx2.c, vaes_avx512.c
  * cbc_many.h		CBC encryption of many messages with vectors
@@ -24,8 +24,8 @@ typedef void aes_mac_t(const struct aes_key *key, u8 acc[AES_BLOCK_SIZE], const 
 		       size_t blocks);
 
 /*
- * A tier's functions, of type kiln_crypt_t. ECB ignores the IV. CTR uses all 128 bits as the
- * counter, and has one function for encryption and decryption.
+ * The functions of one tier, which have the type kiln_crypt_t. ECB ignores the IV. CTR uses all 128
+ * bits as the counter, and has one function for encryption and decryption.
  */
 #define AES_MODES_DECLARE(name, ...)                                   \
 	kiln_crypt_t aes_ecb_encrypt_##name, aes_ecb_decrypt_##name;   \

@@ -197,7 +197,7 @@ static __always_inline void crypt_long(const struct aes_key *key, const enum mod
 }
 
 /*
- * A single block, as MACs and random number generators encrypt it, needs neither a stack frame nor
+ * MACs and random number generators encrypt single blocks, which need neither a stack frame nor
  * wide vectors. A separate function processes longer messages.
  */
 #define ECB(direction, DIRECTION)                                                     \
@@ -242,7 +242,10 @@ void MODES(cbc_decrypt)(const void *ctx, u8 *dst, const u8 *src, size_t len, u8 
 
 static __always_inline __m128i cbc_load(const u8 *src, const u8 *dst)
 {
-	/* A MAC's data may just have been written as 64-bit words: a wider load would stall. */
+	/*
+	 * A MAC's data may just have been written as 64-bit words, and a wider load would wait for
+	 * both stores.
+	 */
 	return dst ? load1(src) : load_halves(src);
 }
 

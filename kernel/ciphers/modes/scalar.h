@@ -67,7 +67,10 @@ static __always_inline void scalar_cbc_decrypt(const struct aes_scalar *c,
 
 		memcpy(last, src + (n - 1) * B, B);
 		c->decrypt(key, work, src, n);
-		/* Go backwards, because the destination may be the source. */
+		/*
+		 * Go backwards: the destination may be the source, and each block needs the
+		 * ciphertext before it.
+		 */
 		for (i = n; i--;)
 			aes_xor_block(dst + i * B, work + i * B, i ? src + (i - 1) * B : iv);
 		memcpy(iv, last, B);

@@ -15,8 +15,8 @@
 	} while (0)
 
 /*
- * HALF() loads one unit into the lower half of a vector and zeros into the upper half. HALF_SUM()
- * does so with the key, so the upper half of the sum is zero.
+ * HALF() loads one unit into the lower half of a vector and zeros the upper half. HALF_SUM() adds a
+ * key that is loaded the same way, so the upper half of the sum is zero.
  */
 #define HALF(p) v_one(_mm_loadu_si128((const __m128i *)(p)))
 #define HALF_SUM(m, k) v_add32(m, HALF(k))

@@ -50,7 +50,10 @@ static __always_inline void hash_units(nh_t *nh, poly1305_blocks_t *blocks,
 		size_t n = units < left ? units : left, i;
 
 		if (s->begun || n < left) {
-			/* The units are part of an NH message of 1024 bytes. */
+			/*
+			 * These units are only part of an NH message of 1024 bytes, so add their
+			 * sum to its sum.
+			 */
 			nh(key->nh + s->begun / 4, src, n, sums);
 			for (i = 0; i < NH_PASSES; i++)
 				s->nh.pass[i] += sums[0].pass[i];

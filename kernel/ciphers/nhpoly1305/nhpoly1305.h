@@ -4,7 +4,7 @@
  * part shorter than 1024 bytes is padded with zeros to a multiple of 16 bytes. Poly1305 without a
  * nonce reduces the NH sums to 16 bytes. A key has 16 bytes for Poly1305 and 1072 for NH.
  *
- * nhpoly1305.c		code that all tiers share: keys, messages in pieces, the table
+ * nhpoly1305.c		keys, messages in pieces, the table of implementations
  * generic.c, TIER.c	NH
  * nh_simd.h		the template of the SIMD tiers
  */

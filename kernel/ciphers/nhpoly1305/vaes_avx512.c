@@ -19,7 +19,7 @@
 			_mm256_permute2x128_si256(a, b, 0x31)));              \
 	} while (0)
 
-/* Processes the last @n units. Masks set the words after these units to zero in every sum. */
+/* Processes the last @n units. Masks zero the words after these units in every sum. */
 #define REST(n)                                                               \
 	if (n) {                                                              \
 		const __mmask16 mask = (__mmask16)((1u << 4 * n) - 1);        \
@@ -31,8 +31,8 @@
 #define REST_SUM(m, k) _mm512_maskz_add_epi32(mask, m, _mm512_maskz_loadu_epi32(mask, k))
 
 /*
- * Up to this many units, less than a vector, are processed without masks, because the latency of
- * masked operations would dominate.
+ * Messages of up to this many units, fewer than a vector holds, are processed without masks,
+ * because the latency of masked operations would dominate.
  */
 #define FEW 3
 #define nh_few(key, src, units, sum)                                          \

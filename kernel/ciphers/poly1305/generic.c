@@ -63,7 +63,7 @@ void poly1305_blocks_generic(const struct poly1305_key *key, struct poly1305_sum
 		u128 d0, d1;
 		u64 d2;
 
-		/* Add the block first and the carry c afterwards, since c is ready last. */
+		/* Add the block first and the carry c last, because c is ready last. */
 		d0 = (u128)h0 + get_le64(src);
 		d1 = (u128)h1 + get_le64(src + 8) + (u64)(d0 >> 64);
 		h2 += (u64)(d1 >> 64) + 1;

@@ -2,7 +2,7 @@
 /*
  * Poly1305 (RFC 8439, 2.5). setkey takes the one-time key.
  *
- * poly1305.c		messages in pieces, padding, the table
+ * poly1305.c		messages in pieces, padding, the table of implementations
  * generic.c		blocks in general registers, powers of r
  * simd26.h		blocks in vectors, limbs of 26 bits: aesni.c, avx2.c
  * poly1305_limbs.h	multiplication in limbs of 44 bits, for powers of r
@@ -52,7 +52,10 @@ VECTOR_ALL(POLY1305_DECLARE, )
 /* Computes the powers of r that a message of @len bytes needs. */
 typedef void poly1305_powers_t(struct poly1305_key *key, size_t len);
 
-/* In generic.c: poly1305_clamp() sets r and s, poly1305_powers() computes all powers. */
+/*
+ * In generic.c: poly1305_clamp() clamps r and sets r and s; poly1305_powers() computes all powers,
+ * whatever the length.
+ */
 void poly1305_clamp(struct poly1305_key *key, const u8 *raw);
 poly1305_powers_t poly1305_powers;
 /* Computes only the powers that poly1305_blocks_vaes_avx512() uses. */

@@ -227,7 +227,7 @@ void poly1305_blocks_vaes_avx512(const struct poly1305_key *key, struct poly1305
 		long_message(key, sum, src, blocks);
 }
 
-/* r^4 to r, twice. Multiplying the first four by r^4 turns them into r^8 to r^5. */
+/* The powers r^4 to r^1, twice. Multiplying the first four by r^4 turns them into r^8 to r^5. */
 #define FOUR_TWICE(l) _mm512_set_epi64((long long)p1.l, (long long)p2.l, (long long)p3.l, \
 	(long long)p4.l, (long long)p1.l, (long long)p2.l, (long long)p3.l, (long long)p4.l)
 #define UPPER_FOUR(one, l) _mm512_mask_set1_epi64(one, 0x0f, (long long)p4.l)
@@ -252,7 +252,10 @@ void poly1305_powers_vaes_avx512(struct poly1305_key *key, size_t len)
 	v_store(key->low44[0], low.l0);
 	v_store(key->low44[1], low.l1);
 	v_store(key->low44[2], low.l2);
-	/* long_message() uses r^16 if two vectors follow the first, r^24 and r^32 if four do. */
+	/*
+	 * long_message() uses r^16 if two more vectors follow the first, and r^24 and r^32 if four
+	 * do.
+	 */
 	if (len <= 2 * 128)
 		goto out;
 	p = power_from(_mm512_permutexvar_epi64(zero, low.l0),

@@ -7,7 +7,7 @@
  * An element is two little-endian words, the lower first. A product is a * b * x^-128 modulo
  * x^128 + x^127 + x^126 + x^121 + 1.
  *
- * polyval.c			messages in pieces, the table
+ * polyval.c			messages in pieces, the table of implementations
  * generic.c			keys, and blocks in general registers
  * polyval_simd.h		blocks and whole messages with vectors: the template of aesni.c,
  *				vaes_avx2.c and vaes_avx512.c
@@ -31,9 +31,9 @@
  * Row i of @power is the key to the power of POLYVAL_POWERS - i, so the last n blocks of a sum are
  * multiplied by the last n rows. Rows of zeros follow, for partial vectors.
  *
- * Karatsuba's method needs the sum of the two halves of each row, which @halves stores. For row i
- * of the last POLYVAL_SHORT rows, the sum is in the lower half of row i - POLYVAL_UPPER of @halves.
- * For row i of the first POLYVAL_SHORT rows, it is in the upper half of row i of @halves.
+ * Karatsuba's method needs the sum of the two halves of each row. @halves stores these sums. For
+ * row i of the last POLYVAL_SHORT rows, the sum is in the lower half of row i - POLYVAL_UPPER of
+ * @halves. For row i of the first POLYVAL_SHORT rows, it is in the upper half of row i of @halves.
  */
 struct polyval_key {
 	u64 power[POLYVAL_POWERS + 4][2] __aligned(64);

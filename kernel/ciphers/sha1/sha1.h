@@ -2,7 +2,7 @@
 /*
  * SHA-1 (FIPS 180-4).
  *
- * sha1.c	the table; ../merkle.h has the code that all tiers share
+ * sha1.c	the table of implementations; ../merkle.h has the code that all tiers share
  * TIER.c	compression of blocks
  */
 #ifndef KILN_SHA1_H

@@ -6,7 +6,7 @@
 #include "../merkle_sha_ni.h"
 #include "sha1.h"
 
-/* Runs rounds 4i to 4i + 3 with the words @w. e is added to the top word of @w. */
+/* Runs rounds 4i to 4i + 3 with the words @w. Adds e to the top word of @w first. */
 #define ROUNDS(i, w) do {                                                     \
 	const __m128i before = abcd;                                          \
 										      \

@@ -2,7 +2,7 @@
 /*
  * SHA-256 and SHA-512 (FIPS 180-4).
  *
- * sha2.c			the table; ../merkle.h has the code that all tiers share
+ * sha2.c			the table of implementations; shared code is in ../merkle.h
  * sha256_TIER.c, sha512_TIER.c	compression of blocks
  * sha2_generic.h		the template of the generic tiers
  * sha512_simd.h		the template of SHA-512's SIMD tiers

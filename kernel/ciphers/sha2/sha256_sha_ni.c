@@ -23,7 +23,10 @@
 			      _mm_alignr_epi8(w3, w2, 4)), w3)
 
 struct words {
-	/* The state as the instructions expect it: a b e f and c d g h, the first word on top. */
+	/*
+	 * The state in the layout of the instructions: a b e f and c d g h, with the first word on
+	 * top.
+	 */
 	__m128i abef, cdgh;
 };
 

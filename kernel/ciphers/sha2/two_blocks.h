@@ -25,7 +25,7 @@ static __always_inline void run(word_t *st, struct schedule *s, const u8 *data, 
 		first_block(st, s, md_block_at(&MD, data, blocks, last, i), 0);
 }
 
-/* Wipes the state as well, because the states of an HMAC are as secret as its key. */
+/* Wipes the schedule and the state. In an HMAC, the states are as secret as the key. */
 static __always_inline void wipe(struct schedule *s, word_t st[8])
 {
 	size_t i;

@@ -8,9 +8,9 @@
 #include <kiln/types.h>
 
 /*
- * Load and store the first @n blocks of a vector at @p. They use masks unless the access would
- * reach into the next page: if that page is not mapped, a masked access takes 400 cycles, even
- * though the mask excludes the page.
+ * v_load_blocks() and v_store_blocks() access the first @n blocks of a vector at @p. They use masks
+ * unless the vector would reach into the next page: if that page is not mapped, a masked access
+ * takes 400 cycles, even though the mask excludes the page.
  */
 static __always_inline bool within_page(const void *p)
 {

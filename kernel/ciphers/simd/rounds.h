@@ -185,7 +185,7 @@ static __always_inline __m128i decrypt1(const struct aes_key *key, __m128i c)
 	return _mm_aesdeclast_si128(d, load1(key->dec[key->rounds]));
 }
 
-/* A PSHUFB pattern that reverses the order of bytes. */
+/* A PSHUFB pattern that reverses the order of the bytes in a block. */
 static const u8 reverse[16] __aligned(16) = {
 	15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0
 };

@@ -2,7 +2,7 @@
 /*
  * SM3 (GB/T 32905-2016, draft-sca-cfrg-sm3-02).
  *
- * sm3.c	the table; ../merkle.h has the code that all tiers share
+ * sm3.c	the table of implementations; ../merkle.h has the code that all tiers share
  * TIER.c	compression of blocks
  * sm3_simd.h	the template of the SIMD tiers
  */

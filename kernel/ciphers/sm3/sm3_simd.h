@@ -37,7 +37,7 @@ struct schedule {
 	} lane[LANES];
 };
 
-/* In each block: the words of @lo from word n on, followed by words of @hi. */
+/* Returns, for each block, the words of @lo from word n on, followed by words of @hi. */
 #define ALIGN(hi, lo, n) _mm256_alignr_epi8(hi, lo, 4 * (n))
 
 struct vectors {
@@ -184,8 +184,8 @@ static __always_inline void block(u32 *st, struct schedule *s, const int lane,
 
 /*
  * From this many blocks on, a loop that does not check for a next block is worthwhile. Measured on
- * Zen 5 with gcc 12: 424 cycles per block, compared with 442, but changing from one loop to the
- * other costs some 150 cycles once, for an unknown reason.
+ * Zen 5 with gcc 12: 424 cycles per block, compared with 442, but the change from one loop to the
+ * other costs some 150 cycles once; the reason is not known.
  */
 #define MANY 16
 

@@ -107,7 +107,9 @@ static __always_inline void tweaks_begin(struct tweaks *tk, __m128i first, size_
 		WINDOW(12) WINDOW(13) WINDOW(14) WINDOW(15)
 		return;
 	}
-	/* Few tweaks are computed with the lowest latency, many with the fewest operations. */
+	/*
+	 * Few tweaks are computed with the lowest latency, many tweaks with the fewest operations.
+	 */
 	if (n > 8) {
 		DIRECT(2) DIRECT(3)
 	}

@@ -26,8 +26,8 @@ struct tweak {
 };
 
 /*
- * Multiplies by x^n, n from 1 to 56. The bits v that are shifted out at the top, up to 56 of them,
- * come back as the carryless product v * (x^7 + x^2 + x + 1), which has fewer than 64 bits.
+ * Multiplies by x^n, where n is 1 to 56. The bits v that are shifted out at the top, at most 56,
+ * are added back as the carryless product v * (x^7 + x^2 + x + 1), which has fewer than 64 bits.
  */
 static __always_inline struct tweak times(struct tweak t, const unsigned int n)
 {

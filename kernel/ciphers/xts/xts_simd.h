@@ -159,7 +159,7 @@ static __always_inline void crypt_rest(const round_key *rk, u32 rounds,
 }
 #endif
 
-/* Processes a message of at least two blocks, whose first tweak is @first. */
+/* Processes a message of at least two blocks. @first is its first tweak. */
 static __always_inline void xts_long(const struct xts_key *key, u8 *dst,
 				     const u8 *src, size_t len, __m128i first,
 				     const bool decrypt)

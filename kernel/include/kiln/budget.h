@@ -11,9 +11,9 @@
 #include <kiln/cipher.h>
 
 /*
- * A constant budget. It compiles only if @bytes is positive and a multiple of @block: with a budget
- * of zero, processing a message would never end, and most functions interpret a partial block as
- * the end of the message.
+ * A constant budget. It compiles only if @bytes is positive and a multiple of @block. With a budget
+ * of zero, processing a message would never end, and most functions treat a partial block as the
+ * end of the message.
  */
 #define FPU_BUDGET(bytes, block) \
 	((bytes) + 0 * sizeof(char[(bytes) > 0 && (bytes) % (block) == 0 ? 1 : -1]))
@@ -45,8 +45,8 @@ enum { KILN_MAX_IMPLS = 256 };
  */
 struct fpu_budget *fpu_budget_of(const struct kiln_impl *impl);
 /*
- * Returns a pointer to the length in bytes below which scalar code is faster; it is 0 before the
- * calibration.
+ * Returns a pointer to the length in bytes below which scalar code is faster. The length is 0 until
+ * the calibration has run.
  */
 u32 *fpu_min_bytes_of(const struct kiln_impl *impl);
 
@@ -75,13 +75,16 @@ static __always_inline void fpu_cut_spent(struct fpu_cut *cut, u32 n)
 
 /* Must be called before the first algorithm is registered. */
 void fpu_budgets_init(void);
-/* Returns the implementation of @alg that was measured as the fastest, or NULL if none was. */
+/*
+ * Returns the implementation of @alg that was measured as the fastest, or NULL if @alg was not
+ * measured.
+ */
 const struct kiln_impl *fpu_fastest(const char *alg);
 void fpu_fastest_set(const struct kiln_impl *impl);
 /* Recomputes all budgets. Call this after the measured rates have changed. */
 void fpu_budgets_settle(void);
 /*
- * Sets how many TSC ticks per 65536 bytes must be added to the measured rates if the data is in
+ * Sets how many TSC ticks per 65536 bytes are added to the measured rates for data that is in
  * memory instead of the caches.
  */
 void fpu_miss_rate_set(u64 rate);

@@ -30,8 +30,8 @@ enum kiln_kind { KILN_SKCIPHER, KILN_AEAD, KILN_HASH };
 
 /*
  * Encrypts or decrypts @len bytes, a multiple of the block size unless this is the last piece of
- * the message. @iv is the IV of the message, @ivsize bytes. On return it is the IV of the next
- * piece (for CBC the last block of ciphertext, for a counter mode the next counter), as with
+ * the message. @iv has @ivsize bytes. On entry it holds the IV of this piece, on return the IV of
+ * the next one (for CBC the last block of ciphertext, for a counter mode the next counter), as with
  * Linux's skciphers.
  */
 typedef void kiln_crypt_t(const void *ctx, u8 *dst, const u8 *src, size_t len, u8 *iv);
@@ -98,15 +98,18 @@ struct kiln_aead_ops {
 	void (*end)(const void *ctx, void *state, u8 *tag, size_t tagsize);
 };
 
-/* @ctx is NULL for hashes without a key. digest() combines init(), update() and final(). */
+/*
+ * The functions of a hash. @ctx is NULL for a hash without a key. digest() combines init(),
+ * update() and final().
+ */
 struct kiln_hash_ops {
 	void (*init)(const void *ctx, void *state);
 	void (*update)(const void *ctx, void *state, const u8 *data, size_t len);
 	void (*final)(const void *ctx, void *state, u8 *out);
 	void (*digest)(const void *ctx, const u8 *data, size_t len, u8 *out);
 	/*
-	 * Returns whether an imported state is safe for update() and final(): if its counter is
-	 * bad, they would access memory beyond the state's buffer. NULL if all states are safe.
+	 * Returns whether an imported state is safe for update() and final(): with a bad counter
+	 * they would access memory beyond the state's buffer. NULL if all states are safe.
 	 */
 	bool (*valid)(const void *state);
 };
@@ -129,7 +132,10 @@ struct kiln_impl {
 	u32 tier;		/* enum kiln_tier */
 	u32 priority;		/* the usable implementation with the highest priority is chosen */
 	bool constant_time;
-	/* Key lengths in bytes, min to max in steps. max 0: no key; KILN_ANY_KEY: no maximum. */
+	/*
+	 * Key lengths in bytes, from min to max in increments of step. A max of 0 means that the
+	 * algorithm has no key, KILN_ANY_KEY that there is no upper limit.
+	 */
 	u32 key_min, key_max, key_step;
 	u32 ivsize;
 	u32 blocksize;		/* skcipher: message lengths are multiples of this power of two */

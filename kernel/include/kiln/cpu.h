@@ -67,7 +67,7 @@ struct task {
 typedef void irq_handler_t(struct cpu *cpu);
 
 struct cpu {
-	/* The first cache line has the layout of Linux 6.12's struct pcpu_hot. */
+	/* The first cache line has the same layout as struct pcpu_hot of Linux 6.12. */
 	void *foreign;		/* a hosted tree's current task */
 	u32 preempt_count;
 	u32 number;
@@ -147,7 +147,7 @@ _Static_assert(sizeof(struct cpu) <= KILN_CPU_END, "the host uses what follows")
 void irq_entry(u64 from_user);
 void local_irq_disable(void);
 void local_irq_enable(void);
-/* Sets the handlers of this CPU's interrupts (@hardirq) and of softirq @nr (@softirq). */
+/* Sets the hardirq handler of this CPU to @hardirq and the handler of softirq @nr to @softirq. */
 void irq_attach(void *data, unsigned int nr, irq_handler_t *softirq, irq_handler_t *hardirq);
 /* Removes the interrupt handler. Pending softirqs still run. */
 void irq_detach(void);
@@ -194,7 +194,7 @@ static __always_inline u64 rdtsc(void)
 	return (u64)high << 32 | low;
 }
 
-/* Counts a warning where a debug kernel would print a warning. */
+/* Increments the warning count where a debug kernel would print a warning. */
 #define WARN_ON(condition)                                \
 	({                                                \
 		const bool warn_ = (condition);           \

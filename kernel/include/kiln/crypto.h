@@ -40,8 +40,8 @@ enum {
 enum { CRYPTO_TFM_NEED_KEY = 1 };
 
 /*
- * Selects the drivers that can be found, depending on the FPU policy. If softirqs may find the FPU
- * in use, SIMD code is reached through the simd helper; otherwise it is called directly.
+ * Which drivers can be found, depending on the FPU policy. If softirqs may find the FPU in use,
+ * callers reach SIMD code through the simd helper; otherwise they call it directly.
  */
 enum crypto_model {
 	CRYPTO_MODEL_HELPER = 1,
@@ -103,7 +103,7 @@ struct crypto_alg {
 	bool instance;			/* instance of a template, freed when its last user is gone */
 };
 
-/* Requirements of an AEAD on its requests, apart from valid lengths. */
+/* What an AEAD requires of its requests, apart from valid lengths. */
 enum crypto_form {
 	CRYPTO_FORM_PLAIN,
 	CRYPTO_FORM_IPSEC,	/* 8 or 12 bytes of associated data, then the IV */
@@ -140,9 +140,10 @@ void crypto_free_tfm(struct crypto_tfm *tfm);
 int crypto_setkey(struct crypto_tfm *tfm, const u8 *key, u32 len);
 int crypto_aead_setauthsize(struct crypto_tfm *tfm, u32 authsize);
 /*
- * Returns 0 if the request is done. If the callback will receive the result, returns -EINPROGRESS,
- * or -EBUSY if the request was backlogged. Returns -ENOSPC if the queue is full, and -EDEADLK in a
- * hardirq or an NMI, where requests are not allowed. Other errors mean that the request is invalid.
+ * Process a request. Both return 0 if it is done. If the callback will receive the result, they
+ * return -EINPROGRESS, or -EBUSY if the request was backlogged. They return -ENOSPC if the queue is
+ * full, and -EDEADLK in a hardirq or an NMI, where requests are not allowed. Other errors mean that
+ * the request is invalid.
  */
 int crypto_encrypt(struct crypto_request *req);
 int crypto_decrypt(struct crypto_request *req);
@@ -199,7 +200,7 @@ static inline struct scatterlist *sg_next(struct scatterlist *sg)
 	return sg->chain ? (struct scatterlist *)sg->addr : sg;
 }
 
-/* Lets a task wait for the completion of a request. */
+/* A task that waits for the completion of a request. */
 struct crypto_wait {
 	struct task *task;
 	int err;
@@ -303,9 +304,7 @@ int crypto_name_make(char to[CRYPTO_MAX_ALG_NAME], const char *outer, const char
 bool crypto_name_split(const char *name, const char *outer,
 		       char first[CRYPTO_MAX_ALG_NAME], char second[CRYPTO_MAX_ALG_NAME]);
 
-/*
- * Allocates an algorithm. @prefix is put before both names. Returns NULL if out of memory.
- */
+/* Allocates an algorithm. Both names begin with @prefix. Returns NULL if out of memory. */
 struct crypto_alg *crypto_alg_new(const char *name, const char *driver, const char *prefix);
 /* Registers the algorithm, or frees it on failure. */
 int crypto_alg_add(struct crypto_alg *alg);

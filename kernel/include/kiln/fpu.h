@@ -11,7 +11,10 @@ struct fpu_policy {
 	void (*begin)(void);
 	void (*end)(void);
 	bool (*usable)(void);
-	/* Called when a task is switched out and in. NULL if sections cannot be preempted. */
+	/*
+	 * Called when a task is switched out and when it is switched in. NULL if sections cannot be
+	 * preempted.
+	 */
 	void (*switch_out)(struct task *task);
 	void (*switch_in)(struct task *task);
 	/* Replace the functions of user.c if a hosted tree manages the user's FPU state. */
@@ -27,7 +30,10 @@ extern const struct fpu_policy *fpu_policy;
 bool nested_usable(void);
 void nested_end(void);
 
-/* section.c: opens a section. Counts a warning if the policy does not allow one here. */
+/*
+ * section.c: opens a section. Increments the warning count if the policy does not allow a section
+ * here.
+ */
 void kernel_fpu_begin(void);
 void kernel_fpu_end(void);
 

@@ -9,8 +9,8 @@
 #include <kiln/types.h>
 
 /*
- * The first statement of every SIMD entry point. With KILN_CHECKS it traps outside a section
- * (by ud2, as the kernel's BUG() does); without KILN_CHECKS it compiles to nothing.
+ * The first statement of every SIMD entry point. With KILN_CHECKS it traps outside a section (with
+ * UD2, like the kernel's BUG()); without KILN_CHECKS it compiles to nothing.
  */
 #ifdef KILN_CHECKS
 #include <kiln/cpu.h>

@@ -35,7 +35,10 @@ static __always_inline u32 histogram_bucket(u64 v)
 static __always_inline void histogram_add(struct histogram *h, u64 v, u32 weight)
 {
 	h->count[histogram_bucket(v)] += weight;
-	/* Avoid a branch: under single-stepping, the instruction count must not depend on times. */
+	/*
+	 * Avoid a branch: while single-stepping, the number of instructions must not depend on
+	 * times.
+	 */
 	h->max = v > h->max ? v : h->max;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
  * Per-CPU data. The GS base of a CPU's host thread points to its struct cpu, so an access costs the
- * same as in a kernel: one instruction with a %gs prefix, which is atomic for interrupts.
+ * same as in a kernel: one instruction with a %gs prefix, which an interrupt cannot split.
  */
 #ifndef KILN_PERCPU_H
 #define KILN_PERCPU_H

@@ -66,7 +66,7 @@ static __always_inline void preempt_enable_no_resched(void)
 	preempt_count_sub(PREEMPT_OFFSET);
 }
 
-/* One decrement and one branch suffice: the word is zero exactly when a reschedule is due. */
+/* One decrement and one branch are enough: the word is zero exactly when a reschedule is due. */
 static __always_inline void preempt_enable(void)
 {
 	bool due;

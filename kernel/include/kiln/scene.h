@@ -45,8 +45,8 @@ struct kiln_scene_ops {
 struct kiln_scene {
 	const struct kiln_scene_ops *ops;
 	/*
-	 * One program per level. If a level is entered while its program already runs, it only
-	 * writes a mark to the trace, so a scene always ends.
+	 * One program per level. If a level is entered while its program is already running, only a
+	 * mark is written to the trace, so every scene ends.
 	 */
 	const char *program[KILN_LEVELS];
 	u32 played[KILN_LEVELS];

@@ -16,7 +16,10 @@ void wake_up(struct task *task);
 void sched_tick(struct cpu *cpu);
 bool need_resched(void);
 
-/* wait.c: sleeps until @condition is true. Code that makes it true must then wake @on's waiters. */
+/*
+ * wait.c: sleeps until @condition is true. Code that makes it true must then wake the tasks that
+ * wait on @on.
+ */
 #define wait_until(on, condition)            \
 	do {                                 \
 		for (;;) {                   \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * memcpy and related functions in general registers (lib/string.c), under link names with Kiln's
+ * memcpy and related functions in general registers (lib/string.c). Their link names have Kiln's
  * prefix. The build renames the calls that compilers emit for structure copies, so that they reach
  * the same functions.
  */
@@ -20,7 +20,7 @@ int kiln_memcmp(const void *a, const void *b, size_t n);
 #define memcmp kiln_memcmp
 
 /*
- * Wipe data that functions called earlier by the caller may have left: KILN_WIPED_BELOW bytes of
+ * Wipes data that functions called earlier by the caller may have left: KILN_WIPED_BELOW bytes of
  * the stack below the caller, and all registers that a function need not preserve. The caller's own
  * variables and spills are not wiped, so functions that handle secrets must not be inlined into the
  * caller.
@@ -35,7 +35,7 @@ static __always_inline void memzero_explicit(void *p, size_t n)
 	__asm__ volatile("" : : "r"(p) : "memory");
 }
 
-/* Wipes a few whole words. memset uses REP STOSB, which has a high startup cost. */
+/* Wipes a few whole words without memset, which uses REP STOSB and its high startup cost. */
 static __always_inline void wipe_words(void *p, size_t n)
 {
 	u64 *word = p;

@@ -38,8 +38,8 @@ static AREAS: OnceLock<Areas> = OnceLock::new();
 /// One bit for each area that a live CPU uses.
 static TAKEN: AtomicU64 = AtomicU64::new(0);
 
-/// From now on, stores the data of CPU n of this process at the start of area n. Must be called
-/// once, before the first CPU boots.
+/// Makes CPU n of this process store its data at the start of area n. Must be called once, before
+/// the first CPU boots.
 ///
 /// # Safety
 /// The areas must be readable and writable until the process ends, and nothing else may use the

@@ -41,11 +41,10 @@ thread_local! {
 /// Configuration of an emulated CPU, such as its scheduler and its number of tasks.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
-    /// CPU number, from 0.
+    /// CPU number, counted from 0.
     pub number: u32,
     /// Whether the kernel has full preemption; otherwise it has voluntary preemption.
     pub preempt_full: bool,
-    /// The scheduling policy, which decides which task runs.
     pub scheduler: Scheduler,
     /// Interval between scheduler ticks, in microseconds.
     pub tick_us: u64,
@@ -229,8 +228,8 @@ impl Cpu {
         unsafe { sys::kiln_cpu_reset_stats(self.raw()) }
     }
 
-    /// Times every FPU section from now on, not only a sample of the short ones; the timing
-    /// slows short sections down. After each [`Cpu::reset_stats`], records the lengths of the first
+    /// Times every FPU section from now on, instead of only a sample of the short ones. This slows
+    /// short sections down. After each [`Cpu::reset_stats`], records the lengths of the first
     /// `room` sections.
     pub fn keep_sections(&mut self, room: usize) {
         self.least = vec![u64::MAX; room];
@@ -282,7 +281,7 @@ impl Cpu {
 #[derive(Clone, Copy)]
 pub struct NestedArea(*mut sys::Cpu);
 
-// SAFETY: Rust only passes the pointer back to C. The test wants two threads to use the area.
+// SAFETY: Rust never dereferences the pointer; it only passes the pointer back to C.
 unsafe impl Send for NestedArea {}
 
 impl Drop for Cpu {
@@ -291,7 +290,7 @@ impl Drop for Cpu {
         // SAFETY: this thread's CPU is in user mode, and its kthreads never run afterwards.
         unsafe { sys::kiln_cpu_stop(self.raw()) };
         HOST.set(ptr::null_mut());
-        // Nothing reads GS from here on, so a failure would only leave an unused pointer.
+        // A failure would only leave an unused pointer, because nothing reads GS from here on.
         let _ = set_gs_base(0);
     }
 }

@@ -5,7 +5,7 @@ use std::fmt;
 /// Timer ticks per second: the default of `kernel/Kconfig.hz` in Linux 6.1 to 7.3.
 pub const HZ: u64 = 250;
 
-/// A scheduler that `kernel/cpu/sched.c` emulates. It decides which task runs.
+/// A scheduler that `kernel/cpu/sched.c` emulates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scheduler {
     /// CFS of Linux 6.1.

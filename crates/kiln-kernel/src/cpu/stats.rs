@@ -49,9 +49,9 @@ impl<Count: Copy + Into<u64>> Histogram<Count> {
         self.max
     }
 
-    /// Returns an upper bound in TSC ticks for a share `q` of all intervals: the upper end of the
-    /// bucket that contains this quantile, but at most the maximum. Returns `None` if the histogram
-    /// is empty.
+    /// Returns a length in TSC ticks that a share `q` of all intervals does not exceed: the upper
+    /// end of the bucket that contains this quantile, but at most the maximum. Returns `None` if
+    /// the histogram is empty.
     pub fn quantile(&self, q: f64) -> Option<u64> {
         let total = self.total();
         if total == 0 {

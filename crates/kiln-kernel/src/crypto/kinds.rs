@@ -111,7 +111,7 @@ impl Transform {
             len: len as u32,
             err: 0,
         };
-        // SAFETY: the function takes a pointer to this structure.
+        // SAFETY: the function takes a pointer to this structure, which outlives the call.
         unsafe { cpu::gate(function, (&raw mut raw).cast()) };
         check(raw.err)
     }

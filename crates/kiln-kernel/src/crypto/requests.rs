@@ -1,5 +1,5 @@
-//! Loops of requests that a benchmark times, for many messages or repeatedly for one message. The
-//! loop is in `kernel/bench/requests.c`.
+//! Loops of requests that a benchmark times. A loop processes many messages, or one message
+//! repeatedly. It is in `kernel/bench/requests.c`.
 
 use std::ffi::c_void;
 
@@ -18,7 +18,7 @@ pub enum Part {
     Checks = sys::KILN_REQUEST_CHECKS,
     /// Copying the request to the sub-request.
     Copy = sys::KILN_REQUEST_COPY,
-    /// An indirect call of a function that returns at once.
+    /// An indirect call to a function that returns immediately.
     Call = sys::KILN_REQUEST_CALL,
     /// The setup of the request, which every caller does.
     Setup = sys::KILN_REQUEST_SETUP,
@@ -72,8 +72,8 @@ impl Skcipher {
     /// asynchronously.
     ///
     /// # Errors
-    /// Returns the first error of a request, or [`Errno::INVALID`] if the messages exceed their
-    /// buffers.
+    /// Fails with the error of the first request that fails, or with [`Errno::INVALID`] if the
+    /// messages exceed their buffers.
     pub fn run(
         &mut self,
         messages: &mut Messages<'_>,
@@ -127,8 +127,8 @@ impl Driver {
     /// asynchronously.
     ///
     /// # Errors
-    /// Returns the first error of a request, or [`Errno::INVALID`] if the messages exceed their
-    /// buffers.
+    /// Fails with the error of the first request that fails, or with [`Errno::INVALID`] if the
+    /// messages exceed their buffers.
     pub fn run(&mut self, messages: &mut Messages<'_>, calls: u64) -> Result<u64, Errno> {
         let mut single = IvRoom::default();
         let raw = self.raw_requests(messages, &mut single, calls)?;
@@ -153,7 +153,8 @@ impl Driver {
     /// Makes the same request `calls` times. Returns how many calls completed asynchronously.
     ///
     /// # Errors
-    /// Returns the first error of a request, or [`Errno::INVALID`] if the pieces are too short.
+    /// Fails with the error of the first request that fails, or with [`Errno::INVALID`] if the
+    /// pieces are too short.
     ///
     /// # Safety
     /// The requirements of [`super::Skcipher::request`] apply.

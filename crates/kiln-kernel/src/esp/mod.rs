@@ -59,8 +59,8 @@ pub struct Plan {
     /// Interval between interrupts in nanoseconds. If an interval is more than three times as long,
     /// the excess counts as time that the host took away.
     pub irq_ns: u64,
-    /// Nanoseconds of busy-waiting before the request for each packet from the card. This stands in
-    /// for the network stack, which is not modelled.
+    /// Time in nanoseconds to spin before the request for each packet from the card. It replaces
+    /// the network stack, which is not modelled.
     pub stack_ns: u64,
     /// Maximum number of entries in [`Outcome::log`].
     pub log: usize,
@@ -376,14 +376,14 @@ impl Esp {
     /// nanoseconds.
     pub fn price_ns(&mut self, _: &mut Cpu, packets: u64) -> f64 {
         self.raw.ops = packets;
-        // SAFETY: `kiln_esp_price` takes a pointer to this structure.
+        // SAFETY: `kiln_esp_price` takes a pointer to this structure, which outlives the call.
         let ticks = unsafe { cpu::gate(sys::kiln_esp_price, (&raw mut *self.raw).cast()) };
         1e3 * ticks as f64 / self.ticks_per_us / packets.max(1) as f64
     }
 
     /// Runs the load once, starting at the first interrupt, so an interrupt source must be running.
-    /// The task encrypts `entry` sectors per kernel entry. `quiet` selects the control, in which
-    /// the same interrupts occur but no packets arrive.
+    /// The task encrypts `entry` sectors per kernel entry. `quiet` selects the control run, in
+    /// which the same interrupts occur but no packets arrive.
     pub fn run(&mut self, _: &mut Cpu, entry: u64, quiet: bool) -> Outcome {
         self.raw.ops = entry;
         let (arrivals, own_every) = (self.raw.arrivals, self.raw.own_every);

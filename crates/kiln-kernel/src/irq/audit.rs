@@ -2,8 +2,9 @@
 //! may inject an interrupt.
 //!
 //! The handler detects faults that need not lead to a wrong result: a function that does not
-//! preserve a register it must preserve, a section begun inside another, an instruction executed
-//! while no section is open, and a frame pointer that does not lead to a frame.
+//! preserve a register it must preserve, a section begun inside another, and a frame pointer that
+//! does not lead to a frame. It also counts how often each instruction is executed while no section
+//! is open.
 
 use std::ops::Range;
 
@@ -55,7 +56,7 @@ const GARBAGE: i64 = 0x5a5a_a5a5 << 32;
 /// Maximum distance of the innermost frame from the stack pointer, in bytes.
 const LARGEST_FRAME: u64 = 1 << 15;
 
-/// A jump over more than this many bytes is considered to leave the function.
+/// A jump over more than this many bytes is assumed to leave the function.
 const FAR: u64 = 1 << 14;
 
 /// An instruction that was single-stepped, with the number of its executions.
@@ -77,7 +78,7 @@ pub enum Breach {
         call: u64,
         step: u64,
         function: u64,
-        /// Return address of the function's call, at which the violation was found.
+        /// Return address of the call, at which the violation was found.
         to: u64,
         register: &'static str,
     },
@@ -195,12 +196,13 @@ impl AuditState {
         self.stepper.patch(text);
     }
 
-    /// Must be called before an interrupt is delivered to the stepped code.
+    /// Prepares for an interrupt of the stepped code. Must be called before the interrupt is
+    /// delivered.
     pub(super) fn interrupt(&mut self, frame: &mut Frame<'_>) {
         self.stepper.interrupt(frame);
     }
 
-    /// Must be called before the state is dropped, because a breakpoint may be set.
+    /// Removes the breakpoint, if one is set. Must be called before the state is dropped.
     pub(super) fn end(&mut self) {
         self.stepper.remove();
     }
@@ -300,9 +302,9 @@ impl AuditState {
         }
     }
 
-    /// Returns the number of idle instructions after which stepping ends. If the handler restores
-    /// registers, a function that does not preserve them would crash its caller without the
-    /// handler.
+    /// Returns the number of idle instructions after which stepping ends. If the handler has
+    /// restored registers after a violation, stepping never ends: without the handler, the function
+    /// that changed the registers would crash its caller.
     fn patience(&self, idle: u64) -> u64 {
         match (self.restored.is_empty(), self.breaches.is_empty()) {
             (false, false) => u64::MAX,

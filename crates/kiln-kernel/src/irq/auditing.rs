@@ -9,7 +9,7 @@ use super::handler::{host, prepare, Handling};
 use crate::cpu::Cpu;
 use crate::sys::Audit;
 
-/// Keeps an audit enabled until this value is dropped.
+/// An audit, which stays enabled until this value is dropped.
 pub struct Auditing {
     /// Prevents `Send`, because the audit belongs to this thread's CPU.
     _here: PhantomData<*mut ()>,
@@ -76,7 +76,7 @@ impl Auditing {
         state.map_or(0, |s| s.dropped())
     }
 
-    /// Discards all visits and violations, to free the tables for the next jobs.
+    /// Discards all visits and violations, to make room for the next jobs.
     pub fn clear(&mut self) {
         if let Some(state) = host().and_then(|h| h.injection.audit.as_mut()) {
             state.clear();

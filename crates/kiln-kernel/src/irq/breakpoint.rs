@@ -12,7 +12,7 @@ use super::handler::{host, prepare, without_interrupts, Handling};
 use super::injection::BreakpointState;
 use crate::cpu::Cpu;
 
-/// Keeps breakpoints set until this value is dropped.
+/// Breakpoints, which stay set until this value is dropped.
 pub struct Breakpoints {
     /// Prevents `Send`, because the breakpoints belong to this thread's CPU.
     _here: PhantomData<*mut ()>,

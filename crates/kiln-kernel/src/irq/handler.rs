@@ -46,8 +46,8 @@ pub(super) fn block_irq_signal() -> libc::sigset_t {
 /// The stack on which the signal handler runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Handling {
-    /// An alternate stack, where the emulated interrupt frame cannot overwrite the host's signal
-    /// frame.
+    /// An alternate stack. The emulated interrupt frame cannot overwrite the host's signal frame
+    /// there.
     #[default]
     Faithful,
     /// The interrupted stack; a fault that tests plant. The emulated interrupt frame then

@@ -13,7 +13,7 @@ use super::frame::Frame;
 use super::patch::{poke, INT3};
 use crate::sys;
 
-/// Instructions for the signal handler of this CPU, and counts of its actions.
+/// What the signal handler of this CPU has to do, and counts of what it has done.
 #[derive(Default)]
 pub(crate) struct Injection {
     /// Memory of the alternate stack; `None` until the first source is started.
@@ -83,7 +83,7 @@ impl TimerState {
         settime(timer, first, period.unwrap_or(0));
     }
 
-    /// Arms the timer for the next interrupt. Does nothing if the interrupts are periodic.
+    /// Arms the timer for the next interrupt. Does nothing for periodic interrupts.
     pub(super) fn arm_next(&mut self) {
         if let (Some(timer), Some(gap)) = (self.timer, self.next_gap()) {
             settime(timer, gap, 0);

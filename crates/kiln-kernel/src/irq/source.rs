@@ -53,8 +53,8 @@ impl Drop for Timer {
     }
 }
 
-/// A thread on another core that interrupts this CPU at a given rate. If the thread is too slow,
-/// the rate is lower.
+/// A thread on another core that interrupts this CPU at a given rate, or at a lower rate if the
+/// thread cannot keep up.
 pub struct CrossCore {
     stop: Arc<AtomicBool>,
     sent: Arc<AtomicU64>,

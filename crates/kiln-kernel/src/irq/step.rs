@@ -12,7 +12,7 @@ use super::handler::{host, prepare, Handling};
 use super::injection::{Step, StepState};
 use crate::cpu::Cpu;
 
-/// Keeps stepping enabled until this value is dropped.
+/// Single-stepping, which stays enabled until this value is dropped.
 pub struct Stepping {
     /// Prevents `Send`, because the stepping belongs to this thread's CPU.
     _here: PhantomData<*mut ()>,
@@ -34,7 +34,7 @@ impl Stepping {
     }
 
     /// Sets whether [`Step::At`] and [`Step::Pair`] stop stepping after their last injection. If
-    /// so, later instructions are neither counted nor slowed down.
+    /// they do, later instructions are neither counted nor slowed down.
     pub fn set_brief(&mut self, brief: bool) {
         self.state().brief = brief;
     }

@@ -1,8 +1,9 @@
 //! Makes audited code trap before its next instruction.
 //!
-//! The trap flag does this for every instruction, but its trap is slow: the host reads a debug
-//! register, and a hypervisor intercepts this. A breakpoint on the next instruction traps in about a
-//! quarter of the time. It is used for instructions whose successor is known before they execute.
+//! The trap flag causes a trap before every instruction, but this trap is slow: the host reads a
+//! debug register, and a hypervisor intercepts that access. A breakpoint on the next instruction
+//! traps in about a quarter of the time. It is used for instructions whose successor is known
+//! before they execute.
 
 use std::ops::Range;
 use std::slice;
@@ -21,11 +22,11 @@ const ZERO: i64 = 1 << 6;
 const SIGN: i64 = 1 << 7;
 const OVERFLOW: i64 = 1 << 11;
 
-/// The breakpoint, if one is set. Between a trap and the next call of [`Stepper::leave`], the trap
-/// flag in the frame tells whether stepping continues, whatever caused the trap.
+/// The breakpoint, if one is set. Between a trap and the next call to [`Stepper::leave`], the trap
+/// flag in the frame records whether stepping continues, no matter what caused the trap.
 #[derive(Default)]
 pub(super) struct Stepper {
-    /// Writable code that only this thread executes. Elsewhere, the trap flag is used.
+    /// Writable code that only this thread executes. Outside this code, the trap flag is used.
     text: Range<u64>,
     /// Address of the breakpoint, and the byte that it replaces.
     set: Option<(u64, u8)>,
@@ -40,7 +41,7 @@ impl Stepper {
     }
 
     /// Handles the beginning of a trap: removes the breakpoint. If the breakpoint caused the trap,
-    /// changes the frame to what the trap flag would have caused.
+    /// changes the frame to what it would be after a single-step trap.
     pub(super) fn arrive(&mut self, frame: &mut Frame<'_>) {
         if let Some(address) = self.remove() {
             if frame.rip() == address + 1 {
@@ -114,8 +115,8 @@ fn accesses_trap_flag(instruction: &Instruction) -> bool {
     matches!(instruction.mnemonic(), Mnemonic::Pushfq | Mnemonic::Popfq)
 }
 
-/// Whether the flags meet a condition. Returns `None` for instructions that test no flags, such as
-/// JRCXZ.
+/// Returns whether the flags meet a condition, or `None` for instructions that test no flags, such
+/// as JRCXZ.
 fn is_met(condition: ConditionCode, flags: i64) -> Option<bool> {
     let has = |flag: i64| flags & flag != 0;
     let less = has(SIGN) != has(OVERFLOW);

@@ -1,4 +1,4 @@
-//! Tests that an audit by breakpoints sees the same steps as one by the trap flag.
+//! Tests that an audit with breakpoints observes the same steps as an audit with the trap flag.
 
 use std::arch::{asm, global_asm};
 use std::collections::BTreeMap;
@@ -67,7 +67,7 @@ extern "C" {
     fn kiln_test_walk_end();
 }
 
-/// A call of the copied function.
+/// A call to the copied function.
 struct Call {
     code: u64,
     arguments: (i32, i32),

@@ -146,7 +146,7 @@ fn a_save_that_forgets_the_mask_registers_is_caught() {
 
 /// State shared by the two CPUs of `a_save_area_shared_by_two_cpus_is_caught`.
 struct Shared {
-    /// Makes the two CPUs wait for each other.
+    /// A barrier at which the two CPUs wait for each other.
     meet: Barrier,
     corrupted: AtomicU64,
     done: AtomicBool,

@@ -468,7 +468,7 @@ fn a_count_of_the_trees_own_keeps_softirqs_out() {
                         "softirqs are served once they are enabled"
                     );
                 }
-                // Control: without the hook, the CPU does not know that softirqs are disabled.
+                // Control: without the hook, the CPU does not notice that softirqs are disabled.
                 None => assert!(before > 0),
             }
         }

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Searches the stack and the registers for secrets that calls of implementations leave there.
+ * Searches the stack and the registers for secrets that implementations leave there.
  *
  *	leftovers [--call] [PART]	test every implementation with PART in its driver name
  *	leftovers [--call] --control NAME	test a planted implementation that leaves secrets
  *	leftovers --empty		test that empty texts may have no address
  *
- * Before each call of a function, the stack below the call is painted. When kiln_gate() returns,
- * or with --call when the function itself returns, the changed part of the stack is copied.
- * Registers are always read when kiln_gate() returns. setkey is called without the gate, and its
- * leftovers are read when it returns. Stack and registers are then searched for 8-byte pieces of
- * keys, round keys, hash powers, keyed states, texts and key streams. Values are not secret if they
- * are public (the IV, associated data, ciphertext, tag) or do not depend on the key.
+ * Before each call to a function, the stack below the call is painted. When kiln_gate() returns, or
+ * with --call when the function itself returns, the changed part of the stack is copied. Registers
+ * are always read when kiln_gate() returns. setkey is called without the gate, and its leftovers
+ * are read when it returns. Stack and registers are then searched for 8-byte pieces of keys, round
+ * keys, hash powers, keyed states, texts and key streams. Values are not secret if they are public
+ * (the IV, associated data, ciphertext, tag) or do not depend on the key.
  *
  * Prints one line for each function and kind of secret found. The exit status is 0 if no secret was
  * found, 1 if one was found, and 2 if the search was not possible.
@@ -161,8 +161,8 @@ static u64 load(const u8 *p)
 }
 
 /*
- * Adds 8 bytes in four forms: as a little-endian and a big-endian number, each also with its 32-bit
- * halves exchanged.
+ * Adds the 8 bytes at @p to @set in four forms: as a little-endian and a big-endian number, each
+ * also with its 32-bit halves exchanged.
  */
 static void add_forms(struct secret *set, const u8 *p, const char *name, u32 at)
 {
@@ -174,7 +174,7 @@ static void add_forms(struct secret *set, const u8 *p, const char *name, u32 at)
 	add(set, b << 32 | b >> 32, name, at);
 }
 
-/* Adds the 8-byte pieces of a text in two forms only, because texts may be long. */
+/* Adds the 8-byte pieces of a text to @set, in two forms only, because texts may be long. */
 static void add_text(struct secret *set, const u8 *p, size_t n, const char *name)
 {
 	size_t i;
@@ -193,7 +193,9 @@ static void add_all(struct secret *set, const u8 *p, size_t n, size_t step, cons
 		add_forms(set, p + i, name, i);
 }
 
-/* Adds the pieces of @p that depend on the key: those that differ from @other. */
+/*
+ * Adds the pieces of @p that depend on the key, that is, that differ from @other, to the secrets.
+ */
 static void add_differing(const u8 *p, const u8 *other, size_t n, const char *name)
 {
 	size_t i;
@@ -417,7 +419,8 @@ static void set_key(void)
 }
 
 /*
- * Adds the block that masks the tag and, if each message has its own Poly1305 key, also this key.
+ * Adds the values that protect the tag to the secrets: the block that masks the tag or, with
+ * ChaCha20, the one-time key of Poly1305, and the authenticated sum if the tag is not truncated.
  */
 static void add_mask(u32 tagsize)
 {
@@ -468,7 +471,7 @@ static void add_mask(u32 tagsize)
 		add_all(secrets, mask, 16, 4, "the authenticated sum");
 }
 
-/* Adds the XTS tweaks of the first 640 blocks. */
+/* Adds the XTS tweaks of the first 640 blocks to the secrets. */
 static void add_tweaks(void)
 {
 	struct aes_key k;
@@ -512,7 +515,7 @@ static void add_message(const u8 *text, const u8 *cipher, size_t aadlen, u32 tag
 
 /*
  * Makes all calls but the last for a message in pieces. After each call, adds the parts of @state
- * that depend on the key.
+ * that depend on the key to the secrets.
  */
 static void add_states(const struct call *calls, size_t n)
 {

@@ -159,7 +159,7 @@ fn law_2_no_red_zone() {
     }));
 }
 
-/// Compiles an offender with the flags of a SIMD tier, but treats the object as general code.
+/// Compiles an offender with the flags of a SIMD tier, but returns it as an object without a tier.
 fn misregistered(offender: &str, flag: &str) -> Object {
     let plant = Plant::new(offender, "offender_aesni.c");
     let mut object = plant.with(|k| k.flag(flag)).objects.remove(0);

@@ -18,7 +18,7 @@ const SIGILL: i32 = 4;
 const LENGTHS: [&str; 4] = ["16", "17", "100", "4096"];
 
 /// Returns global functions of a SIMD object that contain no trap. In a build with checks, each
-/// global function must check for a section and trap otherwise.
+/// global function must check whether a section is open, and trap if none is.
 pub(crate) fn unchecked_entry_points(object: &Object) -> Vec<String> {
     let functions = functions(&object.path);
     let traps = |name: &str| {

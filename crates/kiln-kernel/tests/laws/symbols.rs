@@ -46,7 +46,7 @@ fn relocatable(built: &Built) -> PathBuf {
 }
 
 /// Returns the symbols that are still undefined after all objects have been linked. The list must
-/// be empty, because `kernel/` must not link against the host: it is given the addresses of the
+/// be empty, because `kernel/` must not link against the host: it receives the addresses of the
 /// host's functions at run time.
 pub(crate) fn undefined(built: &Built) -> Vec<String> {
     undefined_in(&relocatable(built))
@@ -73,7 +73,7 @@ pub(crate) fn got_relocations(built: &Built) -> Vec<String> {
 }
 
 /// Returns functions of the `memcpy` family that are defined and called in the same object. A
-/// compiler may replace the loop in `kiln_memset` by a call of `memset`, which is renamed to
+/// compiler may replace the loop in `kiln_memset` by a call to `memset`, which is renamed to
 /// `kiln_memset`, so that the function would never return.
 pub(crate) fn calls_itself(object: &Path) -> Vec<String> {
     let family: BTreeSet<_> = IMPLICIT_CALLS.concat().iter().map(|(_, to)| *to).collect();

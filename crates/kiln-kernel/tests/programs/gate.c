@@ -43,7 +43,7 @@ static void interrupt(greg_t *g)
 	g[REG_EFL] &= ~TRAP_FLAG;
 }
 
-/* Executes REP STOSQ here, because single-stepping the instruction traps once per word. */
+/* Executes REP STOSQ here, because single-stepping this instruction would trap once per word. */
 static void store_string(greg_t *g)
 {
 	static const u8 rep_stosq[] = { 0xf3, 0x48, 0xab };

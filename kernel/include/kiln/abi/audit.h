@@ -21,7 +21,7 @@ struct kiln_audit {
 	 * the trap flag again. @idle applies inside a section, @outside_idle outside.
 	 */
 	unsigned long idle, outside_idle;	/* in instructions */
-	/* Step @last_step of call @last_call is the last one that an interrupt precedes. */
+	/* Interrupts are injected only up to step @last_step of call @last_call. */
 	unsigned long last_call, last_step;
 
 	/* The handler sets the fields from here on; the stepped code may reset them. */

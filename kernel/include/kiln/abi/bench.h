@@ -15,7 +15,7 @@ struct kiln_impl;
 struct scatterlist;
 struct task;
 
-/* How FPU sections are placed around calls of a function that uses vector registers. */
+/* How FPU sections are placed around calls to a function that uses vector registers. */
 enum kiln_sections {
 	KILN_NO_SECTION,		/* scalar functions always run without a section */
 	KILN_ONE_SECTION,		/* one section around all calls */
@@ -24,7 +24,7 @@ enum kiln_sections {
 };
 
 /*
- * bench/calls.c: calls an implementation's function for whole messages.
+ * Parameters of bench/calls.c, which calls an implementation's function for whole messages.
  *
  * The associated data of message i is at aad + i * aad_stride, its tag at tag + i * tag_stride.
  * Usually the associated data is the prefix of the message, and the tag follows the text. With
@@ -44,21 +44,21 @@ struct kiln_calls {
 };
 
 /*
- * Messages per call of encrypt_many(): the NAPI budget, which is the maximum number of packets that
+ * Messages per call to encrypt_many(): the NAPI budget, which is the maximum number of packets that
  * one poll may process.
  */
 enum { KILN_QUEUE = 64 };
 
 /*
- * Returns how many messages were rejected for a wrong tag, or m.calls if the text is longer than
- * the implementation allows.
+ * Returns how many messages were rejected because of a wrong tag, or m.calls if the text is longer
+ * than the implementation allows.
  */
 KILN_EXPORT u64 kiln_calls_run(void *calls);
 
 /*
- * bench/pieces.c: processes one message in pieces, each in its own section. The first @aad_pieces
- * pieces are associated data. If @other is not NULL, the two implementations alternate on the same
- * state. The tag is written both when encrypting and when decrypting.
+ * Parameters of bench/pieces.c, which processes one message in pieces, each in its own section. The
+ * first @aad_pieces pieces are associated data. If @other is not NULL, the two implementations
+ * alternate on the same state. The tag is written both when encrypting and when decrypting.
  */
 struct kiln_pieces {
 	const struct kiln_impl *impl, *other;
@@ -75,7 +75,10 @@ struct kiln_pieces {
 /* Returns 0, or -EINVAL if the text is too long. */
 KILN_EXPORT u64 kiln_pieces_run(void *pieces);
 
-/* A whole request, or one part of the simd helper's work apart from calling the cipher. */
+/*
+ * A whole request, or one of the steps that a request through the simd helper takes in addition to
+ * the cipher.
+ */
 enum kiln_request_part {
 	KILN_REQUEST,
 	KILN_REQUEST_CHECKS,	/* check whether SIMD is usable and requests are queued */
@@ -162,9 +165,9 @@ KILN_EXPORT u64 kiln_calibrate(void *calibration);
 KILN_EXPORT u64 kiln_calibrate_again(void *calibration);
 
 /*
- * bench/budget.c: alternates between three workloads: requests divided by the strategy under test,
- * requests in one section each, and sections of pure arithmetic. Each interrupt raises a softirq
- * and wakes a kthread.
+ * The workloads between which bench/budget.c alternates: requests divided by the strategy under
+ * test, requests in one section each, and sections of pure arithmetic. Each interrupt raises a
+ * softirq and wakes a kthread.
  */
 enum { KILN_PART_JUDGED, KILN_PART_UNBOUNDED, KILN_PART_NULL, KILN_NR_PARTS };
 
@@ -195,7 +198,7 @@ struct kiln_budget_run {
 };
 
 KILN_EXPORT u64 kiln_budget_run(void *run);
-/* Returns the TSC ticks of @n dependent multiplications, the minimum of several runs. */
+/* Returns how many TSC ticks @n dependent multiplications take, the minimum of several runs. */
 KILN_EXPORT u64 kiln_budget_chain(u64 n);
 
 #endif

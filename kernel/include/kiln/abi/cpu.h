@@ -84,8 +84,9 @@ KILN_EXPORT struct cpu_stats *kiln_cpu_stats(struct cpu *cpu);
 KILN_EXPORT struct histogram *kiln_cpu_histogram(struct cpu *cpu, u32 which);
 KILN_EXPORT void kiln_cpu_reset_stats(struct cpu *cpu);
 /*
- * From this call on, every section is timed and counts as long. least[n] becomes the minimum
- * length, in TSC ticks, of all sections that were the n-th to end after a kiln_cpu_reset_stats().
+ * From this call on, every section is timed and counted as a long section. least[n] becomes the
+ * minimum length, in TSC ticks, of all sections that were the n-th to end after a
+ * kiln_cpu_reset_stats().
  */
 KILN_EXPORT void kiln_cpu_keep_sections(struct cpu *cpu, u64 *least, size_t room);
 /* A control for tests: @cpu saves its nested sections to @owner's area instead of its own area. */
@@ -123,7 +124,7 @@ struct kiln_fpu_saves {
 
 KILN_EXPORT u64 kiln_fpu_saves(void *saves);
 
-/* cpu/feature.c: wrappers of the functions that cpufeature.h describes. */
+/* cpu/feature.c: wrappers of the functions declared in cpufeature.h. */
 KILN_EXPORT u32 kiln_tiers_present(void);
 KILN_EXPORT u32 kiln_tiers(void);
 KILN_EXPORT const char *kiln_tier_lacks(u32 tier);

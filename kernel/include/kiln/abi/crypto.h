@@ -66,7 +66,7 @@ struct kiln_request {
 KILN_EXPORT u64 kiln_crypto_request(void *request);
 
 /*
- * Hashes one message in a context (enum kiln_context): with one call if @pieces is 0, otherwise
+ * A message to be hashed in a context (enum kiln_context): with one call if @pieces is 0, otherwise
  * piece by piece.
  */
 struct kiln_digest {
@@ -93,14 +93,14 @@ struct kiln_crypto_op {
 	void **request;		/* one request per slot, allocated by kiln_crypto_op_open() */
 };
 
-/* Allocate the requests, returning non-zero if out of memory, and free them. */
+/* Allocates the requests. Returns non-zero if out of memory. kiln_crypto_op_close() frees them. */
 KILN_EXPORT u64 kiln_crypto_op_open(void *op);
 KILN_EXPORT u64 kiln_crypto_op_close(void *op);
 KILN_EXPORT int kiln_crypto_op_crypt(void *op, u32 slot, u8 *dst, const u8 *src,
 				     size_t len, const u8 *iv, bool decrypt,
 				     void (*done)(void *data, int answer), void *data);
 
-/* Controls for tests: rules that cryptd breaks once they are set. */
+/* Controls for tests: each bit makes cryptd break one of its rules. */
 enum kiln_cryptd_broken {
 	KILN_CRYPTD_NO_LIMIT = 1,	/* queues have no limit */
 	KILN_CRYPTD_NO_BACKLOG = 2,	/* requests are never backlogged */

@@ -104,7 +104,9 @@ struct kiln_esp_load {
 	 * @steal_usual counts as time that the host took away.
 	 */
 	u64 steal_limit, steal_usual;
-	/* Each call encrypts @ops sectors. The task sends a packet per @own_every sectors. */
+	/*
+	 * Each call encrypts @ops sectors. After every @own_every sectors, the task sends a packet.
+	 */
 	void *sectors_tfm;
 	const u8 *src, *want;
 	u8 *dst;
@@ -124,7 +126,10 @@ struct kiln_esp_load {
 	u64 last_irq;
 	u32 next_arrival;
 	u64 missed;			/* packets that arrived while the ring was full */
-	/* 1 + ticks from the end of the high phase until no packet was waiting. 0: not yet. */
+	/*
+	 * 1 + the number of ticks from the end of the high phase until no packet was waiting. 0:
+	 * this has not happened yet.
+	 */
 	u64 recovered;
 	u32 ring[KILN_ESP_RING];
 	u32 ring_head, ring_tail;
@@ -141,7 +146,7 @@ KILN_EXPORT u64 kiln_esp_attach(void *load);
 KILN_EXPORT u64 kiln_esp_run(void *load);
 /* Stops the arrival of packets and waits until all requests are complete. */
 KILN_EXPORT u64 kiln_esp_detach(void *load);
-/* Returns the ticks that the task needs for @ops packets, one by one with softirqs off. */
+/* Returns how many ticks the task needs to process @ops packets, one by one, with softirqs off. */
 KILN_EXPORT u64 kiln_esp_price(void *load);
 
 #endif

@@ -25,7 +25,7 @@
  * tick is called in hardirq context at each timer tick. idle is called repeatedly while no task is
  * runnable, with interrupts on; @since is the number of TSC ticks since the CPU became idle.
  *
- * uncounted may be NULL. It is for a tree that keeps its own preempt count, which its inline
+ * uncounted may be NULL. It serves a tree that has its own preempt count, which the tree's inline
  * functions change without calling Kiln (local_bh_disable() since 7.2). It returns how much these
  * functions have added to bits 0 to 15 since the previous call. It is called with interrupts off.
  *
@@ -46,7 +46,9 @@ struct kiln_hooks {
 _Bool kiln_attach(const struct kiln_hooks *hooks);
 void kiln_detach(void);
 
-/* Control softirqs and interrupts. A disable adds @count to the tree's preempt count. */
+/*
+ * Control softirqs and interrupts. kiln_local_bh_disable() adds @count to the tree's preempt count.
+ */
 void kiln_local_bh_disable(unsigned int count);
 void kiln_local_bh_enable(unsigned int count);
 /*
@@ -93,16 +95,16 @@ _Bool kiln_need_resched(void);
  *	}
  *	kiln_wait_finish();
  *
- * kiln_wake() wakes all tasks that wait on an address, on any CPU, from any context. A task
- * may also wake up spuriously.
+ * kiln_wake() wakes all tasks that wait on an address, on any CPU, and may be called in any
+ * context. A task may also wake up spuriously.
  */
 void kiln_wait_prepare(const volatile void *on);
 void kiln_wait_finish(void);
 void kiln_wake(const volatile void *on);
 
 /*
- * Creates a kernel thread on this CPU. The thread does not run until kiln_wake() is called for its
- * word or, if the CPU is not attached, for the returned address. It ends when @fn returns. Returns
+ * Creates a kernel thread on this CPU. The thread does not run until kiln_wake() is called with its
+ * word or, if the CPU is not attached, with the returned address. It ends when @fn returns. Returns
  * NULL if the CPU has no free task.
  */
 void *kiln_kthread_create(void (*fn)(void *arg), void *arg, const char *name);
@@ -142,7 +144,7 @@ _Bool kiln_cancel_work(struct kiln_work *work);
 /* Sleeps until the item is neither queued on @queue nor running. */
 void kiln_flush_work(struct kiln_workqueue *queue, struct kiln_work *work);
 
-/* Counts a warning of the tree. May be called from a signal handler of the host. */
+/* Increments the tree's warning count. May be called from a signal handler of the host. */
 void kiln_warn(void);
 
 /*

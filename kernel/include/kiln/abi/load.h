@@ -91,8 +91,8 @@ KILN_EXPORT u64 kiln_load_attach(void *load);
 KILN_EXPORT u64 kiln_load_run(void *load);
 KILN_EXPORT u64 kiln_load_detach(void *load);
 /*
- * Both may be called only while @empty is set. kiln_load_drain() waits for operations in flight;
- * kiln_load_ready() must be called after the host has changed @task or @softirq.
+ * kiln_load_drain() waits for operations in flight. kiln_load_ready() must be called after the host
+ * has changed @task or @softirq. Both may be called only while @empty is set.
  */
 KILN_EXPORT u64 kiln_load_drain(void *load);
 KILN_EXPORT u64 kiln_load_ready(void *load);
@@ -100,7 +100,7 @@ KILN_EXPORT u64 kiln_load_ready(void *load);
 KILN_EXPORT size_t kiln_pattern_size(void);
 
 /*
- * load/call.c: a call of one function of an implementation, in a given context, and in its own FPU
+ * load/call.c: a call to one function of an implementation in a given context, and in its own FPU
  * section if the function needs one.
  */
 struct kiln_call {
@@ -123,8 +123,9 @@ KILN_EXPORT u64 kiln_call(void *call);
 
 /*
  * load/guest.c: guests are function calls that interrupts make while something else is tested.
- * Between attach and detach, each interrupt raises a softirq that makes the next call of the first
- * @softirqs guests, and the hardirq itself makes the next call of the @hardirqs guests after them.
+ * Between attach and detach, each interrupt raises a softirq that makes the next call to one of the
+ * first @softirqs guests, and the hardirq itself makes the next call to one of the @hardirqs guests
+ * after them.
  */
 struct kiln_guest {
 	const void *fn, *scalar;	/* as in struct kiln_call */
@@ -151,7 +152,7 @@ KILN_EXPORT u64 kiln_guests_attach(void *guests);
 KILN_EXPORT u64 kiln_guests_detach(void *guests);
 
 /*
- * load/context.c: tests whether irq_fpu_usable() and kernel_fpu_begin() allow a section in a
+ * A test in load/context.c whether irq_fpu_usable() and kernel_fpu_begin() allow a section in a
  * context.
  */
 struct kiln_usable {
@@ -170,8 +171,8 @@ KILN_EXPORT u64 kiln_usable(void *usable);
 KILN_EXPORT u64 kiln_scene(void *scene);
 
 /*
- * load/storm.c: a softirq that raises itself repeatedly, and work items that it queues. Returns
- * when everything is done. Returns non-zero if no task is free for the bystander.
+ * A test in load/storm.c: a softirq raises itself repeatedly and queues work items. kiln_storm()
+ * returns when everything is done, or non-zero if no task is free for the bystander.
  */
 struct kiln_storm {
 	u32 raises;		/* total number of softirqs */
