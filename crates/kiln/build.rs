@@ -5,8 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Paths that the program is built from, in addition to the crates. Changes in other files, such as
-/// documents and tests, do not cause a `-dirty`.
+/// Paths that the program is built from, in addition to the crates. Changes to other files, such as
+/// documents and tests, do not add `-dirty` to the commit.
 const SOURCES: [&str; 6] = [
     "Cargo.lock",
     "Cargo.toml",

@@ -11,8 +11,8 @@ use crate::adapter::Health;
 use crate::pace::Pace;
 use crate::tally::{Count, Counters, Gauge};
 
-/// Maximum delay for one message from a guest that exceeds its rate. The limit lets the guest's
-/// connection end while a message is delayed.
+/// Maximum time for which a message from a guest that exceeds its rate is delayed. The connection
+/// cannot end while a message is delayed, so this time must be short.
 const LONGEST_HOLD: Duration = Duration::from_millis(200);
 
 pub(crate) struct Account {
@@ -44,8 +44,8 @@ impl Account {
         used
     }
 
-    /// Serves a control request that arrived as a vhost-user message. The metrics count the request
-    /// as a control queue request. This call sleeps if the guest exceeds its rate.
+    /// Serves a control request that arrived as a vhost-user message. The metrics of the control
+    /// queue count it as a message. This call sleeps if the guest exceeds its rate.
     pub(crate) fn message(&self, request: &[u8], answer: &mut [u8]) -> usize {
         self.by_message.store(true, Ordering::Relaxed);
         let start = Instant::now();
@@ -65,8 +65,8 @@ impl Account {
         used
     }
 
-    /// Whether the front end creates sessions with messages. In this case the control queue cannot
-    /// show that the driver was reset.
+    /// Whether the front end has sent session messages. Such a front end handles the control queue
+    /// itself, so that queue does not show that the driver was reset.
     pub(crate) fn is_by_message(&self) -> bool {
         self.by_message.load(Ordering::Relaxed)
     }

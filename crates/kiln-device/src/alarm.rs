@@ -9,7 +9,8 @@
 use std::io;
 use std::time::Duration;
 
-/// How long the main process may be busy before its waits are interrupted.
+/// How long the main process may be busy before the timer interrupts its waits for the first time,
+/// and the interval between further interruptions.
 const PATIENCE: Duration = Duration::from_millis(5);
 
 /// A timer that interrupts system calls of this process, which must be single-threaded.
@@ -33,12 +34,12 @@ impl Alarm {
         }
     }
 
-    /// Arms the timer: from now on, waits are interrupted.
+    /// Arms the timer, which then interrupts waits every [`PATIENCE`].
     pub(crate) fn set(&self) {
         arm(PATIENCE);
     }
 
-    /// Disarms the timer: later waits are not interrupted.
+    /// Disarms the timer.
     pub(crate) fn clear(&self) {
         arm(Duration::ZERO);
     }

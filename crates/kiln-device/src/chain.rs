@@ -7,8 +7,8 @@ use vm_memory::{Bytes, GuestAddress, GuestMemoryBackend, GuestMemoryMmap, Volati
 
 use crate::ring::Ring;
 
-/// Maximum chain length. An indirect table may be longer than the ring (2.7.5.3.1 forbids it, but
-/// drivers do it); a request has only a few buffers.
+/// Maximum chain length. An indirect table may be longer than the ring: 2.7.5.3.1 forbids this, but
+/// drivers do it. A valid request has only a few buffers.
 pub(crate) const MAX_DESCRIPTORS: usize = 1024;
 
 /// Size of `struct virtq_desc` in bytes.
@@ -19,8 +19,8 @@ const DESCRIPTOR: usize = 16;
 pub(crate) enum Malformed {
     /// `next` is beyond the table.
     Next,
-    /// The chain loops, because it has more descriptors than the table (CVE-2026-86847), or it is
-    /// longer than [`MAX_DESCRIPTORS`].
+    /// The chain has more descriptors than its table, so it loops (CVE-2026-86847), or it is longer
+    /// than [`MAX_DESCRIPTORS`].
     Loop,
     /// An indirect table is invalid: its size is not a multiple of the descriptor size, it is
     /// nested, it is outside memory, or another descriptor follows the indirect one.
@@ -56,7 +56,7 @@ struct Span {
 #[derive(Default)]
 pub(crate) struct Chain {
     spans: Vec<Span>,
-    /// Index of the first writable span; the spans before it are readable.
+    /// Index of the first span that the device may write. The device reads the spans before it.
     first_writable: usize,
     readable: u64,
     writable: u64,

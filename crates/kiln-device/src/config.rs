@@ -102,7 +102,7 @@ impl Default for Config {
     }
 }
 
-/// Bytes allowed in addition to `--max-request`, for headers.
+/// Bytes allowed for headers in addition to `--max-request`.
 const AROUND: usize = 4096;
 
 impl Config {

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-/// CPU time of all threads of a process so far; `None` if the process has ended.
+/// Returns the CPU time that all threads of a process have used so far, or `None` if the process
+/// has ended.
 pub(crate) fn cpu_time(process: u32) -> Option<Duration> {
     let mut clock = 0;
     let mut time = libc::timespec {

@@ -1,5 +1,5 @@
-//! Serves the requests of one queue. Requests on the control queue create and close sessions;
-//! requests on data queues use them.
+//! Serves the requests of one queue. Requests on the control queue create and close the sessions
+//! that requests on data queues use.
 
 use std::sync::mpsc::{sync_channel, Receiver, SyncSender};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::sandbox;
 /// `VIRTIO_CRYPTO_ERR` (5.9.7).
 pub(crate) const STATUS_ERR: u8 = 1;
 
-/// Serves the requests of one kind of queue.
+/// How the requests of one kind of queue are served.
 pub(crate) trait Duty {
     /// Serves a request, writes the result to the start of `answer`, and returns the result's
     /// length in bytes.
@@ -75,7 +75,7 @@ fn control_status(answer: &[u8]) -> u32 {
     }
 }
 
-/// Serves the control queue on the queue's own thread.
+/// The [`Duty`] of a control queue that is served by the queue's own thread.
 pub(crate) struct Control(pub Arc<Account>);
 
 impl Duty for Control {
@@ -108,9 +108,9 @@ struct Slip {
     used: usize,
 }
 
-/// Serves the control queue by handing each request to a second thread and waiting for the answer.
-/// QEMU worked this way when Kiln first measured its control queue
-/// (`references/virtio-crypto-ctrlq.txt`).
+/// The [`Duty`] of a control queue that is served by a second thread. The queue's own thread hands
+/// over each request and waits for the answer. QEMU worked this way when Kiln first measured its
+/// control queue (`references/virtio-crypto-ctrlq.txt`).
 pub(crate) struct HandedControl {
     to: Option<SyncSender<Slip>>,
     from: Receiver<Slip>,
@@ -119,7 +119,8 @@ pub(crate) struct HandedControl {
 }
 
 impl HandedControl {
-    /// Starts the second thread.
+    /// Starts the second thread. It drops the system calls that a queue does not need if `narrow`
+    /// is set.
     pub(crate) fn new(account: Arc<Account>, narrow: bool) -> io::Result<HandedControl> {
         let (to, requests) = sync_channel::<Slip>(1);
         let (answers, from) = sync_channel(1);

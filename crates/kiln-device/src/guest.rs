@@ -127,7 +127,8 @@ impl Connection {
         &self.over
     }
 
-    /// Orders all queues to serve the requests that are already available and then stop.
+    /// Orders all queues of the guest to serve the requests that are already available and then
+    /// stop.
     pub(crate) fn drain(&self) {
         lock(&self.backend).drain();
     }

@@ -1,5 +1,5 @@
-//! Tests in which a hostile driver fills the queues. Faults that are known from other devices each
-//! have a test named after the fault.
+//! Tests in which a hostile driver fills the queues. Each fault that is known from another device
+//! has a test named after it.
 
 use std::fs::File;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -85,7 +85,7 @@ pub(crate) fn encrypt(session: u64, text: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Stops a thread that modifies guest memory during a test, even if the test fails.
+/// A guard that stops the thread which modifies guest memory during a test, even if the test fails.
 #[derive(Default)]
 struct Stop(AtomicBool);
 
@@ -98,7 +98,7 @@ impl Drop for Stopped<'_> {
 }
 
 impl Rig {
-    /// Sends one request in one readable and one writable buffer, and returns the answer's length
+    /// Sends one request with one readable and one writable buffer, and returns the answer's length
     /// and bytes.
     fn ask(&mut self, which: Which, request: &[u8], room: u32) -> (u32, Vec<u8>) {
         let table = self.place(which).desc;
@@ -129,7 +129,8 @@ impl Rig {
         assert_eq!(answer, [OK]);
     }
 
-    /// Serves a chain starting at `head`; returns its used element.
+    /// Makes the chain that starts at `head` available, lets the device serve it, and returns its
+    /// used element.
     fn follow(&mut self, head: u16) -> (u32, u64) {
         self.offer(Which::Data, &[head]);
         let count = self.serve(Which::Data).expect("the ring is in order");
@@ -487,7 +488,7 @@ fn one_guest_cannot_name_anothers_sessions() {
 }
 
 /// A kick descriptor may be any file, including one that is always readable. The allowed number of
-/// wake-ups grows with the measured time; a slow machine only lowers the actual number.
+/// wake-ups grows with the measured time, so a slow machine does not make the test fail.
 #[test]
 fn a_wake_up_for_nothing_is_followed_by_longer_and_longer_pauses() {
     let mut rig = Rig::new(Limits::default());

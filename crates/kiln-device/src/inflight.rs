@@ -68,12 +68,12 @@ pub(crate) enum Stage {
     Answered(u32),
 }
 
-/// Bytes needed for a queue of this size.
+/// Bytes that the record of a queue of this size needs.
 fn queue_bytes(size: u16) -> usize {
     (HEADER + DESCRIPTOR * usize::from(size)).next_multiple_of(ALIGN)
 }
 
-/// The memory for all queues of a guest.
+/// The memory that records the requests in flight on all queues of a guest.
 pub(crate) struct Inflight {
     map: MmapRegion,
     queues: u16,
@@ -145,7 +145,7 @@ impl Inflight {
     }
 }
 
-/// The record of one queue.
+/// The in-flight record of one queue.
 pub(crate) struct Log {
     memory: Arc<Inflight>,
     at: usize,
@@ -207,7 +207,7 @@ impl Log {
         taken.into_iter().map(|(_, head)| head).collect()
     }
 
-    /// Clears the record, which belongs to a different ring.
+    /// Clears the record because it belongs to a different ring.
     pub(crate) fn forget(&mut self) {
         for head in 0..self.size {
             self.of(head, STATE).store(0, Ordering::Relaxed);
@@ -234,8 +234,8 @@ impl Log {
         before
     }
 
-    /// Records the stage of a request. Stores that follow this call become visible only after the
-    /// record.
+    /// Records the stage of a request. The next process sees the effects of later stores only if it
+    /// also sees this stage.
     pub(crate) fn set(&self, head: u16, stage: Stage) {
         let stage = match stage {
             Stage::Taken => 0,
@@ -250,7 +250,7 @@ impl Log {
         };
         // No other thread reads the record while this one runs, and once a process has ended, its
         // stores are visible in program order. It is therefore enough to keep the compiler from
-        // reordering.
+        // reordering the stores.
         compiler_fence(Ordering::SeqCst);
         self.of(head, STATE)
             .store(IN_FLIGHT | stage << 8, Ordering::Relaxed);
@@ -393,7 +393,7 @@ mod tests {
             guest.begin_again(notes);
             guest.rig.serve(Which::Data).unwrap();
             assert_eq!(guest.rig.used(Which::Data), [(0, 65)]);
-            // The control: without the record, the text is encrypted twice.
+            // Control: without the record, the text is encrypted twice.
             assert_eq!(guest.is() == (encrypted(), 0), notes);
         }
     }

@@ -32,7 +32,7 @@ impl Inside {
     /// processes do not see it.
     ///
     /// # Errors
-    /// The variable is set, but the main process did not set it.
+    /// Fails if something other than the main process has set the variable.
     pub fn from_env() -> Result<Option<Inside>, Error> {
         let Some(text) = env::var_os(VARIABLE) else {
             return Ok(None);

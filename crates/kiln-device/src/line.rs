@@ -23,11 +23,11 @@ const BATCH: u16 = 16;
 const WITHOUT_KICK: Duration = Duration::from_micros(100);
 const LONGEST_WITHOUT_KICK: Duration = Duration::from_millis(10);
 
-/// After this many consecutive wake-ups without a request, the kick descriptor is considered
-/// useless.
+/// After this many consecutive wake-ups without a request, the thread pauses before each further
+/// wait for the kick descriptor.
 const FUTILE: u32 = 8;
 
-/// An order to a queue's thread.
+/// What a queue's thread is ordered to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Order {
@@ -107,7 +107,7 @@ impl Scratch {
         self.request.capacity() + self.answer.capacity()
     }
 
-    /// Wipes both buffers.
+    /// Wipes both buffers, which may contain keys and plaintext.
     pub(crate) fn wipe(&mut self) {
         self.request.zeroize();
         self.answer.zeroize();
@@ -119,11 +119,11 @@ pub(crate) struct Line<'a> {
     /// Memory of the guest that owns the ring.
     pub memory: &'a GuestMemoryMmap,
     pub ring: Ring<'a>,
-    /// Signals from the driver.
+    /// Notifications from the driver.
     pub kick: Option<&'a Kick>,
-    /// Signals to the driver.
+    /// Notifications to the driver.
     pub call: Option<&'a Call>,
-    /// The object that serves the requests.
+    /// How the requests of this ring are served.
     pub duty: &'a mut dyn Duty,
     /// Buffers for copies of a request and its answer.
     pub scratch: &'a mut Scratch,
@@ -156,8 +156,8 @@ impl Line<'_> {
         // attempt predicts. After polling without success, do not poll until a sleep turns out to
         // be as short as the polling time.
         let mut look = true;
-        // A kick descriptor may be a file that is always readable, so pause after each wake-up
-        // without work, and double the pause each time.
+        // Number of consecutive wake-ups without a request. A kick descriptor may be a file that is
+        // always readable, so the thread pauses once this number reaches [`FUTILE`].
         let mut futile: u32 = 0;
         loop {
             self.ring.silence();
@@ -263,7 +263,7 @@ impl Line<'_> {
         Ok(None)
     }
 
-    /// Serves one request; returns the number of bytes written and the status.
+    /// Serves one request, and returns the number of bytes written and the status.
     fn request(&mut self, head: u16, count: &mut Count) -> (u32, u32) {
         match self.try_request(head, count) {
             Ok(done) => done,

@@ -15,12 +15,14 @@ use tracing_subscriber::util::SubscriberInitExt;
 use crate::error::Error;
 use crate::pace::Bucket;
 
-/// Maximum log lines per second of one process, and the burst allowed after a pause. Without a
-/// limit, a front end could cause any number of lines.
+/// Maximum number of lines that one process logs per second, and the burst allowed after a pause,
+/// as the time in which that many lines are logged at the maximum rate. Without a limit, a front
+/// end could cause any number of lines.
 const LINES: u64 = 20;
 const LINES_AT_ONCE: Duration = Duration::from_secs(10);
 
-/// Drops log lines that exceed the rate, and reports later how many were dropped.
+/// A rate limit for log lines. It drops lines that exceed the rate, and later reports how many it
+/// has dropped.
 struct Limit {
     bucket: Bucket,
     start: Instant,
@@ -76,7 +78,7 @@ fn has_room() -> bool {
 pub enum Form {
     #[default]
     Text,
-    /// One JSON object per line.
+    /// One JSON object per line, for programs.
     Json,
 }
 

@@ -111,7 +111,8 @@ impl Memory {
         (self.regions.len() as u64, bytes)
     }
 
-    /// Checks that regions of these sizes fit in addition to `held` bytes.
+    /// Checks that regions of these sizes, together with the `held` bytes of existing regions, do
+    /// not exceed the limit.
     fn check_total(&self, held: u64, sizes: impl Iterator<Item = u64>) -> Result<()> {
         let total = sizes.fold(held, u64::saturating_add);
         match total > self.most {

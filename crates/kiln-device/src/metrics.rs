@@ -28,16 +28,16 @@ const STATUS: [&str; STATUSES] = [
     "ok", "err", "badmsg", "notsupp", "invsess", "nospc", "other",
 ];
 
-/// Collects the measurements of a device.
+/// The measurements of a device.
 pub(crate) struct Meter {
     /// Counts per queue, summed over all guests that have left.
     gone: Vec<Count>,
     guests: Vec<Measured>,
-    /// Front ends that connected.
+    /// Number of front ends that were accepted as guests.
     pub connections: u64,
-    /// Front ends that were rejected.
+    /// Number of front ends that were rejected.
     pub refused: u64,
-    /// Guests whose process was killed.
+    /// Number of guests whose process was killed.
     pub killed: u64,
 }
 
@@ -61,7 +61,7 @@ impl Meter {
         }
     }
 
-    /// Measures a guest until [`Meter::left`] is called.
+    /// Counts a connection, and measures its guest until [`Meter::left`] is called.
     pub(crate) fn joined(&mut self, number: u64, counters: Arc<Counters>, process: Option<u32>) {
         self.connections += 1;
         self.guests.push(Measured {
@@ -94,7 +94,7 @@ impl Meter {
         queues
     }
 
-    /// All metrics in Prometheus's format.
+    /// Formats all metrics in Prometheus's text format.
     pub(crate) fn text(&self) -> String {
         let control = self.gone.len() - 1;
         let name = |i| match i == control {
@@ -358,7 +358,7 @@ impl Clients {
         }
     }
 
-    /// Disconnects all clients.
+    /// Closes the connections of all clients.
     pub(crate) fn close(self, closer: &mut Closer) {
         self.0
             .into_iter()

@@ -68,7 +68,7 @@ impl Call {
     }
 }
 
-/// Wakes a thread of this process that waits in [`wait`].
+/// An eventfd that wakes a thread of this process while it waits in [`wait`].
 pub(crate) struct Bell(EventFd);
 
 impl Bell {

@@ -13,14 +13,14 @@ use crate::cpu::cpu_time;
 /// The burst allowed to a guest that has been idle.
 const BURST: Duration = Duration::from_millis(10);
 
-/// Rates; `None` means unlimited.
+/// Rate limits of a guest; `None` means unlimited.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rates {
-    /// Requests per second.
+    /// Maximum number of requests per second.
     pub ops: Option<u64>,
-    /// Bytes per second, read and written together.
+    /// Maximum number of bytes per second, counting both bytes read and bytes written.
     pub bytes: Option<u64>,
-    /// CPU time of the guest's process, in percent of one core.
+    /// Maximum CPU time of the guest's process, in percent of one core.
     pub cpu: Option<u64>,
 }
 
@@ -124,7 +124,8 @@ mod tests {
     #[test]
     fn a_bucket_lets_the_burst_through_and_then_the_rate() {
         let bucket = Bucket::new(1000, BURST);
-        // 10 ms at 1000/s: ten requests at once, then the eleventh waits 1 ms.
+        // A burst of 10 ms at 1000 requests per second is ten requests. The eleventh request waits
+        // 1 ms.
         for _ in 0..10 {
             assert_eq!(bucket.take(1, 0), 0);
         }

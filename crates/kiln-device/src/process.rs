@@ -30,7 +30,7 @@ pub(crate) const READY_UNLOCKED: u8 = b'u';
 /// and two descriptors: the connection and the counters.
 pub(crate) const GUEST: u32 = 1;
 
-/// How far a guest's process has got: from its start to the connection of a front end and its end.
+/// The progress of a guest's process from its start to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
     Starting,
@@ -100,7 +100,7 @@ impl Process {
         self.child.id()
     }
 
-    /// Reads what the process sent on its channel, and updates its state.
+    /// Reads everything that the process has sent on its channel, and updates its state.
     pub(crate) fn look(&mut self, closer: &mut Closer) {
         let mut said = [0; 16];
         match closer.read(&self.channel, &mut said) {

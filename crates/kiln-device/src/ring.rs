@@ -130,7 +130,7 @@ fn area<'a>(
     Ok(slice)
 }
 
-/// A 16-bit word that driver and device share.
+/// Locates a 16-bit word that driver and device share.
 fn word<'a>(
     area: &'a VolatileSlice<'_>,
     at: usize,
@@ -139,7 +139,7 @@ fn word<'a>(
     area.get_atomic_ref(at).map_err(|_| Broken::Alignment(name))
 }
 
-/// An array that either the driver or the device writes and the other reads.
+/// Locates an array that one of driver and device writes and the other reads.
 fn array<'a, T: ByteValued>(
     area: &'a VolatileSlice<'_>,
     at: usize,
@@ -239,7 +239,7 @@ impl<'a> Ring<'a> {
         Ok(head)
     }
 
-    /// Copies a descriptor from the table; `index` must be less than the size.
+    /// Copies a descriptor from the table. `index` must be less than the size of the ring.
     pub(crate) fn descriptor(&self, index: u16) -> Descriptor {
         self.desc.load(usize::from(index & (self.size - 1)))
     }
@@ -289,8 +289,8 @@ impl<'a> Ring<'a> {
         }
     }
 
-    /// Requests a notification for the next head. Returns true if that head is already available;
-    /// the driver will then not notify.
+    /// Requests a notification for the next head. Returns true if that head is already available,
+    /// in which case the driver does not notify the device.
     pub(crate) fn listen(&self) -> Result<bool, Broken> {
         // Write the word even if event indices were not negotiated: QEMU's cryptodev negotiates
         // them with its guest without informing the device. Every ring has this word, and other

@@ -29,7 +29,7 @@ pub(crate) fn patience() -> Instant {
     Instant::now() + PATIENCE
 }
 
-/// The error when a queue's thread does not stop in time.
+/// The error that is returned if a queue's thread does not stop in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stuck;
 
@@ -38,11 +38,11 @@ pub(crate) struct Work {
     /// Location of the ring. When the thread stops, it also contains the index at which processing
     /// stopped.
     pub place: Place,
-    /// The guest memory that contains the ring.
+    /// Memory of the guest that owns the ring.
     pub memory: Arc<GuestMemoryMmap>,
-    /// Signals from the driver.
+    /// Notifications from the driver.
     pub kick: Option<Kick>,
-    /// Signals to the driver.
+    /// Notifications to the driver.
     pub call: Option<Call>,
     /// The descriptor that the device signals if the ring breaks.
     pub err: Option<Call>,
@@ -67,7 +67,7 @@ pub(crate) struct Post {
     pub narrow: bool,
 }
 
-/// Handle of a queue's thread.
+/// A handle on a queue's thread.
 pub(crate) struct Runner {
     to: Option<Sender<Work>>,
     back: Receiver<Work>,
@@ -159,8 +159,8 @@ impl Runner {
     /// thread has taken are answered by then.
     ///
     /// # Errors
-    /// The thread does not stop in time because its front end blocks it in a system call. The
-    /// thread is then abandoned.
+    /// Fails if the thread does not stop in time because its front end blocks it in a system call.
+    /// The thread is then abandoned.
     pub(crate) fn stop(&mut self, until: Instant) -> Result<Option<Work>, Stuck> {
         self.order(Order::Stop);
         let work = self.wait(until);
@@ -175,7 +175,7 @@ impl Runner {
     /// Waits until the thread has carried out its order.
     ///
     /// # Errors
-    /// The thread does not carry out the order before `until`.
+    /// Fails if the thread does not carry out the order before `until`.
     pub(crate) fn wait(&mut self, until: Instant) -> Result<Option<Work>, Stuck> {
         if !self.running {
             return Ok(None);

@@ -230,7 +230,7 @@ fn each(arg: u8, values: &[u64]) -> Result<Vec<SeccompRule>, seccompiler::Backen
     values.iter().map(|&v| low(arg, v)).collect()
 }
 
-/// Rules for the system calls of every thread, plus those in `more`.
+/// Builds the rules for the system calls that every thread may make, and for those in `more`.
 fn always(more: &[libc::c_long]) -> Result<Rules, seccompiler::BackendError> {
     let mut rules: Rules = [ALWAYS, more]
         .concat()
@@ -268,7 +268,7 @@ fn allow(role: Role) -> Result<BpfProgram, seccompiler::BackendError> {
     );
     rules.insert(libc::SYS_fcntl, each(1, &FCNTL)?);
     rules.insert(libc::SYS_ioctl, each(1, &[libc::FIONBIO])?);
-    // Allow sending only on a connected stream: the address argument must be null.
+    // Allow creating only pairs of connected Unix sockets.
     let stream = SeccompRule::new(vec![
         SeccompCondition::new(
             0,
@@ -284,6 +284,7 @@ fn allow(role: Role) -> Result<BpfProgram, seccompiler::BackendError> {
         )?,
     ])?;
     rules.insert(libc::SYS_socketpair, vec![stream]);
+    // Allow sending only on a connected socket: the address argument must be null.
     rules.insert(libc::SYS_sendto, vec![when(4, SeccompCmpOp::Eq, 0)?]);
     filter(rules, SeccompAction::KillProcess, SeccompAction::Allow)
 }
@@ -304,7 +305,8 @@ fn allow_queue() -> Result<BpfProgram, seccompiler::BackendError> {
 fn allow_main() -> Result<BpfProgram, seccompiler::BackendError> {
     let calls = [ALWAYS, MESSAGES, STARTS].concat();
     let mut rules: Rules = calls.into_iter().map(|call| (call, Vec::new())).collect();
-    // Writing to open files is allowed; landlock restricts which files can be opened.
+    // Allow sending only on a connected socket: the address argument must be null. Writing needs no
+    // such rule, because landlock restricts which files can be opened.
     rules.insert(libc::SYS_sendto, vec![when(4, SeccompCmpOp::Eq, 0)?]);
     filter(
         rules,

@@ -41,20 +41,22 @@ const SILENCE: Duration = Duration::from_secs(5);
 /// Maximum number of silent connections per socket. When another one arrives, the oldest is closed.
 const SILENT: usize = 64;
 
-/// Minimum value of the limit, per socket, on connections that have sent data and wait to be
-/// served. The limit is `--max-guests` if that is larger, because all front ends may connect at
-/// once after the device restarts. Connections beyond the limit are rejected.
+/// Maximum number of connections per socket that have sent data and wait to be served. If
+/// `--max-guests` is larger, it replaces this limit, because all front ends may reconnect at once
+/// after the device restarts. Further connections are rejected.
 const WAITING: usize = 64;
 
-/// Front ends admitted per second and socket, and the burst allowed after a pause. Admission is
-/// limited because each front end costs a process.
+/// Rate at which each socket passes front ends to processes, in front ends per second, and the
+/// number that it passes at once after a pause. The rate is limited because every front end costs
+/// the start of a process.
 const ADMITTED: u64 = 50;
 const ADMITTED_AT_ONCE: u32 = 64;
 
 /// How long a guest's process may take to end after its front end has disconnected.
 const GRACE: Duration = Duration::from_millis(700);
 
-/// How long to wait for a killed process to disappear. A file system can delay its end even longer.
+/// How long a guest keeps its place after its process was killed, if the process still exists. A
+/// file system can keep a killed process from ending.
 const LAST: Duration = Duration::from_millis(300);
 
 /// How long a listener is ignored after an error.
@@ -160,8 +162,8 @@ impl Access {
     }
 }
 
-/// Listens at a path. A stale socket at that path is replaced; a file of any other kind is left
-/// alone.
+/// Listens at a path. A socket that an earlier process left at that path is replaced. Files of
+/// other kinds are not touched.
 fn listen(path: &Path, access: Access) -> Result<UnixListener, Error> {
     let is_socket = |found: fs::Metadata| found.file_type().is_socket();
     if fs::symlink_metadata(path).is_ok_and(is_socket) {
@@ -319,8 +321,8 @@ fn peer(stream: &UnixStream) -> String {
 }
 
 impl Guest {
-    /// Returns `None` while the guest is being served; afterwards the exit status of its process,
-    /// or `Some(None)` if threads served it.
+    /// Returns `None` while the guest is being served. Afterwards, returns the exit status of its
+    /// process, or `Some(None)` if threads served it.
     fn ended(&mut self) -> Option<Option<ExitStatus>> {
         match &mut self.host {
             Host::Process(process) => process.ended().map(Some),
@@ -328,8 +330,8 @@ impl Guest {
         }
     }
 
-    /// Whether the guest is about to end. No descriptor may signal the end, so the caller has to
-    /// check for it periodically.
+    /// Whether the guest is about to end. It is possible that no descriptor signals the end, so the
+    /// caller has to check for it periodically.
     fn is_ending(&self) -> bool {
         let closed = matches!(&self.host, Host::Process(process) if process.state == State::Closed);
         closed || self.gone.is_some() || self.killed.is_some()
@@ -394,8 +396,8 @@ impl Server {
     fn confine(&self) -> Result<(), Error> {
         let sockets = self.sockets.len() as u64;
         let guests = self.config.max_guests as u64;
-        // Each guest needs descriptors for its connection, its channel and its counters. The same
-        // number of guests may have left while a file system keeps their processes from ending.
+        // Each guest needs descriptors for its connection, its channel and its counters. In
+        // addition, as many guests may have left whose processes a file system keeps from ending.
         let waiting = (SILENT + self.most_waiting()) as u64;
         let descriptors = sockets * (guests * 10 + waiting + 8) + 64;
         if !self.config.shares_process {

@@ -9,11 +9,12 @@ use std::sync::Arc;
 use rustix::fs::{fcntl_add_seals, memfd_create, MemfdFlags, SealFlags};
 use vm_memory::{FileOffset, MmapRegion, VolatileMemory};
 
-/// Number of statuses counted separately: `VIRTIO_CRYPTO_OK` to `KEY_REJECTED` (5.9.7), and one
-/// class for all others.
+/// Number of statuses counted separately: `VIRTIO_CRYPTO_OK` to `NOSPC` (5.9.7), and one class for
+/// all others.
 pub(crate) const STATUSES: usize = 7;
 
-/// Number of latency classes. Class n covers up to 2^n ns; the last covers everything slower.
+/// Number of latency classes. Class n covers latencies up to 2^n ns, and the last class covers all
+/// longer ones.
 pub(crate) const CLASSES: usize = 32;
 
 /// Counts of one queue's activity.
@@ -21,7 +22,7 @@ pub(crate) const CLASSES: usize = 32;
 // This type is public so that the rig can expose it to fuzzers.
 #[cfg_attr(not(feature = "rig"), allow(unreachable_pub))]
 pub struct Count {
-    /// Number of requests by answered status.
+    /// Number of requests by the status in the answer.
     pub status: [u64; STATUSES],
     /// Bytes read from the guest.
     pub bytes_in: u64,
@@ -104,7 +105,7 @@ impl Count {
     }
 }
 
-/// The first class whose upper bound is at least `nanos`.
+/// Returns the first latency class whose upper bound is at least `nanos`.
 fn class_of(nanos: u64) -> usize {
     let class = 64 - nanos.saturating_sub(1).leading_zeros() as usize;
     class.min(CLASSES - 1)
@@ -113,7 +114,7 @@ fn class_of(nanos: u64) -> usize {
 /// Number of counters per queue: statuses, latency classes, and nine others.
 const CELLS: usize = STATUSES + CLASSES + 9;
 
-/// Values per guest that can increase and decrease.
+/// Measured values of a guest that can increase and decrease, in contrast to counters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub(crate) enum Gauge {

@@ -1,4 +1,4 @@
-//! Batches of requests that are submitted together, each with its waiter.
+//! Batches of requests that are submitted together, each request with its waiter.
 
 use std::sync::{Arc, Weak};
 
@@ -19,13 +19,13 @@ pub(crate) enum Waiter {
 }
 
 impl Waiter {
-    /// Whether the waiter is the thread that waits on `completion`.
+    /// Whether the waiter is a thread that waits on `completion`.
     pub(crate) fn is_parked_on(&self, completion: &Arc<Completion>) -> bool {
         matches!(self, Waiter::Parked(c) if Arc::ptr_eq(c, completion))
     }
 
-    /// Delivers the result. Returns false if the waiter has given up. If a thread has to be woken,
-    /// adds it to `woken`.
+    /// Delivers the result. Returns false if nobody waits for the result. If a thread has to be
+    /// woken, the thread is added to `woken`.
     pub(crate) fn tell(
         self,
         batch: &mut Batch,
@@ -58,8 +58,8 @@ impl Batch {
         }
     }
 
-    /// Adds a request to create a session. `done` is called with the session and with a batch, to
-    /// which it may add further requests.
+    /// Adds a request to create a session. `done` is called with the session or an error, and with
+    /// a batch to which it may add further requests.
     pub fn create(
         &mut self,
         request: Request,
@@ -74,7 +74,8 @@ impl Batch {
         self.push(ask, Waiter::Called(Box::new(call)));
     }
 
-    /// Adds a request to close a session. `done` is called with the device's answer.
+    /// Adds a request to close a session. `done` is called with the device's answer, and with a
+    /// batch like that of [`Batch::create`].
     pub fn close(
         &mut self,
         session: Session,

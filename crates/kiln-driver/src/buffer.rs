@@ -33,7 +33,7 @@ impl Buffer {
     /// Writes bytes starting at offset `at`.
     ///
     /// # Panics
-    /// The bytes extend past the end.
+    /// Panics if the bytes extend past the end of the buffer.
     pub fn write(&mut self, at: usize, bytes: &[u8]) {
         self.memory.write(self.span.part(at, bytes.len()), bytes);
     }
@@ -42,7 +42,7 @@ impl Buffer {
     /// only once.
     ///
     /// # Panics
-    /// The bytes extend past the end.
+    /// Panics if the bytes extend past the end of the buffer.
     pub fn read(&self, at: usize, bytes: &mut [u8]) {
         self.memory.read(self.span.part(at, bytes.len()), bytes);
     }

@@ -32,7 +32,7 @@ use crate::ring::Ring;
 const PROTOCOL_FEATURES: u32 = 30;
 /// Size of the configuration space in bytes.
 pub(crate) const CONFIG_LEN: usize = 56;
-/// Maximum number of queues in vhost-user.
+/// Maximum number of queues that vhost-user allows.
 const MOST_QUEUES: u64 = 256;
 
 /// Settings for a connection.
@@ -99,8 +99,8 @@ impl Connection {
     /// Connects to the device at `path` and negotiates features.
     ///
     /// # Errors
-    /// [`Error::Connect`]; [`Error::Protocol`] if the other end is not a virtio-crypto device of
-    /// virtio 1.
+    /// [`Error::Connect`] if the socket cannot be reached; [`Error::Protocol`] if the other end is
+    /// not a virtio-crypto device that supports virtio 1.
     pub(crate) fn open(path: &Path, wishes: &Wishes) -> Result<Connection, Error> {
         Connection::open_on(reach(path, wishes)?, wishes)
     }
@@ -150,7 +150,8 @@ impl Connection {
     /// Passes memory and rings to the device, which then starts to serve the rings.
     ///
     /// # Errors
-    /// [`Error::Protocol`]; [`Error::Resource`].
+    /// [`Error::Protocol`] if the device rejects a message; [`Error::Resource`] if the host lacks
+    /// descriptors.
     pub(crate) fn start(
         &mut self,
         memory: &Memory,
@@ -220,7 +221,7 @@ impl Connection {
     /// Returns a second handle on the socket, which detects when the device disconnects.
     ///
     /// # Errors
-    /// [`Error::Resource`].
+    /// [`Error::Resource`] if the host lacks descriptors.
     pub(crate) fn watch(&self) -> Result<Watch, Error> {
         let socket = self.socket.try_clone().map_err(Error::resource)?;
         Ok(Watch {
@@ -236,7 +237,7 @@ const LOOK: Duration = Duration::from_millis(100);
 /// Number of `LOOK` intervals between two checks for writes that the device blocks.
 const HELD: u32 = 4;
 
-/// Detects when the device disconnects.
+/// A handle with which a thread notices that the device disconnects.
 pub(crate) struct Watch {
     socket: UnixStream,
     stop: Arc<AtomicBool>,
@@ -254,8 +255,8 @@ impl Watch {
         for n in 1_u32.. {
             let mut fds = [PollFd::new(&self.socket, PollFlags::RDHUP)];
             match poll(&mut fds, Some(&look)) {
-                // Count all kicks instead of stopping at the first, because `release` must be
-                // called on each.
+                // Check every kick instead of stopping at the first that is held, because `release`
+                // must be called on each of them.
                 Ok(0) => {
                     let look = n % HELD == 0;
                     let held = look && kicks.iter().filter(|kick| kick.release()).count() > 0;

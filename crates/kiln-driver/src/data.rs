@@ -141,8 +141,8 @@ impl DataQueue {
     /// the buffers until [`DataQueue::reap`] returns the job.
     ///
     /// # Errors
-    /// [`Error::Full`] if jobs must be reaped first. [`Error::Request`] if the buffers are shorter
-    /// than the operation's lengths. [`Error::Lost`] if no device is connected.
+    /// [`Error::Full`] if jobs must be reaped first. [`Error::Request`] if the buffers, the IV or
+    /// the associated data do not fit the operation. [`Error::Lost`] if no device is connected.
     pub fn submit(&mut self, job: &Job<'_>, data: Data, tag: u64) -> Result<(), Box<Refused>> {
         let mut scratch = std::mem::take(&mut self.scratch);
         let submitted = match self.lane() {

@@ -21,7 +21,7 @@ use crate::memory::Memory;
 use crate::port::{self, Ask, Port};
 use crate::ring::{self, Ring};
 
-/// Maximum number of data queues supported.
+/// Maximum number of data queues that the driver supports.
 const MOST_DATA_QUEUES: u32 = 255;
 /// Interval between attempts to reconnect.
 const RETRY: Duration = Duration::from_millis(10);
@@ -101,7 +101,9 @@ impl Driver {
     /// Connects to the device at `path`.
     ///
     /// # Errors
-    /// [`Error::Connect`], [`Error::Protocol`], [`Error::Timeout`], [`Error::Resource`].
+    /// [`Error::Connect`] if nothing listens at `path`, [`Error::Protocol`] if the device cannot be
+    /// used, [`Error::Timeout`] if it does not answer in time, [`Error::Resource`] if the host
+    /// lacks memory, threads or descriptors, and [`Error::Stopped`] if [`Wishes::stop`] is set.
     pub fn connect(path: &Path, options: Options) -> Result<Driver, Error> {
         let control = Control::new(
             options.mode,

@@ -48,7 +48,7 @@ pub enum Error {
     Lost,
     /// The device did not answer within the time limit. The device still holds the request.
     Timeout,
-    /// The program set [`crate::Wishes::stop`].
+    /// The program has set [`crate::Wishes::stop`].
     Stopped,
     /// The request is invalid or too long. The text states the reason.
     Request(&'static str),

@@ -5,8 +5,8 @@ const FINE: u64 = 32;
 /// Number of octaves needed for 64 bits.
 const OCTAVES: usize = 60;
 
-/// Counts durations in nanoseconds. Durations up to 31 ns are exact. Longer ones are truncated to
-/// their leading bit and the next 5 bits.
+/// A histogram of durations in nanoseconds. It keeps only the leading bit of a duration and the
+/// next 5 bits, so durations up to 63 ns are exact.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Histogram {
     counts: Vec<u64>,
@@ -31,7 +31,7 @@ impl Histogram {
         self.max = self.max.max(ns);
     }
 
-    /// Adds another histogram's counts.
+    /// Adds the counts of another histogram to this one.
     pub fn merge(&mut self, other: &Histogram) {
         for (mine, theirs) in self.counts.iter_mut().zip(&other.counts) {
             *mine += theirs;
@@ -49,8 +49,8 @@ impl Histogram {
         (self.total > 0).then_some(self.max)
     }
 
-    /// The `q` quantile of the durations, rounded up to the end of its bucket. `None` if the
-    /// histogram is empty.
+    /// The `q` quantile of the durations, rounded up to the end of its bucket but not beyond the
+    /// longest duration. `None` if the histogram is empty.
     pub fn quantile(&self, q: f64) -> Option<u64> {
         if self.total == 0 {
             return None;
@@ -66,8 +66,8 @@ impl Histogram {
         Some(self.max)
     }
 
-    /// Number of durations in each interval between consecutive bounds, followed by the number
-    /// beyond the last bound. Bounds have a resolution of 1/32.
+    /// Returns the number of durations up to the first bound, between each pair of consecutive
+    /// bounds, and beyond the last bound. Bounds have a resolution of 1/32.
     pub fn counted_to(&self, bounds: &[u64]) -> Vec<u64> {
         let mut counts = vec![0; bounds.len() + 1];
         for (at, &n) in self.counts.iter().enumerate().filter(|(_, &n)| n > 0) {
@@ -76,8 +76,9 @@ impl Histogram {
         counts
     }
 
-    /// Counts durations in intervals of 0 to 1, 2 to 3, 4 to 7 and so on whole microseconds, as
-    /// bcc's histograms do. Returns `octaves` counts; the last one includes all longer durations.
+    /// Counts durations, in whole microseconds, in the intervals 0 to 1, 2 to 3, 4 to 7 and so on,
+    /// as bcc's histograms do. Returns `octaves` counts; the last one includes all longer
+    /// durations.
     pub fn microseconds(&self, octaves: usize) -> Vec<u64> {
         let mut counts = vec![0; octaves];
         for (at, &n) in self.counts.iter().enumerate().filter(|(_, &n)| n > 0) {

@@ -19,7 +19,7 @@ use crate::error::Error;
 /// Start address of the memory as the device sees it. It is not 0, so that an unwritten address is
 /// invalid.
 pub(crate) const GUEST_BASE: u64 = 1 << 20;
-/// Alignment of blocks: a cache line, so that two requests never share one.
+/// Alignment of blocks: one cache line, so that two blocks never share a line.
 const LINE: usize = 64;
 
 /// A block of shared memory.
@@ -40,7 +40,7 @@ impl Span {
     /// Returns the `len` bytes that start at offset `from` within the span.
     ///
     /// # Panics
-    /// The span is too short.
+    /// Panics if the span is too short.
     pub(crate) fn part(self, from: usize, len: usize) -> Span {
         assert!(from <= self.len && len <= self.len - from);
         Span {
@@ -68,7 +68,7 @@ impl Memory {
     /// Creates `len` bytes of zeroed memory.
     ///
     /// # Errors
-    /// [`Error::Resource`].
+    /// [`Error::Resource`] if the host refuses the memory.
     pub(crate) fn new(len: usize) -> Result<Arc<Memory>, Error> {
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
         let fd = memfd_create("virtio-crypto", flags).map_err(Error::resource)?;
@@ -118,7 +118,7 @@ impl Memory {
     /// Allocates a block aligned to `align` bytes.
     ///
     /// # Errors
-    /// [`Error::Full`].
+    /// [`Error::Full`] if the memory is exhausted.
     pub(crate) fn take(&self, len: usize, align: usize) -> Result<Span, Error> {
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
         let rounded = len.max(1).next_multiple_of(LINE);
@@ -147,7 +147,7 @@ impl Memory {
     /// Writes to the start of a block.
     ///
     /// # Panics
-    /// `bytes` is longer than the block.
+    /// Panics if `bytes` is longer than the block.
     pub(crate) fn write(&self, span: Span, bytes: &[u8]) {
         assert!(bytes.len() <= span.len);
         self.region
@@ -159,7 +159,7 @@ impl Memory {
     /// Reads from the start of a block.
     ///
     /// # Panics
-    /// `bytes` is longer than the block.
+    /// Panics if `bytes` is longer than the block.
     pub(crate) fn read(&self, span: Span, bytes: &mut [u8]) {
         assert!(bytes.len() <= span.len);
         self.region

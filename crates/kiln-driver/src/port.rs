@@ -62,7 +62,7 @@ pub(crate) struct Port<W> {
     scratch: Vec<u8>,
 }
 
-/// Bytes of shared memory that a port needs.
+/// Bytes of shared memory that a port for this many requests needs.
 pub(crate) fn bytes(requests: u16, max_key: usize) -> usize {
     usize::from(requests) * (REQUEST + FIXED + max_key).next_multiple_of(64)
 }

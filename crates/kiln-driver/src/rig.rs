@@ -17,8 +17,8 @@ const HEAP: usize = 4096;
 /// was detected.
 ///
 /// # Panics
-/// The driver accepted something that it must reject: an answer without a request, an answer longer
-/// than allowed, or a wrong count.
+/// Panics if the driver accepts something that it must reject: an answer without a request, an
+/// answer longer than allowed, or a wrong count.
 pub fn play(script: &[u8]) -> (usize, bool) {
     let Some((&first, script)) = script.split_first() else {
         return (0, false);

@@ -24,7 +24,7 @@ const AVAIL_HEAD: usize = 4;
 /// Offset of the first entry in the used ring, after flags and index. `avail_event` follows the
 /// entries, which have 8 bytes each.
 const USED_HEAD: usize = 4;
-/// Bytes of shared memory that a ring needs.
+/// Bytes of shared memory that a ring with this many entries needs.
 pub(crate) fn bytes(size: u16) -> usize {
     let n = usize::from(size);
     let round = |len: usize| len.next_multiple_of(64);
@@ -198,7 +198,8 @@ impl Ring {
     /// otherwise it uses one per part.
     ///
     /// # Errors
-    /// [`Error::Full`]; [`Error::Lied`] if the device has violated the protocol.
+    /// [`Error::Full`] if too few descriptors are free; [`Error::Lied`] if the device has violated
+    /// the protocol.
     pub(crate) fn add(&mut self, parts: &[Part], table: Option<Span>) -> Result<u16, Error> {
         if let Some(lie) = self.broken {
             return Err(lie.into());
@@ -327,8 +328,8 @@ impl Ring {
     /// Returns the next request that the device has finished.
     ///
     /// # Errors
-    /// The device violated the protocol. From then on, the ring neither accepts nor returns
-    /// requests.
+    /// Fails if the device has violated the protocol. From then on, the ring neither accepts nor
+    /// returns requests.
     pub(crate) fn pop(&mut self) -> Result<Option<Used>, Lie> {
         if let Some(lie) = self.broken {
             return Err(lie);

@@ -10,7 +10,7 @@ use zeroize::Zeroizing;
 
 use crate::error::Error;
 
-/// ID of a session that the device does not have.
+/// The ID of a session that does not exist on any device.
 const NONE: u64 = u64::MAX;
 /// Index of an entry that is not in [`Live`].
 const NOWHERE: usize = usize::MAX;

@@ -2,11 +2,11 @@
 
 use crate::link::Target;
 
-/// Outcome of a check. The text states why the check was skipped or failed.
+/// The outcome of a check. The text states why the check was skipped or failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     Pass,
-    /// The check was not run, because the device does not offer the feature.
+    /// The check was not run, because the device does not offer the feature that it checks.
     Skip(String),
     Fail(String),
 }

@@ -279,7 +279,8 @@ fn more_than_needed(link: &mut Link, vector: &Vector) -> Result<(), String> {
         .emit(link.features, &mut bytes);
     bytes.extend([0x77; 40]);
     let got = link.raw(&bytes, vector.want.len() + 1 + 40)?;
-    // The status moves to the end of the longer answer, but the result must be at its usual place.
+    // The answer has more space than it needs, so the status is at the end of this space, but the
+    // result must be at its usual place.
     expect(got, &vector.want)
 }
 

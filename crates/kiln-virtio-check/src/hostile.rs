@@ -153,8 +153,8 @@ pub(crate) fn refused(
         match act(&mut link, &vector) {
             Ok(Status::Ok) => return Err("it was accepted".into()),
             Ok(_) => in_session(&mut link, &vector).map_err(|e| format!("afterwards: {e}"))?,
-            // The device may disconnect the driver that sent the request, but must keep serving
-            // other drivers.
+            // The device may disconnect the driver that sent the request or leave the request
+            // unanswered, but must keep serving other drivers.
             Err(e) if e == GONE || e == SILENT => (),
             Err(e) => return Err(e),
         }

@@ -34,7 +34,7 @@ pub(crate) const MEMORY: usize = 4 << 20;
 /// Start address of the memory as the device sees it. It is not 0, so that an unwritten address is
 /// invalid.
 pub(crate) const BASE: u64 = 1 << 24;
-/// Offset of the memory in which requests are written.
+/// Offset of the area in which requests are written.
 pub(crate) const ROOM: usize = 0x10000;
 /// Number of ring entries.
 pub(crate) const RING: u16 = 64;
@@ -61,7 +61,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 /// Interval at which a wait checks whether it was interrupted.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// The device to check.
+/// The device to check, and how to interrupt the checks.
 #[derive(Clone, Debug)]
 pub struct Target {
     /// Path of the device's socket.
@@ -133,7 +133,6 @@ pub(crate) struct Descriptor {
 }
 
 struct Ring {
-    /// Queue number.
     index: usize,
     base: usize,
     kick: Arc<EventFd>,
@@ -232,7 +231,7 @@ impl Link {
     /// queues.
     ///
     /// # Errors
-    /// The device cannot be reached, or negotiation fails.
+    /// Fails if the device cannot be reached or negotiation fails.
     pub(crate) fn open(target: &Target, wanted: u64) -> Result<Link, Fault> {
         match Link::shake_hands(target, wanted) {
             Err(_) if target.is_stopped() => Err(Fault::Stopped),
@@ -256,7 +255,8 @@ impl Link {
         let (file, memory) = shared().map_err(of_connect)?;
         let fault = |e: vhost::Error| Fault::Device(e.to_string());
         let offered = frontend.set_owner().and_then(|()| frontend.get_features());
-        // After PATIENCE this side closes the connection itself.
+        // After PATIENCE, this side closes the connection itself, so only an earlier end means that
+        // the device refused.
         let refused = || began.elapsed() < PATIENCE && hung_up(&socket);
         let offered = offered.map_err(|e| match refused() {
             true => Fault::Refused,
@@ -379,7 +379,8 @@ impl Link {
         [base, offset_of_avail(base), offset_of_used(base)]
     }
 
-    /// Writes a head to the available ring, advances the index by `by`, and notifies the device.
+    /// Writes a head to the next slot of the available ring, advances the available index by `by`,
+    /// and notifies the device.
     pub(crate) fn publish(&mut self, queue: Queue, head: u16, by: u16) {
         let ring = &self.rings[queue as usize];
         let avail = offset_of_avail(ring.base);
@@ -438,7 +439,7 @@ impl Link {
     /// Sends a request in one readable and one writable descriptor, and returns the answer.
     ///
     /// # Errors
-    /// The device did not answer.
+    /// Fails if the device does not answer.
     pub(crate) fn ask(
         &mut self,
         queue: Queue,
@@ -488,7 +489,7 @@ impl Link {
     /// Creates or destroys a session.
     ///
     /// # Errors
-    /// The device did not answer.
+    /// Fails if the device does not answer.
     pub(crate) fn control(&mut self, control: &Control<'_>) -> Result<Result<u64, Status>, String> {
         let mut bytes = Vec::new();
         control.emit(self.features, &mut bytes);
@@ -508,10 +509,10 @@ impl Link {
         }
     }
 
-    /// Sends raw bytes to the data queue; returns the result or the status.
+    /// Sends raw bytes to the data queue, and returns the result or the error status.
     ///
     /// # Errors
-    /// The device did not answer.
+    /// Fails if the device does not answer.
     pub(crate) fn raw(
         &mut self,
         bytes: &[u8],
@@ -532,10 +533,10 @@ impl Link {
         }
     }
 
-    /// Sends a data request; returns the result or the status.
+    /// Sends a data request, and returns the result or the error status.
     ///
     /// # Errors
-    /// The device did not answer.
+    /// Fails if the device does not answer.
     pub(crate) fn request(
         &mut self,
         request: &Request<'_>,

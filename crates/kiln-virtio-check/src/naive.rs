@@ -242,7 +242,7 @@ fn serve(listener: &UnixListener) {
     }
 }
 
-/// Reads a whole message; returns `None` if the connection has ended.
+/// Reads a whole message. Returns `None` if the connection has ended.
 fn receive(stream: &UnixStream) -> Option<Message> {
     let mut header = [0; 12];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(32))];
@@ -498,7 +498,7 @@ impl Client {
         }
     }
 
-    /// Serves one request; returns the number of bytes written.
+    /// Serves one request, and returns the number of bytes written.
     fn serve(&self, index: usize, descriptors: u64, head: u16, worker: &mut Worker) -> usize {
         let (mut request, mut parts) = (Vec::new(), Vec::new());
         let mut n = head;

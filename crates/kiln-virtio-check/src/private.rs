@@ -1,6 +1,6 @@
-//! Checks of private keys: each half of a key pair must accept what the other produces, and reject
-//! everything else. Signing draws random numbers and decryption uses blinding, both of which fail
-//! if a sandbox is too strict.
+//! Checks of private keys: each key of a pair must accept what the other produces, and reject
+//! everything else. Signing and the blinding of decryption need random numbers, which a sandbox
+//! that is too strict does not provide.
 
 use kiln_virtio::sample;
 use kiln_virtio::wire::algo::akcipher;
@@ -118,7 +118,7 @@ fn ecdsa_signs(link: &mut Link) -> Result<(), String> {
     key.end()
 }
 
-/// Name, algorithm and check function.
+/// The name of a check, the algorithm that it needs, and its function.
 type Check = (&'static str, u32, fn(&mut Link) -> Result<(), String>);
 
 pub(crate) fn cases(offer: &Offer) -> Vec<Case> {

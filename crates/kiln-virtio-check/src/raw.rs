@@ -1,4 +1,4 @@
-//! A front end that sends what it likes, message by message.
+//! A front end that can send arbitrary vhost-user messages, including invalid ones.
 
 use std::fs::File;
 use std::io::{self, IoSlice, IoSliceMut, Read};
@@ -17,7 +17,7 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags,
 };
 
-/// Messages of the protocol.
+/// Numbers of vhost-user requests.
 pub(crate) const GET_FEATURES: u32 = 1;
 pub(crate) const SET_MEM_TABLE: u32 = 5;
 pub(crate) const GET_VRING_BASE: u32 = 11;
@@ -41,30 +41,33 @@ const SET_VRING_ENABLE: u32 = 18;
 const VERSION: u32 = 1;
 const NEED_REPLY: u32 = 8;
 
-/// Protocol features.
+/// Bits of vhost-user protocol features.
 pub(crate) const CRYPTO_SESSION: u64 = 1 << 7;
 pub(crate) const INFLIGHT: u64 = 1 << 12;
 pub(crate) const STATUS: u64 = 1 << 16;
 /// MQ, REPLY_ACK, CONFIG, CONFIGURE_MEM_SLOTS.
 const USUAL: u64 = 1 | 1 << 3 | 1 << 9 | 1 << 15;
-/// VERSION_1, the protocol features, and what requests without sessions need.
+/// Feature bits that this front end accepts: VERSION_1, VHOST_USER_F_PROTOCOL_FEATURES, and the
+/// bits that stateless requests need.
 const TAKEN: u64 = 1 << 32 | 1 << 30 | feature::ALL;
 
-/// Bytes of its memory, where the device sees it, and where it says that it has it itself.
+/// Size of the front end's memory in bytes, and its guest address, which the front end also reports
+/// as its own virtual address.
 pub(crate) const SIZE: u64 = 64 << 10;
 pub(crate) const BASE: u64 = 1 << 28;
 pub(crate) const RING: u32 = 64;
-/// Where its rings are, one after the other.
+/// Offsets of the available ring and the used ring in a ring's part of the memory, and the size of
+/// each part.
 pub(crate) const AVAIL: u64 = 0x1000;
 pub(crate) const USED: u64 = 0x2000;
 const EACH: u64 = 0x4000;
 
-/// The longest answer that is read.
+/// Maximum payload length in bytes of an answer.
 const LONGEST: usize = 4096;
 
 pub(crate) struct Raw {
     socket: UnixStream,
-    /// Features that the device offers, and those of the protocol.
+    /// Feature bits and protocol feature bits that the device offers.
     pub features: u64,
     pub offered: u64,
     _hangs_up: Sender<()>,
@@ -74,12 +77,12 @@ pub(crate) fn words(words: &[u64]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 
-/// Two numbers of four bytes.
+/// Encodes two 32-bit numbers.
 fn pair(a: u32, b: u32) -> Vec<u8> {
     words(&[u64::from(a) | u64::from(b) << 32])
 }
 
-/// A message with its header.
+/// Builds a message with its header.
 pub(crate) fn message(request: u32, flags: u32, payload: &[u8]) -> Vec<u8> {
     let header = [request, flags | VERSION, payload.len() as u32];
     let mut bytes = header.map(u32::to_le_bytes).concat();
@@ -87,7 +90,7 @@ pub(crate) fn message(request: u32, flags: u32, payload: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// A file in memory.
+/// Creates a memfd of `size` bytes.
 pub(crate) fn memory(size: u64, flags: MemfdFlags) -> io::Result<File> {
     let file = File::from(memfd_create(
         "kiln-virtio-check",
@@ -97,7 +100,7 @@ pub(crate) fn memory(size: u64, flags: MemfdFlags) -> io::Result<File> {
     Ok(file)
 }
 
-/// Ends the connection at once, like the `Drop` of a link.
+/// Ends the connection at once, for the same reason as [`crate::link::Link`] does.
 impl Drop for Raw {
     fn drop(&mut self) {
         let _ = self.socket.shutdown(Shutdown::Both);
@@ -105,7 +108,8 @@ impl Drop for Raw {
 }
 
 impl Raw {
-    /// Connects. The connection ends by itself if the device is silent for long.
+    /// Connects to the device. The connection is closed at the latest after
+    /// [`crate::link::PATIENCE`].
     pub(crate) fn connect(target: &Target) -> io::Result<Raw> {
         let socket = reach(target)?;
         Ok(Raw {
@@ -116,7 +120,7 @@ impl Raw {
         })
     }
 
-    /// Sends any bytes, with these descriptors; whether the device is still there.
+    /// Sends arbitrary bytes with these descriptors. Returns whether everything could be sent.
     pub(crate) fn send_bytes(&self, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> bool {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(32))];
         let mut ancillary = SendAncillaryBuffer::new(&mut space);
@@ -132,7 +136,8 @@ impl Raw {
         self.send_bytes(&message(request, 0, payload), fds)
     }
 
-    /// The payload of the next answer, and a descriptor; none if the connection is over.
+    /// Receives the next answer. Returns its payload and its descriptor, if it has one, or `None`
+    /// if the connection has ended.
     pub(crate) fn receive(&mut self) -> Option<(Vec<u8>, Option<File>)> {
         let mut header = [0; 12];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
@@ -167,14 +172,15 @@ impl Raw {
         Some(u64::from_le_bytes(bytes.try_into().ok()?))
     }
 
-    /// Whether it is done, as the device says itself.
+    /// Sends a message. Returns whether the device reports success.
     pub(crate) fn done(&mut self, request: u32, payload: &[u8], fds: &[BorrowedFd<'_>]) -> bool {
         self.send_bytes(&message(request, NEED_REPLY, payload), fds);
         self.receive()
             .is_some_and(|(bytes, _)| bytes == words(&[0]))
     }
 
-    /// Agrees on features, of the conversation these beyond the usual.
+    /// Negotiates features, including the protocol features `protocol`. Returns false if the device
+    /// rejects this front end.
     pub(crate) fn hello(&mut self, protocol: u64) -> bool {
         self.send(SET_OWNER, &[], &[]);
         let Some(features) = self.ask_number(GET_FEATURES) else {
@@ -189,20 +195,22 @@ impl Raw {
             && self.done(SET_FEATURES, &words(&[TAKEN & features]), &[])
     }
 
-    /// Shares memory; whether the device took it.
+    /// Shares the front end's memory. Returns whether the device accepts the memory.
     pub(crate) fn table(&mut self, size: u64, file: &File) -> bool {
         let payload = [pair(1, 0), words(&[BASE, size, BASE, 0])].concat();
         self.done(SET_MEM_TABLE, &payload, &[file.as_fd()])
     }
 
-    /// Shares another region, far from all others.
+    /// Shares an additional memory region, far from the front end's memory. Returns whether the
+    /// device accepts the region.
     pub(crate) fn add(&mut self, at: u64, size: u64, file: &File) -> bool {
         let at = BASE * 16 + at;
         let payload = words(&[0, at, size, at, 0]);
         self.done(ADD_MEM_REG, &payload, &[file.as_fd()])
     }
 
-    /// Starts a ring in that memory from this entry on; whether the device did.
+    /// Starts a ring in the shared memory at entry `base`. Returns whether the device accepts the
+    /// ring.
     pub(crate) fn ring(
         &mut self,
         index: u32,
@@ -213,7 +221,7 @@ impl Raw {
         let number = u64::from(index);
         let at = |offset: u64| BASE + EACH * number + offset;
         let addresses = words(&[number, at(0), at(USED), at(AVAIL), 0]);
-        // The bit says that there is no descriptor.
+        // Bit 8 states that the message carries no descriptor.
         let without = if kick.is_some() { 0 } else { 1 << 8 };
         let kick: Vec<_> = kick.into_iter().collect();
         self.done(SET_VRING_ENABLE, &pair(index, 0), &[])
@@ -225,13 +233,14 @@ impl Raw {
             && self.done(SET_VRING_ENABLE, &pair(index, 1), &[])
     }
 
-    /// Ends the connection and waits until the device has done so, too: then it does not touch the memory any more.
+    /// Ends the connection and waits until the device has ended it, too. Afterwards, the device
+    /// does not access the shared memory.
     pub(crate) fn close(mut self) {
         let _ = self.socket.shutdown(Shutdown::Write);
         self.until_over();
     }
 
-    /// Waits until the connection is over, or the device has been silent for long.
+    /// Waits until the connection has ended.
     pub(crate) fn until_over(&mut self) {
         while self.receive().is_some() {}
     }

@@ -25,7 +25,7 @@ const HUGE: u64 = 2 << 20;
 /// Connections and descriptors that a front end keeps open until another driver has been served.
 type Held = Box<dyn Any>;
 
-/// An action of a hostile front end. An error means that the host failed, not the device.
+/// An action of a hostile front end. An error is a failure of the host, not of the device.
 type Act = fn(&Target) -> std::io::Result<Held>;
 
 const ACTS: [(&str, Act); 19] = [
@@ -348,7 +348,7 @@ fn in_order(target: &Target, vector: &Vector) -> Result<(), String> {
     request.emit(link.features, &mut bytes);
     link.write(ROOM, &bytes);
     let table = link.layout(Queue::Data)[0];
-    // With this feature, a driver must use descriptors in table order (2.7.9).
+    // With IN_ORDER, a driver must use descriptors in table order (2.7.9).
     let mut pieces = Vec::new();
     for n in 0..usize::from(REQUESTS) {
         let answer = (ROOM + 0x4000 + 0x400 * n, request.answer_len(), WRITE);
@@ -625,7 +625,7 @@ fn notes(target: &Target, vector: &Vector) -> Result<(), String> {
             .write_all_at(&vec![byte; len as usize], 0)
             .map_err(of_io)?;
         let given = (told.clone(), content);
-        // The device may refuse such a record.
+        // The device may refuse a corrupted record.
         if let Ok(Some((raw, _))) = with_notes(target, &file, Some(&given), ends, 0) {
             let _ = given.1.set_len(0);
             raw.send(raw::GET_VRING_BASE, &[0; 8], &[]);

@@ -175,8 +175,8 @@ pub(crate) fn hostile(
     act: Act,
 ) -> Result<(), String> {
     let bytes = request(&mut link, vector)?;
-    // This fails if the device serves only one driver at a time. Such a device has no other driver
-    // that could be harmed.
+    // Ignore a failure. It means that the device serves one driver at a time, so the check cannot
+    // harm another driver.
     let mut other = Link::open(target, 0).ok();
     link.write(CANARY, &[0x5c; CANARY_LEN]);
     act(&mut link, &bytes);

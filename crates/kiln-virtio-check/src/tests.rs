@@ -54,7 +54,7 @@ fn own_device() {
         let offer = offer(target).unwrap();
         assert!(names(&offer).len() >= 130, "{}", names(&offer).len());
         // Skip the checks in which a front end's memory disappears. They end the process that
-        // serves the front end, and in this test that is the test process.
+        // serves the front end, which is the test process here.
         let cases = crate::cases(&offer).into_iter();
         let ends = |name: &str| {
             is_of_a_front_end(name) || name.starts_with("INFLIGHT_SHMFD: a corrupted record")

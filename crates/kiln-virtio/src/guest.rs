@@ -186,8 +186,9 @@ impl Guest {
     }
 }
 
-/// Wipes the stack below the caller, where a session for a single request was created and moved.
-/// The array consists of words because `zeroize` stores each element separately.
+/// Wipes the part of the stack below the caller's frame, in which a session for a single request
+/// was created and moved. The array consists of words because `zeroize` stores each element
+/// separately.
 #[inline(never)]
 fn wipe_stack() {
     [0u64; 4096].zeroize();

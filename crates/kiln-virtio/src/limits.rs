@@ -8,17 +8,17 @@ pub struct Limits {
     /// Maximum number of concurrent sessions, at most 2^20, the number of slots that a session ID
     /// can encode.
     pub max_sessions: usize,
-    /// Maximum total bytes of a data request's variable-length parameters.
+    /// Maximum total size in bytes of the variable-length parameters of a data request.
     pub max_request: usize,
-    /// Maximum bytes of a key for a cipher or an AEAD.
+    /// Maximum length in bytes of a key for a cipher or an AEAD.
     pub max_key: usize,
-    /// Maximum bytes of a key for a MAC.
+    /// Maximum length in bytes of a key for a MAC.
     pub max_auth_key: usize,
-    /// Maximum bytes of an encoded akcipher key.
+    /// Maximum length in bytes of an encoded akcipher key.
     pub max_akcipher_key: usize,
-    /// Maximum bits of an RSA modulus.
+    /// Maximum size in bits of an RSA modulus.
     pub max_modulus: usize,
-    /// Number of data queues. It is reported to the driver and not otherwise used.
+    /// Number of data queues, which is only reported to the driver.
     pub data_queues: u16,
 }
 

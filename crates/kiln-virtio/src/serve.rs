@@ -167,14 +167,14 @@ fn aead_iv(keyed: &Keyed, iv: &[u8]) -> Result<([u8; 16], usize), Status> {
     let mut full = [0; 16];
     match (keyed.imp.alg(), iv.len()) {
         ("ccm(aes)", n @ 7..=13) => {
-            // The first byte is the width of CCM's length field in bytes minus 1; the nonce
+            // The first byte is the width in bytes of CCM's length field, minus 1. The nonce
             // follows.
             full[0] = 14 - n as u8;
             full[1..=n].copy_from_slice(iv);
             Ok((full, 16))
         }
         ("gcm(aes)", 16) if iv[12..] == [0, 0, 0, 1] => {
-            // A whole counter block is accepted too. Its first 12 bytes are the nonce.
+            // The IV may also be a whole counter block, of which the first 12 bytes are the nonce.
             full[..12].copy_from_slice(&iv[..12]);
             Ok((full, 12))
         }

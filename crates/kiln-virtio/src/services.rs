@@ -9,7 +9,7 @@ use crate::wire::algo::{aead, akcipher, cipher, hash, mac};
 use crate::wire::{config, feature, Config, Service};
 use crate::Limits;
 
-/// Algorithm numbers in the specification, with the algorithms' names in `kernel/`.
+/// Algorithm numbers from the specification, each with the algorithm's name in `kernel/`.
 type Names = [(u32, &'static str)];
 
 const CIPHERS: &Names = &[

@@ -25,7 +25,8 @@ type Chunk<T> = OnceLock<Box<[Mutex<Slot<T>>]>>;
 
 struct Free {
     slots: Vec<u32>,
-    /// Number of the first slot that has never been used; all later slots are unused too.
+    /// Number of the first slot that has never been used. None of the later slots has been used
+    /// either.
     fresh: usize,
 }
 

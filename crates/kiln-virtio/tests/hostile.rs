@@ -1,5 +1,6 @@
-//! Tests that send hostile requests and check the answers. Each test is named after a vulnerability
-//! in another device. Tests about rings and guest memory are in `kiln-device`.
+//! Tests that send hostile requests and check the answers. Tests whose names begin with `cve` are
+//! named after a vulnerability in another device. Tests about rings and guest memory are in
+//! `kiln-device`.
 
 mod common;
 
@@ -284,7 +285,7 @@ fn cve_2026_86845_stale_sessions_and_other_kinds() {
         let mut driver = Driver::new(form);
         let (cipher, gcm) = (cbc(&[3; 32]), aead_case());
         let a = driver.create(cipher.create, &cipher.key, &[]).unwrap();
-        // Send each other kind of request in the cipher's session, and the cipher's request in
+        // Send requests of every other kind in the cipher's session, and the cipher's request in
         // another session.
         for case in [
             gcm.clone(),
@@ -358,8 +359,8 @@ fn guests_do_not_share_sessions() {
     assert_eq!(one.bytes(&mut request, 33), Err(Status::InvSess));
 }
 
-/// The number of sessions is limited. At the limit, the driver gets the error code
-/// that the format of its request defines for this case.
+/// The number of sessions is limited. At the limit, the driver gets the status that its request
+/// format defines for this case: ERR, or NOSPC under REVISION_1.
 #[test]
 fn sessions_are_counted() {
     for (form, full) in [(0, Status::Err), (1, Status::NoSpc)] {

@@ -1,6 +1,6 @@
-//! Tests every request with every possible defect: truncated, and with each byte and each word of
-//! the header changed, in all formats. Each defective request must yield a status. Requests that
-//! parse must be emitted unchanged.
+//! Sends defective variants of every request in all formats: truncated at every length, and with
+//! each byte and each word of the header changed. Each defective request must yield a status.
+//! Requests that parse must be emitted unchanged.
 
 mod common;
 

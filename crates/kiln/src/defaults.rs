@@ -15,8 +15,8 @@ use serde::Deserialize;
 use toml::Spanned;
 
 const NAME: &str = "kiln.toml";
-/// Placeholder value of `--tree` without a value, as long as the configuration file has not been
-/// read or sets no tree.
+/// Value of a `--tree` that the user gave without a value. It remains if no configuration file sets
+/// a tree.
 const NO_TREE: &str = "<the tree of kiln.toml>";
 /// Arguments that name a kernel tree: the flag `--tree`, and the argument of `kiln tree`.
 const TREES: [&str; 2] = ["tree", "dir"];
@@ -25,11 +25,11 @@ const TREES: [&str; 2] = ["tree", "dir"];
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Table {
-    /// Cores; default of `--cpu`.
+    /// Default of `--cpu`, a list of cores.
     cpu: Option<Spanned<String>>,
-    /// Directory for records; default of `--out`.
+    /// Default of `--out`, the directory for records.
     out: Option<Spanned<PathBuf>>,
-    /// Libraries to measure; default of `--peers`.
+    /// Default of `--peers`, the libraries to measure.
     libraries: Option<Spanned<Vec<String>>>,
     /// Kernel tree for `--tree` without a value, and for `kiln tree` without a directory.
     tree: Option<Spanned<PathBuf>>,
@@ -47,8 +47,8 @@ impl Defaults {
     /// If no file exists, returns no settings.
     ///
     /// # Errors
-    /// The file cannot be read, contains an unknown key or a value of the wrong type, or contains a
-    /// value that the flag would reject.
+    /// Fails if the file cannot be read, contains an unknown key or a value of the wrong type, or
+    /// contains a value that the flag would reject.
     pub fn find(global: &Global) -> Result<Defaults, Error> {
         if global.no_defaults {
             return Ok(Defaults::default());
@@ -121,7 +121,7 @@ impl Defaults {
         Ok(defaults)
     }
 
-    /// Checks the values by the same rules as the flags.
+    /// Checks that the flags would accept the values.
     fn check(&self) -> Result<(), Error> {
         for setting in &self.settings {
             let fault = match setting.key {
@@ -174,8 +174,8 @@ impl Defaults {
     /// `matches` are the parsed arguments.
     ///
     /// # Errors
-    /// The run needs a kernel tree, but neither the command line nor the file names one, or the
-    /// file names one that does not exist.
+    /// Fails if the run needs a kernel tree but neither the command line nor the file names one, or
+    /// if the file names one that does not exist.
     pub fn complete(
         &self,
         global: &mut Global,
@@ -283,7 +283,7 @@ fn words(list: &str) -> Vec<String> {
     list.split(',').map(str::to_string).collect()
 }
 
-/// Leaks a string, because clap needs default values for the life of the process.
+/// Leaks a string, because clap keeps default values for the lifetime of the process.
 fn keep(text: &str) -> &'static str {
     text.to_string().leak()
 }

@@ -33,8 +33,9 @@ pub fn report_arguments(e: &clap::Error) -> ExitCode {
     }
 }
 
-/// Hints for arguments that a command does not have: command, argument, and what to write instead.
-/// An empty argument stands for any argument that is not a flag.
+/// Hints for arguments that a command does not have. Each hint consists of the command, the
+/// argument, and what to write instead. An empty argument stands for any argument that is not a
+/// flag.
 const INSTEAD: [(&str, &str, &str); 22] = [
     // These flags of `kiln fpu` existed in Kiln 0.1.
     ("kiln fpu", "--overhead", "use: kiln fpu overhead"),

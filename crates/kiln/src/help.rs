@@ -28,7 +28,7 @@ pub const ORDER: [&str; 5] = [
 const INDENT: &str = "  ";
 
 impl Help {
-    /// Parses the help text of this command.
+    /// Parses the part of this command's help text that follows the flags.
     pub fn read(command: &Command) -> Help {
         let text = command.get_after_long_help().or(command.get_after_help());
         text.map_or_else(Help::default, |text| Help::parse(&text.to_string()))

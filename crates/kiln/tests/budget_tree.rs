@@ -164,8 +164,8 @@ fn the_patch_bounds_sections_that_grow_without_it() {
         );
         assert_eq!(row(&after, function, LONG)["bound"], PAGE, "{function}");
     }
-    // The limit is 16 times the time for a page. Without the patch, 1 MiB in one section takes 256
-    // times the time for a page.
+    // The limit is 16 times as long as the section for a page. Without the patch, the section for 1
+    // MiB takes 256 times as long.
     let slowest = BOUNDED.map(|f| row(&before, f, PAGE)["section_us"].as_f64().unwrap());
     let limit = format!("{:.3}", 16.0 * slowest.into_iter().fold(0.0, f64::max));
     let gate = [&arguments[..], &["--max-section-us", &limit]].concat();

@@ -398,8 +398,8 @@ fn speed_has_every_algorithm_and_tier() {
     }
 }
 
-/// With another library as the baseline, rows of Kiln's implementations and of all libraries must
-/// have a ratio.
+/// With another library as the baseline, the rows of Kiln's implementations and those of all
+/// libraries must have a ratio.
 #[test]
 fn a_peer_as_baseline_of_a_hash() {
     let args = [

@@ -331,7 +331,8 @@ fn a_reproduction_is_followed_without_kiln() {
     let subject = fs::read_to_string(out.join("subject.i")).unwrap();
     fs::write(reduced.join("subject.i"), &subject).unwrap();
     assert!(step("interesting.sh", &reduced).status.success());
-    // Controls: the first changed subject has a wrong result, and the second does not compile.
+    // Controls: the script must reject a subject that computes a wrong result and one that does not
+    // compile.
     fs::write(reduced.join("subject.i"), subject.replace("0x11b", "0x11d")).unwrap();
     assert!(!step("interesting.sh", &reduced).status.success());
     fs::write(reduced.join("subject.i"), "int x = ;\n").unwrap();

@@ -38,7 +38,7 @@ fn skip(at: &Place, command: &str, why: &str) {
     let _ = std::io::stderr().write_all(line.as_bytes());
 }
 
-/// Runs the commands of one page from top to bottom.
+/// The state of running the commands of one page, from top to bottom.
 struct Reader<'a> {
     page: &'a Page,
     scratch: Scratch,

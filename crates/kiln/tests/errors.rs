@@ -5,8 +5,8 @@ mod common;
 
 use common::{fault, kiln, kiln_with};
 
-/// Arguments, the expected exit status, and two texts that the error line must contain: what is
-/// wrong, and the remedy.
+/// The arguments of a run, its expected exit status, and two texts that the error line must
+/// contain: what is wrong, and the remedy.
 type Case = (&'static [&'static str], i32, &'static str, &'static str);
 
 /// A 32-byte key in hexadecimal.
@@ -79,7 +79,7 @@ const CASES: &[Case] = &[
     (&["list", "--seed", "0x10"], 2, "'0x10'", "a whole number from 0"),
     (&["list", "--seed", "99999999999999999999"], 2, "'99999999999999999999'", "too large"),
     (&["self-check", "--quick", "--seed", ""], 2, "--seed", "needs a value"),
-    // Programs, devices or files that the machine lacks.
+    // Programs, devices and files that the machine lacks.
     (&["compilers", "--cc", "no-such-cc"], 3, "'no-such-cc'", "name another with --cc"),
     (&["tree", "/no/tree", "--cc", "no-such-cc"], 2, "'/no/tree'", "name the directory"),
     (&["linux", "build", "--cc", "no-such-cc"], 3, "no-such-cc", "apt-get install"),

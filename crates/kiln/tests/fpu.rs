@@ -172,7 +172,7 @@ fn what_finds_the_fpu_taken_goes_to_cryptd_if_asked() {
     for field in ["corrupted", "user_corrupted", "reordered"] {
         assert_eq!(cryptd[field], 0, "{field}: {cryptd}");
     }
-    // Only under `legacy` may a softirq find the FPU in use, so only `legacy` uses cryptd.
+    // A softirq can find the FPU in use only under `legacy`, so only `legacy` has a row for cryptd.
     assert!(find("bh-off", "scalar").is_some() && find("bh-off", "cryptd").is_none());
 }
 
@@ -355,8 +355,8 @@ fn what_a_campaign_loses_has_a_line_that_loses_it_again() {
     assert!(row["corrupted"].as_u64() >= Some(7), "{row}");
 }
 
-/// If SIMD tiers are masked, the control cannot lose state, because softirqs do not overwrite
-/// registers that the task uses.
+/// If SIMD tiers are masked, the control cannot lose state, because the scalar code in softirqs
+/// does not overwrite vector registers.
 #[test]
 fn a_control_made_harmless_leaves_no_verdict() {
     let harmless = [("KILN_TIERS", "generic")];

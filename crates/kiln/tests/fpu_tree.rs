@@ -25,8 +25,8 @@ fn sum(rows: &[Value], policy: &str, field: &str) -> u64 {
     of.map(|r| r[field].as_u64().unwrap()).sum()
 }
 
-/// Creates the control: a tree with softirqs that use the FPU inside a section without saving its
-/// registers.
+/// Creates the control: a tree whose softirqs use the FPU inside a section without saving the
+/// section's registers.
 fn broken(tree: &Path) -> Edited {
     let overlay = Edited::new(tree);
     overlay.edit("arch/x86/kernel/fpu/core.c", |text| {

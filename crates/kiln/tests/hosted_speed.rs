@@ -19,7 +19,7 @@ fn rows(run: &Run) -> Vec<Value> {
 const XTS: &str = "arch/x86/crypto/aes-xts-avx-x86_64.S";
 const SHA256: &str = "arch/x86/crypto/sha256-avx2-asm.S";
 
-/// Returns whether the CPU supports VAES and AVX2, which most of a tree's newer code needs.
+/// Returns whether the CPU supports VAES and AVX2, which most of the newer code in a tree needs.
 fn vaes() -> bool {
     let has = is_x86_feature_detected!("vaes") && is_x86_feature_detected!("avx2");
     if !has {
@@ -70,7 +70,8 @@ fn all_that_a_tree_has_is_measured_and_right() {
     }
     assert!(functions.len() >= 60, "{} functions", functions.len());
     // The rows must contain every cipher, AEAD and hash that `kiln tree` lists for this CPU. Names
-    // with parentheses are excluded: they are template instances, which the self-tests created.
+    // with parentheses are excluded, because they belong to template instances that the self-tests
+    // created.
     let listed = kiln_keeping(&["tree", tree.to_str().unwrap(), "--json", "--seed", "1"]).json();
     let kinds = ["skcipher", "lskcipher", "aead", "shash", "ahash"];
     for row in listed["rows"].as_array().unwrap() {
@@ -154,7 +155,8 @@ fn kilns_own_and_a_trees_are_in_one_table() {
     unknown(&["sha256", "--op", "encrypt"], "use --op digest");
 }
 
-/// Controls: trees in which a function is wrong, crashes, is slow, or does not compile.
+/// Controls: trees in which a function computes a wrong result, crashes, is slow, or does not
+/// compile.
 #[test]
 fn controls() {
     let Some(tree) = given_tree() else { return };

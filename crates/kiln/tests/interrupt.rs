@@ -116,7 +116,8 @@ fn serve(path: &Path, conduct: Conduct) -> impl Fn() -> bool {
     let waits = {
         let (met, rings) = (met.clone(), rings.clone());
         move || match conduct {
-            // Assume that the program waits, because this device cannot observe it.
+            // Assume that the program waits, because a device that accepts no connections cannot
+            // observe the program.
             Conduct::Deaf => true,
             Conduct::Mute => met.load(Ordering::SeqCst) > 0,
             Conduct::Idle | Conduct::Fills => rings.load(Ordering::SeqCst) > 1,

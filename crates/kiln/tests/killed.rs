@@ -1,4 +1,4 @@
-//! Tests Kiln's device and Kiln's driver in two processes. A test kills one of them.
+//! Tests in which Kiln's device and Kiln's driver run in two processes, one of which is killed.
 
 mod device;
 

@@ -10,8 +10,8 @@ use std::process::{Command, Stdio};
 
 use common::kiln;
 
-/// Python program that prints the status, and how many tests passed, failed, crashed and were
-/// skipped, and the number of format errors.
+/// Python program that prints the status, the numbers of tests that passed, failed, crashed and
+/// were skipped, and the number of format errors.
 const READER: &str = "\
 import sys
 sys.dont_write_bytecode = True

@@ -1,4 +1,5 @@
-//! Tests that a library that is wrong, broken or too old causes a note and has no rows.
+//! Tests that a library which computes wrong results, is broken or is too old causes a note and has
+//! no rows.
 
 mod common;
 

@@ -144,7 +144,7 @@ impl Measured {
         let rows = json["rows"].as_array().unwrap().iter();
         let of_tree = rows.filter(|r| text(r, "provider").starts_with("linux-"));
         let called = of_tree.map(|row| {
-            // On a busy machine, a row may have no undisturbed sample. A note then says so.
+            // On a busy machine, all samples of a row may be disturbed, which a note then reports.
             let none = format!("no result for {}, ", text(row, "impl"));
             let disturbed = |n: &String| n.starts_with(&none) && n.ends_with("was disturbed");
             let measured = row["cycles_per_op"].is_number();
@@ -196,8 +196,8 @@ fn every_function_has_a_row_or_a_reason(tree: &Path, least: usize) {
         assert_eq!(excused, BTreeSet::new());
     }
 
-    // Controls: without one row, its function is missing; without another row, which covers two
-    // functions, both are missing; and without a reason, its function is missing.
+    // Controls: without one row, its function is reported as missing; without another row, which
+    // covers two functions, both are reported; and without a reason, its function is reported.
     let missing = |table: &Table, called: &BTreeSet<String>| -> Vec<String> {
         let found = table.uncovered(&symbols, called).into_iter();
         found

@@ -273,8 +273,8 @@ fn the_device_of_a_command_is_in_a_private_directory() {
     assert!(found().is_none(), "it leaves nothing");
 }
 /// Runs all checks of `kiln virtio-check`, including those with hostile front ends, which need a
-/// process per guest. Also runs them with a device that serves one guest at a time. Control: some
-/// checks must end a device without isolation.
+/// process per guest. Also runs them on a device that serves one guest at a time. Control: on a
+/// device without isolation, the check that truncates guest memory must fail.
 #[test]
 fn its_own_checks_pass_and_without_isolation_they_do_not() {
     for args in [&[][..], &["--max-guests", "1"], &["--no-isolation"]] {

@@ -56,8 +56,8 @@ fn united(dir: &Path) -> (i32, String, BTreeSet<String>) {
     (run.status, run.stderr, set)
 }
 
-/// Returns the part of an exported line that identifies the row: algorithm, implementation, suite,
-/// context and tiers.
+/// Returns the part of an exported line that identifies its row: the algorithm, implementation,
+/// suite, context and tiers.
 fn key(line: &str) -> String {
     line.split_once(",test,")
         .map_or(line, |(_, rest)| rest)

@@ -124,7 +124,7 @@ fn a_quick_survey_answers_all_questions_and_leaves_records_and_a_page() {
     assert!(run.stdout().contains("report: "), "{}", run.stdout());
 }
 
-/// Runs a survey of one question with enough time to repeat its processes.
+/// The survey has only one question and enough time to run its parts in five processes each.
 #[test]
 fn five_processes_make_an_interval_that_contains_all_of_them() {
     let dir = tempfile::tempdir().unwrap();

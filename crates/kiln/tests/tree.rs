@@ -246,9 +246,9 @@ fn mitigated() -> PathBuf {
     file
 }
 
-/// Compares the methods of calling a cipher in Kiln with those in a tree, with and without
-/// mitigations. The same method must reach the same kind of driver, and all results must be correct
-/// before they are timed.
+/// Compares Kiln's methods of calling a cipher with those of a tree, with and without mitigations.
+/// The same method must reach the same kind of driver, and all results must be correct before they
+/// are timed.
 #[test]
 fn ways_to_a_cipher_beside_the_tree_s() {
     let Some(tree) = given_tree() else { return };
@@ -525,7 +525,8 @@ fn glue_that_does_not_compile_ends_the_run() {
     let Some(tree) = given_tree() else { return };
     let overlay = Edited::new(&tree);
     let args = ["test", "--tree", overlay.path(), "md4"];
-    // After this run, the glue's objects exist. They must not be used once their sources fail.
+    // This run builds the objects of the glue code. The next run must not use them, because their
+    // sources do not compile then.
     let run = kiln_keeping(&args);
     assert_eq!(run.status, 0, "{}", run.stderr);
     let header = "include/crypto/authenc.h";

@@ -11,8 +11,8 @@ use super::message::{request, Message, CRYPTO_SESSION, NEED_REPLY, STATUS, VERSI
 use super::session::{self, Sessions};
 use super::status::{Health, Status};
 
-/// Bits of SET_VRING_KICK's payload that hold the queue number. If the next higher bit is set, the
-/// message carries no descriptor.
+/// Bits of the SET_VRING_KICK payload that hold the queue number. If the next higher bit is set,
+/// the message carries no descriptor.
 const QUEUE: u64 = 0xff;
 
 /// Protocol features that the adapter itself implements.
@@ -38,7 +38,7 @@ pub struct Conversation {
     features: u64,
     /// Set while the device may not have processed everything that was sent to it.
     unseen: bool,
-    /// Number of the front end's own GET_FEATURES requests still unanswered.
+    /// Number of GET_FEATURES requests from the front end that the device has not answered yet.
     asked: u32,
     /// A message held back until the device has processed everything before it.
     held: Option<Message>,
@@ -61,7 +61,8 @@ impl Conversation {
     /// Handles a message from the front end.
     ///
     /// # Errors
-    /// The message was not negotiated, or sets an invalid device status.
+    /// Fails if the front end did not negotiate the feature that the message belongs to, or if the
+    /// message sets an invalid device status.
     pub fn handle_front_end(
         &mut self,
         mut message: Message,
@@ -190,7 +191,7 @@ mod tests {
         Message::answer(request, number.to_le_bytes().to_vec())
     }
 
-    /// A session table that answers every request with session 5.
+    /// A session table that returns session 5 for every request.
     fn five(_: &[u8], answer: &mut [u8]) -> usize {
         answer.fill(0);
         answer[0] = if answer.len() > 1 { 5 } else { 0 };

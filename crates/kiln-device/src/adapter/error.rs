@@ -8,7 +8,7 @@ use super::message::{LONGEST, MOST_FDS};
 /// Why a connection ends although neither side has closed it.
 #[derive(Debug)]
 pub enum Error {
-    /// A socket failed.
+    /// Reading from or writing to a socket failed.
     Io(io::Error),
     /// The payload is too long for any valid message.
     TooLong {

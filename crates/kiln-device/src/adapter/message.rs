@@ -112,7 +112,7 @@ impl Message {
     }
 }
 
-/// The 32-bit number at offset `at` of a payload; `None` if the payload is too short.
+/// Returns the 32-bit number at offset `at` of a payload, or `None` if the payload is too short.
 pub(super) fn word(payload: &[u8], at: usize) -> Option<u32> {
     let bytes = payload.get(at..at.checked_add(4)?)?;
     Some(u32::from_le_bytes(bytes.try_into().expect("four bytes")))

@@ -47,7 +47,7 @@ impl Adapter {
     /// uses instead of the front end's stream.
     ///
     /// # Errors
-    /// The process cannot open another file descriptor.
+    /// Fails if the process cannot open another file descriptor.
     pub fn new(front_end: UnixStream) -> io::Result<(Adapter, UnixStream)> {
         let (ours, device) = UnixStream::pair()?;
         let adapter = Adapter {
@@ -66,7 +66,7 @@ impl Adapter {
     /// Forwards messages until one side closes, then ends the device's connection as well.
     ///
     /// # Errors
-    /// The front end violated the protocol.
+    /// Fails if a socket fails or the front end violates the protocol.
     pub fn run(self, sessions: &Sessions) -> Result<(), Error> {
         let done = self.pass(sessions);
         // The caller closes the front end's socket later, after the device has stopped using the
@@ -150,7 +150,7 @@ mod tests {
         0
     }
 
-    /// Returns the front end's and the device's side of a running adapter. Both sockets have
+    /// Starts an adapter, and returns the front end's and the device's socket. Both sockets have
     /// timeouts, so a failing test ends instead of hanging.
     fn running() -> (Socket, Socket, JoinHandle<Result<(), Error>>) {
         let (front_end, theirs) = UnixStream::pair().unwrap();
@@ -164,7 +164,7 @@ mod tests {
         (Socket::new(front_end), Socket::new(device), thread)
     }
 
-    /// Creates a pipe; returns the end to send in a message, and the other end.
+    /// Creates a pipe, and returns the end to send in a message and the other end.
     fn pipe() -> (OwnedFd, File) {
         let (read, write) = std::io::pipe().unwrap();
         (write.into(), File::from(OwnedFd::from(read)))
@@ -294,8 +294,8 @@ mod tests {
 
     #[test]
     fn an_adapter_is_stopped_whatever_it_waits_for() {
-        // In the four cases, the adapter waits for a message, for the rest of a message, for the
-        // device, or for a front end that does not read.
+        // The adapter waits for a message in case 0, for the rest of a message in case 1, for the
+        // device in case 2, and for a side that does not read in case 3.
         for wait in 0..4 {
             let (front_end, theirs) = UnixStream::pair().unwrap();
             let (adapter, device) = Adapter::new(theirs).unwrap();

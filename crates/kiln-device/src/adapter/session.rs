@@ -56,11 +56,11 @@ const LAYOUTS: [(usize, Layout); 2] = [
     ),
 ];
 
-/// Bytes of the symmetric parameters, including the pointers.
+/// Size in bytes of the symmetric parameters, including the pointers.
 const SYMMETRIC: usize = 48;
 const CIPHER_KEY: usize = 64;
 const AUTH_KEY: usize = 512;
-/// Bytes of the asymmetric parameters.
+/// Size in bytes of the asymmetric parameters.
 const ASYMMETRIC: usize = 32;
 const ASYMMETRIC_KEY: usize = 1024;
 
@@ -92,8 +92,8 @@ pub(super) fn create(payload: &[u8], features: Features, sessions: &Sessions) ->
     answer
 }
 
-/// Closes a session; returns whether the session existed. QEMU does not report the session's
-/// service, so both kinds of close request are tried.
+/// Closes a session, and returns whether it existed. QEMU does not report the session's service, so
+/// both kinds of close request are tried.
 pub(super) fn close(session: u64, features: Features, sessions: &Sessions) -> bool {
     [Service::Cipher, Service::Akcipher]
         .into_iter()
@@ -112,7 +112,7 @@ fn emit(request: &Control, features: Features) -> Zeroizing<Vec<u8>> {
     bytes
 }
 
-/// Builds the control request; returns `None` if lengths or types are invalid.
+/// Builds the control request. Returns `None` if lengths or types in the payload are invalid.
 fn request<'a>(payload: &'a [u8], layout: &Layout) -> Option<Control<'a>> {
     let operation = match layout.operation {
         None => Service::Cipher.create(),

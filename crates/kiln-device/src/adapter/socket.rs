@@ -22,10 +22,10 @@ impl Socket {
         Socket(stream)
     }
 
-    /// Receives the next message; returns `None` if the other side has closed the connection.
+    /// Receives the next message. Returns `None` if the other side has closed the connection.
     ///
     /// # Errors
-    /// The message is truncated, too long, or has too many descriptors.
+    /// Fails if the message is truncated, too long, or has too many descriptors.
     pub(crate) fn receive(&self) -> Result<Option<Message>, Error> {
         let (mut header, mut fds) = ([0; HEADER], Vec::new());
         if !self.fill(&mut header, &mut fds, true)? {
@@ -91,7 +91,7 @@ impl Socket {
     /// Sends a message, with its descriptors attached to the first byte.
     ///
     /// # Errors
-    /// The other side has closed the connection.
+    /// Fails if the other side has closed the connection.
     pub(crate) fn send(&self, message: &Message) -> Result<(), Error> {
         let header = message.header();
         let total = HEADER + message.payload.len();

@@ -48,7 +48,7 @@ impl Status {
         self.features = true;
     }
 
-    /// Sets the status; returns false if it is invalid.
+    /// Sets the status. Returns false if `bits` is not a valid status.
     pub(super) fn set(&mut self, bits: u64, health: &Health) -> bool {
         if bits & !ALL != 0 {
             return false;

@@ -380,7 +380,7 @@ impl Front {
         let _ = self.kick.write(1);
     }
 
-    /// Returns the answer to a request of a well-behaved driver.
+    /// Makes a request as a well-behaved driver does, and returns the answer.
     fn ask<const N: usize>(&mut self, ring: u32, request: &[u8]) -> [u8; N] {
         let at = u64::from(ring) * EACH;
         let before: [u8; 2] = self.get(at + USED + 2);

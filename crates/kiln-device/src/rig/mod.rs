@@ -45,7 +45,7 @@ pub enum Which {
     Data,
 }
 
-/// A guest and the device that serves it.
+/// A guest and the device that serves it, without a front end.
 pub struct Rig {
     pub memory: Arc<GuestMemoryMmap>,
     pub guest: Arc<Guest>,
@@ -146,7 +146,7 @@ impl Rig {
         self.put(at + 14, &next.to_le_bytes());
     }
 
-    /// Makes heads available.
+    /// Makes the chains that start at these heads available to the device.
     pub fn offer(&mut self, which: Which, heads: &[u16]) {
         let avail = self.place(which).avail;
         let mut idx = u16::from_le_bytes(self.get(avail + 2, 2).try_into().expect("two bytes"));
@@ -164,7 +164,7 @@ impl Rig {
         let _ = self.memory.store(idx.to_le(), at, Ordering::Release);
     }
 
-    /// Lets the device process the ring once.
+    /// Serves the requests that are available on the ring, and returns the counts.
     pub fn serve(&mut self, which: Which) -> Result<Count, Broken> {
         self.with_line(which, None, |line, halt| {
             let mut count = Count::default();

@@ -11,7 +11,7 @@ use crate::port::{Ask, Landed, Port};
 use crate::session::Entry;
 
 impl Shared {
-    /// Switches to a newly connected device, on which the open sessions exist already, and submits
+    /// Switches to a newly connected device, on which the open sessions already exist, and submits
     /// waiting requests. Returns the device's generation.
     pub(crate) fn go_on(self: &Arc<Self>, port: Port<Waiter>, watch: Watch, again: bool) -> u64 {
         let mut refused = Vec::new();

@@ -48,9 +48,10 @@ pub struct Counts {
     pub kicks: u64,
     /// Number of times the device interrupted.
     pub interrupts: u64,
-    /// Number of times a thread yielded its core because another thread kept holding the lock.
+    /// Number of times that a thread yielded its core because another thread held the lock for too
+    /// long.
     pub yields: u64,
-    /// Number of times a device was reconnected.
+    /// Number of times that the driver reconnected to a device.
     pub recoveries: u64,
 }
 
@@ -109,7 +110,7 @@ impl Control {
     /// Creates a session and waits for the device's answer.
     ///
     /// # Errors
-    /// The device refused, or did not answer.
+    /// Fails if the device refuses the session or does not answer.
     pub fn create(&self, request: Request) -> Result<Session, Error> {
         let entry = Entry::new(request);
         self.0.ask(Ask::Create(entry.clone()))?;
@@ -119,7 +120,8 @@ impl Control {
     /// Closes a session and waits for the device's answer.
     ///
     /// # Errors
-    /// The device refused, or did not answer. The session cannot be used afterwards in either case.
+    /// Fails if the device refuses to close the session or does not answer. The session cannot be
+    /// used afterwards in either case.
     pub fn close(&self, session: Session) -> Result<(), Error> {
         self.0.ask(Ask::Destroy(session.into_entry()))
     }
@@ -177,7 +179,8 @@ impl Shared {
         self.measure_hold(state)
     }
 
-    /// Takes the lock like a paravirtual guest's spin lock: spins, then yields the core.
+    /// Takes the lock in the same way as the spin lock of a paravirtual guest: spins for a while,
+    /// then yields the core, and repeats this.
     fn spin(&self) -> Held<'_> {
         loop {
             for _ in 0..self.spins {
@@ -280,7 +283,7 @@ impl Shared {
         completion.wait(&self.sleepers, deadline)
     }
 
-    /// Notifies the waiters, and submits the requests that their callbacks add.
+    /// Delivers the results to the waiters, and submits the requests that their callbacks add.
     fn finish_all(self: &Arc<Self>, landed: Vec<Landed<Waiter>>) {
         if landed.is_empty() {
             return;

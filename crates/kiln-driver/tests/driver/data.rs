@@ -207,7 +207,7 @@ fn what_cannot_be_asked_comes_back_at_once() {
         ..good
     };
     assert!(matches!(refused(sign, 32), Error::Request(_)));
-    // Fill the ring, then submit one more.
+    // Fill the ring, then submit one more job.
     let mut taken = 0;
     let error = loop {
         let data = Data {

@@ -19,7 +19,7 @@ use vmm_sys_util::event::{
     new_event_consumer_and_notifier, EventConsumer, EventFlag, EventNotifier,
 };
 
-/// How the device behaves or misbehaves.
+/// How the device behaves: honestly, or in violation of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Conduct {
     Honest,

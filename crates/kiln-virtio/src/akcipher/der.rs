@@ -67,7 +67,7 @@ impl<'a> Der<'a> {
         self.expect(OCTET_STRING)
     }
 
-    /// Reads the bytes of the bit string in the field tagged `[1]`; returns `None` if the rest of
+    /// Reads the bytes of the bit string in the field tagged `[1]`. Returns `None` if the rest of
     /// the value has no such field.
     pub(super) fn tagged_bits(&mut self) -> Result<Option<&'a [u8]>, Status> {
         while !self.0.is_empty() {

@@ -9,7 +9,7 @@ use crate::Limits;
 /// Minimum size of an RSA modulus in bits.
 const LEAST_MODULUS: usize = 512;
 
-/// Padding of an RSA message.
+/// How an RSA message is padded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Padding {
     /// No padding. The message is a number as long as the modulus.
@@ -75,7 +75,7 @@ pub(super) struct Private<'a> {
     pub crt: Option<[&'a [u8]; 5]>,
 }
 
-/// An EC key: its curve, and its private half, its public half, or both.
+/// An EC key: the curve, and the private key, the public key, or both.
 pub(super) struct Ec<'a> {
     pub curve: Curve,
     /// The private key as a big-endian number.
@@ -197,7 +197,7 @@ impl<'a> Ec<'a> {
         if version != [1] || number.is_empty() || number.len() > curve.bytes() {
             return Err(Status::Err);
         }
-        // The session determines the curve; the curve in the key is ignored.
+        // Ignore the curve in the key, because the session determines the curve.
         let public = der.tagged_bits()?.map(point).transpose()?;
         Ok(Ec {
             curve,

@@ -82,15 +82,15 @@ pub(super) struct Functions {
 pub(crate) struct Library(pub(super) Arc<Functions>);
 
 impl Library {
-    /// Loads libcrypto 3; returns `None` if it is not installed. `KILN_OPENSSL` selects a file
+    /// Loads libcrypto 3. Returns `None` if it is not installed. `KILN_OPENSSL` selects a file
     /// other than the system's library.
     pub(super) fn load() -> Option<Library> {
         let named = env::var("KILN_OPENSSL")
             .ok()
             .filter(|name| !name.is_empty());
         let name = named.as_deref().unwrap_or("libcrypto.so.3");
-        // SAFETY: libcrypto's constructors initialise only its own memory. A user who selects
-        // another file is responsible for that file.
+        // SAFETY: libcrypto's constructors initialise only its own memory. If the user has selected
+        // another file, its constructors are the user's responsibility.
         let library = unsafe { libloading::Library::new(name) }.ok()?;
         let found = Functions::find(&library);
         std::mem::forget(library);

@@ -167,8 +167,8 @@ impl Pkey {
         // SAFETY: the key is valid, and the context takes a reference to it.
         let ctx = unsafe { (f.ctx_from_pkey)(null_mut(), self.raw, null()) };
         let op = Operation::new(f, ctx)?;
-        // SAFETY: the context is new and passed to the function that initialises it; padding and
-        // digest are set only after that.
+        // SAFETY: `init` initialises the new context before the padding and the digest are set in
+        // it.
         let ok = unsafe {
             init(op.ctx) == 1
                 && match scheme {
@@ -213,7 +213,7 @@ impl Pkey {
         op.call(call, &whole, self.modulus, dst)
     }
 
-    /// Signs a digest.
+    /// Signs a digest, and returns the length of the signature.
     pub(super) fn sign(&self, scheme: Scheme, src: &[u8], dst: &mut [u8]) -> Result<usize, Status> {
         let f = &*self.library.0;
         let op = self.start(f.sign_init, scheme, true)?;
@@ -246,7 +246,8 @@ impl Pkey {
 
 impl Drop for Pkey {
     fn drop(&mut self) {
-        // SAFETY: this releases the reference owned by `self`, once. A null pointer is allowed.
+        // SAFETY: `self` owns one reference to the key, and dropping `self` releases it exactly
+        // once. A null pointer is allowed.
         unsafe { (self.library.0.pkey_free)(self.raw) }
     }
 }

@@ -21,7 +21,7 @@ pub(crate) fn load() -> Option<Library> {
     LOADED.get_or_init(load).clone()
 }
 
-/// Whether decrypting reverses encrypting, and a wrong signature is rejected.
+/// Returns whether decryption reverses encryption and a wrong signature is rejected.
 fn works(library: &Library) -> bool {
     rsa(library).is_ok_and(|right| right) && ecdsa(library).is_ok_and(|right| right)
 }

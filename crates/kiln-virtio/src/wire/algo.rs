@@ -30,7 +30,6 @@ pub mod aead {
     pub const GCM: u32 = 1;
     /// AES-CCM.
     pub const CCM: u32 = 2;
-    /// ChaCha20-Poly1305.
     pub const CHACHA20_POLY1305: u32 = 3;
 }
 

@@ -12,7 +12,8 @@ impl<'a> Reader<'a> {
         Ok(head)
     }
 
-    /// Like [`Reader::take`], but with a length chosen by the driver.
+    /// Like [`Reader::take`], but with a length that the driver has chosen and that may therefore
+    /// be too large.
     pub(super) fn field(&mut self, n: u32) -> Result<&'a [u8], Fault> {
         self.take(usize::try_from(n).map_err(|_| Fault::Short)?)
     }
@@ -39,7 +40,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Appends numbers to a buffer.
+/// A buffer to which numbers can be appended.
 pub(super) trait Put {
     fn words(&mut self, words: &[u32]);
     fn u64(&mut self, n: u64);

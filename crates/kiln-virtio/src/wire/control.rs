@@ -13,7 +13,6 @@ pub const CREATED: usize = 16;
 /// Size in bytes of the answer to a destroy request.
 pub const DESTROYED: usize = 1;
 
-/// A control request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Control<'a> {
     /// A request to create a session with these parameters and keys.
@@ -38,7 +37,7 @@ impl<'a> Control<'a> {
     /// Parses everything that the driver made readable, which may be longer than the request.
     pub fn parse(bytes: &'a [u8], features: Features) -> Result<Control<'a>, Fault> {
         let mut r = Reader(bytes);
-        // Ignore the algorithm, which the fixed part contains as well, and the queue number, which
+        // Ignore the algorithm, because the fixed part repeats it, and the queue number, which
         // legacy drivers set.
         let [opcode, _algo, _flag, _queue] = r.words()?;
         let (service, op) = Service::from_opcode(opcode).ok_or(Fault::Opcode(opcode))?;
@@ -107,7 +106,7 @@ impl<'a> Control<'a> {
 pub struct Created {
     /// The session's ID, which is meaningless if `status` is an error.
     pub session: u64,
-    /// A [`Status`] as a number.
+    /// The number of a [`Status`].
     pub status: u32,
 }
 

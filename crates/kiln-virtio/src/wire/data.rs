@@ -99,7 +99,7 @@ impl<'a> Request<'a> {
     /// wrong, so that tests can imitate a hostile driver.
     ///
     /// # Panics
-    /// The service does not support the action.
+    /// Panics if the service does not support the action.
     pub fn emit(&self, features: Features, out: &mut Vec<u8>) {
         let service = self.op.service();
         let opcode = self

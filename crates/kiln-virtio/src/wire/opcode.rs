@@ -93,7 +93,7 @@ impl Action {
         Some(service.opcode(op))
     }
 
-    /// The inverse of [`Action::opcode`].
+    /// Splits an opcode into a service and an action. This is the inverse of [`Action::opcode`].
     pub(crate) fn from_opcode(opcode: u32) -> Option<(Service, Action)> {
         let (service, op) = Service::from_opcode(opcode)?;
         let digest = matches!(service, Service::Hash | Service::Mac);

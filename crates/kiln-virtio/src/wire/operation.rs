@@ -28,17 +28,17 @@ pub struct Chain {
     pub src_len: u32,
     /// Destination length in bytes, without the hash.
     pub dst_len: u32,
-    /// Offset in the source where the cipher starts.
+    /// Offset in the source at which the cipher starts.
     pub cipher_start: u32,
-    /// Number of bytes for the cipher.
+    /// Number of bytes that the cipher processes.
     pub cipher_len: u32,
-    /// Offset in the source where the hash starts.
+    /// Offset at which the hashed region starts.
     pub hash_start: u32,
     /// Number of bytes to hash, after the associated data.
     pub hash_len: u32,
     /// Length in bytes of the associated data, which is hashed first.
     pub aad_len: u32,
-    /// Requested hash length in bytes.
+    /// Requested length of the hash in bytes.
     pub result_len: u32,
 }
 
@@ -103,7 +103,7 @@ impl Operation {
         }
     }
 
-    /// Lengths in bytes of the IV, the source and the associated data.
+    /// Returns the lengths in bytes of the IV, the source and the associated data.
     pub(super) fn lens(&self, action: Action) -> [u32; 3] {
         match *self {
             Operation::Cipher(c) => [c.iv_len, c.src_len, 0],

@@ -42,13 +42,12 @@ pub struct Chain {
     /// [`super::algo::HASH_THEN_CIPHER`] or [`super::algo::CIPHER_THEN_HASH`].
     pub order: u32,
     pub cipher: Cipher,
-    /// The hash or MAC.
     pub hash: ChainHash,
     /// Length of the associated data in bytes. Each request repeats this length.
     pub aad_len: u32,
 }
 
-/// The hash or MAC of a chain.
+/// The parameters of the hash or MAC in a chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChainHash {
     /// `VIRTIO_CRYPTO_SYM_HASH_MODE_PLAIN`.
@@ -140,7 +139,7 @@ impl ChainHash {
         }
     }
 
-    /// Hash mode, algorithm, result length and key length.
+    /// Returns the hash mode, algorithm, result length and key length, as they are encoded.
     pub(super) fn words(self) -> [u32; 4] {
         match self {
             ChainHash::Plain(h) => [HASH_MODE_PLAIN, h.algo, h.result_len, 0],

@@ -76,14 +76,15 @@ impl Driver {
         Status::from_raw(answer[0]).unwrap()
     }
 
-    /// Sends a request; returns the result or the status.
+    /// Sends a request, and returns the result or the error status.
     pub(crate) fn request(&mut self, request: &Request<'_>) -> Result<Vec<u8>, Status> {
         let mut bytes = Vec::new();
         request.emit(self.features, &mut bytes);
         self.bytes(&mut bytes, request.answer_len())
     }
 
-    /// Like [`Driver::request`], with raw bytes and a writable part of `room` bytes.
+    /// Like [`Driver::request`], but with a request in raw bytes and a writable part of `room`
+    /// bytes.
     pub(crate) fn bytes(&mut self, bytes: &mut [u8], room: usize) -> Result<Vec<u8>, Status> {
         let mut answer = vec![0xa5; room];
         let used = self.guest.data(&mut self.worker, bytes, &mut answer);
@@ -269,7 +270,7 @@ pub(crate) fn hex(text: &str) -> Vec<u8> {
     digits.chunks(2).map(|d| d[0] << 4 | d[1]).collect()
 }
 
-/// Pseudo-random bytes from a seed.
+/// Returns pseudo-random bytes that depend only on the seed.
 pub(crate) fn bytes(seed: u64, len: usize) -> Vec<u8> {
     let mut bytes = vec![0; len];
     SplitMix64(seed).fill(&mut bytes);

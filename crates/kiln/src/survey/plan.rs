@@ -76,7 +76,7 @@ impl Wanted {
     /// Returns the duration of the survey in seconds, as selected by the flags.
     ///
     /// # Errors
-    /// Both flags are given, or the number of minutes is outside the limits.
+    /// Fails if both flags are given or the number of minutes is outside the limits.
     pub fn time(minutes: Option<f64>, quick: bool) -> Result<f64, Error> {
         match minutes {
             None if quick => Ok(QUICK_S),
@@ -186,7 +186,7 @@ impl Plan {
         plan
     }
 
-    /// Returns the planned total time of all steps in seconds.
+    /// Returns the planned total time of all processes in seconds.
     pub fn seconds(&self) -> f64 {
         let all = self.steps.iter();
         all.map(|s| s.seconds * s.processes as f64).sum()

@@ -18,8 +18,8 @@ use super::view;
 /// A part counts as hanging after `PATIENCE` times its planned time plus `PATIENCE_S` seconds.
 const PATIENCE: f64 = 3.0;
 const PATIENCE_S: f64 = 10.0;
-/// Replaces `PATIENCE_S` for parts that may first have to build a tree. Includes a margin for a
-/// loaded machine.
+/// Replaces `PATIENCE_S` for parts that may first have to build a tree. The value includes a margin
+/// for a loaded machine.
 const BUILDING_S: f64 = 900.0;
 
 /// A survey in progress, with the results so far.

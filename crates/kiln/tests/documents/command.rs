@@ -86,9 +86,9 @@ impl Command {
             .map(|(_, why)| *why)
     }
 
-    /// Returns the command that is run instead of this one. For `git bisect run`, this is the inner
-    /// command with a kernel tree instead of `.`. Other commands get a kernel tree instead of the
-    /// placeholder DIR.
+    /// Returns the command to run for this one. For `git bisect run`, this is the inner command
+    /// with a kernel tree instead of `.`. In other commands, a kernel tree replaces DIR in
+    /// `tree:DIR`.
     pub fn meant(&self) -> Command {
         let Some(rest) = self.text.strip_prefix("git bisect run ") else {
             return Command {

@@ -116,7 +116,7 @@ fn link(
     }
 }
 
-/// Converts a path that is relative to a page to a path relative to the root.
+/// Converts a path that is relative to a page into a path that is relative to the root.
 fn beside(page: &str, path: &str) -> String {
     let mut to = PathBuf::from(page);
     to.pop();

@@ -25,8 +25,8 @@ pub fn program(name: &str) -> Option<PathBuf> {
 /// Directory name that examples use for the tree of a current kernel.
 pub const CURRENT: &str = "linux-7.3";
 
-/// Returns the kernel tree to use for a command, which is one of the trees that the tests use. For
-/// `kiln linux`, the tree must be able to run as user mode Linux on this CPU.
+/// Returns the kernel tree to use for a command: one of the trees that the tests use. For `kiln
+/// linux`, the tree must be able to run as user mode Linux on this CPU.
 pub fn tree(command: &str) -> Option<PathBuf> {
     let all = ["KILN_TEST_TREE", "KILN_TEST_TREE_NEXT"];
     let wanted = match command.contains(CURRENT) {

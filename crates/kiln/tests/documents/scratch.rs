@@ -13,7 +13,7 @@ use tempfile::TempDir;
 
 use super::{machine, run};
 
-/// A C file of a user, with a checksum function to be compiled.
+/// A C file like that of a user, with a checksum function to compile.
 const MY_C: &str = "\
 #include <stddef.h>
 #include <stdint.h>

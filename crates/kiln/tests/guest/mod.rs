@@ -1,5 +1,4 @@
-//! A guest of `kiln serve`: a front end with a data queue and the control queue. It sends one
-//! request at a time.
+//! A guest of `kiln serve`: a front end with a data queue and the control queue, and its driver.
 
 use std::fs::File;
 use std::os::fd::{AsRawFd, FromRawFd};
@@ -30,8 +29,8 @@ const FEATURES: u64 = 1 << 32 | 1 << 30;
 /// this value.
 pub const LEFT: u8 = 0xee;
 
-/// Guest addresses of a queue: descriptors, driver area, device area, and space for a request and
-/// an answer per slot.
+/// A queue. Its memory starts at guest address `at` and contains the descriptors, the driver area,
+/// the device area, and one slot per request with space for the request and its answer.
 struct Ring {
     at: u64,
     kick: EventFd,
@@ -59,7 +58,8 @@ impl Ring {
 }
 
 impl Guest {
-    /// Connects to a device that has this many data queues. The guest uses the first of them.
+    /// Connects to a device that has this many data queues. The guest uses only the first of these
+    /// queues.
     pub fn connect(socket: &Path, queues: u16) -> Guest {
         Guest::on(UnixStream::connect(socket).unwrap(), queues)
     }
@@ -255,7 +255,7 @@ impl Guest {
         }
     }
 
-    /// Makes the data queue invalid, by adding an index beyond the descriptor table to it.
+    /// Breaks the data queue: makes a head available that is beyond the descriptor table.
     pub fn break_ring(&mut self) {
         let at = self.data.at;
         let put = |at: u64, n: u16| {
@@ -287,7 +287,8 @@ impl Guest {
         self.submit(false, &create(), 16, true);
     }
 
-    /// Truncates the shared memory, and notifies the device. No requests can be sent afterwards.
+    /// Truncates the shared memory to nothing, and notifies the device. No requests can be sent
+    /// afterwards.
     pub fn shrink(&mut self) {
         self.file.set_len(0).unwrap();
         self.data.kick.write(1).unwrap();
@@ -300,7 +301,7 @@ impl Guest {
     }
 }
 
-/// Creates a memfd of this length, as front ends use for guest memory.
+/// Creates a memfd of this length, the kind of file in which front ends share guest memory.
 pub fn memfd(len: u64, flags: u32) -> File {
     // SAFETY: the name is NUL-terminated, and only the returned value owns the new descriptor.
     let file = unsafe {

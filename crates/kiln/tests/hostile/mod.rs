@@ -37,7 +37,8 @@ impl Victim {
     }
 }
 
-/// Stops a device. The device must exit with status 0, and its log must contain the texts `says`.
+/// Stops a device. The device must exit with status 0, and its log must contain each of the texts
+/// in `says`.
 fn end(device: Device, says: &[&str]) {
     device.signal(libc::SIGTERM);
     let (status, log) = device.end();
@@ -110,9 +111,9 @@ fn a_process_that_hangs_or_dies_costs_its_guest_alone() {
         assert_eq!(unsafe { libc::kill(process as i32, signal) }, 0);
         victim.is_served();
         let is_gone = || !device.children().contains(&process);
-        // Wait only for SIGKILL. The device logs a death that it notices before the front end
-        // disconnects. The first SIGSEGV does not end the process, because it is not caused by a
-        // memory access and only removes Rust's own handler.
+        // Wait only after SIGKILL, so that the device notices this death before the front end
+        // disconnects, and logs it. The first SIGSEGV does not end the process, because it is not
+        // caused by a memory access and only removes Rust's own handler.
         if signal == libc::SIGKILL {
             until("its end is noticed", is_gone);
         }
@@ -412,7 +413,7 @@ fn connections_that_speak_take_places() {
     assert!(device.metrics().contains("kiln_refused_total 1\n"));
 }
 
-/// Sets a flag on drop, which stops the loops of other threads.
+/// A guard that sets a flag on drop, to stop the loops of other threads.
 struct Stop<'a>(&'a AtomicBool);
 
 impl Drop for Stop<'_> {
@@ -444,8 +445,8 @@ fn silent_clients_of_the_metrics_are_cut_off_for_one_that_speaks() {
     end(device, &[]);
 }
 
-/// QEMU's cryptodev creates sessions with vhost-user messages. These messages count as requests for
-/// the rate limit. A driver that starts after a reset must not inherit earlier sessions.
+/// QEMU's cryptodev creates sessions with vhost-user messages. The rate limit counts these messages
+/// as requests. A driver that starts after a reset must not inherit earlier sessions.
 #[test]
 fn sessions_of_messages_are_held_to_the_rate_and_end_with_the_driver() {
     const BY_MESSAGE: u64 = 1 << 7;
@@ -688,8 +689,8 @@ const STATUS: u64 = 1 << 16;
 const IN_ORDER: u64 = 1 << 35;
 const RING_RESET: u64 = 1 << 40;
 
-/// The output of each request overwrites its input, so a request that is executed twice would be
-/// encrypted twice.
+/// The output of each request overwrites its input, so the text of a request that is executed twice
+/// would be encrypted twice.
 #[test]
 fn a_process_that_was_killed_loses_no_request_and_does_none_twice() {
     const REQUESTS: u16 = 20;

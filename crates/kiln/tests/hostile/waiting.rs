@@ -1,4 +1,5 @@
-//! Tests with front ends that have sent data and wait until the device serves them.
+//! Tests with front ends that wait until the device serves them, whether they have sent data or
+//! not.
 
 use std::io::Write;
 use std::os::unix::net::UnixStream;
@@ -8,8 +9,8 @@ use crate::device::Device;
 
 const PLACES: usize = 30;
 const CONNECTIONS: usize = 900;
-/// Maximum number of descriptors in the main process: two kinds of waiting connections on each of
-/// two sockets, and 10 per guest.
+/// Maximum number of descriptors in the main process: on each of two sockets, 64 silent connections
+/// and 64 that have sent data, and 10 descriptors per guest.
 const DESCRIPTORS: usize = 2 * (64 + 64) + 10 * PLACES;
 
 /// Connects many times, and sends data if `speaks` is set. Returns the highest number of

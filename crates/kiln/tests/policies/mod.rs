@@ -42,7 +42,7 @@ pub const BH_OFF: &[Edit] = &[
 ];
 
 /// A nested policy: a section that interrupts another one saves the registers to a per-CPU area,
-/// and restores them at the end.
+/// and restores them when it ends.
 pub const NESTED: &[Edit] = &[
     edit(
         "",
@@ -96,7 +96,7 @@ pub const BROKEN: &[Edit] = &[
 /// Applies these edits to the tree.
 ///
 /// # Panics
-/// The edits do not fit this tree: a pattern does not occur exactly once.
+/// Panics if the edits do not fit this tree, because a pattern does not occur exactly once.
 pub fn apply_to(tree: &Edited, edits: &[Edit]) {
     tree.edit(CORE, |text| {
         edits.iter().fold(text, |text, e| {

@@ -24,7 +24,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// Feature bits: VERSION_1, VHOST_USER_F_PROTOCOL_FEATURES, REVISION_1 and stateless ciphers.
 const FEATURES: u64 = 1 << 32 | 1 << 30 | 1 | 1 << 1;
 
-/// Session parameters for stateless requests, which carry a key.
+/// Parameters of an AES-CBC encryption, which a stateless request carries together with its key.
 const CBC: Create = Create::Cipher(session::Cipher {
     algo: cipher::AES_CBC,
     key_len: 16,
@@ -226,7 +226,7 @@ impl Raw {
         self.kick.write(1).unwrap();
     }
 
-    /// Requests a part of the configuration space that starts at this offset.
+    /// Requests 8 bytes of the configuration space that start at this offset.
     pub fn config(&mut self, offset: u32) {
         let payload = [pair(offset, 8), vec![0; 12]].concat();
         self.ask(24, &payload);
@@ -305,7 +305,7 @@ impl Raw {
         slice.load(0x2002, Ordering::Acquire).unwrap()
     }
 
-    /// Makes the ring invalid, by adding an index beyond the descriptor table to it.
+    /// Breaks the ring: makes a head available that is beyond the descriptor table.
     pub fn break_ring(&mut self) {
         let slice = self.memory.as_ref().unwrap().as_volatile_slice();
         let put = |at: usize, n: u16| slice.write_slice(&n.to_le_bytes(), at).unwrap();

@@ -66,7 +66,7 @@ impl Cluster {
     /// Runs a program and returns its output.
     ///
     /// # Panics
-    /// If the program fails.
+    /// Panics if the program fails.
     pub fn run(&self, args: &[&str]) -> String {
         let mut command = Command::new(args[0]);
         command.args(&args[1..]).env("SLURM_CONF", &self.conf);
