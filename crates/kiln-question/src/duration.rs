@@ -8,7 +8,7 @@ use crate::Error;
 pub fn parse_seconds(asked: Option<f64>, least: f64) -> Result<Option<Duration>, Error> {
     match asked {
         Some(s) if !(least..=86_400.0).contains(&s) => Err(Error::input(format!(
-            "--seconds {s}: this takes from {least} to 86400"
+            "--seconds {s}: expected a number from {least} to 86400"
         ))),
         asked => Ok(asked.map(Duration::from_secs_f64)),
     }

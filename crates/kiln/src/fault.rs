@@ -125,12 +125,12 @@ fn command(args: impl Iterator<Item = String>) -> String {
 fn in_plain_words(why: &str) -> String {
     let range = why.split_once(" is not in ");
     if let Some((least, most)) = range.and_then(|(_, range)| range.split_once("..=")) {
-        return format!("this takes {least} to {most}");
+        return format!("expected {least} to {most}");
     }
     match why {
-        "invalid digit found in string" => "this takes a whole number from 0, in decimal",
-        "cannot parse integer from empty string" => "this takes a whole number from 0",
-        "invalid float literal" | "cannot parse float from empty string" => "this takes a number",
+        "invalid digit found in string" => "expected a whole number from 0, in decimal",
+        "cannot parse integer from empty string" => "expected a whole number from 0",
+        "invalid float literal" | "cannot parse float from empty string" => "expected a number",
         "number too large to fit in target type" => "the number is too large",
         _ => why,
     }
@@ -288,7 +288,7 @@ mod tests {
             ),
             (
                 &["kiln", "list", "--seed", "x"],
-                "--seed 'x': this takes a whole number from 0, in decimal: see 'kiln list --help'",
+                "--seed 'x': expected a whole number from 0, in decimal: see 'kiln list --help'",
             ),
             (
                 &["kiln", "serve"],

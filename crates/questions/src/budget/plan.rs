@@ -196,7 +196,7 @@ pub(super) fn parse_ways(names: &[String]) -> Result<Vec<Way>, Error> {
     let mut ways = Vec::new();
     for name in names {
         let way = Way::ALL.into_iter().find(|w| w.name() == name);
-        let way = way.ok_or_else(|| unknown("way of cutting", name, &known))?;
+        let way = way.ok_or_else(|| unknown("chunking strategy", name, &known))?;
         if !ways.contains(&way) {
             ways.push(way);
         }

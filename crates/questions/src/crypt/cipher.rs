@@ -147,12 +147,12 @@ impl<'a> Cipher<'a> {
 
     fn check_len(&self, len: usize) -> Result<(), Error> {
         let alg = self.plan.alg;
-        let fault = |why: String| Err(Error::input(format!("data of {len} bytes: {alg} {why}")));
+        let fault = |why: String| Err(Error::input(format!("the data has {}: {alg} {why}", in_bytes(len))));
         if len < alg.shortest() {
-            return fault(format!("takes at least {}", alg.shortest()));
+            return fault(format!("takes at least {} bytes", alg.shortest()));
         }
         if len > alg.longest() {
-            return fault(format!("takes at most {} with one IV", alg.longest()));
+            return fault(format!("takes at most {} bytes with one IV", alg.longest()));
         }
         if len % alg.block() != 0 {
             return fault(format!("takes whole blocks of {} bytes", alg.block()));
@@ -232,10 +232,14 @@ fn key(plan: &Plan, imp: Impl) -> Result<Context, Error> {
             _ => "",
         };
         Error::input(format!(
-            "--key: a key of {} bytes: {alg} takes {all}{what}, in hex",
-            e.0
+            "--key: this key has {}: {alg} takes {all} bytes{what}, in hex",
+            in_bytes(e.0)
         ))
     })
+}
+
+fn in_bytes(count: usize) -> String {
+    format!("{count} byte{}", if count == 1 { "" } else { "s" })
 }
 
 fn check_iv(plan: &Plan, imp: Impl) -> Result<(), Error> {
@@ -248,8 +252,8 @@ fn check_iv(plan: &Plan, imp: Impl) -> Result<(), Error> {
             "--iv: {alg} takes none: leave --iv out"
         ))),
         Some(iv) if iv.len() != size => Err(Error::input(format!(
-            "--iv: {} bytes: {alg} takes {size}, {} hex digits",
-            iv.len(),
+            "--iv: this IV has {}: {alg} takes {size} bytes, written as {} hex digits",
+            in_bytes(iv.len()),
             2 * size
         ))),
         // RFC 3610 defines the first byte as the size of the length field minus one.
@@ -282,8 +286,8 @@ fn check_tag(plan: &Plan, imp: Impl) -> Result<(), Error> {
         Some(tag) if !imp.tag_sizes().contains(&tag.len()) => {
             let sizes: Vec<_> = imp.tag_sizes().iter().map(usize::to_string).collect();
             Err(Error::input(format!(
-                "--tag: {} bytes: {alg} takes {}",
-                tag.len(),
+                "--tag: this tag has {}: {alg} takes {} bytes",
+                in_bytes(tag.len()),
                 sizes.join(", ")
             )))
         }

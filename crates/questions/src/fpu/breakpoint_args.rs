@@ -67,7 +67,7 @@ fn parse_count(text: &str) -> Result<u64, String> {
         // Above this, a double cannot represent every whole number.
         Ok(n) if (1.0..=9e15).contains(&n) && n.fract() == 0.0 => Ok(n as u64),
         _ => Err(
-            "this takes a whole number from 1 to 9e15, such as 500000, 10M, 1G or 1e9".to_string(),
+            "expected a whole number from 1 to 9e15, such as 500000, 10M, 1G or 1e9".to_string(),
         ),
     }
 }
