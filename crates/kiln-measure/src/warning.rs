@@ -147,7 +147,7 @@ impl Run<'_> {
         };
         (share > OTHERS && others > OTHERS_CPU).then(|| {
             format!(
-                "other programs used {:.0} % of {cores} CPUs{load}: intervals are wider, and throughput is too low: end these \
+                "other programs used {:.0} % of {cores} CPUs{load}. Intervals are wider, and throughput is too low. End these \
                  programs, or name idle cores with --cpu",
                 100.0 * share
             )
@@ -158,8 +158,8 @@ impl Run<'_> {
         let stolen = (self.after.stolen_s? - self.before.stolen_s?) / self.seconds;
         (stolen > STOLEN).then(|| {
             format!(
-                "the hypervisor gave {:.1} % of a CPU to others: minima are valid, but the longest times (p99.9, max) are \
-                 those of the hypervisor: run again when the host is quiet",
+                "the hypervisor took {:.1} % of a CPU for others. The shortest times are valid, the longest (p99.9, max) are not. \
+                 Run again when the host is quiet",
                 100.0 * stolen
             )
         })
@@ -170,8 +170,8 @@ impl Run<'_> {
         let moved = (is / was).max(was / is) - 1.0;
         (moved > CLOCK).then(|| {
             format!(
-                "the core went from {:.2} to {:.2} GHz: results in cycles are valid, those in MB/s and µs are not: cpupower frequency-set -g performance; \
-                 in a guest the host decides",
+                "the core's clock went from {:.2} to {:.2} GHz. Results in cycles are valid, those in MB/s and µs are not. Set the \
+                 clock with cpupower frequency-set -g performance, for a guest on its host",
                 was / 1e9,
                 is / 1e9
             )
@@ -195,8 +195,8 @@ impl Run<'_> {
         let often = moves as f64 > MOVES_A_SECOND * self.seconds && moves >= MOVES;
         often.then(|| {
             format!(
-                "the measuring thread changed cores {moves} times, each time to cold caches: allow sched_setaffinity, or \
-                 start it with taskset -c N"
+                "the measuring thread changed cores {moves} times, each time to cold caches. Allow sched_setaffinity, or start Kiln \
+                 with taskset -c N"
             )
         })
     }
@@ -206,8 +206,8 @@ impl Run<'_> {
         let share = waited / (ran + waited);
         (share > WAITED).then(|| {
             format!(
-                "the measuring thread waited {:.0} % of its time for a core: minima are valid, throughput and the longest \
-                 times are not: name an idle core with --cpu",
+                "the measuring thread waited {:.0} % of its time for a core. The shortest times are valid, throughput and the \
+                 longest times are not. Name an idle core with --cpu",
                 100.0 * share
             )
         })
@@ -222,7 +222,7 @@ impl Run<'_> {
         let others = (self.busy_time(sibling)? - own) / self.seconds;
         (others > SIBLING).then(|| {
             format!(
-                "CPU {sibling}, the other half of core {core}, was busy for {:.0} % of the time: figures are too large: leave it \
+                "CPU {sibling}, the other half of core {core}, was busy for {:.0} % of the time. Results are too slow. Leave it \
                  idle, or write off to /sys/devices/system/cpu/smt/control",
                 100.0 * others
             )

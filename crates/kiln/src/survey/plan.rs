@@ -302,7 +302,7 @@ mod tests {
         assert!(adds(&plan).contains("--tree DIR"));
         let quick = Plan::new(&wanted(QUICK_S, 1));
         assert!(topics().iter().all(|t| quick.asks(t)));
-        assert!(adds(&quick).contains("no second one is here (apt-get install clang)"));
+        assert!(adds(&quick).contains("not installed (apt-get install clang)"));
         assert!(
             adds(&quick).contains("12 more ciphers, for lack of time (kiln survey --minutes 1)")
                 && quick.steps.iter().all(|s| s.processes == 1)

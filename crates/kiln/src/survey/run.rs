@@ -145,7 +145,7 @@ impl<'a> Survey<'a> {
             Ended::Done | Ended::Interrupted => {}
         }
         for (peer, add) in answer.peers_left_out() {
-            self.leave_out(topic, format!("peer {peer}: not here"), add);
+            self.leave_out(topic, format!("library {peer}: not installed"), add);
         }
     }
 
@@ -218,7 +218,7 @@ impl<'a> Survey<'a> {
                 let kind = rest.split(':').next().unwrap_or_default();
                 if !kinds.contains(&kind) {
                     kinds.push(kind);
-                    lines.push(format!("{line} (in {})", answer.part.name));
+                    lines.push(format!("{line} (while measuring {})", answer.part.what));
                 }
             }
         }

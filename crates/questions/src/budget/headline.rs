@@ -72,10 +72,11 @@ fn ranges<'a>(runs: &Runs<'a>, field: &str) -> Option<(String, Estimate)> {
     // message's length.
     let len = runs.all().find_map(|r| number(r, "len"))? / KIB;
     let say = |size: &Size| match size.kib.value {
-        v if v >= len => format!("all of a {} KiB message of {}", kib(len), size.alg),
+        v if v >= len => format!("{} KiB or more ({}", kib(len), size.alg),
         v => {
             let interval = size.kib.interval(|x| kib(x.min(len)));
-            format!("{} KiB{interval} of {}", kib(v), size.alg)
+            let interval = interval.replace(" (", ", ").replace(')', "");
+            format!("{} KiB ({}{interval}", kib(v), size.alg)
         }
     };
     let mut classes = Vec::new();
@@ -84,15 +85,15 @@ fn ranges<'a>(runs: &Runs<'a>, field: &str) -> Option<(String, Estimate)> {
         let sizes = sizes(runs, algs, field);
         let range = match sizes.as_slice() {
             [] => continue,
-            [one] => say(one),
+            [one] => say(one) + ")",
             // If the smallest size covers a whole message, so do all the others.
             [first, rest @ ..] if first.kib.value >= len => {
-                let rest = rest.iter().map(|size| format!(" and {}", size.alg));
-                say(first) + &rest.collect::<String>()
+                let rest = rest.iter().map(|size| format!(", {}", size.alg));
+                say(first) + &rest.collect::<String>() + ")"
             }
-            [first, .., last] => format!("{} to {}", say(first), say(last)),
+            [first, .., last] => format!("{}) to {})", say(first), say(last)),
         };
-        classes.push(format!("{class} {range}"));
+        classes.push(format!("{class}: {range}"));
         let first = sizes.into_iter().next().map(|s| s.kib);
         smallest = [smallest, first]
             .into_iter()
@@ -100,6 +101,12 @@ fn ranges<'a>(runs: &Runs<'a>, field: &str) -> Option<(String, Estimate)> {
             .min_by(|a, b| a.value.total_cmp(&b.value));
     }
     Some((classes.join("; "), smallest?))
+}
+
+/// Capitalizes the name of the first class.
+fn capitalized(ranges: &str) -> String {
+    let (first, rest) = ranges.split_at(ranges.len().min(1));
+    first.to_uppercase() + rest
 }
 
 fn target(runs: &Runs) -> Option<f64> {
@@ -129,12 +136,14 @@ fn brief(runs: &Runs, field: &str, smallest: &Estimate) -> String {
 pub(super) fn held(runs: &Runs) -> Option<Row> {
     let (ranges, smallest) = ranges(runs, "holds_bytes")?;
     let text = format!(
-        "Bytes that one section of {:.0} µs processes: {ranges} (1,024 KiB messages, warm caches, the fastest implementation of each{})",
+        "What one section of {:.0} µs processes, slowest to fastest algorithm. {}. Messages of 1,024 KiB, warm caches, the fastest \
+         implementation of each algorithm{}",
         target(runs)?,
+        capitalized(&ranges),
         once(&smallest)
     );
     let verdict = format!(
-        "{:.0} µs are enough for {}, the slowest",
+        "A section of {:.0} µs processes {}, the slowest",
         target(runs)?,
         brief(runs, "holds_bytes", &smallest)
     );
@@ -145,12 +154,14 @@ pub(super) fn held(runs: &Runs) -> Option<Row> {
 pub(super) fn budgets(runs: &Runs) -> Option<Row> {
     let (ranges, smallest) = ranges(runs, "budget_bytes")?;
     let text = format!(
-        "Kiln's budgets for {:.0} µs keep a fifth of the time in reserve and assume that no data is cached: {ranges}{}",
+        "Kiln's byte budgets for a section of {:.0} µs, which keep a fifth of the time in reserve and assume that no data is cached. \
+         {}{}",
         target(runs)?,
+        capitalized(&ranges),
         once(&smallest)
     );
     let verdict = format!(
-        "Kiln's budget, with a margin: {}, the slowest",
+        "Kiln's budget, uncached data: {}, the slowest",
         brief(runs, "budget_bytes", &smallest)
     );
     Some(Row::estimate(&TOPIC, &smallest, "KiB", text).with_verdict(verdict))
@@ -199,10 +210,10 @@ impl<'a> Count<'a> {
     fn exceptions(&self) -> String {
         let mut parts = Vec::new();
         if !self.missed.is_empty() {
-            parts.push(format!("not {}", self.missed.join(", ")));
+            parts.push(format!("not for {}", self.missed.join(", ")));
         }
         if !self.unknown.is_empty() {
-            parts.push(format!("cannot tell for {}", self.unknown.join(", ")));
+            parts.push(format!("undecided for {}", self.unknown.join(", ")));
         }
         match parts.is_empty() {
             true => String::new(),
@@ -232,8 +243,9 @@ pub(super) fn posted(runs: &Runs) -> Option<Row> {
         ""
     };
     let text = format!(
-        "With the byte limits posted in 2022, chosen on a 2.2 GHz Cascade Lake, 95 % of sections end within {:.0} µs (the target \
-         and 10 %) for {} of {of} implementations{}; with a section timer, for {} of the same {of}{}{once}",
+        "A section is in time if it ends within {:.0} µs, the target and 10 %; 95 % of an implementation's sections must be in time. \
+         With the byte limits posted in 2022, which were chosen on a 2.2 GHz Cascade Lake, this holds for {} of {of} \
+         implementations{}. With a section timer, it holds for {} of them{}{once}",
         1.1 * target,
         fixed.kept,
         fixed.exceptions(),
@@ -242,7 +254,7 @@ pub(super) fn posted(runs: &Runs) -> Option<Row> {
     );
     let value = fixed.kept as f64;
     let verdict = format!(
-        "End in time: {} of {of} implementations with the limits of 2022, {} with a timer",
+        "Limits posted in 2022 keep {} of {of} implementations in time, a timer {}",
         fixed.kept, timed.kept
     );
     Some(Row {
@@ -316,22 +328,22 @@ mod tests {
         assert_eq!(all.len(), 3, "{all:?}");
         assert_eq!(
             all[0],
-            "Bytes that one section of 30 µs processes: hashes 17.0 KiB (16.2 to 17.8) of sm3 to 55.0 KiB (52.4 to 57.7) of sha1; \
-             keyed hashes 256 KiB (244 to 269) of ghash to 260 KiB (248 to 273) of polyval; CRCs all of a 1,024 KiB message of crc32c and crct10dif (1,024 KiB messages, warm \
-             caches, the fastest implementation of each)"
+            "What one section of 30 µs processes, slowest to fastest algorithm. Hashes: 17.0 KiB (sm3, 16.2 to 17.8) to 55.0 KiB (sha1, \
+             52.4 to 57.7); keyed hashes: 256 KiB (ghash, 244 to 269) to 260 KiB (polyval, 248 to 273); CRCs: 1,024 KiB or more \
+             (crc32c, crct10dif). Messages of 1,024 KiB, warm caches, the fastest implementation of each algorithm"
         );
         assert!(
-            all[1].starts_with("Kiln's budgets for 30 µs keep a fifth")
-                && all[1].contains("11.0 KiB (11.0 to 11.0) of sm3 to 42.0 KiB"),
+            all[1].starts_with("Kiln's byte budgets for a section of 30 µs, which keep a fifth")
+                && all[1].contains("11.0 KiB (sm3, 11.0 to 11.0) to 42.0 KiB"),
             "{all:?}"
         );
         assert!(!all[0].contains("2022") && !all[0].contains("published"));
         assert_eq!(
             verdicts(&TOPIC, &five(&USUAL, 0.5)),
             [
-                "30 µs are enough for 17.0 KiB (16.2 to 17.8) of sm3, the slowest",
-                "Kiln's budget, with a margin: 11.0 KiB (11.0 to 11.0) of sm3, the slowest",
-                "End in time: 3 of 4 implementations with the limits of 2022, 4 with a timer"
+                "A section of 30 µs processes 17.0 KiB (16.2 to 17.8) of sm3, the slowest",
+                "Kiln's budget, uncached data: 11.0 KiB (11.0 to 11.0) of sm3, the slowest",
+                "Limits posted in 2022 keep 3 of 4 implementations in time, a timer 4"
             ]
         );
         // On a machine half as fast, the measured sizes in the first sentence are halved. The
@@ -339,11 +351,8 @@ mod tests {
         // budgets.
         let slow: Vec<Answer> = (0..PROCESSES).map(|_| process(&USUAL, 0.5, 0.5)).collect();
         let slow = told(&slow);
-        assert!(slow[0].contains("8.5 KiB (8.5 to 8.5) of sm3"), "{slow:?}");
-        assert!(
-            slow[0].contains("512 KiB (512 to 512) of crc32c"),
-            "{slow:?}"
-        );
+        assert!(slow[0].contains("8.5 KiB (sm3, 8.5 to 8.5)"), "{slow:?}");
+        assert!(slow[0].contains("512 KiB (crc32c, 512 to 512)"), "{slow:?}");
         assert_eq!(slow[1], all[1]);
     }
 
@@ -351,7 +360,7 @@ mod tests {
     fn one_process_has_no_interval_and_says_so() {
         let all = told(&[process(&USUAL, 1.0, 0.5)]);
         assert!(
-            all[0].contains("17.0 KiB of sm3") && all[0].contains("measured once"),
+            all[0].contains("17.0 KiB (sm3)") && all[0].contains("measured once"),
             "{all:?}"
         );
         assert!(all
@@ -364,8 +373,9 @@ mod tests {
         let text = &told(&five(&USUAL, 0.5))[2];
         assert_eq!(
             text,
-            "With the byte limits posted in 2022, chosen on a 2.2 GHz Cascade Lake, 95 % of sections end within 33 µs (the target \
-             and 10 %) for 3 of 4 implementations (not polyval-aesni); with a section timer, for 4 of the same 4"
+            "A section is in time if it ends within 33 µs, the target and 10 %; 95 % of an implementation's sections must be in time. \
+             With the byte limits posted in 2022, which were chosen on a 2.2 GHz Cascade Lake, this holds for 3 of 4 \
+             implementations (not for polyval-aesni). With a section timer, it holds for 4 of them"
         );
         let mut other = USUAL;
         for row in &mut other {
@@ -373,12 +383,12 @@ mod tests {
         }
         let text = &told(&five(&other, 0.5))[2];
         assert!(
-            text.contains("for 4 of 4 implementations; with a section timer"),
+            text.contains("holds for 4 of 4 implementations. With a section timer"),
             "{text}"
         );
         assert!(
             text.ends_with(
-                "for 0 of the same 4 (not sm3-avx2, sha1-sha-ni, polyval-aesni, ghash-aesni)"
+                "for 0 of them (not for sm3-avx2, sha1-sha-ni, polyval-aesni, ghash-aesni)"
             ),
             "{text}"
         );
@@ -393,17 +403,17 @@ mod tests {
         let text = &told(&answers)[2];
         assert!(
             text.contains(
-                "for 2 of 4 implementations (not polyval-aesni; cannot tell for sm3-avx2)"
+                "for 2 of 4 implementations (not for polyval-aesni; undecided for sm3-avx2)"
             ),
             "{text}"
         );
         let text = &told(&five(&USUAL, 40.0))[2];
-        assert!(text.contains("(cannot tell for polyval-aesni)"), "{text}");
+        assert!(text.contains("(undecided for polyval-aesni)"), "{text}");
         // Without the disturbance, sections with this number of bytes would have kept the target.
         let mut disturbed = USUAL;
         disturbed[3].4 = Some(40.0);
         let text = &told(&five(&disturbed, 0.5))[2];
-        assert!(text.contains("(cannot tell for polyval-aesni)"), "{text}");
+        assert!(text.contains("(undecided for polyval-aesni)"), "{text}");
     }
 
     #[test]

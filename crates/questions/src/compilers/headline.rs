@@ -157,16 +157,14 @@ pub(super) fn cells(runs: &Runs) -> Option<Row> {
     };
     let verdict = match judge(runs, fastest, slowest, &ratio) {
         Apart::Yes | Apart::CannotTell => format!(
-            "AES-CBC in C: {} takes {} times the cycles of {}",
+            "AES-CBC: {} takes {} times{} as long as {}",
             slowest.name(),
             figure(ratio.value),
+            ratio.interval(figure),
             fastest.name()
         ),
-        Apart::No => format!(
-            "AES-CBC in C: {} builds within 2 % of each other",
-            cells.len()
-        ),
-        Apart::Disagree(_) => "AES-CBC in C: cycles and time disagree".to_string(),
+        Apart::No => format!("AES-CBC: {} builds within 2 % of each other", cells.len()),
+        Apart::Disagree(_) => "AES-CBC: cycles and time disagree".to_string(),
     };
     Some(Row::estimate(&TOPIC, &ratio, "times", text).with_verdict(verdict))
 }
@@ -302,7 +300,7 @@ mod tests {
         assert_eq!(
             verdicts(&TOPIC, &answers(&SPREAD, PROCESSES)),
             [
-                "AES-CBC in C: gcc-12 ubsan takes 5.00 times the cycles of gcc-12",
+                "AES-CBC: gcc-12 ubsan takes 5.00 times (4.97 to 5.03) as long as gcc-12",
                 "Plain -O2: clang-14 is 24.9 % slower than gcc-12"
             ]
         );

@@ -147,7 +147,12 @@ impl<'a> Cipher<'a> {
 
     fn check_len(&self, len: usize) -> Result<(), Error> {
         let alg = self.plan.alg;
-        let fault = |why: String| Err(Error::input(format!("the data has {}: {alg} {why}", in_bytes(len))));
+        let fault = |why: String| {
+            Err(Error::input(format!(
+                "the data has {}: {alg} {why}",
+                in_bytes(len)
+            )))
+        };
         if len < alg.shortest() {
             return fault(format!("takes at least {} bytes", alg.shortest()));
         }
@@ -441,7 +446,7 @@ mod tests {
         assert!(fault(&plan(&[1; 32], &[5, 0])).contains("0 bytes"));
         let mut short_iv = plan(&[1; 32], &[]);
         short_iv.iv = Some(&[1; 15]);
-        assert!(fault(&short_iv).contains("--iv: 15 bytes"));
+        assert!(fault(&short_iv).contains("--iv: this IV has 15 bytes"));
         let (k, iv) = (Some(&[1u8; 16][..]), Some(&[1u8; 16][..]));
         assert!(fault(&of("ecb(aes)", k, iv)).contains("takes none"));
         assert!(fault(&of("sha1", k, None)).contains("takes none"));

@@ -87,13 +87,15 @@ fn undecided(runs: &Runs, needed: f64, there: f64) -> Option<Row> {
         .filter_map(|(ctrl, device, _)| Some(format!("{} with {device}", rates(runs, ctrl)?)))
         .collect();
     let text = format!(
-        "Eight workers, the interrupt thread and the device's threads need {needed} cores; on {there} the host's scheduler \
-         determines the rates below. RSA sessions are created and closed at {}",
+        "Eight workers, the interrupt thread and the device's threads need {needed} cores. On {there}, the host's scheduler, not the \
+         way of waiting, determines these rates of creating and closing RSA sessions: {}",
         said.join("; ")
     );
     (!said.is_empty()).then(|| Row {
         headline: Some(text),
-        verdict: Some(format!("Cannot tell on {there} cores: {needed} are needed")),
+        verdict: Some(format!(
+            "Cannot tell: this needs {needed} cores, and here are {there}"
+        )),
         ..Row::none(&TOPIC)
     })
 }
@@ -259,7 +261,10 @@ mod tests {
             assert_eq!(rows.len(), 1);
             let said = text(&rows[0]);
             let verdict = rows[0].verdict.as_deref();
-            assert_eq!(verdict, Some("Cannot tell on 2 cores: 11 are needed"));
+            assert_eq!(
+                verdict,
+                Some("Cannot tell: this needs 11 cores, and here are 2")
+            );
             assert!(
                 said.contains("need 11") && said.contains("scheduler"),
                 "{said}"
@@ -276,7 +281,7 @@ mod tests {
         }
         // With one core less than needed, the headline has no ratio. With exactly enough cores, it
         // has one.
-        assert!(text(&told(5, 1.0, |r| r["cores"] = json!(10))[0]).contains("need 11 cores; on 10"));
+        assert!(text(&told(5, 1.0, |r| r["cores"] = json!(10))[0]).contains("need 11 cores. On 10"));
         assert!(text(&told(5, 1.0, |r| r["cores"] = json!(11))[0]).contains("published"));
     }
 

@@ -19,7 +19,7 @@ pub(super) static SOFTIRQ_SIMD: Topic = Topic {
 /// Survey topic about nested FPU use. `kiln ipsec` contributes headlines to this topic, too.
 pub(crate) static NESTED_FPU: Topic = Topic {
     name: "nested-fpu",
-    title: "Is nested use of the FPU safe, and worth it?",
+    title: "Are nested FPU sections safe? What does cryptd do to IPsec?",
     command: "kiln ipsec",
     source: Some("x86/fpu: nested in-kernel use, Liang, 2024"),
 };
@@ -110,21 +110,24 @@ pub(super) fn direct_to_helper(runs: &Runs) -> Option<Row> {
     let topic = &SOFTIRQ_SIMD;
     let of = |len| speedup(runs, &|p| p == "bh-off", "direct", len);
     let short = of(SHORT)?;
-    let mut parts = vec![format!("at 16 bytes {}", times(&short))];
+    let mut parts = vec![format!("16 bytes: {}", times(&short))];
     parts.extend(
         LONGER
             .iter()
-            .filter_map(|&len| Some(format!("at {} bytes {}", thousands(len), times(&of(len)?)))),
+            .filter_map(|&len| Some(format!("{} bytes: {}", thousands(len), times(&of(len)?)))),
     );
     let published = DIRECT_BH_OFF / HELPER_LEGACY;
     let text = format!(
-        "Speed of AES-XTS on an emulated CPU, called directly with bh-off sections (Linux 6.15 and later), relative to the simd \
-         helper with legacy sections (up to 6.14): {}. Published: at 16 bytes {} times (Biggers, 2025, Ryzen 9 9950X)",
+        "Speed of AES-XTS in Kiln's models of two kernels, on an emulated CPU: since 6.15, callers call the cipher directly and FPU \
+         sections disable softirqs; up to 6.14, callers use the simd helper. {}. Published for 16 bytes: {} times (Biggers, \
+         2025, Ryzen 9 9950X)",
         parts.join("; "),
         figure(published)
     );
-    let row = Row::estimate(topic, &short.cycles, "times", text)
-        .with_verdict(format!("Direct calls, bh-off, 16 bytes: {}", brief(&short)));
+    let row = Row::estimate(topic, &short.cycles, "times", text).with_verdict(format!(
+        "Linux 6.15 against 6.14, 16 bytes: {}",
+        brief(&short)
+    ));
     Some(row.beside(topic, published))
 }
 
@@ -136,22 +139,22 @@ pub(super) fn other_sections(runs: &Runs) -> Option<Row> {
     let legacy = of("legacy")?;
     let published = |mb: f64| figure(mb / HELPER_LEGACY);
     let mut text = format!(
-        "Relative to the same baseline at 16 bytes, direct calls with legacy sections: {} (published {} times: {} MB/s, commit \
-         d02198550423)",
+        "Direct calls of 16 bytes compared with the simd helper of Linux up to 6.14. With the FPU sections of that kernel: {} \
+         (published {} times: {} MB/s, commit d02198550423)",
         times(&legacy),
         published(DIRECT_LEGACY),
         DIRECT_LEGACY
     );
     if let Some(nested) = of("nested") {
         text.push_str(&format!(
-            "; with nested sections: {} (published {} times: {} MB/s with a per-CPU save, mail 20250305203018.GB19889)",
+            "; with nested sections: {} (published {} times: {} MB/s, registers saved per CPU, mail 20250305203018.GB19889)",
             times(&nested),
             published(DIRECT_NESTED),
             DIRECT_NESTED
         ));
     }
     let row = Row::estimate(topic, &legacy.cycles, "times", text).with_verdict(format!(
-        "Direct calls, legacy, 16 bytes: {}",
+        "Direct calls in 6.14, 16 bytes: {}",
         brief(&legacy)
     ));
     Some(row.beside(topic, DIRECT_LEGACY / HELPER_LEGACY))
@@ -257,8 +260,9 @@ pub(super) fn interrupted(runs: &Runs) -> Option<Row> {
         return None;
     }
     let counted = format!(
-        "{} interrupts into FPU sections under {} policies caused {} wrong results and {} lost user states; under the control, \
-         which saves nothing, {} interrupts caused {} wrong results and {} lost user states",
+        "{} interrupts into FPU sections under {} policies: {} wrong results, and the registers of user space had changed {} times. \
+         The control, a policy that saves no registers: {} interrupts, {} wrong results, changed registers at {} checks, one per \
+         kernel entry",
         show(hit),
         lost.policies(),
         show(wrong),
@@ -269,14 +273,14 @@ pub(super) fn interrupted(runs: &Runs) -> Option<Row> {
     );
     let verdict = match (lost.judge(), wrong + user) {
         (Ok(()), _) => format!(
-            "{} wrong results in {} interrupts; the control: {} in {}",
+            "{} results lost in {} interrupts; the control lost {} in {}",
             show(wrong + user),
             show(hit),
             show(control_wrong),
             show(of_control)
         ),
         (Err(_), 0) => "Cannot tell: the control lost too little".to_string(),
-        (Err(_), lost) => format!("{} wrong results in {} interrupts", show(lost), show(hit)),
+        (Err(_), lost) => format!("{} results lost in {} interrupts", show(lost), show(hit)),
     };
     let row = match lost.judge() {
         Ok(()) => Row::new(&NESTED_FPU, (wrong + user) as f64, "lost", counted),
@@ -341,16 +345,16 @@ mod tests {
         let row = &rows[0];
         let text = row.headline.as_deref().unwrap();
         assert!(
-            text.contains("at 16 bytes 1.21 times (1.18 to 1.23); at 4,096 bytes 1.00 times"),
+            text.contains("16 bytes: 1.21 times (1.18 to 1.23); 4,096 bytes: 1.00 times"),
             "{text}"
         );
         assert!(
-            text.ends_with("Published: at 16 bytes 1.20 times (Biggers, 2025, Ryzen 9 9950X)"),
+            text.ends_with("Published for 16 bytes: 1.20 times (Biggers, 2025, Ryzen 9 9950X)"),
             "{text}"
         );
         assert_eq!(
             row.verdict.as_deref(),
-            Some("Direct calls, bh-off, 16 bytes: 1.21 times as fast (1.18 to 1.23)")
+            Some("Linux 6.15 against 6.14, 16 bytes: 1.21 times as fast (1.18 to 1.23)")
         );
         assert_eq!(row.value, Some(1.21));
         assert_eq!(row.baseline, Some(461.0 / 384.0));
@@ -359,7 +363,7 @@ mod tests {
         let text = rows[1].headline.as_deref().unwrap();
         assert!(
             text.contains(
-                "with legacy sections: 1.21 times (1.18 to 1.23) (published 1.27 times: 487 MB/s"
+                "of that kernel: 1.21 times (1.18 to 1.23) (published 1.27 times: 487 MB/s"
             ),
             "{text}"
         );
@@ -376,14 +380,14 @@ mod tests {
         let said = sentences(&SOFTIRQ_SIMD, &ways(SLOWER, SLOWER, EQUAL, SLOWER));
         assert!(
             said[0].contains(
-                "at 16 bytes 0.80 times (0.78 to 0.82), slower; at 4,096 bytes 0.80 times (0.78 to 0.82), slower"
+                "16 bytes: 0.80 times (0.78 to 0.82), slower; 4,096 bytes: 0.80 times (0.78 to 0.82), slower"
             ),
             "{}",
             said[0]
         );
         assert!(
             said[1]
-                .contains("with legacy sections: 1.00 times (0.97 to 1.03), no difference found"),
+                .contains("of that kernel: 1.00 times (0.97 to 1.03), no difference found"),
             "{}",
             said[1]
         );
@@ -394,12 +398,12 @@ mod tests {
         );
         let said = sentences(&SOFTIRQ_SIMD, &ways(EQUAL, FASTER, FASTER, EQUAL));
         assert!(
-            said[0].contains("at 16 bytes 1.00 times (0.97 to 1.03), no difference found"),
+            said[0].contains("16 bytes: 1.00 times (0.97 to 1.03), no difference found"),
             "{}",
             said[0]
         );
         assert!(
-            said[0].contains("at 4,096 bytes 1.21 times (1.18 to 1.23)"),
+            said[0].contains("4,096 bytes: 1.21 times (1.18 to 1.23)"),
             "{}",
             said[0]
         );
@@ -418,13 +422,13 @@ mod tests {
             one(&SOFTIRQ_SIMD, &answers).headline.unwrap()
         };
         let text = said(FASTER, SLOWER);
-        let want = "at 16 bytes 1.21 times (1.18 to 1.23) by cycles but 0.80 times (0.78 to 0.82) by time, no verdict because \
+        let want = "16 bytes: 1.21 times (1.18 to 1.23) by cycles but 0.80 times (0.78 to 0.82) by time, no verdict because \
                     the core's clock was not the same";
         assert!(text.contains(want), "{text}");
         assert!(said(SLOWER, FASTER)
             .contains("by cycles but 1.21 times (1.18 to 1.23) by time, no verdict"));
         // Control cases, in which cycles and time agree.
-        assert!(said(FASTER, FASTER).contains(": at 16 bytes 1.21 times (1.18 to 1.23). "));
+        assert!(said(FASTER, FASTER).contains(". 16 bytes: 1.21 times (1.18 to 1.23). "));
         assert!(said(SLOWER, SLOWER).contains("(0.78 to 0.82), slower. "));
         assert!(said(EQUAL, EQUAL).contains("no difference found. "));
     }
@@ -434,7 +438,7 @@ mod tests {
         let one_of = &ways(FASTER, EQUAL, FASTER, FASTER)[..1];
         let said = sentences(&SOFTIRQ_SIMD, one_of);
         assert!(
-            said[0].contains("at 16 bytes 1.20 times, measured once"),
+            said[0].contains("16 bytes: 1.20 times, measured once"),
             "{}",
             said[0]
         );
@@ -508,8 +512,9 @@ mod tests {
         let row = told(0, 0);
         assert_eq!(
             row.headline.unwrap(),
-            "1,000,500 interrupts into FPU sections under 2 policies caused 0 wrong results and 0 lost user states; under the \
-             control, which saves nothing, 2,100 interrupts caused 940 wrong results and 10 lost user states"
+            "1,000,500 interrupts into FPU sections under 2 policies: 0 wrong results, and the registers of user space had changed 0 \
+             times. The control, a policy that saves no registers: 2,100 interrupts, 940 wrong results, changed registers at 10 \
+             checks, one per kernel entry"
         );
         assert_eq!((row.value, row.unit), (Some(0.0), Some("lost")));
         assert_eq!(told(7, 0).value, Some(7.0));

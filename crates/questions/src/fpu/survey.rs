@@ -38,7 +38,7 @@ fn interrupted(answers: &[Answer]) -> Runs<'_> {
 /// The part that measures what each method of calling a cipher costs.
 pub(super) static WAYS: Part = Part {
     name: "fpu-overhead",
-    what: "the methods to reach a cipher",
+    what: "the methods of calling a cipher",
     importance: 2,
     least_s: 1.1,
     share: 0.06,
@@ -54,7 +54,7 @@ pub(super) static WAYS: Part = Part {
 /// The part that measures what each method of calling a cipher costs in a kernel tree.
 pub(super) static TREE_WAYS: Part = Part {
     name: "fpu-overhead-tree",
-    what: "the methods to reach a cipher in the kernel tree",
+    what: "the methods of calling a cipher in the kernel tree",
     importance: 11,
     from_s: 150.0,
     least_s: 3.0,

@@ -74,26 +74,26 @@ impl Knee {
         }
     }
 
-    /// Returns a sentence about the knee. If `row` is given, the sentence includes the row's
-    /// throughput and share of the core.
-    fn sentence(&self, row: Option<&Value>) -> String {
+    /// Returns a phrase about the knee. If `row` is given, it includes the throughput.
+    fn phrase(&self, row: Option<&Value>) -> String {
         match self {
-            Knee::Above(rate) => format!("loses none up to {} packets/s", packets(*rate)),
-            Knee::Below(rate) => format!("loses packets even at {} packets/s", packets(*rate)),
+            Knee::Above(rate) => {
+                format!(
+                    "none up to {} packets/s, the highest rate tried",
+                    packets(*rate)
+                )
+            }
+            Knee::Below(rate) => format!(
+                "even at {} packets/s, the lowest rate tried",
+                packets(*rate)
+            ),
             Knee::At(e) => {
                 let of = |name| row.and_then(|r| number(r, name));
-                let core = of("knee_core_share").map_or(String::new(), |share| {
-                    format!(", {:.0} % of the core used", 100.0 * share.clamp(0.0, 1.0))
-                });
                 let per_packet = of("knee_gbit_s").zip(of("knee_pps")).map(|(g, p)| g / p);
                 let gbit = per_packet.map_or(String::new(), |g| {
-                    format!(" ({} Gbit/s{core})", figure(e.value * g))
+                    format!(", {} Gbit/s", figure(e.value * g))
                 });
-                format!(
-                    "starts to lose packets at {}{} packets/s{gbit}",
-                    packets(e.value),
-                    interval(e)
-                )
+                format!("from {} packets/s{}{gbit}", packets(e.value), interval(e))
             }
         }
     }
@@ -101,9 +101,9 @@ impl Knee {
     /// Formats the knee in a few words.
     fn brief(&self) -> String {
         match self {
-            Knee::Above(rate) => format!("above {}", packets(*rate)),
-            Knee::Below(rate) => format!("below {}", packets(*rate)),
-            Knee::At(e) => packets(e.value),
+            Knee::Above(rate) => format!("none up to {}/s", packets(*rate)),
+            Knee::Below(rate) => format!("even at {}/s", packets(*rate)),
+            Knee::At(e) => format!("from {}/s", packets(e.value)),
         }
     }
 
@@ -123,24 +123,26 @@ pub(super) fn knees(runs: &Runs) -> Option<Row> {
     let (first, second) = (knee(rows, "legacy"), knee(rows, "bh-off"));
     let conditions = first?;
     let verdict = match (legacy.ends(), direct.ends()) {
-        (Some((_, high)), Some((low, _))) if high < low => "legacy loses earlier",
-        (Some((low, _)), Some((_, high))) if low > high => "bh-off loses earlier",
-        (Some(_), Some(_)) => "no difference was found",
-        _ => "too few processes to compare them",
+        (Some((_, high)), Some((low, _))) if high < low => "With cryptd, losses begin earlier",
+        (Some((low, _)), Some((_, high))) if low > high => {
+            "With softirqs disabled, losses begin earlier"
+        }
+        (Some(_), Some(_)) => "No difference was found",
+        _ => "Measured once, so the two cannot be compared",
     };
     let text = format!(
-        "An IPsec gateway on one core {} with FPU sections as in Linux up to 6.14 (legacy: falling back to cryptd, whose queue \
-         overflows while its worker waits for the CPU), and {} with softirqs disabled in sections, as in 6.15 (bh-off): \
-         {verdict}. Emulated CPU, {}, scheduler {} as on {} CPU{}, IMIX, the cipher alone without the network stack",
-        legacy.sentence(first),
-        direct.sentence(second),
+        "Packets that one core loses while it also encrypts disk sectors. Linux up to 6.14, where softirqs fall back to cryptd: {}. \
+         Since 6.15, where FPU sections disable softirqs: {}. {verdict}. Conditions: emulated CPU, {}, IMIX packet sizes, scheduler \
+         {} as on {} CPU{}, no other work of a network stack",
+        legacy.phrase(first),
+        direct.phrase(second),
         word(conditions, "impl"),
         word(conditions, "scheduler"),
         number(conditions, "scheduler_cpus")?,
         if number(conditions, "scheduler_cpus") == Some(1.0) { "" } else { "s" },
     );
     let brief = format!(
-        "IPsec packets/s without loss: cryptd {}, softirqs off {}",
+        "IPsec loss: cryptd {}; softirqs off {}",
         legacy.brief(),
         direct.brief()
     );
@@ -189,16 +191,16 @@ mod tests {
     fn legacy_loses_earlier() {
         let text = sentence(|x| at("legacy", 250e3 * x), |x| at("bh-off", 5e6 * x));
         assert!(
-            text.contains("An IPsec gateway on one core starts to lose packets at 255 k ("),
+            text.contains("fall back to cryptd: from 255 k packets/s ("),
             "{text}"
         );
         assert!(
-            text.contains("Gbit/s, 25 % of the core used)") && text.contains("at 5.10 M ("),
+            text.contains("Gbit/s. Since 6.15") && text.contains("from 5.10 M packets/s ("),
             "{text}"
         );
         assert!(
             text.contains(
-                ": legacy loses earlier. Emulated CPU, gcm, scheduler eevdf-6.12 as on 1 CPU, IMIX"
+                ". With cryptd, losses begin earlier. Conditions: emulated CPU, gcm, IMIX packet sizes, scheduler eevdf-6.12 as on 1 CPU,"
             ),
             "{text}"
         );
@@ -207,9 +209,12 @@ mod tests {
     #[test]
     fn the_contrary_is_said() {
         let text = sentence(|x| at("legacy", 5e6 * x), |x| at("bh-off", 250e3 * x));
-        assert!(text.contains(": bh-off loses earlier"), "{text}");
+        assert!(
+            text.contains(". With softirqs disabled, losses begin earlier"),
+            "{text}"
+        );
         let text = sentence(|x| at("legacy", 5e6 * x), |x| at("bh-off", 5.01e6 / x));
-        assert!(text.contains(": no difference was found"), "{text}");
+        assert!(text.contains(". No difference was found"), "{text}");
     }
 
     #[test]
@@ -219,8 +224,8 @@ mod tests {
             |_| row("bh-off", None, Some(9e6), None),
         );
         assert!(
-            text.contains("and loses none up to 9.00 M packets/s with")
-                && text.contains(": legacy loses earlier"),
+            text.contains("none up to 9.00 M packets/s, the highest rate tried")
+                && text.contains(". With cryptd, losses begin earlier"),
             "{text}"
         );
         let text = sentence(
@@ -228,14 +233,14 @@ mod tests {
             |x| at("bh-off", 5e6 * x),
         );
         assert!(
-            text.contains("loses packets even at 32 k packets/s"),
+            text.contains("cryptd: even at 32 k packets/s, the lowest rate tried"),
             "{text}"
         );
         let text = sentence(
             |_| row("legacy", None, Some(9e6), None),
             |_| row("bh-off", None, Some(9e6), None),
         );
-        assert!(text.contains(": no difference was found"), "{text}");
+        assert!(text.contains(". No difference was found"), "{text}");
     }
 
     #[test]
@@ -243,7 +248,7 @@ mod tests {
         let one = answer(&ESP, json!([at("legacy", 2e5), at("bh-off", 5e6)]));
         let all = sentences(&NESTED_FPU, &[one]);
         assert!(
-            all[0].contains("at 200 k packets/s") && all[0].contains(": too few processes"),
+            all[0].contains("from 200 k packets/s") && all[0].contains(". Measured once"),
             "{all:?}"
         );
         let half = answer(&ESP, json!([at("legacy", 2e5)]));

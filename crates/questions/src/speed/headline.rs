@@ -60,13 +60,9 @@ pub(super) fn throughput(runs: &Runs) -> Option<Row> {
     });
     let limit = share.map_or(String::new(), |share| {
         let percent = 100.0 * share.value;
-        format!("; its AES rounds occupy the AES unit for {percent:.0} % of the time")
+        format!(". The AES rounds occupy the CPU's AES unit for {percent:.0} % of this time")
     });
-    let text = format!(
-        "AES-256-XTS encrypts {} GB/s{} on one core ({imp}, messages of {len} bytes){limit}",
-        figure(mb.value / 1e3),
-        mb.interval(|x| figure(x / 1e3)),
-    );
+    let text = format!("Encryption with {imp}, messages of {len} bytes{limit}");
     let verdict = format!(
         "AES-256-XTS: {} GB/s{} on one core",
         figure(mb.value / 1e3),
@@ -311,7 +307,8 @@ pub(super) fn against_tree(runs: &Runs) -> Option<Row> {
         cell.len,
         count(&cells)
     );
-    let verdict = brief("XTS function", cell, &library(word(row, TREE.provider)));
+    let other = library(word(row, TREE.provider));
+    let verdict = brief("XTS function", cell, &other);
     Some(Row::estimate(&TOPIC, &cell.time.inverse(), "times", text).with_verdict(verdict))
 }
 
@@ -331,15 +328,16 @@ pub(super) fn against_peers(runs: &Runs) -> Option<Row> {
         names(at_length, &PEER)
     );
     let ymm = runs.estimate(usual_row).map_or(String::new(), |ymm| {
-        format!("; Kiln's own 256-bit code {}", pace(&ymm.inverse()))
+        format!("; Kiln with 256-bit vectors {}", pace(&ymm.inverse()))
     });
     let text = format!(
         "{} ({} bytes){ymm}",
-        versus("an AES-256-XTS call of Kiln's crypto API", cell, &other),
+        versus("an AES-256-XTS request to Kiln's crypto API", cell, &other),
         cell.len
     );
-    let verdict = compared_row(runs.first(), &PEER)
-        .map(|row| brief("XTS call", cell, &library(word(row, PEER.provider))))?;
+    let row = compared_row(runs.first(), &PEER)?;
+    let other = library(word(row, PEER.provider));
+    let verdict = brief("AES-256-XTS", cell, &other);
     Some(Row::estimate(&TOPIC, &cell.time.inverse(), "times", text).with_verdict(verdict))
 }
 
@@ -360,9 +358,6 @@ fn mean(runs: &Runs, wanted: impl Fn(f64) -> bool) -> Option<Estimate> {
 /// Builds the headline that compares Kiln with the fastest library for each cipher and length.
 pub(super) fn all_ciphers(runs: &Runs) -> Option<Row> {
     let cells = cells(runs, &PEER);
-    let mut algs: Vec<&str> = cells.iter().map(|c| c.alg).collect();
-    algs.sort_unstable();
-    algs.dedup();
     let short = SHORT as f64;
     let long = mean(runs, |len| len >= short)?;
     let below = mean(runs, |len| len < short).map_or(String::new(), |mean| {
@@ -373,15 +368,15 @@ pub(super) fn all_ciphers(runs: &Runs) -> Option<Row> {
         None => ", measured once",
     };
     let text = format!(
-        "Kiln's crypto API, call by call, against the fastest library for each message{once}: {} combinations of {} algorithms \
-         and their lengths; in the geometric mean from {SHORT} bytes on it {}{below}. Libraries: {}",
+        "Requests to Kiln's crypto API against the fastest library for each algorithm and length{once}: {} cases. In the geometric \
+         mean, Kiln {} from {SHORT} bytes up{below}. Libraries: {}",
         count(&cells),
-        algs.len(),
         pace(&long),
         names(runs.all(), &PEER),
     );
     let verdict = format!(
-        "Calls: faster than the best library in {}, equal in {}, slower in {}",
+        "{} cases: faster than the fastest library in {}, equal in {}, slower in {}",
+        cells.len(),
         number_of(&cells, Outcome::Faster),
         number_of(&cells, Outcome::Equal) + number_of(&cells, Outcome::Disagree),
         number_of(&cells, Outcome::Slower)
@@ -413,13 +408,13 @@ pub(super) fn several_messages(runs: &Runs) -> Option<Row> {
         return None;
     }
     let text = format!(
-        "With several messages at a time {} is ahead of Kiln in {} of {} combinations of algorithm and length{most}",
+        "With several messages at a time, {} is ahead of Kiln in {} of {} combinations of algorithm and length{most}",
         names(runs.all(), &MANY),
         ahead.len(),
         cells.len()
     );
     let verdict = format!(
-        "Several messages at a time: a library is ahead in {} of {}",
+        "Several messages at a time: a library is ahead in {} of {} cases",
         ahead.len(),
         cells.len()
     );
@@ -431,7 +426,7 @@ pub(super) fn several_messages(runs: &Runs) -> Option<Row> {
 mod tests {
     use super::super::survey::{MORE, SPEED, TREE};
     use super::*;
-    use crate::testing::{answer, sentences};
+    use crate::testing::{answer, sentences, verdicts};
     use kiln_question::survey::Answer;
     use kiln_question::survey::Part;
     use serde_json::json;
@@ -488,24 +483,24 @@ mod tests {
             "without a library there is no comparison: {told:?}"
         );
         assert!(
-            told[0].starts_with("AES-256-XTS encrypts 5.12 GB/s (5.0"),
+            told[0].ends_with(
+                "fast, messages of 1024 bytes. The AES rounds occupy the CPU's AES unit for 50 % of this time"
+            ),
             "{}",
             told[0]
         );
+        let throughput = |rows: &[Value]| verdicts(&TOPIC, &five(&SPEED, rows)).remove(0);
+        let usual = throughput(&rows);
         assert!(
-            told[0].ends_with("on one core (fast, messages of 1024 bytes); its AES rounds occupy the AES unit for 50 % of the time"),
-            "{}", told[0]
+            usual.starts_with("AES-256-XTS: 5.12 GB/s (5.0") && usual.ends_with(" on one core"),
+            "{usual}"
         );
         // With twice the cycles, the throughput must be half as high.
-        let told = sentence(&SPEED, &[function("fast", 1024, 400.0)]);
-        assert!(told[0].contains("2.56 GB/s"), "{}", told[0]);
+        let half = throughput(&[function("fast", 1024, 400.0)]);
+        assert!(half.contains("2.56 GB/s"), "{half}");
         // A single process gives no interval.
-        let once = sentences(&TOPIC, &[answer(&SPEED, json!([rows[1]]))]);
-        assert!(
-            once[0].starts_with("AES-256-XTS encrypts 5.12 GB/s on one core"),
-            "{}",
-            once[0]
-        );
+        let once = verdicts(&TOPIC, &[answer(&SPEED, json!([rows[1]]))]);
+        assert_eq!(once, ["AES-256-XTS: 5.12 GB/s on one core"]);
     }
 
     fn versus_library(cycles: f64, time: f64) -> String {
@@ -520,7 +515,7 @@ mod tests {
     fn a_library_that_is_slower_equal_or_faster_reads_so() {
         let told = versus_library(0.5, 0.5);
         assert!(
-            told.starts_with("An AES-256-XTS call of Kiln's crypto API is 2.00 times (1.98 to 2.02) as fast as one of openssl 3.0.19 (release series of 2021), the fastest library here (4096 bytes); Kiln's own 256-bit code is 2.22 times ("),
+            told.starts_with("An AES-256-XTS request to Kiln's crypto API is 2.00 times (1.98 to 2.02) as fast as one of openssl 3.0.19 (release series of 2021), the fastest library here (4096 bytes); Kiln with 256-bit vectors is 2.22 times ("),
             "{told}"
         );
         let told = versus_library(1.25, 1.25);
@@ -531,7 +526,7 @@ mod tests {
         assert!(!told.contains("0.80"), "{told}");
         let told = versus_library(1.0, 1.0);
         assert!(
-            told.starts_with("No difference found between an AES-256-XTS call of Kiln's"),
+            told.starts_with("No difference found between an AES-256-XTS request to Kiln's"),
             "{told}"
         );
         let told = versus_library(0.9, 1.1);
@@ -582,7 +577,7 @@ mod tests {
             "{faster:?}"
         );
         assert!(
-            faster[1].starts_with("An AES-256-XTS call of Kiln's crypto API"),
+            faster[1].starts_with("An AES-256-XTS request to Kiln's crypto API"),
             "{faster:?}"
         );
         let slower = told(1.1);
@@ -615,7 +610,7 @@ mod tests {
             call("ctr(aes)", 512, 0.25, 0.25),
         ]);
         assert!(
-            told.contains("faster in 2, equal in 3 (in 1 of them cycles and time disagree), slower in 0 of 5 combinations of 3 algorithms"),
+            told.contains("faster in 2, equal in 3 (in 1 of them cycles and time disagree), slower in 0 of 5 cases"),
             "{told}"
         );
         assert!(
@@ -629,8 +624,8 @@ mod tests {
         ]);
         assert!(
             slower.contains("faster in 0, equal in 0, slower in 2 of 2")
-                && slower.contains("from 256 bytes on it takes 1.25 times (")
-                && slower.contains("below that it takes 2.00 times ("),
+                && slower.contains("Kiln takes 1.25 times (")
+                && slower.contains(" from 256 bytes up, below that it takes 2.00 times ("),
             "{slower}"
         );
     }
@@ -651,7 +646,7 @@ mod tests {
             ],
         );
         assert!(
-            told[0].starts_with("With several messages at a time ipsec-mb 1.3.0 (release series of 2022) is ahead of Kiln in 2 of 4 combinations of algorithm and length, up to 12.0 times (")
+            told[0].starts_with("With several messages at a time, ipsec-mb 1.3.0 (release series of 2022) is ahead of Kiln in 2 of 4 combinations of algorithm and length, up to 12.0 times (")
                 && told[0].ends_with("as fast (cbc(aes), 4096 bytes)"),
             "{told:?}"
         );

@@ -15,7 +15,7 @@ pub(crate) static SURVEY: &[Contribution] = &[Contribution {
 /// provides the first headline.
 pub(super) static SPEED: Part = Part {
     name: "speed",
-    what: "AES-XTS beside other libraries",
+    what: "AES-XTS and other libraries",
     importance: 1,
     least_s: 1.3,
     args: |slot| {
