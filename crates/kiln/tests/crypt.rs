@@ -216,7 +216,7 @@ fn what_is_missing_is_named() {
         "--iv is missing",
     );
     let short_iv = ["crypt", "--alg", "xts(aes)", "--key", &key, "--iv", "00"];
-    fault(&run(&short_iv), 2, "--iv: 1 bytes");
+    fault(&run(&short_iv), 2, "--iv: this IV has 1 byte");
     fault(
         &run(&["crypt", "--alg", "xts-aes", "--key", &key, "--iv", IV]),
         2,

@@ -182,7 +182,7 @@ fn what_is_missing_is_left_out_with_what_would_add_it() {
     let notes = doc["notes"].to_string();
     for want in [
         "compilers: left out: compilers: none is here: apt-get install gcc clang",
-        "left out: peer openssl: not here: check KILN_OPENSSL",
+        "left out: library openssl: not installed: check KILN_OPENSSL",
         "left out: a kernel tree, because none was named: kiln survey --minutes 3 --tree DIR",
         "ctrlq: left out: not asked",
         "no report: cannot write '/proc/kiln.html'",

@@ -94,7 +94,7 @@ fn undecided(runs: &Runs, needed: f64, there: f64) -> Option<Row> {
     (!said.is_empty()).then(|| Row {
         headline: Some(text),
         verdict: Some(format!(
-            "Cannot tell: this needs {needed} cores, and here are {there}"
+            "Cannot tell on {there} cores: this needs {needed}"
         )),
         ..Row::none(&TOPIC)
     })
@@ -263,7 +263,7 @@ mod tests {
             let verdict = rows[0].verdict.as_deref();
             assert_eq!(
                 verdict,
-                Some("Cannot tell: this needs 11 cores, and here are 2")
+                Some("Cannot tell on 2 cores: this needs 11")
             );
             assert!(
                 said.contains("need 11") && said.contains("scheduler"),
