@@ -79,8 +79,8 @@ pub enum Error {
     )]
     NoRelease { headers: PathBuf, source: io::Error },
     #[error(
-        "apt knows no linux-image-{0}*-amd64: apt-get update (6.12 is in bookworm-security or bookworm-backports), or \
-         name a kernel with --kernel and --headers"
+        "apt has no package linux-image-{0}*-amd64: choose a kernel of this Debian release or of its backports and security \
+         updates, whose lists apt-get update reads, or name a kernel with --kernel and --headers"
     )]
     NoImage(String),
     #[error(

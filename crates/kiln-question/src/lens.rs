@@ -1,5 +1,6 @@
 //! Parses lists and ranges of message lengths: `16,64`, `16..4112`, `16..4112/16`.
 
+use std::num::IntErrorKind;
 use std::str::FromStr;
 
 use crate::Error;
@@ -46,10 +47,15 @@ impl FromStr for Lens {
 /// Parses a length or a range into its first value, last value and step.
 fn parse_item(list: &str, item: &str) -> Result<(usize, usize, usize), Error> {
     let number = |text: &str| {
-        text.trim().parse::<usize>().map_err(|_| {
-            Error::input(format!(
-                "length list '{list}': '{item}' is neither a length nor a range like 16..4112 or 16..4112/16"
-            ))
+        text.trim().parse::<usize>().map_err(|e| {
+            Error::input(match e.kind() {
+                IntErrorKind::PosOverflow => {
+                    format!("length list '{list}': '{item}' is too large: use at most {LONGEST} bytes")
+                }
+                _ => format!(
+                    "length list '{list}': '{item}' is neither a length nor a range like 16..4112 or 16..4112/16"
+                ),
+            })
         })
     };
     let Some((first, rest)) = item.split_once("..") else {
@@ -107,7 +113,7 @@ mod tests {
             ("16..64/0", "step 0"),
             ("0..9999999", "larger step"),
             ("0..18446744073709551615/1", "larger step"),
-            ("99999999999999999999", "neither"),
+            ("99999999999999999999", "too large"),
         ] {
             let e = text.parse::<Lens>().unwrap_err();
             assert!(e.to_string().contains(want), "{text}: {e}");

@@ -53,7 +53,7 @@ pub enum Error {
     /// A git operation failed; `what` names the operation or the path, and `why` is the reason.
     #[error("git: {what}: {why}")]
     Git { what: String, why: String },
-    #[error("'{}' has no arch/x86/crypto: Kiln hosts x86-64 trees only", .0.display())]
+    #[error("'{}' has no arch/x86/crypto, which Kiln builds: name a complete Linux source tree", .0.display())]
     NotX86(PathBuf),
     /// The tree contains build products among its sources; `trace` is one of them.
     #[error(

@@ -128,8 +128,8 @@ fn in_plain_words(why: &str) -> String {
         return format!("expected {least} to {most}");
     }
     match why {
-        "invalid digit found in string" => "expected a whole number from 0, in decimal",
-        "cannot parse integer from empty string" => "expected a whole number from 0",
+        "invalid digit found in string" => "expected a whole number in decimal",
+        "cannot parse integer from empty string" => "expected a whole number",
         "invalid float literal" | "cannot parse float from empty string" => "expected a number",
         "number too large to fit in target type" => "the number is too large",
         _ => why,
@@ -180,7 +180,15 @@ fn one_line(e: &clap::Error, command: &str) -> String {
         ErrorKind::InvalidSubcommand => {
             let name = first(ContextKind::InvalidSubcommand).unwrap_or_default();
             let near = instead(command, "").map_or(near, |text| format!(": {text}"));
-            format!("unknown command '{name}'{near}")
+            let full = format!("{command} {name}");
+            let full = full.trim_start_matches("kiln ");
+            let gap = if near.ends_with('?') { "" } else { ":" };
+            // The list of all commands is too long for a line.
+            let all = match command == "kiln" {
+                true => String::new(),
+                false => format!("{gap} choose from {}", subcommands(command)),
+            };
+            format!("unknown command '{full}'{near}{all}")
         }
         ErrorKind::MissingRequiredArgument => {
             let missing = strings(ContextKind::InvalidArg);
@@ -188,7 +196,7 @@ fn one_line(e: &clap::Error, command: &str) -> String {
             // it.
             let why = match is_required(command, &missing) {
                 true => "",
-                false => ", which other flags here require",
+                false => ", which another flag of this command line requires",
             };
             format!("missing {}{why}", missing.join(" and "))
         }
@@ -288,7 +296,7 @@ mod tests {
             ),
             (
                 &["kiln", "list", "--seed", "x"],
-                "--seed 'x': expected a whole number from 0, in decimal: see 'kiln list --help'",
+                "--seed 'x': expected a whole number in decimal: see 'kiln list --help'",
             ),
             (
                 &["kiln", "serve"],
@@ -315,6 +323,6 @@ mod tests {
             "{linux}"
         );
         let kunit = line(&["kiln", "speed", "--kunit"]);
-        assert!(kunit.contains("which other flags here require"), "{kunit}");
+        assert!(kunit.contains("which another flag"), "{kunit}");
     }
 }
