@@ -162,9 +162,11 @@ impl Backend {
 
     fn vring(&mut self, index: u32) -> Result<&mut Vring> {
         let rings = self.vrings.len();
-        self.vrings
-            .get_mut(index as usize)
-            .ok_or_else(|| refused(format!("queue {index} of {rings}")))
+        self.vrings.get_mut(index as usize).ok_or_else(|| {
+            refused(format!(
+                "queue {index} does not exist: the device has {rings} queues"
+            ))
+        })
     }
 
     /// Index of the control queue, which follows the data queues.
@@ -413,8 +415,8 @@ impl VhostUserBackendReqHandlerMut for Backend {
     }
 
     fn set_vring_base(&mut self, index: u32, base: u32) -> Result<()> {
-        let base =
-            u16::try_from(base).map_err(|_| refused(format!("queue {index}: base {base}")))?;
+        let base = u16::try_from(base)
+            .map_err(|_| refused(format!("queue {index}: base {base} exceeds {}", u16::MAX)))?;
         self.change(index, |vring| {
             vring.place.next_avail = base;
             Ok(())
@@ -510,7 +512,7 @@ impl VhostUserBackendReqHandlerMut for Backend {
             .map(<[u8]>::to_vec)
             .ok_or_else(|| {
                 refused(format!(
-                    "{size} bytes of configuration at {offset}: it has {}",
+                    "configuration read of {size} bytes at offset {offset}: only {} exist",
                     config.len()
                 ))
             })
@@ -537,7 +539,7 @@ impl VhostUserBackendReqHandlerMut for Backend {
         let rings = self.vrings.len();
         let told = Inflight::describe(asked, rings).ok_or_else(|| {
             refused(format!(
-                "in-flight memory for {} queues of {} descriptors",
+                "cannot record requests in flight for {} queues of {} descriptors: out of range",
                 asked.num_queues, asked.queue_size
             ))
         })?;

@@ -100,7 +100,12 @@ impl Closer {
         }
         match start(left) {
             Ok(process) => self.processes.push((process, Instant::now())),
-            Err(error) => tracing::error!(%error, "no process to close what front ends have sent"),
+            Err(error) => {
+                tracing::error!(
+                    %error,
+                    "cannot start a process that closes descriptors from front ends"
+                );
+            }
         }
     }
 }

@@ -136,7 +136,7 @@ impl Config {
         for (i, path) in self.sockets.iter().enumerate() {
             if self.sockets[..i].contains(path) || self.metrics.as_ref() == Some(path) {
                 return refuse(format!(
-                    "{}: the same socket twice: name another",
+                    "{}: the socket is named twice: name another",
                     path.display()
                 ));
             }

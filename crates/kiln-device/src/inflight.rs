@@ -108,7 +108,9 @@ impl Inflight {
     ) -> io::Result<Arc<Inflight>> {
         let invalid = |reason| io::Error::new(io::ErrorKind::InvalidInput, reason);
         let needed = Inflight::describe(given, queues)
-            .ok_or_else(|| invalid("in-flight memory for a number of queues that does not exist"))?
+            .ok_or_else(|| {
+                invalid("in-flight memory for a number of queues or descriptors out of range")
+            })?
             .mmap_size;
         if given.mmap_size < needed {
             return Err(invalid("in-flight memory that is too small for its queues"));

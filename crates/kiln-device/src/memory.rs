@@ -61,14 +61,15 @@ pub(crate) fn check(file: &File, offset: u64, size: u64) -> io::Result<()> {
     let has = u64::try_from(stat.st_size).unwrap_or(0);
     if offset.checked_add(size).is_none_or(|end| end > has) {
         return refuse(format!(
-            "a memory region of {size} bytes in a file that has {}",
+            "a memory region of {size} bytes, but the file has only {} after its offset",
             has.saturating_sub(offset)
         ));
     }
     let page = u64::try_from(fs.f_bsize).unwrap_or(1).max(1);
     if fs.f_type == HUGETLBFS && (offset % page != 0 || size % page != 0) {
         return refuse(format!(
-            "a memory region of {size} bytes, of huge pages of {page}"
+            "the offset or the size ({size} bytes) of a memory region is not a multiple of the huge \
+             page size {page}"
         ));
     }
     Ok(())
@@ -150,7 +151,7 @@ impl Memory {
 
     pub(crate) fn add(&mut self, region: &VhostUserSingleMemoryRegion, file: File) -> Result<()> {
         if self.regions.len() >= MAX_REGIONS {
-            return Err(invalid("more memory regions than are offered"));
+            return Err(invalid("more memory regions than the device accepts"));
         }
         self.check_total(self.size().1, std::iter::once(region.memory_size))?;
         let mut regions = std::mem::take(&mut self.regions);

@@ -59,7 +59,7 @@ impl std::fmt::Display for Broken {
             Broken::Outside(area) => write!(f, "the {area} is not in the guest's memory"),
             Broken::AvailIndex(n) => write!(
                 f,
-                "the available index is {n} ahead, more than the ring has"
+                "the available index is {n} ahead of the device, more than the ring size"
             ),
             Broken::Head(n) => write!(f, "head {n} is beyond the descriptor table"),
         }

@@ -339,7 +339,7 @@ fn filter(
 }
 
 fn lacks(what: &'static str, e: &dyn std::fmt::Display) -> Error {
-    Error::lacks(what, format!("{e}: run with --no-sandbox to do without"))
+    Error::lacks(what, format!("{e}: use --no-sandbox to run without it"))
 }
 
 fn apply(program: Result<BpfProgram, seccompiler::BackendError>) -> Result<(), Error> {

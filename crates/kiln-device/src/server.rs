@@ -255,7 +255,10 @@ impl Socket {
         match listener.accept() {
             Ok((stream, _)) => {
                 if full {
-                    tracing::warn!(socket = %self.path.display(), "turned away: as many guests as --max-guests allows");
+                    tracing::warn!(
+                        socket = %self.path.display(),
+                        "connection rejected: --max-guests is reached"
+                    );
                     meter.refused += 1;
                     closer.end(stream);
                     return;
@@ -265,7 +268,10 @@ impl Socket {
                 }
                 let silent = self.waiting.iter().filter(|w| !w.speaks).count();
                 if self.waiting.len() - silent >= most {
-                    tracing::warn!(socket = %self.path.display(), "turned away: too many wait to be served");
+                    tracing::warn!(
+                        socket = %self.path.display(),
+                        "connection rejected: too many connections are waiting to be served"
+                    );
                     meter.refused += 1;
                     closer.end(stream);
                     return;
@@ -287,7 +293,7 @@ impl Socket {
             Err(error) => {
                 // The listener stays readable, so without a pause this error would repeat in a busy
                 // loop.
-                tracing::error!(%error, socket = %self.path.display(), "no connection");
+                tracing::error!(%error, socket = %self.path.display(), "cannot accept a connection");
                 self.rests_until = Some(Instant::now() + REST);
             }
         }
@@ -405,7 +411,7 @@ impl Server {
         }
         if self.config.sandbox && confine::is_root() {
             tracing::warn!(
-                "started as root, continues as the user nobody: start it as a user of its own"
+                "started as root, continues as the user nobody: start it as a separate user"
             );
             confine::leave_root()?;
         }
@@ -424,12 +430,18 @@ impl Server {
             false => Role::Together,
         };
         match sandbox::close(role)? {
-            Files::Closed => tracing::info!("the sandbox is closed"),
+            Files::Closed => tracing::info!("the sandbox is active"),
             Files::Partly => {
-                tracing::info!("the sandbox is closed, as far as this kernel's landlock goes")
+                tracing::info!(
+                    "the sandbox is active, but this kernel supports only some landlock \
+                     restrictions"
+                );
             }
             Files::Open => {
-                tracing::warn!("the sandbox has no landlock in this kernel; seccomp refuses files")
+                tracing::warn!(
+                    "the sandbox is active, but this kernel has no landlock; seccomp still \
+                     refuses to open files"
+                );
             }
         }
         Ok(())
@@ -443,7 +455,7 @@ impl Server {
         let mut spares = match &services {
             None => vec![first_process()?],
             Some(_) => {
-                tracing::warn!("without isolation: what ends one guest can end all");
+                tracing::warn!("--no-isolation: a fault that ends one guest can end all");
                 Vec::new()
             }
         };
@@ -531,7 +543,7 @@ impl Server {
                     tracing::debug!(
                         socket = %socket.path.display(),
                         connections = before - socket.waiting.len(),
-                        "ended before they said anything"
+                        "connections closed: they hung up or sent no data in time"
                     );
                 }
             }
@@ -550,14 +562,14 @@ impl Server {
             let before = spares.len();
             spares.retain_mut(|spare| spare.state != State::Closed || spare.ended().is_none());
             if spares.len() < before {
-                tracing::error!("a process for a guest ended before it had one");
+                tracing::error!("a spare process ended before it got a guest");
                 start_again = now + Duration::from_secs(1);
             }
             if spares.len() < wanted && now >= start_again {
                 match Process::start() {
                     Ok(process) => spares.push(process),
                     Err(error) => {
-                        tracing::error!(%error, "no process for a guest");
+                        tracing::error!(%error, "cannot start a process for a guest");
                         start_again = now + Duration::from_secs(1);
                     }
                 }
@@ -688,7 +700,8 @@ impl Server {
                 let guest = guests.swap_remove(k);
                 tracing::error!(
                     guest = guest.number,
-                    "its process was killed and is still there: a file system keeps it; its place is free"
+                    "its process was killed, but a file system keeps it from ending; its place is \
+                     free"
                 );
                 self.meter.left(guest.number);
                 lost.push(guest);
@@ -727,7 +740,7 @@ impl Server {
                     }
                     tracing::warn!(
                         guests = guests.len(),
-                        "turned away: as many guests as --max-guests allows"
+                        "connection rejected: --max-guests is reached"
                     );
                     self.meter.refused += 1;
                     if let Some(late) = self.sockets[i].waiting.remove(at) {
@@ -754,7 +767,7 @@ impl Server {
                 let spare = spare.map(|at| spares.swap_remove(at));
                 match self.take_in(waiting, i, served.guests, spare, services) {
                     Ok(guest) => guests.push(guest),
-                    Err(error) => tracing::error!(%error, "turned away"),
+                    Err(error) => tracing::error!(%error, "connection rejected"),
                 }
             }
         }
@@ -928,7 +941,8 @@ fn report_end(guest: &Guest, how: Option<ExitStatus>) {
     match status.signal() {
         Some(libc::SIGBUS) => tracing::warn!(
             guest = number,
-            "its memory was taken away by its front end; its process ended"
+            "its process ended: pages of the shared memory are missing, for example because its \
+             front end truncated it"
         ),
         Some(libc::SIGKILL) if guest.killed.is_some() => {}
         _ => tracing::error!(guest = number, %status, "its process ended"),

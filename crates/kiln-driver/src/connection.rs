@@ -177,8 +177,8 @@ impl Connection {
         let mut queues = Vec::new();
         for (index, ring) in rings {
             let layout = ring.layout();
-            let kick = Arc::new(Kick::new().map_err(Error::resource)?);
-            let call = EventFd::new(libc::EFD_CLOEXEC).map_err(Error::resource)?;
+            let kick = Arc::new(Kick::new().map_err(Error::resource("an eventfd"))?);
+            let call = EventFd::new(libc::EFD_CLOEXEC).map_err(Error::resource("an eventfd"))?;
             self.frontend.set_vring_num(index, layout.size)?;
             self.frontend.set_vring_addr(
                 index,
@@ -203,7 +203,7 @@ impl Connection {
                 call: Arc::new(call),
                 wake: Arc::new(
                     EventFd::new(libc::EFD_CLOEXEC | libc::EFD_NONBLOCK)
-                        .map_err(Error::resource)?,
+                        .map_err(Error::resource("an eventfd"))?,
                 ),
             });
         }
@@ -223,7 +223,10 @@ impl Connection {
     /// # Errors
     /// [`Error::Resource`] if the host lacks descriptors.
     pub(crate) fn watch(&self) -> Result<Watch, Error> {
-        let socket = self.socket.try_clone().map_err(Error::resource)?;
+        let socket = self
+            .socket
+            .try_clone()
+            .map_err(Error::resource("a copy of the socket"))?;
         Ok(Watch {
             socket,
             stop: self.wishes.stop.clone(),
@@ -302,7 +305,7 @@ fn agree(mut frontend: Frontend, wishes: &Wishes) -> Result<Agreed, Error> {
     }
     let able = frontend.get_protocol_features()?;
     if !able.contains(VhostUserProtocolFeatures::CONFIG) {
-        return Err(protocol("it shows no configuration space"));
+        return Err(protocol("it does not offer the configuration space"));
     }
     let wanted = VhostUserProtocolFeatures::MQ
         | VhostUserProtocolFeatures::REPLY_ACK
@@ -346,7 +349,7 @@ fn reach(path: &Path, wishes: &Wishes) -> Result<UnixStream, Error> {
     let address = SocketAddrUnix::new(path).map_err(Error::connect)?;
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None);
-    let socket = UnixStream::from(socket.map_err(Error::resource)?);
+    let socket = UnixStream::from(socket.map_err(Error::resource("a socket"))?);
     let until = Instant::now() + wishes.patience;
     loop {
         match connect(&socket, &address) {
@@ -357,7 +360,9 @@ fn reach(path: &Path, wishes: &Wishes) -> Result<UnixStream, Error> {
             Err(e) => return Err(Error::connect(e)),
         }
     }
-    socket.set_nonblocking(false).map_err(Error::resource)?;
+    socket
+        .set_nonblocking(false)
+        .map_err(Error::resource("blocking mode for the socket"))?;
     Ok(socket)
 }
 
@@ -370,7 +375,9 @@ struct Guard {
 
 impl Guard {
     fn start(socket: &UnixStream, wishes: &Wishes) -> Result<Guard, Error> {
-        let socket = socket.try_clone().map_err(Error::resource)?;
+        let socket = socket
+            .try_clone()
+            .map_err(Error::resource("a copy of the socket"))?;
         let (done, waiting) = channel();
         let wishes = wishes.clone();
         let until = Instant::now() + wishes.patience;
@@ -389,7 +396,7 @@ impl Guard {
                 let _ = socket.shutdown(Shutdown::Both);
                 return Some(why);
             })
-            .map_err(Error::resource)?;
+            .map_err(Error::resource("a thread"))?;
         Ok(Guard { done, thread })
     }
 

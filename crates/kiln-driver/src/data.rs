@@ -218,7 +218,9 @@ impl DataQueue {
             let Some(left) = timeout.checked_sub(elapsed).filter(|l| !l.is_zero()) else {
                 return Ok(lane.queue.ring.has_used());
             };
-            lane.bell.wait(Some(left)).map_err(Error::resource)?;
+            lane.bell
+                .wait(Some(left))
+                .map_err(Error::resource("to wait for the device"))?;
             lane.queue.ring.disable_interrupt();
             if lane.queue.ring.has_used_of(count) {
                 return Ok(true);
@@ -236,7 +238,8 @@ impl Lane {
             free.push(memory.take(SLOT, 64)?);
         }
         Ok(Lane {
-            bell: Bell::new(&queue.call, &queue.wake).map_err(Error::resource)?,
+            bell: Bell::new(&queue.call, &queue.wake)
+                .map_err(Error::resource("an epoll instance"))?,
             queue,
             memory,
             free,
@@ -362,7 +365,7 @@ fn lengths(job: &Job<'_>) -> Result<(usize, usize), Error> {
     };
     if iv as usize != job.iv.len() || aad as usize != job.aad.len() {
         return Err(Error::Request(
-            "the IV or the associated data do not have the operation's length",
+            "the length of the IV or of the associated data differs from the operation's",
         ));
     }
     if job.action.opcode(job.op.service()).is_none() {

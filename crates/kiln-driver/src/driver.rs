@@ -135,7 +135,7 @@ impl Driver {
                     None => return,
                 }
             })
-            .map_err(Error::resource)?;
+            .map_err(Error::resource("a thread"))?;
         Ok(Driver {
             inner,
             monitor: Some(monitor),
@@ -221,7 +221,7 @@ impl Inner {
         }
         let shared = self.device.control.0.clone();
         let generation = shared.go_on(up.port, hang_up, again);
-        let bell = Bell::new(&call, &wake).map_err(Error::resource)?;
+        let bell = Bell::new(&call, &wake).map_err(Error::resource("an epoll instance"))?;
         let helper = thread::Builder::new().name("virtio-irq".into());
         let started = match self.options.mode {
             Mode::Wait => helper.spawn(move || {
@@ -235,7 +235,7 @@ impl Inner {
             }),
             Mode::Poll => helper.spawn(move || shared.catch_up(generation)),
         };
-        started.map_err(Error::resource)?;
+        started.map_err(Error::resource("a thread"))?;
         Ok(up.connection)
     }
 
@@ -323,7 +323,8 @@ fn bring_up(path: &Path, options: &Options) -> Result<Up, Error> {
     if has == 0 || has > MOST_DATA_QUEUES || u64::from(has) >= connection.queues() {
         let queues = connection.queues();
         return Err(Error::Protocol(format!(
-            "it has {has} data queues by its configuration space, and {queues} queues in all"
+            "its configuration space announces {has} data queues, but it has {queues} queues in \
+             total, and 1 to {MOST_DATA_QUEUES} of them can be data queues"
         )));
     }
     let data_queues = options.data_queues.clamp(1, has as usize);

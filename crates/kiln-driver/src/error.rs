@@ -23,11 +23,22 @@ impl fmt::Display for Lie {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Lie::Index { claimed, held } => {
-                write!(f, "{claimed} used entries for {held} requests")
+                write!(
+                    f,
+                    "the device claims to have used {claimed} entries, but only {held} requests \
+                     are in flight"
+                )
             }
-            Lie::Id(id) => write!(f, "used entry {id}, which is not the head of a request"),
+            Lie::Id(id) => write!(
+                f,
+                "the device returned descriptor {id}, which is not the head of a request"
+            ),
             Lie::Length { claimed, allowed } => {
-                write!(f, "{claimed} bytes written of {allowed} allowed")
+                write!(
+                    f,
+                    "the device claims to have written {claimed} bytes, but only {allowed} are \
+                     allowed"
+                )
             }
         }
     }
@@ -40,7 +51,8 @@ pub enum Error {
     Connect(String),
     /// The other end does not behave like a virtio-crypto device.
     Protocol(String),
-    /// The host refused memory or a file descriptor.
+    /// The host refused memory, a thread or a file descriptor. The text names the resource and the
+    /// reason.
     Resource(String),
     /// The device violated the ring protocol, so the driver has stopped using its queue.
     Lied(Lie),
@@ -63,12 +75,12 @@ impl fmt::Display for Error {
         match self {
             Error::Connect(e) => write!(f, "cannot reach the device: {e}"),
             Error::Protocol(what) => write!(f, "the device violates the protocol: {what}"),
-            Error::Resource(e) => write!(f, "cannot allocate memory to share with the device: {e}"),
-            Error::Lied(lie) => write!(f, "the device lied: {lie}"),
-            Error::Lost => f.write_str("the device went away before it answered"),
+            Error::Resource(e) => write!(f, "the host refused {e}"),
+            Error::Lied(lie) => write!(f, "the device violated the ring protocol: {lie}"),
+            Error::Lost => f.write_str("the device disconnected before it answered"),
             Error::Timeout => f.write_str("the device did not answer in time"),
             Error::Stopped => f.write_str("it was interrupted"),
-            Error::Request(what) => write!(f, "the request cannot be made: {what}"),
+            Error::Request(what) => write!(f, "invalid request: {what}"),
             Error::Full => f.write_str("the queue is full"),
             Error::Status(status) => write!(f, "the device refused with status {status}"),
         }
@@ -92,9 +104,9 @@ impl Error {
         Error::Connect(e.into().to_string())
     }
 
-    /// Wraps an error of the host, such as a lack of memory or descriptors.
-    pub(crate) fn resource(e: impl Into<io::Error>) -> Error {
-        Error::Resource(e.into().to_string())
+    /// Returns a function that wraps an error of the host, which refused the resource `what`.
+    pub(crate) fn resource<E: fmt::Display>(what: &'static str) -> impl FnOnce(E) -> Error {
+        move |e| Error::Resource(format!("{what}: {e}"))
     }
 }
 

@@ -71,20 +71,20 @@ impl Memory {
     /// [`Error::Resource`] if the host refuses the memory.
     pub(crate) fn new(len: usize) -> Result<Arc<Memory>, Error> {
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
-        let fd = memfd_create("virtio-crypto", flags).map_err(Error::resource)?;
+        let fd = memfd_create("virtio-crypto", flags).map_err(Error::resource("shared memory"))?;
         let len = len.next_multiple_of(4096);
-        ftruncate(&fd, len as u64).map_err(Error::resource)?;
+        ftruncate(&fd, len as u64).map_err(Error::resource("shared memory"))?;
         let seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
-        fcntl_add_seals(&fd, seals).map_err(Error::resource)?;
+        fcntl_add_seals(&fd, seals).map_err(Error::resource("shared memory"))?;
         let file = File::from(fd);
-        let shared = file.try_clone().map_err(Error::resource)?;
+        let shared = file.try_clone().map_err(Error::resource("shared memory"))?;
         let region = MmapRegionBuilder::new(len)
             .with_file_offset(FileOffset::new(shared, 0))
             .with_mmap_prot(libc::PROT_READ | libc::PROT_WRITE)
             // Populate the mapping now, so that the first requests do not cause page faults.
             .with_mmap_flags(libc::MAP_SHARED | libc::MAP_POPULATE)
             .build()
-            .map_err(|e| Error::Resource(e.to_string()))?;
+            .map_err(Error::resource("shared memory"))?;
         Ok(Arc::new(Memory {
             region,
             file,

@@ -104,7 +104,7 @@ impl<W> Port<W> {
             return Err((waiter, Error::Full));
         };
         if request_len > slot.len - REQUEST {
-            return Err((waiter, Error::Request("its keys are too long")));
+            return Err((waiter, Error::Request("the keys are too long")));
         }
         let request = slot.part(REQUEST, request_len);
         let answer = slot.part(ANSWER, answer_len);

@@ -111,7 +111,7 @@ fn served(name: String, offer: &Offer, wanted: u64, vector: Vector) -> Case {
             in_session(&mut link, &vector).map_err(|e| format!("{what}: {e}"))?;
             if stateless {
                 let got = link.request(&vector.request(vector.stateless()))?;
-                expect(got, &vector.want).map_err(|e| format!("{what}, no session: {e}"))?;
+                expect(got, &vector.want).map_err(|e| format!("{what}, stateless: {e}"))?;
             }
             if let Create::Aead(_) = vector.create {
                 tampered(&mut link, &vector)?;
@@ -139,7 +139,7 @@ pub(crate) fn create(link: &mut Link, vector: &Vector) -> Result<u64, String> {
         key: &vector.key,
         auth_key: &[],
     };
-    let refused = |status: Status| format!("no session: status {}", status.name());
+    let refused = |status: Status| format!("creating the session: status {}", status.name());
     link.control(&control)?.map_err(refused)
 }
 
@@ -180,7 +180,7 @@ fn tampered(link: &mut Link, vector: &Vector) -> Result<(), String> {
         return Err(format!("a wrong tag: status {status}, not badmsg"));
     }
     if text.len() > 4 && text.starts_with(&wrong.want[..4]) {
-        return Err("a wrong tag: the text was returned all the same".into());
+        return Err("a wrong tag: the plaintext was returned anyway".into());
     }
     destroy(link, &wrong, session).map(|_| ())
 }

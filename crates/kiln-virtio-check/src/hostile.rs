@@ -269,7 +269,7 @@ fn changing(target: &Target, vector: &Vector) -> Result<(), String> {
             for n in 0..REQUESTS {
                 match link.raw(&bytes, vector.want.len() + 1)? {
                     Ok(got) if got.is_empty() || got == vector.want => (),
-                    Ok(_) => return Err(format!("request {n}: a wrong result as a right one")),
+                    Ok(_) => return Err(format!("request {n}: a wrong result with status ok")),
                     Err(_) => (),
                 }
             }
@@ -299,9 +299,11 @@ fn without_end(target: &Target, vector: &Vector) -> Result<(), String> {
         if made == 0 {
             return Err(format!("connection {turn} gets no session"));
         }
-        if *first.get_or_insert(made) > made {
+        let before = *first.get_or_insert(made);
+        if before > made {
             return Err(format!(
-                "{made} sessions, and {first:?} before: some did not come back"
+                "{made} sessions, but {before} on the first connection: the device did not free \
+                 all of them"
             ));
         }
         drop(link);
@@ -319,7 +321,7 @@ fn another_guest(target: &Target, vector: &Vector) -> Result<(), String> {
         return Ok(());
     };
     match named(&mut other, vector, name)? {
-        Status::Ok => return Err("it served one guest with another's key".into()),
+        Status::Ok => return Err("one guest could use another guest's session".into()),
         _ => drop(other),
     }
     match named(&mut one, vector, name)? {
@@ -332,7 +334,7 @@ fn another_guest(target: &Target, vector: &Vector) -> Result<(), String> {
 fn outlived(target: &Target, vector: &Vector) -> Result<(), String> {
     let name = create(&mut open(target, 0)?, vector)?;
     match named(&mut open(target, 0)?, vector, name)? {
-        Status::Ok => Err("its key serves whoever comes next".into()),
+        Status::Ok => Err("the next driver can use its session".into()),
         _ => Ok(()),
     }
 }

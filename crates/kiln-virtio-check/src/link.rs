@@ -407,13 +407,17 @@ impl Link {
         let until = Instant::now() + patience;
         let slice = self.memory.0.as_volatile_slice();
         for turn in 0.. {
-            let index: u16 = slice.load(used + 2, Ordering::Acquire).expect("inside");
+            let index: u16 = slice
+                .load(used + 2, Ordering::Acquire)
+                .expect("the ring is inside the memory");
             if u16::from_le(index) != ring.used {
                 let entry = used + 4 + 8 * usize::from(ring.used % RING);
                 ring.used = ring.used.wrapping_add(1);
                 let mut words = [[0; 4]; 2];
                 for (i, word) in words.iter_mut().enumerate() {
-                    slice.read_slice(word, entry + 4 * i).expect("inside");
+                    slice
+                        .read_slice(word, entry + 4 * i)
+                        .expect("the ring is inside the memory");
                 }
                 let [id, len] = words.map(u32::from_le_bytes);
                 return Came::Used(id, len);

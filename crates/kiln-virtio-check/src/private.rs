@@ -32,7 +32,7 @@ impl<'a> Key<'a> {
             key,
             auth_key: &[],
         };
-        let refused = |status: Status| format!("no session: status {}", status.name());
+        let refused = |status: Status| format!("creating the session: status {}", status.name());
         let session = link.control(&control)?.map_err(refused)?;
         Ok(Key { link, session })
     }

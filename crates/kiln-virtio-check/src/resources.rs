@@ -375,7 +375,7 @@ fn in_order(target: &Target, vector: &Vector) -> Result<(), String> {
     while short(&link, used + 2) != REQUESTS {
         if Instant::now() > until || target.is_stopped() {
             return Err(format!(
-                "{} of {REQUESTS} came back",
+                "{} of {REQUESTS} requests were returned",
                 short(&link, used + 2)
             ));
         }
@@ -388,11 +388,11 @@ fn in_order(target: &Target, vector: &Vector) -> Result<(), String> {
         let id = |at: u16| short(&link, used + 4 + 8 * usize::from(at));
         let last = id(at) / 2;
         if id(at) % 2 != 0 || last < at || last >= REQUESTS {
-            return Err(format!("request {at} came back as descriptor {}", id(at)));
+            return Err(format!("request {at} was returned with head {}", id(at)));
         }
         if let Some(n) = (at + 1..=last).find(|n| id(*n) != u16::MAX) {
             return Err(format!(
-                "request {n} came back as descriptor {} behind {}",
+                "request {n} was returned with head {}, although head {} covers it",
                 id(n),
                 id(at)
             ));
@@ -487,7 +487,7 @@ impl<'a> Pile<'a> {
             self.file.read_exact_at(&mut text, at + self.text as u64)?;
             self.file.read_exact_at(&mut status, at + 0x300)?;
             if status == [0] && text != vector.want {
-                return Ok(Err(format!("request {n}: a wrong result as a right one")));
+                return Ok(Err(format!("request {n}: a wrong result with status ok")));
             }
             if status == [0xee] {
                 return Ok(Err(format!("request {n} has no status")));
@@ -580,7 +580,7 @@ fn goes_on(target: &Target, vector: &Vector) -> Result<(), String> {
         while pile.used().map_err(of_io)? != PILED {
             if Instant::now() > until || target.is_stopped() {
                 return Err(format!(
-                    "{} of {PILED} came back",
+                    "{} of {PILED} requests were returned",
                     pile.used().map_err(of_io)?
                 ));
             }
@@ -649,7 +649,7 @@ fn status(target: &Target, vector: &Vector) -> Result<(), String> {
         raw.send(raw::SET_STATUS, &words(&[bits]), &[]);
         match raw.ask(GET_STATUS, &[]) {
             Some((got, _)) if got == words(&[bits]) => (),
-            Some((got, _)) => return Err(format!("status {bits} was set, and {got:?} is read")),
+            Some((got, _)) => return Err(format!("status {bits} was set, but {got:?} was read")),
             None => return Err(format!("status {bits}: no answer arrived")),
         }
     }

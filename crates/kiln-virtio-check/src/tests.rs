@@ -200,7 +200,7 @@ fn each_defence_is_missed_where_it_is_not() {
         ),
         (
             "VIRTIO_F_IN_ORDER: buffers are returned in order",
-            "came back as descriptor",
+            "was returned with head",
         ),
         (
             "VIRTIO_F_RING_RESET: a data queue is reset alone",
@@ -212,7 +212,7 @@ fn each_defence_is_missed_where_it_is_not() {
         ),
         (
             "INFLIGHT_SHMFD: the next connection continues",
-            "a wrong result as a right one",
+            "a wrong result with status ok",
         ),
         ("INFLIGHT_SHMFD: a corrupted record", "SIGBUS"),
         ("STATUS: what is set is read", "a status of one byte"),

@@ -107,7 +107,8 @@ fn a_missing_peer_that_nobody_named_is_a_note() {
     );
     let doc = run.json();
     assert_eq!(run.status, 0);
-    assert!(doc["notes"].to_string().contains("openssl is not here"));
+    let notes = doc["notes"].to_string();
+    assert!(notes.contains("openssl is not here"), "{notes}");
 }
 
 #[test]

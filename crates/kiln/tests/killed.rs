@@ -167,9 +167,11 @@ fn a_driver_that_is_killed_leaves_no_session() {
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    until("it has sessions", || device.sessions() > 0);
+    until("the driver has sessions", || device.sessions() > 0);
     driver.kill().unwrap();
     driver.wait().unwrap();
-    until("they are gone", || device.sessions() == 0);
+    until("the sessions of the killed driver are gone", || {
+        device.sessions() == 0
+    });
     assert!(device.metrics().contains("kiln_sessions"));
 }

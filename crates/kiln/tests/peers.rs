@@ -152,7 +152,8 @@ void init_mb_mgr_auto(void *mgr, unsigned *arch)
     let file = other.to_str().unwrap();
     let run = kiln_with(&args, &[("KILN_IPSEC_MB", file)]);
     assert_eq!(run.status, 0, "{}", run.stderr);
-    assert!(run.json()["notes"].to_string().contains("not laid out"));
+    let notes = run.json()["notes"].to_string();
+    assert!(notes.contains("not laid out"), "{notes}");
     let newer = library(dir.path(), "newer", &text.replace("0x10300", "0x10500"));
     let run = kiln_with(&args, &[("KILN_IPSEC_MB", newer.to_str().unwrap())]);
     assert!(run.json()["notes"].to_string().contains("structures known"));

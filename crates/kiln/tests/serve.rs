@@ -39,7 +39,7 @@ fn guests_are_served_apart_in_the_sandbox() {
         assert_eq!(one.encrypt(session), (result, 0));
         // Wait until the metrics count a rejection, because connect() succeeds even if the device
         // then rejects the connection. The two guests that are served are the control.
-        until("a third is turned away", || {
+        until("a third guest is rejected", || {
             device.metrics().contains("kiln_refused_total 1") || {
                 let _ = UnixStream::connect(device.path("kiln.sock"));
                 false
@@ -75,7 +75,10 @@ fn a_guest_whose_memory_goes_harms_no_other() {
     device.signal(libc::SIGTERM);
     let (status, log) = device.end();
     assert_eq!(status, Some(0), "{log}");
-    assert!(log.contains("memory was taken away"), "{log}");
+    assert!(
+        log.contains("pages of the shared memory are missing"),
+        "{log}"
+    );
 }
 
 #[test]
@@ -259,7 +262,7 @@ fn the_device_of_a_command_is_in_a_private_directory() {
     command.stdout(Stdio::null()).stderr(Stdio::null());
     let mut child = command.spawn().unwrap();
     let found = || std::fs::read_dir(dir.path()).unwrap().flatten().next();
-    until("it has a device", || {
+    until("kiln ctrlq has started its device", || {
         found().is_some_and(|entry| entry.path().join("device.sock").exists())
     });
     let entry = found().unwrap();

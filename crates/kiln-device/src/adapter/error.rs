@@ -46,7 +46,10 @@ impl fmt::Display for Error {
                 f,
                 "vhost-user message {request} without the protocol feature for it"
             ),
-            Error::Status => write!(f, "a device status is one byte, in a payload of eight"),
+            Error::Status => write!(
+                f,
+                "a device status must be one byte, sent as a 64-bit number"
+            ),
         }
     }
 }

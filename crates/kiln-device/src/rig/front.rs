@@ -193,12 +193,12 @@ impl Front {
     fn file(&self, input: &mut Input<'_, '_>) -> File {
         match input.byte() % 8 {
             0 => memfd(input.number() % (MEMORY + 1)),
-            1 => File::open("/dev/null").expect("it is everywhere"),
+            1 => File::open("/dev/null").expect("every Linux system has /dev/null"),
             2 => File::options()
                 .read(true)
                 .write(true)
                 .open("/dev/zero")
-                .expect("it is everywhere"),
+                .expect("every Linux system has /dev/zero"),
             3 => copy(&self.kick),
             4 => copy(&self.call),
             5 => File::from(OwnedFd::from(UnixStream::pair().expect("a socket").0)),

@@ -58,7 +58,7 @@ impl Device {
             .spawn()
             .unwrap();
         let device = Device { dir, child };
-        until("it listens", || {
+        until("the device listens on its metrics socket", || {
             UnixStream::connect(device.path("metrics.sock")).is_ok()
         });
         device

@@ -55,7 +55,7 @@ fn hold_a_thread(device: &Device) {
     guest.create();
     guest.block_calls();
     guest.ask_in_vain();
-    until("it is answered", || guest.used(false) == 2);
+    until("two requests are answered", || guest.used(false) == 2);
 }
 
 #[test]
@@ -118,7 +118,7 @@ fn a_process_that_hangs_or_dies_costs_its_guest_alone() {
             until("its end is noticed", is_gone);
         }
         drop(other);
-        until("it is gone", is_gone);
+        until("its process is gone", is_gone);
     }
     victim.is_served();
     end(device, &["its process ended"]);
@@ -149,7 +149,13 @@ fn memory_of_huge_pages_that_are_not_there_ends_its_guest_alone() {
         raw.until_closed();
         victim.is_served();
     }
-    end(device, &["of huge pages of", "memory was taken away"]);
+    end(
+        device,
+        &[
+            "of the huge page size",
+            "pages of the shared memory are missing",
+        ],
+    );
     // Control: without isolation, the same front end ends the device for all guests.
     let device = Device::start(&["--no-isolation"]);
     let _victim = Victim::new(&device);
@@ -175,7 +181,7 @@ fn a_region_that_is_cut_off_ends_its_guest_alone_and_all_without_isolation() {
         raw.until_closed();
         if isolation {
             victim.is_served();
-            end(device, &["memory was taken away"]);
+            end(device, &["pages of the shared memory are missing"]);
         } else {
             let (status, _) = device.end();
             assert_eq!(status, None, "SIGBUS");
@@ -197,15 +203,30 @@ fn memory_that_is_not_what_it_should_be_is_refused() {
         !well
     };
     let memory = memfd(4 << 20, 0);
-    assert!(!refused(&memory, 1 << 20), "the control");
-    assert!(refused(&memory, 4 << 20), "--max-memory");
-    assert!(refused(&memfd(4096, 0), 1 << 20), "behind the end");
-    assert!(refused(&memfd(0, 0), 1 << 46), "an address space");
+    assert!(
+        !refused(&memory, 1 << 20),
+        "the control: a region within the limit is accepted"
+    );
+    assert!(
+        refused(&memory, 4 << 20),
+        "a region larger than --max-memory"
+    );
+    assert!(
+        refused(&memfd(4096, 0), 1 << 20),
+        "a region beyond the end of its file"
+    );
+    assert!(
+        refused(&memfd(0, 0), 1 << 46),
+        "a region as large as the address space"
+    );
     // Files that do not support seals must be rejected. Files on FUSE do not support seals either.
     let program = File::open("/proc/self/exe").unwrap();
-    assert!(refused(&program, 4096), "of a file system");
+    assert!(
+        refused(&program, 4096),
+        "a region of a file on a file system"
+    );
     let zero = File::options().read(true).write(true).open("/dev/zero");
-    assert!(refused(&zero.unwrap(), 4096), "a device");
+    assert!(refused(&zero.unwrap(), 4096), "a region of a device");
     victim.is_served();
     end(device, &["more than --max-memory", "not a memfd"]);
 }
@@ -288,7 +309,7 @@ fn silent_connections_and_those_in_a_loop_keep_nobody_out() {
         victims.iter_mut().for_each(Victim::is_served);
         device.signal(libc::SIGTERM);
         // The device must exit although the attackers do not stop.
-        until("it ends", || UnixStream::connect(&path).is_err());
+        until("the device ends", || UnixStream::connect(&path).is_err());
     });
     drop(silent);
     let (status, log) = device.end();
@@ -377,7 +398,10 @@ fn what_attacks_took_is_given_back() {
         now[..3] == before[..3] && now[3] <= before[3] + 256
     };
     let settled = || device.children().len() == 2 && device.threads().len() == 4;
-    until("the first are gone", settled);
+    until(
+        "the processes and threads of the first attacks are gone",
+        settled,
+    );
     // Wait until the device has also closed silent connections.
     thread::sleep(std::time::Duration::from_millis(200));
     let before = holdings(&device);
@@ -639,7 +663,7 @@ fn descriptors_that_are_slow_to_close_hold_nobody_up() {
         if isolation {
             Victim::at(&device, "other.sock").is_served();
             assert!(device.metrics().contains("kiln_refused_total"));
-            end(device, &["turned away"]);
+            end(device, &["connection rejected"]);
         } else {
             // Control: without isolation, the device blocks and does not answer clients of the
             // metrics.
@@ -823,7 +847,7 @@ fn a_status_shows_what_was_agreed_on_and_that_a_ring_is_broken() {
     assert!(raw.set_status(begun | DRIVER_OK));
     assert_eq!(raw.status(), Some(begun | DRIVER_OK));
     raw.break_ring();
-    until("it says so", || {
+    until("the status has NEEDS_RESET", || {
         raw.status() == Some(begun | DRIVER_OK | NEEDS_RESET)
     });
     // A driver that has reset the device must negotiate features again.
@@ -840,7 +864,7 @@ fn a_status_shows_what_was_agreed_on_and_that_a_ring_is_broken() {
     end(
         device,
         &[
-            "a device status is one byte",
+            "a device status must be one byte",
             "without the protocol feature",
         ],
     );

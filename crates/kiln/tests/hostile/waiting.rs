@@ -47,5 +47,5 @@ fn front_ends_that_wait_take_few_descriptors_of_the_main_process() {
         Victim::at(&device, "other.sock").is_served();
         held.clear();
     }
-    end(device, &["too many wait to be served"]);
+    end(device, &["too many connections are waiting to be served"]);
 }
