@@ -14,7 +14,7 @@
 
 enum kiln_engine_kind { KILN_SKCIPHER, KILN_AEAD, KILN_SHASH, KILN_AHASH };
 
-/* Which drivers of an algorithm are listed. */
+/* Which of an algorithm's drivers are listed or opened. */
 enum kiln_which { KILN_PUBLIC, KILN_INTERNAL, KILN_SYNCHRONOUS };
 
 struct kiln_engine;

@@ -360,7 +360,7 @@ u64 kiln_glue_contexts(struct kiln_contexts *c)
 		c->wrong[KILN_IN_BH_OFF] += !kiln_is_right(task);
 	}
 	kiln_on_interrupt(NULL);
-	/* Wait until the softirq's last request completes. */
+	/* Wait for the softirq's last request, because kiln_close() frees it. */
 	while (READ_ONCE(softirq->busy))
 		wait_for_completion(&softirq->done);
 	local_bh_disable();

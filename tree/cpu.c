@@ -65,7 +65,7 @@ static void kiln_mask_tiers(struct cpuinfo_x86 *c, u32 tiers)
 
 /*
  * Hides the XSAVE state components of masked features, because some drivers check for features only
- * by this function. The FPU core still saves all components, including masked ones.
+ * with cpu_has_xfeatures(). The FPU core still saves all components, including masked ones.
  */
 int __wrap_cpu_has_xfeatures(u64 needed, const char **name)
 {

@@ -16,7 +16,7 @@
 #include <asm/fpu/types.h>
 #include <asm/paravirt.h>
 #include <asm/processor.h>
-/* In older trees, <asm/processor.h> declares native_cpuid(). */
+/* Older trees declare native_cpuid() in <asm/processor.h>. */
 #if __has_include(<asm/cpuid/api.h>)
 #include <asm/cpuid/api.h>
 #endif
@@ -281,7 +281,7 @@ void kiln_glue_new_task(void *memory, const char *name, bool user)
 	struct task_struct *task = memory;
 
 	memset(task, 0, kiln_glue_task_size());
-	/* A kthread has no user FPU state to save or restore. */
+	/* A kthread has no user FPU state that the tree would have to save or restore. */
 	task->flags = PF_KTHREAD;
 	if (user)
 		kiln_glue_fpu_task(task);

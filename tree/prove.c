@@ -29,8 +29,8 @@
 struct kiln_stepped {
 	const char *name;
 	/*
-	 * Both call the function and return whether its answer was right. The stepped job uses
-	 * call(), interrupt handlers use call_briefly().
+	 * Both call the function and return whether its result was right. The stepped job uses
+	 * call(), and interrupt handlers use call_briefly().
 	 */
 	bool (*call)(void *state);
 	bool (*call_briefly)(void *state);
@@ -505,7 +505,10 @@ static bool kiln_is_known(const struct kiln_stepped *subject, unsigned long *dig
 	return p->same;
 }
 
-/* Single-steps a library function. Its answers before the first interrupt are taken as correct. */
+/*
+ * Single-steps a library function. Its results before the first interrupt are assumed to be
+ * correct.
+ */
 u64 kiln_glue_prove_library(struct kiln_prove_library *wanted)
 {
 	const struct kiln_stepped subject = {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Single-steps code by means of the trap flag. The host's trap handler can deliver interrupts
- * between the instructions (struct kiln_audit).
+ * Single-steps code with the trap flag. The host's trap handler can deliver interrupts between the
+ * instructions (struct kiln_audit).
  */
 #ifndef KILN_STEP_H
 #define KILN_STEP_H

@@ -76,7 +76,7 @@ fn create() -> Vec<u8> {
     bytes
 }
 
-/// Checks that a well-formed request creates a session.
+/// Checks that the device still works: a well-formed request must create a session.
 fn is_well(rig: &mut Rig) {
     let request = create();
     let table = rig.place(Which::Control).desc;

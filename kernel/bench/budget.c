@@ -181,7 +181,10 @@ u64 kiln_budget_run(void *arg)
 	cpu->watchdog = run->long_ticks;
 	irq_attach(run, SOFTIRQ_BUDGET, budget_softirq, budget_hardirq);
 	do {
-		/* Alternate the order: the second operation finds more of its data in caches. */
+		/*
+		 * Alternate the order, because the second operation finds more of its data in the
+		 * caches.
+		 */
 		if (!run->quiet && run->part[0].ops % 2)
 			operation(run, cpu, KILN_PART_UNBOUNDED);
 		took = operation(run, cpu, KILN_PART_JUDGED);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Calibration at start. It measures how fast each implementation is, which implementation of an
+ * Calibration at startup: measures how fast each implementation is, which implementation of an
  * algorithm is the fastest, and how long a message must be for SIMD code to be worth an FPU
  * section.
  *
@@ -66,8 +66,8 @@ struct subject {
 static struct subject subjects[KILN_MAX_IMPLS][2];
 static u64 chain_at_start;
 /*
- * Number of runs that were replaced by pauses. Tests plant stalls by run number, and paused runs
- * keep their numbers.
+ * Number of runs that were replaced by pauses. They count as runs, because tests plant stalls by
+ * run number.
  */
 static u32 idle_runs;
 
@@ -366,7 +366,7 @@ static u64 miss_rate(struct kiln_calibration *c)
 		took = touch(room);
 		warm = took < warm ? took : warm;
 	}
-	/* touch() reads FAR bytes and writes them back, as a cipher reads and writes its text. */
+	/* touch() processes FAR bytes, so scale the difference to 65536 bytes. */
 	return cold > warm ? (cold - warm) * (65536 / FAR) : 0;
 }
 

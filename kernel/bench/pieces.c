@@ -33,7 +33,9 @@ u64 kiln_pieces_run(void *arg)
 	memset(iv, 0, sizeof(iv));
 	if (p->impl->ivsize)
 		memcpy(iv, p->iv, p->impl->ivsize);
-	/* The first step begins the message, and the last one finishes it. */
+	/*
+	 * Run two steps more than pieces: the first begins the message, and the last finishes it.
+	 */
 	for (i = 0; i < p->pieces + 2; i++) {
 		const struct kiln_impl *impl = i % 2 && p->other ? p->other : p->impl;
 		const bool simd = impl->tier != KILN_TIER_GENERIC;

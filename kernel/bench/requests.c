@@ -76,8 +76,8 @@ struct common {
 };
 
 /*
- * @aead is a compile-time constant. An skcipher has neither associated data nor a tag, so all its
- * lengths are the length of the text.
+ * Computes these fields for the messages @m. @aead is a compile-time constant. An skcipher has
+ * neither associated data nor a tag, so all its lengths are the length of the text.
  */
 static __always_inline struct common read_common(const struct kiln_messages *m, const bool aead)
 {
@@ -135,7 +135,7 @@ static __always_inline void make_requests(struct kiln_requests *r, struct crypto
 	}
 }
 
-/* Fills in one request and makes it repeatedly. */
+/* Fills in one request and submits it repeatedly, like tcrypt. */
 static void repeat_request(struct kiln_requests *r, struct crypto_request *req, const bool aead)
 {
 	const struct common c = read_common(&r->m, aead);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Macros that define a tier's functions with the types in kiln/cipher.h. The defined function calls
- * @fn, an inline function that the tiers of a cipher share. It first passes the macro arguments
- * that follow @fn, which differ between tiers, and then its own arguments.
+ * Macros that define a tier's functions with the types in kiln/cipher.h. Each defined function
+ * calls @fn, an inline function that the tiers of a cipher share. It first passes the macro
+ * arguments that follow @fn, which differ between tiers, and then its own arguments.
  */
 #ifndef KILN_CIPHERS_ENTRY_H
 #define KILN_CIPHERS_ENTRY_H

@@ -5,7 +5,7 @@
  *
  * A hash is described by a constant struct md. Each of its tiers provides a function for whole
  * blocks (md_blocks_t) and one for the end of a message or for a whole message (md_end_t). The
- * functions here are inlined into the tiers' functions and use general registers only.
+ * functions here are inlined into the tiers' functions and use general-purpose registers only.
  */
 #ifndef KILN_CIPHERS_MERKLE_H
 #define KILN_CIPHERS_MERKLE_H
@@ -90,7 +90,7 @@ static __always_inline void md_put_digest(const struct md *md, const u64 *h, u8 
 	}
 }
 
-/* Starts from the state @h, which results from hashing @bytes bytes (a multiple of the block). */
+/* Starts from the state @h, which results from hashing @bytes bytes (whole blocks). */
 static __always_inline void md_begin(const struct md *md, struct md_state *s, const void *h,
 				     u64 bytes)
 {
@@ -117,7 +117,10 @@ static __always_inline void md_update(const struct md *md, md_blocks_t *blocks,
 	memcpy(s->buffer, data + whole * md->block, len % md->block);
 }
 
-/* Implements md_end_t in general registers. SIMD tiers use md_pad() (merkle_simd.h) instead. */
+/*
+ * Implements md_end_t in general-purpose registers. SIMD tiers use md_pad() (merkle_simd.h)
+ * instead.
+ */
 static __always_inline void md_end(const struct md *md, md_blocks_t *blocks, const void *from,
 				   const u8 *data, size_t len, u64 bytes, u8 *out)
 {

@@ -7,9 +7,9 @@
 
 /*
  * Returns whether @differ, the XOR of two tags, has any bit set. The result is public, but the
- * expected tag is secret, so this is the only jump in the ciphers that depends on a secret. It is
- * written in assembly so that every compiler emits the jump here, where tools that search for
- * secret-dependent jumps can exempt it by name.
+ * expected tag is secret, so this function's jump is the only one in the ciphers that depends on a
+ * secret. It is written in assembly so that every compiler emits the jump here, where tools that
+ * search for secret-dependent jumps can exempt it by name.
  */
 static __always_inline bool tag_is_wrong(u64 differ)
 {

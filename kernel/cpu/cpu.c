@@ -120,8 +120,8 @@ void kiln_cpu_reset_stats(struct cpu *cpu)
 	memset(&cpu->section_time, 0, sizeof(cpu->section_time));
 	memset(&cpu->softirq_latency, 0, sizeof(cpu->softirq_latency));
 	/*
-	 * Time the next section. It counts only once in the histogram, because no section has been
-	 * skipped.
+	 * Time the next section. It counts only once in the histogram, because no section was
+	 * skipped before it.
 	 */
 	cpu->section_skip = 0;
 	cpu->section_weight = 1;

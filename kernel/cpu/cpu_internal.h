@@ -33,7 +33,7 @@ void kworker_start(void);
 /* gate.c: called by entry.S before user mode is entered; returns with interrupts off. */
 void gate_exit(void);
 
-/* sched.c: called at the entry of an interrupt, if steal_limit is not zero. */
+/* sched.c: called on interrupt entry if steal_limit is not zero. */
 void forgive_steal(struct cpu *cpu);
 
 #endif

@@ -65,8 +65,8 @@ kiln_irq_trampoline:
 
 /*
  * u64 kiln_gate(u64 (*fn)(void *arg), void *arg): calls fn in kernel mode and returns its result.
- * The user's FPU state is in the registers on entry and on return. On return, neither the general
- * registers nor the stack below contain any other data of fn.
+ * The user's FPU state is in the registers on entry and on return. On return, neither the
+ * general-purpose registers nor the stack below contain any other data of fn.
  */
 	.globl kiln_gate
 	.type kiln_gate, @function

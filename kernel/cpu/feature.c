@@ -34,8 +34,7 @@ static u32 xcr0(void)
 #define BIT(n) (1u << (n))
 
 /*
- * Required bits of one register of one CPUID leaf. The feature is present if all these bits are
- * set.
+ * Required bits in one register of a CPUID leaf. The feature is present if all these bits are set.
  */
 struct feature {
 	u8 leaf;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * The functions of hosted.h. Code of a kernel tree aligns its stack to eight bytes only, but Kiln's
- * handlers need sixteen, so functions that can lead to a handler realign the stack.
+ * Implements the functions that hosted.h declares. Code of a kernel tree aligns its stack to eight
+ * bytes only, but Kiln's handlers need sixteen, so functions that can lead to a handler realign the
+ * stack.
  */
 #include <kiln/abi/hosted.h>
 #include <kiln/context.h>
@@ -108,7 +109,7 @@ void kiln_on_interrupt(void (*handler)(void *cpu))
 
 /*
  * Defines a function that first accounts for the tree's own changes to the preempt count and then
- * calls the function of the same name.
+ * calls the function of the same name without the prefix.
  */
 #define SETTLED(name)             \
 void BORDER kiln_##name(void)     \

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* Macros that save and restore the general registers that a C function may change. */
+/* Macros that save and restore the general-purpose registers that a C function may change. */
 
 .macro push_clobbered
 	push %rax

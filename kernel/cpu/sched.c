@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Picks the next task as the fair class of a given kernel version does, for tasks of nice 0 on one
- * run queue. Times are TSC ticks.
+ * Picks the next task as the fair class of a given kernel version does, for tasks with nice 0 on
+ * one run queue. Times are TSC ticks.
  *
- * KILN_CFS_6_1 (kernel/sched/fair.c of 6.1): the task with the least vruntime runs. The tasks
- * share the latency period, and the tick checks whether a slice has expired. A woken task
- * is placed at most half a period behind min_vruntime, and preempts the current task if it is
- * behind that task by more than the wakeup granularity. Buddies are not modelled: with three tasks
- * they do not change the choice.
+ * KILN_CFS_6_1 (kernel/sched/fair.c of 6.1): the task with the least vruntime runs. The tasks share
+ * the latency period, and the tick checks whether a slice has expired. A woken task is placed at
+ * most half a period behind min_vruntime, and preempts the current task if it is behind that task
+ * by more than the wakeup granularity. Buddies are not modelled: with three tasks they do not
+ * change the choice.
  *
  * KILN_EEVDF_6_12 and KILN_EEVDF_7_3: a task is eligible if it has not run for more than its share;
  * of the eligible tasks, the one with the earliest virtual deadline runs. A task that goes to sleep

@@ -126,7 +126,10 @@ void wake_up_remote(struct task *t)
 					      __ATOMIC_RELEASE, __ATOMIC_RELAXED));
 }
 
-/* Performs the wakeups that other CPUs have queued. Called with interrupts off. */
+/*
+ * Performs the wakeups that other CPUs have queued for tasks of this CPU. Called with interrupts
+ * off.
+ */
 void wakes_of_others(struct cpu *cpu)
 {
 	struct task *t, *next;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-/* Processes requests to the AEADs of ciphers/. */
+/* Processes requests to the AEADs in ciphers/. */
 #include <kiln/abi/cipher.h>
 #include <kiln/abi/crypto.h>
 #include <kiln/budget.h>

@@ -17,7 +17,7 @@ void kiln_cryptd_break(u32 rules)
 	broken = rules;
 }
 
-/* cryptd's data of one CPU, stored in the @area of struct cpu. */
+/* Per-CPU data of cryptd, stored in the @area of struct cpu. */
 struct cryptd_cpu {
 	struct kiln_work work;
 	struct crypto_queue queue;

@@ -24,7 +24,7 @@ static const char *const names[KILN_NR_WAYS] = {
 
 enum { KIB = 1024 };
 
-/* A posted limit of one driver. It applies to encryption and decryption. */
+/* A limit from posted.def, for one driver. It applies to encryption and decryption. */
 struct posted {
 	const char *driver;	/* NULL: the limit is for an ISA level that Kiln does not have */
 	u32 bytes;

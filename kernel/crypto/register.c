@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Registers every implementation of ciphers/ as an algorithm. SIMD skciphers and AEADs are also
+ * Registers every implementation in ciphers/ as an algorithm. SIMD skciphers and AEADs are also
  * registered as internal algorithms behind the simd helper.
  */
 #include <kiln/abi/cipher.h>

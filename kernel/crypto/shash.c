@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * The hashes of ciphers/. They are synchronous and may be called in any context: where SIMD is not
+ * The hashes in ciphers/. They are synchronous and may be called in any context: where SIMD is not
  * usable, a scalar implementation continues from the same state.
  */
 #include <kiln/abi/cipher.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-/* Processes requests to the skciphers of ciphers/. */
+/* Processes requests to the skciphers in ciphers/. */
 #include <kiln/abi/cipher.h>
 #include <kiln/budget.h>
 #include <kiln/cpufeature.h>

@@ -30,8 +30,8 @@ static const struct fpu_policy *const policies[] = {
 enum { FULL_TIME = 16384 };	/* TSC ticks; no section is skipped after one at least this long */
 
 /*
- * Raises the depth first. An interrupt that arrives earlier may use the same array entry for its
- * own section; an interrupt that arrives later uses the next entry.
+ * Starts to time a section. Raises the depth first: an interrupt that arrives earlier may use the
+ * same array entry for its own section, and one that arrives later uses the next entry.
  */
 static __always_inline void clock_start(struct cpu *cpu, u64 now, u8 irqs_seen)
 {

@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * memcpy and related functions in general registers only. They may run inside any FPU section,
- * where the host's versions would overwrite live vector registers.
+ * memcpy and related functions in general-purpose registers only. They may run inside any FPU
+ * section, where the host's versions would overwrite live vector registers.
  *
  * Two properties of these loops must be kept:
  *
- * - The build renames calls to memcpy and related functions to the names defined here, so
- *   a loop that the compiler recognises as a copy would call itself forever.
- *   Every loop therefore passes its word through opaque(), which prevents that recognition
- *   whatever the compiler's flags are.
- * - Words are accessed through packed types, not __builtin_memcpy, because an
- *   unoptimised build may compile even an 8-byte __builtin_memcpy to a call.
+ * - The build renames calls to memcpy and related functions to the names defined here, so a loop
+ *   that the compiler recognises as a copy would call itself forever. Every loop therefore passes
+ *   its word through opaque(), which prevents that recognition whatever the compiler's flags are.
+ * - Words are accessed through packed types, not __builtin_memcpy, because an unoptimised build may
+ *   compile even an 8-byte __builtin_memcpy to a call.
  *
  * The string instructions need DF = 0, which the ABI and the kernel guarantee.
  */

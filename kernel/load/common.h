@@ -14,7 +14,7 @@ static inline u32 take_turn(u32 *next, u32 count)
 	return i;
 }
 
-/* Sets or clears the trap flag. While it is set, the host gets a trap after each instruction. */
+/* Sets or clears the trap flag. While it is set, each instruction causes a trap to the host. */
 static __always_inline void set_trap_flag(const bool on)
 {
 	if (on)

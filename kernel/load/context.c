@@ -53,7 +53,10 @@ static void ask_in_hardirq(struct cpu *cpu)
 		ask(u);
 		break;
 	case KILN_HARDIRQ_OVER_SOFTIRQ:
-		/* Only a running softirq counts. Disabled softirqs are another context. */
+		/*
+		 * Only a softirq that is being served counts; a task with softirqs disabled is
+		 * another context.
+		 */
 		if (in_serving_softirq())
 			ask(u);
 		else

@@ -53,7 +53,7 @@ static void keep_pattern(const struct pattern *want, struct pattern *found, u64 
 }
 
 /*
- * If @step is set, the host gets a trap after each instruction from here to step_stop(). Until then
+ * If @step is set, each instruction from here to step_stop() causes a trap to the host. Until then
  * all sections are timed: if the timer skipped sections, the lengths of earlier sections would
  * determine which instructions run.
  */

@@ -103,7 +103,7 @@ void op_put(struct kiln_load_side *side, u32 i)
 	switch (answer) {
 	case -EINPROGRESS:
 	case -EBUSY:
-		/* The slot may already be in use for another message. */
+		/* Do not access the slot: it may already be in use for another message. */
 		side->async_punts++;
 		break;
 	case -ENOSPC:

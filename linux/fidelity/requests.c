@@ -184,7 +184,10 @@ static bool take(struct run *run, const char *step)
 	case 'R':
 		if (sscanf(step, "R%u", &count) != 1)
 			return false;
-		/* Wait for a total, because a tick may have let other tasks run already. */
+		/*
+		 * Wait for a running total: requests may already have completed, because a tick may
+		 * have let other tasks run.
+		 */
 		run->awaited += count;
 		return let_run(&run->later, run->awaited);
 	case 'F':
@@ -337,7 +340,9 @@ int requests_ask(char *question, struct answer *to)
 	answer(to, "right %*phN\n", LEN, run->want);
 	for (i = 0; i < steps && take(run, step[i]); i++)
 		;
-	/* End the sections that the script has left open, for example because it got stuck. */
+	/*
+	 * End the sections that the script has left open, for example because a step never ended.
+	 */
 	while (run->sections)
 		take(run, "]");
 	while (run->bh_off)

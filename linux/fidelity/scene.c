@@ -110,7 +110,7 @@ static void play(char **programs, char *trace)
 	playing = &scene;
 	kiln_scene_play(&scene, KILN_LEVEL_TASK);
 	make_way();
-	/* If the tasklet is running, tasklet_kill() waits for it. */
+	/* tasklet_kill() also waits for a running tasklet, which may still use the scene. */
 	tasklet_kill(&scene_tasklet);
 	playing = NULL;
 }

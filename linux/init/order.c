@@ -39,7 +39,7 @@ enum { WORDS = 64 };
 #endif
 
 /*
- * Converts a result to the exit status of a child that does not run a program, which is an errno.
+ * Converts a result to an errno, which is the exit status of a child that does not run a program.
  */
 static int status_of(long result)
 {

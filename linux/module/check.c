@@ -42,7 +42,7 @@ struct text {
 	u32 ivlen, aadlen, len, taglen;
 };
 
-/* How to process a message: in one call, or in two pieces, which are split at cut_of(). */
+/* How to process a message: in one call or in two pieces, split at cut_of(). */
 struct way {
 	const struct kiln_impl *impl;
 	bool decrypt, pieces;
@@ -74,7 +74,8 @@ static void __init skcipher(struct room *r, const struct way *way, const struct 
 	if (m->len - cut)
 		crypt(r->ctx, dst + cut, m->text + cut, m->len - cut, iv);
 	/*
-	 * In modes with a tweak, the pieces have left a tweak in @iv. Report the IV as unchanged.
+	 * In modes with a tweak, processing pieces leaves a tweak in @iv. Restore the IV, as
+	 * functions for whole messages leave it unchanged.
 	 */
 	if (ops->first)
 		memcpy(iv, m->iv, m->ivlen);

@@ -77,7 +77,10 @@ static int digest(struct shash_desc *desc, const u8 *data, unsigned int len, u8 
 	return 0;
 }
 
-/* Exports only the aligned state, because its offset in the descriptor is not always the same. */
+/*
+ * Exports only the aligned state, because its offset in the descriptor can differ between
+ * descriptors.
+ */
 static int export(struct shash_desc *desc, void *out)
 {
 	memcpy(out, state_of(desc), alg_of(desc->tfm)->impl->statesize);

@@ -34,7 +34,7 @@ const u8 *kiln_piece_or_copy(struct scatterlist *sg, u32 behind, u32 len, u8 *ro
 
 /*
  * A walk over text in steps of whole blocks. A remainder of less than two blocks is a single step,
- * because ciphertext stealing needs the last two blocks together. A step that crosses the border
+ * because ciphertext stealing needs the last two blocks together. A step that crosses the boundary
  * between two entries is copied.
  */
 struct kiln_walk {

@@ -35,7 +35,7 @@ static void close(void *of)
 	kfree(m);
 }
 
-/* Encrypts in place. Each call restores the original text first. */
+/* Encrypts in place, so each call first restores the original text. */
 static int encrypt(struct message *m)
 {
 	unsigned int i;

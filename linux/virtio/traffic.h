@@ -10,7 +10,7 @@
 
 #include <linux/types.h>
 
-/* One kind of work for the workers. */
+/* A kind of traffic that the worker threads can generate. */
 struct traffic {
 	const char *kind;
 	/* Number of session operations or messages per call to `work`. */

@@ -18,7 +18,7 @@ WEAK(kiln_cipher_count);
 WEAK(kiln_checksums);
 WEAK(kiln_checksum_count);
 
-/* A function with a prepared key. */
+/* A library function whose key has been prepared. */
 struct kiln_library {
 	const struct kiln_function *function;
 	u8 key[] __aligned(64);

@@ -38,8 +38,8 @@ static void kiln_begun(void)
 }
 
 /*
- * Reports the violation from here, so that the backtrace contains the function that ends the
- * section.
+ * Reports the violation here, at the end of a section, so that the backtrace contains the function
+ * that ends it.
  */
 static void kiln_ends(void)
 {

@@ -228,7 +228,7 @@ static void kiln_watch(bool wanted)
 	kiln_watch_sleep(wanted);
 }
 
-/* The request to make in a context, and its result. */
+/* The request that the functions below make in a given context, and its result. */
 static struct kiln_subject *kiln_asking;
 static const struct kiln_call *kiln_asked;
 static int kiln_result;

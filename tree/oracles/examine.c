@@ -20,7 +20,7 @@
 
 #include "kiln/oracle.h"
 
-/* services/service.h declares this function too. */
+/* Repeats the declaration in services/service.h, which this file does not include. */
 int kiln_glue_vsnprintf(char *text, size_t size, const char *format, va_list args);
 
 u64 kiln_glue_examine(struct kiln_examine *order);

@@ -15,7 +15,7 @@
 
 static const u16 kiln_lengths[] = { 48, 128, 4112 };
 
-/* Makes all requests. On success, returns 0 and stores a hash of the answers. */
+/* Makes all requests. On success, returns 0 and stores a hash of their results in *@answer. */
 static int kiln_work(struct kiln_examine *order, struct kiln_message *m, u64 *answer)
 {
 	u64 draw = kiln_seed_of(order);

@@ -26,7 +26,7 @@ enum kiln_place { KILN_AT_END, KILN_AT_START, KILN_PLACES };
 static const char *const kiln_places[] = { "each piece ends at an unmapped page",
 					   "each piece begins behind an unmapped page" };
 
-/* The layout of a message in memory. */
+/* Where the parts of a message are placed in memory. */
 struct kiln_layout {
 	const char *name[KILN_PLACES];
 	bool in_place;

@@ -140,7 +140,7 @@ void kiln_message_open(struct kiln_subject *s, struct kiln_message *m);
 /* Returns the size in bytes of the ciphertext with associated data, or of the digest. */
 unsigned int kiln_message_sealed(const struct kiln_subject *s, const struct kiln_message *m);
 
-/* Record the reference counts of all drivers, and later check that they are the same. */
+/* Record the reference counts of all drivers, and later check that they have not changed. */
 void kiln_note_references(void);
 void kiln_check_references(void);
 void kiln_settle(void);		/* workqueue.c: waits until all queued work is done */

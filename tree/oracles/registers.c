@@ -23,8 +23,8 @@
 /*
  * Stepping of a section ends after this many consecutive instructions that have been executed
  * before, because the section then repeats a loop. Within functions of the tree, the limit is 64
- * times as high (audit.rs). Every section is stepped anew. With --thorough, sections are stepped
- * completely.
+ * times as high (audit.rs). Stepping starts again in each section. With --thorough, sections are
+ * stepped completely.
  */
 #define IDLE 1024
 

@@ -34,7 +34,7 @@ enum kiln_trait {
 	KILN_TRAITS
 };
 
-/* Includes @value in the hash that describes a trait. */
+/* Adds @value to the hash that represents a trait. */
 static void kiln_add(struct kiln_examine *order, enum kiln_trait trait, u64 value)
 {
 	order->answers[trait] = kiln_hash(order->answers[trait], &value, sizeof(value));

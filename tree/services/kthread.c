@@ -61,7 +61,7 @@ void give_cpu(void)
 	thread->since = now_ns();
 }
 
-/* Creates a task, or reuses @old, which has ended. This is a hook of kernel/cpu. */
+/* Creates a task, or reuses @old, which has ended. kernel/cpu calls this hook. */
 void *new_task(void *old, const char *name, _Bool user)
 {
 	struct thread *thread = old ? thread_of(old) : NULL;
@@ -151,7 +151,7 @@ void wait_for_threads(void)
 	kiln_wait_finish();
 }
 
-/* Called when no task has been able to run for @ns. This is a hook of kernel/cpu. */
+/* Called when no task has been able to run for @ns. kernel/cpu calls this hook. */
 void threads_idle(uint64_t ns)
 {
 	if (ns < DAEMONS_NS || tests_run())

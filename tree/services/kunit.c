@@ -22,6 +22,7 @@ void SERVICE(add_taint)(unsigned int flag, int lockdep)
 }
 
 /*
- * Bounds of .rodata. KUnit copies all strings outside .rodata. It is empty here, so all are copied.
+ * Bounds of .rodata. KUnit copies strings unless they are in .rodata. Here the range is empty, so
+ * KUnit copies all strings.
  */
 char SERVICE(__start_rodata)[1], SERVICE(__end_rodata)[1];

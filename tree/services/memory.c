@@ -7,8 +7,8 @@
  * virt_to_page() is plain arithmetic. The array of struct page is reserved address space that
  * covers all pages, and uses memory only where it is accessed.
  *
- * A vmalloc'ed block lies between two extra pages: the page before it holds its length, and the
- * page after it is an unmapped guard page.
+ * A vmalloc'ed block is between two extra pages: the page before it holds its length, and the page
+ * after it is an unmapped guard page.
  */
 #include "service.h"
 

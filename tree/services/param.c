@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Module parameters. They keep their default values. The types of parameters are defined here
+ * Module parameters, which keep their default values. The types of parameters are defined here
  * because the tree refers to them, but their functions are never called.
  */
 #include "service.h"

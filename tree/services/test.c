@@ -10,7 +10,7 @@ static volatile unsigned char lock;
 
 /*
  * Returns the driver to name in a crash report: the driver that an oracle examines; otherwise the
- * driver whose test this thread runs, or for whose test it answers a request; otherwise the driver
+ * driver whose test this thread runs, or for whose test it serves a request; otherwise the driver
  * of the most recently started test, which may wait for this thread; otherwise "".
  */
 const char *kiln_image_test(void)
@@ -38,7 +38,7 @@ void SERVICE(kiln_note_request)(struct request_note *note)
 }
 
 /*
- * Records which test made each queued request. Another thread, such as cryptd's, answers the
+ * Records which test made each queued request. Another thread, such as cryptd's, processes the
  * request. If that thread crashes, the crash is attributed to the test. New entries overwrite the
  * oldest.
  */
@@ -64,7 +64,7 @@ void SERVICE(kiln_note_queued)(const void *request)
 	unlock_irq(&lock, flags);
 }
 
-/* Records which request this thread now answers. @request is NULL if it answers none of them. */
+/* Records which queued request this thread now processes. @request is NULL if it processes none. */
 void SERVICE(kiln_note_dequeued)(const void *request)
 {
 	struct test *test = current_test();

@@ -121,8 +121,9 @@ static void wake_late(void)
 }
 
 /*
- * Hooks of kernel/cpu. time_tick() is called at each tick, in hardirq context. time_idle() is
- * called when no task can run; @since is the number of TSC ticks for which this has been the case.
+ * Hooks that kernel/cpu calls. time_tick() is called at each tick, in hardirq context. time_idle()
+ * is called when no task can run; @since is the number of TSC ticks for which this has been the
+ * case.
  */
 void time_tick(void)
 {

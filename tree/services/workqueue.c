@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Work queues. Each queue of the tree has a queue of kernel/cpu on every CPU. Each of these has its
+ * Work queues. For each queue of the tree, kernel/cpu has one queue per CPU. Each of these has its
  * own thread, because work on one queue may wait for work on another. The thread is created when
  * work is first queued on that CPU, which may happen in a softirq.
  *

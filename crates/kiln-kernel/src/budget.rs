@@ -227,9 +227,9 @@ pub struct Run {
     pub ticks: u64,
     /// Minimum number of operations per workload.
     pub min_ops: u64,
-    /// Flush the data from all caches before each operation.
+    /// Whether to flush the data from all caches before each operation.
     pub cold: bool,
-    /// Run only the workload of the current strategy, not the other two.
+    /// Whether to run only the workload of the current strategy, not the other two.
     pub alone: bool,
 }
 

@@ -54,7 +54,7 @@ pub struct Function {
 }
 
 impl Function {
-    /// Creates a function from its address. Tests use this to replace a real function by a faulty
+    /// Creates a function from its address. Tests use this to replace a real function with a faulty
     /// one.
     ///
     /// # Safety
@@ -80,7 +80,7 @@ impl Impl {
         macro_rules! at {
             ($kind:expr, $ops:ident, $function:ident) => {
                 match self.kind() {
-                    // SAFETY: the kind determines the valid member of the union.
+                    // SAFETY: `kind` determines which member of the union is initialised.
                     kind if kind == $kind => unsafe { self.0.__bindgen_anon_1.$ops.$function }
                         .map(|f| f as *const c_void),
                     _ => None,
@@ -135,7 +135,8 @@ impl Impl {
         let mut copy = *self.0;
         copy.driver = driver.as_ptr();
         if entry == Entry::SetKey {
-            // SAFETY: the caller promises that `function` has the signature of `setkey`.
+            // SAFETY: function pointers and data pointers have the same size, and the caller
+            // promises that `function` has the signature of `setkey`.
             copy.setkey = Some(unsafe { std::mem::transmute::<*const c_void, KeyFn>(function) });
         }
         let ops = (&raw mut copy.__bindgen_anon_1).cast::<*const c_void>();

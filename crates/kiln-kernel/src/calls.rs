@@ -18,10 +18,11 @@ pub struct Calls<'a> {
     pub aad_len: usize,
     /// Tags of all messages, concatenated.
     pub tags: Option<&'a mut [u8]>,
-    /// Use the first bytes of each result as the next IV. Requires an skcipher and
+    /// Whether to use the first bytes of each result as the next IV. Requires an skcipher and
     /// [`Sections::One`].
     pub chained: bool,
-    /// Pass many messages per call to `encrypt_many`. Requires encryption and [`Sections::One`].
+    /// Whether to pass many messages per call to `encrypt_many`. Requires encryption and
+    /// [`Sections::One`].
     pub many: bool,
     /// How FPU sections are placed around the calls.
     pub sections: Sections,

@@ -108,8 +108,8 @@ impl Impl {
         unsafe { static_str(self.0.driver) }.unwrap_or("?")
     }
 
-    /// Returns the folder of `kernel/ciphers` that defines this implementation, or `None` if it
-    /// comes from another build.
+    /// Returns the folder of `kernel/ciphers` that defines this implementation, or `None` if it was
+    /// defined in another build.
     pub fn folder(self) -> Option<&'static str> {
         // SAFETY: the function only compares the pointer, and returns null or a string literal.
         unsafe { static_str(sys::kiln_impl_folder(self.0)) }
@@ -168,7 +168,7 @@ impl Impl {
         if self.kind() != Kind::Skcipher {
             return None;
         }
-        // SAFETY: the kind determines the valid member of the union.
+        // SAFETY: the kind determines which member of the union is initialised.
         let ops = unsafe { self.0.__bindgen_anon_1.cipher };
         ops.encrypt_many.map(|_| ops.lanes as usize)
     }
@@ -268,7 +268,8 @@ impl Context {
             None => key.is_empty(),
             Some(setkey) => {
                 let memory = ctx.memory.as_mut_ptr();
-                // SAFETY: the memory has the size and the alignment of a context.
+                // SAFETY: the memory has the size and the alignment of a context, and `key` is a
+                // valid slice.
                 unsafe { setkey(memory.cast(), key.as_ptr(), key.len()) == 0 }
             }
         };

@@ -64,7 +64,7 @@ unsafe extern "C" fn do_attach(hooks: *mut c_void) -> u64 {
     u64::from(unsafe { sys::kiln_attach(hooks.cast()) })
 }
 
-/// Detaches the tree from this CPU.
+/// Detaches the tree, whose hooks are not called for this CPU afterwards.
 pub fn detach(_cpu: &mut Cpu) {
     extern "C" fn f(_: *mut c_void) -> u64 {
         // SAFETY: the function is called through the gate, in kernel mode.

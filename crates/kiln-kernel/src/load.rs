@@ -214,9 +214,8 @@ counts! {
 
 /// Settings of a load, for [`Load::attach`].
 pub struct Plan {
-    /// What the task does.
     pub task: TaskWork,
-    /// Code and messages of the softirqs.
+    /// The code that the softirqs run, and the messages that they encrypt.
     pub softirq: (Worker, Arc<Messages>),
     /// The implementation that softirqs use where SIMD is not usable.
     pub fallback: Impl,
@@ -401,7 +400,6 @@ impl<'a> Load<'a> {
         self.set_empty(empty);
     }
 
-    /// Returns the CPU that the load is attached to.
     pub fn cpu(&mut self) -> &mut Cpu {
         self.cpu
     }

@@ -35,7 +35,7 @@ impl Impl {
         if !plain {
             return None;
         }
-        // SAFETY: the kind determines the valid member of the union.
+        // SAFETY: the kind determines which member of the union is initialised.
         let ops = unsafe { self.0.__bindgen_anon_1.hash };
         let mut state = vec![0u64; self.state_size().div_ceil(8)];
         let to = state.as_mut_ptr().cast();

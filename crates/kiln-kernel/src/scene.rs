@@ -17,10 +17,10 @@ const SLACK: usize = 64;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Scene {
     pub task: &'static str,
-    /// Runs when a hardirq interrupts the task.
+    /// Program that runs when a hardirq interrupts the task.
     pub hardirq: &'static str,
     pub softirq: &'static str,
-    /// Runs when a hardirq interrupts the softirq.
+    /// Program that runs when a hardirq interrupts the softirq.
     pub over_softirq: &'static str,
 }
 

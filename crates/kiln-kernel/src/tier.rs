@@ -118,8 +118,8 @@ impl Tier {
         masks
     }
 
-    /// Returns the environment setting to put before a command so that it runs under the current
-    /// mask. The string is empty if no mask is set.
+    /// Returns the environment variable assignment that makes a command run under the current mask,
+    /// for use as a prefix of its command line. The string is empty if no mask is set.
     pub fn prefix() -> String {
         let usable = Tier::ALL.into_iter().filter(|t| t.usable());
         match Tier::masked() {
@@ -128,7 +128,8 @@ impl Tier {
         }
     }
 
-    /// Returns the environment setting to put before a command so that it runs under `mask`.
+    /// Returns the environment variable assignment that makes a command run under `mask`, for use
+    /// as a prefix of its command line.
     pub fn prefix_of(mask: &[Tier]) -> String {
         let names: Vec<&str> = mask.iter().map(|t| t.name()).collect();
         format!("KILN_TIERS={} ", names.join(","))

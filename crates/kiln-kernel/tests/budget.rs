@@ -274,7 +274,7 @@ fn a_lost_piece_is_seen() {
     assert_ne!(digest(600), digest(536));
 }
 
-/// A line of `kernel/crypto/posted.def`.
+/// A row of `kernel/crypto/posted.def`.
 struct Posted {
     alg: String,
     level: String,

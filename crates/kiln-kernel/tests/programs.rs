@@ -1,7 +1,7 @@
 //! C programs that test internals of `kernel/` that its interface does not export.
 //!
 //! A program includes the source file under test, so that it can call static functions and replace
-//! the time stamp counter by a variable. The rest of `kernel/` is linked from the archive. No
+//! the time stamp counter with a variable. The rest of `kernel/` is linked from the archive. No
 //! result depends on measured time. Each test runs one case of one program.
 
 use std::ffi::OsStr;

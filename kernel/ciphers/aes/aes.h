@@ -21,15 +21,15 @@ struct aes_key {
 };
 
 /*
- * key.c: expands a key of @len bytes (16, 24 or 32) in constant time, with general registers only,
- * so any context may call this function. Returns 0, or -EINVAL for any other length, with @key
- * unchanged.
+ * key.c: expands a key of @len bytes (16, 24 or 32) in constant time, with general-purpose
+ * registers only, so any context may call this function. Returns 0, or -EINVAL for any other
+ * length, with @key unchanged.
  */
 int aes_expandkey(struct aes_key *key, const u8 *raw, size_t len);
 
 /*
- * generic.c: processes one block. @dst may equal @src. Not constant-time: it looks up tables at
- * secret addresses.
+ * generic.c: processes one block. @dst may equal @src. Not constant-time: the addresses of its
+ * table look-ups depend on secrets.
  */
 typedef void aes_block_t(const struct aes_key *key, u8 dst[AES_BLOCK_SIZE],
 			 const u8 src[AES_BLOCK_SIZE]);

@@ -144,7 +144,10 @@ static __always_inline u64 shift_low_rows(u64 x)
 	return x ^ t ^ t << 8;
 }
 
-/* Rotates row r by r columns: shift_low_rows() moves rows 2 and 3, the masks rows 1 and 3. */
+/*
+ * Rotates row r by r columns: shift_low_rows() rotates rows 2 and 3 by two columns, and the masked
+ * shifts then rotate rows 1 and 3 by one column.
+ */
 static __always_inline void shift_rows(u64 q[PLANES])
 {
 	u64 x;

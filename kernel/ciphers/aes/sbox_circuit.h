@@ -22,8 +22,8 @@
 #define AES_SBOX_AFFINE 0x63
 
 /*
- * Inverts in GF(2^8). @y holds the linear forms that the top layer computes from the input, @z the
- * products that the bottom layer adds up.
+ * Computes the inverse in GF(2^8). @y contains the linear forms that the top layer computes from
+ * the input. @z receives the products that the bottom layer adds up.
  */
 static __always_inline void aes_sbox_middle(u64 z[18], const u64 y[22])
 {

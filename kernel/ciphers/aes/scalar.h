@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * A common interface to the two AES implementations in general registers. Modes use it with constant
- * arguments, so that the compiler generates direct calls.
+ * A common interface to the two AES implementations in general-purpose registers. Modes use it with
+ * constant arguments, so that the compiler generates direct calls.
  */
 #ifndef KILN_AES_SCALAR_H
 #define KILN_AES_SCALAR_H
@@ -36,8 +36,9 @@ static const struct aes_scalar aes_scalar_generic = {
 };
 
 /*
- * Each call bit-slices the round keys once, which takes a third of the time of four blocks, so
- * large batches pay off. 32 blocks fit in the 512 bytes that a kernel stack can spare.
+ * Each call bit-slices the round keys once, which takes a third as long as processing four blocks.
+ * More blocks per call therefore take less time per block. 32 blocks fit in the 512 bytes that a
+ * kernel stack can spare.
  */
 static const struct aes_scalar aes_scalar_fixed_time = {
 	.encrypt = aes_encrypt_fixed_time,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * AES encryption by table look-up in x86-64 assembly, with general registers only. The code was
- * written by hand from aes/generic.c, not taken from compiler output. Since no compiler affects it,
- * it serves as the fixed reference in comparisons of compilers. Like generic.c, it is NOT
+ * AES encryption by table look-up in x86-64 assembly, with general-purpose registers only. The code
+ * was written by hand from aes/generic.c, not taken from compiler output. Since no compiler affects
+ * it, it serves as the fixed reference in comparisons of compilers. Like generic.c, it is NOT
  * constant-time.
  */
 #include "sbox.h"

@@ -9,9 +9,8 @@
 #include "../list.h"
 
 /*
- * The key, padded with zeros, is the first block. @after is the state after that block, from which
- * messages start. For an empty message the key is also the last block, which is compressed
- * differently.
+ * The key, padded with zeros, is the first block. Messages start from @after, the state after that
+ * block. For an empty message the key is also the last block, which is compressed differently.
  */
 struct blake2smac_ctx {
 	u32 start[8], after[8];
@@ -165,9 +164,10 @@ TIER(vaes_avx512)
 	}
 
 /*
- * The general-register implementation has the higher priority. A round is a chain of 24 dependent
- * operations in any kind of register, and the latency of vector operations is never lower (Zen 5:
- * 4.3 cycles per byte in general registers, 8.1 with AVX-512, 10.3 with SSSE3).
+ * The implementation in general-purpose registers has a higher priority than the SIMD
+ * implementations. A round is a chain of 24 dependent operations in any kind of register, and the
+ * latency of vector operations is never lower (Zen 5: 4.3 cycles per byte in general-purpose
+ * registers, 8.1 with AVX-512, 10.3 with SSSE3).
  *
  * The algorithm name blake2smac is OpenSSL's. Linux has a single blake2s-256 with an optional key.
  */

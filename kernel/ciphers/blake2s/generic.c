@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-/* BLAKE2s in general registers. Constant-time: it has no look-ups and no branches on data. */
+/*
+ * BLAKE2s in general-purpose registers. Constant-time: it has no look-ups and no branches on data.
+ */
 #include <kiln/bitops.h>
 #include <kiln/unaligned.h>
 

@@ -11,7 +11,7 @@
  *	v_pick(a, b, c, d)	returns words a, b, c and d of the block as a vector
  *
  * A round is one chain of 24 dependent operations. It takes 24 cycles where vector operations have
- * a latency of one cycle, and 48 on Zen 5, where general registers are faster.
+ * a latency of one cycle, and 48 on Zen 5, where general-purpose registers are faster.
  */
 
 #include "blake2s.h"
@@ -24,7 +24,7 @@
 	d = v_ror(_mm_xor_si128(d, a), r1);                                   \
 	c = _mm_add_epi32(c, d);                                              \
 	b = v_ror(_mm_xor_si128(b, c), r2);
-/* The three other rows are rotated to form the diagonals, because b is always ready last. */
+/* Row b is always ready last, so the other three rows are rotated to form the diagonals. */
 #define ROUND(m0, m1, m2, m3, m4, m5, m6, m7, m8, m9, ma, mb, mc, md, me, mf) \
 	HALF(v_pick(m0, m2, m4, m6), 16, 12)                                  \
 	HALF(v_pick(m1, m3, m5, m7), 8, 7)                                    \

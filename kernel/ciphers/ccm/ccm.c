@@ -72,9 +72,7 @@ static __always_inline void first_block(u8 *b0, const u8 *iv, size_t aadlen, siz
 		  (get_le64(iv + 8) & ~mask) | (__builtin_bswap64(len) & mask));
 }
 
-/*
- * Loads the eight bytes at offset @at of @p. Bytes from offset @len on are zero.
- */
+/* Loads the eight bytes at offset @at of @p. Bytes from offset @len on read as zero. */
 static __always_inline u64 word(const u8 *p, size_t len, size_t at)
 {
 	u64 w = 0;
@@ -234,8 +232,8 @@ static __always_inline void end(const struct tier *t, const struct aes_key *key,
 }
 
 /*
- * In general registers, a piece of text takes two passes. Encryption updates the MAC first and then
- * runs CTR; decryption runs CTR first.
+ * In general-purpose registers, a piece of text takes two passes. Encryption updates the MAC first
+ * and then runs CTR; decryption runs CTR first.
  */
 static __always_inline void mac_text(aes_mac_t *mac, const struct aes_key *key, u8 *acc,
 				     const u8 *text, size_t len)

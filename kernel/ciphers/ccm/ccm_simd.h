@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * AES-CCM with vector registers: the template that every SIMD tier includes once, after its vectors
- * (simd/rounds.h) and after defining CCM(name), the full name of an entry point of the tier.
+ * AES-CCM with vector registers: the template that every SIMD tier includes once, after
+ * simd/rounds.h and after defining CCM(name), the full name of an entry point of the tier.
  *
  * CBC-MAC processes one block after the other. With AES-256, each block takes fourteen rounds of
  * four cycles, and the AES units are idle most of that time. The counters of a vector are therefore

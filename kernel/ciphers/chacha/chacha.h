@@ -5,7 +5,7 @@
  *
  * chacha.c		code that all tiers share, and the table of implementations
  * generic.c, TIER.c	key stream, and its XOR with the text
- * chacha_scalar.h	one block in general registers
+ * chacha_scalar.h	one block in general-purpose registers
  * chacha_simd.h	the template of the SIMD tiers, with chacha_blocks.h
  * ymm_vaes_avx512.c	two or eight blocks for the AVX-512 tier
  */

@@ -19,7 +19,9 @@
 
 static const u32 constants[4] __aligned(16) = CHACHA_CONSTANTS;
 
-/* Counter offsets of the blocks: rows hold a block per lane, columns a block per 32-bit word. */
+/*
+ * Counter offsets of the blocks: rows hold one block per lane, columns one block per 32-bit word.
+ */
 static const u32 row_counters[16] __aligned(64) = {
 	0, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0
 };
@@ -51,7 +53,7 @@ static const u32 set_counters[16] __aligned(64) = {
 
 /*
  * Interleaves the steps of block 0 with those of the vectors, unless @block is NULL. Block 0 is
- * computed in general registers, which would otherwise be idle.
+ * computed in general-purpose registers, which would otherwise be idle.
  */
 #define BESIDE(step)                                                          \
 	if (block) {                                                          \
@@ -206,7 +208,7 @@ static __always_inline void put_first(u8 *block, u8 *dst, vec_t a, vec_t b, vec_
 /*
  * Computes LANES blocks in rows. If @first is not NULL, block 0 is written to @first, and @src must
  * be NULL. If @more is 0, block 0 is the first block of the rows; otherwise block 0 is computed
- * separately in general registers.
+ * separately in general-purpose registers.
  */
 static __always_inline void rows_1(const struct chacha_key *key, const u8 *iv, const u32 more,
 				   u8 *dst, const u8 *src, u8 *const first)

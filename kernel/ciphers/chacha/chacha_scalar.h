@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * One block of ChaCha20's key stream in general registers, divided into steps that can be placed
- * between vector operations. The code has no look-ups and no branches on data.
+ * One block of ChaCha20's key stream in general-purpose registers, divided into steps that can be
+ * placed between vector operations. The code has no look-ups and no branches on data.
  */
 #ifndef KILN_CHACHA_SCALAR_H
 #define KILN_CHACHA_SCALAR_H

@@ -32,9 +32,10 @@
  *
  * An authenticated message also needs block 0, which is the key of Poly1305. If the rows for the
  * text have room for block 0, all blocks are computed together. Otherwise block 0 is computed in
- * general registers, between the vector operations for the other blocks. On Zen 5, this costs
- * nothing, because a block in general registers takes less time than the chain of a row. On Zen 4,
- * the rows wait for block 0 (one block of text and block 0, gcc 12: 440 cycles; 300 together).
+ * general-purpose registers, between the vector operations for the other blocks. On Zen 5, this
+ * costs nothing, because a block in general-purpose registers takes less time than the chain of a
+ * row. On Zen 4, the rows wait for block 0 (one block of text and block 0, gcc 12: 440 cycles; 300
+ * together).
  *
  * The blocks of a column vector are assigned to its lanes such that, after the transposition within
  * lanes, the vectors look like rows of LANES consecutive blocks.
@@ -63,10 +64,10 @@ static noinline void rows_1_joint(const struct chacha_key *key, const u8 *iv, u8
 }
 
 /*
- * Computes block 0 in general registers and the blocks of the text in rows. As a separate function,
- * its register allocation does not depend on the caller. This saves 60 to 100 cycles with clang for
- * one row of 128 bits. For other rows a separate function costs about 15 cycles, except for two
- * rows of 256 bits.
+ * Computes block 0 in general-purpose registers and the blocks of the text in rows. As a separate
+ * function, its register allocation does not depend on the caller. This saves 60 to 100 cycles with
+ * clang for one row of 128 bits. For other rows a separate function costs about 15 cycles, except
+ * for two rows of 256 bits.
  */
 #define ROWS_START(n, inlining)                                               \
 static inlining void rows_##n##_start(const struct chacha_key *key, const u8 *iv, u8 *dst, \
@@ -102,7 +103,7 @@ SET_FUNC(2)
 #endif
 
 #ifndef xor_bytes
-/* XORs @len bytes of key stream, less than a vector, into the text. */
+/* XORs @len bytes of key stream, fewer than a vector holds, into the text. */
 static __always_inline void xor_bytes(u8 *dst, const u8 *src, const u8 *with, size_t len)
 {
 	for (; len >= 8; len -= 8, dst += 8, src += 8, with += 8)
@@ -125,8 +126,8 @@ static __always_inline void xor_buffer(u8 *dst, const u8 *src, const u8 *with, s
 }
 
 /*
- * For a single block, general registers are nearly twice as fast as vectors in rows, because their
- * operations take one cycle instead of two (300 cycles compared with 540).
+ * For a single block, general-purpose registers are nearly twice as fast as vectors in rows,
+ * because their operations take one cycle instead of two (300 cycles compared with 540).
  */
 static __always_inline void one_block(const struct chacha_key *key, u8 *dst, const u8 *src,
 				      size_t len, const u8 *iv)

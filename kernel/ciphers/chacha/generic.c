@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-/* ChaCha20 in general registers. */
+/* ChaCha20 in general-purpose registers. */
 #include <kiln/string.h>
 
 #include "chacha_scalar.h"

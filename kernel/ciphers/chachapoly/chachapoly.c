@@ -3,9 +3,9 @@
  * ChaCha20-Poly1305 (RFC 8439, 2.8): code that all tiers share, and the list of implementations.
  *
  * The first blocks of the key stream are computed together: block 0, the key of Poly1305, in
- * general registers, and the blocks after it in vectors. The rest of the message is encrypted and
- * hashed in chunks that fit in the L1 cache. Decryption first hashes the whole message and checks
- * its tag.
+ * general-purpose registers, and the blocks after it in vectors. The rest of the message is
+ * encrypted and hashed in chunks that fit in the L1 cache. Decryption first hashes the whole
+ * message and checks its tag.
  *
  * Interleaving the instructions of both algorithms was tried with chunks of 2048 bytes (Zen 5,
  * AVX-512). Interleaved, a third of ChaCha20's state has to be kept in memory, and a chunk took 850
@@ -191,7 +191,9 @@ static __always_inline int open(const struct tier *t, const struct chacha_key *k
 	} else {
 		memset(dst, 0, len);
 	}
-	/* Bytes of the stream beyond @ahead encrypt nothing, so they need not be wiped. */
+	/*
+	 * The key stream beyond @ahead bytes is not used for encryption, so it need not be wiped.
+	 */
 	wipe(t, stream, o.ahead);
 	return wrong ? -EBADMSG : 0;
 }

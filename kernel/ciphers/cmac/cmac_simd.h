@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * CMAC of a whole message: the template that every SIMD tier includes once, after its vectors
- * (simd/rounds.h) and after defining CMAC(name), the full name of an entry point of the tier.
+ * CMAC of a whole message: the template that every SIMD tier includes once, after simd/rounds.h and
+ * after defining CMAC(name), the full name of an entry point of the tier.
  */
 #include <kiln/fpu_assert.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-/* CRC-32C in general registers; eight tables process eight bytes per step. */
+/* CRC-32C in general-purpose registers; eight tables process eight bytes per step. */
 #include "crc.h"
 
 #define CRC_FIRST 1u

@@ -21,7 +21,7 @@ static __always_inline u64 crc_8(u64 crc, const u8 *p)
 	c4 = crc_8(c4, (data) + 4 * (each));                                  \
 	c5 = crc_8(c5, (data) + 5 * (each));
 
-/* Adds fewer than eight bytes. */
+/* Adds @len bytes, fewer than eight, to the CRC. */
 static __always_inline u32 few_bytes(u32 crc, const u8 *data, size_t len)
 {
 	if (len & 4) {

@@ -4,19 +4,19 @@
  *
  * Folding takes two multiplications per 64 bytes, that is, 16 bytes per cycle if one multiplication
  * can start every other cycle. Meanwhile the CRC32 instruction processes another 8 or 16 bytes per
- * cycle in general registers. A part of a message begins with six streams for that instruction. The
- * bytes for the four vector accumulators follow, eight times as many as in one stream. The first
- * fold of a part moves the accumulators over the streams. The CRCs of the streams are moved to the
- * end of the part and added there.
+ * cycle in general-purpose registers. A part of a message begins with six streams for that
+ * instruction. The bytes for the four vector accumulators follow, eight times as many as in one
+ * stream. The first fold of a part moves the accumulators over the streams. The CRCs of the streams
+ * are moved to the end of the part and added there.
  */
 #include "../simd/vec_zmm.h"
 #include "crc32c_stream.h"
 #include "fold.h"
 
 /*
- * Values of struct move. To move 16 bytes by D bytes, the lower half is multiplied by x^(8D + 63)
- * mod P and the upper half by x^(8D - 1) mod P, with the bits in reverse order. The exponents are
- * one less because a product of bit-reversed polynomials is one bit short.
+ * Initialisers of struct move. To move 16 bytes by D bytes, the lower half is multiplied by x^(8D +
+ * 63) mod P and the upper half by x^(8D - 1) mod P, with the bits in reverse order. The exponents
+ * are one less because a product of bit-reversed polynomials is one bit short.
  */
 
 #define MOVE_16 { 0x3743f7bd00000000, 0x3171d43000000000 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-/* CRC-16/T10-DIF in general registers; eight tables process eight bytes per step. */
+/* CRC-16/T10-DIF in general-purpose registers; eight tables process eight bytes per step. */
 #include "crc.h"
 
 #define CRC_FIRST 0x8000u

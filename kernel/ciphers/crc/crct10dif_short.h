@@ -20,7 +20,7 @@
 /* Up to this length, xmm registers are faster than wider vectors. */
 #define SHORT_BYTES 63
 
-/* A PSHUFB pattern that reverses the order of the bytes, so that the highest comes first. */
+/* A PSHUFB pattern that reverses the order of the bytes, so that the first byte is on top. */
 #define REVERSE16 _mm_set_epi64x(0x0001020304050607, 0x08090a0b0c0d0e0f)
 
 /*
@@ -37,7 +37,7 @@ static __always_inline __m128i load16(const u8 *p)
 	return _mm_shuffle_epi8(_mm_loadu_si128((const __m128i *)p), REVERSE16);
 }
 
-/* Shifts @v, which has its first bytes on top, down so that only the first @n bytes remain. */
+/* Shifts @v down so that only the first @n bytes remain. The first byte of @v is its top byte. */
 static __always_inline __m128i keep_first(__m128i v, size_t n)
 {
 	return _mm_shuffle_epi8(v, _mm_loadu_si128((const __m128i *)(from_top + 16 - n)));
@@ -49,7 +49,7 @@ static __always_inline __m128i put_crc16(u32 crc, size_t n)
 	return keep_first(_mm_slli_si128(_mm_cvtsi32_si128((int)crc), 14), n);
 }
 
-/* Loads n < 16 bytes as two overlapping words through general registers. */
+/* Loads n < 16 bytes as two overlapping words through general-purpose registers. */
 static __always_inline __m128i load_few(const u8 *p, size_t n)
 {
 	u64 hi = 0, lo;
@@ -89,7 +89,7 @@ static __always_inline u32 reduce(__m128i v)
 /* Processes a message of at most SHORT_BYTES bytes. */
 static __always_inline u32 short_message(u32 crc, const u8 *data, size_t len)
 {
-	/* These constants, x^192 and x^128 mod P, move 16 bytes forward by 16 bytes. */
+	/* Multipliers x^192 and x^128 mod P, which move 16 bytes forward by 16 bytes. */
 	const __m128i by = _mm_set_epi64x(0x1faa, 0xa010);
 	size_t first = len % 16;
 	__m128i v;

@@ -21,8 +21,8 @@
 #include "fold.h"
 
 /*
- * Values of struct move. To move 16 bytes by D bytes, the lower half is multiplied by x^(8D) mod P
- * and the upper half by x^(8D + 64) mod P.
+ * Initialisers of struct move. To move 16 bytes by D bytes, the lower half is multiplied by x^(8D)
+ * mod P and the upper half by x^(8D + 64) mod P.
  */
 #define MOVE_16 { 0xa010, 0x1faa }
 #define MOVE_32 { 0x857d, 0x7acc }
@@ -32,7 +32,7 @@
 #define MOVE_192 { 0xb9d2, 0x6086 }
 #define MOVE_256 { 0x22c6, 0x9f16 }
 
-/* Reverses the order of the bytes in each lane, so that the highest comes first. */
+/* Reverses the order of the bytes in each lane, so that the first byte is on top. */
 #define REVERSE(v) v_shuffle(v, v_all(_mm_set_epi64x(0x0001020304050607, 0x08090a0b0c0d0e0f)))
 #define LOAD(p) REVERSE(v_load(p))
 

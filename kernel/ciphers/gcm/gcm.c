@@ -130,7 +130,10 @@ static __always_inline void end(polyval_blocks_t *blocks, kiln_crypt_t *encrypt,
 	memzero_explicit(s, sizeof(*s));
 }
 
-/* Ignores an empty piece, since end_aad() must run exactly once, before the first byte of text. */
+/*
+ * Processes a piece of text. Ignores an empty piece, because end_aad() must run exactly once,
+ * before the first byte of text.
+ */
 static __always_inline void crypt(polyval_blocks_t *blocks, gcm_text_t *text,
 				  const struct gcm_key *key, struct gcm_state *s, u8 *dst,
 				  const u8 *src, size_t len)

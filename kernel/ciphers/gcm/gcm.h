@@ -3,7 +3,7 @@
  * AES-GCM (NIST SP 800-38D) with IVs of 96 bits, and AES-GCM as IPsec uses it (RFC 4106).
  *
  * gcm.c			keys, messages in pieces, the table of implementations
- * generic.c, fixed_time.c	text in general registers, from the template scalar.h
+ * generic.c, fixed_time.c	text in general-purpose registers, from the template scalar.h
  * aesni.c, vaes_avx2.c, vaes_avx512.c	text and whole messages with vectors, from gcm_simd.h
  * ../polyval/		GHASH
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * AES-GCM with vector registers: the template that every SIMD tier includes once, after its vectors
- * (simd/rounds.h) and after defining GCM(name), the full name of an entry point of the tier.
+ * AES-GCM with vector registers: the template that every SIMD tier includes once, after
+ * simd/rounds.h and after defining GCM(name), the full name of an entry point of the tier.
  *
  * While more than MAIN vectors remain, the main loop processes MAIN vectors per step (gcm_step.h).
  * A step interleaves AES rounds with the multiplications of MAIN vectors of ciphertext and one

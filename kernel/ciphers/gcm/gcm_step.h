@@ -57,7 +57,11 @@ struct weave {
 #define CIPHER(j) v_shuffle(v_load(w->cipher + (j) * VBYTES), v_key(reverse))
 #define POWER(j) v_load(w->power + (j) * VBYTES)
 #if MAIN == 16
-/* Blocks whose powers a step uses: 16 vectors. The first eight vectors use UPPER_HALVES. */
+/*
+ * Number of blocks that a step multiplies by powers of the key: 16 vectors. CLMUL_HALVES() finds
+ * the sums of the powers' halves at UPPER_HALVES for the first eight vectors, and at HALVES for the
+ * others.
+ */
 #define WEAVE_BLOCKS 64
 #define CLMUL_HALVES(j, x)                                                      \
 	((j) < 8 ? v_clmul(x, v_load(w->power + (j) * VBYTES + UPPER_HALVES), 0x10) : \
@@ -76,7 +80,7 @@ static __always_inline void weave_slot(struct weave *w, const int slot)
 	vec_t *const even = part == 0 ? &w->even.lo : part == 1 ? &w->even.hi : &w->even.mid;
 	vec_t product;
 
-	/* Keep the loads here: hoisting them would need more registers than exist. */
+	/* Keep the loads here: hoisting them would need more registers than the CPU has. */
 	barrier();
 	if (slot < 48) {
 		if (part == 0) {

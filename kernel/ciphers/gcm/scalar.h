@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* Template of GCM in general registers, with the AES-CTR of the same tier. */
+/* Template of GCM in general-purpose registers, with the AES-CTR of the same tier. */
 #include <kiln/unaligned.h>
 
 #include "../modes/modes.h"

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * HMAC (RFC 2104) over the hashes of ../merkle.h.
+ * HMAC (RFC 2104) with the hashes that ../merkle.h implements.
  *
  * The context holds two states of the hash: after the block of key XOR inner pad, and after the
  * block of key XOR outer pad. A message therefore takes one compression more than its plain hash.
- * Both states are computed in general registers, since setkey runs outside of FPU sections.
+ * Both states are computed in general-purpose registers, since setkey runs outside of FPU sections.
  */
 #include <kiln/string.h>
 

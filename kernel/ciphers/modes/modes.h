@@ -4,7 +4,7 @@
  * CCM also use these functions.
  *
  * modes.c		the table of implementations
- * scalar.h		the modes in general registers: generic.c, fixed_time.c
+ * scalar.h		the modes in general-purpose registers: generic.c, fixed_time.c
  * modes_simd.h		the modes with vectors: aesni.c, vaes_avx2.c, vaes_avx512.c
  * cbc_many.h		CBC encryption of many messages with vectors
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Template of the modes in general registers: the including file uses MODES_SCALAR() once.
+ * Template of the modes in general-purpose registers: the including file uses MODES_SCALAR() once.
  * Intermediate secrets are kept in @work rather than in the destination, which other programs may
  * be able to read.
  */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-/* NH in general registers. */
+/* NH in general-purpose registers. */
 #include <kiln/unaligned.h>
 
 #include "nhpoly1305.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * NH with vector registers: the template that every SIMD tier includes once, after its vectors
- * (../simd/vec_*.h). The tier also defines:
+ * NH with vector registers: the template that every SIMD tier includes once, after one of
+ * ../simd/vec_*.h. The tier also defines:
  *
  *	NH		name of the entry point
  *	v_put(sum, s0, s1, s2, s3)	adds up the 64-bit words of each vector and stores the sums

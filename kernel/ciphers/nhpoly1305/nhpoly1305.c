@@ -52,7 +52,7 @@ static __always_inline void hash_units(nh_t *nh, poly1305_blocks_t *blocks,
 		if (s->begun || n < left) {
 			/*
 			 * These units are only part of an NH message of 1024 bytes, so add their
-			 * sum to its sum.
+			 * sum to the sum of that message.
 			 */
 			nh(key->nh + s->begun / 4, src, n, sums);
 			for (i = 0; i < NH_PASSES; i++)

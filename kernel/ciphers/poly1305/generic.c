@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-/* Poly1305 in general registers, with 64-bit words and 128-bit products. */
+/* Poly1305 in general-purpose registers, with 64-bit words and 128-bit products. */
 #include <kiln/unaligned.h>
 
 #include "poly1305_limbs.h"

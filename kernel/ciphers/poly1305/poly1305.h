@@ -3,7 +3,7 @@
  * Poly1305 (RFC 8439, 2.5). setkey takes the one-time key.
  *
  * poly1305.c		messages in pieces, padding, the table of implementations
- * generic.c		blocks in general registers, powers of r
+ * generic.c		blocks in general-purpose registers, powers of r
  * simd26.h		blocks in vectors, limbs of 26 bits: aesni.c, avx2.c
  * poly1305_limbs.h	multiplication in limbs of 44 bits, for powers of r
  * vaes_avx512.c	blocks in vectors, limbs of 44 bits and IFMA

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* Numbers modulo 2^130 - 5 in limbs of 44, 44 and 42 bits, in general registers. */
+/* Numbers modulo 2^130 - 5 in limbs of 44, 44 and 42 bits, in general-purpose registers. */
 #ifndef KILN_POLY1305_LIMBS_H
 #define KILN_POLY1305_LIMBS_H
 

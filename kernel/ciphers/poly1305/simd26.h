@@ -13,7 +13,7 @@
  *
  * Two vectors share one carry propagation, h = h r^(2 LANES) + m0 r^LANES + m1. At the very end the
  * lanes are multiplied by the powers that their blocks need. Blocks that do not fill a vector are
- * processed first, in general registers.
+ * processed first, in general-purpose registers.
  */
 
 #include "poly1305.h"
@@ -21,7 +21,7 @@
 #include <kiln/fpu_assert.h>
 #include <kiln/unaligned.h>
 
-/* Up to this many blocks, general registers are as fast as vectors. */
+/* Up to this many blocks, general-purpose registers are as fast as vectors. */
 #define FEW_BLOCKS 12
 #define MASK26 0x3ffffffull
 #define LANES (2 * VBLOCKS)

@@ -21,7 +21,7 @@
 
 #include <kiln/fpu_assert.h>
 
-/* Up to this many blocks, general registers are as fast as vectors. */
+/* Up to this many blocks, general-purpose registers are as fast as vectors. */
 #define FEW_BLOCKS 4
 
 #define MASK44 POLY1305_MASK44
@@ -45,7 +45,9 @@ struct limbs {
 	vec_t l0, l1, l2;
 };
 
-/* Lane n of a vector holds block order[n], because unpacking leaves the blocks in this order. */
+/*
+ * The order of the blocks in the lanes of a vector after unpacking; the highest lane comes first.
+ */
 #define ORDER _mm512_set_epi64(7, 3, 6, 2, 5, 1, 4, 0)
 
 static __always_inline struct power power_from(vec_t r0, vec_t r1, vec_t r2)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * POLYVAL in general registers, in constant time: the key setup of all tiers, and the processing of
- * blocks in contexts where SIMD is not usable.
+ * POLYVAL in general-purpose registers, in constant time: the key setup of all tiers, and the
+ * processing of blocks in contexts where SIMD is not usable.
  */
 #include "polyval.h"
 

@@ -4,11 +4,11 @@
  * blocks in reverse order and a key multiplied by x (RFC 8452, appendix A), so both use the same
  * arithmetic.
  *
- * An element is two little-endian words, the lower first. A product is a * b * x^-128 modulo
- * x^128 + x^127 + x^126 + x^121 + 1.
+ * An element is two little-endian words, the lower first. A product is a * b * x^-128 modulo x^128
+ * + x^127 + x^126 + x^121 + 1.
  *
  * polyval.c			messages in pieces, the table of implementations
- * generic.c			keys, and blocks in general registers
+ * generic.c			keys, and blocks in general-purpose registers
  * polyval_simd.h		blocks and whole messages with vectors: the template of aesni.c,
  *				vaes_avx2.c and vaes_avx512.c
  */
@@ -40,7 +40,7 @@ struct polyval_key {
 	u64 halves[POLYVAL_SHORT + 4][2];
 };
 
-/* Expand a key in constant time, with general registers only. */
+/* Expand a key in constant time, with general-purpose registers only. */
 void polyval_setkey(struct polyval_key *key, const u8 raw[POLYVAL_BLOCK_SIZE]);
 void ghash_setkey(struct polyval_key *key, const u8 raw[POLYVAL_BLOCK_SIZE]);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
  * GHASH and POLYVAL with vector registers: the template that every SIMD tier includes once, after
- * its vectors (../simd/rounds.h) and after defining POLYVAL(name), the full name of an entry point.
+ * ../simd/rounds.h and after defining POLYVAL(name), the full name of an entry point.
  */
 #include <kiln/fpu_assert.h>
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
  * Sums of products in vector registers, used by POLYVAL (polyval_simd.h) and AES-GCM
- * (../gcm/gcm_simd.h). Include this after the vectors (../simd/rounds.h).
+ * (../gcm/gcm_simd.h). Include this after ../simd/rounds.h.
  *
  * Products are added up unreduced, and each sum is reduced once, so that many blocks share the cost
  * of the reduction and of adding up the blocks of a vector. Karatsuba's method replaces one of four
- * multiplications by two operations that can run on any port.
+ * multiplications with two operations that can run on any port.
  */
 #ifndef KILN_POLYVAL_SUMS_H
 #define KILN_POLYVAL_SUMS_H

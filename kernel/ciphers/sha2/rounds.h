@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * A round of SHA-2 in general registers. The including file defines word_t, and
- * SIGMA0(a) and SIGMA1(e) in terms of ror(v, n).
+ * A round of SHA-2 in general-purpose registers. The including file defines word_t, and SIGMA0(a)
+ * and SIGMA1(e) in terms of ror(v, n).
  *
  * The operations of a round are ordered so that neither the chain through a nor the one through e
  * is longer than four cycles. e' begins as h + kw + d; Ch and then Sigma1 are added as they become
- * ready. a' is computed from e' by correcting the terms that differ. This takes two
- * operations more than the textbook's 22, but the textbook's form has a chain of five cycles
- * (measured on Zen 5, SHA-512: 5.2 cycles per round, compared with 5.8).
+ * ready. a' is computed from e' by correcting the terms that differ. This takes two operations more
+ * than the textbook's 22, but the textbook's form has a chain of five cycles (measured on Zen 5,
+ * SHA-512: 5.2 cycles per round, compared with 5.8).
  */
 
 static __always_inline word_t ror(word_t v, const int n)

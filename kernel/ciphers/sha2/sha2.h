@@ -7,7 +7,7 @@
  * sha2_generic.h		the template of the generic tiers
  * sha512_simd.h		the template of SHA-512's SIMD tiers
  * two_blocks.h			two blocks per pass, for SIMD tiers of both hashes
- * rounds.h			rounds in general registers, for use between vector operations
+ * rounds.h			rounds in general-purpose registers, between vector operations
  */
 #ifndef KILN_SHA2_H
 #define KILN_SHA2_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * SHA-256 with AVX2 and BMI2, for CPUs without the SHA instructions. Rounds run in general
+ * SHA-256 with AVX2 and BMI2, for CPUs without the SHA instructions. Rounds run in general-purpose
  * registers. Vectors compute the message schedule of two blocks at once, between the rounds of the
  * first block; the rounds of the second block read their words from memory.
  */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-/* SHA-256 in general registers. */
+/* SHA-256 in general-purpose registers. */
 #include "sha2.h"
 
 /* The round constants (FIPS 180-4, 4.2.2) are the upper halves of SHA-512's. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * SHA-2's rounds in general registers. Constant-time: it has no look-ups and no branches on data.
- * The including file defines:
+ * SHA-2's rounds in general-purpose registers. Constant-time: it has no look-ups and no branches on
+ * data. The including file defines:
  *
  *	word_t		u32 or u64
  *	ROUNDS		number of rounds

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-/* SHA-512 in general registers. */
+/* SHA-512 in general-purpose registers. */
 #include "sha2.h"
 
 /* The round constants (FIPS 180-4, 4.2.3). */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * SHA-512 with rounds in general registers (RORX) and the message schedule in vectors, which hold
- * two words of each of two blocks. The including file defines, after simd/two_lanes.h:
+ * SHA-512 with rounds in general-purpose registers (RORX) and the message schedule in vectors,
+ * which hold two words of each of two blocks. The including file defines, after simd/two_lanes.h:
  *
  *	MD_NAME(name)	full name of an entry point
  *	v_sigma0(v), v_sigma1(v)	FIPS 180-4, 4.1.3
@@ -39,7 +39,7 @@ typedef u64 word_t;
 	ROUND(h, a, b, c, d, e, f, g, KW(pair, 1));                           \
 } while (0)
 
-/* In each lane: the upper word of @lo, followed by the lower word of @hi. */
+/* Returns, in each lane, the upper word of @lo followed by the lower word of @hi. */
 #define NEXT(hi, lo) _mm256_alignr_epi8(hi, lo, 8)
 
 /* Computes words 2 * pair and 2 * pair + 1 from the sixteen before them, which are in x0 ... x7. */

@@ -238,8 +238,9 @@ static __always_inline __m128i keep1(__m128i v, size_t n)
 }
 
 /*
- * Load the first @n bytes of a vector, 0 < n <= VBYTES, padded with zeros; store them; and clear
- * the bytes of a vector after them. AVX-512 uses masks for this.
+ * Helpers for the first @n bytes of a vector, 0 < n <= VBYTES. v_load_part() loads them and sets
+ * the other bytes to zero, v_store_part() stores them, and v_keep() clears the other bytes of a
+ * vector. AVX-512 uses masks instead (vec_zmm.h).
  */
 #if VBLOCKS == 1
 static __always_inline vec_t v_load_part(const u8 *p, size_t n)

@@ -18,7 +18,10 @@ typedef __m256i vec_t;
 				v_load1((p) + (stride)), 1)
 #define v_store_lane(lane, p, v)                                              \
 	_mm_storeu_si128((__m128i *)(p), _mm256_extracti128_si256(v, lane))
-/* Put the same 16 bytes into both lanes, from memory or from two words. */
+/*
+ * Both macros fill the two lanes with the same 16 bytes: v_both() loads them from memory, and
+ * v_bytes() combines two words.
+ */
 #define v_both(p) _mm256_broadcastsi128_si256(v_load1(p))
 #define v_bytes(hi, lo) _mm256_broadcastsi128_si256(_mm_set_epi64x(hi, lo))
 #define v_swap32(v) _mm256_shuffle_epi8(v, v_bytes(0x0c0d0e0f08090a0b, 0x0405060700010203))

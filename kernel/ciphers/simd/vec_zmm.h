@@ -38,7 +38,10 @@ static __always_inline __m128i v_sum(__m512i v)
 			     _mm256_extracti128_si256(half, 1));
 }
 
-/* Load the first @n bytes, 0 < n <= 64, padded with zeros, and store them. */
+/*
+ * Helpers for the first @n bytes of a vector, 0 < n <= 64. v_load_part() and v_keep() set the other
+ * bytes to zero; v_store_part() leaves the memory after the @n bytes unchanged.
+ */
 #define v_mask(n) (~0ull >> (64 - (n)))
 #define v_load_part(p, n) _mm512_maskz_loadu_epi8(v_mask(n), p)
 #define v_store_part(p, n, v) _mm512_mask_storeu_epi8(p, v_mask(n), v)

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-/* SM3's rounds in general registers. Constant-time: it has no look-ups and no branches on data. */
+/*
+ * SM3's rounds in general-purpose registers. Constant-time: it has no look-ups and no branches on
+ * data.
+ */
 #include <kiln/bitops.h>
 
 #include "sm3.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * SM3 with rounds in general registers (RORX) and the message expansion in vectors, which hold four
- * words of each of two blocks. The including file defines, after simd/two_lanes.h:
+ * SM3 with rounds in general-purpose registers (RORX) and the message expansion in vectors, which
+ * hold four words of each of two blocks. The including file defines, after simd/two_lanes.h:
  *
  *	MD_NAME(name)	full name of an entry point
  *	v_xor3(a, b, c)	a ^ b ^ c

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * AES-XTS with the table-based AES of aes/generic.c, block by block. It is slow and not
+ * AES-XTS with the table-based AES in aes/generic.c, block by block. It is slow and not
  * constant-time.
  */
 #include "xts_scalar.h"

@@ -3,7 +3,7 @@
  * AES-XTS (IEEE 1619-2018, NIST SP 800-38E) with ciphertext stealing.
  *
  * xts.c			keys, tweaks of later pieces, the table of implementations
- * xts_scalar.h		the template in general registers: generic.c, fixed_time.c
+ * xts_scalar.h		the template in general-purpose registers: generic.c, fixed_time.c
  * xts_simd.h		the template with vectors: aesni.c, vaes_avx2.c, vaes_avx512.c
  */
 #ifndef KILN_XTS_H

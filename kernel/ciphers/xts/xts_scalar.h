@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/*
- * Template of AES-XTS in general registers: the including file uses XTS_SCALAR() once.
- */
+/* Template of AES-XTS in general-purpose registers: the including file uses XTS_SCALAR() once. */
 #ifndef KILN_XTS_SCALAR_H
 #define KILN_XTS_SCALAR_H
 

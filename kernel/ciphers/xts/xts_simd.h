@@ -147,7 +147,7 @@ static __always_inline void crypt_rest(const round_key *rk, u32 rounds,
 				       const bool decrypt, u8 *dst, const u8 *src,
 				       const u8 *tw, size_t blocks, size_t r)
 {
-	/* At most one whole block remains besides the one that takes part in stealing. */
+	/* At most one whole block remains in addition to the one that takes part in stealing. */
 	if (blocks > (r != 0)) {
 		store1(dst, xts_block(rk, rounds, decrypt, load1(src), load1(tw)));
 		dst += AES_BLOCK_SIZE;

@@ -68,7 +68,7 @@ typedef void kiln_crypt_many_t(const void *ctx, const struct kiln_message *m, si
 
 /*
  * In XTS, an IV cannot describe a later piece of a message, since the tweak has been encrypted. For
- * such algorithms, first() replaces the IV by the value that encrypt_piece() and decrypt_piece()
+ * such algorithms, first() replaces the IV with the value that encrypt_piece() and decrypt_piece()
  * take and update; encrypt() and decrypt() take whole messages only and do not change the IV. For
  * all other algorithms, first() and the functions for pieces are NULL.
  */
@@ -76,7 +76,10 @@ struct kiln_cipher_ops {
 	kiln_crypt_t *encrypt, *decrypt;
 	void (*first)(const void *ctx, u8 *iv);
 	kiln_crypt_t *encrypt_piece, *decrypt_piece;
-	/* Encrypts @lanes messages in parallel. NULL if encrypting them in turn is as fast. */
+	/*
+	 * Encrypts @lanes messages in parallel. NULL if encrypting them one after the other is as
+	 * fast.
+	 */
 	kiln_crypt_many_t *encrypt_many;
 	u32 lanes;
 };
@@ -115,7 +118,7 @@ struct kiln_hash_ops {
 };
 
 /*
- * Bytes per FPU section, depending on the speed of the algorithm, for the strategy "class" of
+ * Bytes per FPU section, depending on the speed of the algorithm, for the strategy "class" in
  * crypto/cut.c. The three values were considered in the mail thread that crypto/posted.def cites.
  * All are multiples of every block size.
  */
@@ -145,7 +148,10 @@ struct kiln_impl {
 	u32 ctxsize, statesize;
 	u32 class;		/* enum kiln_class; 0: sections end at page boundaries */
 	u64 longest;		/* AEAD: maximum text bytes, due to the counter; 0: no limit */
-	/* Returns 0, or -EINVAL with @ctx unchanged. May be called anywhere, without a section. */
+	/*
+	 * Returns 0, or -EINVAL with @ctx unchanged. May be called in any context, without a
+	 * section.
+	 */
 	int (*setkey)(void *ctx, const u8 *key, size_t len);
 	union {
 		struct kiln_cipher_ops cipher;
@@ -170,7 +176,7 @@ static inline bool kiln_hash_valid(const struct kiln_impl *impl, const void *sta
  */
 const struct kiln_impl *kiln_best_scalar(const char *alg);
 
-/* The table of implementations of one directory of ciphers/. */
+/* The table of implementations in one directory of ciphers/. */
 struct kiln_impls {
 	const struct kiln_impl *impl;
 	size_t count;

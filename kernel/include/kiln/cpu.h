@@ -29,7 +29,7 @@ enum {
 	TF_KERNEL_FPSTATE = 4,	/* in a section under the preemptible policy, and using kernel_fpu */
 };
 
-/* An entry in the hash table of wait.c: a task that waits on an address. */
+/* An entry in wait.c's hash table: a task that waits on an address. */
 struct waiter {
 	struct waiter *next, **prev;
 	const volatile void *on;

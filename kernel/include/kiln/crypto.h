@@ -392,7 +392,7 @@ void crypto_child_ops(struct crypto_alg *alg, u32 ctxsize, int (*init)(struct cr
  */
 int simd_register(const struct crypto_alg *inner);
 
-/* crypto/register.c: registers all implementations of ciphers/list.c. */
+/* crypto/register.c: registers all implementations in ciphers/list.c. */
 int impls_register(void);
 
 /*

@@ -17,7 +17,7 @@ struct fpu_policy {
 	 */
 	void (*switch_out)(struct task *task);
 	void (*switch_in)(struct task *task);
-	/* Replace the functions of user.c if a hosted tree manages the user's FPU state. */
+	/* Replace the functions in user.c if a hosted tree manages the user's FPU state. */
 	bool (*user_restore)(void);
 	void (*switch_to)(void *prev, void *next);
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Tasks of an emulated CPU: contexts with their own stacks on one host thread, all of nice 0,
+ * Tasks of an emulated CPU: contexts with their own stacks on one host thread, all with nice 0,
  * scheduled fairly by their run time.
  */
 #ifndef KILN_SCHED_H

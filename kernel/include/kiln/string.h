@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * memcpy and related functions in general registers (lib/string.c). Their link names have Kiln's
- * prefix. The build renames the calls that compilers emit for structure copies, so that they reach
- * the same functions.
+ * memcpy and related functions in general-purpose registers (lib/string.c). Their link names have
+ * Kiln's prefix. The build renames the calls that compilers emit for structure copies, so that they
+ * reach the same functions.
  */
 #ifndef KILN_STRING_H
 #define KILN_STRING_H

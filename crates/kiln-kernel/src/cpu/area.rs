@@ -1,6 +1,6 @@
-//! Allocates a CPU's memory, which is a separate mapping or, once a kernel tree is loaded, one of
-//! the tree's areas. In an area, the tree's per-CPU data follows the CPU's own data. When a CPU is
-//! dropped, its memory is kept for the next CPU with the same number.
+//! Allocates a CPU's memory: a separate mapping or, once a kernel tree is loaded, one of the tree's
+//! areas. In an area, the tree's per-CPU data follows the CPU's own data. When a CPU is dropped,
+//! its memory is kept for the next CPU with the same number.
 
 use std::io;
 use std::ptr::NonNull;

@@ -94,7 +94,7 @@ impl Config {
     }
 }
 
-/// The part of a CPU's data that the signal handler needs.
+/// The part of a CPU's state that the signal handler accesses.
 pub(crate) struct Host {
     pub cpu: NonNull<sys::CpuHead>,
     pub injection: Injection,

@@ -49,9 +49,8 @@ impl<Count: Copy + Into<u64>> Histogram<Count> {
         self.max
     }
 
-    /// Returns a length in TSC ticks that a share `q` of all intervals does not exceed: the upper
-    /// end of the bucket that contains this quantile, but at most the maximum. Returns `None` if
-    /// the histogram is empty.
+    /// Returns the `q`-quantile in TSC ticks: the upper end of the bucket that contains it, but at
+    /// most the maximum. Returns `None` if the histogram is empty.
     pub fn quantile(&self, q: f64) -> Option<u64> {
         let total = self.total();
         if total == 0 {

@@ -33,7 +33,7 @@ pub const OUT: usize = 1;
 /// The arrival of a packet at the card.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
-    /// Time of arrival, in nanoseconds of the load's clock.
+    /// Time of arrival, in nanoseconds on the load's clock.
     pub at: u64,
     /// Size of the packet, as an index into [`Plan::sizes`].
     pub packet: u32,
@@ -50,7 +50,7 @@ pub struct Plan {
     pub sizes: Vec<u32>,
     /// Arrivals of packets, sorted by time.
     pub arrivals: Arc<[Arrival]>,
-    /// Ends of the three phases (low, high, low load), in nanoseconds of the load's clock.
+    /// Ends of the three phases (low, high, low load), in nanoseconds on the load's clock.
     pub phase_end: [u64; 3],
     /// Size of a receiver's anti-replay window, in sequence numbers.
     pub window: u32,

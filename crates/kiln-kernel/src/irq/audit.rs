@@ -21,8 +21,8 @@ const DEPTH: usize = 128;
 const IMAGE: u64 = 1 << 30;
 /// Maximum number of breaches that are recorded; later breaches are dropped.
 const BREACHES: usize = 256;
-/// The limit on idle instructions is this many times higher while a function is active whose
-/// registers may have to be restored when it returns.
+/// While a function is active that may need its caller's registers restored on return, the limit on
+/// idle instructions is this many times higher.
 const IN_CALLS: u64 = 64;
 /// Maximum length in bytes of a call instruction: 5 for a direct call, up to 8 for an indirect
 /// call.

@@ -128,7 +128,7 @@ fn settime(timer: libc::timer_t, first: u64, period: u64) {
     unsafe { libc::timer_settime(timer, 0, &value, ptr::null_mut()) };
 }
 
-/// The candidate addresses for breakpoints, and the index of the breakpoint that is set.
+/// The candidate addresses of breakpoints, and the index of the one that is set, if any.
 #[derive(Default)]
 pub(super) struct BreakpointState {
     addresses: Vec<u64>,

@@ -2,7 +2,7 @@
 
 use std::arch::asm;
 
-/// The instruction of a breakpoint.
+/// The one-byte instruction INT3, which serves as a breakpoint.
 pub(super) const INT3: u8 = 0xcc;
 
 /// Writes a byte of program text. Uses inline assembly, because in an unoptimised build, a library

@@ -83,7 +83,7 @@ fn host_switches() -> u64 {
 }
 
 /// When another thread competes for the core, the number of stolen sections must match the context
-/// switches that the host reports. These are not interrupts of Kiln's emulation.
+/// switches that the host reports. These switches are not interrupts of Kiln's emulation.
 #[test]
 fn sections_the_host_interrupted_are_told_apart() {
     run_alone(|seed| {

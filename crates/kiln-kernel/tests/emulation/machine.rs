@@ -19,7 +19,7 @@ use kiln_measure::SplitMix64;
 const CHILD: &str = "KILN_TEST_ALONE";
 const SEED: &str = "KILN_SEED";
 
-/// Time limit for the process of a test, after which the test counts as hanging. The limit is long
+/// Time limit for a test's process, after which the test counts as hanging. The limit is long
 /// enough for a busy machine.
 const LIMIT: Duration = Duration::from_secs(120);
 

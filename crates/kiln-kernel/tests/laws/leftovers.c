@@ -36,11 +36,12 @@ u64 observed_general[15], gate_general[15];
 
 /*
  * u64 observe(fn, arg[9], copy): paints AREA bytes of stack below the call, calls fn(arg[0] ...
- * arg[8]), and then copies this area. Saves the general registers after the call to
+ * arg[8]), and then copies this area. Saves the general-purpose registers after the call to
  * observed_general.
  *
  * u64 gate_and_look(fn, arg, init, vectors): calls kiln_gate(fn, arg) with cleared registers. Saves
- * the vector registers after the call to @vectors, and the general registers to gate_general.
+ * the vector registers after the call to @vectors, and the general-purpose registers to
+ * gate_general.
  */
 u64 observe(const void *fn, const u64 *arg, u8 *copy);
 u64 gate_and_look(u64 (*fn)(void *), void *arg, const u8 *init, u8 *out);

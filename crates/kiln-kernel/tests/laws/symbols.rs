@@ -73,7 +73,7 @@ pub(crate) fn got_relocations(built: &Built) -> Vec<String> {
 }
 
 /// Returns functions of the `memcpy` family that are defined and called in the same object. A
-/// compiler may replace the loop in `kiln_memset` by a call to `memset`, which is renamed to
+/// compiler may replace the loop in `kiln_memset` with a call to `memset`, which is renamed to
 /// `kiln_memset`, so that the function would never return.
 pub(crate) fn calls_itself(object: &Path) -> Vec<String> {
     let family: BTreeSet<_> = IMPLICIT_CALLS.concat().iter().map(|(_, to)| *to).collect();

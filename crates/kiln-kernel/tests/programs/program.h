@@ -3,8 +3,8 @@
  * Code that the test programs share: makes this thread an emulated CPU, single-steps code, and
  * checks conditions. A program ends with status 2 if a check fails.
  *
- * To replace the time stamp counter by the variable tsc in kernel sources that are included later,
- * define FAKE_TSC before including this file.
+ * To replace the time stamp counter with the variable tsc in kernel sources that are included
+ * later, define FAKE_TSC before including this file.
  */
 #ifndef PROGRAM_H
 #define PROGRAM_H

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-/* Tests how much time the scheduler charges to a task. Replaces the TSC by a variable. */
+/* Tests how much time the scheduler charges to a task. Replaces the TSC with a variable. */
 #define FAKE_TSC
 #include "program.h"
 

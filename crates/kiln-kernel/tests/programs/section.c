@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-/* Tests which sections the section timer skips. Replaces the TSC by a variable. */
+/* Tests which sections the section timer skips. Replaces the TSC with a variable. */
 #define FAKE_TSC
 #include "program.h"
 

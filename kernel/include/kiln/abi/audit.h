@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Words that a hosted tree's code shares with the host's handler of single-step traps
+ * Variables that a hosted tree's code shares with the host's single-step trap handler
  * (crates/kiln-kernel/src/irq/audit.rs). The code sets the trap flag. Before each instruction the
  * handler inspects the registers, and may deliver an interrupt at that instruction. This header
  * uses plain C types only, so that objects of hosted trees (tree/) can include it together with

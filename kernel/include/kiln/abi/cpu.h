@@ -89,7 +89,7 @@ KILN_EXPORT void kiln_cpu_reset_stats(struct cpu *cpu);
  * kiln_cpu_reset_stats().
  */
 KILN_EXPORT void kiln_cpu_keep_sections(struct cpu *cpu, u64 *least, size_t room);
-/* A control for tests: @cpu saves its nested sections to @owner's area instead of its own area. */
+/* Fault injection for tests: @cpu saves its nested sections to @owner's area instead of its own. */
 KILN_EXPORT void kiln_cpu_share_area(struct cpu *cpu, struct cpu *owner);
 
 /* cpu/entry.S: the two entries into kernel mode, by a call and by an interrupt. */
@@ -106,7 +106,7 @@ KILN_EXPORT const char *kiln_fpu_policy(u32 i);
 KILN_EXPORT void kiln_fpu_policy_set(u32 i);
 /* fpu/xstate.c: returns the size in bytes of saved FPU state on this CPU. */
 KILN_EXPORT u32 kiln_fpstate_size(void);
-/* A control for tests: every later save omits these features (bits of XCR0). */
+/* Fault injection for tests: every later save omits these features (bits of XCR0). */
 KILN_EXPORT void kiln_fpstate_forget(u32 features);
 
 /* Argument of kiln_fpu_pairs(), which opens and closes @pairs empty sections. */

@@ -100,7 +100,7 @@ KILN_EXPORT int kiln_crypto_op_crypt(void *op, u32 slot, u8 *dst, const u8 *src,
 				     size_t len, const u8 *iv, bool decrypt,
 				     void (*done)(void *data, int answer), void *data);
 
-/* Controls for tests: each bit makes cryptd break one of its rules. */
+/* Fault injection for tests: each bit makes cryptd break one of its rules. */
 enum kiln_cryptd_broken {
 	KILN_CRYPTD_NO_LIMIT = 1,	/* queues have no limit */
 	KILN_CRYPTD_NO_BACKLOG = 2,	/* requests are never backlogged */

@@ -21,7 +21,7 @@ KILN_EXPORT void kiln_replay_init(struct kiln_replay *window, u32 size);
 /* Records the sequence number of an authentic packet. Returns whether the packet is accepted. */
 KILN_EXPORT bool kiln_replay_accept(struct kiln_replay *window, u64 seq);
 
-/* Controls for tests: bits that make the window misbehave. */
+/* Fault injection for tests: each bit makes the window break one of its rules. */
 enum kiln_replay_broken {
 	KILN_REPLAY_ENDLESS = 1,	/* accept packets older than the window */
 	KILN_REPLAY_BLIND = 2,		/* accept packets that were received before */
@@ -76,7 +76,7 @@ struct kiln_esp_flow {
 	u64 answered;			/* highest sequence number completed */
 };
 
-/* A packet that arrives at the time @when, in ticks of the load's clock. */
+/* A packet that arrives at the time @when, in ticks on the load's clock. */
 struct kiln_esp_arrival {
 	u64 when;
 	u32 packet;

@@ -5,7 +5,7 @@
  * tree's own headers.
  *
  * All functions are called in kernel mode (kiln_gate) and act on the calling thread's CPU. They do
- * not depend on the alignment of the stack, and use general registers only.
+ * not depend on the alignment of the stack, and use general-purpose registers only.
  */
 #ifndef KILN_ABI_HOSTED_H
 #define KILN_ABI_HOSTED_H
@@ -63,7 +63,7 @@ void kiln_local_irq_enable(void);
 void kiln_raise_softirq(unsigned int nr);
 /* @nr is the kernel's number of the softirq, 0 to 9; Kiln's own workloads use 3 to 7. */
 void kiln_open_softirq(unsigned int nr, void (*handler)(void *cpu));
-/* Sets a function to be called in hardirq context at each interrupt of this CPU, or NULL. */
+/* Sets a function to be called in hardirq context at each interrupt on this CPU, or NULL. */
 void kiln_on_interrupt(void (*handler)(void *cpu));
 void kiln_do_softirq(void);
 
@@ -114,7 +114,7 @@ void *kiln_task_word(void *task);
 void kiln_kthread_exit(void);
 
 /*
- * workqueue.c: work items, which a thread of this CPU runs one after the other. struct kiln_work
+ * workqueue.c: work items, which a thread on this CPU runs one after the other. struct kiln_work
  * has the layout of the kernel's struct work_struct: a pending bit that the kernel's inline
  * functions read, two words, and the function.
  */

@@ -74,7 +74,7 @@ struct kiln_load {
 	struct kiln_load_side second;	/* side of a kthread; unused if its impl is NULL */
 	bool stop_second, second_stopped;
 	const struct kiln_impl *fallback;	/* used where SIMD is not usable */
-	bool empty;		/* control for tests: interrupts do nothing */
+	bool empty;		/* for control runs: interrupts do nothing */
 	bool hardirq_fpu;	/* the hardirq handler uses the FPU where it is usable */
 	bool step;		/* single-step the sections of the task */
 	bool step_softirq;	/* single-step the sections of the softirqs */
@@ -107,7 +107,10 @@ struct kiln_call {
 	const void *fn;
 	const void *scalar;	/* called instead where a section is not allowed, or NULL */
 	u64 arg[9];
-	/* If not NULL, this host function makes the call and reads the registers around it. */
+	/*
+	 * If not NULL, this host function makes the call and records the registers before and after
+	 * it.
+	 */
 	u64 (*through)(void *registers, const void *fn, const u64 *arg);
 	void *registers;
 	u32 context;		/* enum kiln_context */
@@ -152,8 +155,8 @@ KILN_EXPORT u64 kiln_guests_attach(void *guests);
 KILN_EXPORT u64 kiln_guests_detach(void *guests);
 
 /*
- * A test in load/context.c whether irq_fpu_usable() and kernel_fpu_begin() allow a section in a
- * context.
+ * A test (load/context.c) of whether irq_fpu_usable() and kernel_fpu_begin() allow a section in a
+ * given context.
  */
 struct kiln_usable {
 	u32 context;		/* enum kiln_context */
@@ -193,8 +196,8 @@ struct kiln_storm {
 KILN_EXPORT u64 kiln_storm(void *storm);
 
 /*
- * load/wakeup.c: one task sleeps, and an interrupt of another task wakes it. May be called once per
- * CPU, with full preemption. Returns non-zero if no task is free.
+ * load/wakeup.c: one task sleeps, and an interrupt that arrives while another task runs wakes it.
+ * May be called once per CPU, with full preemption. Returns non-zero if no task is free.
  */
 struct kiln_wakeup {
 	u32 wait_us;		/* time from creation of the sleeper until it first runs */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* Replaces kernel/include/kiln/types.h by Linux's own definitions. */
+/* Replaces kernel/include/kiln/types.h with Linux's own definitions. */
 #ifndef KILN_TYPES_H
 #define KILN_TYPES_H
 
