@@ -87,7 +87,7 @@ pub(crate) struct Services {
     pub objects: Vec<PathBuf>,
     /// Symbols that the services define, without the prefix.
     pub provided: BTreeSet<String>,
-    /// Hash of the services, by which changes are detected.
+    /// Hash of the services, used to detect changes.
     pub stamp: u64,
 }
 
