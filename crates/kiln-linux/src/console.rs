@@ -18,7 +18,7 @@ pub enum End {
 }
 
 impl End {
-    /// Whether the order succeeded.
+    /// Returns whether the order succeeded.
     pub fn well(self) -> bool {
         matches!(self, End::Exit(0) | End::Errno(0))
     }
