@@ -500,8 +500,8 @@ impl<'a> Pile<'a> {
 /// The device's description of its in-flight memory, and the file that holds this memory.
 type Notes = (Vec<u8>, File);
 
-/// Connects a front end and negotiates features. Like [`open`], this function tries again if the
-/// device has not noticed yet that the previous front end has disconnected.
+/// Connects a front end and negotiates features. Like [`open`], retries while the device has not
+/// noticed that the previous front end has disconnected.
 fn greet(target: &Target, protocol: u64) -> Result<Raw, String> {
     let until = Instant::now() + FREED;
     loop {
