@@ -143,7 +143,7 @@ struct GuestCount {
     regions: u64,
 }
 
-/// A snapshot of all metrics.
+/// Values of all metrics at one moment.
 #[derive(Debug)]
 struct Snapshot {
     queues: Vec<(String, Count)>,

@@ -74,7 +74,7 @@ pub(crate) struct Areas<'a> {
 }
 
 impl<'a> Areas<'a> {
-    /// Locates and checks the areas.
+    /// Locates the three areas in guest memory, and checks their sizes and alignment.
     pub(crate) fn find(memory: &'a GuestMemoryMmap, place: &Place) -> Result<Areas<'a>, Broken> {
         let size = place.size;
         if !size.is_power_of_two() || size > 32768 {

@@ -237,7 +237,7 @@ impl Tally {
         *count = Count::default();
     }
 
-    /// Reads the current counts.
+    /// Reads the shared counters. Private counts that a thread has not added yet are missing.
     pub(crate) fn read(&self) -> Count {
         let get = |n| self.cell(n).load(Ordering::Relaxed);
         let single = |n| get(STATUSES + CLASSES + n);

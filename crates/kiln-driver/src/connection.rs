@@ -91,7 +91,7 @@ pub(crate) struct Connection {
     config: [u8; CONFIG_LEN],
     queues: u64,
     wishes: Wishes,
-    /// The kick of each queue.
+    /// For each queue, the eventfd with which the driver notifies the device.
     kicks: Vec<Arc<Kick>>,
 }
 
@@ -213,7 +213,7 @@ impl Connection {
         Ok(queues)
     }
 
-    /// Returns the kick of each queue.
+    /// Returns, for each queue, the eventfd with which the driver notifies the device.
     pub(crate) fn kicks(&self) -> &[Arc<Kick>] {
         &self.kicks
     }

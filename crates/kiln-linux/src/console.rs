@@ -24,7 +24,7 @@ impl End {
     }
 }
 
-/// A line of the console.
+/// A line of a booted kernel's console, classified by its source.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Line {
     /// Init has started.

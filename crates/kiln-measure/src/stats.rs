@@ -198,7 +198,7 @@ mod tests {
 
     #[test]
     fn many_comparisons_want_more_rounds() {
-        // These values satisfy 2 (n + 1) 2^-n <= 5 % / comparisons.
+        // The expected numbers are the smallest n with 2 (n + 1) 2^-n <= 5 % / comparisons.
         assert_eq!([1, 10, 192].map(rounds_for), [9, 13, 18]);
         let (a, b) = (series(&[1.0; 13]), series(&[1.0; 13]));
         assert!(ratio_among(&a, &b, 10).is_some() && ratio_among(&a, &b, 1000).is_none());

@@ -22,7 +22,7 @@ use crate::{replace, shard, tiers, Error, Global, Progress, Shard, Share};
 /// The identity of the running program, as printed by `--version` and stored in records.
 #[derive(Clone, Debug)]
 pub struct Program {
-    /// The release version.
+    /// The release version, such as `0.1.0`.
     pub version: &'static str,
     /// The commit from which the program was built.
     pub commit: &'static str,
@@ -86,8 +86,8 @@ impl Session {
             Err(e) => return Err(Error::input(format!("{}: {e}", tiers::VARIABLE))),
         }
         if let Some(list) = &global.cpu {
-            // Allow all listed cores, for the sake of multi-threaded work. Measurements run on the
-            // first one.
+            // Allow all listed cores, because some commands run several threads. Measurements run
+            // on the first core.
             let place = place(&defaults, "cpu");
             let list: CoreList = list
                 .parse()

@@ -105,7 +105,7 @@ impl Share {
         }
     }
 
-    /// Returns the shard requested with `--shard`.
+    /// Returns the shard requested with `--shard`, or `None` if the run processes all items.
     pub fn shard(&self) -> Option<Shard> {
         self.shard
     }

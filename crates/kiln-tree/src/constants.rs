@@ -227,7 +227,8 @@ mod tests {
             ("vmovdqa mask(%rip), %ymm1", 16, wrong.clone()),
             ("vmovdqa mask+16(%rip), %ymm1", 32, vec![]),
             ("vmovdqa mask(%rip), %ymm1", 32, wrong),
-            // These instructions accept any address, or compute the address.
+            // These instructions either accept an unaligned address, or read from an address that
+            // is computed at run time.
             ("movdqu mask(%rip), %xmm1", 1, vec![]),
             ("vpshufb mask(%rip), %xmm1, %xmm1", 1, vec![]),
             ("movdqa mask(,%rax), %xmm1", 1, vec![]),

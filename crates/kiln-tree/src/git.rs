@@ -30,7 +30,6 @@ pub(crate) struct Repository {
     pub common: PathBuf,
 }
 
-/// A commit of the repository.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Commit {
     /// Full commit hash.

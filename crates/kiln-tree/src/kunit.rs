@@ -163,7 +163,8 @@ pub fn measure(order: &Order, wanted: &KunitOrder) -> Result<(), Error> {
         }
         _ if !there => {}
         (None, _) => {
-            // SAFETY: the function ignores its argument.
+            // SAFETY: `kunit.c` defines the function with the type `GateFn`, and the function
+            // ignores its argument.
             unsafe { host.call("kiln_glue_kunit_list", ptr::null_mut())? };
         }
         (Some(suite), prove) => {

@@ -110,7 +110,7 @@ pub struct Built {
     pub image: PathBuf,
     /// Configuration, such as `kiln`, or `cloud.config (retpoline, rethunk, ibt)`.
     pub config: String,
-    /// Rows for the objects, one each.
+    /// One row for each object.
     pub rows: Vec<Row>,
     /// Notes that help the reader interpret the rows.
     pub notes: Vec<String>,

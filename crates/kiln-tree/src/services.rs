@@ -47,7 +47,7 @@ pub(crate) const HEADERS: &[(&str, &str)] = &[
     ),
 ];
 
-/// Prefix of the symbol names of all services.
+/// Prefix of every service's symbol.
 pub(crate) const PREFIX: &str = "svc_";
 
 macro_rules! sources {

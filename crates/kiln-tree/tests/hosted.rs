@@ -369,7 +369,8 @@ fn warnings_are_counted_and_told() {
     type Saturate = unsafe extern "C" fn(*mut u32, u32);
     let ended = alone("warnings_are_counted_and_told", false, |loaded| {
         let at = loaded.image.symbol("refcount_warn_saturate").unwrap();
-        // SAFETY: the address is that of the tree's function, which has this type.
+        // SAFETY: `at` is the address of the tree's refcount_warn_saturate(), whose type is
+        // `Saturate`.
         let saturate = unsafe { std::mem::transmute::<u64, Saturate>(at) };
         let cpu = Cpu::boot(&Config::default()).unwrap();
         let mut count = [5u32; 4];

@@ -123,7 +123,7 @@ pub(crate) enum Queue {
     Control = 1,
 }
 
-/// A descriptor to write.
+/// The contents of a descriptor, which need not be valid.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Descriptor {
     pub address: u64,

@@ -306,7 +306,7 @@ fn soon(target: &Target, vector: &Vector) -> Result<(), String> {
 
 /// Connects a front end and negotiates features. Returns `None` if the device disconnected.
 fn agreed(target: &Target) -> std::io::Result<Option<Raw>> {
-    // Ignore a refusal here. The checks with other drivers show whether it affects them.
+    // Ignore a refusal, because later checks show whether other drivers are still served.
     let Ok(mut raw) = Raw::connect(target) else {
         return Ok(None);
     };

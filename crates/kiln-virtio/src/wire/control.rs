@@ -106,7 +106,7 @@ impl<'a> Control<'a> {
 pub struct Created {
     /// The session's ID, which is meaningless if `status` is an error.
     pub session: u64,
-    /// The number of a [`Status`].
+    /// The status as a number; see [`Status`].
     pub status: u32,
 }
 
