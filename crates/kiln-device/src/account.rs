@@ -65,8 +65,8 @@ impl Account {
         used
     }
 
-    /// Whether the front end has sent session messages. Such a front end handles the control queue
-    /// itself, so that queue does not show that the driver was reset.
+    /// Returns whether the front end has sent session messages. Such a front end handles the
+    /// control queue itself, so that queue does not show that the driver was reset.
     pub(crate) fn is_by_message(&self) -> bool {
         self.by_message.load(Ordering::Relaxed)
     }

@@ -148,7 +148,7 @@ impl Backend {
         }
     }
 
-    /// Number of memory regions, and their total size in bytes.
+    /// Returns the number of memory regions, and their total size in bytes.
     #[cfg(any(test, feature = "rig"))]
     pub(crate) fn memory_size(&self) -> (u64, u64) {
         self.memory.size()
@@ -169,7 +169,7 @@ impl Backend {
         })
     }
 
-    /// Index of the control queue, which follows the data queues.
+    /// Returns the index of the control queue, which follows the data queues.
     fn control(&self) -> usize {
         usize::from(self.queues.data)
     }

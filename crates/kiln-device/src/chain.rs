@@ -77,12 +77,12 @@ impl Chain {
         }
     }
 
-    /// Total length in bytes of the buffers that the device reads.
+    /// Returns the total length in bytes of the buffers that the device reads.
     pub(crate) fn readable(&self) -> u64 {
         self.readable
     }
 
-    /// Total length in bytes of the buffers that the device may write.
+    /// Returns the total length in bytes of the buffers that the device may write.
     pub(crate) fn writable(&self) -> u64 {
         self.writable
     }

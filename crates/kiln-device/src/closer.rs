@@ -74,7 +74,7 @@ impl Closer {
         Ok(got.bytes)
     }
 
-    /// Whether child processes exist that [`Closer::go_on`] has to wait for.
+    /// Returns whether child processes exist that [`Closer::go_on`] has to wait for.
     pub(crate) fn is_busy(&self) -> bool {
         !self.processes.is_empty()
     }

@@ -106,7 +106,7 @@ impl Default for Config {
 const AROUND: usize = 4096;
 
 impl Config {
-    /// Maximum total size of a request's buffers.
+    /// Returns the maximum total size of a request's buffers, in bytes.
     pub(crate) fn max_chain(&self) -> usize {
         let data = self.limits.max_request.saturating_mul(2);
         let keys = self.limits.max_akcipher_key + self.limits.max_key + self.limits.max_auth_key;

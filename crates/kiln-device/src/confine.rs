@@ -32,7 +32,8 @@ fn limit(resource: Resource, most: u64, what: &'static str) -> Result<(), Error>
     setrlimit(resource, new).map_err(|e| Error::lacks(what, e))
 }
 
-/// Upper bound in bytes for a guest process's own memory: stacks, sessions, and copies of requests.
+/// Returns an upper bound in bytes for a guest process's own memory: stacks, sessions, and copies
+/// of requests.
 fn own_memory(config: &Config) -> u64 {
     const BASE: u64 = 256 << 20;
     const THREAD: u64 = 4 << 20;
@@ -113,7 +114,7 @@ pub(crate) fn lock(space: u64) -> Result<bool, Error> {
     Ok(true)
 }
 
-/// Whether the process is exempt from the limit on locked memory (`CAP_IPC_LOCK`).
+/// Returns whether the process is exempt from the limit on locked memory (`CAP_IPC_LOCK`).
 fn may_lock_all() -> bool {
     rustix::thread::capabilities(None).is_ok_and(|sets| {
         sets.effective

@@ -20,18 +20,18 @@ pub(crate) trait Duty {
     /// length in bytes.
     fn serve(&mut self, request: &mut [u8], answer: &mut [u8]) -> usize;
 
-    /// The status contained in an answer of `used` bytes from [`Duty::serve`].
+    /// Returns the status contained in an answer of `used` bytes from [`Duty::serve`].
     fn status(&self, answer: &[u8], used: usize) -> u32;
 
-    /// Whether the status is the last byte of the request's whole writable area. If false, the
-    /// status is inside the used part of the answer.
+    /// Returns whether the status is the last byte of the request's whole writable area. If false,
+    /// the status is inside the used part of the answer.
     fn ends_with_status(&self) -> bool;
 
-    /// Whether requests contain keys, so that copies of them must be wiped.
+    /// Returns whether requests contain keys, so that copies of them must be wiped.
     fn is_secret(&self) -> bool;
 
-    /// Whether a request's effects are lost when the process ends, so that the next process must
-    /// serve the request a second time.
+    /// Returns whether a request's effects are lost when the process ends, so that the next process
+    /// must serve the request a second time.
     fn is_lost_with_process(&self) -> bool;
 }
 

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 /// Why a device did not start or has stopped.
 #[derive(Debug)]
 pub enum Error {
-    /// An argument is invalid.
+    /// An argument is invalid. The text states which one, and why.
     Argument(String),
     /// Another process already listens on this socket.
     InUse(PathBuf),

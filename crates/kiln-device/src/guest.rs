@@ -117,12 +117,12 @@ impl Connection {
         })
     }
 
-    /// Whether the connection has ended.
+    /// Returns whether the connection has ended.
     pub(crate) fn is_over(&self) -> bool {
         self.thread.is_finished()
     }
 
-    /// A bell that becomes readable when the connection has ended.
+    /// Returns a bell that becomes readable when the connection has ended.
     pub(crate) fn over(&self) -> &Bell {
         &self.over
     }

@@ -65,7 +65,7 @@ fn destroy(session: u64) -> Vec<u8> {
     bytes
 }
 
-/// An AES-CBC request: header, IV, and text.
+/// Builds an AES-CBC request: header, IV, and text.
 pub(crate) fn encrypt(session: u64, text: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::new();
     let len = text.len() as u32;
@@ -119,7 +119,7 @@ impl Rig {
         Created::parse(&answer).unwrap().result().unwrap()
     }
 
-    /// Control: a well-formed request must still be served after a hostile one.
+    /// Checks, as a control, that a well-formed request is still served after a hostile one.
     fn is_well(&mut self) {
         let session = self.session();
         let (used, answer) = self.ask(Which::Data, &encrypt(session, &[3; 64]), 65);

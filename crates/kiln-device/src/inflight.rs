@@ -68,7 +68,7 @@ pub(crate) enum Stage {
     Answered(u32),
 }
 
-/// Bytes that the record of a queue of this size needs.
+/// Returns the number of bytes that the record of a queue with `size` descriptors needs.
 fn queue_bytes(size: u16) -> usize {
     (HEADER + DESCRIPTOR * usize::from(size)).next_multiple_of(ALIGN)
 }
@@ -163,7 +163,7 @@ impl Log {
         found.expect("aligned, and within the queue's part")
     }
 
-    /// A field in the entry of descriptor `head`, which must be less than the ring size.
+    /// Returns a field of the entry of descriptor `head`, which must be less than the ring size.
     fn of(&self, head: u16, part: usize) -> &AtomicU16 {
         self.short(HEADER + DESCRIPTOR * usize::from(head) + part)
     }

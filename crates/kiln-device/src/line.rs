@@ -45,7 +45,7 @@ pub(crate) struct Halt {
 }
 
 impl Halt {
-    /// The initial order is [`Order::Run`].
+    /// Creates a halt whose current order is [`Order::Run`].
     pub(crate) fn new() -> std::io::Result<Halt> {
         Ok(Halt {
             order: AtomicU8::new(Order::Run as u8),
@@ -101,7 +101,7 @@ impl Scratch {
         (&mut self.request[..request], &mut self.answer[..answer])
     }
 
-    /// Total capacity of both buffers in bytes.
+    /// Returns the total capacity of both buffers in bytes.
     #[cfg(any(test, feature = "rig"))]
     pub(crate) fn allocated(&self) -> usize {
         self.request.capacity() + self.answer.capacity()
@@ -152,9 +152,9 @@ impl Line<'_> {
     }
 
     fn until(&mut self, halt: &Halt, count: &mut Count) -> Result<(), Broken> {
-        // Polling pays off if the next request arrives within the polling time, which the last
-        // attempt predicts. After polling without success, do not poll until a sleep turns out to
-        // be as short as the polling time.
+        // Polling pays off if the next request arrives within the polling time. Whether it will is
+        // predicted from the last attempt. After polling without success, do not poll until a sleep
+        // turns out to be as short as the polling time.
         let mut look = true;
         // Number of consecutive wake-ups without a request. A kick descriptor may be a file that is
         // always readable, so the thread pauses once this number reaches [`FUTILE`].

@@ -15,9 +15,9 @@ use tracing_subscriber::util::SubscriberInitExt;
 use crate::error::Error;
 use crate::pace::Bucket;
 
-/// Maximum number of lines that one process logs per second, and the burst allowed after a pause,
-/// as the time in which that many lines are logged at the maximum rate. Without a limit, a front
-/// end could cause any number of lines.
+/// Maximum number of lines per second that one process logs, and the burst allowed after a pause,
+/// given as the time that the burst takes at this rate. Without a limit, a front end could cause
+/// any number of lines.
 const LINES: u64 = 20;
 const LINES_AT_ONCE: Duration = Duration::from_secs(10);
 
@@ -66,8 +66,8 @@ impl<S: Subscriber> Layer<S> for Limit {
     }
 }
 
-/// Whether a line can be written without blocking. A write blocks if stderr is a full pipe whose
-/// reader is stalled.
+/// Returns whether a line can be written without blocking. A write blocks if stderr is a full pipe
+/// whose reader is stalled.
 fn has_room() -> bool {
     let out = stderr();
     let mut fds = [PollFd::new(&out, PollFlags::OUT)];

@@ -106,7 +106,7 @@ impl Memory {
         }
     }
 
-    /// Number of regions, and their total size in bytes.
+    /// Returns the number of regions, and their total size in bytes.
     pub(crate) fn size(&self) -> (u64, u64) {
         let bytes = self.regions.iter().map(Region::len).sum();
         (self.regions.len() as u64, bytes)

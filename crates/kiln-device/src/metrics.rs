@@ -143,7 +143,7 @@ struct GuestCount {
     regions: u64,
 }
 
-/// A snapshot of all metrics.
+/// Values of all metrics at one moment.
 #[derive(Debug)]
 struct Snapshot {
     queues: Vec<(String, Count)>,
@@ -306,7 +306,7 @@ const OF_GUEST: [OfGuest; 3] = [
     }),
 ];
 
-/// Upper bound of latency class `class`, in seconds.
+/// Returns the upper bound of latency class `class`, in seconds.
 fn bound(class: usize) -> f64 {
     match class + 1 == CLASSES {
         true => f64::MAX,
@@ -367,7 +367,8 @@ impl Clients {
 }
 
 impl Client {
-    /// The stream and the event to poll for: readable until the request is complete, then writable.
+    /// Returns the stream and the event to poll for: readable until the request is complete, then
+    /// writable.
     pub(crate) fn wanted(&self) -> (&UnixStream, PollFlags) {
         let flags = match self.answer {
             Some(_) => PollFlags::OUT,

@@ -42,7 +42,7 @@ impl Bucket {
         }
     }
 
-    /// Whether the bucket permits more use at time `now`.
+    /// Returns whether the bucket permits more use at time `now`.
     pub(crate) fn is_due(&self, now: u64) -> bool {
         self.used_until.load(Ordering::Relaxed) <= now.saturating_add(self.burst)
     }
@@ -88,7 +88,7 @@ impl Pace {
         }
     }
 
-    /// Whether at least one of the rates is limited.
+    /// Returns whether at least one of the rates is limited.
     pub(crate) fn is_limited(&self) -> bool {
         self.ops.is_some() || self.bytes.is_some() || self.cpu.is_some()
     }
@@ -111,8 +111,8 @@ impl Pace {
     }
 }
 
-/// CPU time of this process so far, in nanoseconds. Each guest has a separate process, so all of
-/// this time is charged to the guest.
+/// Returns the CPU time of this process so far, in nanoseconds. Each guest has a separate process,
+/// so all of this time is charged to the guest.
 fn spent() -> u64 {
     cpu_time(std::process::id()).map_or(0, |time| time.as_nanos() as u64)
 }

@@ -86,7 +86,7 @@ impl Process {
         })
     }
 
-    /// The channel, which becomes readable when [`Process::look`] has something to read.
+    /// Returns the channel, which becomes readable when [`Process::look`] has something to read.
     pub(crate) fn channel(&self) -> &UnixStream {
         &self.channel
     }
@@ -144,7 +144,7 @@ impl Process {
         let _ = self.child.kill();
     }
 
-    /// The exit status, if the process has ended.
+    /// Returns the exit status, or `None` if the process has not ended.
     pub(crate) fn ended(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().ok().flatten()
     }

@@ -74,7 +74,7 @@ pub(crate) struct Areas<'a> {
 }
 
 impl<'a> Areas<'a> {
-    /// Locates and checks the areas.
+    /// Locates the three areas in guest memory, and checks their sizes and alignment.
     pub(crate) fn find(memory: &'a GuestMemoryMmap, place: &Place) -> Result<Areas<'a>, Broken> {
         let size = place.size;
         if !size.is_power_of_two() || size > 32768 {
@@ -139,7 +139,7 @@ fn word<'a>(
     area.get_atomic_ref(at).map_err(|_| Broken::Alignment(name))
 }
 
-/// Locates an array that one of driver and device writes and the other reads.
+/// Locates an array that either the driver or the device writes, and the other reads.
 fn array<'a, T: ByteValued>(
     area: &'a VolatileSlice<'_>,
     at: usize,
@@ -203,22 +203,22 @@ impl<'a> Ring<'a> {
         }
     }
 
-    /// The used index that the next publication will write.
+    /// Returns the used index that the next publication will write.
     pub(crate) fn next_used(&self) -> u16 {
         self.next_used
     }
 
-    /// Number of descriptors in the table.
+    /// Returns the number of descriptors in the table.
     pub(crate) fn size(&self) -> u16 {
         self.size
     }
 
-    /// The index of the next entry to take, as reported by `GET_VRING_BASE`.
+    /// Returns the index of the next entry to take, as reported by `GET_VRING_BASE`.
     pub(crate) fn next_avail(&self) -> u16 {
         self.next_avail
     }
 
-    /// Number of heads that the driver has made available and the device has not taken.
+    /// Returns the number of heads that the driver has made available and the device has not taken.
     pub(crate) fn available(&self) -> Result<u16, Broken> {
         let ahead =
             u16::from_le(self.avail_idx.load(Ordering::Acquire)).wrapping_sub(self.next_avail);
@@ -259,8 +259,8 @@ impl<'a> Ring<'a> {
             .store(self.next_used.to_le(), Ordering::Release);
     }
 
-    /// Whether the driver wants an interrupt for the chains published since the last check (2.7.7,
-    /// 2.7.10).
+    /// Returns whether the driver wants an interrupt for the chains published since the last check
+    /// (2.7.7, 2.7.10).
     pub(crate) fn wants_interrupt(&mut self) -> bool {
         if self.told == self.next_used {
             return false;

@@ -46,16 +46,16 @@ const SILENT: usize = 64;
 /// after the device restarts. Further connections are rejected.
 const WAITING: usize = 64;
 
-/// Rate at which each socket passes front ends to processes, in front ends per second, and the
-/// number that it passes at once after a pause. The rate is limited because every front end costs
-/// the start of a process.
+/// Maximum number of front ends per second that each socket passes to processes, and the burst
+/// allowed after a pause. The rate is limited because a process has to be started for every front
+/// end.
 const ADMITTED: u64 = 50;
 const ADMITTED_AT_ONCE: u32 = 64;
 
 /// How long a guest's process may take to end after its front end has disconnected.
 const GRACE: Duration = Duration::from_millis(700);
 
-/// How long a guest keeps its place after its process was killed, if the process still exists. A
+/// How long a guest keeps its slot after its process was killed, if the process still exists. A
 /// file system can keep a killed process from ending.
 const LAST: Duration = Duration::from_millis(300);
 
@@ -245,9 +245,9 @@ impl Socket {
         }
     }
 
-    /// Accepts one connection. Rejects it if all guest places are taken (`full`) or if `most`
-    /// connections are already waiting, because each waiting connection holds one of this process's
-    /// descriptors, which all sockets share.
+    /// Accepts one connection. Rejects it if all of the socket's guest slots are in use (`full`) or
+    /// if `most` connections are already waiting, because each waiting connection holds one of this
+    /// process's descriptors, which all sockets share.
     fn accept(&mut self, full: bool, most: usize, meter: &mut Meter, closer: &mut Closer) {
         let Some(listener) = &self.listener else {
             return;
@@ -336,8 +336,8 @@ impl Guest {
         }
     }
 
-    /// Whether the guest is about to end. It is possible that no descriptor signals the end, so the
-    /// caller has to check for it periodically.
+    /// Returns whether the guest is about to end. It is possible that no descriptor signals the
+    /// end, so the caller has to check for it periodically.
     fn is_ending(&self) -> bool {
         let closed = matches!(&self.host, Host::Process(process) if process.state == State::Closed);
         closed || self.gone.is_some() || self.killed.is_some()
@@ -392,7 +392,7 @@ impl Server {
         })
     }
 
-    /// Maximum number of connections per socket that may wait after sending data.
+    /// Returns the maximum number of connections per socket that may wait after sending data.
     fn most_waiting(&self) -> usize {
         self.config.max_guests.max(WAITING)
     }
@@ -524,7 +524,7 @@ impl Server {
             self.reap(&mut guests, &mut lost, &mut closer);
             self.reap_lost(&mut lost, &mut closer);
             for i in listening {
-                // A guest that is about to end will free its place, so the socket is not full.
+                // A guest that is about to end will free its slot, so the socket is not full.
                 let full =
                     places(&guests, &lost, i) >= self.config.max_guests && !makes_room(&guests, i);
                 let most = self.most_waiting();
@@ -880,14 +880,14 @@ impl Server {
     }
 }
 
-/// Number of occupied guest places of a socket: the number of its guests, or the number of its
-/// processes that could not be killed, whichever is larger.
+/// Returns the number of a socket's guest slots that are in use: the number of its guests, or the
+/// number of its processes that could not be killed, whichever is larger.
 fn places(guests: &[Guest], lost: &[Guest], socket: usize) -> usize {
     let count = |all: &[Guest]| all.iter().filter(|g| g.socket == socket).count();
     count(guests).max(count(lost))
 }
 
-/// Whether a guest of this socket is about to end.
+/// Returns whether a guest of this socket is about to end.
 fn makes_room(guests: &[Guest], socket: usize) -> bool {
     guests.iter().any(|g| g.socket == socket && g.is_ending())
 }

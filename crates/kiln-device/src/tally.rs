@@ -97,7 +97,7 @@ impl Count {
         }
     }
 
-    /// Total number of requests answered, over all statuses.
+    /// Returns the total number of requests answered, over all statuses.
     pub(crate) fn requests(&self) -> u64 {
         self.status
             .iter()
@@ -159,12 +159,12 @@ impl Counters {
         }))
     }
 
-    /// The file to pass to [`Counters::open`].
+    /// Returns the file to pass to [`Counters::open`].
     pub(crate) fn file(&self) -> &File {
         &self.file
     }
 
-    /// The counters of each queue, with the control queue last.
+    /// Returns the counters of each queue, with the control queue last.
     pub(crate) fn tallies(self: &Arc<Self>) -> Vec<Arc<Tally>> {
         let tally = |queue| {
             Arc::new(Tally {
@@ -237,7 +237,7 @@ impl Tally {
         *count = Count::default();
     }
 
-    /// Reads the current counts.
+    /// Reads the shared counters. Private counts that a thread has not added yet are missing.
     pub(crate) fn read(&self) -> Count {
         let get = |n| self.cell(n).load(Ordering::Relaxed);
         let single = |n| get(STATUSES + CLASSES + n);

@@ -19,7 +19,7 @@ pub(crate) enum Waiter {
 }
 
 impl Waiter {
-    /// Whether the waiter is a thread that waits on `completion`.
+    /// Returns whether the waiter is a thread that waits on `completion`.
     pub(crate) fn is_parked_on(&self, completion: &Arc<Completion>) -> bool {
         matches!(self, Waiter::Parked(c) if Arc::ptr_eq(c, completion))
     }
@@ -85,7 +85,7 @@ impl Batch {
         self.push(ask, Waiter::Called(Box::new(done)));
     }
 
-    /// Number of requests in the batch.
+    /// Returns the number of requests in the batch.
     pub fn len(&self) -> usize {
         self.asks.len()
     }

@@ -21,7 +21,7 @@ impl Buffer {
         })
     }
 
-    /// Size in bytes.
+    /// Returns the size in bytes.
     pub fn len(&self) -> usize {
         self.span.len
     }

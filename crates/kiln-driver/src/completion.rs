@@ -42,7 +42,7 @@ impl Completion {
         was.is_ok()
     }
 
-    /// Whether the result is set or the thread has given up.
+    /// Returns whether the result is set or the thread has given up.
     pub(crate) fn is_done(&self) -> bool {
         self.state.load(Ordering::Acquire) != WAITING
     }

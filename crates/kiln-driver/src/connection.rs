@@ -91,7 +91,7 @@ pub(crate) struct Connection {
     config: [u8; CONFIG_LEN],
     queues: u64,
     wishes: Wishes,
-    /// The kick of each queue.
+    /// For each queue, the eventfd with which the driver notifies the device.
     kicks: Vec<Arc<Kick>>,
 }
 
@@ -127,22 +127,22 @@ impl Connection {
         &self.config
     }
 
-    /// Number of queues that the device has, including the control queue.
+    /// Returns the number of queues that the device has, including the control queue.
     pub(crate) fn queues(&self) -> u64 {
         self.queues
     }
 
-    /// Whether EVENT_IDX was negotiated.
+    /// Returns whether EVENT_IDX was negotiated.
     pub(crate) fn event_idx(&self) -> bool {
         self.features & 1 << VIRTIO_RING_F_EVENT_IDX != 0
     }
 
-    /// Whether IN_ORDER was negotiated.
+    /// Returns whether IN_ORDER was negotiated.
     pub(crate) fn in_order(&self) -> bool {
         self.features & 1 << VIRTIO_F_IN_ORDER != 0
     }
 
-    /// Whether indirect descriptors were negotiated.
+    /// Returns whether indirect descriptors were negotiated.
     pub(crate) fn indirect(&self) -> bool {
         self.features & 1 << VIRTIO_RING_F_INDIRECT_DESC != 0
     }
@@ -213,7 +213,7 @@ impl Connection {
         Ok(queues)
     }
 
-    /// The kick of each queue.
+    /// Returns, for each queue, the eventfd with which the driver notifies the device.
     pub(crate) fn kicks(&self) -> &[Arc<Kick>] {
         &self.kicks
     }
@@ -248,8 +248,8 @@ pub(crate) struct Watch {
 
 impl Watch {
     /// Sleeps until the device has disconnected, the driver must stop, or [`Watch::hang_up`] is
-    /// called on another handle. A device that blocks writes to `kicks` counts as disconnected.
-    /// When this function returns, no write to `kicks` is blocked.
+    /// called on another handle. A device that blocks writes to `kicks` counts as disconnected. On
+    /// return, no write to `kicks` is blocked.
     pub(crate) fn until_gone(&self, kicks: &[Arc<Kick>]) {
         let look = Timespec {
             tv_sec: 0,

@@ -28,7 +28,7 @@ const HEAD: usize = 192;
 /// Bytes of shared memory per request. The space after the header holds the IV and associated data.
 const SLOT: usize = 512;
 
-/// Bytes of shared memory that a data queue needs.
+/// Returns the number of bytes of shared memory that a data queue needs.
 pub(crate) fn bytes(requests: u16) -> usize {
     usize::from(requests) * SLOT
 }
@@ -110,7 +110,7 @@ impl DataQueue {
         }
     }
 
-    /// Number of jobs in flight.
+    /// Returns the number of jobs in flight.
     pub fn in_flight(&self) -> usize {
         self.lane
             .as_ref()
@@ -353,7 +353,7 @@ impl Lane {
     }
 }
 
-/// Length of the source, and space needed for the result, in bytes.
+/// Returns the length of the source, and the space needed for the result, in bytes.
 fn lengths(job: &Job<'_>) -> Result<(usize, usize), Error> {
     let (source, iv, aad) = match job.op {
         Operation::Cipher(c) => (c.src_len, c.iv_len, 0),

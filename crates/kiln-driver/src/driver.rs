@@ -47,7 +47,7 @@ pub struct Options {
     pub reconnect: Duration,
     /// How long the control queue's interrupt thread polls before it sleeps.
     pub linger: Duration,
-    /// Number of attempts to lock a polled queue before a waiter yields its core.
+    /// Number of failed attempts to lock a polled queue after which a waiter yields its core.
     pub spins: u32,
     /// How long [`DataQueue::wait`] polls before it sleeps.
     pub data_linger: Duration,
@@ -147,7 +147,7 @@ impl Driver {
         &self.inner.device.control
     }
 
-    /// The device's configuration, as read when it connected.
+    /// Returns the device's configuration, as read when it connected.
     pub fn config(&self) -> Config {
         let parts = self.inner.device.lock();
         parts.config.expect("set when the device was found")

@@ -44,13 +44,13 @@ impl Histogram {
         self.total
     }
 
-    /// The longest duration, exact to the nanosecond.
+    /// Returns the longest duration, exact to the nanosecond.
     pub fn max(&self) -> Option<u64> {
         (self.total > 0).then_some(self.max)
     }
 
-    /// The `q` quantile of the durations, rounded up to the end of its bucket but not beyond the
-    /// longest duration. `None` if the histogram is empty.
+    /// Returns the `q` quantile of the durations, rounded up to the end of its bucket but not
+    /// beyond the longest duration. Returns `None` if the histogram is empty.
     pub fn quantile(&self, q: f64) -> Option<u64> {
         if self.total == 0 {
             return None;

@@ -33,7 +33,7 @@ impl Kick {
         })
     }
 
-    /// The eventfd to pass to the device.
+    /// Returns the eventfd to pass to the device.
     pub(crate) fn event(&self) -> &EventFd {
         &self.event
     }
@@ -49,8 +49,8 @@ impl Kick {
         self.ended.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Notifies the device from a separate thread. The thread that unblocks writes must call this
-    /// function, because the device may block this write as well.
+    /// Notifies the device from a separate thread. The thread that unblocks writes must use this
+    /// method instead of [`Kick::ring`], because the device may block this write as well.
     pub(crate) fn ring_apart(self: &Arc<Self>) {
         let kick = self.clone();
         thread::spawn(move || kick.ring());

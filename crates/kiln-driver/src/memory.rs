@@ -32,7 +32,7 @@ pub(crate) struct Span {
 }
 
 impl Span {
-    /// The block's address as the device sees it.
+    /// Returns the block's address as the device sees it.
     pub(crate) fn guest(self) -> u64 {
         GUEST_BASE + self.offset as u64
     }
@@ -95,22 +95,22 @@ impl Memory {
         }))
     }
 
-    /// Size in bytes.
+    /// Returns the size in bytes.
     pub(crate) fn size(&self) -> usize {
         self.region.size()
     }
 
-    /// The file to send to the device.
+    /// Returns the file to send to the device.
     pub(crate) fn fd(&self) -> RawFd {
         self.file.as_raw_fd()
     }
 
-    /// Start address of the mapping in this process.
+    /// Returns the start address of the mapping in this process.
     pub(crate) fn host_base(&self) -> u64 {
         self.region.as_ptr() as u64
     }
 
-    /// A block's address in this process. vhost-user refers to rings by such addresses.
+    /// Returns a block's address in this process. vhost-user refers to rings by such addresses.
     pub(crate) fn host(&self, span: Span) -> u64 {
         self.host_base() + span.offset as u64
     }

@@ -62,7 +62,7 @@ pub(crate) struct Port<W> {
     scratch: Vec<u8>,
 }
 
-/// Bytes of shared memory that a port for this many requests needs.
+/// Returns the number of bytes of shared memory that a port for this many requests needs.
 pub(crate) fn bytes(requests: u16, max_key: usize) -> usize {
     usize::from(requests) * (REQUEST + FIXED + max_key).next_multiple_of(64)
 }
@@ -89,7 +89,7 @@ impl<W> Port<W> {
         })
     }
 
-    /// Whether the ring has space for another request.
+    /// Returns whether the ring has space for another request.
     pub(crate) fn has_room(&self) -> bool {
         self.ring.room() >= 2
     }
@@ -207,7 +207,7 @@ impl<W> Port<W> {
         flights
     }
 
-    /// Whether requests are in flight, in which case polling must continue.
+    /// Returns whether requests are in flight, in which case polling must continue.
     pub(crate) fn is_busy(&self) -> bool {
         self.ring.in_flight() > 0
     }

@@ -24,7 +24,7 @@ const AVAIL_HEAD: usize = 4;
 /// Offset of the first entry in the used ring, after flags and index. `avail_event` follows the
 /// entries, which have 8 bytes each.
 const USED_HEAD: usize = 4;
-/// Bytes of shared memory that a ring with this many entries needs.
+/// Returns the number of bytes of shared memory that a ring with this many entries needs.
 pub(crate) fn bytes(size: u16) -> usize {
     let n = usize::from(size);
     let round = |len: usize| len.next_multiple_of(64);
@@ -178,17 +178,17 @@ impl Ring {
         self.layout
     }
 
-    /// The memory that contains the ring.
+    /// Returns the memory that contains the ring.
     pub(crate) fn memory(&self) -> &Arc<Memory> {
         &self.memory
     }
 
-    /// Number of requests that were added and have not been returned.
+    /// Returns the number of requests that were added and have not been returned.
     pub(crate) fn in_flight(&self) -> u16 {
         self.held
     }
 
-    /// Number of free descriptors.
+    /// Returns the number of free descriptors.
     pub(crate) fn room(&self) -> u16 {
         self.free_count
     }
@@ -298,14 +298,14 @@ impl Ring {
         u16::from_le(self.memory.load(offset, Ordering::Relaxed))
     }
 
-    /// Whether the used ring has new entries.
+    /// Returns whether the used ring has new entries.
     pub(crate) fn has_used(&self) -> bool {
         let index = self.layout.used.offset + 2;
         u16::from_le(self.memory.load(index, Ordering::Acquire)) != self.used
     }
 
-    /// Whether the used ring has `count` new entries, or one for each request in flight if those
-    /// are fewer.
+    /// Returns whether the used ring has `count` new entries, or one for each request in flight if
+    /// those are fewer.
     pub(crate) fn has_used_of(&self, count: u16) -> bool {
         let index = self.layout.used.offset + 2;
         let there = u16::from_le(self.memory.load(index, Ordering::Acquire));

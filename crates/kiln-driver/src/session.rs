@@ -28,7 +28,7 @@ impl Request {
         Request::chained(create, key, &[])
     }
 
-    /// The service that will provide the session.
+    /// Returns the service that will provide the session.
     pub fn service(&self) -> Service {
         self.service
     }
@@ -71,7 +71,7 @@ impl Entry {
         })
     }
 
-    /// The device's ID for the session.
+    /// Returns the device's ID for the session.
     pub(crate) fn id(&self) -> Option<u64> {
         Some(self.id.load(Ordering::Acquire)).filter(|&id| id != NONE)
     }
@@ -82,8 +82,8 @@ impl Entry {
         self.id.store(id.unwrap_or(NONE), Ordering::Release);
     }
 
-    /// Whether the session exists on the device of that generation. Another device may use the same
-    /// ID for a different session.
+    /// Returns whether the session exists on the device of that generation. Another device may use
+    /// the same ID for a different session.
     pub(crate) fn is_on(&self, generation: u64) -> bool {
         self.generation.load(Ordering::Relaxed) == generation
     }
@@ -112,7 +112,7 @@ impl Session {
         }
     }
 
-    /// The device's ID for the session, which changes when the device is reconnected.
+    /// Returns the device's ID for the session, which changes when the device is reconnected.
     ///
     /// # Errors
     /// [`Error::Lost`] if the reconnected device refused to create the session.
@@ -120,7 +120,7 @@ impl Session {
         self.entry.id().ok_or(Error::Lost)
     }
 
-    /// The service that provides the session.
+    /// Returns the service that provides the session.
     pub fn service(&self) -> Service {
         self.entry.request.service
     }

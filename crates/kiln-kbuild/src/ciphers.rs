@@ -14,8 +14,8 @@ pub const CIPHER_LIST: &str = "kiln/generated/ciphers.h";
 /// contain code that several ciphers share.
 ///
 /// # Errors
-/// A directory cannot be read. If `kernel_dir` has no `ciphers`, the result is empty, and this is
-/// not an error.
+/// Fails if a directory cannot be read. A `kernel_dir` without `ciphers` is not an error; the
+/// result is then empty.
 pub fn cipher_folders(kernel_dir: &Path) -> Result<Vec<String>, Error> {
     let dir = kernel_dir.join("ciphers");
     let mut found = Vec::new();
@@ -36,7 +36,7 @@ pub fn cipher_folders(kernel_dir: &Path) -> Result<Vec<String>, Error> {
 /// Generates the header [`CIPHER_LIST`].
 ///
 /// # Errors
-/// A directory cannot be read, as for [`cipher_folders`].
+/// Fails if a directory cannot be read, as for [`cipher_folders`].
 pub fn cipher_list(kernel_dir: &Path) -> Result<String, Error> {
     let folders = cipher_folders(kernel_dir)?;
     Ok(folders.iter().map(|f| format!("CIPHER({f})\n")).collect())

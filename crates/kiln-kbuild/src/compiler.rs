@@ -26,7 +26,7 @@ impl Compiler {
     /// `gcc` and `clang` that exists.
     ///
     /// # Errors
-    /// The compiler does not exist, or does not behave like gcc or clang.
+    /// Fails if the compiler does not exist, or does not behave like gcc or clang.
     pub fn from_env() -> Result<Self, Error> {
         match env::var("KILN_CC") {
             Ok(name) if !name.is_empty() => Self::find(&name),
@@ -43,7 +43,7 @@ impl Compiler {
     /// Finds the compiler with this name or path.
     ///
     /// # Errors
-    /// The compiler does not exist, or does not behave like gcc or clang.
+    /// Fails if the compiler does not exist, or does not behave like gcc or clang.
     pub fn find(name: &str) -> Result<Self, Error> {
         let path = which(name).ok_or_else(|| Error::NoCompiler(name.to_owned()))?;
         let version = first_line(&path, "--version")?;

@@ -22,7 +22,7 @@ impl Embedded {
     /// the path below `dir`.
     ///
     /// # Errors
-    /// A directory cannot be read.
+    /// Fails if a directory cannot be read.
     pub fn add_files(
         &mut self,
         name: &str,
@@ -42,7 +42,7 @@ impl Embedded {
     /// Writes the table to `file`, sorted by name, as an expression of type `&[(&str, &str)]`.
     ///
     /// # Errors
-    /// `file` cannot be written.
+    /// Fails if `file` cannot be written.
     pub fn write(&self, file: &Path) -> Result<(), Error> {
         let mut table = String::from("&[\n");
         for (name, path) in &self.0 {

@@ -10,9 +10,9 @@ use std::path::Path;
 
 use crate::{cipher_folders, Error};
 
-/// Maximum length in bytes of a key, text or digest in the table. With all longer answers, the C
-/// source of the table would have 2 MB. The module tests longer texts by comparing its drivers with
-/// scalar code.
+/// Maximum length in bytes of a key, text or digest in the table. With longer answers included, the
+/// C source of the table would grow to 2 MB. The module tests longer texts by comparing its drivers
+/// with scalar code.
 const LONGEST: usize = 2048;
 
 /// A block of a file: consecutive lines up to an empty line.
@@ -26,7 +26,7 @@ pub struct Block<'a> {
 /// Returns the blocks of a file, except those that consist only of comments.
 ///
 /// # Panics
-/// If a line is not `name = value`. The files are part of the program, so this is a bug.
+/// Panics if a line is not `name = value`. The files are part of the program, so this is a bug.
 pub fn blocks<'a>(file: &str, text: &'a str) -> Vec<Block<'a>> {
     let mut source = "";
     let mut blocks = Vec::new();
@@ -52,7 +52,7 @@ pub fn blocks<'a>(file: &str, text: &'a str) -> Vec<Block<'a>> {
 /// bytes N times, or as `"text"`.
 ///
 /// # Panics
-/// If the value is malformed. The files are part of the program, so this is a bug.
+/// Panics if the value is malformed. The files are part of the program, so this is a bug.
 pub fn bytes(text: &str) -> Vec<u8> {
     if let Some((n, of)) = text.split_once('*') {
         return bytes(of.trim()).repeat(n.trim().parse().expect(text));
@@ -78,10 +78,10 @@ fn hex(text: &str) -> Vec<u8> {
 /// data, text, ciphertext, tag or digest.
 ///
 /// # Errors
-/// A file or directory cannot be read.
+/// Fails if a file or directory cannot be read.
 ///
 /// # Panics
-/// If a file is malformed.
+/// Panics if a file is malformed.
 pub fn known_answers(kernel_dir: &Path) -> Result<String, Error> {
     let (mut all, mut rows) = (Vec::new(), String::new());
     for folder in cipher_folders(kernel_dir)? {

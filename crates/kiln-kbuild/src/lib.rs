@@ -114,7 +114,7 @@ impl Kbuild {
     /// objects.
     ///
     /// # Errors
-    /// A tool is missing, a source does not compile, or a file cannot be read or written.
+    /// Fails if a tool is missing, a source does not compile, or a file cannot be read or written.
     pub fn build(&self) -> Result<Built, Error> {
         let compiler = match &self.cc {
             Some(name) => Compiler::find(name)?,
@@ -160,7 +160,7 @@ impl Kbuild {
     /// Returns all `.c` and `.S` files under the kernel directory, sorted, as relative paths.
     ///
     /// # Errors
-    /// A directory cannot be read, or the kernel directory contains no source.
+    /// Fails if a directory cannot be read, or the kernel directory contains no source.
     pub fn sources(&self) -> Result<Vec<PathBuf>, Error> {
         let mut found = Vec::new();
         walk(&self.kernel_dir, &mut |path| {
@@ -281,7 +281,7 @@ impl Built {
     /// Links all objects into one relocatable object, `out`, so that tests can check its symbols.
     ///
     /// # Errors
-    /// `ld` is missing or fails.
+    /// Fails if `ld` is missing or fails.
     pub fn relocatable(&self, out: &Path) -> Result<(), Error> {
         let mut ld = tool("ld");
         ld.arg("-r").arg("-o").arg(out);
@@ -298,7 +298,7 @@ impl Built {
 /// this undefined symbol to every object that has a thread-local variable.
 ///
 /// # Errors
-/// `objcopy` is missing or fails.
+/// Fails if `objcopy` is missing or fails.
 pub fn rename_implicit_calls(object: &Path) -> Result<(), Error> {
     for pass in recipe::IMPLICIT_CALLS {
         let mut objcopy = tool("objcopy");
@@ -315,7 +315,7 @@ pub fn rename_implicit_calls(object: &Path) -> Result<(), Error> {
 /// directories.
 ///
 /// # Errors
-/// A directory cannot be read.
+/// Fails if a directory cannot be read.
 pub fn walk(dir: &Path, visit: &mut dyn FnMut(&Path)) -> Result<(), Error> {
     for entry in fs::read_dir(dir).map_err(|e| Error::io(dir, e))? {
         let path = entry.map_err(|e| Error::io(dir, e))?.path();

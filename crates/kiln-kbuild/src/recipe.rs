@@ -98,7 +98,7 @@ pub const IGNORED_ENV: &[&str] = &[
     "SUNPRO_DEPENDENCIES",
 ];
 
-/// Returns the SIMD tier of a source file, which is the longest tier suffix that the file's name
+/// Returns the SIMD tier of a source file: the tier with the longest suffix that the file's name
 /// ends with. Returns `None` for other files, which use only general-purpose registers.
 pub fn tier_of(source: &Path) -> Option<&'static Tier> {
     let stem = source.file_stem()?.to_str()?;

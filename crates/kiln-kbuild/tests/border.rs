@@ -243,7 +243,7 @@ fn assertions(border: &Border, bindings: &str, names: &BTreeMap<String, String>)
 /// Returns whether bindgen works on this machine.
 ///
 /// # Panics
-/// If clang is installed but its libclang cannot be loaded.
+/// Panics if clang is installed but its libclang cannot be loaded.
 fn has_libclang() -> bool {
     let there = catch_unwind(bindgen::clang_version).is_ok();
     if !there {

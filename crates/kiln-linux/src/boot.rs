@@ -57,8 +57,8 @@ impl Boot<'_> {
     /// Boots the kernel and passes each line of the console to `line`.
     ///
     /// # Errors
-    /// The kernel cannot be started, does not end within the limit, or ends before init reports its
-    /// exit.
+    /// Fails if the kernel cannot be started, does not end within the limit, or ends before init
+    /// reports its exit.
     pub fn run(&self, line: &mut dyn FnMut(&Line)) -> Result<Outcome, Error> {
         let initramfs = Scratch::new("initramfs")?;
         fs::write(&initramfs.path, &self.initramfs)

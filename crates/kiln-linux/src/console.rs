@@ -18,13 +18,13 @@ pub enum End {
 }
 
 impl End {
-    /// Whether the order succeeded.
+    /// Returns whether the order succeeded.
     pub fn well(self) -> bool {
         matches!(self, End::Exit(0) | End::Errno(0))
     }
 }
 
-/// A line of the console.
+/// A line of a booted kernel's console, classified by its source.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Line {
     /// Init has started.

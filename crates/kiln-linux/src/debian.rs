@@ -25,7 +25,7 @@ impl Kernel {
     /// the tree in which the kernel was built.
     ///
     /// # Errors
-    /// The image is not a bzImage, or the directory does not contain headers.
+    /// Fails if the image is not a bzImage, or the directory does not contain headers.
     pub fn from_user(image: &Path, headers: &Path) -> Result<Kernel, Error> {
         let head = fs::read(image).map_err(|e| Error::read(image, e))?;
         // A bzImage has "HdrS" at 0x202 (Documentation/arch/x86/boot.rst).
@@ -91,7 +91,7 @@ fn numbers(release: &str) -> Vec<u32> {
 /// Finds the newest kernel of this version, such as 6.12.
 ///
 /// # Errors
-/// No such kernel is installed or known to apt, or the cache cannot be used.
+/// Fails if such a kernel is neither installed nor known to apt, or if the cache cannot be used.
 pub fn find(version: &str, progress: &dyn Fn(&str)) -> Result<Kernel, Error> {
     if let Some(kernel) = installed(version) {
         return Ok(kernel);
@@ -143,8 +143,8 @@ fn kernel_in(root: &Path, release: &str) -> Kernel {
     }
 }
 
-/// Whether the release is Debian's standard kernel of this version. Debian's cloud and real-time
-/// kernels are not.
+/// Returns whether the release is Debian's standard kernel of this version. Debian's cloud and
+/// real-time kernels are not.
 fn is_stock(release: &str, version: &str) -> bool {
     let rest = release
         .strip_prefix(version)

@@ -69,8 +69,8 @@ pub struct Plan<'a> {
 /// Builds the tree and the module, hosts both, and collects each driver's result.
 ///
 /// # Errors
-/// The tree or the module does not build or cannot be hosted, or the tree did not run its full
-/// tests.
+/// Fails if the tree or the module does not build or cannot be hosted, or the tree did not run its
+/// full tests.
 pub fn run(plan: &Plan) -> Result<Outcome, Error> {
     let tree = kiln_tree::Plan {
         source: plan.source.clone(),
@@ -216,7 +216,7 @@ fn in_contexts(outcome: &mut Outcome, tried: &[Tried]) {
 /// registered afterwards. This is the child's part of [`run`].
 ///
 /// # Errors
-/// The image cannot be loaded, or belongs to another version.
+/// Fails if the image cannot be loaded, or belongs to another version of Kiln.
 pub fn judge(order: &Order, only: Option<&str>, fuzz: Option<u32>) -> Result<(), Error> {
     if !order.drivers.is_empty() {
         contexts::measure_with(order, |host| register(host, only))?;

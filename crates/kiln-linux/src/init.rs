@@ -90,7 +90,8 @@ impl fmt::Display for Order {
 /// Generates the content of the file of orders.
 ///
 /// # Errors
-/// A word contains a byte that separates words or orders, or an order exceeds the program's limits.
+/// Fails if a word contains a byte that separates words or orders, or an order exceeds the
+/// program's limits.
 pub fn orders(orders: &[Order]) -> Result<String, Error> {
     let mut file = String::new();
     for order in orders {
@@ -123,7 +124,7 @@ pub fn program(compiler: &Compiler) -> Result<Vec<u8>, Error> {
 /// Returns a static executable of these C sources, either from the cache or newly compiled.
 ///
 /// # Errors
-/// The compiler cannot build a static program, or the cache cannot be used.
+/// Fails if the compiler cannot build a static program, or the cache cannot be used.
 pub(crate) fn static_program(
     compiler: &Compiler,
     name: &str,

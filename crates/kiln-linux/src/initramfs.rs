@@ -43,8 +43,8 @@ impl Initramfs {
     /// second file replaces the first when the archive is unpacked.
     ///
     /// # Panics
-    /// The path is absolute, has components such as `..`, or contains a NUL; or the file has 4 GiB
-    /// or more.
+    /// Panics if the path is absolute, has components such as `..`, or contains a NUL, or if the
+    /// file has 4 GiB or more.
     pub fn file(&mut self, path: &str, content: &[u8]) -> &mut Self {
         let plain = |part: &str| !part.is_empty() && part != "." && part != "..";
         assert!(path.split('/').all(plain) && !path.contains('\0'), "{path}");
@@ -73,9 +73,9 @@ impl Initramfs {
         let len = u32::try_from(content.len()).expect("a file of less than 4 GiB");
         self.inode += 1;
         let links = 1;
-        // The fields are the inode, mode, owner, group, number of links, time, size, device of the
-        // file (two fields), device number (two fields), length of the name including its NUL, and
-        // a checksum, which is zero in this format.
+        // The fields are the inode, mode, owner, group, number of links, time, size, device that
+        // contains the file (major and minor), device that the file represents (major and minor),
+        // length of the name including its NUL, and a checksum, which is zero in this format.
         let fields = [
             self.inode,
             mode,

@@ -15,8 +15,8 @@ pub struct Width {
     pub rounds: u32,
     /// Number of rounds after which a register had changed.
     pub wrong: u32,
-    /// Number of rounds of the control, which does not save registers, in which no changed register
-    /// was detected.
+    /// Number of control rounds, in which registers are not saved, that detected no changed
+    /// register.
     pub missed: u32,
     /// Minimum cost of a save and a restore, in TSC cycles.
     pub least: u64,
@@ -58,7 +58,7 @@ impl Width {
 /// Checks that no registers were lost.
 ///
 /// # Errors
-/// Registers were lost, the control did not detect a loss, or the module did not report.
+/// Fails if registers were lost, the control did not detect a loss, or the module did not report.
 pub fn judge(widths: &[Width], rounds: u32) -> Result<(), Error> {
     if widths.is_empty() {
         return Err(Error::NoWidths);

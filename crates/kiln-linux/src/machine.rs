@@ -53,7 +53,7 @@ impl Plan<'_> {
     /// leading slash. Files that do not exist, cannot be read or are empty are left out.
     ///
     /// # Errors
-    /// QEMU is missing, a module cannot be read, or the boot fails.
+    /// Fails if QEMU is missing, a module cannot be read, or the boot fails.
     pub fn record(&self) -> Result<BTreeMap<String, Vec<String>>, Error> {
         let load = Modules::find(&self.kernel.modules)?.with_needed(self.load)?;
         let mut orders: Vec<Order> = load
@@ -109,7 +109,7 @@ fn keep(text: &str, recorded: &mut BTreeMap<String, Vec<String>>) {
 /// its modules.
 ///
 /// # Errors
-/// The configuration is in neither place, or cannot be read.
+/// Fails if the configuration is in neither place, or cannot be read.
 pub fn configuration(kernel: &Kernel) -> Result<(PathBuf, String), Error> {
     let boot = kernel.image.parent().unwrap_or(Path::new("."));
     let modules = kernel.modules.parent().unwrap_or(Path::new("."));

@@ -22,7 +22,7 @@ impl Modules {
     /// Finds the modules under `dir`.
     ///
     /// # Errors
-    /// The directory cannot be read.
+    /// Fails if the directory cannot be read.
     pub fn find(dir: &Path) -> Result<Modules, Error> {
         let mut found = BTreeMap::new();
         kiln_kbuild::walk(dir, &mut |path| {
@@ -42,7 +42,7 @@ impl Modules {
     /// built into the kernel. If a skipped module is not built in, the kernel reports the error.
     ///
     /// # Errors
-    /// A module cannot be read.
+    /// Fails if a module cannot be read.
     pub fn needed(&self, content: &[u8]) -> Result<Vec<(String, Vec<u8>)>, Error> {
         let mut done = (BTreeSet::new(), Vec::new());
         for name in depends(content) {
@@ -55,7 +55,7 @@ impl Modules {
     /// Each module follows its dependencies.
     ///
     /// # Errors
-    /// A module cannot be read.
+    /// Fails if a module cannot be read.
     pub(crate) fn with_needed(&self, names: &[&str]) -> Result<Vec<(String, Vec<u8>)>, Error> {
         let mut done = (BTreeSet::new(), Vec::new());
         for name in names {

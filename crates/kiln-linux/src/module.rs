@@ -77,7 +77,7 @@ pub fn unchanged(_name: &str, text: &'static str) -> String {
 /// Builds the module for a distribution's kernel, in the cache.
 ///
 /// # Errors
-/// The headers are missing, or [`build`] fails.
+/// Fails if the headers are missing, or [`build`] fails.
 pub fn for_headers(
     dir: &Path,
     compiler: &Compiler,
@@ -139,7 +139,7 @@ fn headers_key(headers: &Path, compiler: &Compiler) -> String {
 /// Builds the parts of the module that are not up to date.
 ///
 /// # Errors
-/// The module does not compile, or the directory cannot be written.
+/// Fails if the module does not compile, or the directory cannot be written.
 pub fn build(plan: &Plan) -> Result<Module, Error> {
     copy(&plan.dir, plan.edit)?;
     update(&plan.dir.join("Kbuild"), &kbuild(&[HIDE], CONTROLS))?;
@@ -205,7 +205,7 @@ pub(crate) fn copy(dir: &Path, edit: &dyn Fn(&str, &'static str) -> String) -> R
 /// build this layout too.
 ///
 /// # Errors
-/// The directory exists and is not empty, or cannot be written.
+/// Fails if the directory exists and is not empty, or cannot be written.
 pub fn write_sources(dir: &Path) -> Result<(), Error> {
     let fault = |e| Error::cache(dir, e);
     fs::create_dir_all(dir).map_err(fault)?;
@@ -230,7 +230,7 @@ fn update_sources(dir: &Path) -> Result<(), Error> {
 /// the same bytes.
 ///
 /// # Panics
-/// The table has no known answer for the algorithm.
+/// Panics if the table has no known answer for the algorithm.
 pub(crate) fn known_answer(alg: &str) -> Vec<u8> {
     let table = SOURCES.iter().find(|(name, _)| *name == KNOWN);
     let (_, text) = table.expect("a table of known answers");
@@ -299,8 +299,8 @@ pub(crate) fn all_flags(defines: &str) -> String {
     text
 }
 
-/// Generates the line of the Kbuild file that sets an object's own flags. Objects from sources
-/// outside `kernel/` have no own flags.
+/// Generates the line of the Kbuild file that sets the flags of a single object. Returns an empty
+/// string for sources outside `kernel/`, which need no flags of their own.
 pub(crate) fn flags(name: &str) -> String {
     let Some(stem) = name
         .strip_suffix(".c")

@@ -11,7 +11,7 @@ use crate::Error;
 /// Returns the program's path, which is the same in the initramfs as on this machine.
 ///
 /// # Errors
-/// The program does not exist.
+/// Fails if the program does not exist.
 pub fn path(name: &str) -> Result<String, Error> {
     find(name).and_then(|path| Ok(format!("/{}", inside(&path)?)))
 }
@@ -19,7 +19,8 @@ pub fn path(name: &str) -> Result<String, Error> {
 /// Adds a program and its libraries to the archive.
 ///
 /// # Errors
-/// The program does not exist, or is a script, which Linux cannot execute without an interpreter.
+/// Fails if the program does not exist, or is a script, which Linux cannot execute without an
+/// interpreter.
 pub fn add(archive: &mut Initramfs, name: &str) -> Result<(), Error> {
     let path = find(name)?;
     let bytes = read(&path)?;

@@ -53,7 +53,7 @@ impl Qemu<'_> {
     /// Boots the kernel and passes each line of the console to `line`.
     ///
     /// # Errors
-    /// QEMU is missing, or the boot ends before init's last line.
+    /// Fails if QEMU is missing, or the boot ends before init's last line.
     pub fn run(&self, line: &mut dyn FnMut(&Line)) -> Result<Outcome, Error> {
         let program = program()?;
         let initramfs = Scratch::new("initramfs")?;
@@ -105,7 +105,7 @@ impl Qemu<'_> {
     }
 }
 
-/// Whether QEMU reports in this line that KVM cannot continue the guest.
+/// Returns whether QEMU reports in this line that KVM cannot continue the guest.
 fn is_fault(line: &str) -> bool {
     line.contains("KVM internal error") || line.contains("KVM: entry failed")
 }
@@ -134,7 +134,7 @@ fn cpu(accel: Accel) -> &'static str {
 /// Checks that QEMU is installed. This is done before anything is downloaded or built for a boot.
 ///
 /// # Errors
-/// QEMU is missing.
+/// Fails if QEMU is missing.
 pub fn check() -> Result<(), Error> {
     program().map(drop)
 }
@@ -147,7 +147,7 @@ fn program() -> Result<PathBuf, Error> {
 /// The returned string explains the choice.
 ///
 /// # Errors
-/// QEMU is missing, or Ctrl-C was pressed.
+/// Fails if QEMU is missing, or Ctrl-C was pressed.
 pub fn choose(image: &Path, initramfs: &[u8], stop: &AtomicBool) -> Result<(Accel, String), Error> {
     program()?;
     let device = Path::new("/dev/kvm");

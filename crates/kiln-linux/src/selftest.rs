@@ -93,7 +93,7 @@ impl Outcome {
 /// Boots the kernel, loads the module, and collects each driver's result.
 ///
 /// # Errors
-/// The boot fails, the module cannot be loaded, or this kernel did not run its full tests.
+/// Fails if the kernel cannot be booted, cannot load the module, or did not run its full tests.
 pub fn run(plan: &Plan) -> Result<Outcome, Error> {
     let mut parameters = format!("all=1 check=0 live={LIVE_ROUNDS} tiers={}", tiers());
     if let Some(name) = plan.only {
@@ -166,7 +166,7 @@ impl Heard {
     /// Returns the rows of the requested implementations.
     ///
     /// # Errors
-    /// This kernel did not run its full tests.
+    /// Fails if this kernel did not run its full tests.
     pub(crate) fn outcome(&self, version: &str, only: Option<&str>) -> Result<Outcome, Error> {
         if !self.full {
             return Err(Error::TestsCut(version.to_owned()));

@@ -15,7 +15,7 @@ const PACKAGES: &str = "/usr/src";
 /// `linux-source-*` into the cache and returns its tree.
 ///
 /// # Errors
-/// The name is neither a kernel tree nor a git revision of one.
+/// Fails if the name is neither a kernel tree nor a git revision of one.
 pub fn find(name: Option<&Path>, progress: &dyn Fn(f64, &str)) -> Result<Source, Error> {
     match name {
         Some(name) => Ok(Source::find(name, Extent::Whole, progress)?),

@@ -24,8 +24,8 @@ const BENCHMARK: &str = "crypto/tcrypt.ko";
 /// those that it needs.
 pub const TEMPLATES: [&str; 7] = ["cbc", "ctr", "cts", "ecb", "xts", "ccm", "gcm"];
 
-/// How tcrypt measures an algorithm: its mode number, and the templates from which Linux builds its
-/// own implementation.
+/// How tcrypt measures an algorithm: the mode number, and the templates of which Linux's own
+/// implementation consists.
 struct Mode {
     alg: &'static str,
     mode: u32,
@@ -96,7 +96,7 @@ impl Request {
     /// instead of Kiln's driver.
     ///
     /// # Errors
-    /// tcrypt cannot measure this algorithm.
+    /// Fails if tcrypt cannot measure this algorithm.
     pub fn algorithm(name: &str, seconds: u32, own: bool) -> Result<Request, Error> {
         let request = |mode, key, templates: &[&'static str]| Request {
             mode,
@@ -127,7 +127,7 @@ impl Request {
         }
     }
 
-    /// Creates a request from tcrypt's mode number. It measures all algorithms of the mode.
+    /// Creates a request that measures all algorithms of one of tcrypt's modes.
     pub fn mode(mode: u32, seconds: u32) -> Request {
         Request {
             mode,
@@ -207,7 +207,7 @@ pub struct Plan<'a> {
 /// `dmesg`.
 ///
 /// # Errors
-/// The boot fails, or a module cannot be loaded.
+/// Fails if the kernel cannot be booted or cannot load a module.
 pub fn run(plan: &Plan, line: &mut dyn FnMut(&str)) -> Result<Vec<Row>, Error> {
     let read = |path: &Path| fs::read(path).map_err(|e| Error::cache(path, e));
     let mut orders = Vec::new();

@@ -48,7 +48,7 @@ impl Built {
     /// Returns the content of a module's file, such as `crypto/tcrypt.ko`.
     ///
     /// # Errors
-    /// The tree has no such module.
+    /// Fails if the tree has no such module.
     pub fn module(&self, path: &str) -> Result<Vec<u8>, Error> {
         fs::read(self.cache.objects.join(path)).map_err(|source| Error::NoModule {
             version: self.version.clone(),
@@ -61,8 +61,8 @@ impl Built {
 /// Builds the parts of the kernel that are not up to date.
 ///
 /// # Errors
-/// The machine lacks a tool, the cache cannot be used, or the tree does not build. In the last
-/// case, the message contains the end of the log.
+/// Fails if the machine lacks a tool, the cache cannot be used, or the tree does not build. In the
+/// last case, the message contains the end of the log.
 pub fn build(plan: &Plan) -> Result<Built, Error> {
     check_tools(&plan.compiler)?;
     if !plan.source.dir.join("arch/um").is_dir() {

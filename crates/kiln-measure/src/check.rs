@@ -217,8 +217,8 @@ impl Rows {
         );
     }
 
-    /// Adds the checks of all comparisons. Returns the smallest difference that can be trusted, in
-    /// per cent.
+    /// Adds the checks that are based on comparisons with known results. Returns the smallest
+    /// difference that can be trusted, in per cent.
     fn comparisons(&mut self, known: &Known) -> Option<f64> {
         let share = |list: &[Ratio], wanted: Verdict| {
             let found = list.iter().filter(|r| verdict(r, FLOOR) == wanted).count();
@@ -260,8 +260,8 @@ impl Rows {
                 "interval's farther end from 1, worst of all",
             );
             alarms = alarms.max(alarm);
-            // Ordinary noise does not explain so many false alarms, so use the largest deviation
-            // seen.
+            // Ordinary noise does not explain a false-alarm rate above 2 %, so use the largest
+            // deviation seen.
             reach = reach.max(if alarm > 2.0 { widest } else { usual });
         }
         let mut found = |what, list| {

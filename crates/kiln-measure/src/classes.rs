@@ -2,12 +2,13 @@
 //! measurements (Reparaz, Balasch, Verbauwhede, "Dude, is my code constant time?", 2017).
 //!
 //! A difference shows in the mean of all measurements. If interrupts and other noise hide the
-//! difference there, it can show in the mean of the shorter measurements: those up to a percentile
-//! of both classes together. If both classes have the same distribution, |t| at any one percentile
-//! exceeds 5 by chance only about once in two million tests.
+//! difference there, it can still show in the mean of the shorter measurements only, up to a
+//! percentile that is computed over both classes together. If both classes have the same
+//! distribution, |t| at any one percentile exceeds 5 by chance only about once in two million
+//! tests.
 
-/// Percentiles at which measurements are cropped. Only measurements up to this percentile of both
-/// classes together are kept.
+/// Percentiles at which measurements are cropped. A crop keeps only the measurements up to this
+/// percentile of both classes together; 100 keeps all of them.
 pub const CROPS: [f64; 7] = [100.0, 99.0, 95.0, 90.0, 75.0, 50.0, 25.0];
 
 /// Limit for |t|. If |t| reaches this limit, the difference is not attributed to chance.
@@ -93,8 +94,8 @@ pub fn most_different(classes: [&[u32]; 2]) -> Option<Difference> {
 }
 
 /// Returns the smallest difference that would have reached [`LIMIT`], computed without the slowest
-/// tenth of the measurements. Tighter crops are not used, because all their measurements may be in
-/// a single step of the clock, which hides any difference.
+/// tenth of the measurements. Tighter crops are not used, because all measurements that they keep
+/// may fall into a single step of the clock, which hides any difference.
 pub fn detectable(classes: [&[u32]; 2]) -> Option<f64> {
     let crop = CROPS.iter().position(|&c| c == 90.0)?;
     Some(difference(classes, crop)?.detectable)
@@ -150,7 +151,7 @@ mod tests {
     #[test]
     fn t_is_that_of_the_book() {
         // The expected result was computed by hand for a hundred values per class: the means are 20
-        // and 22, the variances 10/99 * 2 and so on.
+        // and 22, and the variances of the means are 1/99 and 4/99.
         let a: Vec<u32> = (0..100).map(|i| 19 + 2 * (i % 2)).collect();
         let b: Vec<u32> = (0..100).map(|i| 20 + 4 * (i % 2)).collect();
         let d = difference([&a, &b], 0).unwrap();

@@ -3,7 +3,8 @@
 //! The TSC ticks at a fixed rate, but the core's clock frequency varies. In a chain of dependent
 //! 64-bit `imul` instructions, each link takes 3 core cycles on every x86-64 core since Nehalem and
 //! Zen, whatever the frequency is at that moment. Timing a chain therefore shows how many ticks a
-//! cycle takes. Additions are unsuitable, because newer cores eliminate small ones at rename.
+//! cycle takes. Additions are unsuitable, because newer cores eliminate additions of small
+//! constants at register renaming.
 
 use std::arch::asm;
 use std::hint::black_box;
@@ -131,8 +132,9 @@ pub fn tsc_hz() -> f64 {
     })
 }
 
-/// Reads the TSC and raw monotonic nanoseconds at the same moment. Uses the tightest of 50
-/// attempts, which is accurate to about 20 ns.
+/// Returns a TSC value and the raw monotonic time in nanoseconds at the same moment. Of 50
+/// attempts, uses the one with the shortest interval between the two TSC reads around the clock
+/// read. The result is accurate to about 20 ns.
 fn simultaneous() -> (u64, u64) {
     let mut best = (u64::MAX, 0, 0);
     for _ in 0..50 {

@@ -50,7 +50,7 @@ impl Hardware {
 }
 
 impl Software {
-    /// Adds the increase of each counter between two moments.
+    /// Adds to each counter its increase from `before` to `after`.
     pub(crate) fn add(&mut self, before: &Software, after: &Software) {
         self.task_clock_s += after.task_clock_s - before.task_clock_s;
         self.context_switches += after.context_switches - before.context_switches;
@@ -177,8 +177,8 @@ impl Counters {
         self.refusal.as_deref()
     }
 
-    /// Reads the CPU's counters. If the kernel shared them with other programs, the values are
-    /// scaled to the whole time.
+    /// Reads the CPU's counters. If the kernel multiplexed them with other events, the values are
+    /// scaled up to the whole time.
     pub fn hardware(&self) -> Option<Hardware> {
         let (cycles, _, misses) = self.hardware.as_ref()?;
         match misses {
@@ -289,7 +289,8 @@ mod tests {
         assert!(of(libc::EIO).starts_with("perf_event_open: "));
     }
 
-    /// Tests one of two cases: the machine either provides counters or a reason why it does not.
+    /// Depending on the machine, either the counters must count, or a reason for their absence must
+    /// be given.
     #[test]
     fn counters_count_or_give_a_reason() {
         let counters = Counters::open();

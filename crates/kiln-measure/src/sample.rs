@@ -99,7 +99,7 @@ impl Plan {
     }
 }
 
-/// Calls [`measure_with`] on the real clock, without counters.
+/// Calls [`measure_with`] with the real clock, without counters.
 pub fn measure(
     subjects: &mut [Subject],
     plan: &Plan,
@@ -109,7 +109,7 @@ pub fn measure(
     measure_with(&mut Tsc::default(), subjects, plan, stop, progress)
 }
 
-/// Calls [`measure_with`] on the real clock, with the counters that this machine has.
+/// Calls [`measure_with`] with the real clock and with the counters that this machine has.
 pub fn measure_counted(
     subjects: &mut [Subject],
     plan: &Plan,

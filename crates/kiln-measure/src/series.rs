@@ -74,8 +74,8 @@ impl Series {
         }
     }
 
-    /// Returns the best sample of each complete round, in order, for at most the first `most`
-    /// complete rounds. The entry of a round in which every sample was rejected is `None`.
+    /// Returns the best sample of each of the first `most` complete rounds, in order. If every
+    /// sample of a round was rejected, its entry is `None`.
     pub fn bests(&self, most: usize) -> Vec<Option<f64>> {
         let complete = self.rounds.iter().filter(|round| round.complete);
         complete.map(|round| round.best).take(most).collect()

@@ -50,15 +50,15 @@ pub struct Estimate {
     pub rounds: usize,
 }
 
-/// Cycles of a divided by cycles of b.
+/// Cycles of `a` divided by cycles of `b`.
 ///
 /// Each complete round gives one ratio of best results, which were measured within milliseconds of
-/// each other. `ratio` is the median of these ratios. The interval results from inverting the sign
-/// test: it extends from order statistic k to n+1-k, where k is the largest with 2 P(Binomial(n,
-/// 1/2) < k) <= 5 %. It is exact for independent rounds of any distribution.
+/// each other. `ratio` is the median of these ratios. The interval is obtained by inverting the
+/// sign test: it extends from order statistic k to n+1-k, where k is the largest with 2
+/// P(Binomial(n, 1/2) < k) <= 5 %. It is exact for independent rounds of any distribution.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Ratio {
-    /// Median of the rounds' ratios. Below 1, a is faster.
+    /// Median of the ratios of all rounds. A value below 1 means that `a` is faster than `b`.
     pub ratio: f64,
     /// Lower end of the 95 % confidence interval.
     pub low: f64,
@@ -115,10 +115,10 @@ pub fn ratio(a: &Series, b: &Series) -> Option<Ratio> {
     ratio_among(a, b, 1)
 }
 
-/// Like [`ratio`], but for several `comparisons` that are judged together: all their intervals hold
-/// at once with a probability of 95 % (Bonferroni), so a difference is rarely reported among many
-/// unchanged pairs. Returns `None` if there are fewer rounds than this requires; see
-/// [`rounds_for`].
+/// Like [`ratio`], but for one of several `comparisons` that are judged together. All their
+/// intervals contain the true medians at once with a probability of 95 % (Bonferroni), so false
+/// differences stay rare even among many unchanged pairs. Returns `None` if the number of rounds is
+/// too small for this; see [`rounds_for`].
 pub fn ratio_among(a: &Series, b: &Series, comparisons: usize) -> Option<Ratio> {
     let ratios = a
         .rounds
@@ -160,8 +160,8 @@ pub fn median(sorted: &[f64]) -> Option<f64> {
     Some((sorted.get(n / 2)? + sorted[(n - 1) / 2]) / 2.0)
 }
 
-/// Returns the number of rounds needed to judge `comparisons` together even if one round is
-/// disturbed.
+/// Returns the number of rounds needed to judge this number of `comparisons` together, even if one
+/// round is disturbed.
 pub fn rounds_for(comparisons: usize) -> usize {
     let miss = MISS / comparisons.max(1) as f64;
     let enough = |n: &usize| median_rank_at(*n, miss).is_some_and(|k| k >= 2);
@@ -198,7 +198,7 @@ mod tests {
 
     #[test]
     fn many_comparisons_want_more_rounds() {
-        // These values satisfy 2 (n + 1) 2^-n <= 5 % / comparisons.
+        // The expected numbers are the smallest n with 2 (n + 1) 2^-n <= 5 % / comparisons.
         assert_eq!([1, 10, 192].map(rounds_for), [9, 13, 18]);
         let (a, b) = (series(&[1.0; 13]), series(&[1.0; 13]));
         assert!(ratio_among(&a, &b, 10).is_some() && ratio_among(&a, &b, 1000).is_none());
@@ -228,8 +228,8 @@ mod tests {
 
     #[test]
     fn ranks_are_those_of_the_printed_tables() {
-        // Values from a table of the sign test, two-sided at 5 %. The table's critical value is k -
-        // 1.
+        // Values from a table of the two-sided sign test at 5 %. Critical values in the table are
+        // `k - 1`.
         for (n, k) in [
             (6, 1),
             (8, 1),
@@ -293,7 +293,7 @@ mod tests {
     #[test]
     fn the_ratio_interval_covers_the_median_95_times_in_100() {
         // Use skewed noise with different scales, so that the test relies neither on normality nor
-        // on symmetry. The two values are independent, and the median of the difference of their
+        // on symmetry. The two series are independent, and the median of the difference of their
         // logarithms is ln 1.2.
         let mut rng = SplitMix64(1);
         for n in [6, 11, 20, 50] {

@@ -69,7 +69,7 @@ pub struct Trust {
 }
 
 impl Trust {
-    /// Returns the worst grade among all checks.
+    /// Returns the worst grade among all checks, or `None` if no check was made.
     pub fn worst(&self) -> Option<Grade> {
         self.rows.iter().map(|row| row.verdict).max()
     }

@@ -35,8 +35,8 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// Judges `r` = cycles of a / cycles of b. The verdict is `Same` unless the whole interval is
-/// beyond 1 ± `floor`.
+/// Judges `r`, the cycles of `a` divided by the cycles of `b`. The verdict is `Same` unless the
+/// whole interval is beyond 1 ± `floor`.
 ///
 /// An interval alone would report a difference of 0.1 % due to code layout. Such a difference may
 /// be real, but it disappears when the program is next linked. The floor excludes differences too

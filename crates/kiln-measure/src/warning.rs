@@ -14,8 +14,8 @@ const SHORTEST_S: f64 = 0.2;
 /// Share of all processors that other programs may use without a warning. Daemons and kernel
 /// threads use 1 or 2 %.
 const OTHERS: f64 = 0.05;
-/// Share of a single processor that other programs must exceed as well to cause a warning, so that
-/// timer ticks alone do not make a small machine count as busy.
+/// Share of a single processor that other programs must exceed, in addition to [`OTHERS`], to cause
+/// a warning. Without this threshold, timer ticks alone would make a small machine count as busy.
 const OTHERS_CPU: f64 = 0.10;
 /// Share of one processor's time that the hypervisor may steal. The self-check uses the same limit.
 const STOLEN: f64 = 0.01;

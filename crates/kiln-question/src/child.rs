@@ -41,7 +41,7 @@ pub struct Watch<'a> {
 /// Runs `program` and waits for it. Background processes that it leaves running are killed.
 ///
 /// # Errors
-/// The program cannot be started.
+/// Fails if the program cannot be started.
 pub fn run<S: AsRef<OsStr>>(program: &str, args: &[S], watch: &mut Watch) -> Result<Left, Error> {
     let mut command = Command::new(program);
     command

@@ -110,9 +110,9 @@ impl Hosted {
         format!("built in {}", self.built.cache.display())
     }
 
-    /// Measures in child processes that run this program. If an item crashes the child, the crash
-    /// is reported and the next child skips that item. `name` is the tree's name in rows that
-    /// contain a name in addition to the version and the configuration.
+    /// Measures the tree in child processes, which run this program. If an item crashes the child,
+    /// the crash is reported and the next child skips that item. `name` is the tree's name in rows
+    /// that contain a name in addition to the version and the configuration.
     pub fn measure<R: DeserializeOwned>(
         &self,
         name: &str,

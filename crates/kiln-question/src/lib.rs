@@ -7,7 +7,7 @@
 //! | `question.rs` | the trait `Question` |
 //! | `session.rs` | one run of the program: flags, seed, Ctrl-C |
 //! | `outcome.rs` | the result of a run, with its exit status |
-//! | `results.rs` | output of results: records, and text for people |
+//! | `results.rs` | output of results: records, and human-readable text |
 //! | `shard.rs` | `--shard`: the part of a plan that a run does |
 //! | `global.rs` | the flags of every command |
 //! | `error.rs` | errors and their exit statuses |
@@ -20,7 +20,7 @@
 //! | `progress.rs` | the progress bar |
 //! | `output.rs` | writing to stdout, and error lines on stderr |
 //! | `replace.rs` | files that are written atomically |
-//! | `table.rs` | tables and paragraphs for people |
+//! | `table.rs` | human-readable tables and paragraphs |
 //! | `tree_args.rs` | the flags that build a kernel tree |
 //! | `hosted.rs` | a kernel tree that is built here, and loaded and measured in a child process |
 //! | `child.rs` | a command of this program in a separate process |

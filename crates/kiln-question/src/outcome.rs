@@ -6,7 +6,7 @@ use std::process::ExitCode;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
     Done,
-    /// A check failed.
+    /// A check failed, for example because a result was wrong.
     Failed,
     /// With `--bisect`, the revision could not be built or tested.
     Untried,

@@ -5,12 +5,12 @@ use std::io::{self, ErrorKind, Write};
 
 use crate::Error;
 
-/// Writes all of `text` to stdout.
+/// Writes `text` to stdout. A closed pipe counts as success.
 pub fn print(text: &str) -> Result<(), Error> {
     print_bytes(text.as_bytes())
 }
 
-/// Writes all of `bytes` to stdout.
+/// Writes `bytes` to stdout. A closed pipe counts as success.
 pub fn print_bytes(bytes: &[u8]) -> Result<(), Error> {
     let mut out = io::stdout().lock();
     check(out.write_all(bytes).and_then(|()| out.flush()))

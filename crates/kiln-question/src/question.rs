@@ -33,7 +33,7 @@ pub trait Question: Args {
     /// Runs the command: validates the request, measures, and outputs the results.
     ///
     /// # Errors
-    /// The arguments are wrong, or the machine lacks something that the command needs.
+    /// Fails if the arguments are wrong, or the machine lacks something that the command needs.
     fn run(&self, session: &Session) -> Result<Exit, Error>;
 }
 

@@ -1,4 +1,4 @@
-//! Outputs results as records, and as text for people.
+//! Outputs results as records, and as human-readable text.
 
 use kiln_measure::{warning, Warning};
 use kiln_record::{Facts, Record, SCHEMA};
@@ -52,7 +52,7 @@ impl Session {
     }
 
     /// Runs a question from start to end: reads the facts, measures with a progress bar, and
-    /// outputs the results. `view` builds the tables for people.
+    /// outputs the results. `view` builds the human-readable tables.
     pub fn answer<Q: Question, R: Serialize + JsonSchema>(
         &self,
         measure: impl FnOnce(&Facts, Report<'_>) -> Result<Outcome<R>, Error>,
@@ -65,8 +65,8 @@ impl Session {
         self.show::<Q, R>(&facts, &outcome, view)
     }
 
-    /// Outputs an outcome. The text for people contains the machine, the tables that `view` builds,
-    /// the notes and the seed.
+    /// Outputs an outcome. The human-readable text contains the machine, the tables that `view`
+    /// builds, the notes and the seed.
     pub fn show<Q: Question, R: Serialize + JsonSchema>(
         &self,
         facts: &Facts,
@@ -84,7 +84,7 @@ impl Session {
         Ok(outcome.exit())
     }
 
-    /// Writes an outcome's record to the requested destinations, without text for people.
+    /// Writes an outcome's record to the requested destinations, without human-readable text.
     pub fn save<Q: Question, R: Serialize + JsonSchema>(
         &self,
         outcome: &Outcome<R>,

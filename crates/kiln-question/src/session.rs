@@ -22,7 +22,7 @@ use crate::{replace, shard, tiers, Error, Global, Progress, Shard, Share};
 /// The identity of the running program, as printed by `--version` and stored in records.
 #[derive(Clone, Debug)]
 pub struct Program {
-    /// The release version.
+    /// The release version, such as `0.1.0`.
     pub version: &'static str,
     /// The commit from which the program was built.
     pub commit: &'static str,
@@ -86,8 +86,8 @@ impl Session {
             Err(e) => return Err(Error::input(format!("{}: {e}", tiers::VARIABLE))),
         }
         if let Some(list) = &global.cpu {
-            // Allow all listed cores, for the sake of multi-threaded work. Measurements run on the
-            // first one.
+            // Allow all listed cores, because some commands run several threads. Measurements run
+            // on the first core.
             let place = place(&defaults, "cpu");
             let list: CoreList = list
                 .parse()
@@ -137,13 +137,14 @@ impl Session {
         self
     }
 
-    /// Whether Ctrl-C was pressed.
+    /// Returns whether Ctrl-C was pressed.
     pub fn stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// Writes pictures with a note below them to this file in the directory of `--out`. Returns the
-    /// file's path, or `None` without a directory or a picture.
+    /// Writes the pictures, with a note below them, to `file` in the directory of `--out`, and
+    /// returns the path of the written file. Without `--out` or without pictures, writes nothing
+    /// and returns `None`.
     pub fn draw(
         &self,
         file: &str,
@@ -164,7 +165,7 @@ impl Session {
 /// directory, because it receives the same arguments and the parent has already changed to it.
 ///
 /// # Errors
-/// The directory does not exist.
+/// Fails if the directory does not exist.
 pub fn enter_directory(global: &Global) -> Result<(), Error> {
     match &global.directory {
         Some(dir) if child_order()?.is_none() => env::set_current_dir(dir)

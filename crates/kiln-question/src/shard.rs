@@ -105,7 +105,7 @@ impl Share {
         }
     }
 
-    /// Returns the shard requested with `--shard`.
+    /// Returns the shard requested with `--shard`, or `None` if the run processes all items.
     pub fn shard(&self) -> Option<Shard> {
         self.shard
     }
@@ -127,9 +127,9 @@ impl Share {
         kept
     }
 
-    /// Whether the item with this name belongs to this shard, for a run that discovers its items
-    /// one by one. The shards are disjoint and complete, but their sizes vary randomly. Every shard
-    /// must call this for every item; the order and the number of calls do not matter.
+    /// Returns whether the item with this name belongs to this shard, for a run that discovers its
+    /// items one by one. The shards are disjoint and complete, but their sizes vary randomly. Every
+    /// shard must call this for every item; the order and the number of calls do not matter.
     pub fn takes(&self, name: &str) -> bool {
         let Some(shard) = self.shard else {
             return true;
@@ -142,7 +142,7 @@ impl Share {
         own
     }
 
-    /// Whether [`Share::takes`] has not been called yet.
+    /// Returns whether [`Share::takes`] has not been called yet.
     pub fn is_empty(&self) -> bool {
         let asked = self.asked.lock().expect("no one panics with this lock");
         asked.is_empty()
@@ -224,8 +224,9 @@ mod tests {
         (kept, share.part(true).unwrap())
     }
 
-    /// Checks that shards are disjoint and complete, because the report of several machines relies
-    /// on this. `cut` is `select`, or a deliberately wrong version that tests this check.
+    /// Checks that shards are disjoint and complete, because a report that merges the shards of
+    /// several machines relies on this. `cut` is `select`, or a deliberately wrong version that
+    /// tests this check.
     fn check_random_plans(cut: fn(&[u32], u32, u32) -> Vec<u32>) -> Result<(), String> {
         let mut rng = SplitMix64(26);
         for n in 0..10_000 {

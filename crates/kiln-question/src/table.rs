@@ -1,4 +1,4 @@
-//! Tables for people, 80 columns wide.
+//! Human-readable tables, 80 columns wide.
 
 use comfy_table::{presets, CellAlignment, ContentArrangement, Table};
 use kiln_record::Facts;

@@ -25,7 +25,7 @@ pub struct TreeBuildArgs {
 }
 
 impl TreeBuildArgs {
-    /// Whether at least one of these flags was given.
+    /// Returns whether at least one of these flags was given.
     pub fn given(&self) -> bool {
         self.cc.is_some() || !self.config.is_empty()
     }
@@ -33,7 +33,8 @@ impl TreeBuildArgs {
     /// Returns the tree, its compiler and its configuration.
     ///
     /// # Errors
-    /// The directory is not a kernel tree, or the compiler or the configuration cannot be used.
+    /// Fails if the directory is not a kernel tree, or the compiler or the configuration cannot be
+    /// used.
     pub fn resolve(&self, dir: &Path) -> Result<(Source, Compiler, Config), Error> {
         match self.config.as_slice() {
             [] => self.configured(dir, CHOICE),

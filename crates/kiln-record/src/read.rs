@@ -139,7 +139,8 @@ pub fn origin(record: &Value) -> Origin {
     }
 }
 
-/// Returns the command that wrote the record.
+/// Returns the name of the command that wrote the record, or an empty string if the record lacks
+/// it.
 pub fn command(record: &Value) -> &str {
     text(record, "command").unwrap_or_default()
 }

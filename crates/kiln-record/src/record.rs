@@ -87,8 +87,8 @@ pub fn utc_now() -> String {
     humantime::format_rfc3339_seconds(SystemTime::now()).to_string()
 }
 
-/// Formats JSON for people: each field has its own line, and a list of numbers stays on a single
-/// line.
+/// Formats JSON for human readers: each field has its own line, and a list of numbers stays on a
+/// single line.
 pub(crate) fn pretty(document: &impl Serialize) -> String {
     let text = serde_json::to_string_pretty(document).expect("a record has string keys only");
     let is_number = |line: &str| {

@@ -1,4 +1,4 @@
-//! Generates `docs/RECORDS.md`, which presents the schema for people.
+//! Generates `docs/RECORDS.md`, the human-readable form of the schema.
 
 use std::fmt::Write;
 

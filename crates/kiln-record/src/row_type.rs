@@ -63,7 +63,7 @@ pub struct Field {
     /// Which direction is better, if `kiln compare` compares the field.
     #[serde(rename = "x-better")]
     pub better: Option<Better>,
-    /// The field that contains the same result as a time instead of in cycles.
+    /// The field that contains the same result as time instead of cycles.
     #[serde(rename = "x-time")]
     pub time: Option<String>,
     /// The result's name in google-benchmark's format: `real_time`, `threads`, `iterations` or

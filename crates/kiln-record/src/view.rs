@@ -34,7 +34,7 @@ impl From<String> for Term {
 }
 
 impl Term {
-    /// Whether the condition holds for this row.
+    /// Returns whether the row meets this condition.
     pub fn holds(&self, row: &Row) -> bool {
         let value = row.get(&self.field).unwrap_or(&Value::Null);
         let is = match (value, &self.values[..]) {
@@ -49,7 +49,7 @@ impl Term {
     }
 }
 
-/// Whether all conditions hold for this row.
+/// Returns whether the row meets every condition in `terms`. Every row meets an empty list.
 pub fn all_hold(terms: &[Term], row: &Row) -> bool {
     terms.iter().all(|term| term.holds(row))
 }

@@ -52,12 +52,12 @@ impl<W: Write> Ktap<W> {
         }
     }
 
-    /// Writes a comment line.
+    /// Writes a comment as a single line.
     pub fn comment(&mut self, text: &str) {
         self.line(&format!("# {}", plain(text)));
     }
 
-    /// Writes the result of a test.
+    /// Writes the result of a test, which belongs to the open group, if any.
     pub fn result(&mut self, name: &str, verdict: Verdict) {
         let number = match &mut self.group {
             Some((_, number, failed)) => {

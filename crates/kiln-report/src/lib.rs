@@ -10,7 +10,7 @@
 //! | `change.rs` | what differs between machines, and what changed over commits |
 //! | `group.rs` | the rows of all sides, by type |
 //! | `table.rs` | tables, independent of the output format |
-//! | `number.rs` | numbers formatted for people |
+//! | `number.rs` | numbers formatted for display |
 //! | `picture/` | pictures as SVG: lines, bars, distributions, heat maps, and the pictures of each row type |
 //! | `ktap.rs` | the writer of KTAP, for `export/` and for commands that are tests |
 //! | `export/` | formats for other tools: CSV, Markdown, google-benchmark's JSON, KTAP |

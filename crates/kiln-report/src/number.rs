@@ -1,4 +1,4 @@
-//! Formats numbers for people.
+//! Formats numbers for display.
 
 use kiln_record::{Field, Row};
 use serde_json::Value;

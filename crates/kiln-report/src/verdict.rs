@@ -12,7 +12,7 @@ use crate::record::{number, word};
 /// Minimum expected number of wrong results for a verdict: ln 1000.
 const ENOUGH: f64 = 6.907_755_278_982_137;
 
-/// Whether this row has enough counts to reveal a loss.
+/// Returns whether this row has enough counts to reveal a loss.
 pub(crate) fn has_power(loss: &Loss, row: &Row) -> bool {
     number(row, &loss.expected).is_some_and(|n| n >= ENOUGH)
 }
@@ -105,8 +105,8 @@ mod tests {
                 && text.contains("nothing: 50 results wrong"),
             "{text}"
         );
-        // In these cases, the control has no wrong results, no interrupt hit a section, or too few
-        // interrupts hit a section under the judged policy.
+        // In these three cases, the control policy has no wrong results, no interrupt hit a
+        // section, or too few interrupts hit a section under the judged policy.
         for (hit, wrong, expected) in [(100, 0, None), (0, 0, None), (100, 50, Some(1.5))] {
             let text = said(
                 "fpu",

@@ -13,7 +13,7 @@ const LENGTHS: usize = 40;
 /// that machine.
 const PLANTED: (usize, usize, usize) = (13, 6, 2);
 
-/// A record of one algorithm on one machine at one commit.
+/// Creates a record of one algorithm on one machine at one commit.
 fn record(machine: usize, commit: usize, alg: usize) -> Value {
     let slow = match (machine, alg) == (PLANTED.0, PLANTED.2) && commit >= PLANTED.1 {
         true => 1.5,

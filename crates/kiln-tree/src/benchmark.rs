@@ -73,7 +73,7 @@ impl Benchmark {
     /// Runs the benchmark once, and returns the speeds that it printed for the function.
     ///
     /// # Errors
-    /// The tree's output could not be read.
+    /// Fails if the tree's output could not be read.
     pub fn run(&self, host: &mut Host) -> Result<Vec<Figure>, Error> {
         let printed = overhear(host, |host| {
             let mut order = raw::KunitOrder {
@@ -82,7 +82,8 @@ impl Benchmark {
                 bench: 1,
                 ..Default::default()
             };
-            // SAFETY: the function takes this structure, and its strings outlive the call.
+            // SAFETY: the argument points to the structure that the function takes, and its strings
+            // outlive the call.
             unsafe { host.call("kiln_glue_kunit_run", (&raw mut order).cast()) }.map(|_| ())
         })?;
         let figures = printed.lines().filter_map(|line| read(line, self.mark));
@@ -128,7 +129,7 @@ fn overhear(
     // SAFETY: both descriptors are open, and `saved` keeps the parent's pipe to be restored below.
     unsafe { libc::dup2(file.as_raw_fd(), events) };
     let done = what(host);
-    // SAFETY: both descriptors are open, and the copy is closed exactly once.
+    // SAFETY: both descriptors are open, and `saved` is closed exactly once.
     unsafe {
         libc::dup2(saved, events);
         libc::close(saved);

@@ -47,7 +47,7 @@ impl Cache {
     /// and waits.
     ///
     /// # Errors
-    /// The directory cannot be written, or Ctrl-C was pressed while waiting.
+    /// Fails if the directory cannot be written, or Ctrl-C was pressed while waiting.
     pub fn open(
         dir: PathBuf,
         source: &Source,

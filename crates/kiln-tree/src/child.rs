@@ -126,7 +126,8 @@ pub struct ProveOrder {
     /// The last call to interrupt, and the last instruction to interrupt within that call; `None`
     /// sets no limit.
     pub at: Option<(u64, u64)>,
-    /// The part of the library's functions to step, as the part's index and the number of parts.
+    /// Which part of the library's functions to step: the index of the part, and the number of
+    /// parts.
     #[serde(default)]
     pub part: (usize, usize),
     /// Digests of functions that earlier children have interrupted. A function with one of these
@@ -158,7 +159,7 @@ impl Order {
     /// environment variable, so that grandchildren do not see it.
     ///
     /// # Errors
-    /// The variable is set, but not by a parent of this version.
+    /// Fails if the variable is set, but not by a parent process of the same version of Kiln.
     pub fn from_env() -> Result<Option<Order>, Error> {
         let Some(text) = env::var_os(VARIABLE) else {
             return Ok(None);
@@ -229,7 +230,7 @@ pub struct Watch<'a> {
 /// ends.
 ///
 /// # Errors
-/// The child cannot be started.
+/// Fails if the child cannot be started.
 pub fn run(order: &Order, args: &[OsString], watch: &mut Watch) -> Result<Ended, Error> {
     let (events, told) = pipe().map_err(|e| Error::host("cannot make a pipe", e))?;
     let told_fd = told.as_raw_fd();

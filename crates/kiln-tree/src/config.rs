@@ -44,7 +44,7 @@ impl Config {
     /// is a file name. `.gz` and `.xz` files are decompressed.
     ///
     /// # Errors
-    /// The file does not exist, or is not the configuration of an x86-64 kernel.
+    /// Fails if the file does not exist, or is not the configuration of an x86-64 kernel.
     pub fn find(which: &str, source: &Source) -> Result<Config, Error> {
         let (path, name) = match which {
             "tree" => {

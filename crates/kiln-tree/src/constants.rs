@@ -34,7 +34,7 @@ pub(crate) struct ByChance {
 /// their constants.
 ///
 /// # Errors
-/// An object cannot be read, or the file cannot be written.
+/// Fails if an object cannot be read, or the file cannot be written.
 pub(crate) fn write(cache: &Cache, place: &Path, objects: &[String]) -> Result<(), Error> {
     let mut text = String::new();
     for object in objects {
@@ -62,7 +62,7 @@ pub(crate) fn write(cache: &Cache, place: &Path, objects: &[String]) -> Result<(
 /// Reads the file that [`write`] wrote next to the image.
 ///
 /// # Errors
-/// The image was linked by an older version of Kiln.
+/// Fails if the image was linked by an older version of Kiln.
 pub(crate) fn read(image: &Path) -> Result<Vec<ByChance>, Error> {
     let path = image.with_file_name(FILE);
     let text = fs::read_to_string(&path).map_err(|e| Error::cache(&path, e))?;
@@ -158,8 +158,8 @@ fn needed(i: &Instruction) -> Option<u64> {
         EncodingKind::Legacy => {
             (0..i.op_count()).any(|n| i.op_register(n).is_xmm()) && !is_unaligned(i.mnemonic())
         }
-        // Of all other instructions, only the aligned moves require one (SDM volume 1, section
-        // 14.9).
+        // With all other encodings, only the aligned moves require an aligned operand (SDM volume
+        // 1, section 14.9).
         _ => matches!(
             i.mnemonic(),
             Mnemonic::Vmovdqa
@@ -227,7 +227,8 @@ mod tests {
             ("vmovdqa mask(%rip), %ymm1", 16, wrong.clone()),
             ("vmovdqa mask+16(%rip), %ymm1", 32, vec![]),
             ("vmovdqa mask(%rip), %ymm1", 32, wrong),
-            // These instructions accept any address, or compute the address.
+            // These instructions either accept an unaligned address, or read from an address that
+            // is computed at run time.
             ("movdqu mask(%rip), %xmm1", 1, vec![]),
             ("vpshufb mask(%rip), %xmm1, %xmm1", 1, vec![]),
             ("movdqa mask(,%rax), %xmm1", 1, vec![]),

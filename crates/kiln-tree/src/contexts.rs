@@ -105,7 +105,7 @@ fn suffixed(alg: &str) -> String {
 /// Runs the drivers and sends the results to the parent. This is the child's part of [`run`].
 ///
 /// # Errors
-/// The image cannot be loaded, or the host provides no timer.
+/// Fails if the image cannot be loaded, or the host provides no timer.
 pub fn measure(order: &Order) -> Result<(), Error> {
     measure_with(order, |_| Ok(()))
 }
@@ -163,7 +163,8 @@ fn compare(host: &mut Host, driver: &Driver, generic: &str, seed: u64) -> Result
         wrong: [0; 3],
         refused: 0,
     };
-    // SAFETY: `kiln_glue_contexts` takes this structure, and its strings outlive the call.
+    // SAFETY: the argument points to the structure that `kiln_glue_contexts` takes, and its strings
+    // outlive the call.
     unsafe { host.call("kiln_glue_contexts", (&raw mut raw).cast())? };
     Ok(Contexts {
         driver: driver.name.clone(),
@@ -183,7 +184,7 @@ pub type Tried = (Driver, Result<Contexts, String>);
 /// crash is reported, and the other drivers still run.
 ///
 /// # Errors
-/// The child cannot be started or reports an error, or Ctrl-C was pressed.
+/// Fails if the child cannot be started or reports an error, or Ctrl-C was pressed.
 pub fn run(
     image: &Path,
     seed: u64,

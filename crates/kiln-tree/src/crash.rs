@@ -33,7 +33,8 @@ static WATCHED: OnceLock<Watched> = OnceLock::new();
 
 /// Installs the signal handlers, and an alternate signal stack for this thread.
 pub(crate) fn watch(image: &Image, events: i32) -> Result<(), Error> {
-    // SAFETY: the functions have these types in `warn.c`, `test.c` and `oracle.c`.
+    // SAFETY: `warn.c`, `test.c` and `oracle.c` define these functions with the types that the
+    // fields of `Watched` declare.
     let (bug, test, case, trace) = unsafe {
         (
             image.function("kiln_image_bug")?,

@@ -14,7 +14,7 @@ const ROOM: usize = 1 << 16;
 /// the time from each interrupt to the start of the softirq that it raised.
 ///
 /// # Errors
-/// The tree could not compile `delays.c`, or the host provides no timer.
+/// Fails if the tree could not compile `delays.c`, or the host provides no timer.
 pub fn measure(
     host: &mut Host,
     rate: f64,

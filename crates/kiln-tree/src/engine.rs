@@ -87,7 +87,7 @@ impl Calls {
     /// Looks up the functions in a booted tree.
     ///
     /// # Errors
-    /// The tree could not compile `tree/request.c`.
+    /// Fails if the tree could not compile `tree/request.c`.
     pub fn find(host: &Host) -> Result<Rc<Calls>, Error> {
         let function = |name: &str| {
             if host.image.symbol(name).is_none() {
@@ -108,7 +108,7 @@ impl Calls {
             requests: function("kiln_glue_requests")?,
             request: function("kiln_glue_request")?,
             series: function("kiln_image_series")?,
-            // SAFETY: the function has this type in `test.c`.
+            // SAFETY: `test.c` defines the function with the type of this field.
             testing: unsafe { host.image.function("kiln_image_testing")? },
         }))
     }
@@ -116,10 +116,10 @@ impl Calls {
     /// Calls a glue function in kernel mode.
     ///
     /// # Safety
-    /// `argument` must be what `function` takes.
+    /// `argument` must be valid for `function`.
     unsafe fn call(&self, function: GateFn, argument: *mut c_void) -> u64 {
         // SAFETY: `function` is a glue function, which must be called through the gate, and the
-        // caller guarantees that the argument fits.
+        // caller guarantees that the argument is valid for it.
         unsafe { cpu::gate(function, argument) }
     }
 
@@ -144,7 +144,8 @@ impl Calls {
         let mut raw: Vec<raw::Listed> = Vec::new();
         let mut list = raw::List::default();
         loop {
-            // SAFETY: the function takes this structure, and its buffer has the stated capacity.
+            // SAFETY: the argument points to the structure that the function takes, and its buffer
+            // has the stated capacity.
             unsafe { self.call(self.list, (&raw mut list).cast()) };
             let count = list.count as usize;
             if count <= raw.len() {
@@ -217,7 +218,7 @@ impl Engine {
     /// Opens a driver by name. `internal` selects an internal driver instead of a public one.
     ///
     /// # Errors
-    /// The crypto API has no such driver, or cannot instantiate it.
+    /// Fails if the crypto API has no such driver, or cannot instantiate it.
     pub fn open(
         calls: &Rc<Calls>,
         driver: &str,
@@ -250,7 +251,8 @@ impl Engine {
             ..Default::default()
         };
         calls.name(&name);
-        // SAFETY: the function takes this structure, and the name outlives the call.
+        // SAFETY: the argument points to the structure that the function takes, and the name
+        // outlives the call.
         check(unsafe { calls.call(calls.open, (&raw mut open).cast()) })?;
         Ok(Engine {
             calls: calls.clone(),
@@ -272,7 +274,7 @@ impl Engine {
     /// Sets the key. For an AEAD, also sets the tag size, unless it is 0.
     ///
     /// # Errors
-    /// The driver rejects the key or the tag size.
+    /// Fails if the driver rejects the key or the tag size.
     pub fn set_key(&self, key: &[u8], tag: usize) -> Result<(), Refused> {
         let mut raw = raw::EngineKey {
             engine: self.raw,
@@ -281,7 +283,8 @@ impl Engine {
             tag: tag as u32,
         };
         self.calls.name(&self.name);
-        // SAFETY: the function takes this structure, and the engine is open.
+        // SAFETY: the argument points to the structure that the function takes, and the engine is
+        // open.
         check(unsafe { self.calls.call(self.calls.setkey, (&raw mut raw).cast()) })
     }
 
@@ -316,7 +319,8 @@ impl Engine {
             m: m.map_err(|_| Refused(libc::EINVAL))?,
         };
         self.calls.name(&self.name);
-        // SAFETY: the function takes this structure, and all messages are within the buffers.
+        // SAFETY: the argument points to the structure that the function takes, and all messages
+        // are within the buffers.
         check(unsafe { self.calls.call(self.calls.requests, (&raw mut raw).cast()) })
     }
 
@@ -358,7 +362,8 @@ impl Engine {
             decrypt: u32::from(request.decrypt),
         };
         self.calls.name(&self.name);
-        // SAFETY: the function takes this structure, and the pieces are borrowed for the call.
+        // SAFETY: the argument points to the structure that the function takes, and the pieces are
+        // borrowed for the call.
         check(unsafe { self.calls.call(self.calls.request, (&raw mut raw).cast()) })
     }
 }

@@ -104,7 +104,9 @@ pub(crate) fn judge(
     hidden: &[u16],
 ) -> (Vec<Violation>, Vec<String>) {
     let mut used = BTreeSet::new();
-    // The key is a function and a feature. Executed instructions are inserted first.
+    // Maps a function and a feature to the address of an instruction that needs the feature, and to
+    // whether this instruction was executed. Executed instructions are inserted first, so they take
+    // precedence over others.
     let mut wrong: BTreeMap<(String, &str), (u64, bool)> = BTreeMap::new();
     let mut functions = BTreeSet::new();
     for &address in addresses {

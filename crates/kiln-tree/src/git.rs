@@ -30,7 +30,6 @@ pub(crate) struct Repository {
     pub common: PathBuf,
 }
 
-/// A commit of the repository.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Commit {
     /// Full commit hash.
@@ -134,7 +133,7 @@ impl Repository {
     /// Finds the repository that contains this directory, if any.
     ///
     /// # Errors
-    /// Git is not installed, or refuses the repository because it belongs to another user.
+    /// Fails if git is not installed, or refuses the repository because it belongs to another user.
     pub(crate) fn find(dir: &Path) -> Result<Option<Repository>, Error> {
         let output = output(command(dir).args(["rev-parse", "--git-common-dir"]))?;
         if !output.status.success() {

@@ -79,7 +79,7 @@ impl Host {
     /// tree's output to the parent meanwhile.
     ///
     /// # Errors
-    /// The image cannot be loaded, or memory is insufficient.
+    /// Fails if the image cannot be loaded, or memory is insufficient.
     pub fn boot(order: &Order, config: &Config) -> Result<Host, Error> {
         let loaded = Host::load(order)?;
         let cpu = Cpu::boot(config);
@@ -90,7 +90,7 @@ impl Host {
     /// Loads the image. The process must not have loaded another image or booted a CPU before.
     ///
     /// # Errors
-    /// The image cannot be loaded, or memory is insufficient.
+    /// Fails if the image cannot be loaded, or memory is insufficient.
     pub fn load(order: &Order) -> Result<Loaded, Error> {
         let image = Image::load(&order.image)?;
         let areas = reserve(AREA * CPUS as usize, 64)?;
@@ -186,13 +186,13 @@ impl Host {
     /// Calls a glue function in kernel mode on this thread's CPU.
     ///
     /// # Errors
-    /// The image has no function of that name.
+    /// Fails if the image has no function with that name.
     ///
     /// # Safety
     /// The function must take a pointer for which `arg` is valid, and return a 64-bit number.
     pub unsafe fn call(&mut self, name: &str, arg: *mut c_void) -> Result<u64, Error> {
-        // SAFETY: the caller guarantees that the function has this type and that the argument is
-        // valid.
+        // SAFETY: the caller guarantees that the function has the type `GateFn`, and that the
+        // argument is valid for it.
         unsafe {
             let function: GateFn = self.image.function(name)?;
             Ok(cpu::gate(function, arg))
@@ -202,7 +202,7 @@ impl Host {
     /// Sets whether the tree runs the self-tests of algorithms that it registers from now on.
     ///
     /// # Errors
-    /// The image is from another version of Kiln.
+    /// Fails if the image is from another version of Kiln.
     pub fn tests(&mut self, wanted: bool) -> Result<(), Error> {
         let wanted = ptr::without_provenance_mut(usize::from(wanted));
         // SAFETY: `boot.c` defines the function, whose argument is a number in place of a pointer.
@@ -214,7 +214,7 @@ impl Host {
     /// This is the child's part of `kiln tree`.
     ///
     /// # Errors
-    /// The image is from another version of Kiln.
+    /// Fails if the image is from another version of Kiln.
     pub fn list(&mut self) -> Result<(), Error> {
         self.list_with(|_| String::new())
     }
@@ -240,7 +240,7 @@ impl Host {
     /// Sends a line of the event protocol to the parent.
     ///
     /// # Errors
-    /// The parent has closed its end of the pipe.
+    /// Fails if the parent has closed its end of the pipe.
     pub fn tell(&mut self, line: &str) -> Result<(), Error> {
         // SAFETY: the descriptor stays open for as long as the process lives, and `ManuallyDrop`
         // prevents it from being closed here.
@@ -275,7 +275,7 @@ impl Clock {
     /// Starts the thread that advances jiffies.
     ///
     /// # Errors
-    /// The image is from another version of Kiln.
+    /// Fails if the image is from another version of Kiln.
     pub fn start(image: &Image) -> Result<Clock, Error> {
         type Update = unsafe extern "C" fn();
         // SAFETY: `time.c` defines the function with this type.

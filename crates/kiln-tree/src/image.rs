@@ -26,10 +26,10 @@ pub struct Image {
     pub path: PathBuf,
     /// Address range of the image's code.
     pub text: Range<u64>,
-    /// Initial contents of the tree's per-CPU data. Each entry holds an offset in a CPU's area and
-    /// the bytes to store there.
+    /// Initial contents of the tree's per-CPU data. Each entry holds an offset within a CPU's area,
+    /// and the bytes to store there.
     pub(crate) percpu: Vec<(u64, Vec<u8>)>,
-    /// Offset in an area where the tree's per-CPU data end.
+    /// Offset within a CPU's area at which the tree's per-CPU data end.
     pub(crate) percpu_end: u64,
     symbols: HashMap<String, Found>,
     names: Symbols,
@@ -47,8 +47,8 @@ impl Image {
     /// writable, because static keys, static calls and breakpoints modify it.
     ///
     /// # Errors
-    /// The file is damaged, its addresses are in use, or the image needs a function that this
-    /// program does not have.
+    /// Fails if the file is damaged, its addresses are in use, or the image needs a function that
+    /// this program does not have.
     pub fn load(path: &Path) -> Result<Image, Error> {
         let elf = Elf::open(path)?;
         for segment in &elf.segments {
@@ -97,8 +97,8 @@ impl Image {
         })
     }
 
-    /// Returns all addresses of a name. Several files may define a static function with the same
-    /// name.
+    /// Returns the addresses of all symbols with this name. Several files may define static
+    /// functions with the same name.
     pub fn symbols(&self, name: &str) -> Vec<u64> {
         let found = self.symbols.get(name);
         found.map_or(Vec::new(), |f| {
@@ -115,21 +115,22 @@ impl Image {
         self.names.name(address)
     }
 
-    /// Returns a pointer to a function of the glue or the services.
+    /// Looks up a function of the glue or the services by its symbol, and returns a pointer to it.
     ///
     /// # Errors
-    /// The image does not have the function, because another version of Kiln linked it.
+    /// Fails if the image does not have the function, because another version of Kiln linked it.
     ///
     /// # Safety
-    /// `F` must be the function pointer type of this function.
+    /// `F` must be the function pointer type that matches the definition of the function `name`.
     pub unsafe fn function<F: Copy>(&self, name: &str) -> Result<F, Error> {
         const { assert!(mem::size_of::<F>() == mem::size_of::<usize>()) };
         let address = self.symbol(name).ok_or_else(|| Error::NoSymbol {
             image: self.path.clone(),
             name: name.to_owned(),
         })?;
-        // SAFETY: `F` has the size of a pointer, and the caller guarantees that it is the
-        // function's type.
+        // SAFETY: `address` is the address of the function `name`. `F` has the size of a pointer,
+        // as asserted above, and the caller guarantees that it is the type of a pointer to this
+        // function.
         Ok(unsafe { mem::transmute_copy(&address) })
     }
 }

@@ -49,7 +49,7 @@ impl Known {
     /// Adds the entries of a file that apply to this version.
     ///
     /// # Errors
-    /// A line is malformed; the message contains its number.
+    /// Fails if a line is malformed; the message contains its number.
     pub fn read(&mut self, text: &str, name: &str, version: &Version) -> Result<(), String> {
         let version = (version.version, version.patchlevel);
         let entries = parse(text, name)?;

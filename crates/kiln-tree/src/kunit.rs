@@ -142,7 +142,7 @@ struct Job<'a> {
 /// Runs one suite, or lists the suites. This is the child's part of [`run`].
 ///
 /// # Errors
-/// The image cannot be loaded, or the timer cannot be created.
+/// Fails if the image cannot be loaded, or the timer cannot be created.
 pub fn measure(order: &Order, wanted: &KunitOrder) -> Result<(), Error> {
     if let Some(tiers) = &wanted.tiers {
         let tiers: Vec<Tier> = tiers.iter().filter_map(|t| t.parse().ok()).collect();
@@ -163,7 +163,8 @@ pub fn measure(order: &Order, wanted: &KunitOrder) -> Result<(), Error> {
         }
         _ if !there => {}
         (None, _) => {
-            // SAFETY: the function ignores its argument.
+            // SAFETY: `kunit.c` defines the function with the type `GateFn`, and the function
+            // ignores its argument.
             unsafe { host.call("kiln_glue_kunit_list", ptr::null_mut())? };
         }
         (Some(suite), prove) => {
@@ -186,7 +187,8 @@ pub fn measure(order: &Order, wanted: &KunitOrder) -> Result<(), Error> {
                 bench: u64::from(wanted.bench),
                 prove: proving.as_mut().map_or(ptr::null_mut(), Proving::raw),
             };
-            // SAFETY: the function takes this structure, and its strings outlive the call.
+            // SAFETY: the argument points to the structure that the function takes, and its strings
+            // outlive the call.
             unsafe { host.call("kiln_glue_kunit_run", (&raw mut raw).cast())? };
             drop(interrupts);
             for proof in proving.map_or(Vec::new(), |mut p| p.take(&host)) {
@@ -203,7 +205,7 @@ pub fn measure(order: &Order, wanted: &KunitOrder) -> Result<(), Error> {
 /// that `chosen` rejects are skipped.
 ///
 /// # Errors
-/// A child cannot be started, or Ctrl-C was pressed.
+/// Fails if a child cannot be started, or Ctrl-C was pressed.
 pub fn run(
     image: &Path,
     seed: u64,

@@ -99,7 +99,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Whether a compilation or a self-test failed, or the process crashed.
+    /// Returns whether a compilation or a self-test failed, or the process crashed.
     pub fn failed(&self) -> bool {
         self.rows.iter().any(|row| row.status == row::FAILED)
     }
@@ -110,7 +110,7 @@ pub struct Built {
     pub image: PathBuf,
     /// Configuration, such as `kiln`, or `cloud.config (retpoline, rethunk, ibt)`.
     pub config: String,
-    /// Rows for the objects, one each.
+    /// One row for each object.
     pub rows: Vec<Row>,
     /// Notes that help the reader interpret the rows.
     pub notes: Vec<String>,
@@ -123,7 +123,7 @@ impl Built {
     /// Determines which objects, suites and drivers of this build a change to the tree affects.
     ///
     /// # Errors
-    /// The objects cannot be read.
+    /// Fails if the objects cannot be read.
     pub fn touched_by(&self, change: &Change) -> Result<Touched, Error> {
         Touched::find(&self.lock, &self.rows, change)
     }
@@ -163,8 +163,8 @@ impl Guest<'_> {
 /// Builds and links the tree's stack.
 ///
 /// # Errors
-/// A tool is missing, the cache cannot be used, or the tree's own build fails before it produces
-/// objects.
+/// Fails if a tool is missing, the cache cannot be used, or the tree's own build fails before it
+/// produces objects.
 pub fn build(plan: &Plan) -> Result<Built, Error> {
     build_all(plan, None, Part::Whole)
 }
@@ -233,7 +233,7 @@ pub fn run(plan: &Plan, args: &[OsString]) -> Result<Outcome, Error> {
 /// children are this program with the arguments `args`, which must make it call [`interrupted`].
 ///
 /// # Errors
-/// A child cannot be started, or Ctrl-C was pressed.
+/// Fails if a child cannot be started, or Ctrl-C was pressed.
 pub fn test(
     plan: &Plan,
     built: Built,
@@ -268,7 +268,7 @@ pub fn test(
 /// Boots the tree and lists its algorithms. This is the child's part of [`run`].
 ///
 /// # Errors
-/// The image cannot be loaded.
+/// Fails if the image cannot be loaded.
 pub fn list(order: &child::Order) -> Result<(), Error> {
     Host::boot(order, &kiln_kernel::cpu::Config::default())?.list()
 }

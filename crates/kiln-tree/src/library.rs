@@ -79,8 +79,8 @@ impl Function {
         (self.least..=self.most).contains(&len) && len % self.multiple == 0
     }
 
-    /// Whether the function accepts a buffer at this address. RAID functions need aligned buffers,
-    /// because they use aligned vector loads and stores.
+    /// Returns whether the function accepts a buffer at this address. RAID functions need aligned
+    /// buffers, because they use aligned vector loads and stores.
     fn takes_address(&self, address: usize) -> bool {
         self.kind != Kind::Parity || address % 64 == 0
     }
@@ -192,7 +192,8 @@ fn list(function: GateFn) -> Vec<Function> {
     let mut raw: Vec<raw::LibraryListed> = Vec::new();
     let mut list = raw::LibraryList::default();
     loop {
-        // SAFETY: the function takes this structure, and its buffer has the stated capacity.
+        // SAFETY: the argument points to the structure that the function takes, and its buffer has
+        // the stated capacity.
         unsafe { cpu::gate(function, (&raw mut list).cast()) };
         let count = list.count as usize;
         if count <= raw.len() {
@@ -215,7 +216,8 @@ impl Keyed {
     /// Prepares the key. For a function without a key, `key` must be empty.
     ///
     /// # Errors
-    /// The key's size is not one of the function's key sizes, or the function rejects the key.
+    /// Fails if the key's size is not one of the function's key sizes, or the function rejects the
+    /// key.
     pub fn open(library: &Rc<Library>, function: &Function, key: &[u8]) -> Result<Keyed, Refused> {
         let name = CString::new(function.name.as_str()).map_err(|_| Refused(libc::EINVAL))?;
         let fits = match function.keys.is_empty() {
@@ -232,8 +234,8 @@ impl Keyed {
             ..Default::default()
         };
         library.calls.name(&name);
-        // SAFETY: the function takes this structure; the key outlives the call and has an accepted
-        // size.
+        // SAFETY: the argument points to the structure that the function takes; the key outlives
+        // the call and has an accepted size.
         check(unsafe { cpu::gate(library.open, (&raw mut open).cast()) })?;
         Ok(Keyed {
             library: library.clone(),
@@ -294,7 +296,8 @@ impl Keyed {
             m: m.map_err(|_| Refused(libc::EINVAL))?,
         };
         self.library.calls.name(&self.name);
-        // SAFETY: the function takes this structure, and all messages are within the buffers.
+        // SAFETY: the argument points to the structure that the function takes, and all messages
+        // are within the buffers.
         check(unsafe { cpu::gate(self.library.run, (&raw mut raw).cast()) })
     }
 
@@ -332,8 +335,8 @@ impl Keyed {
             prefix: prefix as u64,
         };
         self.library.calls.name(&self.name);
-        // SAFETY: the function takes this structure, and the buffers have at least the required
-        // lengths.
+        // SAFETY: the argument points to the structure that the function takes, and the buffers
+        // have at least the required lengths.
         check(unsafe { cpu::gate(self.library.call, (&raw mut raw).cast()) })
     }
 }
@@ -352,7 +355,7 @@ const SILENCE: Duration = Duration::from_secs(120);
 /// crash is reported, and the other functions are still checked.
 ///
 /// # Errors
-/// The child cannot be started, or Ctrl-C was pressed.
+/// Fails if the child cannot be started, or Ctrl-C was pressed.
 pub fn run(
     image: &Path,
     seed: u64,

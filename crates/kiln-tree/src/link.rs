@@ -35,7 +35,7 @@ const GLOBALS: &str = "globals";
 /// Reads the names that the tree's objects export to each other.
 ///
 /// # Errors
-/// The image was linked by an older version of Kiln.
+/// Fails if the image was linked by an older version of Kiln.
 pub(crate) fn globals(image: &Path) -> Result<BTreeSet<String>, Error> {
     let path = image.with_file_name(GLOBALS);
     let text = fs::read_to_string(&path).map_err(|e| Error::cache(&path, e))?;

@@ -18,8 +18,8 @@ use crate::replay::Last;
 use crate::services::HEADERS;
 use crate::{search, tiers, tools, Error, Plan};
 
-/// Whether a tree can be hosted even if this glue file does not compile. An optional file calls
-/// functions that other versions of Linux may declare differently.
+/// Returns whether a tree can be hosted even if this glue file does not compile. An optional file
+/// calls functions that other versions of Linux may declare differently.
 pub(crate) fn is_optional(glue: &str) -> bool {
     glue.starts_with("kiln_library")
 }
@@ -442,7 +442,7 @@ impl Make<'_> {
     /// Runs make on all CPUs. Calls `step` with each object when its compilation starts.
     ///
     /// # Errors
-    /// make is not installed, the disk is full, or the build was interrupted.
+    /// Fails if make is not installed, the disk is full, or the build was interrupted.
     pub fn run(&self, arguments: &[&str], step: &mut dyn FnMut(&str)) -> Result<Said, Error> {
         let jobs = available_parallelism().map_or(2, |n| n.get());
         let mut command = Command::new("sh");

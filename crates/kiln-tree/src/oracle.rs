@@ -237,7 +237,7 @@ pub struct Found {
 /// Lists the drivers, or examines the drivers in the order. This is the child's part of [`run`].
 ///
 /// # Errors
-/// The image cannot be loaded.
+/// Fails if the image cannot be loaded.
 pub fn measure(order: &Order, wanted: &OracleOrder) -> Result<(), Error> {
     let loaded = Host::load(order)?;
     if wanted.number == Some(raw::KILN_ORACLE_QUEUES) {
@@ -276,8 +276,8 @@ fn reach(host: &mut Host, order: &Order) -> Result<(), Error> {
         templates: ptr::with_exposed_provenance_mut(templates as usize),
         skipped: skipped.as_ptr(),
     };
-    // SAFETY: the function takes this structure. The list belongs to the tree, and the names
-    // outlive the call.
+    // SAFETY: the argument points to the structure that the function takes. The list belongs to the
+    // tree, and the names outlive the call.
     unsafe { host.call("kiln_glue_reach", (&raw mut raw).cast())? };
     Ok(())
 }
@@ -314,7 +314,8 @@ fn examine(
         refused: 0,
         error: 0,
     };
-    // SAFETY: the function takes this structure, and its strings and array outlive the call.
+    // SAFETY: the argument points to the structure that the function takes, and its strings and
+    // array outlive the call.
     unsafe { host.call("kiln_glue_examine", (&raw mut raw).cast())? };
     answers.truncate(raw.count as usize);
     let mut features = Vec::new();
@@ -335,8 +336,8 @@ fn examine(
         raw.steps = 0;
         let again = raw.number == raw::KILN_ORACLE_REGISTERS;
         if violations.is_empty() && again && raw.error == 0 {
-            // SAFETY: the function takes this structure, and its strings and array outlive the
-            // call.
+            // SAFETY: the argument points to the structure that the function takes, and its strings
+            // and array outlive the call.
             unsafe { host.call("kiln_glue_examine", (&raw mut raw).cast())? };
             stepped.clear();
         }
@@ -388,7 +389,7 @@ impl Told {
 /// Examines the chosen drivers with the chosen oracles, in child processes.
 ///
 /// # Errors
-/// A child cannot be started, or Ctrl-C was pressed.
+/// Fails if a child cannot be started, or Ctrl-C was pressed.
 pub fn run(wanted: &Wanted) -> Result<Found, Error> {
     let Reach {
         subjects: all,
@@ -465,8 +466,8 @@ fn plain(alg: &str) -> &str {
     alg.trim_start_matches("__")
 }
 
-/// Whether a driver's own code may contain FPU sections. This is false for template instances,
-/// except `ecb(...)`, through which single-block ciphers are examined.
+/// Returns whether a driver's own code may contain FPU sections. This is false for template
+/// instances, except `ecb(...)`, through which single-block ciphers are examined.
 fn has_code(driver: &str) -> bool {
     let inner = driver.strip_prefix("ecb(");
     !inner.unwrap_or(driver).contains('(')
@@ -791,8 +792,8 @@ fn compare(told: &mut [Told], oracle: Oracle) {
     }
 }
 
-/// Whether a function only does work for its caller: a service, or a function that copies or
-/// allocates memory. A violation is attributed to the caller of such a function.
+/// Returns whether a function only does work for its caller: a service, or a function that copies
+/// or allocates memory. A violation is attributed to the caller of such a function.
 fn is_helper(function: &str) -> bool {
     let name = function.split('+').next().unwrap_or(function);
     let starts = [

@@ -36,7 +36,7 @@ impl Tools {
     /// Starts the tools that the oracle with this number needs.
     ///
     /// # Errors
-    /// The image is from another version of Kiln, or memory for a CPU is insufficient.
+    /// Fails if the image is from another version of Kiln, or memory for a CPU is insufficient.
     pub(crate) fn get(host: &mut Host, number: u32) -> Result<Tools, Error> {
         let steps = [raw::KILN_ORACLE_CONTEXT, raw::KILN_ORACLE_SHARING].contains(&number);
         let peer = number == raw::KILN_ORACLE_SHARING;

@@ -1,6 +1,7 @@
 //! Matches names against wildcard patterns.
 
-/// Whether `name` matches `pattern`, in which `*` matches any text and `?` any single character.
+/// Returns whether `name` matches `pattern`, in which `*` matches any text and `?` any single
+/// character.
 pub(crate) fn matches(pattern: &str, name: &str) -> bool {
     match (pattern.chars().next(), name.chars().next()) {
         (None, None) => true,

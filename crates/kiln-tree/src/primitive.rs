@@ -141,40 +141,40 @@ impl Primitive {
         pairs.map(|(f, bits)| (f.as_str(), *bits)).collect()
     }
 
-    /// Whether the function takes two expanded keys, one of them for the tweak.
+    /// Returns whether the function takes two expanded keys, one of them for the tweak.
     pub fn two_keys(&self) -> bool {
         CONVENTIONS[self.convention].starts_with("xts")
     }
 
-    /// Whether the function takes an initial hash state.
+    /// Returns whether the function takes an initial hash state.
     pub fn from_state(&self) -> bool {
         ["compress", "finup2x"].contains(&CONVENTIONS[self.convention])
     }
 
-    /// Whether the function processes two messages per call.
+    /// Returns whether the function processes two messages per call.
     pub fn two_messages(&self) -> bool {
         CONVENTIONS[self.convention] == "finup2x"
     }
 
-    /// Whether each message begins with its own key.
+    /// Returns whether each message begins with its own key.
     pub fn key_in_message(&self) -> bool {
         CONVENTIONS[self.convention] == "poly1305"
     }
 
-    /// Whether the extra argument is the number of AES rounds.
+    /// Returns whether the extra argument is the number of AES rounds.
     pub fn takes_rounds(&self) -> bool {
         CONVENTIONS[self.convention] == "aes-block"
     }
 
-    /// Whether this CPU has the tier in the table's `cpu` column, and `KILN_TIERS` does not hide
-    /// it.
+    /// Returns whether this CPU has the tier in the table's `cpu` column, and `KILN_TIERS` does not
+    /// hide it.
     pub fn runs_here(&self) -> bool {
         self.cpu.as_deref().is_none_or(has)
     }
 }
 
-/// Whether the CPU has the features of a tier and `KILN_TIERS` allows the tier. The hosted tree
-/// sees the feature under the same condition.
+/// Returns whether the CPU has the features of a tier and `KILN_TIERS` allows the tier. The hosted
+/// tree sees the feature under the same condition.
 fn has(tier: &str) -> bool {
     macro_rules! all {
         ($($name:tt is $id:literal),+) => {
@@ -325,7 +325,7 @@ impl Keys {
     /// add to its address.
     ///
     /// # Errors
-    /// The tree lacks the symbol, or defines it more than once.
+    /// Fails if the tree lacks the symbol, or defines it more than once.
     pub fn in_tree(row: &Primitive, host: &Host) -> Result<Option<Keys>, Missing> {
         let Some(name) = &row.table else {
             return Ok(None);
@@ -374,7 +374,7 @@ impl Bound {
     /// is the initial state. `digest` is the result size, if it differs from the message length.
     ///
     /// # Errors
-    /// The messages exceed their buffers.
+    /// Fails if the messages exceed their buffers.
     ///
     /// # Safety
     /// The keys must be valid and of the kind that the function takes, and the function must accept
@@ -417,8 +417,8 @@ impl Bound {
             m: messages.raw(&needs, &mut single, calls)?,
         };
         self.calls.name(&self.name);
-        // SAFETY: the function takes this structure, and the buffers hold all messages. The caller
-        // guarantees that the keys and the message length fit.
+        // SAFETY: the argument points to the structure that the function takes, and the buffers
+        // hold all messages. The caller guarantees that the keys and the message length fit.
         let result = unsafe { self.calls.series((&raw mut raw).cast()) };
         assert_eq!(result, 0, "series.c knows all conventions");
         Ok(())

@@ -39,7 +39,7 @@ impl Proving {
     /// Starts the audit. The caller must pass [`Proving::raw`] to the suites.
     ///
     /// # Errors
-    /// The image has no FPU sections, or the host does not support single-stepping.
+    /// Fails if the image has no FPU sections, or the host does not support single-stepping.
     pub(crate) fn start(host: &mut Host, order: &ProveOrder) -> Result<Proving, Error> {
         let begin = "__wrap_kernel_fpu_begin_mask";
         let begin = host.image.symbol(begin).ok_or_else(|| Error::NoSymbol {
@@ -95,8 +95,8 @@ impl Proving {
                 let mut wanted = trial.order(&name, self.raw());
                 let wanted = (&raw mut wanted).cast();
                 library.name(&name);
-                // SAFETY: the function takes this structure. It points to memory that `trial` and
-                // `self` own, and both outlive the call.
+                // SAFETY: `wanted` points to the structure that the function takes. The structure
+                // points to memory that `trial` and `self` own, and both outlive the call.
                 unsafe { host.call("kiln_glue_prove_library", wanted)? as i32 }
             }
         };
@@ -274,7 +274,8 @@ impl Proving {
 /// the parent.
 ///
 /// # Errors
-/// The host does not support single-stepping, or the parent has closed its end of the pipe.
+/// Fails if the host does not support single-stepping, or the parent has closed its end of the
+/// pipe.
 pub(crate) fn step_library(
     host: &mut Host,
     order: &ProveOrder,

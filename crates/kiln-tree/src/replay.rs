@@ -127,7 +127,7 @@ impl<'a> Last<'a> {
     /// Kbuild must run the build.
     ///
     /// # Errors
-    /// Ctrl-C was pressed.
+    /// Fails if Ctrl-C was pressed.
     pub(crate) fn update(&self, step: &mut dyn FnMut(&str)) -> Result<bool, Error> {
         let text = fs::read(&self.path).ok();
         // While objects are being compiled, the directory does not match the stored state.

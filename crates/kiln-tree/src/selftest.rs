@@ -35,7 +35,7 @@ const RATE: f64 = 4000.0;
 /// of `kiln test --tree`.
 ///
 /// # Errors
-/// The image cannot be loaded, or has no setting that `--fuzz` could change.
+/// Fails if the image cannot be loaded, or has no setting that `--fuzz` could change.
 pub fn interrupted(order: &Order, fuzz: Option<u32>) -> Result<(), Error> {
     interrupted_with(order, fuzz, |_| Ok(()))
 }
@@ -107,7 +107,7 @@ impl Trial<'_> {
     /// another child that skips this test.
     ///
     /// # Errors
-    /// A child cannot be started, or Ctrl-C was pressed.
+    /// Fails if a child cannot be started, or Ctrl-C was pressed.
     pub fn run(&self, args: &[OsString]) -> Result<Seen, Error> {
         let fuzz = self.fuzz.unwrap_or(0);
         let silence = SILENCE + Duration::from_millis(200) * fuzz;

@@ -47,7 +47,7 @@ pub(crate) const HEADERS: &[(&str, &str)] = &[
     ),
 ];
 
-/// Prefix of the symbol names of all services.
+/// Prefix of every service's symbol.
 pub(crate) const PREFIX: &str = "svc_";
 
 macro_rules! sources {
@@ -87,7 +87,7 @@ pub(crate) struct Services {
     pub objects: Vec<PathBuf>,
     /// Symbols that the services define, without the prefix.
     pub provided: BTreeSet<String>,
-    /// Hash of the services, by which changes are detected.
+    /// Hash of the services, used to detect changes.
     pub stamp: u64,
 }
 

@@ -128,8 +128,8 @@ fn split_name(name: &Path) -> (&Path, &OsStr) {
     (Path::new("."), name.as_os_str())
 }
 
-/// Whether a name refers to a git revision. Returns false if a file has this name, or if git cannot
-/// resolve it.
+/// Returns whether a name refers to a git revision. Returns false if a file has this name, or if
+/// git cannot resolve it.
 pub fn is_revision(name: &Path) -> bool {
     matches!(Place::find(name), Ok(Place::Revision(..)))
 }
@@ -206,8 +206,8 @@ impl Source {
     /// Opens the tree in this directory.
     ///
     /// # Errors
-    /// The directory is not a kernel tree, or has no x86 code. Or the tree was built in place, and
-    /// git has no index that separates sources from build products.
+    /// Fails if the directory is not a kernel tree, if it has no x86 code, or if the tree was built
+    /// in place and git has no index that separates sources from build products.
     pub fn open(dir: &Path) -> Result<Source, Error> {
         let shown = dir.to_owned();
         let not = |why: &str| Error::NotATree {

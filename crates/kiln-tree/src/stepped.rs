@@ -13,7 +13,7 @@ use crate::host::Host;
 use crate::primitive::Primitive;
 use crate::{link, raw, Error};
 
-/// Whether this file checks the recorded steps for the oracle with this number.
+/// Returns whether this file checks the recorded steps for the oracle with this number.
 pub(crate) fn is_judged(oracle: u32) -> bool {
     [raw::KILN_ORACLE_REGISTERS, raw::KILN_ORACLE_FEATURES].contains(&oracle)
 }
@@ -35,7 +35,7 @@ impl Stepped {
     /// Starts single-stepping for the oracle with this number.
     ///
     /// # Errors
-    /// The image has no FPU sections, or the host does not support single-stepping.
+    /// Fails if the image has no FPU sections, or the host does not support single-stepping.
     pub(crate) fn start(host: &mut Host, oracle: u32) -> Result<Stepped, Error> {
         let name = "__wrap_kernel_fpu_begin_mask";
         let begin = host.image.symbol(name).ok_or_else(|| Error::NoSymbol {

@@ -22,7 +22,7 @@ impl Stream {
     /// makes the requests, which may sleep and may be backlogged; otherwise a softirq makes them.
     ///
     /// # Errors
-    /// The tree has no such driver, or the driver rejects the key.
+    /// Fails if the tree has no such driver, or the driver rejects the key.
     pub fn open(
         host: &mut Host,
         driver: &str,
@@ -39,8 +39,8 @@ impl Stream {
             sleeps: u32::from(sleeps),
             ..Default::default()
         };
-        // SAFETY: the first function takes this structure, and `stream.c` defines the others with
-        // these types.
+        // SAFETY: the argument points to the structure that the first function takes, and
+        // `stream.c` defines the others with these types.
         let (result, crypt, close) = unsafe {
             (
                 host.call("kiln_glue_stream_open", (&raw mut open).cast())?,
@@ -78,7 +78,7 @@ impl Stream {
     /// Returns the functions by which a script makes requests to this image's streams.
     ///
     /// # Errors
-    /// The image is from another version of Kiln.
+    /// Fails if the image is from another version of Kiln.
     pub fn requests(host: &Host) -> Result<RequestOps, Error> {
         // SAFETY: `tree/stream.c` declares these functions with the types of `struct
         // kiln_request_ops`.

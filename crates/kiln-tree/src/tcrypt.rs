@@ -71,7 +71,7 @@ pub struct Row {
 /// Boots the tree without its self-tests and runs its tcrypt. This is the child's part of [`run`].
 ///
 /// # Errors
-/// The tree's tcrypt could not be built.
+/// Fails if the tree's tcrypt could not be built.
 pub fn measure(order: &Order, request: Request) -> Result<(), Error> {
     let mut host = Host::boot(order, &Config::default())?;
     // The clock thread is needed because tcrypt polls jiffies in a loop.
@@ -105,7 +105,7 @@ pub struct Outcome {
 /// each complete line of the child's output.
 ///
 /// # Errors
-/// The child cannot be started, or Ctrl-C was pressed.
+/// Fails if the child cannot be started, or Ctrl-C was pressed.
 pub fn run(
     built: &Built,
     seed: u64,

@@ -12,7 +12,7 @@ fn tiers_with(feature: &str) -> u32 {
         .fold(0, |bits, (n, _)| bits | 1 << n)
 }
 
-/// Whether a hosted tree sees a CPU feature.
+/// Returns whether a hosted tree sees a CPU feature.
 pub(crate) fn seen(feature: &str) -> bool {
     tiers_with(feature) & seen_tiers() != 0
 }

@@ -41,7 +41,7 @@ pub fn check(compiler: &Compiler) -> Result<(), Error> {
 /// of the tool's output that states the reason.
 ///
 /// # Errors
-/// The program cannot be started. The error names the package that contains it.
+/// Fails if the program cannot be started. The error names the package that contains it.
 pub fn run(command: &mut Command, package: &str) -> Result<Result<(), String>, Error> {
     let name = command.get_program().to_string_lossy().into_owned();
     let output = command

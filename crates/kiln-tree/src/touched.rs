@@ -17,8 +17,8 @@ use crate::row::Row;
 use crate::symbols::read_tables;
 use crate::{Error, Source};
 
-/// Objects that every self-test uses without drivers referring to their symbols: testmgr, and the
-/// code that starts it.
+/// Objects that every self-test uses, although drivers do not refer to their symbols: testmgr, and
+/// the code that starts it.
 const TESTERS: [&str; 2] = ["crypto/testmgr.o", "crypto/algboss.o"];
 
 /// Objects that contain the names of drivers that they do not implement.
@@ -57,7 +57,7 @@ impl Change {
     /// Finds the changes to a tree since a commit, including uncommitted changes.
     ///
     /// # Errors
-    /// The tree is not in a git repository, or git cannot resolve the revision.
+    /// Fails if the tree is not in a git repository, or git cannot resolve the revision.
     pub fn find(source: &Source, revision: &OsStr) -> Result<Change, Error> {
         let not = |why: String| Error::Git {
             what: format!("--since {}", revision.to_string_lossy()),
@@ -102,7 +102,7 @@ impl Touched {
     /// Determines what a change affects in a tree that has been built.
     ///
     /// # Errors
-    /// The objects cannot be read.
+    /// Fails if the objects cannot be read.
     pub(crate) fn find(cache: &Cache, rows: &[Row], change: &Change) -> Result<Touched, Error> {
         let objects = &cache.objects;
         let linked: BTreeSet<&str> = (rows.iter())
@@ -145,19 +145,19 @@ impl Touched {
         Ok(touched)
     }
 
-    /// Whether a KUnit suite has to be tested again.
+    /// Returns whether a KUnit suite has to be tested again.
     pub fn has_suite(&self, name: &str) -> bool {
         self.everything || self.suites.get(name).copied().unwrap_or(true)
     }
 
-    /// Whether a driver has to be tested again. Returns true if no object contains the driver's
-    /// name, because any object may then implement it.
+    /// Returns whether a driver has to be tested again. Returns true if no object contains the
+    /// driver's name, because any object may then implement it.
     pub fn has_driver(&self, name: &str) -> bool {
         let of = |word: &str| self.words.get(word).copied().unwrap_or(true);
         self.everything || words(name).any(of)
     }
 
-    /// Whether any driver may have to be tested again.
+    /// Returns whether any driver may have to be tested again.
     pub fn has_drivers(&self) -> bool {
         self.everything || self.words.values().any(|is| *is)
     }

@@ -63,7 +63,7 @@ impl<'a> Trial<'a> {
     /// encrypts the messages.
     ///
     /// # Errors
-    /// A key or a message is rejected.
+    /// Fails if a key or a message is rejected.
     pub(crate) fn new(library: &Rc<Library>, function: &'a Function) -> Result<Trial<'a>, Refused> {
         // The seed is fixed, so that a replay executes the same instructions.
         let mut random = SplitMix64(SEED);

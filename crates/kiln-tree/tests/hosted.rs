@@ -149,9 +149,9 @@ fn in_kernel<F: FnMut()>(mut f: F) {
     unsafe { cpu::gate(run::<F>, ptr::from_mut(&mut f).cast()) };
 }
 
-/// Returns the function pointer of a service in the image.
+/// Looks up a service in the image, and returns a pointer to it.
 fn service<F: Copy>(image: &Image, name: &str) -> F {
-    // SAFETY: each caller passes the service's own type as `F`.
+    // SAFETY: each caller passes as `F` the pointer type that matches the service named `name`.
     unsafe { image.function(&format!("svc_{name}")) }.unwrap()
 }
 
@@ -166,8 +166,8 @@ struct Shared {
 // SAFETY: the word is accessed only under the tree's lock. The test checks whether this lock works.
 unsafe impl Sync for Shared {}
 
-/// Lets two CPUs add to the same word while interrupts arrive on both. Returns how many additions
-/// were lost.
+/// Makes two CPUs increment the same word while interrupts arrive on both. Returns how many
+/// increments were lost.
 fn lost_additions(shared: &Shared, lock: Option<(Lock, Unlock)>) -> u64 {
     const TIMES: u64 = 200_000;
     // SAFETY: threads of earlier calls have been joined, so no other thread accesses the word.
@@ -185,8 +185,8 @@ fn lost_additions(shared: &Shared, lock: Option<(Lock, Unlock)>) -> u64 {
                     in_kernel(|| {
                         for _ in 0..100 {
                             let at = shared.lock.get();
-                            // SAFETY: `lock` and `unlock` have the services' own types. The control
-                            // takes no lock; its data race is intended.
+                            // SAFETY: the types of `lock` and `unlock` match the services. The
+                            // control run passes no lock; its data race is intended.
                             unsafe {
                                 let flags = lock.map(|(lock, _)| lock(at));
                                 let old = ptr::read_volatile(shared.count.get());
@@ -220,7 +220,7 @@ fn a_spin_lock_holds_between_two_cpus() {
         for _ in 0..3 {
             assert_eq!(lost_additions(&shared, Some((lock, unlock))), 0);
         }
-        // Control: additions are lost if the lock is not taken.
+        // Control: increments are lost if the lock is not taken.
         let start = Instant::now();
         while lost_additions(&shared, None) == 0 {
             assert!(start.elapsed() < Duration::from_secs(60), "no race");
@@ -243,7 +243,7 @@ fn waits_end_by_time_and_by_completion() {
         let at = completion.as_mut_ptr();
         let mut left = 7;
         let start = Instant::now();
-        // SAFETY: `wait` has the service's own type, and `completion` has room for the tree's
+        // SAFETY: the type of `wait` matches the service, and `completion` has room for the tree's
         // structure.
         in_kernel(|| left = unsafe { wait(at, hz / 10) });
         let took = start.elapsed();
@@ -274,13 +274,13 @@ fn waits_end_by_time_and_by_completion() {
                 let _cpu = Cpu::boot(&config).unwrap();
                 std::thread::sleep(Duration::from_millis(50));
                 let at = at.load(Ordering::Relaxed) as *mut u64;
-                // SAFETY: `complete` has the service's own type, and the completion outlives the
-                // thread.
+                // SAFETY: the type of `complete` matches the service, and the completion outlives
+                // the thread.
                 in_kernel(|| unsafe { complete(at) });
             });
             let at = at.load(Ordering::Relaxed) as *mut u64;
-            // SAFETY: `wait` has the service's own type, and `completion` has room for the tree's
-            // structure.
+            // SAFETY: the type of `wait` matches the service, and `completion` has room for the
+            // tree's structure.
             in_kernel(|| left = unsafe { wait(at, 20 * hz) });
         });
         assert!(left > 10 * hz && left < 20 * hz, "{left} of {}", 20 * hz);
@@ -312,8 +312,8 @@ fn a_wait_queue_wakes_who_waits() {
         let queue = || at.load(Ordering::Relaxed) as *mut u64;
         let (asked, answered) = (&AtomicU64::new(0), &AtomicU64::new(0));
         let _cpu = Cpu::boot(&Config::default()).unwrap();
-        // SAFETY: the functions have the services' own types, and `queue` has room for the tree's
-        // structure.
+        // SAFETY: the types of the functions match the services, and `queue` has room for the
+        // tree's structure.
         in_kernel(|| unsafe { init(queue(), ptr::null(), ptr::null_mut()) });
         std::thread::scope(|scope| {
             scope.spawn(|| {
@@ -328,15 +328,16 @@ fn a_wait_queue_wakes_who_waits() {
                     }
                     answered.store(round, Ordering::Release);
                     in_kernel(|| {
-                        // SAFETY: `wake` has the service's own type, and the queue is initialised.
+                        // SAFETY: the type of `wake` matches the service, and the queue is
+                        // initialised.
                         unsafe { wake(queue(), 3, 1, ptr::null_mut()) };
                     });
                 }
             });
             let mut slept = 0;
             for round in 1..=ROUNDS {
-                // SAFETY: the functions have the services' own types. The waiter has room for the
-                // tree's structure, and finish() removes the waiter from the queue before it is
+                // SAFETY: the types of the functions match the services. The waiter has room for
+                // the tree's structure, and finish() removes the waiter from the queue before it is
                 // dropped.
                 in_kernel(|| unsafe {
                     let mut waiter = [0u64; 8];
@@ -368,7 +369,8 @@ fn warnings_are_counted_and_told() {
     type Saturate = unsafe extern "C" fn(*mut u32, u32);
     let ended = alone("warnings_are_counted_and_told", false, |loaded| {
         let at = loaded.image.symbol("refcount_warn_saturate").unwrap();
-        // SAFETY: the address is that of the tree's function, which has this type.
+        // SAFETY: `at` is the address of the tree's refcount_warn_saturate(), whose type is
+        // `Saturate`.
         let saturate = unsafe { std::mem::transmute::<u64, Saturate>(at) };
         let cpu = Cpu::boot(&Config::default()).unwrap();
         let mut count = [5u32; 4];
@@ -417,7 +419,7 @@ fn a_deadlock_is_told() {
         let wait: Wait = service(&loaded.image, "wait_for_completion");
         let _cpu = Cpu::boot(&Config::default()).unwrap();
         let mut completion = [0u64; 8];
-        // SAFETY: `wait` has the service's own type, and `completion` has room for the tree's
+        // SAFETY: the type of `wait` matches the service, and `completion` has room for the tree's
         // structure.
         in_kernel(|| unsafe { wait(completion.as_mut_ptr()) });
     });
@@ -435,7 +437,7 @@ fn a_spin_lock_that_is_taken_twice_is_told() {
         let lock: Take = service(&loaded.image, "_raw_spin_lock");
         let _cpu = Cpu::boot(&Config::default()).unwrap();
         let mut word = 0;
-        // SAFETY: `lock` has the service's own type, and `word` is a lock that is free.
+        // SAFETY: the type of `lock` matches the service, and `word` is a lock that is free.
         in_kernel(|| unsafe {
             lock(&mut word);
             lock(&mut word);
@@ -506,7 +508,7 @@ fn memory_is_for_any_context() {
         let open: Open = service(image, "open_softirq");
         let raise: Raise = service(image, "raise_softirq");
         let mut cpu = Cpu::boot(&Config::default()).unwrap();
-        // SAFETY: `open` has the service's own type, and the handler is never removed.
+        // SAFETY: the type of `open` matches the service, and the handler is never removed.
         in_kernel(|| unsafe { open(6, softirq) });
         let _interrupts = timer(&mut cpu, 8000.0);
         let start = Instant::now();
@@ -517,7 +519,7 @@ fn memory_is_for_any_context() {
                     mark += 8;
                     use_blocks(mark);
                 }
-                // SAFETY: `raise` has the service's own type. The softirq runs after the next
+                // SAFETY: the type of `raise` matches the service. The softirq runs after the next
                 // interrupt, or in ksoftirqd.
                 unsafe { raise(6) };
             });

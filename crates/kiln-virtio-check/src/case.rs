@@ -19,7 +19,7 @@ pub struct Row {
 }
 
 impl Row {
-    /// `pass`, `skip` or `fail`.
+    /// Returns `pass`, `skip` or `fail`.
     pub fn status(&self) -> &'static str {
         match self.verdict {
             Verdict::Pass => "pass",

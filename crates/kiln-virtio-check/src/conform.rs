@@ -65,7 +65,7 @@ pub(crate) fn cases(offer: &Offer) -> Vec<Case> {
 
 type Check = fn(&mut Link, &Vector) -> Result<(), String>;
 
-/// How long a device may take to free the place of a driver that has disconnected.
+/// How long a device may take to accept another driver after a driver has disconnected.
 pub(crate) const FREED: Duration = Duration::from_secs(1);
 
 /// Connects a driver. A device that serves one driver at a time may refuse the new driver until it
@@ -375,13 +375,13 @@ fn collect(
     }
 }
 
-/// A small hash vector, for checks that need sessions of different kinds.
+/// Returns a small hash vector, for checks that need sessions of different kinds.
 pub(crate) fn small_hash() -> Vector {
     let hash = |v: &Vector| matches!(v.op, Operation::Hash(data::Digest { .. }));
     all().into_iter().find(hash).expect("there are hashes")
 }
 
-/// Whether the device offers AES-CBC, which all hostile requests use.
+/// Returns whether the device offers AES-CBC, which all hostile requests use.
 pub(crate) fn has_cbc(offer: &Offer) -> bool {
     offer.config.offers(Service::Cipher, cipher::AES_CBC)
 }

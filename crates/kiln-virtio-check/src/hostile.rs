@@ -242,8 +242,8 @@ fn akcipher_lengths(link: &mut Link, rsa: &Vector, what: usize) -> Answered {
     Ok(result.err().unwrap_or(Status::Ok))
 }
 
-/// Another thread changes the source and destination lengths while the device reads them. Each
-/// answer must be correct or an error, and the device must serve the next driver.
+/// Checks requests whose source and destination lengths another thread changes while the device
+/// reads them. Each answer must be correct or an error, and the device must serve the next driver.
 fn changing(target: &Target, vector: &Vector) -> Result<(), String> {
     const REQUESTS: usize = 2000;
     let mut link = open(target, 0)?;
@@ -285,8 +285,8 @@ fn changing(target: &Target, vector: &Vector) -> Result<(), String> {
     next_driver(target, vector)
 }
 
-/// A device must either limit sessions or provide at least 20,000. After a disconnect, the next
-/// driver must be able to create the same number of sessions.
+/// Checks that the device either limits sessions or provides at least 20,000, and that after a
+/// disconnect, the next driver is able to create the same number of sessions.
 fn without_end(target: &Target, vector: &Vector) -> Result<(), String> {
     const ENOUGH: usize = 20_000;
     let mut first = None;
@@ -330,7 +330,7 @@ fn another_guest(target: &Target, vector: &Vector) -> Result<(), String> {
     }
 }
 
-/// The next driver must not be able to use a session that a disconnected driver left open.
+/// Checks that the next driver cannot use a session that a disconnected driver left open.
 fn outlived(target: &Target, vector: &Vector) -> Result<(), String> {
     let name = create(&mut open(target, 0)?, vector)?;
     match named(&mut open(target, 0)?, vector, name)? {

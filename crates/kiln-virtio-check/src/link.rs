@@ -123,7 +123,7 @@ pub(crate) enum Queue {
     Control = 1,
 }
 
-/// A descriptor to write.
+/// The contents of a descriptor, which need not be valid.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Descriptor {
     pub address: u64,
@@ -373,7 +373,7 @@ impl Link {
         self.write(table + 16 * usize::from(index), &bytes);
     }
 
-    /// Offsets of a queue's descriptors, available ring and used ring.
+    /// Returns the offsets of a queue's descriptors, available ring and used ring.
     pub(crate) fn layout(&self, queue: Queue) -> [usize; 3] {
         let base = self.rings[queue as usize].base;
         [base, offset_of_avail(base), offset_of_used(base)]

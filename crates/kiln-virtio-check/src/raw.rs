@@ -82,7 +82,7 @@ fn pair(a: u32, b: u32) -> Vec<u8> {
     words(&[u64::from(a) | u64::from(b) << 32])
 }
 
-/// Builds a message with its header.
+/// Builds a vhost-user message: a header, followed by the payload.
 pub(crate) fn message(request: u32, flags: u32, payload: &[u8]) -> Vec<u8> {
     let header = [request, flags | VERSION, payload.len() as u32];
     let mut bytes = header.map(u32::to_le_bytes).concat();
@@ -100,7 +100,7 @@ pub(crate) fn memory(size: u64, flags: MemfdFlags) -> io::Result<File> {
     Ok(file)
 }
 
-/// Ends the connection at once, for the same reason as [`crate::link::Link`] does.
+/// Ends the connection at once. The implementation for [`crate::link::Link`] gives the reason.
 impl Drop for Raw {
     fn drop(&mut self) {
         let _ = self.socket.shutdown(Shutdown::Both);

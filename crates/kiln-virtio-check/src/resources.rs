@@ -306,7 +306,7 @@ fn soon(target: &Target, vector: &Vector) -> Result<(), String> {
 
 /// Connects a front end and negotiates features. Returns `None` if the device disconnected.
 fn agreed(target: &Target) -> std::io::Result<Option<Raw>> {
-    // Ignore a refusal here. The checks with other drivers show whether it affects them.
+    // Ignore a refusal, because later checks show whether other drivers are still served.
     let Ok(mut raw) = Raw::connect(target) else {
         return Ok(None);
     };
@@ -500,8 +500,8 @@ impl<'a> Pile<'a> {
 /// The device's description of its in-flight memory, and the file that holds this memory.
 type Notes = (Vec<u8>, File);
 
-/// Connects a front end and negotiates features. Like [`open`], this function tries again if the
-/// device has not noticed yet that the previous front end has disconnected.
+/// Connects a front end and negotiates features. Like [`open`], retries while the device has not
+/// noticed that the previous front end has disconnected.
 fn greet(target: &Target, protocol: u64) -> Result<Raw, String> {
     let until = Instant::now() + FREED;
     loop {

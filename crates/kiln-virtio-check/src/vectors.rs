@@ -175,7 +175,7 @@ pub(crate) fn inverse(vector: &Vector) -> Option<Vector> {
     })
 }
 
-/// The public key and the signature of "sample" from RFC 6979, section A.2.5.
+/// Returns the public key and the signature of "sample" from RFC 6979, section A.2.5.
 fn ecdsa() -> Vector {
     let point = hex(
         "04 60fed4ba255a9d31c961eb74c6356d68c049b8923b61fa6ce669622e60f29fb6
@@ -238,7 +238,7 @@ fn rsa() -> Vector {
     }
 }
 
-/// One vector for each algorithm supported here.
+/// Returns one vector for each algorithm supported here.
 pub(crate) fn all() -> Vec<Vector> {
     const TEXT: &str = "6bc1bee22e409f96e93d7e117393172aae2d8a571e03ac9c9eb76fac45af8e51";
     const KEY: &str = "603deb1015ca71be2b73aef0857d77811f352c073b6108d72d9810a30914dff4";

@@ -33,13 +33,13 @@ impl Guest {
         }
     }
 
-    /// The device's configuration space, `struct virtio_crypto_config`.
+    /// Returns the device's configuration space, `struct virtio_crypto_config`.
     pub fn config(&self) -> [u8; config::SIZE] {
         self.services.config(&self.limits).emit()
     }
 
-    /// Feature bits of the crypto device type that this device offers. The transport adds the ring
-    /// feature bits.
+    /// Returns the feature bits of the crypto device type that this device offers. The transport
+    /// adds the ring feature bits.
     pub fn device_features(&self) -> u64 {
         self.services.features()
     }
@@ -55,7 +55,7 @@ impl Guest {
         Features::new(self.features.load(Ordering::Relaxed))
     }
 
-    /// Whether the driver may send data requests that carry their key
+    /// Returns whether the driver may send data requests that carry their key
     /// (`VIRTIO_CRYPTO_F_*_STATELESS_MODE`).
     pub fn carries_keys(&self) -> bool {
         Service::ALL

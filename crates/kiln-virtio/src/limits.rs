@@ -38,8 +38,8 @@ impl Limits {
 }
 
 impl Default for Limits {
-    /// The default limits: 4096 sessions, requests of 256 KiB, the longest keys of each algorithm
-    /// (MACs up to 512 bytes, RSA up to 4096 bits), and one data queue.
+    /// Returns the default limits: 4096 sessions, requests of 256 KiB, the longest keys of each
+    /// algorithm (MACs up to 512 bytes, RSA up to 4096 bits), and one data queue.
     fn default() -> Limits {
         Limits {
             max_sessions: 4096,

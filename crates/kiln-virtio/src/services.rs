@@ -61,7 +61,7 @@ impl Services {
         }
     }
 
-    /// All services except RSA and ECDSA.
+    /// Returns all services except RSA and ECDSA.
     pub fn symmetric() -> Services {
         let found = |names: &Names| {
             let named = names.iter().filter_map(|&(n, alg)| Some((n, choose(alg)?)));
@@ -87,7 +87,7 @@ impl Services {
         of.into_iter().flatten().fold(0, |m, (n, _)| m | 1 << n)
     }
 
-    /// The device's configuration as the driver reads it.
+    /// Returns the device's configuration as the driver reads it.
     pub fn config(&self, limits: &Limits) -> Config {
         let services = Service::ALL.into_iter().filter(|&s| self.mask(s) != 0);
         Config {
@@ -105,7 +105,7 @@ impl Services {
         }
     }
 
-    /// Feature bits of the crypto device type for the available services.
+    /// Returns the feature bits of the crypto device type for the available services.
     pub fn features(&self) -> u64 {
         let services = Service::ALL.into_iter().filter(|&s| self.mask(s) != 0);
         services.fold(feature::REVISION_1, |bits, s| {

@@ -136,7 +136,7 @@ impl Session {
         }
     }
 
-    /// The service for which the session was created.
+    /// Returns the service for which the session was created.
     pub(crate) fn service(&self) -> Service {
         match self {
             Session::Cipher { .. } | Session::Chain { .. } => Service::Cipher,

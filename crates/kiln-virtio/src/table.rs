@@ -73,7 +73,8 @@ impl<T> Table<T> {
         self.len() == 0
     }
 
-    /// Whether the table is full at this moment. Another thread may change that at any time.
+    /// Returns whether the table is full at this moment. Another thread may change that at any
+    /// time.
     pub fn is_full(&self) -> bool {
         self.len() >= self.capacity
     }
@@ -123,7 +124,7 @@ impl<T> Table<T> {
         }
     }
 
-    /// Removes and returns the value with this name if `such` returns true for it.
+    /// Removes the value with this name if `such` returns true for it. Returns the removed value.
     pub fn remove(&self, name: u64, such: impl FnOnce(&T) -> bool) -> Option<Arc<T>> {
         let (index, generation) = split(name);
         let mut slot = lock(self.slot(index)?);

@@ -34,8 +34,8 @@ impl Worker {
         })
     }
 
-    /// TSC ticks per second, as used by workers. The first call in a process, here or in
-    /// [`Worker::new`], measures the rate, which takes 20 ms.
+    /// Returns the TSC ticks per second, as used by workers. The first call in a process, here or
+    /// in [`Worker::new`], measures the rate, which takes 20 ms.
     pub fn clock() -> f64 {
         kiln_tsc_hz()
     }

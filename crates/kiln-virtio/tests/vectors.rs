@@ -388,7 +388,8 @@ fn offered() -> bool {
     there
 }
 
-/// A 512-bit RSA key, created with `openssl genrsa`, in PKCS #1's private and public encodings.
+/// Returns a 512-bit RSA key, created with `openssl genrsa`, in PKCS #1's private and public
+/// encodings.
 fn rsa_key() -> (Vec<u8>, Vec<u8>) {
     let private = hex(include_str!("common/rsa512.hex"));
     // The public encoding is a SEQUENCE of modulus and exponent, which follow the header and the

@@ -192,7 +192,7 @@ fn a_gate_passes_nothing_that_it_cannot_judge() {
         2,
         "--max-regression",
     );
-    // If the row has an interval, the same change is a regression, also for a bisection. The
+    // If the row has an interval, the same change is a regression, for a bisection as well. The
     // opposite change is not a regression.
     let good = record("c.json", vec![row("wait", 1000.0, Some(0.01))]);
     let bad = record("d.json", vec![row("wait", 940.0, Some(0.002))]);

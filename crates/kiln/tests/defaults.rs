@@ -102,7 +102,7 @@ fn cpu_is_taken_from_the_file_unless_the_flag_is_given() {
         "kiln.toml:1: cpu: core 1000 is not among",
     );
     assert_eq!(place.run(&with(&WORK, &["--cpu", &core])).status, 0);
-    // The output for people must also show the setting.
+    // The human-readable output must also show the setting.
     place.write("kiln.toml", &format!("cpu = \"{core}\"\n"));
     let text = place.run(&["list", "--quick"]).stdout();
     let line = format!("cpu = {core} (kiln.toml:1)");

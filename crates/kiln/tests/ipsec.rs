@@ -273,9 +273,9 @@ fn the_knee_is_not_above_what_the_stack_leaves_time_for() {
     // begins above this rate.
     let [low, _, high] = knee("", &["--stack-ns", "40000"]);
     assert_eq!((low, high), (0.0, 32_000.0));
-    // With 10 µs per packet, the limit is 100,000 packets per second. The bound
-    // allows for the backlog that 10 ms of idle time can work off, and for one step of 9 %,
-    // because the result is an interval.
+    // With 10 µs per packet, the limit is 100,000 packets per second. The bound allows for the
+    // backlog that 10 ms of idle time can work off, and for one step of 9 %, because the result is
+    // an interval.
     assert!(knee("", &["--stack-ns", "10000"])[2] <= 153_000.0);
 }
 

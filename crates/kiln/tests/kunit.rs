@@ -174,8 +174,8 @@ fn planted_faults_are_found_in_the_suites_that_test_them() {
     assert_eq!(failed("sha3", |_| true), BTreeSet::new());
 }
 
-/// Output of the kernel's build in the last run on a tree. It is empty if Kiln itself compiled
-/// everything that was needed.
+/// Returns the output of the kernel's build in the last run on a tree. It is empty if Kiln itself
+/// compiled everything that was needed.
 fn build_log(record: &str) -> String {
     let record: Value = serde_json::from_str(record).expect("JSON");
     let notes = record["notes"].as_array().expect("notes");

@@ -65,7 +65,8 @@ impl Table {
         table
     }
 
-    /// Returns those of `symbols` that were not called and that have no reason in the table.
+    /// Returns the functions in `symbols` that were not called and for which the table gives no
+    /// reason.
     fn uncovered<'a>(
         &self,
         symbols: &'a BTreeSet<String>,

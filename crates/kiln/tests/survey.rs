@@ -1,5 +1,6 @@
-//! Tests of `kiln survey` for people and scripts. Every question must be answered, or left out with
-//! a reason. The survey must not fail if something is missing, crashes or cannot be written.
+//! Tests of `kiln survey`, as users and scripts run it. Every question must be answered, or left
+//! out with a reason. The survey must not fail if something is missing, crashes or cannot be
+//! written.
 
 mod common;
 

@@ -53,7 +53,8 @@ impl Conversation {
         }
     }
 
-    /// Whether a message is being held back. If so, the caller must not read from the front end.
+    /// Returns whether a message is being held back. If so, the caller must not read from the front
+    /// end.
     pub fn waits(&self) -> bool {
         self.held.is_some()
     }
@@ -191,15 +192,15 @@ mod tests {
         Message::answer(request, number.to_le_bytes().to_vec())
     }
 
-    /// A session table that returns session 5 for every request.
+    /// Serves as a session table that returns session 5 for every request.
     fn five(_: &[u8], answer: &mut [u8]) -> usize {
         answer.fill(0);
         answer[0] = if answer.len() > 1 { 5 } else { 0 };
         answer.len()
     }
 
-    /// Request codes in the order in which they are sent. Codes of messages to the front end are
-    /// negated.
+    /// Returns the request codes in the order in which they are sent. Codes of messages to the
+    /// front end are negated.
     fn codes(to: &[To]) -> Vec<i64> {
         let code = |to: &To| match to {
             To::Device(m) => i64::from(m.request),

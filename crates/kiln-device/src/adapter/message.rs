@@ -90,7 +90,7 @@ impl Message {
         Message::new(request, VERSION | REPLY, payload)
     }
 
-    /// The payload as a number, if it is exactly one 64-bit number.
+    /// Returns the payload as a number, or `None` unless it is exactly one 64-bit number.
     pub fn number(&self) -> Option<u64> {
         Some(u64::from_le_bytes(self.payload.as_slice().try_into().ok()?))
     }
@@ -101,7 +101,7 @@ impl Message {
         self
     }
 
-    /// The header in wire format.
+    /// Returns the header in wire format.
     pub fn header(&self) -> [u8; HEADER] {
         let len = u32::try_from(self.payload.len()).expect("a payload of at most LONGEST bytes");
         let mut bytes = [0; HEADER];

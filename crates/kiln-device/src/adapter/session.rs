@@ -209,8 +209,8 @@ mod tests {
         Features::new(0)
     }
 
-    /// The payload that Debian's QEMU 7.2 sent when the guest's testmgr set its first key for
-    /// cbc(aes).
+    /// Returns the payload that Debian's QEMU 7.2 sent when the guest's testmgr set its first key
+    /// for cbc(aes).
     fn of_qemu_7_2() -> Vec<u8> {
         let mut payload = vec![0; OLD];
         let words: [u32; 6] = [3, 16, 0, 0, 0, 0];

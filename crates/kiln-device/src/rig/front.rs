@@ -184,7 +184,7 @@ impl Front {
         }
     }
 
-    /// Number of sessions that the guest has open.
+    /// Returns the number of sessions that the guest has open.
     fn sessions(&self) -> usize {
         self.account.guest.sessions()
     }

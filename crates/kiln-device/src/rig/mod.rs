@@ -234,7 +234,8 @@ impl Rig {
         Ok(done)
     }
 
-    /// Heads and lengths that the device has returned since the rig was created or reset.
+    /// Returns the heads and lengths that the device has returned since the rig was created or
+    /// reset.
     pub fn used(&mut self, which: Which) -> Vec<(u32, u32)> {
         let used = self.place(which).used;
         let word = |at, n| self.get(at, n);
@@ -246,7 +247,8 @@ impl Rig {
             .collect()
     }
 
-    /// Bytes that the device has allocated for copies of requests and answers.
+    /// Returns the number of bytes that the device has allocated for copies of requests and
+    /// answers.
     pub fn allocated(&self) -> usize {
         self.scratch.allocated()
     }

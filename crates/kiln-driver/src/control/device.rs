@@ -70,12 +70,12 @@ impl Shared {
         self.finish_all(told);
     }
 
-    /// The error with which the queue failed permanently, if it did.
+    /// Returns the error with which the queue failed permanently, or `None` if it has not failed.
     pub(crate) fn failed(&self) -> Option<Error> {
         self.lock().failed.clone()
     }
 
-    /// The sessions to recreate on the next device, and that device's generation.
+    /// Returns the sessions to recreate on the next device, and that device's generation.
     pub(crate) fn live(&self) -> (Vec<Arc<Entry>>, u64) {
         let held = self.lock();
         (held.live.entries(), held.generation + 1)

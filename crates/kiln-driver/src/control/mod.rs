@@ -66,7 +66,7 @@ pub(crate) struct Shared {
     timeout: Option<Duration>,
     /// How long the interrupt thread polls before it sleeps.
     linger: Duration,
-    /// Number of attempts to take the lock before a thread yields its core.
+    /// Number of failed attempts to take the lock after which a thread yields its core.
     spins: u32,
     /// Set when the device disconnects. A polling thread checks this flag, because it holds the
     /// lock while it watches the ring.
@@ -144,7 +144,7 @@ impl Control {
         Ok(())
     }
 
-    /// Number of open sessions.
+    /// Returns the number of open sessions.
     pub fn sessions(&self) -> usize {
         self.0.lock().live.len()
     }

@@ -317,7 +317,7 @@ impl Device {
         }
     }
 
-    /// Number of sessions on connection number `turn`.
+    /// Returns the number of sessions on connection number `turn`.
     pub(crate) fn sessions(&self, turn: usize) -> usize {
         self.guests.lock().unwrap()[turn].guest.sessions()
     }

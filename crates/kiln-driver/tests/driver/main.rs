@@ -12,12 +12,12 @@ use std::time::Duration;
 use kiln_driver::{Mode, Options, Request};
 use kiln_virtio::wire::{algo, session::Cipher, Create};
 
-/// A request for an AES-CBC encryption session.
+/// Returns a request for an AES-CBC encryption session.
 fn cbc(key_len: u32) -> Request {
     cipher(algo::cipher::AES_CBC, &vec![7; key_len as usize])
 }
 
-/// A request for an encryption session.
+/// Returns a request for an encryption session.
 fn cipher(algo: u32, key: &[u8]) -> Request {
     let create = Create::Cipher(Cipher {
         algo,
@@ -27,7 +27,7 @@ fn cipher(algo: u32, key: &[u8]) -> Request {
     Request::new(create, key)
 }
 
-/// Options with time limits, so that a test fails instead of hanging.
+/// Returns options with time limits, so that a test fails instead of hanging.
 fn options(mode: Mode) -> Options {
     Options {
         mode,

@@ -82,7 +82,7 @@ impl Heard {
 /// Converts the answers to rows, findings and notes.
 ///
 /// # Errors
-/// An answer is missing or cannot be parsed.
+/// Fails if an answer is missing or cannot be parsed.
 pub(super) fn judge(script: &Script, heard: &Heard, cycles: u32) -> Result<Outcome, Error> {
     let drivers = heard.drivers(script.listed);
     let passed = drivers.iter().filter(|(_, test)| test == "passed").count() as u64;

@@ -73,7 +73,7 @@ pub struct Built<'a> {
 /// duration of each combination of mode and cipher.
 ///
 /// # Errors
-/// The kernel cannot be booted, lacks a module or cannot be set up.
+/// Fails if the kernel cannot be booted, lacks a module or cannot be set up.
 pub fn run(plan: &Plan, built: &Built, seconds: u32, cycles: u32) -> Result<Outcome, Error> {
     let content = read(&built.package.path)?;
     let modules = Modules::find(&plan.kernel.modules)?;

@@ -165,7 +165,7 @@ pub fn scene(lines: &[String]) -> Result<String, String> {
     }
 }
 
-/// Whether the trace consists only of words such as `S?n101`.
+/// Returns whether the trace consists only of words such as `S?n101`.
 fn plain(trace: &str) -> bool {
     let word = |w: &str| {
         w.len() >= 3

@@ -104,7 +104,7 @@ impl Plan<'_> {
     /// content of an additional module, which is loaded first.
     ///
     /// # Errors
-    /// QEMU is missing, the module does not build, or the boot fails.
+    /// Fails if QEMU is missing, the module does not build, or the boot fails.
     pub fn ask(&self, steps: &[Step], besides: Option<(&str, &[u8])>) -> Result<Answers, Error> {
         (self.progress)(0.1, "building the module that asks");
         let asker = self.build()?;

@@ -23,7 +23,7 @@ pub struct Outcome {
 /// Asks the real kernel and the emulated CPU all questions, and measures the costs on both.
 ///
 /// # Errors
-/// The real kernel or the emulated CPU cannot be asked.
+/// Fails if the real kernel or the emulated CPU cannot be booted or does not take questions.
 pub fn run(plan: &Plan) -> Result<Outcome, Error> {
     let policy = plan.kernel.policy();
     let questions: Vec<Question> = question::all()

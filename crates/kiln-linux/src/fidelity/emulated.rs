@@ -35,7 +35,8 @@ impl Emulated {
     /// Turns this thread into an emulated CPU with this FPU policy.
     ///
     /// # Errors
-    /// The policy does not exist, or the host refuses something that an emulated CPU needs.
+    /// Fails if the policy does not exist, or the host refuses something that an emulated CPU
+    /// needs.
     pub fn boot(policy: &str) -> Result<Emulated, String> {
         let policy: Policy = policy.parse()?;
         let mut cpu = Cpu::boot(&Config::default()).map_err(|e| e.to_string())?;

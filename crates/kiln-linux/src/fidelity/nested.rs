@@ -87,7 +87,7 @@ pub struct Outcome {
 /// kernel.
 ///
 /// # Errors
-/// The kernel cannot be booted or asked.
+/// Fails if the kernel cannot be booted or does not take questions.
 pub fn run(plan: &Plan, module: &module::Module, ms: u32) -> Result<Outcome, Error> {
     let content = std::fs::read(&module.path).map_err(|e| Error::cache(&module.path, e))?;
     let saves = format!("{PARAMETERS}/nested_saves");

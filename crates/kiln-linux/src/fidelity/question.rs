@@ -25,8 +25,8 @@ pub struct Question {
 }
 
 impl Question {
-    /// Whether to ask a kernel with this policy. Scripts are not asked under `bh-off`, because they
-    /// contain requests that must wait for the FPU, which does not happen there.
+    /// Returns whether to ask a kernel with this policy. Scripts are not asked under `bh-off`,
+    /// because they contain requests that must wait for the FPU, which does not happen there.
     pub fn concerns(&self, policy: &str) -> bool {
         policy == "legacy" || matches!(self.asked, Asked::Scene(_))
     }

@@ -82,7 +82,7 @@ impl Record {
     /// Parses a record and checks that its rows are consistent.
     ///
     /// # Errors
-    /// The record is not from this command, or its rows contradict each other.
+    /// Fails if the record is not from this command, or its rows contradict each other.
     pub fn read(text: &str) -> Result<Record, String> {
         let record: Record = serde_json::from_str(text).map_err(|e| e.to_string())?;
         if record.command != "linux-fidelity" {

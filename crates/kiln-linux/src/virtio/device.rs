@@ -24,7 +24,7 @@ impl Device {
     /// Runs `program serve` with a new socket and these additional arguments.
     ///
     /// # Errors
-    /// The process does not create its socket. The message contains the process's output.
+    /// Fails if the process does not create its socket. The message contains the process's output.
     pub fn start(program: &Path, arguments: &[String]) -> Result<Device, Error> {
         let (socket, log) = (Scratch::new("virtio.sock")?, Scratch::new("serve.log")?);
         let to = fs::File::create(&log.path).map_err(|e| Error::cache(&log.path, e))?;
@@ -68,7 +68,8 @@ impl Device {
     /// Ends the process with SIGTERM, as a user would.
     ///
     /// # Errors
-    /// The process failed, or did not end in time. The message contains the process's output.
+    /// Fails if the process reports a failure or does not end in time. The message contains its
+    /// output.
     pub fn stop(mut self) -> Result<(), Error> {
         self.signal(libc::SIGTERM);
         let start = Instant::now();

@@ -65,7 +65,7 @@ pub struct Outcome {
 /// Boots the guest, loads the driver, generates the traffic, and collects the results.
 ///
 /// # Errors
-/// The guest cannot be booted, or the traffic module does not build.
+/// Fails if the guest cannot be booted, or the traffic module does not build.
 pub fn run(plan: &Plan) -> Result<Outcome, Error> {
     (plan.progress)(0.05, "building the module that makes traffic");
     let module = traffic::build(&plan.guest, plan.compiler, plan.stop)?;

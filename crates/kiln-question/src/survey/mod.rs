@@ -6,7 +6,7 @@
 //! | `part.rs` | a topic of the survey, and the parts that measure for it |
 //! | `contribution.rs` | what a question contributes to a topic |
 //! | `answer.rs` | the result of a part |
-//! | `runs.rs` | the records of several processes of one part, and their estimate |
+//! | `runs.rs` | rows that several processes measured for a part, and their joint estimate |
 //! | `row.rs` | a row: a headline with its result |
 //! | `words.rs` | fields of records, and numbers in sentences |
 

@@ -1,4 +1,4 @@
-//! The records of several processes of one part, and their joint estimate.
+//! The rows that several processes measured for one part, and an estimate based on all of them.
 
 use kiln_measure::median;
 use serde_json::Value;
@@ -39,7 +39,7 @@ impl<'a> Runs<'a> {
         self.0.len()
     }
 
-    /// Whether none of the processes produced rows.
+    /// Returns whether none of the processes produced rows.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -13,7 +13,7 @@ pub fn number(row: &Value, field: &str) -> Option<f64> {
     row[field].as_f64().filter(|x| x.is_finite())
 }
 
-/// Whether every listed field of the row has the listed text.
+/// Returns whether every listed field of the row has the listed text.
 pub fn has(row: &Value, wanted: &[(&str, &str)]) -> bool {
     wanted.iter().all(|(field, w)| word(row, field) == *w)
 }

@@ -47,7 +47,8 @@ pub(super) fn text(sides: &[Side]) -> Result<String, Error> {
     Ok(String::from_utf8(out).expect("lines are texts"))
 }
 
-/// Judges a row that is a check. Returns the verdict, and a text about what failed.
+/// Returns the verdict of a row that is a check. For a failed check, the text describes what
+/// failed; otherwise the text is empty.
 pub(super) fn judge(kind: &RowType, check: &Check, row: &Row) -> (Verdict, String) {
     let holding = |terms: &[Term]| -> Vec<String> {
         let holding = terms.iter().filter(|term| term.holds(row));

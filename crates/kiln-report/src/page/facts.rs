@@ -68,7 +68,7 @@ pub(super) fn sides(sides: &[Side]) -> Markup {
     }
 }
 
-/// Formats a fact for people.
+/// Formats a fact for display.
 fn show(fact: &Field, record: &Value) -> String {
     match (record::fact(record, &fact.name), fact.unit.as_deref()) {
         (None, _) => "-".to_string(),

@@ -4,7 +4,7 @@
 use kiln_report::Side;
 use serde_json::{json, Map, Value};
 
-/// The records of one machine, with results multiplied by `slower`.
+/// Creates the records of one machine, with results multiplied by `slower`.
 pub(crate) fn side(name: &str, model: &str, slower: f64) -> Side {
     let of = |command: &str, rows: Vec<Value>| record(command, model, rows);
     let mut bundle = of("survey", survey());

@@ -41,7 +41,7 @@ pub(super) enum Curve {
 }
 
 impl Curve {
-    /// Size of a coordinate in bytes.
+    /// Returns the size of a coordinate in bytes.
     pub(super) fn bytes(self) -> usize {
         match self {
             Curve::P192 => 24,

@@ -50,7 +50,7 @@ impl Drop for Operation<'_> {
 
 /// Converts a big-endian number to the host's little-endian order.
 fn reverse(number: &[u8]) -> Zeroizing<Vec<u8>> {
-    // libcrypto rejects numbers of zero bytes.
+    // Use at least one byte, because libcrypto rejects a number with a length of zero.
     let mut bytes = Zeroizing::new(vec![0; number.len().max(1)]);
     bytes
         .iter_mut()

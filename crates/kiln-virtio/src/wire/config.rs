@@ -70,12 +70,12 @@ impl Config {
         })
     }
 
-    /// Whether the service is offered.
+    /// Returns whether the service is offered.
     pub fn has(&self, service: Service) -> bool {
         self.crypto_services & 1 << service as u32 != 0
     }
 
-    /// Whether this algorithm of the service is offered.
+    /// Returns whether this algorithm of the service is offered.
     pub fn offers(&self, service: Service, algo: u32) -> bool {
         let mask = match service {
             Service::Cipher => self.cipher_algo,

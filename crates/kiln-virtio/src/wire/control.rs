@@ -92,7 +92,7 @@ impl<'a> Control<'a> {
         }
     }
 
-    /// Number of bytes that a driver makes writable for the answer.
+    /// Returns the number of bytes that a driver makes writable for the answer.
     pub fn answer_len(&self) -> usize {
         match self {
             Control::Create { .. } => CREATED,
@@ -106,12 +106,12 @@ impl<'a> Control<'a> {
 pub struct Created {
     /// The session's ID, which is meaningless if `status` is an error.
     pub session: u64,
-    /// The number of a [`Status`].
+    /// The status as a number; see [`Status`].
     pub status: u32,
 }
 
 impl Created {
-    /// The answer in wire format.
+    /// Returns the answer in wire format.
     pub fn emit(self) -> [u8; CREATED] {
         let mut out = [0; CREATED];
         out[..8].copy_from_slice(&self.session.to_le_bytes());

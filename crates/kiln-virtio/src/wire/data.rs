@@ -140,8 +140,8 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Number of bytes that a driver makes writable for the answer: the result, followed by the
-    /// status.
+    /// Returns the number of bytes that a driver makes writable for the answer: the result,
+    /// followed by the status.
     pub fn answer_len(&self) -> usize {
         self.op.room(self.action) as usize + 1
     }

@@ -22,7 +22,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// The status to return to the driver.
+    /// Returns the status to return to the driver.
     pub fn status(self) -> Status {
         match self {
             Fault::Short | Fault::Length => Status::Err,

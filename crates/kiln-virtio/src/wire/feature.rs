@@ -28,12 +28,12 @@ impl Features {
         self.0
     }
 
-    /// Whether the fixed part of a request has the size of its structure, without padding.
+    /// Returns whether the fixed part of a request has the size of its structure, without padding.
     pub(crate) fn revision_1(self) -> bool {
         self.0 & REVISION_1 != 0
     }
 
-    /// Whether requests to this service use the stateless format.
+    /// Returns whether requests to this service use the stateless format.
     pub fn stateless(self, service: Service) -> bool {
         self.0 & (CIPHER_STATELESS << service as u32) != 0
     }

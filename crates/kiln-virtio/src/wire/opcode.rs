@@ -30,7 +30,7 @@ impl Service {
         Service::ALL.get(raw as usize).copied()
     }
 
-    /// The service's name in the specification, in lower case.
+    /// Returns the service's name in the specification, in lower case.
     pub fn name(self) -> &'static str {
         ["cipher", "hash", "mac", "aead", "akcipher"][self as usize]
     }
@@ -50,8 +50,8 @@ impl Service {
         self.opcode(self.first_control() + 1)
     }
 
-    /// Number of the first control operation. It follows the data operations, of which akcipher has
-    /// four and every other service has two.
+    /// Returns the number of the first control operation. It follows the data operations, of which
+    /// akcipher has four and every other service has two.
     fn first_control(self) -> u32 {
         if self == Service::Akcipher {
             4

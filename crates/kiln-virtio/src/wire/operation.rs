@@ -92,7 +92,7 @@ pub enum Operation {
 }
 
 impl Operation {
-    /// The service that performs the operation.
+    /// Returns the service that performs the operation.
     pub fn service(&self) -> Service {
         match self {
             Operation::Cipher(_) | Operation::Chain(_) => Service::Cipher,
@@ -115,7 +115,7 @@ impl Operation {
         }
     }
 
-    /// Number of bytes the device may write, not counting the status.
+    /// Returns the number of bytes the device may write, not counting the status.
     pub fn room(&self, action: Action) -> u64 {
         match *self {
             Operation::Cipher(c) => c.dst_len.into(),

@@ -149,7 +149,7 @@ impl ChainHash {
 }
 
 impl Create {
-    /// The service that provides the session.
+    /// Returns the service that provides the session.
     pub fn service(&self) -> Service {
         match self {
             Create::Cipher(_) | Create::Chain(_) => Service::Cipher,
@@ -160,7 +160,8 @@ impl Create {
         }
     }
 
-    /// Lengths of the first and the second key in bytes. Only a chain with a MAC has a second key.
+    /// Returns the lengths of the first and the second key in bytes. Only a chain with a MAC has a
+    /// second key.
     pub(crate) fn key_lens(&self) -> [u32; 2] {
         match self {
             Create::Cipher(c) => [c.key_len, 0],
@@ -248,7 +249,7 @@ impl Create {
         }
     }
 
-    /// The value of the `algo` field in the request header.
+    /// Returns the value of the `algo` field in the request header.
     pub fn algo(&self) -> u32 {
         match self {
             Create::Cipher(c) => c.algo,

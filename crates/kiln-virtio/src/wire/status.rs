@@ -36,7 +36,7 @@ impl Status {
         Status::ALL.get(usize::from(raw)).copied()
     }
 
-    /// The status's name in the specification, in lower case.
+    /// Returns the status's name in the specification, in lower case.
     pub fn name(self) -> &'static str {
         match self {
             Status::Ok => "ok",

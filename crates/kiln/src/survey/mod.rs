@@ -12,7 +12,7 @@
 //! |---|---|
 //! | `plan.rs` | time for each part, and the parts that are omitted |
 //! | `run.rs` | runs passes over the parts and combines their results |
-//! | `view.rs` | the output for people |
+//! | `view.rs` | the human-readable output |
 
 mod plan;
 mod run;

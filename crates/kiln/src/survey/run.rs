@@ -175,7 +175,7 @@ impl<'a> Survey<'a> {
         self.say(&(view::block(topic, &rows, self.session.bold) + "\n"))
     }
 
-    /// Prints text for people, unless `--json` or `--quiet` was given.
+    /// Prints human-readable text, unless `--json` or `--quiet` was given.
     fn say(&self, text: &str) -> Result<(), Error> {
         match self.session.global.json || self.session.global.quiet {
             true => Ok(()),

@@ -1,4 +1,4 @@
-//! Formats the results of a survey for people, topic by topic.
+//! Formats the results of a survey as human-readable text, topic by topic.
 
 use kiln_question::survey::{Row, Topic};
 use kiln_question::table::{paragraph, wrap, WIDTH};

@@ -74,7 +74,7 @@ pub fn kiln_fed(args: &[&str], input: &[u8]) -> Run {
     finish(child)
 }
 
-/// Runs the program with its stdout connected to a pipe that has a closed read end.
+/// Runs the program with its stdout connected to a pipe whose read end is closed.
 pub fn kiln_into_closed_pipe(args: &[&str]) -> Run {
     let mut child = command(args).spawn().unwrap();
     drop(child.stdout.take());

@@ -86,8 +86,8 @@ impl Command {
             .map(|(_, why)| *why)
     }
 
-    /// Returns the command to run for this one. For `git bisect run`, this is the inner command
-    /// with a kernel tree instead of `.`. In other commands, a kernel tree replaces DIR in
+    /// Returns the command to run in place of this one. For `git bisect run`, this is the inner
+    /// command with a kernel tree instead of `.`. In other commands, a kernel tree replaces DIR in
     /// `tree:DIR`.
     pub fn meant(&self) -> Command {
         let Some(rest) = self.text.strip_prefix("git bisect run ") else {

@@ -36,7 +36,7 @@ fn place(n: u16) -> u64 {
     0x4000 + 0x400 * u64::from(n)
 }
 
-/// Builds a message with its header.
+/// Builds a vhost-user message: a header, followed by the payload.
 pub fn message(request: u32, flags: u32, payload: &[u8]) -> Vec<u8> {
     let mut bytes = [request, flags | 1, payload.len() as u32]
         .map(u32::to_le_bytes)
