@@ -47,7 +47,7 @@ pub(crate) fn one(topic: &Topic, answers: &[Answer]) -> Row {
     rows.into_iter().next().unwrap()
 }
 
-/// Whether any contribution to the survey finds a failed check in these answers.
+/// Returns whether any contribution to the survey finds a failed check in these answers.
 pub(crate) fn fails(answers: &[Answer]) -> bool {
     let mut all = crate::survey().into_iter();
     all.any(|contribution| (contribution.failed)(answers))

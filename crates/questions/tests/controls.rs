@@ -283,11 +283,14 @@ mod tags {
         let mut plain = vec![0; len];
         let mut again = vec![0; len];
         let mut right = [0; 16];
-        // SAFETY: the arguments are valid for an `open`. Because CTR is its own inverse, sealing
-        // the ciphertext decrypts it. Sealing the decrypted text gives the correct tag.
+        // SAFETY: the functions belong to an AEAD, so they have the types `Seal` and `Open`. The
+        // caller passes the arguments of an `open`, and the buffers made above have the lengths
+        // that `seal` writes: `len` bytes of text and 16 bytes of tag.
         unsafe {
             let seal: Seal = std::mem::transmute(seal.address());
             let open: Open = std::mem::transmute(open.address());
+            // CTR is its own inverse, so sealing the ciphertext decrypts it. The second call seals
+            // the decrypted text, which gives the correct tag.
             seal(
                 ctx,
                 plain.as_mut_ptr(),

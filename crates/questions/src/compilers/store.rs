@@ -45,7 +45,7 @@ impl Store {
     }
 }
 
-/// Formats the error message for a file of the cache that cannot be read or written.
+/// Formats the error message for a cache file that cannot be read or written.
 pub(super) fn fault(path: &Path, e: &std::io::Error) -> Error {
     Error::lacks(format!(
         "{}: {e}: free some space, or set XDG_CACHE_HOME to a directory you may write to",

@@ -11,7 +11,7 @@ use super::file;
 use super::object;
 use super::subject::{Convention, Flags, Judge, Source, Subject};
 
-/// Files with known functions: the file, its cipher function, its key function.
+/// Files that can be tested without naming a function: path, cipher function and key function.
 const KNOWN: [(&str, &str, &str); 2] = [
     (
         "crypto/aes_generic.c",

@@ -27,7 +27,7 @@ const LOOK: Duration = Duration::from_millis(20);
 /// long.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The combination of parameters that one row measures.
+/// The combination of parameters that is measured for one row.
 #[derive(Clone, Copy)]
 struct Cell {
     ctrl: Option<&'static str>,
@@ -284,8 +284,8 @@ impl Cell {
         match self.way {
             Way::Poll => self.workers + device,
             Way::Wait => self.workers + 1 + device,
-            // The interrupt's thread submits all requests after the first batch, so the worker then
-            // needs no core.
+            // The interrupt thread submits all requests after the first batch, so the worker needs
+            // no core from then on.
             Way::Async => 1 + device,
         }
     }
@@ -374,8 +374,8 @@ fn pause(seconds: f64, stop: &AtomicBool) {
     }
 }
 
-/// Compares every row with the `wait` row, round by round. In each round, both were measured
-/// directly after each other.
+/// Compares every row with the `wait` row, round by round. In each round, the two were measured one
+/// directly after the other.
 fn compare(rows: &mut [Row]) {
     let waits: Vec<Row> = rows.iter().filter(|r| r.mode == "wait").cloned().collect();
     for row in rows.iter_mut() {

@@ -254,7 +254,7 @@ impl Plan {
         entries
     }
 
-    /// Returns the tree if `policy` is the tree's own.
+    /// Returns the tree that provides `policy`; `None` if the policy is one of Kiln's own.
     pub(crate) fn tree_of(&self, policy: Policy) -> Option<&TreeName> {
         self.tree.as_ref().filter(|t| t.policy == policy)
     }

@@ -45,8 +45,8 @@ pub(super) const CPUINFO: Source = Source {
     pattern: "proc/cpuinfo",
     words: &["processor", "model name", "flags"],
 };
-/// Kernel symbols. Each word is a name with the blank before it, so that longer names with the same
-/// end do not match.
+/// Kernel symbols. Each word consists of a blank and a name, so that longer names with the same
+/// ending do not match.
 pub(super) const SYMBOLS: Source = Source {
     pattern: "proc/kallsyms",
     words: &[

@@ -17,7 +17,7 @@ const PROGRAM: &str = "bpftrace";
 /// take long on a slow machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Whether this process may trace. Tracing requires root.
+/// Returns whether this process may trace. Tracing requires root.
 pub(super) fn is_root() -> bool {
     std::fs::metadata("/proc/self").is_ok_and(|m| m.uid() == 0)
 }

@@ -95,7 +95,7 @@ impl Wanted {
         }
     }
 
-    /// Whether the user requested this library by name.
+    /// Returns whether the user requested this library by name.
     pub fn names(&self, peer: &str) -> bool {
         matches!(self, Wanted::Named(names) if names.iter().any(|n| n == peer))
     }

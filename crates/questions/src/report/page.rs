@@ -57,7 +57,7 @@ impl Page {
     }
 }
 
-/// Whether the path is a file that Kiln did not write and must not overwrite.
+/// Returns whether the path is a file that Kiln did not write and must not overwrite.
 pub fn foreign(path: &Path) -> bool {
     let mut text = Vec::new();
     match File::open(path) {

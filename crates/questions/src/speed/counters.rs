@@ -69,7 +69,8 @@ mod tests {
             good.contains("agrees") && good.contains("+0.10 %"),
             "{good}"
         );
-        // Controls: a multiplier that takes four cycles instead of three, and the opposite.
+        // Controls: the estimate is 3/4 or 4/3 of the count, as if the multiplier took four cycles
+        // instead of the assumed three, or vice versa.
         for wrong in [0.75, 1.33] {
             let note = of(&[wrong, wrong, 1.0]);
             assert!(note.contains("CONTRADICTS"), "{note}");

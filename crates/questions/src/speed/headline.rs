@@ -78,7 +78,7 @@ struct Fields {
     /// Names of the fields with the ratios of time and of cycles, Kiln divided by the other side.
     time: &'static str,
     cycles: &'static str,
-    /// Name of the field with the verdict of one process on its own.
+    /// Name of the field with the verdict that a single process reached.
     verdict: &'static str,
 }
 
@@ -118,7 +118,7 @@ struct Cell<'a> {
     len: f64,
     time: Estimate,
     cycles: Estimate,
-    /// The verdict of the first process on its own.
+    /// The verdict that the first process reached from its own measurements alone.
     alone: &'a str,
 }
 
@@ -446,8 +446,8 @@ mod tests {
                "best_peer_time_ratio": time, "best_peer_verdict": "same", "best_peer_ymm_time_ratio": 0.9 * time})
     }
 
-    /// Creates the answers of five processes with these rows. Ratios and times vary a little
-    /// between the processes.
+    /// Creates the results of five simulated survey processes from these rows. Ratios and times
+    /// differ a little between the processes.
     fn five(part: &'static Part, rows: &[Value]) -> Vec<Answer> {
         let moved = |by: f64| {
             let mut rows = rows.to_vec();

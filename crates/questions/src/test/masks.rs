@@ -437,7 +437,8 @@ impl<'a> Phase<'a> {
         names.join(",")
     }
 
-    /// Returns the prefix that makes a command run under this mask.
+    /// Returns the assignment that, in front of a command, makes the command run under this mask;
+    /// empty if the mask allows every tier that this CPU has.
     fn tiers_before(&self) -> String {
         let all = Tier::ALL.into_iter().filter(|t| t.present()).count();
         match self.mask.len() == all {

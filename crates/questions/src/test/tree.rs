@@ -331,7 +331,7 @@ impl Kinds {
         }
     }
 
-    /// Whether only KUnit suites will run.
+    /// Returns whether only KUnit suites will run.
     fn only_suites(&self) -> bool {
         let others = self.testmgr || self.contexts || self.library;
         self.kunit.is_some() && !others && self.oracles.is_empty()

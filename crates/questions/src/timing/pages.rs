@@ -62,7 +62,7 @@ impl Pages {
         self.shape
     }
 
-    /// Whether the result overwrites the message in memory.
+    /// Returns whether the result overwrites the message in memory.
     pub(super) fn in_place(&self) -> bool {
         self.src == self.dst
     }

@@ -228,7 +228,7 @@ fn add_delays(row: &mut Row, mut ticks: Vec<u64>, tsc_hz: f64) {
     row.delay_us_max = ticks.last().copied().map(us);
 }
 
-/// Measurements of one call.
+/// What was measured during one call of a function.
 struct Called {
     took: Duration,
     sections: u64,
@@ -342,7 +342,7 @@ impl<'a> Bench<'a> {
         self.keyed.run(&mut messages, 1, false)
     }
 
-    /// Makes one call, undisturbed by interrupts of the emulated CPU.
+    /// Makes one call while the emulated CPU receives no interrupts.
     fn call(&mut self, host: &mut Host, len: usize) -> Result<Called, Refused> {
         self.prepare(len)?;
         host.cpu.reset_stats();
@@ -472,7 +472,7 @@ impl DerefMut for Pages {
     }
 }
 
-/// Describes one message of `len` bytes to the function.
+/// Returns the arguments of a call that processes one message of `len` bytes.
 fn messages<'m>(
     f: &Function,
     op: Op,

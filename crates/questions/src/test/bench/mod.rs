@@ -36,7 +36,8 @@ struct RawMessage {
 #[derive(Clone, Copy, Debug)]
 pub struct Replay<'a>(pub &'a str, pub u64);
 
-/// Guarded buffers, a check of the registers, and a handler for crashes.
+/// What one thread needs to call tested code: guarded memory, the register check and the crash
+/// handler.
 pub struct Bench {
     arena: Arena,
     desk: Desk,
