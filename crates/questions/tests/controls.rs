@@ -232,7 +232,7 @@ mod keys {
 
     /// Rejects a wrong key, but writes to the context first.
     unsafe extern "C" fn eager(ctx: *mut u8, key: *const u8, len: usize) -> i32 {
-        // SAFETY: the arguments are valid for the replaced function, which may write the context.
+        // SAFETY: the arguments are valid for the replaced `setkey`, so the context is writable.
         unsafe {
             *ctx = 0;
             right()(ctx, key, len)
@@ -412,7 +412,7 @@ mod tags {
 
 const OFFENDER: &str = "KILN_TEST_OFFENDER";
 
-/// Runs the implementation with this name in a child process.
+/// Runs the faulty implementation `name` in a child process.
 fn in_a_child(name: &str) -> Output {
     Command::new(std::env::current_exe().unwrap())
         .args([

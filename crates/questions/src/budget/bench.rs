@@ -159,7 +159,8 @@ impl Bench {
             .map_err(|e| fault(imp, "a request fails", e))
     }
 
-    /// Processes messages with the current chunking strategy, and measures them.
+    /// Processes messages under the chunking strategy that is currently set, and measures the
+    /// sections.
     pub(super) fn run(&mut self, cpu: &mut Cpu, run: &Run) -> Result<Parts, Error> {
         let (imp, unwritten) = (self.imp, self.lens.assoc);
         let each = Run {

@@ -298,8 +298,8 @@ mod tests {
         let mut rows = Vec::new();
         for &(alg, imp, holds, budget, fixed, clocked) in given {
             let row = |mode: &str, long: f64| {
-                // If most sections are long, let their byte count exceed what fits into the target
-                // undisturbed; otherwise the verdict would be unknown.
+                // If most sections are long, give them more bytes than fit into the target on an
+                // undisturbed machine. With fewer bytes, the verdict would be unknown.
                 let over = if long > 50.0 { 1.5 } else { 0.9 };
                 let step = (mode == "clocked").then_some(4096);
                 json!({"bytes": 1024.0 * holds * scale * over, "step_bytes": step, "alg": alg, "impl": imp, "mode": mode, "target_us": 30.0, "len": 1 << 20,

@@ -31,7 +31,7 @@ pub(super) struct Code {
     pub text: Vec<String>,
 }
 
-/// Reads the hottest code of this function from an object: the largest innermost loop, or the whole
+/// Reads the hottest code of `function` from an object: the largest innermost loop, or the whole
 /// function if it has no loop. If the object does not define the function, its largest function is
 /// used.
 pub(super) fn read(object: &Path, function: &str) -> Option<Code> {

@@ -230,7 +230,7 @@ pub(super) fn compilers(runs: &Runs) -> Option<Row> {
     Some(Row::estimate(&TOPIC, &ratio, "times", text).with_verdict(verdict))
 }
 
-/// Formats the range in which the results of reruns of these builds are expected.
+/// Formats the range in which the results are expected to fall when the builds are timed again.
 fn range(cells: &[Cell]) -> String {
     let lows = cells.iter().filter_map(|c| c.cycles.low);
     let highs = cells.iter().filter_map(|c| c.cycles.high);

@@ -1,4 +1,4 @@
-//! Finds which compiler, with which flags, makes which cipher slow or wrong.
+//! Finds the combinations of compiler, flags and cipher that give slow or wrong code.
 //!
 //! | file | contents |
 //! |---|---|

@@ -612,7 +612,7 @@ mod tests {
     use super::*;
     use kiln_measure::{Round, Series};
 
-    /// Creates the results of a cell that took about this many cycles in every round, at `ns`
+    /// Creates the results of a cell that took about `cycles` cycles in every round, at `ns`
     /// nanoseconds per cycle.
     fn timed_at(cycles: f64, ns: f64) -> Timed {
         let rounds = |figure: f64| {

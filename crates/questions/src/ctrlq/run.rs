@@ -56,8 +56,8 @@ struct Sum {
     absent: bool,
 }
 
-/// Runs every cell once per round, so that changes of the machine affect all cells equally. Cells
-/// that are compared with each other run directly after each other.
+/// Runs every cell once per round, so that drift of the machine affects all cells equally. Cells
+/// that are compared with each other are measured one directly after the other.
 ///
 /// # Errors
 /// The device does not exist, refuses sessions, or offers none of the requested kinds.
@@ -362,7 +362,7 @@ impl Cell {
     }
 }
 
-/// Sleeps for this many seconds, or until Ctrl-C is pressed.
+/// Sleeps for `seconds` seconds, or until Ctrl-C is pressed.
 fn pause(seconds: f64, stop: &AtomicBool) {
     let until = Instant::now() + Duration::from_secs_f64(seconds);
     while !stop.load(Ordering::Relaxed) {

@@ -1,4 +1,4 @@
-//! What each FPU policy costs under softirq load, and whether it loses state.
+//! Measures what each FPU policy costs under softirq load, and tests whether it loses state.
 //!
 //! | file | contents |
 //! |---|---|

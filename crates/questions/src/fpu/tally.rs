@@ -67,7 +67,7 @@ impl Tally {
     }
 
     /// Adds the CPU's statistics since their last reset, and the counts and the rate of a round
-    /// that took this many seconds.
+    /// that took `seconds` seconds.
     pub(crate) fn take(&mut self, cpu: &mut Cpu, done: Counts, seconds: f64) {
         self.stats += cpu.stats();
         self.counts += done;

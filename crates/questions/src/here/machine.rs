@@ -119,8 +119,7 @@ impl Machine {
         }
     }
 
-    /// Returns whether the kernel has a symbol with this name; `None` if the symbols cannot be
-    /// read.
+    /// Returns whether the kernel has the symbol `name`; `None` if the symbols cannot be read.
     pub(super) fn has_symbol(&self, name: &str) -> Option<bool> {
         let symbols = self.symbols.as_ref().ok()?;
         Some(symbols.iter().any(|s| s == name))
@@ -131,8 +130,8 @@ impl Machine {
         modules.is_ok_and(|modules| modules.iter().any(|m| m == name))
     }
 
-    /// Returns whether the CPU has at least one of these features; `None` if the features cannot be
-    /// read.
+    /// Returns whether the CPU has at least one of the features in `names`; `None` if the features
+    /// cannot be read.
     pub(super) fn has_cpu_flag(&self, names: &[&str]) -> Option<bool> {
         let flags = self.flags.as_ref()?;
         Some(flags.iter().any(|f| names.contains(&f.as_str())))

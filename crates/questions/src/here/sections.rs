@@ -119,7 +119,8 @@ fn find_functions(machine: &Machine) -> Vec<(&'static str, String)> {
         .collect()
 }
 
-/// Returns what a section disables: preemption and, if mainline does so in this version, softirqs.
+/// Returns what a section disables: preemption and, if mainline Linux of the machine's version does
+/// so, softirqs.
 fn what_is_off(machine: &Machine) -> &'static str {
     match machine.version {
         Some(version) if version >= (6, 15) => "preemption and softirqs",

@@ -49,7 +49,7 @@ impl Gateway {
         Ok(Gateway(esps))
     }
 
-    /// Returns the load with the drivers that this policy uses.
+    /// Returns the load with the drivers that `policy` uses.
     pub(super) fn esp(&mut self, policy: Policy) -> &mut Esp {
         let mut esps = self.0.iter_mut();
         let found = esps.find(|(m, _)| *m == model(policy));

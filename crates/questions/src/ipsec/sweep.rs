@@ -614,7 +614,7 @@ mod tests {
             *at
         }
 
-        /// Searches like `run`, but only considers a rate lossy if this many consecutive trials
+        /// Searches like `run`, but considers a rate lossy only if `repeats` consecutive trials
         /// have losses.
         fn search_by_repeats(&mut self, repeats: u32) -> Bracket {
             let repeated = |g: &mut Gateway, step: u32| {

@@ -178,7 +178,7 @@ fn fill(arrivals: &mut Vec<Arrival>, rng: &mut SplitMix64, (start, end): (u64, u
     }
 }
 
-/// Returns the traffic of a capture, limited to the first `longest` of its time.
+/// Returns the traffic of a capture, cut off after the time `longest`.
 pub(super) fn replay(packets: &[Packet], longest: Duration) -> Traffic {
     let until = longest.as_nanos() as u64;
     let taken = packets.iter().take_while(|p| p.at <= until).count();

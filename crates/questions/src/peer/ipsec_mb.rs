@@ -165,7 +165,7 @@ impl Manager {
         }
     }
 
-    /// Returns a copy of the job with the number that identifies its algorithms, which bursts need.
+    /// Returns a copy of the job that includes the number by which bursts identify its algorithms.
     fn set_session(&self, job: Job) -> Result<Job2, String> {
         let mut whole = Job2 {
             job,

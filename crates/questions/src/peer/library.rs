@@ -101,7 +101,7 @@ impl Find {
 }
 
 impl Opened {
-    /// Opens the library with this file name or path.
+    /// Opens the library with the file name or path `name`.
     pub(super) fn open(name: &str, place: &'static str) -> Result<Opened, String> {
         // Never unload the library: AWS-LC registers a function that is called whenever a thread
         // ends, and unloading would remove that function's code.

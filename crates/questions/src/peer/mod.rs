@@ -35,7 +35,7 @@ pub(crate) const NAMES: [&str; 6] = [
     graviola::NAME,
 ];
 
-/// Loads the library of this name, which must be one of [`NAMES`].
+/// Loads the library called `name`, which must be one of [`NAMES`].
 ///
 /// # Errors
 /// Returns one line that states the reason and a remedy.

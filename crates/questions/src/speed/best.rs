@@ -35,7 +35,7 @@ pub(super) fn compare(a: &Series, b: &Series) -> Option<Compared> {
 pub(super) struct Best {
     /// The comparison of Kiln's fastest API call with the fastest library.
     pub peer: Option<(usize, BestPeer)>,
-    /// The comparison of Kiln's fastest function with a kernel tree.
+    /// The comparison of Kiln's fastest function with a kernel tree's function.
     pub tree: Option<(usize, BestTree)>,
     /// The comparison of a library's function for several messages at once with Kiln's fastest
     /// function.
@@ -139,8 +139,8 @@ pub(super) fn find_best(timed: &[(&Candidate, Option<&Series>)]) -> Best {
     }
 }
 
-/// Messages with fewer bytes count as short. For short messages, the code around the cipher takes
-/// as long as the cipher itself.
+/// Messages with fewer bytes count as short. In short messages, the code around the cipher takes
+/// about as long as the cipher.
 pub(super) const SHORT: usize = 256;
 
 /// Numbers of rows in which Kiln is faster, equally fast and slower, and its mean speedups.
@@ -276,7 +276,7 @@ pub(super) struct Summary {
 }
 
 impl Summary {
-    /// Compares Kiln with the others over all rows that have a comparison.
+    /// Summarizes the comparisons that the rows contain.
     pub(super) fn new(rows: &[Row]) -> Summary {
         let who = |wanted: &dyn Fn(&Row) -> bool| {
             let mut all: Vec<String> = Vec::new();

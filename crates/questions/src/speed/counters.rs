@@ -8,8 +8,8 @@ use super::row::Row;
 /// Largest relative difference between estimated and counted cycles that counts as agreement.
 const AGREE: f64 = 0.02;
 
-/// Writes a note about the counters for these rows. If the CPU has no counters, the note gives the
-/// reason.
+/// Returns a note that states whether the estimated cycles of the rows agree with the CPU's cycle
+/// counter, or why the CPU's counters are not available.
 pub(super) fn note(rows: &[Row]) -> Option<String> {
     let counters = Counters::open();
     note_of(rows, counters.hardware(), counters.refusal())

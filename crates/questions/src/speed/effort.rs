@@ -19,7 +19,7 @@ const SAMPLING: f64 = 0.75;
 /// after it.
 const CHAINS_US: f64 = 60.0;
 
-/// Plans the measurement of `figures` results in total at this many lengths.
+/// Plans the measurement of `figures` results at `lens` lengths.
 pub(super) fn plan(lens: usize, figures: usize, quick: bool, seed: u64) -> Plan {
     let plan = match (lens > SWEEP, quick) {
         (false, false) if figures > WHOLE => Plan {

@@ -123,7 +123,7 @@ impl Work {
         self.spec.shape(self.op, len)
     }
 
-    /// Returns a description of the work at this length, for notes.
+    /// Returns a description of the work with messages of `len` bytes, for notes.
     pub(crate) fn what(&self, len: usize) -> String {
         format!("{} {}, {len} B", self.spec.title(self.key_bits), self.op)
     }

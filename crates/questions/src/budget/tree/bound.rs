@@ -110,7 +110,7 @@ mod tests {
         find_step(&mut |len| Some(sections(len)))
     }
 
-    /// Creates rows with these lengths and times, and with one section per `piece` bytes.
+    /// Creates rows with the given lengths and times, and with one section per `piece` bytes.
     fn rows(piece: u64, lengths: &[(u64, f64)]) -> Vec<Row> {
         let row = |&(bytes, section_us): &(u64, f64)| Row {
             bytes,

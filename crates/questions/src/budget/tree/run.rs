@@ -101,8 +101,7 @@ pub(super) fn run(
     Ok(outcome)
 }
 
-/// Selects the functions that have one of these names, or compute an algorithm with one of these
-/// names.
+/// Selects functions by name: each entry of `names` is the name of a function or of an algorithm.
 fn select<'a>(all: &'a [Function], names: &[String]) -> Result<Vec<&'a Function>, Error> {
     let exported = || all.iter().filter(|f| !f.judges);
     let is = |f: &Function, name: &str| f.name == name || f.alg == name;
@@ -358,8 +357,8 @@ impl<'a> Bench<'a> {
         })
     }
 
-    /// Returns the number of sections in a call; `None` if the function does not accept this
-    /// length.
+    /// Returns the number of sections in a call; `None` if the function does not accept messages of
+    /// `len` bytes.
     fn count(&mut self, host: &mut Host, len: usize) -> Option<u64> {
         let called = (self.taken(len) == len).then(|| self.call(host, len))?;
         called.ok().map(|called| called.sections)

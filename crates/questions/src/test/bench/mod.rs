@@ -110,7 +110,7 @@ impl Bench {
         result
     }
 
-    /// Makes a request to the driver of `imp` in this crypto API. Returns the first error found.
+    /// Makes a request to the driver of `imp` in a crypto API. Returns the first error found.
     pub fn request(
         &mut self,
         api: &'static Api,

@@ -221,7 +221,7 @@ fn spec(function: &Function) -> Spec {
     }
 }
 
-/// Returns whether the function computes this algorithm and operation.
+/// Returns whether the function computes the algorithm and the operation of `work`.
 fn is_for(function: &Function, work: &Work) -> bool {
     let ops = match work.op {
         // A stream cipher performs the same operation in both directions.

@@ -210,7 +210,7 @@ impl Tree {
         by(&internal).or_else(|| by(driver))
     }
 
-    /// Opens a driver and sets the key of this work.
+    /// Opens a driver and sets the key of `work`.
     fn keyed(
         &self,
         driver: &str,
