@@ -80,12 +80,10 @@ impl Device {
         Ok(device)
     }
 
-    /// Returns the path of the device's socket.
     pub(crate) fn socket(&self) -> PathBuf {
         self.dir.path().join("device.sock")
     }
 
-    /// Returns the process ID of the device.
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
     }

@@ -59,14 +59,14 @@ macro_rules! questions {
                 }
             }
 
-            /// Whether `--out` may name a file.
+            /// Returns whether `--out` may name a file.
             pub fn writes_a_file(&self) -> bool {
                 match self {
                     $(Command::$command(_) => <$module::$args as Question>::WRITES_A_FILE,)*
                 }
             }
 
-            /// Whether the command writes records.
+            /// Returns whether the command writes records.
             pub fn writes_records(&self) -> bool {
                 match self {
                     $(Command::$command(_) => !<$module::$args as Question>::row_types().is_empty(),)*

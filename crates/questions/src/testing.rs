@@ -4,7 +4,7 @@ use kiln_question::child::Left;
 use kiln_question::survey::{Answer, Means, Part, Row, Slot, Topic};
 use serde_json::{json, Value};
 
-/// Creates the answer of a process that reported these rows.
+/// Creates the answer of a survey process that reported the given rows.
 pub(crate) fn answer(part: &'static Part, rows: Value) -> Answer {
     let record = json!({"command": "x", "rows": rows, "notes": []});
     let left = Left {
@@ -47,14 +47,14 @@ pub(crate) fn one(topic: &Topic, answers: &[Answer]) -> Row {
     rows.into_iter().next().unwrap()
 }
 
-/// Whether any contribution to the survey finds a failed check in these answers.
+/// Returns whether any contribution to the survey finds a failed check in the answers.
 pub(crate) fn fails(answers: &[Answer]) -> bool {
     let mut all = crate::survey().into_iter();
     all.any(|contribution| (contribution.failed)(answers))
 }
 
-/// Returns the arguments of a part whose slot has this many seconds, and the value of `--seconds`
-/// among these arguments.
+/// Returns the arguments of a part whose slot has `seconds` seconds, and the value of `--seconds`
+/// among the arguments.
 pub(crate) fn slot_seconds(part: &Part, seconds: f64) -> (Vec<String>, f64) {
     let means = Means {
         compilers: vec!["gcc-12".to_string()],

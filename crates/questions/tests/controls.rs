@@ -232,7 +232,7 @@ mod keys {
 
     /// Rejects a wrong key, but writes to the context first.
     unsafe extern "C" fn eager(ctx: *mut u8, key: *const u8, len: usize) -> i32 {
-        // SAFETY: the arguments are valid for the replaced function, which may write the context.
+        // SAFETY: the arguments are valid for the replaced `setkey`, so the context is writable.
         unsafe {
             *ctx = 0;
             right()(ctx, key, len)
@@ -283,11 +283,14 @@ mod tags {
         let mut plain = vec![0; len];
         let mut again = vec![0; len];
         let mut right = [0; 16];
-        // SAFETY: the arguments are valid for an `open`. Because CTR is its own inverse, sealing
-        // the ciphertext decrypts it. Sealing the decrypted text gives the correct tag.
+        // SAFETY: the functions belong to an AEAD, so they have the types `Seal` and `Open`. The
+        // caller passes the arguments of an `open`, and the buffers made above have the lengths
+        // that `seal` writes: `len` bytes of text and 16 bytes of tag.
         unsafe {
             let seal: Seal = std::mem::transmute(seal.address());
             let open: Open = std::mem::transmute(open.address());
+            // CTR is its own inverse, so sealing the ciphertext decrypts it. The second call seals
+            // the decrypted text, which gives the correct tag.
             seal(
                 ctx,
                 plain.as_mut_ptr(),
@@ -409,7 +412,7 @@ mod tags {
 
 const OFFENDER: &str = "KILN_TEST_OFFENDER";
 
-/// Runs the implementation with this name in a child process.
+/// Runs the faulty implementation `name` in a child process.
 fn in_a_child(name: &str) -> Output {
     Command::new(std::env::current_exe().unwrap())
         .args([

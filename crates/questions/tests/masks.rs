@@ -34,7 +34,7 @@ fn usable_tiers() -> Vec<Tier> {
     Tier::ALL.into_iter().filter(|t| t.usable()).collect()
 }
 
-/// Whether a suite contains tests for the implementation `imp`.
+/// Returns whether a suite contains tests for the implementation `imp`.
 fn has(imp: Impl, suite: Suite) -> bool {
     match suite {
         Suite::Keys | Suite::Wiped => imp.is_keyed(),

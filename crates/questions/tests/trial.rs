@@ -153,7 +153,7 @@ fn write(files: &BTreeMap<PathBuf, Vec<u8>>, to: &Path) {
     }
 }
 
-/// Whether a source compiles with the headers of this `kernel/`.
+/// Returns whether a source compiles with the headers of the given `kernel/`.
 fn compiles(kernel: &Path, source: &Path) -> bool {
     let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join("trial-object");
     fs::create_dir_all(&out).unwrap();

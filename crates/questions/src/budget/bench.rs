@@ -9,17 +9,17 @@ use kiln_kernel::messages::{Lens, Messages};
 use kiln_measure::SplitMix64;
 use kiln_question::{Algorithm, Error};
 
-/// Bytes of associated data. As in ESP, they include the IV.
+/// Length of the associated data in bytes. As in ESP, it includes the IV.
 const ASSOC: usize = 16;
 /// Maximum key length in bytes, for algorithms that accept keys of different lengths.
 const LONGEST_KEY: usize = 64;
-/// Number of pairs of locations at which the message and its result are placed in turn. The
-/// addresses change the time of a pass over 1 MiB by several per cent, and by different amounts for
-/// each chunking strategy. With a single location, this effect would be mistaken for a property of
-/// the strategy.
+/// Number of locations in memory at which the message and its result are placed, one after another.
+/// The addresses change the time of a pass over 1 MiB by several per cent, by an amount that
+/// differs between chunking strategies. With a single location, this effect would be mistaken for a
+/// property of the strategy.
 const PLACES: u64 = 8;
-/// Size in bytes of the range from which the start of a location is drawn, in steps of a cache
-/// line.
+/// Size in bytes of the range from which the start of a location is drawn. Starts are multiples of
+/// a cache line.
 const SPREAD: usize = 64 << 10;
 const LINE: usize = 64;
 
@@ -159,7 +159,8 @@ impl Bench {
             .map_err(|e| fault(imp, "a request fails", e))
     }
 
-    /// Processes messages with the current chunking strategy, and measures them.
+    /// Processes messages under the chunking strategy that is currently set, and measures the
+    /// sections.
     pub(super) fn run(&mut self, cpu: &mut Cpu, run: &Run) -> Result<Parts, Error> {
         let (imp, unwritten) = (self.imp, self.lens.assoc);
         let each = Run {
@@ -181,7 +182,7 @@ impl Bench {
         Ok(all)
     }
 
-    /// Whether every result so far matched the expected result.
+    /// Returns whether every result so far matched the expected result.
     pub(super) fn is_right(&self) -> bool {
         self.right
     }

@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use kiln_kernel::cipher::{Impl, Op};
 
-/// The machine and the conditions for which the constants were measured.
+/// The machine on which the constants were measured, and the conditions of the measurement.
 pub(super) struct Facts<'a> {
     /// CPU model as reported by the machine.
     pub model: &'a str,

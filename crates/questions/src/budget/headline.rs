@@ -13,8 +13,8 @@ pub(super) static TOPIC: Topic = Topic {
     source: Some("crypto: x86 - limit FPU preemption, Elliott, 2022; Cascade Lake"),
 };
 
-/// The three kinds of hashes discussed in the mail thread of 2022, from slowest to fastest. Each
-/// lists the algorithms that Kiln has.
+/// The three classes of hashes discussed in the 2022 mail thread, from slowest to fastest. Each
+/// class lists only the algorithms that Kiln implements.
 const CLASSES: [(&str, &[&str]); 3] = [
     ("hashes", &["sha1", "sha256", "sha512", "sm3"]),
     (
@@ -65,8 +65,8 @@ fn kib(x: f64) -> String {
     }
 }
 
-/// Returns the smallest and largest size of each class as text, and the overall minimum as an
-/// estimate.
+/// Returns a text with the smallest and the largest size in each class, and the smallest size of
+/// all as an estimate.
 fn ranges<'a>(runs: &Runs<'a>, field: &str) -> Option<(String, Estimate)> {
     // If a whole message takes less time than the target, the size is only known to be at least the
     // message's length.
@@ -103,7 +103,7 @@ fn ranges<'a>(runs: &Runs<'a>, field: &str) -> Option<(String, Estimate)> {
     Some((classes.join("; "), smallest?))
 }
 
-/// Capitalizes the name of the first class.
+/// Capitalizes the first letter of the text, which begins a sentence.
 fn capitalized(ranges: &str) -> String {
     let (first, rest) = ranges.split_at(ranges.len().min(1));
     first.to_uppercase() + rest
@@ -167,8 +167,8 @@ pub(super) fn budgets(runs: &Runs) -> Option<Row> {
     Some(Row::estimate(&TOPIC, &smallest, "KiB", text).with_verdict(verdict))
 }
 
-/// Whether an implementation kept the target under a chunking strategy; `None` if the survey's
-/// processes disagree, or if most of them have no verdict.
+/// Returns whether an implementation kept the target under a chunking strategy; `None` if the
+/// survey's processes disagree, or if most of them have no verdict.
 fn verdict(runs: &Runs, imp: &str, mode: &str) -> Option<bool> {
     let of = |r: &&Value| word(r, "impl") == imp && word(r, "mode") == mode;
     let asked: Vec<Option<bool>> = runs
@@ -185,7 +185,7 @@ fn verdict(runs: &Runs, imp: &str, mode: &str) -> Option<bool> {
     (told.len() * 2 > asked.len() && told.iter().all(|v| *v == first)).then_some(first)
 }
 
-/// Number of implementations for each verdict.
+/// The implementations that have each verdict.
 #[derive(Default)]
 struct Count<'a> {
     kept: usize,
@@ -298,8 +298,8 @@ mod tests {
         let mut rows = Vec::new();
         for &(alg, imp, holds, budget, fixed, clocked) in given {
             let row = |mode: &str, long: f64| {
-                // If most sections are long, let their byte count exceed what fits into the target
-                // undisturbed; otherwise the verdict would be unknown.
+                // If most sections are long, give them more bytes than fit into the target on an
+                // undisturbed machine. With fewer bytes, the verdict would be unknown.
                 let over = if long > 50.0 { 1.5 } else { 0.9 };
                 let step = (mode == "clocked").then_some(4096);
                 json!({"bytes": 1024.0 * holds * scale * over, "step_bytes": step, "alg": alg, "impl": imp, "mode": mode, "target_us": 30.0, "len": 1 << 20,

@@ -10,7 +10,7 @@
 //! | `run.rs` | runs every implementation under every strategy |
 //! | `row.rs` | the rows |
 //! | `header.rs` | the constants as a C header |
-//! | `view.rs` | the tables for people |
+//! | `view.rs` | the human-readable tables |
 //! | `tree/` | sections of the functions that a kernel tree's library exports |
 //! | `survey.rs`, `headline.rs` | the command's parts of the survey, and their headlines |
 

@@ -1,5 +1,5 @@
-//! Selects the implementations, strategies and targets that `budget` measures, and checks that this
-//! is possible.
+//! Selects the implementations, strategies and targets that `budget` measures, and validates the
+//! selection.
 
 use std::str::FromStr;
 
@@ -14,18 +14,18 @@ const LONGEST_US: f64 = 10_000.0;
 /// cost of the host's signals.
 const BUSIEST: f64 = 10_000.0;
 
-/// The location of an operation's data when the operation begins.
+/// Where an operation's data is when the operation begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Data {
-    /// Data is in the cache level to which the previous operation brought it: 1 MiB of input and 1
-    /// MiB of output.
+    /// Data is in the cache level in which the previous operation left it. An operation reads 1 MiB
+    /// and writes 1 MiB.
     Warm,
     /// Data is in memory and not in any cache.
     Cold,
 }
 
 impl Data {
-    /// Returns the name that rows and flags use.
+    /// Returns the name used in rows and flags.
     pub(super) fn name(self) -> &'static str {
         match self {
             Data::Warm => "warm",

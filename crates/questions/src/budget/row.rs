@@ -187,7 +187,8 @@ pub(super) struct Row {
 }
 
 impl Row {
-    /// Whether 95 % of the sections ended within 1.1 times the target; see [`keeps_target()`].
+    /// Returns whether 95 % of the sections ended within 1.1 times the target; see
+    /// [`keeps_target()`].
     pub(super) fn keeps_target(&self) -> Option<bool> {
         let by_bytes = self.step_bytes.is_none();
         let over = by_bytes.then_some(self.bytes as f64 / self.holds_bytes? as f64);

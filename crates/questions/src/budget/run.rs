@@ -26,7 +26,7 @@ const CHAIN: u64 = 10_000;
 /// Strategies that are designed to keep sections within the target.
 const MEANT: [Way; 3] = [Way::Fixed, Way::Calibrated, Way::Clocked];
 
-/// The combination of parameters that one row measures.
+/// The combination of parameters that is measured for one row.
 struct Cell {
     imp: Impl,
     op: Op,
@@ -177,7 +177,7 @@ impl Cell {
             cold: self.data == Data::Cold,
             alone: true,
         };
-        // Warm up code, tables and section steps.
+        // Process a few messages first, to fill the caches and to let each strategy adapt its steps.
         bench.run(cpu, &run)?;
         (run.ticks, run.min_ops, run.alone) = (ticks(plan.seconds * 1e6), OPS, false);
         let _timer = (plan.irq_rate > 0.0)
@@ -250,7 +250,7 @@ impl Cell {
     }
 }
 
-/// Returns the largest value, and the implementation of its row.
+/// Returns the largest value in all rows, and the implementation that it belongs to.
 fn worst(rows: &[&Row], value: impl Fn(&Row) -> Option<f64>) -> Option<(f64, &'static str)> {
     rows.iter()
         .filter_map(|r| Some((value(r)?, r.imp)))

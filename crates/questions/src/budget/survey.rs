@@ -30,9 +30,9 @@ pub(super) static BUDGET: Part = Part {
     ..Part::USUAL
 };
 
-/// Returns the arguments that fit into the slot: all implementations of the hashes for which byte
-/// limits were posted. With less time, only one or two algorithms of each kind are measured; with
-/// more time, further chunking strategies are added.
+/// Returns arguments for a run that fits into the slot: all implementations of the hashes for which
+/// byte limits were posted. With less time, only one or two algorithms of each kind are measured;
+/// with more time, further chunking strategies are added.
 fn budget_args(slot: &Slot) -> Vec<String> {
     let few = ["sha256", "sm3", "poly1305", "polyval", "crc32c"];
     let more = ["sha1", "sha512", "ghash", "nhpoly1305", "crct10dif"];

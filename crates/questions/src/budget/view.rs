@@ -1,4 +1,4 @@
-//! Formats the tables of `budget` for people.
+//! Formats the human-readable tables of `budget`.
 
 use kiln_question::table::{align, figure, paragraph, plain, text};
 
@@ -27,8 +27,7 @@ pub(super) fn format_tables(rows: &[Row]) -> String {
 
 fn heading(rows: &[Row]) -> String {
     let row = &rows[0];
-    // Every row of the group contains a measurement of this number. The median is the least
-    // affected by disturbances.
+    // All rows of the group measured this number. The median is the least affected by disturbances.
     let mut holds: Vec<u64> = rows.iter().filter_map(|r| r.holds_bytes).collect();
     holds.sort_unstable();
     let holds = match holds.get(holds.len() / 2) {

@@ -83,8 +83,8 @@ impl Source {
     }
 }
 
-/// Returns the flags of a tree that this compiler accepts. Only -f and -m flags are checked,
-/// because every compiler accepts the others, such as directories and macros.
+/// Returns those of a tree's flags that `cc` accepts. Only -f and -m flags are checked, because
+/// every compiler accepts the others, such as directories and macros.
 fn accepted(cc: &Toolchain, flags: &[String]) -> Vec<String> {
     let of_code = |f: &str| f.starts_with("-f") || f.starts_with("-m");
     let asked: Vec<&String> = flags.iter().filter(|f| of_code(f)).collect();

@@ -14,10 +14,11 @@ use super::cell::Status;
 use super::row::Row;
 use super::toolchain::Toolchain;
 
-/// Largest relative difference between builds timed side by side that is not reported.
+/// Smaller relative differences between builds that were timed side by side are attributed to
+/// noise.
 const FLOOR: f64 = 0.005;
-/// Largest relative difference between builds from two runs that is not reported. The limit is
-/// larger than for builds timed side by side, because the placement in memory differs between runs.
+/// The same limit for builds from two runs. It is larger, because the placement in memory differs
+/// between runs.
 const FLOOR_OF_RECORDS: f64 = 0.02;
 
 #[derive(Clone, Debug)]

@@ -20,9 +20,9 @@ use super::subject::{Flags, Source, Subject, HARNESS};
 use super::toolchain::Toolchain;
 use super::variant::Variant;
 
-/// Name of the executable in its directory.
+/// File name of a cell's executable in the cache.
 const EXECUTABLE: &str = "cell";
-/// Name of the file that describes the build, in the directory of the executable.
+/// File name of the description that is stored next to the executable.
 const FACTS: &str = "facts.json";
 
 /// The executable of a cell, with its object files, sizes and build time.
@@ -50,7 +50,7 @@ pub(super) struct Facts {
 pub(super) struct Refused {
     /// `absent` or `failed`.
     pub status: Status,
-    /// The reason, on one line.
+    /// Error message without line breaks.
     pub reason: String,
 }
 

@@ -31,7 +31,7 @@ pub(super) struct Code {
     pub text: Vec<String>,
 }
 
-/// Reads the hottest code of this function from an object: the largest innermost loop, or the whole
+/// Reads the hottest code of `function` from an object: the largest innermost loop, or the whole
 /// function if it has no loop. If the object does not define the function, its largest function is
 /// used.
 pub(super) fn read(object: &Path, function: &str) -> Option<Code> {
@@ -83,9 +83,9 @@ pub(super) fn read(object: &Path, function: &str) -> Option<Code> {
     Some(code)
 }
 
-/// Returns the indices of the first and last instruction of the largest innermost loop, and true,
-/// if this loop makes up at least a tenth of the code. Otherwise returns the indices for the whole
-/// function, and false.
+/// If the largest innermost loop makes up at least a tenth of the code, returns the indices of its
+/// first and last instruction, and true. Otherwise returns the indices of the function's first and
+/// last instruction, and false.
 fn hot(all: &[Instruction]) -> (usize, usize, bool) {
     let back = all.iter().enumerate().filter_map(|(at, i)| {
         let jump = matches!(

@@ -23,7 +23,7 @@ use super::variant::Variant;
 const LEVELS: [&str; 4] = ["O1", "O2", "O3", "Os"];
 /// Ratio below which two builds count as equally fast, so that no cause is searched for.
 const ALIKE: f64 = 1.02;
-/// Number of rounds of a measurement, and the duration of each round.
+/// Effort of each measurement. It is small, because the search for a flag measures repeatedly.
 const EFFORT: Effort = Effort {
     rounds: 8,
     round_ms: 12,

@@ -11,10 +11,10 @@ pub(super) static TOPIC: Topic = Topic {
     source: Some("gcc bug 83651, Bergmann, 2018; Threadripper"),
 };
 
-/// Cycles per byte of the best and the worst build at -O2 in the published report.
+/// Cycles per byte of the fastest and the slowest build at -O2 in gcc bug 83651.
 const CELLS: (f64, f64) = (13.5, 124.7);
-/// Published ratio of cycles per byte at -O2 without further flags: gcc 7.2 divided by gcc 7.1, on
-/// a Threadripper.
+/// Cycles per byte of gcc 7.2 divided by those of gcc 7.1, both at -O2 without further flags on a
+/// Threadripper, as published.
 const NEWER_GCC: f64 = 16.8 / 13.5;
 /// Minimum ratio that is reported. A different code placement could remove smaller differences
 /// (docs/COMPILERS.md).
@@ -230,7 +230,7 @@ pub(super) fn compilers(runs: &Runs) -> Option<Row> {
     Some(Row::estimate(&TOPIC, &ratio, "times", text).with_verdict(verdict))
 }
 
-/// Formats the range in which the results of reruns of these builds are expected.
+/// Formats the range in which the results are expected to fall when the builds are timed again.
 fn range(cells: &[Cell]) -> String {
     let lows = cells.iter().filter_map(|c| c.cycles.low);
     let highs = cells.iter().filter_map(|c| c.cycles.high);
@@ -248,14 +248,14 @@ mod tests {
     use kiln_question::survey::PROCESSES;
     use serde_json::json;
 
-    /// Creates answers of several processes. The results of two processes differ by a tenth of a
-    /// per cent.
+    /// Creates the results of several simulated survey processes. The results for the same build
+    /// differ by at most 0.4 % between processes.
     fn answers(cells: &[(&str, &str, &str, &str, f64)], processes: usize) -> Vec<Answer> {
         answers_at(cells, processes, &|_| 0.25)
     }
 
-    /// Creates the same answers as `answers`, but `ns` gives the nanoseconds per cycle of each
-    /// build.
+    /// Creates the same results as `answers`, except that `ns` returns the nanoseconds per cycle of
+    /// each build.
     fn answers_at(
         cells: &[(&str, &str, &str, &str, f64)],
         processes: usize,

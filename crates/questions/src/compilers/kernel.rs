@@ -48,7 +48,7 @@ impl Kernel {
         Ok(Kernel { dir })
     }
 
-    /// Creates the subject of this name; `None` if `kernel/ciphers` has no such implementation.
+    /// Creates the subject called `name`; `None` if `kernel/ciphers` has no such implementation.
     pub(super) fn subject(&self, name: &str) -> Option<Result<Subject, Error>> {
         let of_aes = |function: &str, file: &str| Subject {
             name: name.to_string(),

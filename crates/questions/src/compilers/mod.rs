@@ -1,4 +1,4 @@
-//! Finds which compiler, with which flags, makes which cipher slow or wrong.
+//! Finds the combinations of compiler, flags and cipher that give slow or wrong code.
 //!
 //! | file | contents |
 //! |---|---|
@@ -24,7 +24,7 @@
 //! | `culprit.rs` | finds the flag that causes the difference between two levels |
 //! | `explain.rs`, `explain_run.rs`, `explain_view.rs` | `--explain`: a cell and similar ones |
 //! | `reproduce.rs` | a directory for a compiler's bug tracker |
-//! | `view.rs` | the tables for people |
+//! | `view.rs` | the human-readable tables |
 //! | `survey.rs`, `headline.rs` | the command's part of the survey, and its headlines |
 //! | `harness/` | the C code around a subject |
 

@@ -26,14 +26,14 @@ fn usage(line: &str) -> Option<u64> {
     line.split('\t').nth(1)?.trim().parse().ok()
 }
 
-/// Returns whether the object defines a function of this name, global or static.
+/// Returns whether the object defines `function`, either global or static.
 pub(super) fn defines(object: &Path, function: &str) -> bool {
     symbols(object, |s| s.is_definition())
         .iter()
         .any(|name| name == function)
 }
 
-/// Returns whether the object defines a global function of this name.
+/// Returns whether the object defines `function` as a global symbol.
 pub(super) fn exports(object: &Path, function: &str) -> bool {
     symbols(object, |s| s.is_definition() && s.is_global())
         .iter()

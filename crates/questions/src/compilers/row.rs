@@ -180,8 +180,8 @@ impl Row {
     }
 }
 
-/// Marks outliers: rows that cost much more than the best row of their line of the table, in cycles
-/// and, if available, in time.
+/// Marks outliers: rows that cost much more than the best row in the same line of the table, in
+/// cycles and, if available, in time.
 pub(super) fn mark(rows: &mut [Row]) {
     let ratios = |figure: fn(&Row) -> Option<f64>| -> Vec<Option<f64>> {
         let to_best = |row: &Row| {

@@ -612,7 +612,7 @@ mod tests {
     use super::*;
     use kiln_measure::{Round, Series};
 
-    /// Creates the results of a cell that took about this many cycles in every round, at `ns`
+    /// Creates the results of a cell that took about `cycles` cycles in every round, at `ns`
     /// nanoseconds per cycle.
     fn timed_at(cycles: f64, ns: f64) -> Timed {
         let rounds = |figure: f64| {
@@ -642,7 +642,7 @@ mod tests {
         timed_at(cycles, 0.25)
     }
 
-    /// Creates a plan with a limit of 5 % and without cells.
+    /// Creates a plan that allows a slowdown of at most 5 % and contains no cells.
     fn gated<'a>(baseline: Baseline, stop: &'a AtomicBool) -> Plan<'a> {
         Plan {
             ccs: Vec::new(),
@@ -664,8 +664,8 @@ mod tests {
         }
     }
 
-    /// Judges a compiler's cell with the limit. Returns the verdict, whether the run fails, whether
-    /// a bisection skips the commit, and the notes.
+    /// Judges `new` against the recorded row `old`, with a limit of 5 %. Returns the verdict,
+    /// whether the run fails, whether a bisection would skip the commit, and the notes.
     fn gate(new: Row, old: Row) -> (Verdict, bool, bool, Vec<String>) {
         let stop = AtomicBool::new(false);
         let record = Baseline::Record {

@@ -20,8 +20,8 @@ impl Store {
         Ok(Store { root })
     }
 
-    /// Returns the directory for this key. If it does not exist, `make` fills it. Two processes may
-    /// fill it at the same time, because both make the same content.
+    /// Returns the directory for `key`. If the directory does not exist, `make` fills it. Two
+    /// processes may do so at the same time, because both create the same content.
     pub(super) fn entry<E: From<Error>>(
         &self,
         key: u64,
@@ -45,7 +45,7 @@ impl Store {
     }
 }
 
-/// Formats the error message for a file of the cache that cannot be read or written.
+/// Formats the error message for a cache file that cannot be read or written.
 pub(super) fn fault(path: &Path, e: &std::io::Error) -> Error {
     Error::lacks(format!(
         "{}: {e}: free some space, or set XDG_CACHE_HOME to a directory you may write to",

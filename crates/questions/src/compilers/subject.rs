@@ -33,7 +33,8 @@ pub(super) struct Convention {
     pub iv: usize,
 }
 
-/// The source of a file's compiler arguments, apart from level, width and variant.
+/// Where a file's compiler arguments come from. The arguments for level, width and variant are
+/// added to them.
 #[derive(Clone, Debug)]
 pub(super) enum Flags {
     /// The file is compiled with the recipe of `kernel/`.
@@ -63,7 +64,7 @@ pub(super) struct Source {
     pub flags: Flags,
 }
 
-/// The source of the expected results.
+/// How the expected results are obtained.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Judge {
     /// Another implementation of this algorithm, run in this process.

@@ -101,8 +101,8 @@ impl Matrix {
         self.compilers * self.levels * VARIANTS
     }
 
-    /// Returns the seconds that all processes together spend before they measure. The first process
-    /// finds an empty build cache and builds everything; the other processes use its builds.
+    /// Returns the seconds that all processes together spend on work other than measuring. Only the
+    /// first process builds the cells; the other processes find them in the build cache.
     fn untimed(self, processes: usize) -> f64 {
         BUILD_S * self.cells() as f64
             + processes as f64 * (HARNESS_S + FIND_S * self.compilers as f64)

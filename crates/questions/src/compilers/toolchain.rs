@@ -392,7 +392,8 @@ mod tests {
         assert_eq!(headers(&cc), headers(&gcc));
         assert!(cc.knows("-fno-tree-pre") && !cc.knows("-fno-such-flag"));
 
-        // A program may depend on the name by which it is called.
+        // Call the program through a link, because some programs depend on the name by which they
+        // are called.
         let link = dir.path().join("other");
         std::os::unix::fs::symlink(&program, &link).unwrap();
         let linked = Toolchain::find(link.to_str().unwrap()).unwrap();

@@ -11,7 +11,7 @@ use super::file;
 use super::object;
 use super::subject::{Convention, Flags, Judge, Source, Subject};
 
-/// Files with known functions: the file, its cipher function, its key function.
+/// Files that can be tested without naming a function: path, cipher function and key function.
 const KNOWN: [(&str, &str, &str); 2] = [
     (
         "crypto/aes_generic.c",
@@ -90,7 +90,8 @@ impl Tree {
         })
     }
 
-    /// Returns the flags of each object in this file's directory, by the stem of the object's name.
+    /// Returns the flags of each object in the directory of `path`, by the stem of the object's
+    /// name.
     fn commands(&self, path: &str) -> Result<HashMap<String, Vec<String>>, Error> {
         let parent = Path::new(path).parent().unwrap_or(Path::new(""));
         let dir = self.build.join(parent);
@@ -114,7 +115,8 @@ impl Tree {
         }
     }
 
-    /// Returns the objects of the tree's library that this object calls, directly or indirectly.
+    /// Returns the objects of the tree's library that the object `own` calls, directly or
+    /// indirectly.
     fn needs(&self, own: &Path) -> Vec<PathBuf> {
         let mut leaves: Vec<PathBuf> = Vec::new();
         for dir in LEAVES {
@@ -142,7 +144,8 @@ fn stem(path: &str) -> &str {
 }
 
 /// Returns the flags that affect code and that the tree's makefile sets for this object in
-/// particular. A flag counts as such if at most half of the other objects in the directory have it.
+/// particular, not for its whole directory. A flag belongs to these if at most half of the other
+/// objects in the directory have it.
 fn own_flags(path: &str, commands: &HashMap<String, Vec<String>>) -> Vec<String> {
     let line = &commands[stem(path)];
     let elsewhere = |flag: &String| {

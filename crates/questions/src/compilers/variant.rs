@@ -1,4 +1,4 @@
-//! Variants, the kinds of build, and the flags that each adds to the flags of a level.
+//! Variants, which are kinds of builds, and the flags that each variant adds to those of a level.
 
 use std::fmt;
 
@@ -103,7 +103,7 @@ impl Variant {
         }
     }
 
-    /// Returns this variant with further flags.
+    /// Returns this variant, extended by the flags given.
     pub(super) fn with(&self, flags: &[String]) -> Variant {
         let mut more = self.clone();
         more.parts.push(Part::Flags(flags.to_vec()));

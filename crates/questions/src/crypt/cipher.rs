@@ -84,7 +84,6 @@ impl<'a> Cipher<'a> {
         Ok(Cipher { imp, key, plan })
     }
 
-    /// Returns the driver name of the implementation.
     pub(crate) fn driver(&self) -> &'static str {
         self.imp.driver()
     }

@@ -16,8 +16,8 @@ pub(super) static TOPIC: Topic = Topic {
 /// Number of workers in the published measurement. The headlines use the same number.
 const WORKERS: f64 = 8.0;
 
-/// The two devices. Each entry contains the value of `ctrl`, a description, and whether the
-/// published results come from such a device.
+/// The two kinds of devices. Each entry contains the value of `ctrl`, a description, and whether
+/// the published results come from a device of this kind.
 const DEVICES: [(&str, &str, bool); 2] = [
     (
         "thread",

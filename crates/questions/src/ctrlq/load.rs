@@ -114,7 +114,7 @@ fn time_request(control: &Control, request: &Request, clock: &Clock) -> Result<T
 struct Chains {
     request: Request,
     clock: Arc<Clock>,
-    /// Latencies of all chains. The lock is never contended, because only the interrupt's thread
+    /// Latencies of all chains. The lock is never contended, because only the interrupt thread
     /// takes it while chains run.
     tally: Mutex<Tally>,
     fault: Mutex<Option<Error>>,
@@ -142,8 +142,8 @@ impl Chains {
     }
 }
 
-/// Runs `depth` chains of requests. Each chain alternately creates and closes a session: the
-/// completion of a request submits the next one, on the interrupt's thread.
+/// Runs `depth` chains of requests. Each chain alternately creates and closes a session: when a
+/// request completes, its callback submits the next one from the interrupt thread.
 pub(super) fn chains(
     control: &Control,
     request: &Request,

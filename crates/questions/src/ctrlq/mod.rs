@@ -8,7 +8,7 @@
 //! | `load.rs` | workers that create and close sessions |
 //! | `run.rs` | runs every waiting method with every device |
 //! | `row.rs` | the rows |
-//! | `view.rs` | the tables for people |
+//! | `view.rs` | the human-readable tables |
 //! | `paper.rs` | results of the paper |
 //! | `survey.rs`, `headline.rs` | the command's part of the survey, and its headlines |
 

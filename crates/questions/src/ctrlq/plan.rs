@@ -119,7 +119,8 @@ pub(super) struct Plan {
     pub ways: Vec<Way>,
     /// Numbers of threads; `async` always uses one.
     pub workers: Vec<usize>,
-    /// Where the device serves control requests: on the queue's thread, or on a second thread.
+    /// Threads on which the device serves control requests: the queue's own thread, or a second
+    /// thread.
     pub ctrls: Vec<&'static str>,
     pub kinds: Vec<Kind>,
     /// Number of requests in flight under `async`.
@@ -130,11 +131,11 @@ pub(super) struct Plan {
     pub rounds: usize,
     /// Socket of a running device; if `None`, Kiln starts its own devices.
     pub socket: Option<PathBuf>,
-    /// Microseconds for which a device that Kiln starts keeps polling before it sleeps; `None` for
-    /// the default.
+    /// How long a device started by Kiln polls before it sleeps, in microseconds; `None` for the
+    /// default.
     pub poll_us: Option<u64>,
-    /// Number of attempts of a poller to take the lock before it yields its core; `None` for the
-    /// driver's default.
+    /// How many times a polling thread tries to take the lock before it yields its core; `None` for
+    /// the driver's default.
     pub spins: Option<u32>,
     /// Seed for every random choice.
     pub seed: u64,

@@ -27,7 +27,7 @@ const LOOK: Duration = Duration::from_millis(20);
 /// long.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The combination of parameters that one row measures.
+/// The combination of parameters that is measured for one row.
 #[derive(Clone, Copy)]
 struct Cell {
     ctrl: Option<&'static str>,
@@ -56,8 +56,8 @@ struct Sum {
     absent: bool,
 }
 
-/// Runs every cell once per round, so that changes of the machine affect all cells equally. Cells
-/// that are compared with each other run directly after each other.
+/// Runs every cell once per round, so that drift of the machine affects all cells equally. Cells
+/// that are compared with each other are measured one directly after the other.
 ///
 /// # Errors
 /// The device does not exist, refuses sessions, or offers none of the requested kinds.
@@ -284,8 +284,8 @@ impl Cell {
         match self.way {
             Way::Poll => self.workers + device,
             Way::Wait => self.workers + 1 + device,
-            // The interrupt's thread submits all requests after the first batch, so the worker then
-            // needs no core.
+            // The interrupt thread submits all requests after the first batch, so the worker needs
+            // no core from then on.
             Way::Async => 1 + device,
         }
     }
@@ -362,7 +362,7 @@ impl Cell {
     }
 }
 
-/// Sleeps for this many seconds, or until Ctrl-C is pressed.
+/// Sleeps for `seconds` seconds, or until Ctrl-C is pressed.
 fn pause(seconds: f64, stop: &AtomicBool) {
     let until = Instant::now() + Duration::from_secs_f64(seconds);
     while !stop.load(Ordering::Relaxed) {
@@ -374,8 +374,8 @@ fn pause(seconds: f64, stop: &AtomicBool) {
     }
 }
 
-/// Compares every row with the `wait` row, round by round. In each round, both were measured
-/// directly after each other.
+/// Compares every row with the `wait` row, round by round. In each round, the two were measured one
+/// directly after the other.
 fn compare(rows: &mut [Row]) {
     let waits: Vec<Row> = rows.iter().filter(|r| r.mode == "wait").cloned().collect();
     for row in rows.iter_mut() {

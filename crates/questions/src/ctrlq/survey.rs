@@ -25,7 +25,7 @@ pub(super) static CTRLQ: Part = Part {
     ..Part::USUAL
 };
 
-/// Number of rounds.
+/// The minimum number of rounds that gives an interval.
 const ROUNDS: f64 = 6.0;
 /// Time in seconds to start the devices.
 const DEVICES_S: f64 = 0.1;

@@ -1,5 +1,5 @@
-//! `kiln fpu usable`: asks every policy whether the FPU is usable, in every context, with and
-//! without an open FPU section in the task.
+//! `kiln fpu usable`: determines for every policy whether the FPU is usable, in every context, with
+//! and without an open FPU section in the task.
 
 use kiln_kernel::fpu::{usable, Answer, Context, Policy};
 use kiln_question::Outcome;
@@ -52,7 +52,7 @@ pub(crate) struct AnswerRow {
     pub preempt_after: u32,
 }
 
-/// Returns the name of a context, as in `docs/EMULATION.md`.
+/// Returns the context's name as used in `docs/EMULATION.md`.
 fn name(context: Context) -> &'static str {
     match context {
         Context::Task => "task",
@@ -65,8 +65,8 @@ fn name(context: Context) -> &'static str {
     }
 }
 
-/// Returns the policy of Kiln that models this version of Linux. FPU sections have disabled
-/// softirqs since Linux 6.15.
+/// Returns the Kiln policy that models this version of Linux. Since Linux 6.15, FPU sections
+/// disable softirqs.
 fn rule_of(version: &str) -> Option<Policy> {
     let mut numbers = version.split('.').map(|n| n.parse::<u32>().ok());
     let series = (numbers.next()??, numbers.next()??);

@@ -21,12 +21,12 @@ type Measure<R> = fn(&Plan, &mut Bench, &AtomicBool, Report<'_>) -> Result<Outco
 /// A measurement of FPU policies, and how its rows are shown.
 pub(super) struct Ask<R> {
     pub measure: Measure<R>,
-    /// Formats the table for the terminal.
+    /// Function that formats the table for the terminal.
     pub view: fn(&[R]) -> String,
     /// Whether the terminal output includes the machine and the seed. Set it to false if the
     /// answers depend on neither.
     pub measures: bool,
-    /// Returns the policy that a row is about.
+    /// Function that returns the policy that a row is about.
     pub policy: fn(&R) -> &str,
 }
 

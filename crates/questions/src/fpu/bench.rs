@@ -182,7 +182,7 @@ impl TreeStreams {
     }
 }
 
-/// Creates a placeholder load. Each run replaces the work in this load with its own.
+/// Creates a load with minimal work, which every run replaces with its own.
 pub(crate) fn idle_load(plan: &Plan) -> Result<load::Plan, Error> {
     load_plan(
         plan.seed,

@@ -27,7 +27,7 @@ const SLICE: u64 = 16_384;
 /// Maximum duration of a slice, for loads in which few interrupts hit a section. If the requested
 /// time is short, slices are shorter, so that a whole round fits.
 const SLICE_TIME: Duration = Duration::from_secs(2);
-/// The control runs only once per this number of rounds, because a single wrong result shows that
+/// The control runs in only one out of this many rounds, because a single wrong result shows that
 /// the check works.
 const CONTROL_EVERY: u64 = 8;
 /// Maximum number of replay lines per policy.

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::timeline::Timeline;
 
-/// Number of equal steps into which the duration of a load is divided.
+/// Number of points in a course: the load is divided into this many equal steps of time.
 const STEPS: usize = 60;
 
 /// Throughput and queue length in equal steps of time, averaged over the rounds. `t_ms` is the

@@ -34,7 +34,7 @@ enum Preempt {
 }
 
 impl CpuArgs {
-    /// Creates the default plan for a CPU with these flags.
+    /// Creates the default plan for the CPU that the flags describe.
     pub(crate) fn plan(&self, session: &Session) -> Result<Plan, Error> {
         Ok(Plan {
             preempt_full: self.preempt == Preempt::Full,

@@ -317,8 +317,9 @@ mod tests {
                "baseline": "legacy/simd-helper"})
     }
 
-    /// Creates the answers of five processes, with the given speedups of direct calls: `bh_off` at
-    /// 16 bytes, `long` under bh-off at 4096 bytes, `legacy` and `nested` at 16 bytes.
+    /// Creates the results of five simulated survey processes with the given speedups of direct
+    /// calls: `bh_off` at 16 bytes, `long` under bh-off at 4096 bytes, `legacy` and `nested` at 16
+    /// bytes.
     fn ways(bh_off: [f64; 5], long: [f64; 5], legacy: [f64; 5], nested: [f64; 5]) -> Vec<Answer> {
         let process = |i: usize| {
             let rows = json!([

@@ -26,7 +26,8 @@ impl LoadArgs {
         }
     }
 
-    /// Returns the requested fallbacks for these policies. Only legacy uses a fallback.
+    /// Returns the fallbacks that `--fallback` names, or `usual` without this flag. Fails if the
+    /// flag is given but no policy is legacy, the only one that falls back.
     pub(super) fn fallbacks(
         &self,
         usual: Vec<Fallback>,

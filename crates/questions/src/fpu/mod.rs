@@ -1,4 +1,4 @@
-//! What each FPU policy costs under softirq load, and whether it loses state.
+//! Measures what each FPU policy costs under softirq load, and tests whether it loses state.
 //!
 //! | file | contents |
 //! |---|---|
@@ -28,7 +28,7 @@
 //! | `policy_args.rs`, `load_args.rs`, `cpu_args.rs` | flags that several commands share |
 //! | `functions/` | `kiln fpu prove --tree`: interrupts at every instruction of library functions |
 //! | `overhead/` | `kiln fpu overhead`: the costs of several methods of calling a cipher |
-//! | `view.rs` | the tables for people |
+//! | `view.rs` | the human-readable tables |
 //! | `survey.rs`, `headline.rs` | the commands' parts of the survey, and their headlines |
 
 mod answers;

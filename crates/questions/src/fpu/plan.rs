@@ -163,8 +163,8 @@ impl Plan {
         }
     }
 
-    /// Checks that everything requested is valid; fills in default lengths and operations, and adds
-    /// the control if a verdict needs it.
+    /// Checks the requested values, fills in default lengths and operations, and adds the control
+    /// if a verdict needs it.
     pub(crate) fn checked(mut self) -> Result<Plan, Error> {
         let (rate, ceiling) = (self.irq_rate, self.inject.ceiling());
         if !(1.0..=ceiling).contains(&rate) {
@@ -254,7 +254,7 @@ impl Plan {
         entries
     }
 
-    /// Returns the tree if `policy` is the tree's own.
+    /// Returns the tree that provides `policy`; `None` if the policy is one of Kiln's own.
     pub(crate) fn tree_of(&self, policy: Policy) -> Option<&TreeName> {
         self.tree.as_ref().filter(|t| t.policy == policy)
     }
@@ -358,8 +358,8 @@ pub(crate) fn fallbacks(names: &[String]) -> Result<Vec<Fallback>, Error> {
     Ok(list)
 }
 
-/// Finds the implementation of this name for Kiln's own policies. Returns `None` without such
-/// policies, because trees have their own drivers.
+/// Finds the implementation called `name`. Returns `None` if `name` is `None`, or if no policy is
+/// Kiln's own, because trees have their own drivers.
 pub(super) fn implementation(name: Option<&str>, own: &[Policy]) -> Result<Option<Impl>, Error> {
     match name {
         Some(name) if !own.is_empty() => usable_impl(Algorithm::XTS_AES, name).map(Some),

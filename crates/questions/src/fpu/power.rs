@@ -51,7 +51,7 @@ impl fmt::Display for NoVerdict {
     }
 }
 
-/// Returns whether this policy is the control, which saves nothing.
+/// Returns whether `policy` is the control, which saves nothing.
 pub(super) fn is_control(policy: &str) -> bool {
     policy == "none"
 }

@@ -27,11 +27,11 @@ pub(super) const PATTERN: &str = "pattern";
 /// What the task does in the section.
 #[derive(Clone)]
 pub(super) enum Task {
-    /// Encrypt or decrypt one message.
+    /// Encrypts or decrypts one message.
     Crypt(Impl, Op, Arc<Messages>),
-    /// Encrypt or decrypt one message through a tree's crypto API.
+    /// Encrypts or decrypts one message through a tree's crypto API.
     Ask(Rc<Stream>, Op, Arc<Messages>),
-    /// Keep a pattern in all registers.
+    /// Keeps a pattern in all registers.
     Keep,
 }
 

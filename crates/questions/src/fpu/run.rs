@@ -22,7 +22,7 @@ use super::tally::Tally;
 use super::workload::{load_plan, Workload, PACKET};
 use super::{breakpoints, costs};
 
-/// Duration of a slice. At the default rate, forty interrupts occur in a slice.
+/// Duration of a slice. It contains forty interrupts on average at the default rate.
 const SLICE: Duration = Duration::from_millis(20);
 /// Minimum number of rounds. Fewer rounds are too few for an interval.
 const ROUNDS: u32 = 6;
@@ -176,7 +176,8 @@ impl Rounds<'_> {
         let mut rounds = 0;
         while !stopped() && (rounds < ROUNDS || start.elapsed() < self.share) {
             for turn in 0..entries.len() {
-                // Vary the order, so that a policy does not always follow the same other policy.
+                // Vary the order between rounds, so that no policy always follows the same other
+                // policy.
                 let n = entries.len();
                 let i = (turn * if rounds % 2 == 0 { 1 } else { n - 1 } + rounds as usize) % n;
                 for half in 0..2 {

@@ -84,8 +84,8 @@ const BEFORE: u64 = 64;
 const AFTER: u64 = 160;
 const LAST: u64 = 96;
 
-/// Returns whether a softirq that is raised during a section waits for the section's end under this
-/// policy.
+/// Returns whether, under the probe's policy, a softirq that is raised during a section waits for
+/// the section's end.
 fn softirqs_wait(probe: &Probe, cpu: &mut Cpu) -> bool {
     probe.policy.set(cpu);
     !usable(cpu, Context::Softirq, true).over_section

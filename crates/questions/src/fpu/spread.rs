@@ -22,7 +22,7 @@ pub(crate) struct Spread {
 }
 
 impl Spread {
-    /// Converts a histogram of TSC ticks.
+    /// Converts a histogram of TSC ticks to one of nanoseconds.
     pub(crate) fn new(h: &Histogram<u64>, ticks_per_us: f64) -> Spread {
         let mut spread = Spread {
             counts: [0; BOUNDS],

@@ -67,7 +67,7 @@ impl Tally {
     }
 
     /// Adds the CPU's statistics since their last reset, and the counts and the rate of a round
-    /// that took this many seconds.
+    /// that took `seconds` seconds.
     pub(crate) fn take(&mut self, cpu: &mut Cpu, done: Counts, seconds: f64) {
         self.stats += cpu.stats();
         self.counts += done;
@@ -107,8 +107,8 @@ pub(crate) fn cpu_time() -> Duration {
         tv_sec: 0,
         tv_nsec: 0,
     };
-    // SAFETY: `time` is a valid, writable timespec. Every Linux kernel has this clock; if the call
-    // failed nevertheless, `time` would stay zero.
+    // SAFETY: `time` is a valid, writable timespec, and the call writes nothing else. The return
+    // value is ignored, because every Linux kernel has this clock.
     unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }

@@ -64,9 +64,9 @@ fn with_tree(
     plan
 }
 
-/// Runs in the parent: builds each tree and lets a child measure it. `policy` returns the policy
-/// that a row is about. The outcome is `None` if building was interrupted, or if a child refused to
-/// measure.
+/// Runs in the parent process: builds each tree, and has a child process measure it. `policy`
+/// returns the policy that a row is about. The outcome is `None` if building was interrupted, or if
+/// a child refused to measure.
 pub(super) fn run<R: DeserializeOwned>(
     trees: &[PathBuf],
     build: &TreeBuildArgs,
@@ -123,7 +123,7 @@ struct Ended {
     crash: Option<String>,
 }
 
-/// Builds a tree and lets a child measure it; returns `None` if interrupted.
+/// Builds a tree, and has a child process measure it; returns `None` if interrupted.
 fn in_tree(
     dir: &Path,
     name: &str,

@@ -66,7 +66,7 @@ impl Config {
         value.map(|v| v.trim_matches('"'))
     }
 
-    /// Whether an option is `y` or `m`.
+    /// Returns whether an option is `y` or `m`.
     pub(super) fn is_set(&self, option: &str) -> bool {
         matches!(self.value(option), Some("y" | "m"))
     }

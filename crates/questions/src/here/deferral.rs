@@ -37,7 +37,7 @@ fn find<'a>(machine: &'a Machine, names: &[&str]) -> Found<'a> {
     };
     let served = || names.iter().filter_map(|name| find_served(drivers, name));
     let by = |path| served().find(|d| d.path(drivers) == Some(path));
-    // A single driver behind the helper is enough for the problem to occur.
+    // The machine has the problem even if only one of the drivers is behind the helper.
     match (by(Path::Helper), by(Path::Direct)) {
         (Some(driver), _) => Found::Helper(driver),
         (None, Some(driver)) => Found::Direct(driver),

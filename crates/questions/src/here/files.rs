@@ -45,8 +45,8 @@ pub(super) const CPUINFO: Source = Source {
     pattern: "proc/cpuinfo",
     words: &["processor", "model name", "flags"],
 };
-/// Kernel symbols. Each word is a name with the blank before it, so that longer names with the same
-/// end do not match.
+/// Kernel symbols. Each word consists of a blank and a name, so that longer names with the same
+/// ending do not match.
 pub(super) const SYMBOLS: Source = Source {
     pattern: "proc/kallsyms",
     words: &[
@@ -68,8 +68,8 @@ pub(super) const CLOCK: Source =
     whole("sys/devices/system/clocksource/clocksource0/current_clocksource");
 pub(super) const VIRTIO: Source = whole("sys/bus/virtio/devices/*/uevent");
 pub(super) const REALTIME: Source = whole("sys/kernel/realtime");
-/// A file of a bus that every kernel has. If this file exists but another bus is missing, the
-/// kernel does not have the other bus.
+/// A file of the CPU bus, which every kernel has. If this file exists but the directory of another
+/// bus does not, the kernel lacks the other bus.
 pub(super) const BUS: Source = whole("sys/bus/cpu/drivers_autoprobe");
 
 /// All files except the configuration, whose path depends on the distribution.
@@ -155,8 +155,8 @@ impl Root {
         found
     }
 
-    /// Returns the configuration with which this kernel was built, and the path of the file that
-    /// contains it.
+    /// Returns the lines of the kernel's configuration, and the path of their file. Prefers
+    /// `/proc/config.gz` to the file that a distribution installs for `release`.
     pub(super) fn configuration(&self, release: &str) -> Result<Lines, Missing> {
         let mut missing = Missing::Absent;
         let packed = "proc/config.gz";
@@ -219,9 +219,8 @@ impl Root {
     }
 }
 
-/// Returns the paths at which distributions install the configuration, in this order: Debian and
-/// SUSE, Fedora, Debian since kernel 7.3. These paths are tried if `/proc/config.gz` does not
-/// exist.
+/// Returns the paths at which distributions install the configuration, in the order Debian and
+/// SUSE, Fedora, Debian since kernel 7.3. They are tried if `/proc/config.gz` does not exist.
 fn configurations(release: &str) -> Vec<String> {
     // A release that contains a slash could lead to another directory.
     if release.is_empty() || release.contains('/') {

@@ -56,7 +56,7 @@ impl Compiler {
         TIMED.contains(&(self.name, self.major))
     }
 
-    /// Whether this is gcc 7.2, the slow compiler in the report of 2018.
+    /// Returns whether the compiler is gcc 7.2, which the report of 2018 found to be slow.
     pub(super) fn is_reported(&self) -> bool {
         (self.name, self.major, self.minor) == ("gcc", 7, 2)
     }

@@ -17,12 +17,12 @@ const PROGRAM: &str = "bpftrace";
 /// take long on a slow machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Whether this process may trace. Tracing requires root.
+/// Returns whether this process may trace. Tracing requires root.
 pub(super) fn is_root() -> bool {
     std::fs::metadata("/proc/self").is_ok_and(|m| m.uid() == 0)
 }
 
-/// Runs the script for this many seconds, and returns the output of bpftrace.
+/// Runs the script for `seconds` seconds, and returns the output of bpftrace.
 ///
 /// # Errors
 /// This user may not trace, bpftrace or a symbol is missing, or bpftrace rejects the script.

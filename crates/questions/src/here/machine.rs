@@ -44,10 +44,10 @@ pub(super) struct Machine {
     /// no such list.
     pub flags: Option<Vec<String>>,
     pub softirqs: Vec<(String, u64)>,
-    /// CPU times; `None` if none of these threads was found.
+    /// CPU times of ksoftirqd and of kworkers; `None` if no such thread was found.
     pub threads: Option<Threads>,
     pub uptime_s: Option<f64>,
-    /// CPU vulnerabilities by name. Each has the kernel's description of its mitigation.
+    /// Pairs of a CPU vulnerability and the kernel's description of its mitigation.
     pub mitigations: Vec<(String, String)>,
     pub clock: Option<String>,
     pub devices: Result<Vec<Device>, Missing>,
@@ -119,7 +119,7 @@ impl Machine {
         }
     }
 
-    /// Whether the kernel has a symbol with this name; `None` if the symbols cannot be read.
+    /// Returns whether the kernel has the symbol `name`; `None` if the symbols cannot be read.
     pub(super) fn has_symbol(&self, name: &str) -> Option<bool> {
         let symbols = self.symbols.as_ref().ok()?;
         Some(symbols.iter().any(|s| s == name))
@@ -130,7 +130,8 @@ impl Machine {
         modules.is_ok_and(|modules| modules.iter().any(|m| m == name))
     }
 
-    /// Whether the CPU has at least one of these features; `None` if the features cannot be read.
+    /// Returns whether the CPU has at least one of the features in `names`; `None` if the features
+    /// cannot be read.
     pub(super) fn has_cpu_flag(&self, names: &[&str]) -> Option<bool> {
         let flags = self.flags.as_ref()?;
         Some(flags.iter().any(|f| names.contains(&f.as_str())))
@@ -146,7 +147,7 @@ impl Machine {
     }
 }
 
-/// Extracts the names from lines of the form `ADDRESS TYPE NAME [MODULE]`.
+/// Extracts the symbol names from lines of `/proc/kallsyms`: `ADDRESS TYPE NAME [MODULE]`.
 fn parse_symbols(lines: &[String]) -> Vec<String> {
     let name = |l: &String| l.split_whitespace().nth(2).map(str::to_owned);
     lines.iter().filter_map(name).collect()

@@ -14,11 +14,12 @@ const KNOWN: std::ops::RangeInclusive<(u32, u32)> = (6, 1)..=(7, 3);
 const HASHES: [&str; 6] = ["sha1-", "sha224-", "sha256-", "sha384-", "sha512-", "sm3-"];
 const TIERS: [&str; 4] = ["ni", "avx2", "avx", "ssse3"];
 const OTHERS: [&str; 2] = ["crct10dif-pclmul", "crc32-pclmul"];
-/// Algorithms that these drivers serve, the most common first.
+/// Algorithms whose drivers may process a whole update in one section, the most common first.
 const SERVED: [&str; 6] = ["sha256", "sha1", "sha512", "sm3", "crct10dif", "crc32"];
 
-/// Library functions that also open a single section. Each entry contains the option that builds
-/// the function, the algorithm, and the CPU features of which at least one is needed.
+/// Library functions that also process a whole update in one section. Each entry contains the
+/// configuration option for the function, the algorithm, and CPU features of which at least one is
+/// needed.
 const LIBRARY: [(&str, &str, &[&str]); 4] = [
     ("CRYPTO_LIB_SHA256_ARCH", "sha256()", &["ssse3", "sha_ni"]),
     ("CRYPTO_LIB_SHA1_ARCH", "sha1()", &["ssse3", "sha_ni"]),
@@ -84,8 +85,8 @@ pub(super) fn judge_sections(machine: &Machine) -> Answer {
     answer.evidence(evidence).would_tell(MEASURE)
 }
 
-/// Returns the answer for a machine on which no long sections were found. Only a CPU without the
-/// instructions rules them out.
+/// Returns the answer for a machine on which no long sections were found. This rules them out only
+/// if the CPU lacks the instructions that such sections use.
 fn nothing_found(machine: &Machine) -> Answer {
     let needed = ["ssse3", "sha_ni", "pclmulqdq"];
     if machine.has_cpu_flag(&needed) == Some(false) {
@@ -118,7 +119,8 @@ fn find_functions(machine: &Machine) -> Vec<(&'static str, String)> {
         .collect()
 }
 
-/// Returns what a section disables: preemption and, if mainline does so in this version, softirqs.
+/// Returns what a section disables: preemption and, if mainline Linux of the machine's version does
+/// so, softirqs.
 fn what_is_off(machine: &Machine) -> &'static str {
     match machine.version {
         Some(version) if version >= (6, 15) => "preemption and softirqs",

@@ -149,8 +149,8 @@ fn a_version_number_alone_decides_nothing() {
     }
 }
 
-/// If a verdict depends on the version, its caveat must mention this and name what a distribution
-/// could have changed.
+/// If a verdict depends on the kernel's version, its caveat must mention the version and name what
+/// a distribution could have changed.
 #[test]
 fn verdicts_that_need_the_version_have_a_caveat() {
     for machine in machines() {

@@ -20,8 +20,8 @@ use crate::fpu::workload::{messages, Workload};
 /// encrypts.
 pub(super) const SECTOR: usize = 4096;
 const SECTORS: usize = 16;
-/// Number of sectors that the task encrypts per kernel entry. `OWN_EVERY` is the number of sectors
-/// between the packets that the task sends itself, with phases and captures.
+/// Number of sectors that the task encrypts per kernel entry. In loads with phases and in captures,
+/// the task sends a packet of its own after every `OWN_EVERY` sectors.
 pub(super) const ENTRY: u64 = 16;
 pub(super) const OWN_EVERY: u32 = 64;
 /// Number of packets that are processed before the first round, to measure the time per packet.
@@ -49,7 +49,7 @@ impl Gateway {
         Ok(Gateway(esps))
     }
 
-    /// Returns the load with the drivers that this policy uses.
+    /// Returns the load with the drivers that `policy` uses.
     pub(super) fn esp(&mut self, policy: Policy) -> &mut Esp {
         let mut esps = self.0.iter_mut();
         let found = esps.find(|(m, _)| *m == model(policy));

@@ -12,7 +12,7 @@
 //! | `run.rs` | rounds in which policies alternate, each with its control |
 //! | `sweep.rs` | the curve: packets delivered against packets offered, and its knee |
 //! | `row.rs` | a row |
-//! | `view.rs` | the tables for people |
+//! | `view.rs` | the human-readable tables |
 //! | `survey.rs`, `headline.rs` | the command's part of the survey, and its headlines |
 
 mod args;

@@ -125,7 +125,8 @@ fn measure_load(
     let stopped = || stop.load(Ordering::Relaxed);
     while !stopped() && (rounds < ROUNDS || start.elapsed() < share) {
         for turn in 0..entries.len() {
-            // Vary the order, so that a policy does not always run after the same other policy.
+            // Vary the order between rounds, so that no policy always follows the same other
+            // policy.
             let n = entries.len();
             let i = (turn * if rounds % 2 == 0 { 1 } else { n - 1 } + rounds as usize) % n;
             for half in 0..2 {

@@ -17,21 +17,20 @@ use crate::fpu::plan::{Entry, Fallback, Plan};
 use crate::fpu::row::Row;
 use crate::fpu::tally::Tally;
 
-/// Share of the offered packets. If more than this share is not delivered at a rate, the rate has
-/// losses.
+/// Largest share of the offered packets that may be lost at a rate without the rate counting as
+/// lossy.
 pub(super) const LOST: f64 = 0.001;
 /// Number of steps per octave. Step n is the rate of 1000 * 2^(n / PER_OCTAVE) packets per second.
 const PER_OCTAVE: u32 = 8;
 /// Step of the lowest rate in a search, which is 32,000 packets per second.
 const LOWEST: u32 = 5 * PER_OCTAVE;
-/// Number of searches per policy. Their differences show how much repetitions in the same process
-/// differ.
+/// Number of searches per policy. The spread of their results is part of the knee's interval.
 const ROUNDS: u32 = 4;
-/// Number of trials whose sum decides whether a rate has losses. Losses occur in bursts, which a
-/// single trial can miss.
+/// Number of trials whose losses are added up to decide whether a rate is lossy. Losses occur in
+/// bursts, which a single trial can miss.
 const TRIALS: u32 = 3;
-/// Number of trials whose sum confirms the knee, so that a single disturbance by the host does not
-/// decide the result.
+/// Number of trials whose losses must confirm that a rate is lossy before it can be the knee, so
+/// that a single disturbance by the host does not decide the result.
 const CONFIRMED: u32 = 9;
 
 fn rate_of(step: u32) -> f64 {
@@ -171,15 +170,15 @@ impl Losses {
         }
     }
 
-    /// Whether the rate has losses: more than the tolerated share of packets was lost, or the core
-    /// fell behind in most trials. A core that fell behind counts even if the ring still had room
-    /// for the backlog.
+    /// Returns whether the rate has losses: more than the tolerated share of packets was lost, or
+    /// the core fell behind in most trials. A core that fell behind counts even if the ring still
+    /// had room for the backlog.
     fn matter(&self) -> bool {
         self.share() > LOST || 2 * self.late > self.trials
     }
 
-    /// Whether the sum of `trials` trials will count as losses even if the remaining trials lose
-    /// nothing, so that they can be skipped. A margin allows for trials that offer different
+    /// Returns whether the sum of `trials` trials will count as losses even if the remaining trials
+    /// lose nothing, so that they can be skipped. A margin allows for trials that offer different
     /// numbers of packets.
     fn decided(&self, trials: u32) -> bool {
         let least = self.offered as f64 / f64::from(self.trials.max(1)) * f64::from(trials);
@@ -336,7 +335,8 @@ pub(super) fn run(
     {
         let n = searches.len();
         for turn in 0..n {
-            // Vary the order, so that a policy does not always run after the same other policy.
+            // Vary the order between rounds, so that no policy always follows the same other
+            // policy.
             let i = (turn * if rounds % 2 == 0 { 1 } else { n - 1 } + rounds as usize) % n;
             let Search {
                 entry,
@@ -614,7 +614,7 @@ mod tests {
             *at
         }
 
-        /// Searches like `run`, but only considers a rate lossy if this many consecutive trials
+        /// Searches like `run`, but considers a rate lossy only if `repeats` consecutive trials
         /// have losses.
         fn search_by_repeats(&mut self, repeats: u32) -> Bracket {
             let repeated = |g: &mut Gateway, step: u32| {

@@ -13,8 +13,8 @@ use kiln_question::Error;
 
 use super::capture::{self, Packet};
 
-/// IMIX, the packet mix that benchmarks of routers use. Each entry contains the number of packets
-/// in twelve, and the size of the IP packet in bytes.
+/// IMIX, a packet mix that is common in router benchmarks. Each entry contains the number of
+/// packets, out of twelve, that have this size in bytes, including the IP header.
 const IMIX: [(usize, u32); 3] = [(7, 40), (4, 576), (1, 1500)];
 /// Mean packet size of the mix in bytes.
 pub(super) const IMIX_BYTES: f64 = (7.0 * 40.0 + 4.0 * 576.0 + 1500.0) / 12.0;
@@ -30,11 +30,11 @@ pub(super) struct EspLoad {
     pub name: String,
     /// The encryption and authentication of packets.
     pub transform: Transform,
-    /// Source of the packet sizes and times.
+    /// Where the sizes and times of the packets come from.
     pub source: Source,
 }
 
-/// Source of the packet sizes and times.
+/// Origin of a load's packet sizes and times.
 #[derive(Clone, PartialEq)]
 pub(super) enum Source {
     /// The IMIX, at rates that the settings specify.
@@ -178,7 +178,7 @@ fn fill(arrivals: &mut Vec<Arrival>, rng: &mut SplitMix64, (start, end): (u64, u
     }
 }
 
-/// Returns the traffic of a capture, limited to the first `longest` of its time.
+/// Returns the traffic of a capture, cut off after the time `longest`.
 pub(super) fn replay(packets: &[Packet], longest: Duration) -> Traffic {
     let until = longest.as_nanos() as u64;
     let taken = packets.iter().take_while(|p| p.at <= until).count();

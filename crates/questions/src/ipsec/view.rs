@@ -1,4 +1,4 @@
-//! Formats the tables of `ipsec` for people.
+//! Formats the human-readable tables of `ipsec`.
 
 use kiln_question::table::{align, plain, text};
 

@@ -13,7 +13,7 @@ pub(super) struct Library {
     pub source: &'static str,
     /// Programs that the build needs. Each is followed by the name of its Debian package.
     pub tools: &'static [(&'static str, &'static str)],
-    /// Builds or unpacks the library in the job's empty directory.
+    /// Function that builds or unpacks the library in the job's empty directory.
     pub build: fn(&Job) -> Result<Built, Fault>,
 }
 

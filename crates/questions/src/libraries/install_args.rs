@@ -87,8 +87,7 @@ impl Question for InstallArgs {
     }
 }
 
-/// Returns the libraries with these names, without duplicates. Returns all libraries if `names` is
-/// empty.
+/// Returns the libraries called `names`, without duplicates, or all libraries if `names` is empty.
 fn select(names: &[String]) -> Result<Vec<&'static Library>, Error> {
     let known: Vec<&str> = ALL.iter().map(|l| l.name).collect();
     if let Some(name) = names.iter().find(|n| !known.contains(&n.as_str())) {

@@ -29,7 +29,7 @@ pub(super) struct Job<'a> {
 }
 
 impl Job<'_> {
-    /// Creates an error. `why` is the reason, and `help` is the advice.
+    /// Creates an error from a reason and from advice on how to solve the problem.
     pub(super) fn fault(&self, why: &str, help: &str) -> Fault {
         Fault::Error(Error::lacks(format!(
             "cannot install {}: {why}: {help}",

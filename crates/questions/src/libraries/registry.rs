@@ -153,7 +153,7 @@ impl Apt {
         Ok(())
     }
 
-    /// Returns the downloaded files whose names have this prefix and suffix.
+    /// Returns the downloaded files whose names begin with `prefix` and end with `suffix`.
     pub(super) fn find_files(&self, prefix: &str, suffix: &str) -> Vec<PathBuf> {
         let entries = fs::read_dir(&self.dir).into_iter().flatten().flatten();
         let like = |path: &PathBuf| {

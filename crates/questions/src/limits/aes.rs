@@ -5,7 +5,7 @@ use kiln_kernel::{Feature, Tier};
 
 use super::{Limits, AES_LATENCY, AES_XMM, AES_YMM, AES_ZMM};
 
-/// Returns the number of AES rounds for a key of this size (FIPS 197, table 3).
+/// Returns the number of AES rounds for a key of `key_bits` bits (FIPS 197, table 3).
 fn rounds(key_bits: u32) -> f64 {
     f64::from(key_bits / 32 + 6)
 }

@@ -92,7 +92,7 @@ impl Limits {
         limits
     }
 
-    /// Returns the value of the limit with this name; `None` if it was not measured.
+    /// Returns the value of the limit `name`; `None` if it was not measured.
     pub(crate) fn get(&self, name: &str) -> Option<f64> {
         self.all.iter().find(|l| l.name == name)?.value
     }

@@ -55,7 +55,7 @@ impl KernelArgs {
     }
 }
 
-/// Builds Kiln's module for this kernel.
+/// Builds Kiln's module for the kernel `built`.
 pub(super) fn build_module(
     built: &uml::Built,
     session: &Session,

@@ -182,8 +182,8 @@ fn turns(args: &TcryptArgs) -> Result<Vec<Turn>, Error> {
     Ok(turns)
 }
 
-/// Returns Kiln's implementation with this name, or the best one if the name is `best`. Returns
-/// `None` if the algorithm has no implementation with this name.
+/// Returns Kiln's implementation called `name`, or the best one if `name` is `best`. Returns `None`
+/// if the algorithm has no implementation with this name.
 fn driver(alg: &str, name: &str) -> Result<Option<&'static str>, Error> {
     // For two algorithms, Linux's template wraps an algorithm that has another name.
     let core = match alg {

@@ -5,7 +5,7 @@
 //! |---|---|
 //! | `args.rs` | the command |
 //! | `row.rs` | the rows |
-//! | `view.rs` | the tables for people |
+//! | `view.rs` | the human-readable tables |
 
 mod args;
 mod row;

@@ -67,7 +67,7 @@ fn impls<'a>(rows: impl Iterator<Item = &'a Row>) -> String {
     algs.iter().map(line).collect()
 }
 
-/// Returns the longest common prefix of all names that ends with a dash.
+/// Returns the longest prefix that ends with a dash and that all names have in common.
 fn common<'a>(names: &[&'a str]) -> &'a str {
     let Some((first, rest)) = names.split_first() else {
         return "";

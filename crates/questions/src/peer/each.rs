@@ -92,8 +92,8 @@ pub(super) fn call_each(
     Ok(())
 }
 
-/// Whether the `len` bytes at `tag` and at `right` are equal. The run time does not depend on the
-/// position of a difference.
+/// Returns whether the `len` bytes at `tag` and at `right` are equal. The run time does not depend
+/// on the position of a difference.
 ///
 /// # Safety
 /// Both tags must be readable for `len` bytes.

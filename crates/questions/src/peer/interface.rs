@@ -10,7 +10,7 @@ pub(crate) trait Peer {
     /// Returns the version, such as `3.0.17`.
     fn version(&self) -> &str;
 
-    /// Returns the name of the library's file, as it was requested from the loader.
+    /// Returns the name or path with which the library was opened.
     fn file(&self) -> &str;
 
     /// Returns where the file was found: `cache`, `system`, `named` or `program`.

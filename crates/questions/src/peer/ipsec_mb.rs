@@ -86,7 +86,7 @@ impl IpsecMb {
         FIND.load(file, load, |library: &IpsecMb| &library.0.version)
     }
 
-    /// Whether this version has functions for bursts of jobs at the known offsets.
+    /// Returns whether this version has functions for bursts of jobs at the known offsets.
     fn has_bursts(&self) -> bool {
         self.0.set_session.is_some()
     }
@@ -165,7 +165,7 @@ impl Manager {
         }
     }
 
-    /// Returns a copy of the job with the number that identifies its algorithms, which bursts need.
+    /// Returns a copy of the job that includes the number by which bursts identify its algorithms.
     fn set_session(&self, job: Job) -> Result<Job2, String> {
         let mut whole = Job2 {
             job,
@@ -224,10 +224,11 @@ impl Manager {
             ),
         ];
         for (offset, name, ends) in known {
-            // SAFETY: the function pointer is read as an integer and never called.
+            // SAFETY: every function pointer has the size of a usize, and this one is never called.
             let here: usize = unsafe { self.function(offset)? };
             let one_of = ends.iter().any(|end| {
-                // SAFETY: the symbol's address is read as an integer and never called.
+                // SAFETY: the address of a symbol has the size of a usize, and it is never
+                // dereferenced.
                 let symbol = unsafe { self.library.0.opened.get::<usize>(&format!("{name}{end}")) };
                 symbol == Ok(here)
             });

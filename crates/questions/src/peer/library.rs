@@ -101,7 +101,7 @@ impl Find {
 }
 
 impl Opened {
-    /// Opens the library with this file name or path.
+    /// Opens the library with the file name or path `name`.
     pub(super) fn open(name: &str, place: &'static str) -> Result<Opened, String> {
         // Never unload the library: AWS-LC registers a function that is called whenever a thread
         // ends, and unloading would remove that function's code.
@@ -152,7 +152,7 @@ mod tests {
     #[test]
     fn faults_name_the_file_and_what_would_help() {
         let get = |o: &Opened| {
-            // SAFETY: the symbol does not exist, and an address would never be called.
+            // SAFETY: the caller never calls the returned function.
             unsafe { o.get::<unsafe extern "C" fn()>("no_such_symbol") }
         };
         let why = FIND.load(None, get, |_| "1").err().unwrap();
@@ -165,7 +165,7 @@ mod tests {
     #[test]
     fn the_first_that_will_do_is_taken() {
         let get = |o: &Opened| {
-            // SAFETY: the address is only tested for existence and never called.
+            // SAFETY: the returned function is never called.
             unsafe { o.get::<unsafe extern "C" fn()>("malloc") }.map(|_| o.file.clone())
         };
         assert_eq!(FIND.load(None, get, |_| "1").unwrap(), "libc.so.6");

@@ -35,7 +35,7 @@ pub(crate) const NAMES: [&str; 6] = [
     graviola::NAME,
 ];
 
-/// Loads the library of this name, which must be one of [`NAMES`].
+/// Loads the library called `name`, which must be one of [`NAMES`].
 ///
 /// # Errors
 /// Returns one line that states the reason and a remedy.
@@ -95,7 +95,7 @@ impl Wanted {
         }
     }
 
-    /// Whether the user requested this library by name.
+    /// Returns whether the user requested this library by name.
     pub fn names(&self, peer: &str) -> bool {
         matches!(self, Wanted::Named(names) if names.iter().any(|n| n == peer))
     }

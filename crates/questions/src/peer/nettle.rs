@@ -204,14 +204,15 @@ impl Nettle {
     fn ecb(&self, aes: &str, work: &Work) -> Result<Run<'static>, String> {
         let direction = Nettle::direction(work);
         let ctx = self.keyed(&format!("{aes}_set_{direction}_key"), &work.key)?;
-        // SAFETY: aes.h declares the functions with these names as `Crypt`.
+        // SAFETY: aes.h declares the functions with these names as `Crypt`, and `keep` holds the
+        // library open for as long as the closure can call them.
         let crypt: Crypt = unsafe { self.get(&format!("{aes}_{direction}"))? };
         let keep = self.clone();
         Ok(Box::new(move |m: &mut Messages, calls| {
             let (_, ctx, len) = (&keep, ctx.at(), m.shape.len);
             call_each(m, calls, |c| {
-                // SAFETY: the context has a key for this direction, and the length is a multiple of
-                // the block size.
+                // SAFETY: the context has a key for this direction, the pointers are valid for
+                // `len` bytes, and `len` is a multiple of the block size.
                 unsafe { crypt(ctx, len, c.dst, c.src) };
                 true
             })
@@ -223,15 +224,17 @@ impl Nettle {
         let ctx = self.keyed(&format!("{aes}_set_{direction}_key"), &work.key)?;
         let keep = self.clone();
         if work.op == Op::Encrypt {
-            // SAFETY: cbc.h declares the functions with these names as `CbcEncrypt`. Versions
-            // before 3.8 lack them, so the general function below is used instead.
+            // SAFETY: cbc.h declares the functions with these names as `CbcEncrypt`, and `keep`
+            // holds the library open. Versions before 3.8 lack these functions, so the general
+            // function below is used instead.
             let whole = unsafe { self.get::<CbcEncrypt>(&format!("cbc_{aes}_encrypt")) };
             if let Ok(encrypt) = whole {
                 return Ok(Box::new(move |m: &mut Messages, calls| {
                     let (_, ctx, len) = (&keep, ctx.at(), m.shape.len);
                     call_each(m, calls, |c| {
-                        // SAFETY: the context has its key, the length is a multiple of the block
-                        // size, and the function modifies only a copy of the IV.
+                        // SAFETY: the context has its key, the pointers are valid for `len` bytes,
+                        // which is a multiple of the block size, and the function modifies only a
+                        // copy of the IV.
                         unsafe {
                             encrypt(ctx, copy(c.iv).as_mut_ptr(), len, c.dst, c.src);
                         }
@@ -240,7 +243,8 @@ impl Nettle {
                 }));
             }
         }
-        // SAFETY: the types match the declarations in aes.h and cbc.h.
+        // SAFETY: the types match the declarations in aes.h and cbc.h, and the closure that `mode`
+        // returns holds the library open.
         let (block, mode) = unsafe {
             let block: Crypt = self.get(&format!("{aes}_{direction}"))?;
             let mode: Mode = self.get(&format!("cbc_{direction}"))?;
@@ -251,7 +255,8 @@ impl Nettle {
 
     fn ctr(&self, aes: &str, work: &Work) -> Result<Run<'static>, String> {
         let ctx = self.keyed(&format!("{aes}_set_encrypt_key"), &work.key)?;
-        // SAFETY: the types match the declarations in aes.h and ctr.h.
+        // SAFETY: the types match the declarations in aes.h and ctr.h, and the closure that `mode`
+        // returns holds the library open.
         let (block, mode) = unsafe {
             let block: Crypt = self.get(&format!("{aes}_encrypt"))?;
             let mode: Mode = self.get("ctr_crypt")?;
@@ -265,8 +270,8 @@ impl Nettle {
         Box::new(move |m: &mut Messages, calls| {
             let (_, ctx, len) = (&keep, ctx.at(), m.shape.len);
             call_each(m, calls, |c| {
-                // SAFETY: the context has its key, the mode accepts the length, and the function
-                // modifies only a copy of the IV.
+                // SAFETY: the context has its key, the pointers are valid for `len` bytes, the mode
+                // accepts this length, and the function modifies only a copy of the IV.
                 unsafe { mode(ctx, block, 16, copy(c.iv).as_mut_ptr(), len, c.dst, c.src) };
                 true
             })
@@ -276,13 +281,15 @@ impl Nettle {
     fn xts(&self, aes: &str, work: &Work) -> Result<Run<'static>, String> {
         let direction = Nettle::direction(work);
         let ctx = self.keyed(&format!("xts_{aes}_set_{direction}_key"), &work.key)?;
-        // SAFETY: xts.h declares the functions with these names as `XtsCrypt`.
+        // SAFETY: xts.h declares the functions with these names as `XtsCrypt`, and `keep` holds the
+        // library open for as long as the closure can call them.
         let crypt: XtsCrypt = unsafe { self.get(&format!("xts_{aes}_{direction}_message"))? };
         let keep = self.clone();
         Ok(Box::new(move |m: &mut Messages, calls| {
             let (_, ctx, len) = (&keep, ctx.at(), m.shape.len);
             call_each(m, calls, |c| {
-                // SAFETY: the context has both keys, and the message has at least one block.
+                // SAFETY: the context has both keys, and the pointers are valid for the `len` bytes
+                // of the message, which has at least one block.
                 unsafe { crypt(ctx, c.iv, len, c.dst, c.src) };
                 true
             })
@@ -291,7 +298,8 @@ impl Nettle {
 
     fn chacha(&self, work: &Work) -> Result<Run<'static>, String> {
         let ctx = self.keyed("chacha_set_key", &work.key)?;
-        // SAFETY: the types match the declarations in chacha.h.
+        // SAFETY: the types match the declarations in chacha.h, and `keep` holds the library open
+        // for as long as the closure can call the functions.
         let (nonce, counter, crypt) = unsafe {
             let nonce: SetKey = self.get("chacha_set_nonce96")?;
             let counter: SetKey = self.get("chacha_set_counter32")?;
@@ -302,8 +310,8 @@ impl Nettle {
         Ok(Box::new(move |m: &mut Messages, calls| {
             let (_, ctx, len) = (&keep, ctx.at(), m.shape.len);
             call_each(m, calls, |c| {
-                // SAFETY: the context has its key. The first 4 bytes of the IV are the block
-                // number, and the other 12 are the nonce.
+                // SAFETY: the context has its key, and the pointers are valid for `len` bytes. The
+                // IV has 16 bytes: 4 for the block number, and 12 for the nonce.
                 unsafe {
                     nonce(ctx, c.iv.add(4));
                     counter(ctx, c.iv);
@@ -320,7 +328,8 @@ impl Nettle {
         // GCM's function takes the length of the IV as an argument, because GCM allows any length.
         // ChaCha's nonce has a fixed length.
         let gcm = nonce == "iv";
-        // SAFETY: the types match the declarations in gcm.h and chacha-poly1305.h.
+        // SAFETY: the types match the declarations in gcm.h and chacha-poly1305.h, and `keep` holds
+        // the library open for as long as the closure can call the functions.
         let (set_iv, set_nonce, update, crypt, digest) = unsafe {
             let set_iv: Option<Update> = match gcm {
                 true => Some(self.get(&format!("{of}_set_iv"))?),
@@ -341,8 +350,9 @@ impl Nettle {
             let (len, tag) = (shape.len, shape.tag);
             call_each(m, calls, |c| {
                 let mut made = [0u8; 16];
-                // SAFETY: the context has its key. Tags have at most 16 bytes and are at the
-                // addresses that `Call` computes.
+                // SAFETY: the context has its key, and the pointers are valid for the lengths of
+                // the shape. Tags have at most 16 bytes, and their addresses are those that `Call`
+                // computes.
                 unsafe {
                     match (set_iv, set_nonce) {
                         (Some(set), _) => set(ctx, shape.iv, c.iv),

@@ -12,8 +12,7 @@ use serde_json::Value;
 pub const NAME: &str = "kiln-report.html";
 /// File name of the page if `--out` names a directory.
 pub(super) const NAME_OUT: &str = "report.html";
-/// Text near the beginning of every page that Kiln writes. It distinguishes such a page from other
-/// files.
+/// Text near the beginning of every page that Kiln writes, by which Kiln recognises its own pages.
 const MARK: &str = "name=\"generator\" content=\"kiln";
 const NEAR: u64 = 4096;
 
@@ -57,7 +56,7 @@ impl Page {
     }
 }
 
-/// Whether the path is a file that Kiln did not write and must not overwrite.
+/// Returns whether the path is a file that Kiln did not write and must not overwrite.
 pub fn foreign(path: &Path) -> bool {
     let mut text = Vec::new();
     match File::open(path) {

@@ -280,8 +280,8 @@ impl Question for SpeedArgs {
     }
 }
 
-/// Runs in the parent: builds the tree in each configuration, lets a child process measure it, and
-/// prints the results.
+/// Runs in the parent process: builds the tree in each configuration, has a child process measure
+/// it, and prints the results.
 fn ask_tree(args: &SpeedArgs, dir: &Path, session: &Session) -> Result<Exit, Error> {
     let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
     let mut title = String::new();

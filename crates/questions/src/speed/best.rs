@@ -1,4 +1,4 @@
-//! Compares Kiln's best implementation with the best of all others, for each row and overall.
+//! Compares Kiln's best implementation with its best competitor, for each row and overall.
 
 use kiln_kernel::Tier;
 use kiln_measure::verdict::FLOOR;
@@ -35,9 +35,10 @@ pub(super) fn compare(a: &Series, b: &Series) -> Option<Compared> {
 pub(super) struct Best {
     /// The comparison of Kiln's fastest API call with the fastest library.
     pub peer: Option<(usize, BestPeer)>,
-    /// The comparison of Kiln's fastest function with a kernel tree.
+    /// The comparison of Kiln's fastest function with a kernel tree's function.
     pub tree: Option<(usize, BestTree)>,
-    /// The comparison with a library's function that processes several messages at once.
+    /// The comparison of a library's function for several messages at once with Kiln's fastest
+    /// function.
     pub many: Option<(usize, ManyRival)>,
 }
 
@@ -138,8 +139,8 @@ pub(super) fn find_best(timed: &[(&Candidate, Option<&Series>)]) -> Best {
     }
 }
 
-/// Messages with fewer bytes count as short. For short messages, the code around the cipher takes
-/// as long as the cipher itself.
+/// Messages with fewer bytes count as short. In short messages, the code around the cipher takes
+/// about as long as the cipher.
 pub(super) const SHORT: usize = 256;
 
 /// Numbers of rows in which Kiln is faster, equally fast and slower, and its mean speedups.
@@ -160,7 +161,8 @@ pub(super) struct Count {
 }
 
 impl Count {
-    /// Makes a count from the length, time ratio and verdict of each row; `None` without rows.
+    /// Counts the verdicts of rows, each given as length, time ratio and verdict; `None` without
+    /// rows.
     fn new(rows: &[(usize, f64, Verdict)]) -> Option<Count> {
         let number = |wanted| rows.iter().filter(|(.., v)| *v == wanted).count();
         let disagree = number(Verdict::Disagree);
@@ -231,13 +233,12 @@ pub(super) fn pace(times: f64) -> String {
 pub(super) struct Many {
     /// Names of the libraries that process several messages at once.
     pub who: Vec<String>,
-    /// Number of rows in which the library is faster.
+    /// Number of rows in which a library is faster than Kiln.
     pub ahead: usize,
-    /// Number of rows in which Kiln is faster.
+    /// Number of rows in which Kiln is faster than the library.
     pub behind: usize,
-    /// Number of rows compared.
     pub rows: usize,
-    /// The library's largest speedup over Kiln.
+    /// Largest speedup of a library over Kiln.
     pub most: f64,
 }
 
@@ -258,8 +259,8 @@ impl Many {
     }
 }
 
-/// Summary of how Kiln's best implementation compares with the best other implementation, over all
-/// compared rows.
+/// Summary, over all compared rows, of how Kiln's best implementation compares with its best
+/// competitor.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Summary {
     /// The trees, and how Kiln's functions compare with the trees' functions.
@@ -275,7 +276,7 @@ pub(super) struct Summary {
 }
 
 impl Summary {
-    /// Compares Kiln with the others over all rows that have a comparison.
+    /// Summarizes the comparisons that the rows contain.
     pub(super) fn new(rows: &[Row]) -> Summary {
         let who = |wanted: &dyn Fn(&Row) -> bool| {
             let mut all: Vec<String> = Vec::new();

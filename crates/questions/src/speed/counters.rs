@@ -8,8 +8,8 @@ use super::row::Row;
 /// Largest relative difference between estimated and counted cycles that counts as agreement.
 const AGREE: f64 = 0.02;
 
-/// Writes a note about the counters for these rows. If the CPU has no counters, the note gives the
-/// reason.
+/// Returns a note that states whether the estimated cycles of the rows agree with the CPU's cycle
+/// counter, or why the CPU's counters are not available.
 pub(super) fn note(rows: &[Row]) -> Option<String> {
     let counters = Counters::open();
     note_of(rows, counters.hardware(), counters.refusal())
@@ -69,7 +69,8 @@ mod tests {
             good.contains("agrees") && good.contains("+0.10 %"),
             "{good}"
         );
-        // Controls: a multiplier that takes four cycles instead of three, and the opposite.
+        // Controls: the estimate is 3/4 or 4/3 of the count, as if the multiplier took four cycles
+        // instead of the assumed three, or vice versa.
         for wrong in [0.75, 1.33] {
             let note = of(&[wrong, wrong, 1.0]);
             assert!(note.contains("CONTRADICTS"), "{note}");

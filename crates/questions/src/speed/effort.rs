@@ -4,20 +4,22 @@ use std::time::{Duration, Instant};
 
 use kiln_measure::Plan;
 
-/// A longer list of lengths is a sweep, in which each length gets little time.
+/// Maximum number of lengths in an ordinary run. A longer list is a sweep, in which each length is
+/// measured only briefly.
 pub(super) const SWEEP: usize = 64;
-/// With more results than this, each result gets less time, so that the whole table takes only
+/// Number of results above which each result gets less time, so that the whole table takes only
 /// minutes.
 const WHOLE: usize = 500;
-/// The part of the 20 s of `--quick` that is available for samples.
+/// Time available for samples with `--quick`, which limits the whole run to 20 s.
 const QUICK: Duration = Duration::from_secs(17);
-/// The share of the time that samples may take.
+/// Share of a time limit that is spent on samples. The rest is needed to check results and to
+/// choose sample lengths.
 const SAMPLING: f64 = 0.75;
 /// Overhead of a sample in microseconds: three calibrating chains before the sample, and three
 /// after it.
 const CHAINS_US: f64 = 60.0;
 
-/// Plans the measurement of `figures` results in total at this many lengths.
+/// Plans the measurement of `figures` results at `lens` lengths.
 pub(super) fn plan(lens: usize, figures: usize, quick: bool, seed: u64) -> Plan {
     let plan = match (lens > SWEEP, quick) {
         (false, false) if figures > WHOLE => Plan {

@@ -23,7 +23,7 @@ fn usual_length(rows: &[&Value]) -> Option<f64> {
     lens.filter(|len| *len <= USUAL).reduce(f64::max)
 }
 
-/// Returns the row of Kiln's fastest function at the usual length.
+/// Returns the row of Kiln's fastest function at the length that headlines quote.
 fn fastest<'a>(rows: &[&'a Value]) -> Option<&'a Value> {
     let len = usual_length(rows);
     let wanted = [
@@ -73,12 +73,13 @@ pub(super) fn throughput(runs: &Runs) -> Option<Row> {
 
 /// Names of the `speed` row fields that contain a comparison.
 struct Fields {
-    /// Name of the field with the provider on the other side.
+    /// Name of the field that contains the competitor's name and version.
     provider: &'static str,
-    /// Names of the fields with the ratios of time and of cycles, Kiln divided by the other side.
+    /// Names of the fields with the ratios of time and of cycles: Kiln's value divided by the
+    /// competitor's.
     time: &'static str,
     cycles: &'static str,
-    /// Name of the field with the verdict of one process on its own.
+    /// Name of the field with the verdict that a single process reached.
     verdict: &'static str,
 }
 
@@ -103,7 +104,7 @@ const MANY: Fields = Fields {
     verdict: "kiln_verdict",
 };
 
-/// How Kiln's side compares with the other side.
+/// How Kiln compares with the competitor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
     Faster,
@@ -118,7 +119,7 @@ struct Cell<'a> {
     len: f64,
     time: Estimate,
     cycles: Estimate,
-    /// The verdict of the first process on its own.
+    /// The verdict that the first process reached from its own measurements alone.
     alone: &'a str,
 }
 
@@ -143,7 +144,7 @@ impl Cell<'_> {
     }
 }
 
-/// Collects the comparisons that the rows contain in these fields.
+/// Collects the comparisons that the rows contain in `fields`.
 fn cells<'a>(runs: &Runs<'a>, fields: &Fields) -> Vec<Cell<'a>> {
     let key = |r: &'a Value| {
         (
@@ -179,7 +180,7 @@ fn cells<'a>(runs: &Runs<'a>, fields: &Fields) -> Vec<Cell<'a>> {
     found
 }
 
-/// Lists the other implementations that were fastest in any row, with their release years.
+/// Lists the competitors that were fastest in any row, with their release years.
 fn names<'a>(rows: impl Iterator<Item = &'a Value>, fields: &Fields) -> String {
     let mut all: Vec<String> = Vec::new();
     for row in rows.filter(|r| number(r, fields.time).is_some()) {
@@ -243,7 +244,7 @@ fn capitalized(text: &str) -> String {
     text[..first].to_uppercase() + &text[first..]
 }
 
-/// Describes how Kiln's `what` compares with the other side at one length.
+/// Describes how Kiln's `what` compares with the competitor at one length.
 fn versus(what: &str, cell: &Cell, other: &str) -> String {
     let times = cell.time.inverse();
     let once = match cell.time.low {
@@ -384,7 +385,8 @@ pub(super) fn all_ciphers(runs: &Runs) -> Option<Row> {
     Some(Row::estimate(&TOPIC, &long, "times", text).with_verdict(verdict))
 }
 
-/// Builds the headline about several messages processed at once, if a library supports this.
+/// Builds the headline about processing several messages at once, if a measured library can do
+/// this.
 pub(super) fn several_messages(runs: &Runs) -> Option<Row> {
     let cells = cells(runs, &MANY);
     let ahead: Vec<&Cell> = cells
@@ -446,8 +448,8 @@ mod tests {
                "best_peer_time_ratio": time, "best_peer_verdict": "same", "best_peer_ymm_time_ratio": 0.9 * time})
     }
 
-    /// Creates the answers of five processes with these rows. Ratios and times vary a little
-    /// between the processes.
+    /// Creates the results of five simulated survey processes from these rows. Ratios and times
+    /// differ a little between the processes.
     fn five(part: &'static Part, rows: &[Value]) -> Vec<Answer> {
         let moved = |by: f64| {
             let mut rows = rows.to_vec();

@@ -12,8 +12,8 @@ const TIMES: u64 = 10;
 /// Number of times that each benchmark runs while a row with a short message is measured. Again,
 /// the highest mean is used.
 const TIMES_SHORT: u64 = 2;
-/// Minimum length in bytes at which results are compared. From this length on, the cost of the call
-/// itself matters little.
+/// Minimum length in bytes at which results are compared. For shorter messages, the cost of the
+/// call itself would matter.
 const LONG: usize = 4096;
 /// Maximum relative difference between results that count as agreeing.
 const AGREE: f64 = 0.02;

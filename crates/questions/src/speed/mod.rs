@@ -1,4 +1,5 @@
-//! Measures how many cycles an algorithm takes, by implementation, operation, key size and length.
+//! Measures how many cycles an algorithm takes for each combination of implementation, operation,
+//! key size and message length.
 //!
 //! | file | contents |
 //! |---|---|
@@ -8,16 +9,16 @@
 //! | `effort.rs` | how long each candidate is timed |
 //! | `run.rs`, `again.rs` | the run; the largest steps of a sweep, measured a second time |
 //! | `steps.rs` | steps between neighbouring lengths |
-//! | `row.rs`, `rival.rs` | rows; their fields that compare Kiln with the best of others |
-//! | `best.rs` | Kiln's best compared with the best of all others |
-//! | `view.rs`, `view_all.rs` | the tables for people, for named algorithms and for all |
+//! | `row.rs`, `rival.rs` | rows; the fields of a row that compare Kiln with its best competitor |
+//! | `best.rs` | Kiln's best implementation compared with its best competitor |
+//! | `view.rs`, `view_all.rs` | the human-readable tables, for named algorithms and for all |
 //! | `counters.rs` | notes about the CPU's counters |
 //! | `check.rs` | checks a tree's library functions without timing them, for `kiln test --tree` |
 //! | `kunit.rs` | the benchmarks of the tree's KUnit suites (`--kunit`) |
 //! | `tcrypt.rs` | the tree's own benchmark (`--tcrypt`) |
 //! | `via/` | ciphers through a virtio-crypto device (`--via`) |
 //! | `survey.rs`, `headline.rs` | what `speed` adds to the survey, and its headlines |
-//! | `tests.rs`, `peer_tests.rs` | tests of whole runs, with toy ciphers and with libraries |
+//! | `tests.rs`, `peer_tests.rs` | tests of complete runs, with toy ciphers and with libraries |
 
 mod again;
 mod args;

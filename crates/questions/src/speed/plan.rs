@@ -388,7 +388,7 @@ impl Plan {
         peer::NAMES.into_iter().find(|p| *p == name)
     }
 
-    /// Returns whether this candidate's row is the baseline.
+    /// Returns whether the row of implementation `imp` from `provider` is the baseline.
     pub(super) fn is_baseline(&self, imp: &str, provider: &str) -> bool {
         let Some(name) = self.baseline.as_deref() else {
             return false;
@@ -400,7 +400,7 @@ impl Plan {
     }
 }
 
-/// Rejects a name if no source has this implementation, or if it cannot run here.
+/// Rejects `name` if no source has an implementation called this, or if it cannot run here.
 fn check_impl(name: &str, specs: &[Spec], sources: &[&dyn Source]) -> Result<(), Error> {
     let mut known: Vec<String> = Vec::new();
     for spec in specs {

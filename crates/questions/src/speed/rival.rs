@@ -1,4 +1,4 @@
-//! Fields of a row that compare it with the best row of other providers.
+//! Fields of a row that compare it with the best competing row.
 
 use kiln_measure::Verdict;
 use schemars::JsonSchema;

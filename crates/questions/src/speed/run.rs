@@ -157,7 +157,7 @@ impl Run<'_> {
             .is_some_and(|end| Instant::now() >= end)
     }
 
-    /// Measures one table at these lengths.
+    /// Measures one table at the lengths `lens`.
     fn table(&mut self, work: Work, lens: &[usize], sources: &[&dyn Source]) -> Result<(), Error> {
         if self.stopped() || self.late() {
             self.left_out += lens.len();
@@ -449,7 +449,7 @@ impl Run<'_> {
     }
 }
 
-/// Returns a copy of the comparison if it belongs to this row.
+/// Returns a copy of the comparison in `best` if it belongs to the row with index `row`.
 fn here<T: Clone>(best: &Option<(usize, T)>, row: usize) -> Option<T> {
     let found = best.as_ref().filter(|(of, _)| *of == row);
     found.map(|(_, comparison)| comparison.clone())

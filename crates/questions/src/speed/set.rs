@@ -78,8 +78,8 @@ impl<'s> Table<'s> {
         !self.judges.is_empty() || self.candidates.iter().all(|c| c.judge.is_some())
     }
 
-    /// Creates messages for the candidates in `which` that accept this length: one set for each
-    /// shape and judge.
+    /// Creates messages of `len` bytes for the candidates in `which` that accept this length: one
+    /// set for each shape and judge.
     pub(super) fn sets(&self, len: usize, which: &[usize]) -> Result<Vec<Set<'s>>, String> {
         let mut sets: Vec<Set> = Vec::new();
         for &i in which {

@@ -96,7 +96,7 @@ const CIPHERS: [&str; 12] = [
 /// Seconds to measure one cipher at the lengths `LENS`, together with the libraries.
 const CIPHER_S: f64 = 0.4;
 
-/// Returns the number of additional ciphers that can be measured in this time.
+/// Returns the number of additional ciphers that can be measured in `seconds`.
 fn ciphers_within(seconds: f64) -> usize {
     (((seconds - Part::START_S) / CIPHER_S) as usize).clamp(1, CIPHERS.len())
 }

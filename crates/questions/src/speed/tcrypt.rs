@@ -7,7 +7,7 @@ use kiln_question::hosted::Hosted;
 use kiln_question::{Error, Exit, Outcome, Question, Session, TreeBuildArgs};
 use kiln_tree::tcrypt::{self, Request};
 
-/// Runs a mode of the tcrypt module in the tree in this directory.
+/// Runs one mode of the tcrypt module in a hosted kernel tree.
 pub(super) fn ask<Q: Question>(
     request: Request,
     dir: &Path,

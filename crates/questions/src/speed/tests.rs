@@ -224,8 +224,8 @@ fn call(name: &'static str, tier: Tier) -> Candidate<'static> {
     }
 }
 
-/// Checks that calls are compared with calls, functions with a tree's functions, and functions for
-/// several messages with each other.
+/// Checks that API calls are compared with library calls, functions with a tree's functions, and
+/// functions for several messages with each other.
 #[test]
 fn like_is_compared_with_like() {
     let together = |c: Candidate<'static>| Candidate {

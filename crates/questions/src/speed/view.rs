@@ -202,7 +202,7 @@ fn short(name: &str) -> String {
     format!("{head}…{tail}")
 }
 
-/// Finds the row with this length that has the same candidate as `column`.
+/// Finds the row that has the length `len` and the same candidate as `column`.
 fn at<'a>(rows: &[&'a Row], column: &Row, len: usize) -> Option<&'a Row> {
     let found = rows.iter().find(|r| r.len == len && r.same_curve(column));
     found.copied()

@@ -92,7 +92,7 @@ impl Arena {
         held.map_or(&[], |span| buffer.bytes(span))
     }
 
-    /// Fills a role's data with this byte.
+    /// Overwrites a role's data with copies of `byte`.
     pub(super) fn fill(&mut self, role: Role, byte: u8) {
         let (_, buffer, held) = &mut self.buffers[role as usize];
         if let Some(span) = *held {

@@ -182,7 +182,7 @@ pub fn listed(suite: Suite, family: &Family, known: &Known) -> Option<u64> {
     }
 }
 
-/// Returns the number of cases in the suite of lengths without the long messages.
+/// Returns the number of cases in the suite of lengths, not counting the cases with long messages.
 pub(super) fn short_lengths(judge: Impl) -> u64 {
     every_length(judge) * directions(judge)
 }

@@ -110,7 +110,7 @@ impl Guarded {
         (self.first as usize, self.first as usize + self.len)
     }
 
-    /// Returns the span of `len` bytes at this place. Panics if they do not fit.
+    /// Returns the span of `len` bytes at `place`. Panics if they do not fit.
     pub fn place(&self, len: usize, place: Place) -> Span {
         let offset = match place {
             Place::End => self.len.checked_sub(len).expect("fits"),

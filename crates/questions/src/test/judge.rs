@@ -84,8 +84,8 @@ pub fn judge(judge: Impl, op: Op, message: &Message, tag: &[u8]) -> Result<Judge
     }
 }
 
-/// Creates a message for this direction, and the expected result. For decryption, the message is
-/// encrypted first.
+/// Creates a message for the operation `op`, and the expected result. For decryption, the message
+/// is encrypted first.
 pub fn task(with: Impl, op: Op, message: Message) -> Result<(Message, Judged), String> {
     let sealed = judge(with, Op::Encrypt, &message, &[])?;
     if op == Op::Encrypt || with.kind() == Kind::Hash {

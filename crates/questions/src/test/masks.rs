@@ -140,7 +140,7 @@ pub fn groups(plan: &Plan) -> usize {
 }
 
 /// Returns the number of groups that `replay` will report; 0 if no suite of the plan has a case
-/// with this number.
+/// with the number `number`.
 pub fn replayed_groups(plan: &Plan, number: u64) -> usize {
     let mask = Tier::masks().pop().unwrap_or_default();
     let phase = Phase::alone(plan, &mask);
@@ -298,7 +298,7 @@ impl<'a> Phase<'a> {
         }
     }
 
-    /// Returns the jobs that contain this case.
+    /// Returns the jobs that contain case `number` of the suite.
     fn replayed(&self, suite: Suite, number: u64) -> Vec<Job> {
         let mut jobs = self.jobs(&[suite], Some(number..number.saturating_add(1)));
         jobs.retain(|job| job.size() > 0);
@@ -437,7 +437,8 @@ impl<'a> Phase<'a> {
         names.join(",")
     }
 
-    /// Returns the prefix that makes a command run under this mask.
+    /// Returns the assignment that, in front of a command, makes the command run under this mask;
+    /// empty if the mask allows every tier that this CPU has.
     fn tiers_before(&self) -> String {
         let all = Tier::ALL.into_iter().filter(|t| t.present()).count();
         match self.mask.len() == all {

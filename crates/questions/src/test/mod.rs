@@ -1,6 +1,6 @@
-//! Is every implementation correct? Tests with known answers, refusals and random comparisons, in
-//! memory with guard pages and with a check of the registers, under every mask of tiers and in
-//! every context.
+//! Tests whether every implementation is correct. Known answers, invalid inputs and random messages
+//! are processed in memory with guard pages, under every mask of tiers and in every context. Each
+//! call is followed by a check of the registers.
 //!
 //! | file | contents |
 //! |---|---|

@@ -287,8 +287,8 @@ mod tests {
 
     use super::*;
 
-    // Each of these functions has one fault. The exception is a correct function that uses
-    // everything that is allowed, including all nine arguments.
+    // Functions for testing the register check. Each has one fault, except the first, which is
+    // correct and uses everything that is allowed, including all nine arguments.
     global_asm!(
         "kiln_offender_none: lea rax, [rdi + rsi]",
         "add rax, rdx",

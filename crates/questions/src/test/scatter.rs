@@ -57,7 +57,7 @@ impl Scattered {
         &self.buffer
     }
 
-    /// Places pieces of these lengths at random, and copies `data` into them.
+    /// Places pieces with the lengths `lens` at random, and copies `data` into them.
     pub(super) fn lay(&mut self, lens: &[usize], data: &[u8], rng: &mut SplitMix64) {
         self.clear();
         let mut order: Vec<usize> = (0..lens.len()).collect();

@@ -39,7 +39,8 @@ impl Found {
         self.keep(number, what);
     }
 
-    /// Returns whether a failure with this case number would be reported.
+    /// Returns whether a failure of case `number` would be reported. Only the failures with the
+    /// lowest numbers are.
     pub(crate) fn tells(&self, number: u64) -> bool {
         self.first.len() < TOLD
             || self

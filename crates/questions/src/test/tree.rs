@@ -54,7 +54,8 @@ pub(super) fn parse_oracles(names: &[String]) -> Result<Option<Vec<Oracle>>, Err
     }
 }
 
-/// Collects the known findings for this version, from the list that is compiled in and from files.
+/// Collects the known findings for a kernel version, from the list that is compiled in and from
+/// files.
 fn known_findings(files: &[PathBuf], version: &Version) -> Result<Known, Error> {
     let mut known = Known::built_in(version);
     for file in files {
@@ -331,7 +332,7 @@ impl Kinds {
         }
     }
 
-    /// Whether only KUnit suites will run.
+    /// Returns whether only KUnit suites will run.
     fn only_suites(&self) -> bool {
         let others = self.testmgr || self.contexts || self.library;
         self.kunit.is_some() && !others && self.oracles.is_empty()

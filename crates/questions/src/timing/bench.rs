@@ -15,7 +15,7 @@ pub(crate) struct Reference<'a> {
 }
 
 impl<'a> Reference<'a> {
-    /// Computes the expected results of these messages, unless they are chained.
+    /// Computes the expected results of `messages`, unless they are chained.
     pub(crate) fn new(judge: Rc<Judge<'a>>, messages: &Messages) -> Result<Reference<'a>, String> {
         let mut independent = messages.afresh();
         let count = independent.count() as u64;
@@ -59,7 +59,7 @@ pub(crate) struct Entry<'c, 'a> {
 }
 
 impl<'c, 'a> Entry<'c, 'a> {
-    /// Copies the messages for this candidate, so that candidates do not share memory.
+    /// Copies the messages for one candidate, so that candidates do not share memory.
     pub(crate) fn new(candidate: &'c Candidate<'a>, messages: &Messages) -> Entry<'c, 'a> {
         Entry {
             candidate,

@@ -42,7 +42,7 @@ pub(crate) struct Candidate<'a> {
     pub digest: Option<usize>,
     /// The judge of this candidate, if it differs from the judge of the other candidates.
     pub judge: Option<Rc<Judge<'a>>>,
-    /// Makes the requested number of calls.
+    /// Function that makes the requested number of calls.
     pub run: Run<'a>,
     /// Another benchmark of the same function, if one exists.
     pub beside: Option<Beside<'a>>,
@@ -81,7 +81,7 @@ impl<'a> Candidate<'a> {
 pub(crate) struct Judge<'a> {
     /// Name of the trusted implementation in messages for the user.
     pub name: String,
-    /// Calls the trusted implementation.
+    /// Function that calls the trusted implementation.
     pub run: Run<'a>,
 }
 
@@ -107,7 +107,7 @@ impl Default for Takes {
 }
 
 impl Takes {
-    /// Whether the implementation accepts messages of `len` bytes.
+    /// Returns whether the implementation accepts messages of `len` bytes.
     pub(crate) fn len(&self, len: usize) -> bool {
         (self.least..=self.most).contains(&len) && len % self.multiple.max(1) == 0
     }

@@ -75,7 +75,7 @@ impl Layout {
         }
     }
 
-    /// Whether this is the default layout, which rows omit.
+    /// Returns whether this is the default layout, which rows omit.
     pub(crate) fn is_plain(&self) -> bool {
         *self == Layout::Plain
     }

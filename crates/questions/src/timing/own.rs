@@ -140,8 +140,8 @@ impl Source for Own {
     }
 }
 
-/// Finds the algorithm in `kernel/`. Returns `None` if the work has other data before the message
-/// than `kernel/` expects; only other sources support such forms.
+/// Finds the algorithm in `kernel/`. Returns `None` if the data that precedes the message differs
+/// from what `kernel/` expects; only other sources support such forms.
 fn named(work: &Work) -> Option<Algorithm> {
     Algorithm::named(&work.spec.name).filter(|alg| spec(*alg).prefix == work.spec.prefix)
 }

@@ -20,7 +20,7 @@ pub(super) struct Pages {
 }
 
 impl Pages {
-    /// Allocates memory for messages of this shape and a key of this length.
+    /// Allocates memory for a message of the given shape and a key of `key` bytes.
     pub(super) fn new(shape: Shape, key: usize) -> Pages {
         let assoc = match shape.kind {
             Kind::Aead => shape.prefix,
@@ -62,7 +62,7 @@ impl Pages {
         self.shape
     }
 
-    /// Whether the result overwrites the message in memory.
+    /// Returns whether the result overwrites the message in memory.
     pub(super) fn in_place(&self) -> bool {
         self.src == self.dst
     }

@@ -129,7 +129,7 @@ impl Shape {
         }
     }
 
-    /// Whether calls can be chained through their IVs: each IV is then the beginning of the
+    /// Returns whether calls can be chained through their IVs: each IV is then the beginning of the
     /// previous result.
     pub(crate) fn chains(&self) -> bool {
         self.kind == Kind::Skcipher && self.iv > 0 && self.len >= self.iv

@@ -47,7 +47,7 @@ impl Spec {
         }
     }
 
-    /// Whether calls of both algorithms have the same inputs and outputs.
+    /// Returns whether calls of both algorithms have the same inputs and outputs.
     pub(crate) fn is_like(&self, other: &Spec) -> bool {
         let keyed = |s: &Spec| s.key_bits != [0];
         keyed(self) == keyed(other)
@@ -123,7 +123,7 @@ impl Work {
         self.spec.shape(self.op, len)
     }
 
-    /// Returns a description of the work at this length, for notes.
+    /// Returns a description of the work with messages of `len` bytes, for notes.
     pub(crate) fn what(&self, len: usize) -> String {
         format!("{} {}, {len} B", self.spec.title(self.key_bits), self.op)
     }
@@ -151,7 +151,7 @@ pub(crate) struct Choice<'a> {
 }
 
 impl Choice<'_> {
-    /// Whether this candidate is selected.
+    /// Returns whether this candidate is selected.
     pub(crate) fn wants(&self, name: &str, level: Level) -> bool {
         let named = self.impls.is_empty() || self.impls.iter().any(|n| n == name);
         named && self.level.is_none_or(|l| l == level)

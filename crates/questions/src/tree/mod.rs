@@ -3,7 +3,7 @@
 //! | file | contents |
 //! |---|---|
 //! | `args.rs` | the command |
-//! | `view.rs` | the tables for people |
+//! | `view.rs` | the human-readable tables |
 
 mod args;
 mod view;

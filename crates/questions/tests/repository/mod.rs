@@ -36,7 +36,8 @@ pub(crate) fn copy_repository(to: &Path, edit: impl Fn(&Path, &str) -> Option<St
     }
 }
 
-/// Writes `bytes` to a file, unless the file already has this content.
+/// Writes `bytes` to a file, unless the file already has exactly this content, so that its
+/// modification time does not change.
 pub(crate) fn put(bytes: &[u8], to: &Path) {
     if fs::read(to).is_ok_and(|there| there == bytes) {
         return;

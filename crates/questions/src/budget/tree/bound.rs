@@ -28,8 +28,8 @@ pub(super) fn find_step(sections: &mut dyn FnMut(usize) -> Option<u64>) -> Optio
     None
 }
 
-/// Whether every additional `step` bytes add the same number of sections. Returns `None` if the
-/// function does not accept one of the lengths.
+/// Returns whether every additional `step` bytes add the same number of sections. Returns `None` if
+/// the function does not accept one of the lengths.
 fn is_step(step: usize, sections: &mut dyn FnMut(usize) -> Option<u64>) -> Option<bool> {
     let first = sections(FROM)?;
     let more = sections(FROM + step)?.checked_sub(first);
@@ -47,10 +47,11 @@ fn is_step(step: usize, sections: &mut dyn FnMut(usize) -> Option<u64>) -> Optio
     Some(true)
 }
 
-/// Corrects a step that is too short. A step is too short if two kinds of sections end alternately
-/// within a message, so that the number of sections increases at each of these ends. Doubles the
-/// step while the longest section of a message of 32 steps is nearly twice as long as that of a
-/// single step. `longest` returns the longest section of a call, in any unit.
+/// Corrects a step that is too short. [`find_step`] finds too short a step if a message contains
+/// two kinds of sections that end alternately, because the number of sections increases at each of
+/// these ends. This function doubles the step while the longest section of a message of 32 steps is
+/// nearly twice as long as that of a single step. `longest` returns the longest section of a call,
+/// in any unit.
 pub(super) fn settle(mut step: usize, longest: &mut dyn FnMut(usize) -> Option<u64>) -> usize {
     while step < MOST {
         let (Some(short), Some(long)) = (longest(step), longest(32 * step)) else {
@@ -64,10 +65,10 @@ pub(super) fn settle(mut step: usize, longest: &mut dyn FnMut(usize) -> Option<u
     step
 }
 
-/// Whether the longest section grows with the message. It does if the longest message has as many
-/// sections as the second longest. Otherwise the times decide: the section must grow at least with
-/// the 0.75th power of the length, both from the shortest to the longest message and between the
-/// two longest. Returns `None` if there is only one length.
+/// Returns whether the longest section grows with the message. It does if the longest message has
+/// as many sections as the second longest. Otherwise the times decide: the section must grow at
+/// least with the 0.75th power of the length, both from the shortest to the longest message and
+/// between the two longest. Returns `None` if there is only one length.
 pub(super) fn grows(rows: &[Row]) -> Option<bool> {
     let [.., before, last] = rows else {
         return None;
@@ -94,9 +95,8 @@ pub(super) fn find_bound(rows: &[Row], step: Option<usize>, most: usize) -> Opti
     let longer = rows.iter().filter(|r| r.section_us > 3.0 * last.section_us);
     let other_way = longer.map(|row| row.bytes).max();
     let step = step.map(|step| step as u64);
-    // Without a step, sections end at varying positions, or their number depends on the length in a
-    // different way. The times then show the length from which the longest section stays nearly
-    // constant.
+    // If no step was found, use the times: the bound is the shortest length from which the longest
+    // section stays nearly constant.
     let settled = |row: &&Row| last.section_us < 1.5 * row.section_us && rows.len() > 1;
     let end = step.or_else(|| rows.iter().find(settled).map(|row| row.bytes));
     end.map(|end| other_way.map_or(end, |other| other.max(end)))
@@ -110,7 +110,7 @@ mod tests {
         find_step(&mut |len| Some(sections(len)))
     }
 
-    /// Creates rows with these lengths and times, and with one section per `piece` bytes.
+    /// Creates rows with the given lengths and times, and with one section per `piece` bytes.
     fn rows(piece: u64, lengths: &[(u64, f64)]) -> Vec<Row> {
         let row = |&(bytes, section_us): &(u64, f64)| Row {
             bytes,

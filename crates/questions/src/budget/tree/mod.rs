@@ -8,7 +8,7 @@
 //! | `run.rs` | the child's part: every function at every length |
 //! | `bound.rs` | the length beyond which sections do not grow |
 //! | `row.rs` | the rows |
-//! | `view.rs` | the tables for people |
+//! | `view.rs` | the human-readable tables |
 
 mod ask;
 mod bound;

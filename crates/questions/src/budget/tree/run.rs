@@ -101,8 +101,7 @@ pub(super) fn run(
     Ok(outcome)
 }
 
-/// Selects the functions that have one of these names, or compute an algorithm with one of these
-/// names.
+/// Selects functions by name: each entry of `names` is the name of a function or of an algorithm.
 fn select<'a>(all: &'a [Function], names: &[String]) -> Result<Vec<&'a Function>, Error> {
     let exported = || all.iter().filter(|f| !f.judges);
     let is = |f: &Function, name: &str| f.name == name || f.alg == name;
@@ -228,7 +227,7 @@ fn add_delays(row: &mut Row, mut ticks: Vec<u64>, tsc_hz: f64) {
     row.delay_us_max = ticks.last().copied().map(us);
 }
 
-/// Measurements of one call.
+/// What was measured during one call of a function.
 struct Called {
     took: Duration,
     sections: u64,
@@ -342,7 +341,7 @@ impl<'a> Bench<'a> {
         self.keyed.run(&mut messages, 1, false)
     }
 
-    /// Makes one call, undisturbed by interrupts of the emulated CPU.
+    /// Makes one call while the emulated CPU receives no interrupts.
     fn call(&mut self, host: &mut Host, len: usize) -> Result<Called, Refused> {
         self.prepare(len)?;
         host.cpu.reset_stats();
@@ -358,8 +357,8 @@ impl<'a> Bench<'a> {
         })
     }
 
-    /// Returns the number of sections in a call; `None` if the function does not accept this
-    /// length.
+    /// Returns the number of sections in a call; `None` if the function does not accept messages of
+    /// `len` bytes.
     fn count(&mut self, host: &mut Host, len: usize) -> Option<u64> {
         let called = (self.taken(len) == len).then(|| self.call(host, len))?;
         called.ok().map(|called| called.sections)
@@ -472,7 +471,7 @@ impl DerefMut for Pages {
     }
 }
 
-/// Describes one message of `len` bytes to the function.
+/// Returns the arguments of a call that processes one message of `len` bytes.
 fn messages<'m>(
     f: &Function,
     op: Op,

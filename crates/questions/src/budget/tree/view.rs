@@ -1,4 +1,4 @@
-//! Formats the table of `budget --tree` for people.
+//! Formats the human-readable table of `budget --tree`.
 
 use kiln_question::table::{align, figure, plain, text};
 

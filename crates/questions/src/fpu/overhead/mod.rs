@@ -13,7 +13,7 @@
 //! | `plan.rs` | the request, and its validation |
 //! | `run.rs` | Kiln's own methods, and the rows |
 //! | `tree.rs` | the methods of a kernel tree |
-//! | `view.rs` | the tables for people |
+//! | `view.rs` | the human-readable tables |
 
 mod args;
 mod plan;

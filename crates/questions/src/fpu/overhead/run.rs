@@ -1,4 +1,5 @@
-//! Measures all of Kiln's methods under all policies, interleaved, and creates the rows.
+//! Measures all of Kiln's own methods of calling a cipher under all policies, interleaved, and
+//! creates the rows.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -231,9 +232,9 @@ pub(super) struct Row {
 /// A result, and the lower and upper end of its interval.
 type Figure = (f64, f64, f64);
 
-/// Returns the quotient of two results in one table. If both results of a rerun are within their
-/// intervals, the quotient of the rerun is within the returned interval. Both results come from the
-/// same estimator, so the columns of the table are consistent.
+/// Returns the quotient of two results and its interval. If a rerun's results are both within their
+/// intervals, their quotient is within the returned interval. The quotient is computed from the
+/// results in the table, so that the columns of the table agree.
 fn divide(a: Option<Figure>, b: Option<Figure>) -> Option<Figure> {
     let (a, b) = a.zip(b)?;
     Some((a.0 / b.0, a.1 / b.2, a.2 / b.1))

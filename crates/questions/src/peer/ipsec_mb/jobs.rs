@@ -209,8 +209,8 @@ fn judge(right: bool) -> Result<(), String> {
     }
 }
 
-/// Whether a returned job is complete and, when opening, its tag is correct. The library expects
-/// its caller to compare the tags.
+/// Returns whether a returned job is complete and, when opening, its tag is correct. The library
+/// expects its caller to compare the tags.
 ///
 /// # Safety
 /// When opening, [`keep_tag`] must have set the job's tags.

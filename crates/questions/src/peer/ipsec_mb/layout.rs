@@ -25,17 +25,18 @@ pub(super) type Gcm = unsafe extern "C" fn(
     u64,
 );
 pub(super) type GetJob = unsafe extern "C" fn(Mgr) -> *mut Job;
-/// Only in 2.0: gets, submits or flushes jobs. The number argument is the maximum; the function
-/// returns the actual number of jobs.
+/// Type of the functions of version 2.0 that get, submit or flush jobs. The number passed is the
+/// maximum; the functions return the actual number of jobs.
 pub(super) type Burst = unsafe extern "C" fn(Mgr, c_uint, *mut *mut Job2) -> c_uint;
-/// Only in 2.0: processes an array of jobs with the same mode, direction and key size. Returns the
-/// number of processed jobs.
+/// Type of the function of version 2.0 that processes an array of jobs with the same mode,
+/// direction and key size. The function returns the number of processed jobs.
 pub(super) type CipherBurst =
     unsafe extern "C" fn(Mgr, *mut Job2, c_uint, c_uint, c_uint, c_uint) -> c_uint;
-/// Only in 2.0: processes an array of jobs with the same hash. Returns the number of processed
-/// jobs.
+/// Type of the function of version 2.0 that processes an array of jobs with the same hash. The
+/// function returns the number of processed jobs.
 pub(super) type HashBurst = unsafe extern "C" fn(Mgr, *mut Job2, c_uint, c_uint) -> c_uint;
-/// Only in 2.0: prepares a job for bursts. Returns 0 on error.
+/// Type of the function of version 2.0 that prepares a job for bursts. The function returns 0 on
+/// error.
 pub(super) type SetSession = unsafe extern "C" fn(Mgr, *mut Job2) -> c_uint;
 
 // Offsets into `IMB_MGR`.

@@ -7,7 +7,7 @@
 //! | `plan.rs` | the request |
 //! | `run.rs` | threads, each with a data queue |
 //! | `row.rs` | the rows |
-//! | `view.rs` | the table for people |
+//! | `view.rs` | the human-readable table |
 
 mod args;
 mod plan;

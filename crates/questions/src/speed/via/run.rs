@@ -154,7 +154,7 @@ struct Shape {
     seconds: f64,
 }
 
-/// Results of one queue: number of messages, total time, and the latency of each message.
+/// What was measured on one queue after the warm-up.
 #[derive(Default)]
 struct Times {
     ops: u64,

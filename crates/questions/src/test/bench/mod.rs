@@ -36,7 +36,8 @@ struct RawMessage {
 #[derive(Clone, Copy, Debug)]
 pub struct Replay<'a>(pub &'a str, pub u64);
 
-/// Guarded buffers, a check of the registers, and a handler for crashes.
+/// What one thread needs to call tested code: guarded memory, the register check and the crash
+/// handler.
 pub struct Bench {
     arena: Arena,
     desk: Desk,
@@ -109,7 +110,7 @@ impl Bench {
         result
     }
 
-    /// Makes a request to the driver of `imp` in this crypto API. Returns the first error found.
+    /// Makes a request to the driver of `imp` in a crypto API. Returns the first error found.
     pub fn request(
         &mut self,
         api: &'static Api,

@@ -9,7 +9,7 @@ use super::view;
 const FULL: usize = 400_000;
 const QUICK: usize = 60_000;
 
-/// Runs the test for these algorithms and implementations.
+/// Tests the given algorithms and implementations.
 pub(crate) fn ask<Q: Question>(
     algs: &[String],
     impls: &[String],

@@ -7,7 +7,7 @@
 //! | `args.rs` | the flag |
 //! | `trial.rs` | one implementation, or a control, to be measured with inputs of either class |
 //! | `run.rs` | the plan, all trials, rows |
-//! | `view.rs` | the table for people |
+//! | `view.rs` | the human-readable table |
 
 mod args;
 mod run;

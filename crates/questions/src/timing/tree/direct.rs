@@ -179,8 +179,9 @@ impl Tree {
             }
         }
         if row.from_state() {
-            // If a function of the tree is the judge, any state will do, because the judge starts
-            // from the same one. Counters, flags and buffers after the state's words are 0.
+            // If a function of the tree is the judge, any initial state is suitable, because the
+            // judge starts from the same one. Counters, flags and buffers after the state's words
+            // are 0.
             let mut start = answers::state_after(&row.alg, &[]);
             let start = start.get_or_insert_with(|| self.key(row.state.unwrap_or(0)));
             let behind = match row.two_messages() || row.judge.is_some() {

@@ -1,5 +1,4 @@
-//! Derives driver names from an algorithm's name: those of the drivers that consist only of generic
-//! C code.
+//! Derives from an algorithm's name the names of the drivers that consist only of generic C code.
 
 /// Returns the driver names to request from a tree, the most likely name first. Later trees give
 /// the library's code the suffix `-lib`.

@@ -172,7 +172,7 @@ impl Tree {
         }))
     }
 
-    /// Whether a function computes its known answer. Returns true if no answer is known.
+    /// Returns whether a function computes its known answer. Returns true if no answer is known.
     fn knows(&self, function: &Function, work: &Work) -> Result<bool, String> {
         let Some((key, answer)) = known::answer(&function.alg, work.op.name()) else {
             return Ok(true);
@@ -221,7 +221,7 @@ fn spec(function: &Function) -> Spec {
     }
 }
 
-/// Whether the function computes this algorithm and operation.
+/// Returns whether the function computes the algorithm and the operation of `work`.
 fn is_for(function: &Function, work: &Work) -> bool {
     let ops = match work.op {
         // A stream cipher performs the same operation in both directions.

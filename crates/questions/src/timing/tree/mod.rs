@@ -187,7 +187,7 @@ impl Tree {
         all.filter(move |l| wanted(l) && plain(&l.name) == alg && !self.skips(&l.driver))
     }
 
-    /// Whether the algorithm or driver is skipped because it crashes.
+    /// Returns whether the algorithm or driver is skipped because it crashes.
     fn skips(&self, name: &str) -> bool {
         self.skipped.iter().any(|s| s == name)
     }
@@ -210,7 +210,7 @@ impl Tree {
         by(&internal).or_else(|| by(driver))
     }
 
-    /// Opens a driver and sets the key of this work.
+    /// Opens a driver and sets the key of `work`.
     fn keyed(
         &self,
         driver: &str,
@@ -262,14 +262,14 @@ impl Tree {
     }
 }
 
-/// Whether the driver should be measured. Instances of cryptd and pcrypt that wrap other drivers
-/// are excluded.
+/// Returns whether the driver should be measured. Instances of cryptd and pcrypt that wrap other
+/// drivers are excluded.
 fn measured(listed: &Listed) -> bool {
     !listed.driver.contains("cryptd(") && !listed.driver.starts_with("pcrypt(")
 }
 
-/// Whether the driver is an instance of cryptd, which passes requests to another driver in a
-/// kworker.
+/// Returns whether the driver is an instance of cryptd, which passes requests to another driver in
+/// a kworker.
 fn cryptd(listed: &Listed) -> bool {
     listed.driver.starts_with("cryptd(")
 }
