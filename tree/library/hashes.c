@@ -72,7 +72,7 @@
 HASH(sha256)
 WEAK(sha256_final);
 
-/* The library has SHA-1, SHA-2 and their HMACs since 6.17, and MD5 since 6.18. */
+/* The library has had SHA-1, all of SHA-2 and their HMACs since 6.17, and MD5 since 6.18. */
 #if SINCE(6, 17)
 #include <crypto/sha1.h>
 

@@ -107,7 +107,7 @@ int kiln_await(struct kiln_subject *s, int result);
 int kiln_ask(struct kiln_subject *s, const struct kiln_call *c);
 /*
  * Executes one step of a hash, such as crypto_ahash_update(), waits until it completes, and returns
- * its result. The callback must have been set before.
+ * its result. The request's completion callback must already be set (kiln_subject_listen()).
  */
 int kiln_hash_step(struct kiln_subject *s, const u8 *from, unsigned int len, u8 *result,
 		   int (*step)(struct ahash_request *request));

@@ -119,8 +119,8 @@ pub(crate) struct HandedControl {
 }
 
 impl HandedControl {
-    /// Starts the second thread. It drops the system calls that a queue does not need if `narrow`
-    /// is set.
+    /// Starts the second thread. If `narrow` is set, the thread installs a seccomp filter that
+    /// forbids all system calls except those that serving a queue requires.
     pub(crate) fn new(account: Arc<Account>, narrow: bool) -> io::Result<HandedControl> {
         let (to, requests) = sync_channel::<Slip>(1);
         let (answers, from) = sync_channel(1);

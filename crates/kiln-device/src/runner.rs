@@ -63,7 +63,8 @@ pub(crate) struct Post {
     /// How long to poll before sleeping.
     pub poll: Duration,
     pub name: String,
-    /// Whether the thread drops the system calls that a queue does not need.
+    /// Whether the thread installs a seccomp filter that forbids all system calls except those that
+    /// serving a queue requires.
     pub narrow: bool,
 }
 

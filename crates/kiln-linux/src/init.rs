@@ -22,7 +22,7 @@ const FLAGS: &[&str] = &["-std=gnu11", "-O2", "-static", "-s", "-w"];
 
 /// Maximum length in bytes of a line in the file of orders, including its newline.
 const LONGEST: usize = 4095;
-/// Exclusive upper limit of the number of words in an order.
+/// An order must have fewer words than this number.
 const WORDS: usize = 64;
 
 /// An instruction that the first program executes.

@@ -23,8 +23,8 @@ impl Round {
     }
 }
 
-/// Increase of the CPU's counters per operation in one run of a subject. This run is not one of the
-/// samples.
+/// Readings of the CPU's performance counters for one run of a subject, made in addition to the
+/// runs that provide the samples. Counts are per operation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Counted {
     pub cycles: f64,

@@ -244,7 +244,8 @@ mod tests {
             assert_eq!(median_rank(n), Some(k), "n = {n}");
         }
         assert!((0..6).all(|n| median_rank(n).is_none()));
-        // Far beyond the underflow, compare with the normal approximation n/2 - 0.98 sqrt(n).
+        // For this n, 2^-n underflows, so the code must use logarithms. Compare the rank with the
+        // normal approximation n/2 - 0.98 sqrt(n).
         assert!((median_rank(10_000).unwrap() as f64 - 4902.0).abs() < 2.0);
     }
 

@@ -157,7 +157,7 @@ pub struct Fastest {
     pub provider: String,
     /// The field with the message length.
     pub x: String,
-    /// The field with a result, which is divided by the message length.
+    /// The field whose value, divided by the message length, is plotted on the vertical axis.
     pub y: String,
     /// The field that contains the limit for these results.
     pub limit: String,

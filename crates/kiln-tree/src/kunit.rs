@@ -122,12 +122,13 @@ pub struct Ran {
     /// Highest tier visible to the tree.
     pub tier: Tier,
     pub cases: Vec<Case>,
-    /// Results of the functions that were stepped.
+    /// Results for the functions that were single-stepped.
     pub proofs: Vec<Proof>,
     /// Warnings that the tree raised, as file and line.
     pub warnings: Vec<String>,
-    /// The crash that ended the suite, so that later cases did not run. For the library, one entry
-    /// per function that crashed.
+    /// The crash or early exit that ended the suite, so that later cases did not run; empty if the
+    /// suite ran to its end. The library goes on after a crash, so it has one entry per function
+    /// that crashed.
     pub faults: Vec<String>,
 }
 

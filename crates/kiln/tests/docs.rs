@@ -296,7 +296,8 @@ fn page(text: &str) -> Page {
     }
 }
 
-/// Used by controls: asserts that a fault about `what` was reported for this line.
+/// Asserts that a fault about `what` was reported for this line. The tests called `control_…` use
+/// it to check that faults on a deliberately wrong page are detected.
 #[track_caller]
 fn assert_found(faults: &[Fault], line: usize, what: &str) {
     assert!(

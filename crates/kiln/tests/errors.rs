@@ -1,5 +1,5 @@
-//! Tests of errors that input or the machine causes. Each error must be one line that states what
-//! is wrong, where, and what to do.
+//! Tests of the messages for errors that are caused by bad input or by the machine. Each message
+//! must be a single line that states what is wrong, where, and what to do about it.
 
 mod common;
 

@@ -83,7 +83,7 @@ fn captures_that_cannot_be_read_are_refused_with_the_offset() {
     );
     capture(&file, &[(0, 60), (10, 60)]);
     let bytes = fs::read(&file).unwrap();
-    // Truncate the file inside the data of the second record, and inside the header of this record.
+    // Truncate the file in the second record: first inside its packet data, then inside its header.
     for cut in [3, 9] {
         fs::write(&file, &bytes[..bytes.len() - cut]).unwrap();
         refuses(

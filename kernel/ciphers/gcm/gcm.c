@@ -152,7 +152,10 @@ static int verdict(bool right, u8 *dst, size_t len)
 	return -EBADMSG;
 }
 
-/* Defines a tier's functions for pieces; @hash is the tier's polyval function. */
+/*
+ * Defines a tier's functions for processing a message in pieces. @name is the suffix of the tier's
+ * AES functions, and @hash is the suffix of the polyval function that the tier uses.
+ */
 #define PIECES(name, hash)                                                            \
 AEAD_AAD(aad_##name, add_aad, polyval_blocks_##hash)                                  \
 AEAD_TEXT(encrypt_##name, crypt, polyval_blocks_##hash, gcm_encrypt_##name)           \

@@ -16,12 +16,14 @@
  * current ones and kept in memory: a block's tweak is needed a second time fourteen rounds later
  * and would occupy a register until then. Each round key is loaded once per MAIN vectors, when it
  * is needed, so that a short message does not begin by loading fifteen keys, and the same code
- * serves the three key sizes. Where a broadcasting load takes a vector operation, a copy of the
- * keys that is widened to vectors would save work in each step. On Zen 4, however, messages up to
- * 16 KiB lost more time by writing and wiping the copy.
+ * serves the three key sizes. A load that broadcasts a round key to a whole vector can cost a
+ * vector operation; copies of the keys that are already as wide as a vector would save this
+ * operation in each step. On Zen 4, however, messages up to 16 KiB lost more time by writing and
+ * wiping the copies.
  *
- * Limit on Zen 4, AES-256: 14 cycles per 64 bytes for the rounds, preceded by the first tweak, 14
- * rounds of four cycles. That is 168, 280 and 952 cycles for 512, 1024 and 4096 bytes.
+ * Lower bound on Zen 4 for AES-256: 56 cycles for the first tweak (14 rounds of four cycles), plus
+ * 14 cycles per 64 bytes for the rounds. That is 168, 280 and 952 cycles for 512, 1024 and 4096
+ * bytes.
  *
  * simd_tweaks.h contains the tweaks and simd_rounds.h the rounds. This file contains ciphertext
  * stealing, the paths for short, medium and long messages, and the entry points.

@@ -35,7 +35,8 @@ pub use status::Health;
 
 pub(crate) use socket::Socket;
 
-/// The adapter for one connection.
+/// The adapter for the connection of one front end. It forwards messages between the front end and
+/// the vhost crate, and translates or answers those that the crate does not support.
 pub struct Adapter {
     front_end: Socket,
     device: Socket,

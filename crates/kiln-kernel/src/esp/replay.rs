@@ -33,9 +33,9 @@ impl Window {
 /// Rules of the window that tests break on purpose, to check that the violations are detected.
 #[doc(hidden)]
 pub mod broken {
-    /// Packets older than the window are accepted.
+    /// Accept packets that are older than the window.
     pub const ENDLESS: u32 = 1;
-    /// Duplicates of packets are accepted.
+    /// Accept duplicate packets.
     pub const BLIND: u32 = 2;
 
     /// Breaks these rules from now on, in the whole process. 0 restores all of them.

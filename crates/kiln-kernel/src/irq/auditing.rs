@@ -63,7 +63,7 @@ impl Auditing {
         }
     }
 
-    /// Returns the instructions that were single-stepped so far.
+    /// Returns the instructions that have been single-stepped so far.
     pub fn visits(&self) -> Vec<Visit> {
         let state = host().and_then(|h| h.injection.audit.as_ref());
         state.map_or(Vec::new(), |s| s.visits())

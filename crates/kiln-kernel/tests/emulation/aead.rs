@@ -9,7 +9,8 @@ use kiln_kernel::Tier;
 use crate::machine::{boot, run_alone};
 use crate::requests::{ask_under_every_policy, check_cipher, Draw, Memory};
 
-/// Total number of requests over all policies, if the test runs alone.
+/// Total number of requests, divided equally among all correct policies, each with and without full
+/// preemption.
 const REQUESTS: u64 = 120_000;
 
 pub(crate) const RFC4106: &str = "rfc4106(gcm(aes))";

@@ -61,7 +61,8 @@ fn the_tail_is_behind_the_cpus_own_data() {
         tail[5] = 77;
         *tail.last_mut().expect("it is not empty") = 78;
         let (first, last): (u8, u8);
-        // SAFETY: GS points to the CPU, and the CPU's tail begins at 1 MiB.
+        // SAFETY: GS points to the CPU's memory, in which the tail occupies 8 MiB from
+        // offset 1 MiB. The two loads read bytes of the tail: number 5 and the last.
         unsafe {
             asm!("mov {}, gs:[0x100005]", out(reg_byte) first);
             asm!("mov {}, gs:[0x8fffff]", out(reg_byte) last);

@@ -48,11 +48,12 @@ struct Request {
 
 const RING: u32 = 256;
 
-/// A helper that runs a request immediately if a section may be opened, and otherwise defers it to
-/// the kworker.
+/// A helper that runs a request immediately if an FPU section may be opened and no requests are
+/// queued, and otherwise defers the request to the kworker.
 ///
-/// Code writes the fields one by one, so that the compiler does not use vector registers. In kernel
-/// mode, these belong to the interrupted code.
+/// In kernel mode, the vector registers may hold values of the interrupted code. `crypt` therefore
+/// writes the fields of a request one by one with volatile stores, which the compiler does not
+/// combine into vector instructions.
 #[repr(C)]
 struct Helper {
     work: Work,

@@ -58,7 +58,8 @@ pub fn run(plan: &Plan) -> Result<Outcome, Error> {
         let real = real_answer(question, told, &emulated.right, &mut notes);
         let agree = match (&real, &emulated.answer) {
             (Ok(real), Some(emulated)) => Some(real == emulated),
-            // A missing answer of the real kernel counts as a difference.
+            // The emulation answered, but the real kernel did not. Count this as a difference, so
+            // that a failed boot or question does not pass as agreement.
             (Err(_), Some(_)) => Some(false),
             (_, None) => None,
         };

@@ -48,7 +48,7 @@ enum Part {
     Ubsan,
     UbsanTree,
     Asan,
-    /// Removes the flags that a tree sets for the object under test in particular.
+    /// Removes the flags that a tree sets for the object under test only.
     NoObjectFlags,
     /// Adds the user's flags.
     Flags(Vec<String>),
@@ -114,7 +114,8 @@ impl Variant {
         &self.name
     }
 
-    /// Returns whether the variant removes the flags that a tree sets for an object in particular.
+    /// Returns whether the variant removes per-object flags: the compiler flags that a tree sets
+    /// for the object under test only.
     pub(super) fn drops_object_flags(&self) -> bool {
         self.parts.contains(&Part::NoObjectFlags)
     }

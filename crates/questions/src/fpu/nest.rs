@@ -21,8 +21,8 @@ pub(super) fn pass(probe: &Probe, cpu: &mut Cpu, examined: &mut Examined) -> Res
     };
     let n = examined.row.instructions.max(1);
     let k1 = n / 2;
-    // Number of instructions after the first interrupt: those of the softirq and of the rest of the
-    // section, in either order.
+    // Number of instructions executed after the first interrupt. They belong to the softirq and to
+    // the rest of the section; the policy determines which of the two runs first.
     let end = probe.run(cpu, Step::Pair(k1, u64::MAX), false)?.inner;
     let softirq = end.saturating_sub(n - k1);
     examined.row.softirq_instructions = softirq;

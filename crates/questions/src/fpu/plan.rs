@@ -124,8 +124,9 @@ pub(crate) struct Plan {
     pub quick: bool,
     /// Maximum duration; a campaign with `interrupts` may have no time limit.
     pub budget: Duration,
-    /// For campaigns: number of interrupts into sections, summed over all policies except the
-    /// control. With `None`, only the time limits the number.
+    /// For campaigns: stop after this many interrupts in FPU sections, summed over all policies.
+    /// Those under the control policy `none` count only if no other policy is measured. With
+    /// `None`, the campaign ends when `budget` is used up.
     pub interrupts: Option<u64>,
     /// Whether the control, which saves nothing, was added for the verdict without having been
     /// requested.
@@ -358,8 +359,8 @@ pub(crate) fn fallbacks(names: &[String]) -> Result<Vec<Fallback>, Error> {
     Ok(list)
 }
 
-/// Finds the implementation called `name`. Returns `None` if `name` is `None`, or if no policy is
-/// Kiln's own, because trees have their own drivers.
+/// Finds Kiln's AES-XTS implementation called `name`. Returns `None` if `name` is `None`, or if
+/// `own` is empty: in that case only kernel trees are measured, and these use their own drivers.
 pub(super) fn implementation(name: Option<&str>, own: &[Policy]) -> Result<Option<Impl>, Error> {
     match name {
         Some(name) if !own.is_empty() => usable_impl(Algorithm::XTS_AES, name).map(Some),

@@ -48,7 +48,7 @@ pub struct IpsecArgs {
     /// FPU policies: legacy, bh-off, nested, nested-v1, preemptible, none [default: all of these]
     #[arg(long, value_delimiter = ',', value_name = "NAME,…")]
     policy: Vec<String>,
-    /// Loads of packets: esp, esp-cbc, pcap:FILE, pcap-cbc:FILE
+    /// Packet loads: esp, esp-cbc, pcap:FILE, pcap-cbc:FILE
     #[arg(
         long,
         value_delimiter = ',',

@@ -15,7 +15,7 @@ pub(crate) static SURVEY: &[Contribution] = &[Contribution {
     failed: |_| false,
 }];
 
-/// The part that measures the packet rate from which packets are lost.
+/// The part that measures the packet rate at which losses begin.
 pub(super) static ESP: Part = Part {
     name: "fpu-esp",
     what: "IPsec under load",

@@ -573,7 +573,8 @@ mod tests {
         let (value, low, high) = knee_of(pair(61), &[pair(60), pair(62), pair(61)]);
         assert_eq!((low, high), (Some(rate_of(59)), Some(rate_of(64))));
         assert!((value.unwrap() / rate_of(61) - 2f64.powf(1.0 / 16.0)).abs() < 1e-9);
-        // The interval must also cover a rate at which only the sum of all trials shows losses.
+        // All trials together can show losses at a lower rate than any single round does. The
+        // interval must include this rate, too.
         let (value, low, high) = knee_of(pair(45), &[pair(60), pair(62)]);
         assert_eq!((low, high), (Some(rate_of(44)), Some(rate_of(64))));
         assert!(value < Some(rate_of(46)));

@@ -10,7 +10,7 @@ use kiln_question::{read_facts, table, Error, Exit, Progress, Question, RowType,
 use super::fidelity_view;
 use super::qemu_args::QemuArgs;
 
-/// IPsec and dm-crypt in a stock kernel, without the module of kiln-crypto-dkms and with it
+/// IPsec and dm-crypt in a stock kernel, with and without the kiln-crypto-dkms module
 ///
 /// Boots a stock x86-64 kernel under QEMU with the module as built by the package. On one CPU,
 /// packets pass through IPsec between network namespaces while dm-crypt writes; every byte is

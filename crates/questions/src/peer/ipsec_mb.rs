@@ -154,8 +154,11 @@ impl Manager {
     /// # Safety
     /// `T` must be the type of that function.
     unsafe fn function<T: Copy>(&self, offset: usize) -> Result<T, String> {
-        // SAFETY: the offset is within the manager, which has about a thousand bytes before its
-        // jobs. The caller promises that `T` is the function's type.
+        // SAFETY: `self.at` points to a manager that the library allocated. All callers pass an
+        // offset from `layout`, or the sum of one and an index into the same group of pointers.
+        // Each is a multiple of 8 and at most 1008, so the pointer read here is within the manager,
+        // which also contains the jobs that follow its functions. The caller promises that `T` is
+        // the function's type.
         unsafe {
             let at = self.at.cast::<u8>().add(offset);
             if at.cast::<usize>().read() == 0 {

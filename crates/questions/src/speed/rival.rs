@@ -29,8 +29,8 @@ pub struct BestPeer {
     /// and time contradict each other; otherwise `same`.
     #[schemars(with = "String")]
     pub best_peer_verdict: Verdict,
-    /// If Kiln's fastest call uses 512-bit vectors: the driver of its fastest call without such
-    /// vectors. Which vectors a library uses is not known.
+    /// Driver of Kiln's fastest call without 512-bit vectors. Present only if Kiln's fastest call
+    /// uses such vectors. Whether the library uses them is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub best_peer_ymm_impl: Option<String>,

@@ -48,7 +48,7 @@ pub(super) static MORE: Part = Part {
     ..Part::USUAL
 };
 
-/// The part that measures AES-XTS of a kernel tree. Its first process spends most of the time on
+/// The part that measures a kernel tree's AES-XTS. Its first process spends most of its time
 /// building the tree.
 pub(super) static TREE: Part = Part {
     name: "speed-tree",

@@ -94,7 +94,9 @@ pub fn one(job: Job, seed: u64, threads: usize) -> io::Result<(Vec<Part>, Counts
     Ok((all, counts))
 }
 
-/// Sets the policy while no thread is in a section.
+/// Sets the policy. No thread of the process may be inside an FPU section. Setting a policy
+/// requires a CPU, and a temporary thread becomes this CPU, so that the calling thread need not
+/// become one.
 fn set(policy: Policy) -> io::Result<()> {
     thread::scope(|scope| {
         let set = || Cpu::boot(&Config::default()).map(|mut cpu| policy.set(&mut cpu));

@@ -13,8 +13,8 @@ use super::messages::Messages;
 /// message, it starts over.
 pub(crate) type Run<'a> = Box<dyn Fn(&mut Messages, u64) -> Result<(), String> + 'a>;
 
-/// Another benchmark of the same function. A run returns pairs of a length in bytes and the
-/// throughput at this length in 10^6 bytes per second.
+/// An independent benchmark of the candidate's function, such as the one in a kernel tree's KUnit
+/// suite. It returns, for each message length in bytes, the throughput in 10^6 bytes per second.
 pub(crate) type Beside<'a> = Box<dyn Fn() -> Result<Vec<(usize, f64)>, String> + 'a>;
 
 /// Provider name of Kiln's own implementations.
@@ -34,8 +34,8 @@ pub(crate) struct Candidate<'a> {
     pub config: Option<String>,
     /// Lengths that the implementation accepts.
     pub takes: Takes,
-    /// Whether each call processes several messages at once. The time per message is then not the
-    /// time of a single message.
+    /// Whether each call processes several messages at once. If so, the time per message is a
+    /// throughput figure: a message processed alone takes longer.
     pub together: bool,
     /// Size of the result in bytes, if the function returns a hash's internal state instead of the
     /// algorithm's digest.

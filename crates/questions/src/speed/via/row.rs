@@ -74,7 +74,7 @@ pub(crate) struct Row {
     /// 99.9th percentile of the time from the submission of a message to its return.
     #[schemars(extend("unit" = "µs", "x-role" = "figure", "x-heading" = "p99.9"))]
     pub lat_us_p999: Option<f64>,
-    /// Maximum of the time from the submission of a message to its return.
+    /// Longest time from the submission of a message to its return.
     #[schemars(extend("unit" = "µs", "x-role" = "figure", "x-heading" = "max"))]
     pub lat_us_max: Option<f64>,
     /// Throughput of Kiln's fastest implementation of the same cipher, called directly by one

@@ -14,8 +14,8 @@ fn generic(alg: &str, suffix: &str) -> String {
     let parts: Vec<String> = split(inner).iter().map(|p| generic(p, suffix)).collect();
     let one = &parts[0];
     match template {
-        // Name the ECB driver explicitly, because these templates would otherwise choose one that
-        // may be fast.
+        // Name the ECB driver explicitly. Otherwise, these templates would look for one themselves,
+        // and they might find an accelerated driver, which is not generic C code.
         "xts" | "lrw" => format!("{template}(ecb({one}))"),
         "gcm" => format!("gcm_base(ctr({one}),ghash-{suffix})"),
         "ccm" => format!("ccm_base(ctr({one}),cbcmac({one}))"),

@@ -3,7 +3,8 @@
 
 use super::crc::Crc;
 
-/// A function that computes the result of a message. The destination has the length of the result.
+/// A function that computes the expected result for a message, the first slice, and writes it to
+/// the second slice, which must be exactly as long as the result.
 pub(super) type Answer = fn(&[u8], &mut [u8]);
 
 /// Returns the computation for an algorithm, if this file defines one.
