@@ -19,7 +19,7 @@ const CASES: &[Case] = &[
     (&["speed", "--lens", "16"], 2, "'--lens'", "'--len'"),
     (&["list", "--seed", "x"], 2, "'x'", "see 'kiln list --help'"),
     (&["serve"], 2, "--socket", "see 'kiln serve --help'"),
-    (&["linux", "boto"], 2, "'boto'", "'boot'"),
+    (&["linux", "boto"], 2, "'linux boto'", "'boot'"),
     (&["completions", "tcsh"], 2, "'tcsh'", "bash, zsh, fish"),
     // Unknown names: the message suggests the nearest name.
     (&["speed", "xts(ase)"], 2, "'xts(ase)'", "did you mean 'xts(aes)'"),
