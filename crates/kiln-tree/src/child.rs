@@ -118,7 +118,7 @@ pub struct OracleOrder {
 }
 
 /// Options for single-stepping functions.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ProveOrder {
     pub contexts: Vec<ProveContext>,
     /// Maximum number of times that each instruction is interrupted.
@@ -126,9 +126,9 @@ pub struct ProveOrder {
     /// Last call to interrupt, and the last instruction of this call to interrupt; `None` sets no
     /// limit.
     pub at: Option<(u64, u64)>,
-    /// Which part of the library's functions to step, as the part's index and the number of parts.
+    /// Functions of the library to step, in this order, for a child that steps the library.
     #[serde(default)]
-    pub part: (usize, usize),
+    pub functions: Vec<String>,
     /// Digests of functions that earlier children have interrupted. A function with one of these
     /// digests is not interrupted.
     #[serde(default)]

@@ -50,6 +50,7 @@ Examples:
   kiln fpu prove --tree DIR    all library functions of a kernel tree
   kiln fpu prove --tree DIR --suite sha256,'crc.crc32c*' --context softirq
   kiln fpu prove --tree DIR --suite 'library.aes_gcm_*'    one mode
+  kiln fpu prove --tree DIR --shard 2/8 --out OUT    an eighth of them
 
 See also:
   docs/EMULATION.md, docs/TREES.md")]
@@ -145,9 +146,9 @@ impl Question for ProveArgs {
         if let Some(ProveCommand::Breakpoint(args)) = &self.command {
             return args.run(session);
         }
-        if self.shard.shard.is_some() && (self.tree.is_some() || self.at.is_some()) {
+        if self.shard.shard.is_some() && self.at.is_some() {
             return Err(Error::input(
-                "--shard divides the proof of policies by implementation, length and operation: leave it out with --tree and --at",
+                "--shard divides a proof, and --at repeats a single interrupt: leave one of them out",
             ));
         }
         if let Some(dir) = &self.tree {
