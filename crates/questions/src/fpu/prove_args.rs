@@ -30,7 +30,10 @@ use super::view;
 /// With --tree, the library functions of a kernel tree (Linux 6.9 and later) are examined instead:
 /// those that the tree exports, and those that interrupt tests of its KUnit suites call. In a task
 /// and in a softirq, each function is interrupted before every instruction; in a hardirq, it is
-/// only observed. Answers, vector registers, callee-saved registers and sections are checked.
+/// only observed. The checks: answers are right, an interrupt leaves the vector registers of an
+/// open section unchanged, functions preserve callee-saved registers, and every use of vector
+/// registers is in a section. A missing vzeroupper at the end of a section is found by kiln test
+/// --tree DIR --oracle registers.
 #[derive(Args)]
 #[command(after_long_help = "\
 Exit status:
