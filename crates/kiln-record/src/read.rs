@@ -192,8 +192,21 @@ pub fn whole_command(record: &Value) -> String {
     command_line(record, &["--out", "-o", "--shard"])
 }
 
+/// The command line as it was typed, without output options. Unlike [`repeat_command`], it has a
+/// seed only if the user gave one.
+pub fn typed_command(record: &Value) -> String {
+    let without_seed = match record.clone() {
+        Value::Object(mut fields) => {
+            fields.remove("seed");
+            Value::Object(fields)
+        }
+        other => other,
+    };
+    command_line(&without_seed, &["--out", "-o"])
+}
+
 /// The original command line without the options in `without` and their values, without `--json`,
-/// and with the seed.
+/// and with the seed, if the record has one.
 fn command_line(record: &Value, without: &[&str]) -> String {
     let args = record.get("args").and_then(Value::as_array);
     let mut line = String::from("kiln");

@@ -293,10 +293,11 @@ pub(crate) fn list_library(host: &mut Host) -> Result<(), Error> {
     let Some(library) = find_library(host)? else {
         return Ok(());
     };
-    steppable(&library).try_for_each(|(name, _)| {
+    for (name, _) in steppable(&library) {
         let event = json!({"event": "function", "name": name});
-        host.tell(&format!("{event}\n"))
-    })
+        host.tell(&format!("{event}\n"))?;
+    }
+    Ok(())
 }
 
 /// Steps the library functions of this order, and sends the results to the parent.
