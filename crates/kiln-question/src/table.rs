@@ -71,7 +71,7 @@ pub fn machine(facts: &Facts) -> String {
 }
 
 /// Returns the common name of the hypervisor with this twelve-letter signature.
-fn hypervisor(vendor: &str) -> &str {
+pub fn hypervisor(vendor: &str) -> &str {
     match vendor {
         "KVMKVMKVM" => "KVM",
         "Microsoft Hv" => "Hyper-V",

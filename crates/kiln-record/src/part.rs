@@ -11,7 +11,8 @@ pub struct Part {
     pub count: u32,
     /// Number of work items in this shard. An item is an algorithm for `test`, a length in a table
     /// for `speed`, a subject at one level for `compilers`, and a policy with one message for `fpu
-    /// prove`. `test --tree` has one item for each driver, one for each KUnit suite, and one for
+    /// prove`. `fpu prove --tree` has one item for each KUnit suite and one for each library
+    /// function. `test --tree` has one item for each driver, one for each KUnit suite, and one for
     /// the library's functions together.
     pub items: usize,
     /// Number of items in all shards together.

@@ -194,8 +194,21 @@ pub fn whole_command(record: &Value) -> String {
     command_line(record, &["--out", "-o", "--shard"])
 }
 
-/// Returns the original command line with the seed, but without `--json` and without the options in
-/// `without` and their values.
+/// Returns the command line as it was typed, without output options. Unlike [`repeat_command`], it has a
+/// seed only if the user gave one.
+pub fn typed_command(record: &Value) -> String {
+    let without_seed = match record.clone() {
+        Value::Object(mut fields) => {
+            fields.remove("seed");
+            Value::Object(fields)
+        }
+        other => other,
+    };
+    command_line(&without_seed, &["--out", "-o"])
+}
+
+/// Returns the original command line with the seed, if the record has one, but without `--json` and
+/// without the options in `without` and their values.
 fn command_line(record: &Value, without: &[&str]) -> String {
     let args = record.get("args").and_then(Value::as_array);
     let mut line = String::from("kiln");

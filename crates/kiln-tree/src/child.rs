@@ -118,7 +118,7 @@ pub struct OracleOrder {
 }
 
 /// Options for single-stepping functions.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ProveOrder {
     pub contexts: Vec<ProveContext>,
     /// Maximum number of times that each instruction is interrupted.
@@ -126,10 +126,9 @@ pub struct ProveOrder {
     /// The last call to interrupt, and the last instruction to interrupt within that call; `None`
     /// sets no limit.
     pub at: Option<(u64, u64)>,
-    /// Which part of the library's functions to step: the index of the part, and the number of
-    /// parts.
+    /// Functions of the library to step, in this order, for a child that steps the library.
     #[serde(default)]
-    pub part: (usize, usize),
+    pub functions: Vec<String>,
     /// Digests of functions that earlier children have interrupted. A function with one of these
     /// digests is not interrupted again.
     #[serde(default)]

@@ -34,6 +34,8 @@ pub enum Event {
     },
     /// A KUnit suite that the tree contains, and the number of its cases.
     Suite { name: String, cases: u32 },
+    /// A function of the tree's library that can be stepped.
+    Function { name: String },
     /// The tree printed a message.
     Log { text: String },
     /// The tree raised a warning.

@@ -32,8 +32,8 @@ const SILENCE: Duration = Duration::from_secs(60);
 /// Name of a pseudo-suite that steps the functions exported by the tree's library.
 pub const LIBRARY: &str = "library";
 
-/// Number of parts into which the library's functions are divided. Each part runs in separate
-/// children.
+/// Maximum number of parts into which the library's functions are divided. Each part runs in
+/// separate children.
 const PARTS: usize = 8;
 
 /// The suites to run, and the options for them.
@@ -69,7 +69,14 @@ impl Wanted {
         (!cases.is_empty()).then_some(cases)
     }
 
-    fn jobs<'a>(&'a self, suites: &'a [String]) -> Vec<Job<'a>> {
+    /// Whether a function of the library is selected.
+    fn has_function(&self, function: &str) -> bool {
+        let selects = |case: Option<String>| case.is_none_or(|case| matches(&case, function));
+        self.cases(LIBRARY)
+            .is_some_and(|cases| cases.into_iter().any(selects))
+    }
+
+    fn jobs<'a>(&'a self, suites: &'a [String], functions: &[&str]) -> Vec<Job<'a>> {
         let mut jobs = Vec::new();
         for suite in suites {
             for cases in self.cases(suite).unwrap_or_default() {
@@ -77,19 +84,19 @@ impl Wanted {
                     suite,
                     cases: cases.clone(),
                     masks,
-                    part: 0,
+                    functions: Vec::new(),
                 }));
             }
         }
-        let library = self.prove.as_ref().and_then(|_| self.cases(LIBRARY));
-        for cases in library.unwrap_or_default() {
-            jobs.extend((0..PARTS).map(|part| Job {
-                suite: LIBRARY,
-                cases: cases.clone(),
-                masks: &self.masks,
-                part,
-            }));
-        }
+        jobs.extend((0..PARTS.min(functions.len())).map(|part| Job {
+            suite: LIBRARY,
+            cases: None,
+            masks: &self.masks,
+            functions: {
+                let own = functions.iter().skip(part).step_by(PARTS);
+                own.map(|f| f.to_string()).collect()
+            },
+        }));
         jobs
     }
 }
@@ -129,7 +136,15 @@ pub struct Ran {
     /// The crash or early exit that ended the suite, so that later cases did not run; empty if the
     /// suite ran to its end. The library goes on after a crash, so it has one entry per function
     /// that crashed.
-    pub faults: Vec<String>,
+    pub faults: Vec<Crash>,
+}
+
+/// A crash of a suite, or of a function of the library.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Crash {
+    /// The function that was being stepped; empty if a suite crashed.
+    pub function: String,
+    pub what: String,
 }
 
 /// A unit of work: a suite with one set of tiers, or a part of the library with all sets.
@@ -137,10 +152,12 @@ struct Job<'a> {
     suite: &'a str,
     cases: Option<String>,
     masks: &'a [Vec<Tier>],
-    part: usize,
+    /// Functions of the library to step.
+    functions: Vec<String>,
 }
 
-/// Runs one suite, or lists the suites. This is the child's part of [`run`].
+/// Runs one suite, or lists the suites and, if functions are to be stepped, those of the library.
+/// This is the child's part of [`run`].
 ///
 /// # Errors
 /// Fails if the image cannot be loaded, or the timer cannot be created.
@@ -155,19 +172,18 @@ pub fn measure(order: &Order, wanted: &KunitOrder) -> Result<(), Error> {
     // Trees without suites do not have this function.
     let there = host.image.symbol("kiln_glue_kunit_run").is_some();
     match (&wanted.suite, &wanted.prove) {
-        (Some(suite), Some(prove)) if suite == LIBRARY => {
-            let chosen = |name: &str| match &wanted.cases {
-                None => true,
-                Some(pattern) => matches(pattern, name),
-            };
-            prove::step_library(&mut host, prove, &chosen)?;
+        (Some(suite), Some(prove)) if suite == LIBRARY => prove::step_library(&mut host, prove)?,
+        (None, prove) => {
+            if there {
+                // SAFETY: `kunit.c` defines the function with the type `GateFn`, and the function
+                // ignores its argument.
+                unsafe { host.call("kiln_glue_kunit_list", ptr::null_mut())? };
+            }
+            if prove.is_some() {
+                prove::list_library(&mut host)?;
+            }
         }
         _ if !there => {}
-        (None, _) => {
-            // SAFETY: `kunit.c` defines the function with the type `GateFn`, and the function
-            // ignores its argument.
-            unsafe { host.call("kiln_glue_kunit_list", ptr::null_mut())? };
-        }
         (Some(suite), prove) => {
             let mut proving = match prove {
                 Some(prove) => Some(Proving::start(&mut host, prove)?),
@@ -202,8 +218,9 @@ pub fn measure(order: &Order, wanted: &KunitOrder) -> Result<(), Error> {
 }
 
 /// Starts a child for each suite and set of tiers, and returns the results in that order. The
-/// children are this program with the arguments `args`, which must make it call [`measure`]. Suites
-/// that `chosen` rejects are skipped.
+/// children run this program with `args`, which must make it call [`measure`]. `choose` receives
+/// the names of all selected suites, and of all selected functions of the library as
+/// `library.FUNCTION`, and returns those that are to be run.
 ///
 /// # Errors
 /// Fails if a child cannot be started, or Ctrl-C was pressed.
@@ -212,7 +229,7 @@ pub fn run(
     seed: u64,
     args: &[OsString],
     wanted: &Wanted,
-    chosen: &dyn Fn(&str) -> bool,
+    choose: &dyn Fn(Vec<String>) -> Vec<String>,
     stop: &AtomicBool,
     progress: &(dyn Fn(f64, &str) + Sync),
 ) -> Result<Vec<Ran>, Error> {
@@ -221,30 +238,37 @@ pub fn run(
         (order.lonely, order.kunit) = (true, Some(kunit));
         order
     };
-    let mut suites = Vec::new();
+    let (mut suites, mut functions) = (Vec::new(), Vec::new());
     let list = order(KunitOrder {
         suite: None,
         cases: None,
         bench: false,
         tiers: None,
-        prove: None,
+        prove: wanted.prove.clone(),
     });
     let mut watch = Watch {
         stop,
         silence: Some(SILENCE),
-        event: &mut |event| {
-            if let Event::Suite { name, .. } = event {
-                suites.push(name.clone());
-            }
+        event: &mut |event| match event {
+            Event::Suite { name, .. } => suites.push(name.clone()),
+            Event::Function { name } => functions.push(name.clone()),
+            _ => {}
         },
     };
     let ended = child::run(&list, args, &mut watch)?;
     if let Some(fault) = ended.fault {
         return Err(Error::Suites(fault.line(image)));
     }
-    suites.retain(|suite| chosen(suite));
+    suites.retain(|suite| wanted.cases(suite).is_some());
     suites.sort();
-    let jobs = wanted.jobs(&suites);
+    functions.retain(|function| wanted.has_function(function));
+    let in_library = format!("{LIBRARY}.");
+    suites.extend(functions.iter().map(|f| format!("{in_library}{f}")));
+    let (functions, suites): (Vec<String>, Vec<String>) = choose(suites)
+        .into_iter()
+        .partition(|name| name.starts_with(&in_library));
+    let functions: Vec<&str> = functions.iter().map(|f| &f[in_library.len()..]).collect();
+    let jobs = wanted.jobs(&suites, &functions);
     let steps: usize = jobs.iter().map(|j| j.masks.len()).sum();
     let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let results = Mutex::new(Vec::from_iter(jobs.iter().map(|_| None)));
@@ -262,7 +286,7 @@ pub fn run(
                 tiers: (!whole || Tier::masked())
                     .then(|| mask.iter().map(|t| t.name().to_owned()).collect()),
                 prove: prove.as_ref().map(|p| ProveOrder {
-                    part: (job.part, PARTS),
+                    functions: job.functions.clone(),
                     ..p.clone()
                 }),
             };
@@ -352,31 +376,46 @@ fn run_suite(
         },
     };
     let mut faults = Vec::new();
-    // If a function of the library crashes, start another child for the remaining functions.
+    // If a function of the library crashes, start another child for the functions after it.
     loop {
         let ended = child::run(&order, args, &mut watch)?;
         let Some(fault) = ended.fault else {
             // A child that ends early without a crash has printed the reason on standard error.
             if !ended.events.iter().any(|e| matches!(e, Event::Done { .. })) {
-                faults.push(format!("ended early ({})", ended.status));
+                faults.push(Crash {
+                    function: String::new(),
+                    what: format!("ended early ({})", ended.status),
+                });
             }
             break;
         };
-        let goes_on = suite == LIBRARY
-            && !fault.driver.is_empty()
-            && !order.skipped.contains(&fault.driver)
-            && !stop.load(Ordering::Relaxed);
-        faults.push(match suite == LIBRARY {
-            true => format!("{}: {}", fault.driver, fault.line(image)),
-            false => fault.line(image),
-        });
+        let what = fault.line(image);
+        let function = match suite == LIBRARY {
+            true => fault.driver,
+            false => String::new(),
+        };
+        let goes_on = drop_through(&mut order, &function) && !stop.load(Ordering::Relaxed);
+        faults.push(Crash { function, what });
         if !goes_on {
             break;
         }
-        order.skipped.push(fault.driver);
     }
     ran.faults = faults;
     Ok(ran)
+}
+
+/// Removes the function that crashed, and those that were stepped before it, from the functions
+/// to step. Returns whether any are left.
+fn drop_through(order: &mut Order, crashed: &str) -> bool {
+    let prove = order.kunit.as_mut().and_then(|kunit| kunit.prove.as_mut());
+    let Some(functions) = prove.map(|prove| &mut prove.functions) else {
+        return false;
+    };
+    let Some(at) = functions.iter().position(|f| f == crashed) else {
+        return false;
+    };
+    functions.drain(..=at);
+    !functions.is_empty()
 }
 
 /// Merges equal lines and appends the number of occurrences, because a case may raise the same
@@ -482,5 +521,60 @@ mod tests {
         assert_eq!(wanted.cases("sha256"), Some(vec![Some("test_a*".into())]));
         assert_eq!(wanted.cases("crc"), Some(vec![None]));
         assert_eq!(wanted.cases("sha512"), None);
+    }
+
+    fn names(names: &[&str]) -> Vec<String> {
+        names.iter().map(|name| name.to_string()).collect()
+    }
+
+    #[test]
+    fn a_selected_function_is_in_one_part() {
+        let wanted = Wanted {
+            patterns: names(&["library.sha*", "library.sha1", "crc"]),
+            masks: vec![vec![Tier::Generic]],
+            ..Wanted::default()
+        };
+        assert!(wanted.has_function("sha1") && !wanted.has_function("crc"));
+        let all: Vec<String> = (10..30).map(|i| format!("sha{i}")).collect();
+        let all: Vec<&str> = all.iter().map(String::as_str).collect();
+        let parts = |functions: &[&str]| -> Vec<Vec<String>> {
+            let jobs = wanted.jobs(&[], functions).into_iter();
+            jobs.map(|job| job.functions).collect()
+        };
+        let mut stepped = parts(&all).concat();
+        stepped.sort();
+        assert_eq!(stepped, all);
+        // A part without functions would boot the tree for nothing.
+        assert_eq!(parts(&all[..2]), [names(&["sha10"]), names(&["sha11"])]);
+        assert!(parts(&[]).is_empty());
+    }
+
+    #[test]
+    fn after_a_crash_the_functions_behind_it_are_left() {
+        let with = |functions: &[&str]| {
+            let mut order = Order::new(Path::new(""), 1);
+            order.kunit = Some(KunitOrder {
+                suite: Some(LIBRARY.into()),
+                cases: None,
+                bench: false,
+                tiers: None,
+                prove: Some(ProveOrder {
+                    functions: names(functions),
+                    ..ProveOrder::default()
+                }),
+            });
+            order
+        };
+        let left = |mut order: Order, crashed: &str| {
+            let any = drop_through(&mut order, crashed);
+            any.then(|| order.kunit.unwrap().prove.unwrap().functions)
+        };
+        let all = ["a", "b", "c"];
+        assert_eq!(left(with(&all), "a"), Some(names(&["b", "c"])));
+        assert_eq!(left(with(&all), "b"), Some(names(&["c"])));
+        assert_eq!(left(with(&all), "c"), None);
+        // A crash outside the functions would happen again in every child.
+        assert_eq!(left(with(&all), ""), None);
+        assert_eq!(left(Order::new(Path::new(""), 1), "a"), None);
     }
 }

@@ -8,6 +8,7 @@ use std::slice;
 
 use iced_x86::{Decoder, DecoderOptions, Formatter, GasFormatter, Instruction, OpKind, Register};
 use kiln_kernel::irq::{Audit, Auditing, Breach, Visit};
+use serde_json::json;
 
 use crate::child::ProveOrder;
 use crate::engine::{Calls, Refused};
@@ -270,29 +271,48 @@ impl Proving {
     }
 }
 
-/// Steps the library functions of this part whose names match `wanted`, and sends the results to
-/// the parent.
+/// Finds the library, if this tree's functions can be stepped.
+fn find_library(host: &Host) -> Result<Option<Rc<Library>>, Error> {
+    let calls = Calls::find(host)?;
+    let there = host.image.symbol("kiln_glue_prove_library").is_some();
+    Ok(Library::find(&calls, host).filter(|_| there))
+}
+
+/// Returns the functions that can be stepped, with their titles.
+fn steppable(library: &Library) -> impl Iterator<Item = (String, &Function)> {
+    let all = library.functions();
+    let functions = all.iter().filter(|f| !f.judges);
+    functions.map(|f| (f.title(all), f))
+}
+
+/// Sends the titles of the library's functions to the parent.
+///
+/// # Errors
+/// Fails if the parent has closed its end of the pipe.
+pub(crate) fn list_library(host: &mut Host) -> Result<(), Error> {
+    let Some(library) = find_library(host)? else {
+        return Ok(());
+    };
+    for (name, _) in steppable(&library) {
+        let event = json!({"event": "function", "name": name});
+        host.tell(&format!("{event}\n"))?;
+    }
+    Ok(())
+}
+
+/// Steps the library functions of this order, and sends the results to the parent.
 ///
 /// # Errors
 /// Fails if the host does not support single-stepping, or the parent has closed its end of the
 /// pipe.
-pub(crate) fn step_library(
-    host: &mut Host,
-    order: &ProveOrder,
-    wanted: &dyn Fn(&str) -> bool,
-) -> Result<(), Error> {
-    let calls = Calls::find(host)?;
-    let there = host.image.symbol("kiln_glue_prove_library").is_some();
-    let Some(library) = Library::find(&calls, host).filter(|_| there) else {
+pub(crate) fn step_library(host: &mut Host, order: &ProveOrder) -> Result<(), Error> {
+    let Some(library) = find_library(host)? else {
         return Ok(());
     };
     let mut proving = Proving::start(host, order)?;
-    let (part, parts) = order.part;
-    let functions = library.functions();
-    let functions = functions.iter().filter(|f| !f.judges).enumerate();
-    for (i, function) in functions {
-        let title = function.title(library.functions());
-        if i % parts.max(1) == part && wanted(&title) {
+    for wanted in &order.functions {
+        let named = steppable(&library).find(|(title, _)| title == wanted);
+        if let Some((_, function)) = named {
             proving.step(host, &library, function)?;
         }
     }

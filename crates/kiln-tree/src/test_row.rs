@@ -173,7 +173,7 @@ impl TestRow {
             };
             row(&case.name, failed, skipped, why, Some(case.us))
         };
-        let crash = |why: &String| row("(crash)", true, None, why.clone(), None);
+        let crash = |c: &kunit::Crash| row("(crash)", true, None, c.what.clone(), None);
         let cases = ran.cases.iter().map(case);
         cases.chain(ran.faults.iter().map(crash)).collect()
     }

@@ -206,6 +206,86 @@ fn a_gate_passes_nothing_that_it_cannot_judge() {
     assert_eq!(compare(&a, &good, &gate).status, 1);
 }
 
+/// A commit message must name what was measured, and leave no row without a verdict.
+#[test]
+fn a_commit_message_says_what_was_measured() {
+    let dir = tempfile::tempdir().unwrap();
+    let row = |imp: &str, len: u64, cycles: f64, width: Option<f64>| {
+        json!({
+            "alg": "xts(aes)", "impl": imp, "provider": "kiln", "level": "primitive", "op": "encrypt", "key_bits": 256,
+            "len": len, "latency": false, "cycles_per_op": cycles, "ci_low": width.map(|w| cycles * (1.0 - w)),
+            "ci_high": width.map(|w| cycles * (1.0 + w))
+        })
+    };
+    let record = |name: &str, commit: &str, quick: bool, rows: Vec<Value>| {
+        let mut args = vec!["speed", "xts(aes)", "--json"];
+        args.extend(quick.then_some("--quick"));
+        let document = json!({
+            "kiln": "0.1.0", "commit": commit, "date": "2026-11-22T15:33:07Z", "schema": 2, "type": "speed",
+            "command": "speed", "seed": 7, "args": args, "rows": rows,
+            "machine": {
+                "model": "Intel(R) Xeon(R)  Processor", "family": 6, "model_number": 106, "cores": 2, "kernel": "6.1.0-18-amd64",
+                "hypervisor_vendor": "KVMKVMKVM", "kernel_cc": "/usr/bin/cc (cc (Debian 12.2.0-14) 12.2.0)"
+            }
+        });
+        write(dir.path(), name, &document)
+    };
+    let before = vec![
+        row("xts-aes-aesni", 64, 100.0, Some(0.001)),
+        row("xts-aes-aesni", 512, 1000.0, Some(0.001)),
+        row("xts-aes-aesni", 4096, 8000.0, None),
+    ];
+    let after = vec![
+        row("xts-aes-aesni", 64, 120.0, Some(0.001)),
+        row("xts-aes-aesni", 512, 1001.0, Some(0.001)),
+        row("xts-aes-aesni", 4096, 8100.0, None),
+    ];
+    let a = record("before.json", "312f00c", true, before);
+    let b = record("after.json", "4a5b6c7", true, after.clone());
+    let message = |a: &Path, b: &Path| {
+        let dir = dir.path().to_str().unwrap();
+        let [a, b] = [a, b].map(|p| p.file_name().unwrap().to_str().unwrap());
+        let run = kiln(&["-C", dir, "compare", a, b, "--format", "commit-message"]);
+        assert_eq!(run.status, 0, "{run:?}");
+        for line in run.stdout().lines() {
+            assert!(line.chars().count() <= 72, "{line}");
+        }
+        run.stdout().to_string()
+    };
+    let wanted = "
+    Before: before.json, of 2026-11-22
+    After: after.json, of 2026-11-22
+    CPU: Intel Xeon Processor (family 6 model 106), 2 cores, under KVM
+    Compiler: cc (Debian 12.2.0-14) 12.2.0
+    Measured by (before): Kiln 0.1.0 (312f00c), in a process on Linux
+      6.1.0-18-amd64
+    Measured by (after): Kiln 0.1.0 (4a5b6c7), in a process on Linux
+      6.1.0-18-amd64
+    Command: kiln speed 'xts(aes)' --quick
+    Measured with --quick: a short run, whose intervals are wider
+    Unit: cycles per call, less is better
+    In parentheses: range that the intervals of both results allow
+
+    xts(aes) encrypt, 256 bit, called directly
+      length  before  after  change
+      ------  ------  -----  ---------------------------------
+    xts-aes-aesni (kiln)
+          64     100    120   +20.0% (+19.8..+20.2%)  slower
+         512    1000   1001  no difference found (-0.1..+0.3%)
+        4096    8000   8100  cannot tell: no interval
+";
+    assert_eq!(message(&a, &b), wanted.trim_start_matches('\n'));
+
+    // Control: a run without --quick must not be taken for a quick one.
+    let long = record("long.json", "4a5b6c7", false, after);
+    let text = message(&a, &long);
+    assert!(
+        text.contains("    Before was measured with --quick: "),
+        "{text}"
+    );
+    assert!(!message(&long, &long).contains("--quick"));
+}
+
 #[test]
 fn nothing_in_common_is_2_and_one_line() {
     let dir = tempfile::tempdir().unwrap();

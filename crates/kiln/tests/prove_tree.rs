@@ -4,6 +4,8 @@
 mod common;
 mod edited;
 
+use std::collections::BTreeMap;
+
 use common::tree::{kiln_keeping, tree_of};
 use edited::Edited;
 use serde_json::Value;
@@ -24,8 +26,8 @@ fn findings(rows: &[Value], suite: &str) -> Vec<String> {
     found.map(String::from).collect()
 }
 
-/// Plants seven faults: five that a test without interrupts does not find or that do not affect any
-/// result, a lost carry, and a fault in a function that no suite calls in interrupts. The
+/// Plants seven faults: four that a test without interrupts does not find or that do not affect any
+/// result, a lost carry, a fault in a function that no suite calls in interrupts, and a crash. The
 /// unmodified SHA-3 and XTS are the controls.
 #[test]
 fn planted_faults_are_found_and_named() {
@@ -76,6 +78,12 @@ fn planted_faults_are_found_and_named() {
         "kernel_fpu_begin();\n\t\tchacha_dosimd(state, dst, src, todo, nrounds);\n\t\tkernel_fpu_end();",
         "kernel_fpu_begin();\n\t\tkernel_fpu_end();\n\t\tchacha_dosimd(state, dst, src, todo, nrounds);",
     );
+    // Crash on messages of one length.
+    tree.replace(
+        "lib/crypto/md5.c",
+        "\tmd5_init(&ctx);\n\tmd5_update(&ctx, data, len);\n\tmd5_final(&ctx, out);\n}\nEXPORT_SYMBOL_GPL(md5);",
+        "\tif (len == 31)\n\t\t__builtin_trap();\n\tmd5_init(&ctx);\n\tmd5_update(&ctx, data, len);\n\tmd5_final(&ctx, out);\n}\nEXPORT_SYMBOL_GPL(md5);",
+    );
     let suites = "library.chacha_crypt,library.aes_xts_encrypt,library.sm3,sha1.*interrupt*,sha256.*interrupt*,sm3.*interrupt*,sha512.*interrupt*,poly1305.*interrupt*,sha3.*interrupt*";
     let all = rows(
         &["--tree", tree.path(), "--suite", suites, "--visits", "1"],
@@ -112,6 +120,25 @@ fn planted_faults_are_found_and_named() {
     let tasks = all.iter().filter(|r| r["context"] == "task");
     let quiet = tasks.filter(|r| r["in_softirqs"] == 0);
     assert_eq!(quiet.count(), 0, "{all:#?}");
+
+    // After the crash, the functions behind it must be stepped, and none of them twice.
+    let suites = "library.md5,library.hmac_md5*,library.sha3_*,library.shake*,library.blake2b*";
+    let more = ["--context", "task", "--visits", "1"];
+    let rest = [&["--tree", tree.path(), "--suite", suites], &more[..]].concat();
+    let rest = rows(&rest, 1);
+    let mut names = BTreeMap::new();
+    for row in &rest {
+        let [case, tier] = ["case", "tier"].map(|name| row[name].as_str().unwrap());
+        let finding = row["finding"].as_str();
+        assert_eq!(case == "md5", finding.is_some(), "{row}");
+        assert!(finding.is_none_or(|f| f.starts_with("crash: ")), "{row}");
+        let tiers: &mut Vec<&str> = names.entry(case).or_default();
+        assert!(!tiers.contains(&tier), "twice: {row}");
+        tiers.push(tier);
+    }
+    for name in ["md5", "hmac_md5", "sha3_512", "shake256", "blake2b_update"] {
+        assert!(names.contains_key(name), "{name}: {names:?}");
+    }
 
     // The printed command must reproduce the fault. The command does not set KILN_TIERS if the
     // fault occurs with all tiers.

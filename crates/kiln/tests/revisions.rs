@@ -185,7 +185,19 @@ fn two_commits_are_tested_and_compared_and_the_repository_stays_as_it_is() {
     let commit = repository.git(&["rev-parse", "main"], "");
     let after = format!("commit {} (\"md5: Use", &commit[..12]);
     assert!(out.contains(&after), "{out}");
-    assert!(out.contains("length   before    after   change\n"), "{out}");
+    for told in [
+        "    Before: main~1, Linux",
+        "    CPU: ",
+        "    Compiler: ",
+        "    Measured by: Kiln ",
+        "    Command: kiln compare main~1 main --alg md5 --len 64 --quick",
+        "    Measured with --quick",
+        "    Unit: cycles per call, less is better\n",
+    ] {
+        assert!(out.contains(told), "{told}: {out}");
+    }
+    let titles = |l: &&str| l.starts_with("      length  before") && l.ends_with("  change");
+    assert_eq!(out.lines().filter(titles).count(), 1, "{out}");
     assert_eq!(repository.files(), before);
 }
 

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use common::tree::{given_tree, kiln_keeping};
+use common::tree::{given_tree, kiln_keeping, kiln_keeping_with, tree_of};
 use common::{fault, kiln, kiln_interrupted, kiln_with, Run};
 use serde_json::Value;
 
@@ -156,6 +156,55 @@ fn the_shards_of_a_compiler_matrix_are_the_matrix() {
     );
 }
 
+/// Compares a whole run on a tree with its three shards, in the same way as [`compare`]. Each shard
+/// must do some of the work, but not all of it.
+#[track_caller]
+fn compare_tree(command: &[&str], env: &[(&str, &str)], key: &[&str], values: &[&str]) {
+    let dir = tempfile::tempdir().unwrap();
+    let (whole, parts) = (dir.path().join("whole"), dir.path().join("parts"));
+    let run = |shard: &str, out: &Path| {
+        let args = [command, &["--shard", shard, "--out", out.to_str().unwrap()]].concat();
+        let run = kiln_keeping_with(&args, env);
+        assert_eq!(run.status, 0, "{args:?}: {run:?}");
+    };
+    run("1/1", &whole);
+    for shard in ["1/3", "2/3", "3/3"] {
+        run(shard, &parts);
+    }
+    let (whole_run, whole) = report(&whole);
+    let (parts_run, united) = report(&parts);
+    assert_eq!(
+        (whole_run.status, parts_run.status),
+        (0, 0),
+        "{parts_run:?}"
+    );
+    let want = rows(&whole[0], key, values);
+    assert!(want.len() > 10, "{want:?}");
+    assert_eq!(rows(&united[0], key, values), want);
+    let file = |shard: u32| {
+        let files = fs::read_dir(&parts).unwrap();
+        let mut files = files.map(|f| f.unwrap().path());
+        let name = format!("-{shard}of3.json");
+        let named = files.find(|f| f.to_str().unwrap().ends_with(&name));
+        named.unwrap()
+    };
+    for shard in 1..=3 {
+        let record: Value =
+            serde_json::from_str(&fs::read_to_string(file(shard)).unwrap()).unwrap();
+        let items = record["shard"]["items"].as_u64().unwrap();
+        assert!(items > 0 && items < record["shard"]["total"].as_u64().unwrap());
+    }
+    // Control: without one of the shards, rows must be missing.
+    fs::remove_file(file(2)).unwrap();
+    let (run, rest) = report(&parts);
+    assert!(
+        run.status == 1 && run.stderr.contains("shard 2/3"),
+        "{run:?}"
+    );
+    let rest = rows(&rest[0], key, values);
+    assert!(!rest.is_empty() && rest.len() < want.len(), "{rest:?}");
+}
+
 /// The shards divide a tree's drivers and suites. A shard's share must not depend on the other
 /// shards.
 #[test]
@@ -163,42 +212,39 @@ fn the_shards_of_a_tree_are_the_tree() {
     let Some(tree) = given_tree() else {
         return;
     };
-    let dir = tempfile::tempdir().unwrap();
     let tree = tree.to_str().unwrap();
     let command = ["test", "--tree", tree, "--fuzz", "1", "--oracle", "memory"];
     let more = ["--suite", "testmgr,library", "sha256", "xts(aes)"];
-    let out = |name: &str| dir.path().join(name).to_str().unwrap().to_string();
-    let run = |shard: &str, out: &str| {
-        let args = [&command[..], &more, &["--shard", shard, "--out", out]].concat();
-        let run = kiln_keeping(&args);
-        assert_eq!(run.status, 0, "{args:?}: {run:?}");
-    };
-    run("1/1", &out("whole"));
-    for shard in ["1/3", "2/3", "3/3"] {
-        run(shard, &out("parts"));
-    }
-    let (whole_run, whole) = report(&dir.path().join("whole"));
-    let (parts_run, parts) = report(&dir.path().join("parts"));
-    assert_eq!(
-        (whole_run.status, parts_run.status),
-        (0, 0),
-        "{parts_run:?}"
+    compare_tree(
+        &[&command[..], &more].concat(),
+        &[],
+        &["alg", "impl", "suite", "context", "tier"],
+        &["failed", "skipped"],
     );
-    let key = ["alg", "impl", "suite", "context", "tier"];
-    let want = rows(&whole[0], &key, &["failed", "skipped"]);
-    assert!(want.len() > 10, "{want:?}");
-    assert_eq!(rows(&parts[0], &key, &["failed", "skipped"]), want);
-    // Each shard must contain some of the items, but not all.
-    for shard in ["1", "2", "3"] {
-        let files = fs::read_dir(dir.path().join("parts")).unwrap();
-        let file = files
-            .map(|f| f.unwrap().path())
-            .find(|f| f.to_str().unwrap().ends_with(&format!("-{shard}of3.json")))
-            .unwrap();
-        let record: Value = serde_json::from_str(&fs::read_to_string(file).unwrap()).unwrap();
-        let items = record["shard"]["items"].as_u64().unwrap();
-        assert!(items > 0 && items < record["shard"]["total"].as_u64().unwrap());
-    }
+}
+
+/// The shards divide a tree's suites and library functions.
+#[test]
+fn the_shards_of_a_proof_of_a_tree_are_the_proof() {
+    let Some(tree) = tree_of("KILN_TEST_TREE_NEXT", "tree of a current kernel") else {
+        return;
+    };
+    let suites = "library.sha*,library.chacha*,library.crc32*,sha1.*interrupt*,sha3.*interrupt*";
+    let command = ["fpu", "prove", "--tree", tree.to_str().unwrap()];
+    let more = ["--suite", suites, "--visits", "1"];
+    // Allow one tier only: whether a function is interrupted again under a further tier depends on
+    // the instructions that it executes, which vary between runs.
+    compare_tree(
+        &[&command[..], &more].concat(),
+        &[("KILN_TIERS", "generic")],
+        &["suite", "case", "tier", "context"],
+        &["wrong", "findings"],
+    );
+    // A shard without any row is a part like others, but a name that nothing has is an error.
+    let one = [&command[..], &["--suite", "library.sha1", "--shard"]].concat();
+    assert_eq!(kiln_keeping(&[&one[..], &["2/2"]].concat()).status, 0);
+    let none = [&command[..], &["--suite", "library.sha0", "--shard", "2/2"]].concat();
+    fault(&kiln_keeping(&none), 2, "library.sha0");
 }
 
 #[test]

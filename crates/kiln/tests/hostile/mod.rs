@@ -556,7 +556,9 @@ fn no_address_and_no_flood_gets_into_the_log() {
     }
     device.signal(libc::SIGTERM);
     let (_, log) = device.end();
-    let told = log.lines().filter(|line| line.contains("configuration read of"));
+    let told = log
+        .lines()
+        .filter(|line| line.contains("configuration read of"));
     assert_eq!(told.count(), 20, "{log}");
 }
 

@@ -19,7 +19,7 @@ use serde_json::Value;
 
 use super::message::message;
 use super::row::{compare, Gate, Row};
-use super::side::Side;
+use super::side::{Origin, Side};
 use super::turns::{turns, Turn};
 use super::view;
 use crate::speed::{self, SpeedArgs};
@@ -189,11 +189,9 @@ impl Question for CompareArgs {
         let facts = read_facts();
         match self.format {
             Some(Format::CommitMessage) => {
-                let mut cpu = table::processor(&facts);
-                if Tier::masked() {
-                    cpu += &format!(", restricted to the tiers {}", facts.tiers.join(", "));
-                }
-                let text = message(&a, &b, &found.rows, &found.tally, &cpu);
+                let in_turns = is_tree(&self.a) && is_tree(&self.b);
+                let turns = in_turns.then_some(TURNS);
+                let text = message(&a, &b, &found.rows, &found.tally, turns);
                 session.emit_bare::<Self, _>(&facts, &found.rows, &notes, &text)?;
             }
             None => session.emit::<Self, _>(&facts, &found.rows, &notes, || {
@@ -266,7 +264,7 @@ fn one_tree(
     session: &Session,
 ) -> Result<(Side, Vec<String>), Stop> {
     let tree = Tree::resolve(args, dir)?;
-    let about = tree.about(args);
+    let about = tree.about(args, session);
     let hosted = tree.build(args, session)?;
     let measured = measure(
         &hosted,
@@ -276,7 +274,7 @@ fn one_tree(
         &["--peers".into(), "auto".into()],
     )?;
     let mut side = Side::from_speed(&name(dir, &hosted), &measured.rows);
-    (side.title, side.build) = about;
+    (side.title, side.origin) = about;
     // Record the conditions here, because the other side's record may come from another machine.
     let facts = read_facts();
     let record = session.record::<SpeedArgs, speed::Row>(&facts, &[], &[]);
@@ -292,10 +290,10 @@ fn two_trees(args: &CompareArgs, session: &Session) -> Result<(Side, Side, Vec<S
     // Build the first tree before the second is resolved, so that a revision can start from a copy
     // of the first build.
     let tree = Tree::resolve(args, &args.a)?;
-    let (of_a, dir) = (tree.about(args), tree.what.0.dir.clone());
+    let (of_a, dir) = (tree.about(args, session), tree.what.0.dir.clone());
     let a = tree.build(args, session)?;
     let tree = Tree::resolve(args, &args.b)?;
-    let of_b = tree.about(args);
+    let of_b = tree.about(args, session);
     // A comparison of a tree with itself is a control, for which the tree is built only once.
     let b = match tree.what.0.dir == dir {
         true => None,
@@ -348,8 +346,8 @@ fn two_trees(args: &CompareArgs, session: &Session) -> Result<(Side, Side, Vec<S
         (_, Some(exit)) => Err(Stop::Exit(exit)),
         (measured, None) => {
             let (mut a, mut b) = measured?;
-            (a.title, a.build) = of_a;
-            (b.title, b.build) = of_b;
+            (a.title, a.origin) = of_a;
+            (b.title, b.origin) = of_b;
             notes.extend(same.then(|| {
                 "A and B have the same files, as far as they are built here: this is a control"
                     .to_string()
@@ -380,13 +378,22 @@ impl Tree<'_> {
         Ok(Tree { name, what })
     }
 
-    /// Returns the tree's name for a commit message, and its compiler and configuration. Both texts
-    /// are empty unless a format was requested, because git takes a second to check a work tree for
+    /// Returns the tree's name for a commit message, and where and how it is measured. Both are
+    /// empty unless a format was requested, because git takes a second to check a work tree for
     /// changes.
-    fn about(&self, args: &CompareArgs) -> (String, String) {
+    fn about(&self, args: &CompareArgs, session: &Session) -> (String, Origin) {
         let (source, compiler, config) = &self.what;
         if args.format.is_none() {
             return Default::default();
+        }
+        let facts = read_facts();
+        let record = session.record::<CompareArgs, Row>(&facts, &[], &[]);
+        let mut origin = Origin::default();
+        origin.add(&record.to_value());
+        if Tier::masked() {
+            let tiers = facts.tiers.join(", ");
+            let restrict = |cpu: String| format!("{cpu}, restricted to the tiers {tiers}");
+            origin.cpu = origin.cpu.into_iter().map(restrict).collect();
         }
         let compiler = compiler.to_string();
         let config = match config.base {
@@ -394,7 +401,9 @@ impl Tree<'_> {
             Some(_) => &config.name,
         };
         let build = format!("{}, {config}", table::compiler(&compiler));
-        (source.title_by_git(), build)
+        origin.compiler.insert(build);
+        let title = format!("{}, {}", self.name.display(), source.title_by_git());
+        (title, origin)
     }
 
     fn build(self, args: &CompareArgs, session: &Session) -> Result<Hosted, Stop> {

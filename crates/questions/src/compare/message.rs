@@ -7,49 +7,48 @@ use kiln_measure::Verdict;
 use kiln_question::table::{figure, wrap};
 
 use super::row::{Row, Tally};
-use super::side::{Side, Subject};
+use super::side::{Origin, Side, Subject};
 
 const WIDTH: usize = 72;
 const INDENT: &str = "    ";
 
-/// Maximum width in columns of an implementation's name in a table row. A longer name gets a
-/// separate line.
-const NAME: usize = 25;
+/// Columns that remain for text.
+const ROOM: usize = WIDTH - INDENT.len();
 
-/// Formats what was measured and on which machine, then one line per row, sorted by algorithm,
-/// implementation and length.
-pub(super) fn message(a: &Side, b: &Side, rows: &[Row], tally: &Tally, cpu: &str) -> String {
-    let mut lines = head(a, b, rows, cpu);
+/// Maximum number of values that are listed if the records of a side differ in a condition.
+const MOST: usize = 3;
+
+/// Formats what was measured, on which machine and by which command, then one table per algorithm,
+/// with the rows sorted by implementation and length. `turns` is the number of turns of each side,
+/// if both were measured in alternation.
+pub(super) fn message(
+    a: &Side,
+    b: &Side,
+    rows: &[Row],
+    tally: &Tally,
+    turns: Option<usize>,
+) -> String {
+    let mut lines = head(a, b, rows, turns);
     let mut rows: Vec<&Row> = rows.iter().collect();
     rows.sort_by(|x, y| order(x).cmp(&order(y)));
-    let mut heading = None;
-    let mut name = None;
-    for row in rows {
-        let own = heading_of(row);
-        if heading.as_ref() != Some(&own) {
-            lines.push(String::new());
-            lines.extend(columns(&own));
-            heading = Some(own);
-            name = None;
-        }
-        let shown = row.subject.as_ref().map(|s| s.implementation.as_str());
-        let repeated = shown.is_some() && name == shown;
-        lines.extend(line(row, repeated));
-        name = shown;
+    for block in rows.chunk_by(|x, y| heading(x) == heading(y)) {
+        lines.push(String::new());
+        lines.extend(table(block));
     }
+    let unclear = rows.iter().filter(|r| r.verdict.is_none()).count();
     let missing = [
-        (tally.only_a, "before only"),
-        (tally.only_b, "after only"),
+        (tally.only_a, "only before"),
+        (tally.only_b, "only after"),
         (
-            tally.unjudged,
-            "without an interval or a result on both sides",
+            tally.unjudged.saturating_sub(unclear),
+            "ambiguous or in different units",
         ),
     ];
     let missing = missing.iter().filter(|(n, _)| *n > 0);
     let missing: Vec<String> = missing.map(|(n, what)| format!("{n} {what}")).collect();
     if !missing.is_empty() {
         lines.push(String::new());
-        lines.extend(wrapped(&format!("Not judged: {}.", missing.join(", "))));
+        lines.extend(wrapped(&format!("Not compared: {}.", missing.join(", "))));
     }
     let indented = |line: String| match line.as_str() {
         "" => "\n".to_string(),
@@ -58,30 +57,72 @@ pub(super) fn message(a: &Side, b: &Side, rows: &[Row], tally: &Tally, cpu: &str
     lines.into_iter().map(indented).collect()
 }
 
+/// Wraps text. Words that are longer than a line, such as paths, are divided.
 fn wrapped(text: &str) -> Vec<String> {
-    let text = wrap(text, WIDTH - INDENT.len());
+    let room = ROOM - 2;
+    let divide = |word: &str| -> String {
+        let letters: Vec<char> = word.chars().collect();
+        let pieces = letters.chunks(room).map(String::from_iter);
+        pieces.collect::<Vec<_>>().join(" ")
+    };
+    let words: Vec<String> = text.split(' ').map(divide).collect();
+    let text = wrap(&words.join(" "), ROOM);
     text.lines().map(String::from).collect()
 }
 
-fn head(a: &Side, b: &Side, rows: &[Row], cpu: &str) -> Vec<String> {
-    let mut lines = wrapped(&format!("CPU: {}", plain(cpu)));
-    lines.extend(wrapped(&format!("Before: {}", a.title)));
+fn head(a: &Side, b: &Side, rows: &[Row], turns: Option<usize>) -> Vec<String> {
+    let mut lines = wrapped(&format!("Before: {}", a.title));
     lines.extend(wrapped(&format!("After: {}", b.title)));
-    let builds: BTreeSet<&str> = [&a.build, &b.build].map(String::as_str).into();
-    let builds: Vec<&str> = builds.into_iter().filter(|b| !b.is_empty()).collect();
-    if !builds.is_empty() {
-        lines.extend(wrapped(&format!("Built by {}", builds.join("; "))));
+    let facts: [(&str, fn(&Origin) -> &BTreeSet<String>); 4] = [
+        ("CPU", |o| &o.cpu),
+        ("Compiler", |o| &o.compiler),
+        ("Measured by", |o| &o.program),
+        ("Command", |o| &o.command),
+    ];
+    for (label, of) in facts {
+        let [before, after] = [of(&a.origin), of(&b.origin)].map(list);
+        let both = match before == after {
+            true => vec![(label.to_string(), before)],
+            false => vec![
+                (format!("{label} (before)"), before),
+                (format!("{label} (after)"), after),
+            ],
+        };
+        for (label, text) in both.iter().filter(|(_, text)| !text.is_empty()) {
+            lines.extend(wrapped(&format!("{label}: {text}")));
+        }
+    }
+    let quick = match (a.origin.quick, b.origin.quick) {
+        (true, true) => "Measured with --quick",
+        (true, false) => "Before was measured with --quick",
+        (false, true) => "After was measured with --quick",
+        (false, false) => "",
+    };
+    if !quick.is_empty() {
+        let meaning = "a short run, whose intervals are wider";
+        lines.extend(wrapped(&format!("{quick}: {meaning}")));
     }
     let units: BTreeSet<String> = rows.iter().map(unit).collect();
     let units: Vec<String> = units.into_iter().collect();
     lines.extend(wrapped(&format!("Unit: {}", units.join("; "))));
+    if rows.iter().any(|r| r.ci_low.is_some()) {
+        let interval = match turns {
+            Some(n) => format!("95 % interval, from {n} alternating turns of each"),
+            None => "range that the intervals of both results allow".to_string(),
+        };
+        lines.extend(wrapped(&format!("In parentheses: {interval}")));
+    }
     lines
 }
 
-/// Removes trademark signs and repeated blanks from the processor's name.
-fn plain(cpu: &str) -> String {
-    let text = cpu.replace("(R)", "").replace("(TM)", "");
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
+/// Joins the values of a condition. Records of one side may differ in it.
+fn list(values: &BTreeSet<String>) -> String {
+    let shown: Vec<&str> = values.iter().take(MOST).map(String::as_str).collect();
+    let text = shown.join("; ");
+    match values.len().saturating_sub(MOST) {
+        0 => text,
+        n => format!("{text}; and {n} more"),
+    }
 }
 
 fn unit(row: &Row) -> String {
@@ -93,19 +134,11 @@ fn unit(row: &Row) -> String {
     format!("{name}, {better} is better")
 }
 
-/// The properties that all rows of a block have in common.
-#[derive(Clone, PartialEq)]
-struct Heading {
-    title: String,
-    length: bool,
-}
-
-fn heading_of(row: &Row) -> Heading {
+/// Returns what the rows of a table have in common; empty for rows without an implementation and a
+/// length.
+fn heading(row: &Row) -> String {
     let Some(subject) = &row.subject else {
-        return Heading {
-            title: String::new(),
-            length: false,
-        };
+        return String::new();
     };
     let Subject {
         alg,
@@ -121,72 +154,116 @@ fn heading_of(row: &Row) -> Heading {
     let level = match level.as_str() {
         "primitive" => "called directly",
         "api" => "crypto API",
+        "library" => "library function",
         other => other,
     };
-    Heading {
-        title: format!("{alg} {op}{bits}, {level}"),
-        length: true,
-    }
+    format!("{alg} {op}{bits}, {level}")
 }
 
-fn columns(heading: &Heading) -> Vec<String> {
-    let mut lines = Vec::new();
-    let mut name = heading.title.as_str();
-    if name.chars().count() > NAME {
-        lines.extend(wrapped(name));
-        name = "";
+/// Formats rows that have a heading in common: a line per implementation, and below it a line per
+/// length.
+fn table(rows: &[&Row]) -> Vec<String> {
+    let mut lines = wrapped(&heading(rows[0]));
+    lines.retain(|line| !line.is_empty());
+    let cells: Vec<[String; 4]> = rows.iter().map(|row| cells(row)).collect();
+    let names = ["length", "before", "after", "change"];
+    let names = names.map(String::from);
+    let width = |i: usize| {
+        let all = cells.iter().chain([&names]).map(|c| c[i].chars().count());
+        all.max().unwrap_or(0)
+    };
+    let widths = [0, 1, 2, 3].map(width);
+    let join = |cells: &[String; 4]| {
+        let numbers = cells.iter().zip(widths).take(3);
+        let numbers = numbers.map(|(cell, width)| format!("{cell:>width$}"));
+        // Rows without a length have no column for it.
+        let first = usize::from(rows[0].subject.is_none());
+        format!("  {}", numbers.skip(first).collect::<Vec<_>>().join("  "))
+    };
+    lines.push(format!("{}  {}", join(&names), names[3]));
+    let rule = widths.map(|width| "-".repeat(width));
+    let ruled = format!("{}  {}", join(&rule), rule[3]);
+    lines.push(ruled.chars().take(ROOM).collect());
+    let mut last = None;
+    for (row, cells) in rows.iter().zip(&cells) {
+        let name = match &row.subject {
+            Some(subject) => &subject.implementation,
+            None => &row.key,
+        };
+        if last != Some(name) {
+            lines.extend(wrapped(name));
+            last = Some(name);
+        }
+        let numbers = join(cells);
+        let line = format!("{numbers}  {}", cells[3]);
+        match line.chars().count() <= ROOM {
+            true => lines.push(line),
+            false => {
+                lines.push(numbers);
+                lines.extend(wrapped(&format!("      {}", cells[3].trim_start())));
+            }
+        }
     }
-    let length = if heading.length { "length" } else { "" };
-    lines.push(format!(
-        "{name:NAME$} {length:>7} {:>8} {:>8} {:>8}",
-        "before", "after", "change"
-    ));
     lines
 }
 
-fn line(row: &Row, repeated: bool) -> Vec<String> {
-    let mut lines = Vec::new();
-    let (name, length) = match &row.subject {
-        Some(subject) => (subject.implementation.as_str(), subject.len.to_string()),
-        None => (row.key.as_str(), String::new()),
-    };
-    let mut shown = if repeated { "" } else { name };
-    if shown.chars().count() > NAME {
-        lines.extend(wrapped(shown));
-        shown = "";
-    }
-    let (change, word) = judge(row);
-    let line = format!(
-        "{shown:NAME$} {length:>7} {:>8} {:>8} {change:>8}  {word}",
+fn cells(row: &Row) -> [String; 4] {
+    let length = row.subject.as_ref().map(|subject| subject.len.to_string());
+    [
+        length.unwrap_or_default(),
         figure(row.a),
-        figure(row.b)
-    );
-    lines.push(line.trim_end().to_string());
-    lines
+        figure(row.b),
+        judge(row),
+    ]
 }
 
-/// Returns the percentage change and the verdict. Without a clear change, the first string is `tie`,
-/// `unclear` or `-`, and the second is empty.
-fn judge(row: &Row) -> (String, &'static str) {
-    let word = match row.verdict {
-        Some(Verdict::Faster) => "faster",
-        Some(Verdict::Slower) => "slower",
-        Some(Verdict::Same) => return ("tie".to_string(), ""),
-        Some(Verdict::Disagree) => return ("unclear".to_string(), ""),
-        None => return ("-".to_string(), ""),
-    };
-    // Ratios compare costs. For a rate, the change is therefore the inverse of the ratio.
-    let percent = |ratio: f64| match row.less {
+/// Describes the change in words. Only a row with a verdict has a number that a reader may quote.
+fn judge(row: &Row) -> String {
+    match (row.verdict, interval(row)) {
+        (Some(Verdict::Faster), Some(interval)) => format!("{interval}  faster"),
+        (Some(Verdict::Slower), Some(interval)) => format!("{interval}  slower"),
+        (Some(Verdict::Same), Some(_)) => format!("no difference found ({})", ends(row)),
+        (Some(Verdict::Disagree), _) => {
+            let shown = |ratio: Option<f64>| percent(row, ratio.unwrap_or(f64::NAN));
+            let (cycles, time) = (shown(row.ratio), shown(row.time_ratio));
+            format!("cannot tell: cycles {cycles:+.1}%, time {time:+.1}%")
+        }
+        _ if !row.a.is_finite() => "cannot tell: no result before".to_string(),
+        _ if !row.b.is_finite() => "cannot tell: no result after".to_string(),
+        _ => "cannot tell: no interval".to_string(),
+    }
+}
+
+/// Returns the change in per cent. Ratios compare costs, so for a rate the change is the inverse of
+/// the ratio.
+fn percent(row: &Row, ratio: f64) -> f64 {
+    match row.less {
         true => (ratio - 1.0) * 100.0,
         false => (1.0 / ratio - 1.0) * 100.0,
+    }
+}
+
+/// Returns the lower and the upper end of the change in per cent.
+fn range(row: &Row) -> Option<(f64, f64)> {
+    let (low, high) = row.ci_low.zip(row.ci_high)?;
+    let (low, high) = (percent(row, low), percent(row, high));
+    Some((low.min(high), low.max(high)))
+}
+
+fn ends(row: &Row) -> String {
+    let Some((low, high)) = range(row) else {
+        return String::new();
     };
-    let [ratio, low, high] = [row.ratio, row.ci_low, row.ci_high].map(|r| r.unwrap_or(f64::NAN));
-    // Print no more digits than the width of the interval justifies.
-    let decimals = match (percent(high) - percent(low)).abs() < 1.0 {
-        true => 1,
-        false => 0,
-    };
-    (format!("{:+.decimals$}%", percent(ratio)), word)
+    let decimals = usize::from(high - low < 10.0);
+    format!("{low:+.decimals$}..{high:+.decimals$}%")
+}
+
+/// Formats the change and its interval. The change has no more digits than its interval justifies.
+fn interval(row: &Row) -> Option<String> {
+    let (low, high) = range(row)?;
+    let decimals = usize::from(high - low < 1.0);
+    let change = format!("{:+.decimals$}%", percent(row, row.ratio?));
+    Some(format!("{change:>7} ({})", ends(row)))
 }
 
 /// Returns a sort key that keeps the rows of an implementation together.
@@ -207,14 +284,15 @@ mod tests {
             implementation: implementation.to_string(),
             len,
         };
+        let known = verdict.is_some();
         Row {
             key: format!("sha256, {implementation}, {len} B"),
             unit: "cycles_per_op",
             a: 100.0,
             b: 100.0 * ratio,
             ratio: Some(ratio),
-            ci_low: Some(ratio - half),
-            ci_high: Some(ratio + half),
+            ci_low: known.then_some(ratio - half),
+            ci_high: known.then_some(ratio + half),
             time_ratio: None,
             time_ratio_low: None,
             time_ratio_high: None,
@@ -224,27 +302,30 @@ mod tests {
         }
     }
 
+    fn set(text: &str) -> BTreeSet<String> {
+        BTreeSet::from([text.to_string()])
+    }
+
     fn sides() -> [Side; 2] {
         [
-            "Linux 7.3.4, commit 0123456789ab (\"a subject that goes on until it does not fit\")",
-            "Linux 7.3.4",
+            "HEAD~1, Linux 7.3.4, commit 0123456789ab (\"a subject that goes on until it does not fit\")",
+            "HEAD, Linux 7.3.4",
         ]
         .map(|title| Side {
             title: title.to_string(),
-            build: "gcc 12".to_string(),
+            origin: Origin {
+                cpu: set("Intel Xeon CPU (family 6 model 167), 2 cores"),
+                compiler: set("gcc 12"),
+                program: set("Kiln 0.1.0 (312f00c), in a process on Linux 6.1.0"),
+                command: set("kiln compare HEAD~1 HEAD --alg sha256"),
+                quick: false,
+            },
             ..Side::default()
         })
     }
 
-    fn text(rows: &[Row], tally: Tally) -> String {
-        let [a, b] = sides();
-        let text = message(
-            &a,
-            &b,
-            rows,
-            &tally,
-            "Intel(R)  Xeon(R) CPU (family 6 model 167)",
-        );
+    fn text([a, b]: &[Side; 2], rows: &[Row], tally: Tally, turns: Option<usize>) -> String {
+        let text = message(a, b, rows, &tally, turns);
         for line in text.lines() {
             assert!(line.chars().count() <= WIDTH, "{line}");
             assert!(line.is_empty() || line.starts_with(INDENT), "{line}");
@@ -253,52 +334,102 @@ mod tests {
         text
     }
 
+    fn indented(text: &str) -> String {
+        let line = |l: &str| match l {
+            "" => "\n".to_string(),
+            l => format!("{INDENT}{l}\n"),
+        };
+        text.lines().map(line).collect()
+    }
+
     #[test]
     fn a_table_fits_into_a_commit_message() {
         let slower = Some(Verdict::Slower);
+        let disagrees = Row {
+            time_ratio: Some(0.95),
+            ..row("x", 64, 1.2, 0.01, Some(Verdict::Disagree))
+        };
+        let lost = Row {
+            b: f64::NAN,
+            ratio: None,
+            ..row("y", 4096, 1.2, 0.01, None)
+        };
         let rows = [
             row("sha256_ni_transform", 4096, 1.131, 0.002, slower),
             row("sha256_ni_transform", 64, 1.294, 0.04, slower),
-            row(
-                "sha256_transform_rorx",
-                64,
-                0.8,
-                0.001,
-                Some(Verdict::Faster),
-            ),
-            row("sha256_transform_avx", 64, 1.004, 0.01, Some(Verdict::Same)),
-            row(
-                "a_function_with_a_name_that_no_column_holds",
-                64,
-                1.2,
-                0.01,
-                Some(Verdict::Disagree),
-            ),
-            row("x", 64, 1.2, 0.01, None),
+            row("avx", 64, 1.004, 0.01, Some(Verdict::Same)),
+            row("rorx", 64, 0.8, 0.1, Some(Verdict::Faster)),
+            disagrees,
+            row("y", 64, 1.2, 0.01, None),
+            lost,
         ];
-        let text = text(
-            &rows,
-            Tally {
-                only_a: 2,
-                ..Tally::default()
-            },
-        );
-        let table = "\
+        let tally = Tally {
+            only_a: 2,
+            unjudged: 3,
+            ..Tally::default()
+        };
+        let text = text(&sides(), &rows, tally, Some(10));
+        let wanted = "\
+Before: HEAD~1, Linux 7.3.4, commit 0123456789ab (\"a subject that
+  goes on until it does not fit\")
+After: HEAD, Linux 7.3.4
+CPU: Intel Xeon CPU (family 6 model 167), 2 cores
+Compiler: gcc 12
+Measured by: Kiln 0.1.0 (312f00c), in a process on Linux 6.1.0
+Command: kiln compare HEAD~1 HEAD --alg sha256
+Unit: cycles per call, less is better
+In parentheses: 95 % interval, from 10 alternating turns of each
+
 sha256 digest, called directly
-                           length   before    after   change
-a_function_with_a_name_that_no_column_holds
-                               64      100      120  unclear
-sha256_ni_transform            64      100      129     +29%  slower
-                             4096      100      113   +13.1%  slower
-sha256_transform_avx           64      100      100      tie
-sha256_transform_rorx          64      100     80.0   -20.0%  faster
-x                              64      100      120        -
+  length  before  after  change
+  ------  ------  -----  --------------------------------------
+avx
+      64     100    100  no difference found (-0.6..+1.4%)
+rorx
+      64     100   80.0     -20% (-30..-10%)  faster
+sha256_ni_transform
+      64     100    129     +29% (+25.4..+33.4%)  slower
+    4096     100    113   +13.1% (+12.9..+13.3%)  slower
+x
+      64     100    120  cannot tell: cycles +20.0%, time -5.0%
+y
+      64     100    120  cannot tell: no interval
+    4096     100      -  cannot tell: no result after
+
+Not compared: 2 only before, 1 ambiguous or in different units.
 ";
-        let table: String = table.lines().map(|l| format!("    {l}\n")).collect();
-        let head = "    CPU: Intel Xeon CPU (family 6 model 167)\n    Before: Linux 7.3.4, commit 0123456789ab (\"a subject that goes on\n      \
-            until it does not fit\")\n    After: Linux 7.3.4\n    Built by gcc 12\n    Unit: cycles per call, less is better\n";
-        let wanted = format!("{head}\n{table}\n    Not judged: 2 before only.\n");
-        assert_eq!(text, wanted, "{text}");
+        assert_eq!(text, indented(wanted), "{text}");
+    }
+
+    #[test]
+    fn conditions_that_differ_are_told_for_each_side() {
+        let [mut a, mut b] = sides();
+        let rows = [row("i", 64, 1.3, 0.01, Some(Verdict::Slower))];
+        let both =
+            |a: &Side, b: &Side| text(&[a.clone(), b.clone()], &rows, Tally::default(), None);
+        let same = both(&a, &b);
+        assert!(!same.contains("--quick") && !same.contains("(before)"));
+        assert!(
+            same.contains("the intervals of both results allow\n"),
+            "{same}"
+        );
+        b.origin.compiler = set("clang 14");
+        b.origin.quick = true;
+        let differ = both(&a, &b);
+        for line in [
+            "    Compiler (before): gcc 12\n    Compiler (after): clang 14\n",
+            "    After was measured with --quick: a short run, whose intervals are\n",
+            "    CPU: Intel Xeon CPU (family 6 model 167), 2 cores\n",
+        ] {
+            assert!(differ.contains(line), "{line}{differ}");
+        }
+        a.origin.quick = true;
+        assert!(both(&a, &b).contains("    Measured with --quick: "));
+        // A path without blanks and many commands must fit, too.
+        a.title = format!("/{}", "directory/".repeat(12));
+        a.origin.command = (0..5).map(|i| format!("kiln speed {i}")).collect();
+        let long = both(&a, &b);
+        assert!(long.contains("kiln speed 2; and 2\n      more\n"), "{long}");
     }
 
     #[test]
@@ -307,15 +438,38 @@ x                              64      100      120        -
             unit: "pairs_per_s",
             less: false,
             subject: None,
-            key: "poll, workers 4, cipher, and so on for longer than a column".to_string(),
+            key:
+                "poll, workers 4, cipher, and so on for longer than a line of the message has room"
+                    .to_string(),
             ..row("", 0, 1.25, 0.001, Some(Verdict::Slower))
         };
-        let text = text(&[rate], Tally::default());
+        let text = text(&sides(), &[rate], Tally::default(), None);
         assert!(
             text.contains("Unit: pairs per s, more is better\n"),
             "{text}"
         );
-        assert!(text.contains("    poll, workers 4, cipher, and so on for longer than a column\n"));
-        assert!(text.contains("-20.0%  slower\n"), "{text}");
+        let table = "\
+  before  after  change
+  ------  -----  -------------------------------
+poll, workers 4, cipher, and so on for longer than a line of the
+  message has room
+     100    125   -20.0% (-20.1..-19.9%)  slower
+";
+        assert!(text.ends_with(&indented(table)), "{text}");
+    }
+
+    #[test]
+    fn a_row_that_is_too_wide_takes_two_lines() {
+        let wide = Row {
+            a: 123_456_789.0,
+            b: 1_234_567_890.0,
+            time_ratio: Some(0.5),
+            ..row("i", 1 << 30, 10.0, 0.01, Some(Verdict::Disagree))
+        };
+        let text = text(&sides(), &[wide], Tally::default(), None);
+        assert!(
+            text.contains("  1234567890\n          cannot tell: cycles +900.0%, time -50.0%\n"),
+            "{text}"
+        );
     }
 }

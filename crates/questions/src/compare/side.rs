@@ -3,7 +3,7 @@
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-use kiln_question::Error;
+use kiln_question::{table, Error};
 use kiln_record::{family, read, row_type, row_types, type_of, Better, Field, Row, RowType};
 use serde_json::Value;
 
@@ -61,6 +61,84 @@ impl Subject {
     }
 }
 
+/// Where and how a side was measured. If its records differ in one of these, the set has several
+/// values; if it is unknown, none.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Origin {
+    pub cpu: BTreeSet<String>,
+    /// Compiler of the measured code; for a kernel tree, also its configuration.
+    pub compiler: BTreeSet<String>,
+    /// Kiln's version and commit, and the kernel on which it ran.
+    pub program: BTreeSet<String>,
+    pub command: BTreeSet<String>,
+    /// Whether `--quick` was given for some of the results.
+    pub quick: bool,
+}
+
+impl Origin {
+    /// Adds what a record says of itself.
+    pub(super) fn add(&mut self, record: &Value) {
+        let args = record["args"].as_array();
+        let mut words = args.into_iter().flatten();
+        self.quick |= words.any(|word| word == "--quick");
+        self.command.insert(read::typed_command(record));
+        let host = match read::host(record).kernel {
+            Some(kernel) => format!(", in a process on Linux {kernel}"),
+            None => String::new(),
+        };
+        self.program
+            .insert(format!("Kiln {}{host}", read::build(record)));
+        self.cpu.extend(describe_cpu(record));
+        // The compiler of a kernel tree is not in the record.
+        let has_own_code =
+            |row: &Row| read::word(row, "provider").is_none_or(|provider| provider == OWN);
+        let compiler = read::fact(record, "kernel_cc").and_then(Value::as_str);
+        if read::rows(record).any(has_own_code) {
+            self.compiler
+                .extend(compiler.map(|cc| table::compiler(cc).to_string()));
+        }
+    }
+}
+
+/// Describes the processor of a record's machine, without trademark signs and repeated blanks.
+fn describe_cpu(record: &Value) -> Option<String> {
+    let fact = |name: &str| read::fact(record, name);
+    let model = fact("model")?.as_str()?;
+    let model = model.replace("(R)", "").replace("(TM)", "");
+    let mut text = model.split_whitespace().collect::<Vec<_>>().join(" ");
+    if let Some((family, number)) = fact("family").zip(fact("model_number")) {
+        text += &format!(" (family {family} model {number})");
+    }
+    if let Some(cores) = fact("cores") {
+        text += &format!(", {cores} cores");
+    }
+    if let Some(vendor) = fact("hypervisor_vendor").and_then(Value::as_str) {
+        text += &format!(", under {}", table::hypervisor(vendor));
+    }
+    Some(text)
+}
+
+/// Provider of Kiln's own code in rows.
+const OWN: &str = "kiln";
+
+/// Returns the name of records in a commit message: that of their file, the kernel trees that they
+/// measured, and the dates.
+fn title(name: &str, records: &[Value]) -> String {
+    let rows = records.iter().flat_map(read::rows);
+    let providers = rows.filter_map(|row| read::word(row, "provider"));
+    let trees = providers.filter_map(|provider| provider.strip_prefix("linux-"));
+    let trees: BTreeSet<String> = trees.map(|version| format!("Linux {version}")).collect();
+    let days = records.iter().filter_map(read::date);
+    let days = days.filter_map(|date| Some(format!("of {}", date.split_once('T')?.0)));
+    let days: BTreeSet<String> = days.collect();
+    let words = trees.into_iter().chain(days);
+    [name.to_string()]
+        .into_iter()
+        .chain(words)
+        .collect::<Vec<_>>()
+        .join(", ")
+}
+
 /// Results by key, and the conditions under which they were measured.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Side {
@@ -68,8 +146,8 @@ pub(super) struct Side {
     pub name: String,
     /// Name of the side in a commit message.
     pub title: String,
-    /// Compiler and configuration of the build; empty if unknown.
-    pub build: String,
+    /// Where and how the results were measured, for a commit message.
+    pub origin: Origin,
     /// The results whose keys are unique.
     pub figures: BTreeMap<String, Figure>,
     /// Number of results whose key another row already has. Such results are not compared, because
@@ -95,8 +173,10 @@ impl Side {
                 fields.join(" or ")
             )));
         }
+        side.title = title(name, records);
         for record in records {
             side.measured_under(record);
+            side.origin.add(record);
         }
         Ok(side)
     }

@@ -172,8 +172,12 @@ pub(super) fn ask<Q: Question>(args: &Asked, dir: &Path, session: &Session) -> R
                 prove: None,
                 masks: Tier::tree_masks(),
             },
-            &|suite| {
-                touches(Touched::has_suite, suite) && session.share.takes(&format!("suite {suite}"))
+            &|mut suites| {
+                suites.retain(|suite| {
+                    touches(Touched::has_suite, suite)
+                        && session.share.takes(&format!("suite {suite}"))
+                });
+                suites
             },
             &session.stop,
             &|done, what| progress.report(done, what),

@@ -22,7 +22,7 @@ pub(crate) struct FunctionRow {
     #[schemars(extend("x-role" = "key"))]
     pub suite: String,
     /// The suite's case that calls the interrupted function, or the name of the library function;
-    /// empty if the whole suite crashed.
+    /// empty if the finding concerns the whole suite.
     #[schemars(extend("x-role" = "key"))]
     pub case: String,
     /// The highest ISA tier that was visible to the tree.
@@ -107,11 +107,18 @@ impl FunctionRow {
         }
     }
 
-    /// Creates a row about a whole suite: a failed case, a warning, or a crash.
-    pub(super) fn of_suite(ran: &Ran, what: String, config: &str, replay: String) -> FunctionRow {
+    /// Makes a row about a whole suite: a failed case, a warning, or a crash. For a crash of a
+    /// library function, `case` is its name.
+    pub(super) fn of_suite(
+        ran: &Ran,
+        case: String,
+        what: String,
+        config: &str,
+        replay: String,
+    ) -> FunctionRow {
         FunctionRow {
             suite: ran.suite.clone(),
-            case: String::new(),
+            case,
             tier: ran.tier.name(),
             context: "",
             config: config.into(),

@@ -1,6 +1,7 @@
 //! Builds the tree, lets child processes step through the functions of its suites, and creates rows
 //! from their output.
 
+use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -47,6 +48,7 @@ pub(in crate::fpu) fn prove<Q: Question>(
     let built = kiln_question::hosted::build(what, session)?;
     let arguments: Vec<_> = std::env::args_os().skip(1).collect();
     let progress = Progress::start();
+    let found = Cell::new(0);
     let ran = kunit::run(
         &built.image,
         session.seed,
@@ -58,7 +60,7 @@ pub(in crate::fpu) fn prove<Q: Question>(
                 contexts,
                 visits: asked.visits,
                 at: asked.at,
-                part: (0, 1),
+                functions: Vec::new(),
                 known: Vec::new(),
             }),
             // A replay uses only the highest tier that is allowed.
@@ -67,12 +69,24 @@ pub(in crate::fpu) fn prove<Q: Question>(
                 Some(_) => Tier::masks().pop().into_iter().collect(),
             },
         },
-        &|_| true,
+        &|items| {
+            found.set(items.len());
+            session.share.select(items, String::clone)
+        },
         &session.stop,
         &|done, what| progress.report(done, what),
     )?;
     drop(progress);
-    let outcome = judge(asked, &ran, &built.config, &version, session.seed)?;
+    // A shard may have nothing but suites without interrupt tests, or nothing at all.
+    let may_be_empty = session.share.shard().is_some() && found.get() > 0;
+    let outcome = judge(
+        asked,
+        &ran,
+        &built.config,
+        &version,
+        session.seed,
+        may_be_empty,
+    )?;
     let exit = outcome.exit();
     session.emit::<Q, _>(&read_facts(), &outcome.rows, &outcome.notes, || {
         let (replays, notes): (Vec<_>, Vec<_>) = outcome
@@ -110,6 +124,7 @@ fn judge(
     config: &str,
     version: &str,
     seed: u64,
+    may_be_empty: bool,
 ) -> Result<Outcome<FunctionRow>, Error> {
     let highest = Tier::ALL.into_iter().rfind(|t| t.usable());
     let masks = Tier::tree_masks();
@@ -154,15 +169,16 @@ fn judge(
             .map(|w| format!("warning: the tree warned at {w}"));
         let cases = ran.cases.iter().filter(|c| c.verdict == Verdict::Failed);
         let cases = cases.map(|c| format!("case: {} failed: {}", c.name, c.said.join("; ")));
-        let crash = ran.faults.iter().map(|f| format!("crash: {f}"));
-        for what in cases.chain(warnings).chain(crash) {
-            let again = replay(ran, "", "", None);
-            outcome
-                .rows
-                .push(FunctionRow::of_suite(ran, what, config, again));
+        let of_suite = cases.chain(warnings).map(|what| (String::new(), what));
+        let crash = ran.faults.iter();
+        let crash = crash.map(|f| (f.function.clone(), format!("crash: {}", f.what)));
+        for (case, what) in of_suite.chain(crash) {
+            let again = replay(ran, &case, "", None);
+            let row = FunctionRow::of_suite(ran, case, what, config, again);
+            outcome.rows.push(row);
         }
     }
-    if outcome.rows.is_empty() {
+    if outcome.rows.is_empty() && !may_be_empty {
         return Err(Error::input(match asked.suites {
             [] => format!(
                 "Linux {version} has no functions that can be stepped: the first version that has is Linux 6.9"
