@@ -107,7 +107,7 @@ impl FunctionRow {
         }
     }
 
-    /// Makes a row about a whole suite: a failed case, a warning, or a crash. For a crash of a
+    /// Creates a row about a whole suite: a failed case, a warning, or a crash. For a crash of a
     /// library function, `case` is its name.
     pub(super) fn of_suite(
         ran: &Ran,
