@@ -396,11 +396,18 @@ int kiln_hash_step(struct kiln_subject *s, const u8 *from, unsigned int len, u8 
 
 int kiln_message_alloc(struct kiln_message *m)
 {
-	m->text = kzalloc(KILN_LONGEST + 256, GFP_KERNEL);
-	m->sealed = kzalloc(KILN_LONGEST + 256, GFP_KERNEL);
-	m->room = kzalloc(KILN_LONGEST + 256, GFP_KERNEL);
-	m->opened = kzalloc(KILN_LONGEST + 256, GFP_KERNEL);
-	m->written = kzalloc(KILN_LONGEST + 256, GFP_KERNEL);
+	/*
+	 * Whole pages, so that under kiln_guard() buffers also begin with a page. Otherwise, a
+	 * message that fits into a page would be divided between two, and a walk would have two
+	 * steps.
+	 */
+	const size_t size = ALIGN(KILN_LONGEST + 256, PAGE_SIZE);
+
+	m->text = kzalloc(size, GFP_KERNEL);
+	m->sealed = kzalloc(size, GFP_KERNEL);
+	m->room = kzalloc(size, GFP_KERNEL);
+	m->opened = kzalloc(size, GFP_KERNEL);
+	m->written = kzalloc(size, GFP_KERNEL);
 	return m->text && m->sealed && m->room && m->opened && m->written ? 0 : -ENOMEM;
 }
 

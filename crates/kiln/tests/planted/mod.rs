@@ -1,48 +1,83 @@
-//! Plants faults in a copy of a kernel tree, and checks that they are found.
+//! Faults that are planted in copies of kernel trees. The oracles must find them.
+
+mod code;
+mod requests;
+mod surroundings;
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
 
 use super::common::oracle::rows;
+use super::common::tree::{given_tree, tree_of};
 use super::edited::Edited;
 
-/// A planted fault: the edits of a file, each of which replaces one occurrence of a text, and the
-/// expected finding.
-pub struct Fault {
-    pub file: &'static str,
-    pub edits: &'static [(&'static str, &'static str)],
-    pub oracle: &'static str,
-    pub driver: &'static str,
-    pub rule: &'static str,
-    /// Prefix of the function's name in the finding; empty if the function is not known.
-    pub place: &'static str,
+/// A kernel version in whose tree faults are planted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tree {
+    V6_1,
+    V6_12,
+    V7_3,
 }
 
-#[allow(dead_code)]
-pub const fn fault(
-    oracle: &'static str,
-    driver: &'static str,
-    rule: &'static str,
-    place: &'static str,
-    file: &'static str,
-    edits: &'static [(&'static str, &'static str)],
-) -> Fault {
-    Fault {
-        file,
-        edits,
-        oracle,
-        driver,
-        rule,
-        place,
+/// A planted fault.
+pub struct Fault {
+    pub what: &'static str,
+    pub oracle: &'static str,
+    pub rule: &'static str,
+    pub file: &'static str,
+    /// Each replaces the first occurrence of a text in the file.
+    pub edits: &'static [(&'static str, &'static str)],
+    /// The trees in which the fault is planted, each with the driver in which it must be found, and
+    /// a prefix of the function's name in the finding; the prefix is empty if the function is not
+    /// known.
+    pub expect: &'static [(Tree, &'static str, &'static str)],
+}
+
+impl Tree {
+    pub const ALL: [Tree; 3] = [Tree::V6_1, Tree::V6_12, Tree::V7_3];
+
+    /// Returns the directory of the tree, or `None` if the test must be skipped.
+    fn dir(self) -> Option<PathBuf> {
+        match self {
+            Tree::V6_1 => tree_of("KILN_TEST_TREE_PREVIOUS", "Linux 6.1 tree"),
+            Tree::V6_12 => given_tree(),
+            Tree::V7_3 => tree_of("KILN_TEST_TREE_NEXT", "tree of a current kernel"),
+        }
+    }
+
+    /// Returns a driver in which no fault is planted.
+    fn control(self) -> &'static str {
+        match self {
+            Tree::V6_1 | Tree::V6_12 => "chacha20-simd",
+            Tree::V7_3 => "ecb-camellia-aesni",
+        }
     }
 }
 
-/// Plants the faults in this order, and checks that the oracle of each fault finds it in the
-/// expected driver. The driver `control` has no fault and must have no finding.
-pub fn find(tree: &Edited, faults: &[&Fault], control: &'static str) {
-    let mut files: Vec<&str> = faults.iter().map(|f| f.file).collect();
-    files.sort_unstable();
-    files.dedup();
+/// Returns all planted faults.
+pub fn all() -> impl Iterator<Item = &'static Fault> {
+    [requests::FAULTS, surroundings::FAULTS, code::FAULTS]
+        .into_iter()
+        .flatten()
+}
+
+/// Returns the faults that are planted in a tree, each with the expected driver and function.
+pub fn faults_of(tree: Tree) -> impl Iterator<Item = (&'static Fault, &'static str, &'static str)> {
+    all().flat_map(move |fault| {
+        let expect = fault.expect.iter().filter(move |(of, ..)| *of == tree);
+        expect.map(move |(_, driver, place)| (fault, *driver, *place))
+    })
+}
+
+/// Plants all faults of a tree in one copy of the tree, and checks that the oracle of each fault
+/// finds it in the expected driver. Does nothing if the tree is missing.
+pub fn find(tree: Tree) {
+    let Some(dir) = tree.dir() else { return };
+    let copy = Edited::new(&dir);
+    let files: BTreeSet<&str> = faults_of(tree).map(|(fault, ..)| fault.file).collect();
     for file in files {
-        tree.edit(file, |mut text| {
-            for fault in faults.iter().filter(|f| f.file == file) {
+        copy.edit(file, |mut text| {
+            for (fault, ..) in faults_of(tree).filter(|(fault, ..)| fault.file == file) {
                 for (from, to) in fault.edits {
                     assert!(text.contains(from), "{file} has no {from:?}");
                     text = text.replacen(from, to, 1);
@@ -51,35 +86,31 @@ pub fn find(tree: &Edited, faults: &[&Fault], control: &'static str) {
             text
         });
     }
-    let sorted = |all: &mut Vec<&'static str>| {
-        all.sort_unstable();
-        all.dedup();
-    };
-    let mut oracles: Vec<&str> = faults.iter().map(|f| f.oracle).collect();
-    let mut names: Vec<&str> = faults.iter().map(|f| f.driver).collect();
-    sorted(&mut oracles);
-    sorted(&mut names);
-    names.push(control);
+    let oracles: BTreeSet<&str> = faults_of(tree).map(|(fault, ..)| fault.oracle).collect();
+    let oracles: Vec<&str> = oracles.into_iter().collect();
+    let names: BTreeSet<&str> = faults_of(tree).map(|(_, driver, _)| driver).collect();
+    let mut names: Vec<&str> = names.into_iter().collect();
+    names.push(tree.control());
     // Run all oracles at once, because trying all templates takes longer than most oracles.
-    let rows = rows(tree.path(), &oracles.join(","), &names, 1);
+    let rows = rows(copy.path(), &oracles.join(","), &names, 1);
     let row_of = |oracle: &str, driver: &str| {
         (rows.iter()).find(|r| r["impl"] == driver && r["context"] == oracle)
     };
     let mut missed = Vec::new();
-    for fault in faults {
-        let row = row_of(fault.oracle, fault.driver);
+    for (fault, driver, place) in faults_of(tree) {
+        let row = row_of(fault.oracle, driver);
         let finding = row.map_or("", |r| r["finding"].as_str().unwrap_or(""));
         let lines: Vec<&str> = finding.lines().collect();
         let named = lines.windows(2).any(|pair| {
             pair[0].starts_with(&format!("{}: ", fault.rule))
-                && pair[1].starts_with(&format!("where: {}", fault.place))
+                && pair[1].starts_with(&format!("where: {place}"))
         });
         if !named {
-            missed.push(format!("{}, {}: {row:?}", fault.oracle, fault.file));
+            missed.push(format!("{} ({}): {row:?}", fault.what, fault.oracle));
         }
     }
     for oracle in oracles {
-        let row = row_of(oracle, control);
+        let row = row_of(oracle, tree.control());
         assert_eq!(row.expect("the control")["failed"], 0, "{oracle}: {row:?}");
     }
     assert!(missed.is_empty(), "{missed:#?}");
