@@ -97,6 +97,11 @@ void kiln_cpu_stop(struct cpu *cpu)
 	remove_waiters(cpu);
 }
 
+void kiln_cpu_wipe_registers(struct cpu *cpu)
+{
+	fpstate_init(&cpu->current_task->user_fpu);
+}
+
 struct cpu_stats *kiln_cpu_stats(struct cpu *cpu)
 {
 	return &cpu->stats;

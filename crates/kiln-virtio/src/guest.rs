@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use kiln_kernel::cpu::wipe_saved_registers;
 use zeroize::Zeroize;
 
 use crate::section::MAX_DIGEST;
@@ -87,6 +88,7 @@ impl Guest {
                     Err(Status::NoSpc) if !features.revision_1() => created(0, Status::Err),
                     Err(status) => created(0, status),
                 };
+                wipe_saved_registers();
                 CREATED
             }
             Ok(Control::Destroy { service, session }) => match answer.first_mut() {
@@ -130,6 +132,7 @@ impl Guest {
         let answer = self.answer(worker, request, dst);
         if self.carries_keys() {
             wipe_stack();
+            wipe_saved_registers();
         }
         match answer {
             Ok(len) => {

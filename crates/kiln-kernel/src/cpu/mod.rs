@@ -295,6 +295,19 @@ impl Drop for Cpu {
     }
 }
 
+/// Wipes the copy of the calling thread's registers that its last FPU section saved. Those registers
+/// may have held a key that the thread copied before the section. Does nothing if the thread is not
+/// a CPU.
+pub fn wipe_saved_registers() {
+    let host = HOST.get();
+    if !host.is_null() {
+        // SAFETY: the host and its CPU live until the CPU is dropped, which resets the pointer. The
+        // CPU is this thread, which is not in kernel mode, so its registers are not only in the
+        // saved copy.
+        unsafe { sys::kiln_cpu_wipe_registers((*host).cpu.as_ptr().cast()) }
+    }
+}
+
 extern "C" fn start(_: *mut c_void) -> u64 {
     // SAFETY: the gate calls this function in kernel mode.
     unsafe { sys::kiln_cpu_start() };

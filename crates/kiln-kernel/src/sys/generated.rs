@@ -1194,6 +1194,9 @@ unsafe extern "C" {
     pub fn kiln_cpu_stop(cpu: *mut Cpu);
 }
 unsafe extern "C" {
+    pub fn kiln_cpu_wipe_registers(cpu: *mut Cpu);
+}
+unsafe extern "C" {
     pub fn kiln_cpu_stats(cpu: *mut Cpu) -> *mut CpuStats;
 }
 unsafe extern "C" {

@@ -388,11 +388,6 @@ impl Raw {
     }
 }
 
-/// Minimum size in bytes of a mapping that is searched. Heaps, stacks and the program are larger.
-/// An emulated CPU has a mapping of 44 KiB, in which it keeps vector registers until the next
-/// request (SECURITY.md, "Not wiped").
-const SEARCHED: u64 = 128 << 10;
-
 /// Counts the occurrences of these bytes in the memory of a process, excluding guest memory.
 /// Returns `None` if this process may not read that memory.
 pub fn find(pid: u32, what: &[u8]) -> Option<usize> {
@@ -406,10 +401,7 @@ pub fn find(pid: u32, what: &[u8]) -> Option<usize> {
         };
         let (first, end) = range.split_once('-')?;
         let [first, end] = [first, end].map(|n| u64::from_str_radix(n, 16).unwrap_or(0));
-        if !rights.starts_with('r')
-            || end - first < SEARCHED
-            || memory.seek(SeekFrom::Start(first)).is_err()
-        {
+        if !rights.starts_with('r') || memory.seek(SeekFrom::Start(first)).is_err() {
             continue;
         }
         let mut bytes = vec![0; (end - first) as usize];

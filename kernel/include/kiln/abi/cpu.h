@@ -80,6 +80,11 @@ KILN_EXPORT void kiln_cpu_configure(struct cpu *cpu,
 KILN_EXPORT void kiln_cpu_start(void);
 /* Must be called before the memory of @cpu is freed, when no more interrupts can occur. */
 KILN_EXPORT void kiln_cpu_stop(struct cpu *cpu);
+/*
+ * Wipes the user registers that the last section of the current task saved. Must not be called in
+ * kernel mode, where the only copy of these registers may be the saved one.
+ */
+KILN_EXPORT void kiln_cpu_wipe_registers(struct cpu *cpu);
 KILN_EXPORT struct cpu_stats *kiln_cpu_stats(struct cpu *cpu);
 KILN_EXPORT struct histogram *kiln_cpu_histogram(struct cpu *cpu, u32 which);
 KILN_EXPORT void kiln_cpu_reset_stats(struct cpu *cpu);
