@@ -42,7 +42,7 @@ pub fn text(table: &Table) -> String {
 }
 
 /// Returns the name of the processor, and that of the hypervisor if the machine has one.
-pub fn processor(facts: &Facts) -> String {
+fn processor(facts: &Facts) -> String {
     let m = &facts.machine;
     let place = match (&m.hypervisor_vendor, m.hypervisor) {
         (Some(vendor), _) => format!(", under {}", hypervisor(vendor)),

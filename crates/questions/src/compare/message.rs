@@ -70,10 +70,13 @@ fn wrapped(text: &str) -> Vec<String> {
     text.lines().map(String::from).collect()
 }
 
+/// A fact about a side: its label, and the values that the side's records contain.
+type Fact = (&'static str, fn(&Origin) -> &BTreeSet<String>);
+
 fn head(a: &Side, b: &Side, rows: &[Row], turns: Option<usize>) -> Vec<String> {
     let mut lines = wrapped(&format!("Before: {}", a.title));
     lines.extend(wrapped(&format!("After: {}", b.title)));
-    let facts: [(&str, fn(&Origin) -> &BTreeSet<String>); 4] = [
+    let facts: [Fact; 4] = [
         ("CPU", |o| &o.cpu),
         ("Compiler", |o| &o.compiler),
         ("Measured by", |o| &o.program),

@@ -93,9 +93,7 @@ fn undecided(runs: &Runs, needed: f64, there: f64) -> Option<Row> {
     );
     (!said.is_empty()).then(|| Row {
         headline: Some(text),
-        verdict: Some(format!(
-            "Cannot tell on {there} cores: this needs {needed}"
-        )),
+        verdict: Some(format!("Cannot tell on {there} cores: this needs {needed}")),
         ..Row::none(&TOPIC)
     })
 }
@@ -261,10 +259,7 @@ mod tests {
             assert_eq!(rows.len(), 1);
             let said = text(&rows[0]);
             let verdict = rows[0].verdict.as_deref();
-            assert_eq!(
-                verdict,
-                Some("Cannot tell on 2 cores: this needs 11")
-            );
+            assert_eq!(verdict, Some("Cannot tell on 2 cores: this needs 11"));
             assert!(
                 said.contains("need 11") && said.contains("scheduler"),
                 "{said}"

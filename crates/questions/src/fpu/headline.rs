@@ -387,8 +387,7 @@ mod tests {
             said[0]
         );
         assert!(
-            said[1]
-                .contains("of that kernel: 1.00 times (0.97 to 1.03), no difference found"),
+            said[1].contains("of that kernel: 1.00 times (0.97 to 1.03), no difference found"),
             "{}",
             said[1]
         );
