@@ -190,7 +190,7 @@ fn two_commits_are_tested_and_compared_and_the_repository_stays_as_it_is() {
         "    CPU: ",
         "    Compiler: ",
         "    Measured by: Kiln ",
-        "    Command: kiln compare main~1 main --alg md5 --len 64 --quick",
+        "    Command: kiln compare 'main~1' main --alg md5 --len 64 --quick",
         "    Measured with --quick",
         "    Unit: cycles per call, less is better\n",
     ] {
