@@ -109,6 +109,8 @@ fn a_folder_and_a_line_make_a_question_and_one_edit_a_field() {
     for field in ["even", "half"] {
         assert_eq!(described(field), (true, true), "{field}");
     }
+    // The program contains the documents.
+    output(&mut cargo(&["build"]));
     assert!(kiln(&["parity", "--help"]).contains("\n  number, even, half\n"));
     let side = |name: &str, number: &str| {
         let file = home().join(name);
