@@ -24,7 +24,7 @@ impl Waiter {
         matches!(self, Waiter::Parked(c) if Arc::ptr_eq(c, completion))
     }
 
-    /// Delivers the result. Returns false if nobody waits for the result. If a thread has to be
+    /// Delivers the result. Returns false if the waiter has given up. If a thread has to be
     /// woken, the thread is added to `woken`.
     pub(crate) fn tell(
         self,

@@ -137,7 +137,7 @@ struct kiln_impl {
 	bool constant_time;
 	/*
 	 * Key lengths in bytes, from min to max in increments of step. A max of 0 means that the
-	 * algorithm has no key, KILN_ANY_KEY that there is no upper limit.
+	 * algorithm has no key, KILN_ANY_KEY that keys may have any length.
 	 */
 	u32 key_min, key_max, key_step;
 	u32 ivsize;
