@@ -50,6 +50,9 @@ static const struct kiln_layout kiln_layouts[] = {
 	  .src = { 29 } },
 };
 
+/* The layouts of one piece, which come first. Where a batch of blocks ends depends on no other. */
+#define PLAIN_LAYOUTS 2
+
 /* A scatterlist whose pieces are each in their own guarded memory. */
 struct kiln_list_of {
 	struct scatterlist sg[FENCES];
@@ -245,8 +248,10 @@ static bool kiln_writes_wrong(const struct kiln_subject *s, const struct kiln_me
 	return false;
 }
 
+/* Tries the first @layouts layouts. */
 static void kiln_cipher_memory(struct kiln_examine *order, struct kiln_subject *s,
-			       struct kiln_message *m, unsigned int len, unsigned int aad, u64 *draw)
+			       struct kiln_message *m, unsigned int len, unsigned int aad,
+			       unsigned int layouts, u64 *draw)
 {
 	unsigned int i, place;
 
@@ -264,7 +269,7 @@ static void kiln_cipher_memory(struct kiln_examine *order, struct kiln_subject *
 	kiln_message_open(s, m);
 	if (!m->open_error && kiln_writes_wrong(s, m))
 		kiln_violates("answer", "does not decrypt what it encrypted");
-	for (i = 0; i < ARRAY_SIZE(kiln_layouts); i++)
+	for (i = 0; i < layouts; i++)
 		for (place = 0; place < KILN_PLACES; place++) {
 			order->cases += 2;
 			kiln_one_layout(s, m, &kiln_layouts[i], place, false);
@@ -318,8 +323,10 @@ static int kiln_hash_layout(struct kiln_subject *s, struct kiln_message *m,
 	return error;
 }
 
+/* Tries those of the first @layouts layouts that a hash has. */
 static void kiln_hash_memory(struct kiln_examine *order, struct kiln_subject *s,
-			     struct kiln_message *m, unsigned int len, u64 *draw)
+			     struct kiln_message *m, unsigned int len, unsigned int layouts,
+			     u64 *draw)
 {
 	unsigned int i, place, in_updates;
 
@@ -332,7 +339,7 @@ static void kiln_hash_memory(struct kiln_examine *order, struct kiln_subject *s,
 		order->refused++;
 		return;
 	}
-	for (i = 0; i < ARRAY_SIZE(kiln_layouts); i++)
+	for (i = 0; i < layouts; i++)
 		for (place = 0; place < KILN_PLACES; place++)
 			for (in_updates = 0; in_updates < 2; in_updates++) {
 				u8 *result;
@@ -395,6 +402,7 @@ void kiln_examine_memory(struct kiln_examine *order)
 	static const u16 aads[] = { 64, 100, 257, 4097, 63, 65, 127, 128, 129, 255, 256, 511, 512, 513,
 				    1023, 1024, 4080, 4095, 4096 };
 	const unsigned int many = order->thorough ? ARRAY_SIZE(aads) : 4;
+	const unsigned int all = ARRAY_SIZE(kiln_layouts);
 	struct kiln_subject s;
 	struct kiln_message m = {};
 	u64 draw = kiln_seed_of(order);
@@ -424,23 +432,23 @@ void kiln_examine_memory(struct kiln_examine *order)
 			kiln_key_memory(&s);
 		for (i = 0; i < ARRAY_SIZE(lengths); i++) {
 			if (s.type == KILN_TYPE_HASH) {
-				kiln_hash_memory(order, &s, &m, lengths[i], &draw);
+				kiln_hash_memory(order, &s, &m, lengths[i], all, &draw);
 				continue;
 			}
-			kiln_cipher_memory(order, &s, &m, lengths[i], s.aad, &draw);
+			kiln_cipher_memory(order, &s, &m, lengths[i], s.aad, all, &draw);
 		}
 		/* Cover every length at which a batch of blocks may end. */
 		for (j = 0; order->thorough && j < 1100; j++) {
 			if (s.type == KILN_TYPE_HASH)
-				kiln_hash_memory(order, &s, &m, j, &draw);
+				kiln_hash_memory(order, &s, &m, j, PLAIN_LAYOUTS, &draw);
 			else
-				kiln_cipher_memory(order, &s, &m, j, s.aad, &draw);
+				kiln_cipher_memory(order, &s, &m, j, s.aad, PLAIN_LAYOUTS, &draw);
 		}
 		/* Cover consecutive lengths of associated data. */
 		for (j = 0; s.type == KILN_TYPE_AEAD && j < (order->thorough ? 80 : 34); j++)
-			kiln_cipher_memory(order, &s, &m, 64, j, &draw);
+			kiln_cipher_memory(order, &s, &m, 64, j, all, &draw);
 		for (j = 0; s.type == KILN_TYPE_AEAD && j < many; j++)
-			kiln_cipher_memory(order, &s, &m, 113, aads[j], &draw);
+			kiln_cipher_memory(order, &s, &m, 113, aads[j], all, &draw);
 		kiln_subject_close(&s);
 	}
 	kiln_guard(false);

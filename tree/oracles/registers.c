@@ -272,6 +272,17 @@ static int kiln_prepare(struct kiln_examine *order, struct kiln_subject *s, stru
 	return 0;
 }
 
+/*
+ * Replaces the transform by another of the same driver and key. Returns whether that one gives the
+ * same answer. It does not if the driver draws a salt for each transform, as echainiv does.
+ */
+static bool kiln_answers_alike(struct kiln_examine *order, struct kiln_subject *s, u64 right)
+{
+	kiln_subject_close(s);
+	order->error = kiln_subject_open(s, order);
+	return !order->error && kiln_ask_shifted(0) == right;
+}
+
 void kiln_examine_registers(struct kiln_examine *order)
 {
 	struct kiln_message m = {};
@@ -297,9 +308,6 @@ void kiln_examine_registers(struct kiln_examine *order)
 	right = kiln_ask_shifted(0);
 	again = kiln_ask_shifted(0);
 	/* Compare only answers that are the same in each run: some drivers randomise them. */
-	if (order->answers[0] != right && again == right)
-		kiln_violates("answer",
-			      "the answer is wrong if the upper halves of its arguments of 32 bits are not zero");
 	kiln_watch_sections(true);
 	kiln_case.varied = "stack 8 bytes lower times";
 	for (i = 0; i < SHIFTS; i++) {
@@ -311,8 +319,13 @@ void kiln_examine_registers(struct kiln_examine *order)
 	}
 	kiln_watch_sections(false);
 	kiln_case.varied = NULL;
+	kiln_case.layout = "ordinary";
+	if (order->answers[0] != right && again == right && kiln_answers_alike(order, &s, right))
+		kiln_violates("answer",
+			      "the answer is wrong if the upper halves of its arguments of 32 bits are not zero");
 close:
-	kiln_subject_close(&s);
+	if (!order->error)
+		kiln_subject_close(&s);
 	kiln_message_free(&m);
 }
 

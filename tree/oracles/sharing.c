@@ -27,7 +27,13 @@
  */
 #define IDLE 256
 #define IDLE_THOROUGH 1024
-#define VISITS_THOROUGH 3
+/*
+ * Maximum number of interrupts at one instruction, for a thorough examination. The other CPU answers
+ * while the first one waits, which takes longer than a softirq, so it is asked once, and for two
+ * pairs of lengths only.
+ */
+#define VISITS_THOROUGH 2
+#define PAIRS_FOR_PEER 2
 /*
  * Maximum number of checks whether the other CPU has completed its request. The number is limited,
  * because the other CPU may wait for a lock that the interrupted code holds.
@@ -260,7 +266,8 @@ static void kiln_share(struct kiln_examine *order, bool decrypt, bool on_peer)
 	kiln_first.decrypt = kiln_second.decrypt = decrypt;
 	kiln_first.wrong = kiln_second.wrong = 0;
 	kiln_on_peer = on_peer;
-	kiln_audit->visits = kiln_audit->outside_visits = order->thorough ? VISITS_THOROUGH : 1;
+	kiln_audit->visits = order->thorough && !on_peer ? VISITS_THOROUGH : 1;
+	kiln_audit->outside_visits = 1;
 	kiln_idle = order->thorough ? IDLE_THOROUGH : IDLE;
 	kiln_run(ULONG_MAX);
 	steps = kiln_audit->steps;
@@ -315,7 +322,7 @@ static bool kiln_repeats(struct kiln_subject *s, struct kiln_message *m, unsigne
 }
 
 static void kiln_share_all(struct kiln_examine *order, struct kiln_subject *s, unsigned int first,
-			   unsigned int second, u64 *draw)
+			   unsigned int second, bool beside_peer, u64 *draw)
 {
 	static struct kiln_message a, b;
 	unsigned int ways = s->type == KILN_TYPE_HASH ? 1 : 2, decrypt;
@@ -343,7 +350,7 @@ static void kiln_share_all(struct kiln_examine *order, struct kiln_subject *s, u
 		       kiln_prepare(&kiln_second, s, &b, compares);
 	for (decrypt = 0; decrypt < ways && !order->error; decrypt++) {
 		kiln_share(order, decrypt, false);
-		if (kiln_peer)
+		if (kiln_peer && beside_peer)
 			kiln_share(order, decrypt, true);
 	}
 	kiln_release(&kiln_first);
@@ -355,7 +362,7 @@ out:
 
 void kiln_examine_sharing(struct kiln_examine *order)
 {
-	static const u16 lengths[][2] = { { 48, 64 }, { 65, 33 }, { 304, 48 }, { 1040, 528 } };
+	static const u16 lengths[][2] = { { 48, 64 }, { 304, 48 }, { 65, 33 }, { 1040, 528 } };
 	struct kiln_subject s;
 	u64 draw = kiln_seed_of(order);
 	unsigned int i;
@@ -369,6 +376,6 @@ void kiln_examine_sharing(struct kiln_examine *order)
 		return;
 	kiln_open_softirq(KILN_SOFTIRQ, kiln_second_in_softirq);
 	for (i = 0; i < (order->thorough ? ARRAY_SIZE(lengths) : 1) && !order->error; i++)
-		kiln_share_all(order, &s, lengths[i][0], lengths[i][1], &draw);
+		kiln_share_all(order, &s, lengths[i][0], lengths[i][1], i < PAIRS_FOR_PEER, &draw);
 	kiln_subject_close(&s);
 }

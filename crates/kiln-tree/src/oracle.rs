@@ -488,10 +488,17 @@ fn without_features(wanted: &Wanted, told: &mut [Told], crashes: &Crashes) -> Re
     else {
         return Ok(());
     };
+    // An instance of a template executes the code of its children, which are examined themselves.
+    let users = |name: &str| -> Vec<Subject> {
+        let told = told.iter();
+        let users = told.filter(|t| uses(t, name) && has_code(&t.subject.driver));
+        users.map(|t| t.subject.clone()).collect()
+    };
     let jobs: Vec<(&str, Vec<Subject>)> = (features::ALL.iter())
-        .map(|feature| {
-            let users = told.iter().filter(|t| uses(t, feature.name));
-            (feature.name, users.map(|t| t.subject.clone()).collect())
+        .flat_map(|feature| {
+            let users = users(feature.name);
+            let chunks = users.chunks(CHUNK).map(|c| (feature.name, c.to_vec()));
+            chunks.collect::<Vec<_>>()
         })
         .collect();
     let done = AtomicUsize::new(0);

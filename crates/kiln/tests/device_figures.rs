@@ -19,6 +19,7 @@ use std::fs::{self, File};
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, sleep};
 use std::time::{Duration, Instant};
@@ -138,7 +139,17 @@ fn hello(path: &Path, protocol: u64) -> Option<Raw> {
     raw.try_hello(protocol).then_some(raw)
 }
 
-const ATTACKS: [(&str, Attack); 14] = [
+/// The first two are controls, which do not touch the device. They show how much of an effect is
+/// due to the time that any other program takes from the cores.
+const ATTACKS: [(&str, Attack); 16] = [
+    ("control: a thread that computes", |_, _, stop| {
+        repeat(stop, std::hint::spin_loop);
+    }),
+    ("control: short-lived programs", |_, _, stop| {
+        repeat(stop, || {
+            Command::new("true").status().unwrap();
+        });
+    }),
     ("01 calls that block", |_, path, stop| {
         repeat(stop, || {
             let mut guest = Guest::connect(path, 2);
@@ -320,8 +331,10 @@ fn a_victim_of_each_attack() {
                         || gone.elapsed() > Duration::from_secs(9)
                 },
             );
+            // The quiet value varies as well, so show how much.
+            let again = show("", measure(TIME / 4));
             println!(
-                "{:34} {ratio:.2} x the quiet p99; descriptors and processes {before:?}, {:?} after {:.1?}",
+                "{:34} {ratio:.2} x the quiet p99, {again:.1?} afterwards; descriptors and processes {before:?}, {:?} after {:.1?}",
                 "", held(), gone.elapsed()
             );
         }

@@ -1,11 +1,12 @@
 //! Code that the tests of this program share: it runs each test in a separate process, boots CPUs,
 //! and creates messages and policies.
 
+use std::collections::BTreeSet;
 use std::env;
 use std::io::Read;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitStatus, Stdio};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -17,6 +18,7 @@ use kiln_kernel::load::{best_impl, Counts, Load, Messages, Plan, TaskWork};
 use kiln_measure::SplitMix64;
 
 const CHILD: &str = "KILN_TEST_ALONE";
+const CORE: &str = "KILN_TEST_CORE";
 const SEED: &str = "KILN_SEED";
 
 /// Time limit for a test's process, after which the test counts as hanging. The limit is long
@@ -65,10 +67,12 @@ fn run_in_child<F: FnOnce(u64)>(body: F) -> Option<(ExitStatus, bool, String)> {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         (now.map_or(1, |t| t.subsec_nanos()) | 1).to_string()
     });
+    let core = Core::take();
     let started = Instant::now();
     let mut child = Command::new(env::current_exe().expect("this program has a path"))
         .args(["--exact", name, "--nocapture", "--test-threads=1"])
         .env(CHILD, name)
+        .env(CORE, core.0.to_string())
         .env(SEED, &seed)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -115,11 +119,42 @@ fn read_all(mut from: impl Read + Send + 'static) -> thread::JoinHandle<String> 
     })
 }
 
-/// Returns the cores that this process may use. The list is determined once, before any thread is
-/// pinned.
+/// The core of a test's process, chosen so that tests which run at the same time use different
+/// cores.
+struct Core(usize);
+
+static TAKEN: Mutex<BTreeSet<usize>> = Mutex::new(BTreeSet::new());
+
+impl Core {
+    fn take() -> Core {
+        let cores = cores();
+        let mut taken = TAKEN.lock().expect("no test panics while it takes a core");
+        let free = cores.iter().copied().find(|core| !taken.contains(core));
+        let core = free.unwrap_or(cores[0]);
+        taken.insert(core);
+        Core(core)
+    }
+}
+
+impl Drop for Core {
+    fn drop(&mut self) {
+        TAKEN.lock().expect("no test panics here").remove(&self.0);
+    }
+}
+
+/// Returns the cores that this process may use, beginning with the one that the parent chose for
+/// it. The list is determined once, before any thread is pinned.
 pub(crate) fn cores() -> Vec<usize> {
     static CORES: OnceLock<Vec<usize>> = OnceLock::new();
-    CORES.get_or_init(affinity).clone()
+    let cores = CORES.get_or_init(|| {
+        let mut cores = affinity();
+        let chosen = env::var(CORE).ok().and_then(|c| c.parse().ok());
+        if let Some(at) = cores.iter().position(|&c| Some(c) == chosen) {
+            cores.swap(0, at);
+        }
+        cores
+    });
+    cores.clone()
 }
 
 fn affinity() -> Vec<usize> {

@@ -1,12 +1,13 @@
 //! What the laws are checked on: builds of `kernel/` with every compiler on this machine, and
 //! planted offenders.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::{stderr, Write};
 use std::path::{Path, PathBuf};
 use std::process::{self, Command};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::LazyLock;
+use std::sync::{LazyLock, Mutex, PoisonError};
 
 use kiln_kbuild::{Built, Compiler, Error, Kbuild};
 
@@ -197,12 +198,18 @@ pub(crate) fn run(command: &mut Command) -> String {
 }
 
 /// Links a program in `tests/` with a build of `kernel/`, using the compiler of this build. Returns
-/// the path of the program.
+/// the path of the program. Each program is linked once per build, so that no test replaces a
+/// program while another test runs it.
 pub(crate) fn link_with(built: &Built, source: &str) -> PathBuf {
+    static LINKED: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
     let source = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests")
         .join(source);
     let program = built.archive.with_file_name(source.file_stem().unwrap());
+    let mut linked = LINKED.lock().unwrap_or_else(PoisonError::into_inner);
+    if linked.contains(&program) {
+        return program;
+    }
     run(Command::new(&built.compiler.path)
         .args(["-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror"])
         .arg("-I")
@@ -211,6 +218,7 @@ pub(crate) fn link_with(built: &Built, source: &str) -> PathBuf {
         .arg(&built.archive)
         .arg("-o")
         .arg(&program));
+    linked.insert(program.clone());
     program
 }
 

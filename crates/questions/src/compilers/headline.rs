@@ -164,7 +164,7 @@ pub(super) fn cells(runs: &Runs) -> Option<Row> {
             fastest.name()
         ),
         Apart::No => format!("AES-CBC: {} builds within 2 % of each other", cells.len()),
-        Apart::Disagree(_) => "AES-CBC: cycles and time disagree".to_string(),
+        Apart::Disagree(_) => "AES-CBC: cannot tell, cycles and time disagree".to_string(),
     };
     Some(Row::estimate(&TOPIC, &ratio, "times", text).with_verdict(verdict))
 }
@@ -220,7 +220,7 @@ pub(super) fn compilers(runs: &Runs) -> Option<Row> {
             "Plain -O2: {} compilers within 2 % of each other",
             cells.len()
         ),
-        Apart::Disagree(_) => "Plain -O2: cycles and time disagree".to_string(),
+        Apart::Disagree(_) => "Plain -O2: cannot tell, cycles and time disagree".to_string(),
         Apart::CannotTell => format!(
             "Plain -O2: {} compilers within {} %, measured once",
             cells.len(),

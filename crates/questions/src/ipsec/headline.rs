@@ -101,9 +101,9 @@ impl Knee {
     /// Formats the knee in a few words.
     fn brief(&self) -> String {
         match self {
-            Knee::Above(rate) => format!("none up to {}/s", packets(*rate)),
-            Knee::Below(rate) => format!("even at {}/s", packets(*rate)),
-            Knee::At(e) => format!("from {}/s", packets(e.value)),
+            Knee::Above(rate) => format!("none up to {}pps", packets(*rate)),
+            Knee::Below(rate) => format!("even at {}pps", packets(*rate)),
+            Knee::At(e) => format!("from {}pps", packets(e.value)),
         }
     }
 
