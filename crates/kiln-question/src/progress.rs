@@ -56,7 +56,13 @@ impl Progress {
 
     /// Reports the completed fraction and the current activity.
     pub fn report(&self, fraction: f64, what: &str) {
-        let Some(bar) = &self.0 else { return };
+        let Some(bar) = &self.0 else {
+            // Such a wait may take minutes, so it is reported without a terminal, too.
+            if what == kiln_tree::WAITING && !SILENT.load(Ordering::Relaxed) {
+                eprintln!("kiln: {what}");
+            }
+            return;
+        };
         if bar.message() != what {
             bar.set_message(what.to_string());
         }

@@ -42,6 +42,9 @@ pub fn key(dir: &Path, compiler: &str, config: u64) -> String {
     format!("{safe}-{:016x}", hash(&parts))
 }
 
+/// Progress message while another process holds the lock of a cache directory.
+pub const WAITING: &str = "another kiln uses this tree: waiting for it";
+
 impl Cache {
     /// Creates and locks the directory. If another process holds the lock, reports this to the user
     /// and waits.
@@ -66,7 +69,7 @@ impl Cache {
                 return Err(Error::Interrupted);
             }
             if !waiting {
-                progress(0.0, "another kiln uses this tree: waiting for it");
+                progress(0.0, WAITING);
                 waiting = true;
             }
             thread::sleep(Duration::from_millis(100));

@@ -67,7 +67,7 @@ use std::path::PathBuf;
 
 use make::Part;
 
-pub use cache::{key, update, Cache};
+pub use cache::{key, update, Cache, WAITING};
 pub use config::Config;
 pub use error::Error;
 pub use fault::Symbols;

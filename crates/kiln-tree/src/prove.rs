@@ -65,6 +65,9 @@ impl Proving {
             known: known.as_ptr(),
             known_count: known.len() as u64,
         });
+        // Time all sections: if the timer skipped some, which ones would depend on the lengths of
+        // earlier sections, and with it the instructions that are stepped.
+        host.cpu.keep_sections(0);
         // SAFETY: `raw` and `auditing` become fields of the same structure, so the boxed audit
         // lives as long as it is used.
         let auditing = unsafe { Auditing::start(&mut host.cpu, &raw mut raw.audit, begin) };

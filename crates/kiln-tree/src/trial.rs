@@ -12,8 +12,10 @@ use crate::raw;
 
 /// Message lengths in bytes. The longest one exceeds two iterations of the widest loop (ChaCha: 16
 /// blocks, 1024 bytes).
-const LENGTHS: [usize; 8] = [1, 16, 31, 64, 200, 512, 1041, 2100];
-/// Number of messages for calls made in interrupts. These calls use the shortest messages.
+const LENGTHS: [usize; 8] = [1, 64, 200, 16, 31, 512, 1041, 2100];
+/// Number of messages for calls made in interrupts, which use the first ones. Among these lengths
+/// are one below a block and one of several blocks, because a function may open a section for only
+/// one of them.
 const BRIEF: usize = 3;
 /// Alignment of all buffers in bytes. RAID functions require it.
 const LINE: usize = 64;
@@ -67,8 +69,12 @@ impl<'a> Trial<'a> {
     pub(crate) fn new(library: &Rc<Library>, function: &'a Function) -> Result<Trial<'a>, Refused> {
         // The seed is fixed, so that a replay executes the same instructions.
         let mut random = SplitMix64(SEED);
-        let mut lengths: Vec<usize> = LENGTHS.iter().map(|&len| fit(function, len)).collect();
-        lengths.dedup();
+        let mut lengths: Vec<usize> = Vec::new();
+        for len in LENGTHS.map(|len| fit(function, len)) {
+            if !lengths.contains(&len) {
+                lengths.push(len);
+            }
+        }
         let keys = match function.keys.is_empty() {
             true => vec![function.own_key],
             false => function.keys.clone(),

@@ -18,6 +18,9 @@ mod rings;
 mod tests;
 mod vectors;
 
+use std::thread;
+use std::time::{Duration, Instant};
+
 pub use case::{Row, Verdict};
 pub use link::{Fault, Offer, Target};
 pub use record::RecordRow;
@@ -37,19 +40,48 @@ pub fn names(offer: &Offer) -> Vec<String> {
     cases(offer).into_iter().map(|case| case.name).collect()
 }
 
+/// Time that a device has to listen again after a failed check, for a supervisor that restarts it.
+const RESTART: Duration = Duration::from_secs(2);
+
 /// Runs all checks and passes each row to `tell` as soon as it is available. A failed check does
-/// not end the run. An interrupted check does not produce a row.
+/// not end the run, unless the device has ended: then the other checks are skipped. An interrupted
+/// check does not produce a row.
 pub fn run(target: &Target, offer: &Offer, tell: &mut dyn FnMut(&Row)) -> Vec<Row> {
     let mut rows = Vec::new();
+    let mut killer: Option<String> = None;
     for case in cases(offer) {
-        let row = case.run(target);
+        let mut row = match &killer {
+            Some(name) => Row {
+                case: case.name,
+                verdict: Verdict::Skip(format!("the device has ended in the check '{name}'")),
+            },
+            None => case.run(target),
+        };
         if target.is_stopped() {
             break;
+        }
+        if let Verdict::Fail(what) = &mut row.verdict {
+            if has_ended(target) {
+                what.push_str("; the device has ended: nothing listens on its socket");
+                killer = Some(row.case.clone());
+            }
         }
         tell(&row);
         rows.push(row);
     }
     rows
+}
+
+/// Returns whether nothing listens on the socket, nor begins to within [`RESTART`].
+fn has_ended(target: &Target) -> bool {
+    let start = Instant::now();
+    while matches!(link::Link::open(target, 0), Err(Fault::Connect(_))) {
+        if start.elapsed() > RESTART || target.is_stopped() {
+            return true;
+        }
+        thread::sleep(RESTART / 20);
+    }
+    false
 }
 
 fn cases(offer: &Offer) -> Vec<Case> {

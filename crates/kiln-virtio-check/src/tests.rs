@@ -312,3 +312,28 @@ fn a_silent_device_holds_nothing_up() {
         assert!(run(target, &offer, &mut |_| told += 1).is_empty() && told == 0);
     });
 }
+
+#[test]
+fn after_the_device_has_ended_the_rest_is_skipped() {
+    let mut known = None;
+    served(4096, |target| {
+        known = Some((offer(target).unwrap(), target.path.clone()))
+    });
+    let (offer, path) = known.unwrap();
+    // The device has ended before the first check that connects, so that one fails.
+    let target = Target {
+        path,
+        stop: Default::default(),
+    };
+    let rows = run(&target, &offer, &mut |_| ());
+    assert_eq!(rows.len(), names(&offer).len());
+    let failed = |row: &crate::Row| row.status() == "fail";
+    let first = rows.iter().position(failed).unwrap();
+    let Verdict::Fail(what) = &rows[first].verdict else {
+        unreachable!()
+    };
+    assert!(what.ends_with("nothing listens on its socket"), "{what}");
+    let why = format!("the device has ended in the check '{}'", rows[first].case);
+    let skipped = |row: &crate::Row| matches!(&row.verdict, Verdict::Skip(w) if *w == why);
+    assert!(rows[first + 1..].iter().all(skipped));
+}

@@ -53,7 +53,8 @@ fn broken(tree: &Path) -> Edited {
 fn the_tree_s_own_sections_lose_nothing_and_a_broken_tree_s_do() {
     let Some(tree) = given_tree() else { return };
     let good = format!("tree:{}", tree.display());
-    let bad = format!("tree:{}", broken(&tree).path());
+    let broken = broken(&tree);
+    let bad = format!("tree:{}", broken.path());
 
     let policies = format!("{good},{bad}");
     let run = fpu(&[

@@ -46,11 +46,12 @@ fn a_tree_that_the_edits_were_not_made_for_is_refused() {
     policies::apply_to(&overlay, policies::BH_OFF);
 }
 
-/// Creates a copy of the tree with these edits. Returns its name as a policy.
-fn edited(tree: &Path, edits: &[policies::Edit]) -> String {
+/// Creates a copy of the tree with these edits. Returns it with its name as a policy.
+fn edited(tree: &Path, edits: &[policies::Edit]) -> (Edited, String) {
     let overlay = Edited::new(tree);
     policies::apply_to(&overlay, edits);
-    format!("tree:{}", overlay.path())
+    let name = format!("tree:{}", overlay.path());
+    (overlay, name)
 }
 
 fn fpu(arguments: &[&str]) -> (Run, Vec<Value>) {
@@ -63,7 +64,7 @@ fn fpu(arguments: &[&str]) -> (Run, Vec<Value>) {
 /// Compares answers, counts and warnings with those of Kiln's policy `own` in every context. Then
 /// steps through a task and a softirq, with one interrupt per instruction.
 fn is_as(tree: &Path, own: &str, edits: &[policies::Edit]) {
-    let name = edited(tree, edits);
+    let (_overlay, name) = edited(tree, edits);
     let policies = ["legacy", "bh-off", "nested", &name].join(",");
     let (run, rows) = fpu(&["usable", "--policy", &policies]);
     // Expect a finding, because the policy of an unmodified 6.12 tree is `legacy`.
@@ -141,7 +142,7 @@ fn a_tree_that_saves_what_it_finds_is_nested() {
 #[test]
 fn a_tree_that_saves_nothing_is_caught() {
     let Some(tree) = given_tree() else { return };
-    let name = edited(&tree, policies::BROKEN);
+    let (_overlay, name) = edited(&tree, policies::BROKEN);
     let (run, rows) = fpu(&["prove", "--len", "16,31", "--policy", &name]);
     assert_eq!(run.status, 1, "{}", run.stderr);
     let wrong: u64 = rows.iter().map(|r| r["corrupted"].as_u64().unwrap()).sum();

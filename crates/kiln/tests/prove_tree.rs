@@ -47,12 +47,13 @@ fn planted_faults_are_found_and_named() {
             .replace(begin, "kernel_fpu_begin(); kernel_fpu_end();");
         format!("{head}{macro_ends}{rest}")
     });
-    // Open a section without checking whether that is allowed.
-    tree.replace(
-        "lib/crypto/x86/sha256.h",
-        "likely(irq_fpu_usable())",
-        "true",
-    );
+    // Open a section without checking whether that is allowed, in two functions. One of them opens a
+    // section only for messages of a block or more.
+    tree.edit("lib/crypto/x86/sha256.h", |text| {
+        let check = "likely(irq_fpu_usable())";
+        assert_eq!(text.matches(check).count(), 2);
+        text.replace(check, "true")
+    });
     // Change a callee-saved register that this caller does not use afterwards.
     tree.replace(
         "lib/crypto/x86/sm3-avx-asm_64.S",
@@ -84,7 +85,7 @@ fn planted_faults_are_found_and_named() {
         "\tmd5_init(&ctx);\n\tmd5_update(&ctx, data, len);\n\tmd5_final(&ctx, out);\n}\nEXPORT_SYMBOL_GPL(md5);",
         "\tif (len == 31)\n\t\t__builtin_trap();\n\tmd5_init(&ctx);\n\tmd5_update(&ctx, data, len);\n\tmd5_final(&ctx, out);\n}\nEXPORT_SYMBOL_GPL(md5);",
     );
-    let suites = "library.chacha_crypt,library.aes_xts_encrypt,library.sm3,sha1.*interrupt*,sha256.*interrupt*,sm3.*interrupt*,sha512.*interrupt*,poly1305.*interrupt*,sha3.*interrupt*";
+    let suites = "library.chacha_crypt,library.sha256_finup_2x,library.aes_xts_encrypt,library.sm3,sha1.*interrupt*,sha256.*interrupt*,sm3.*interrupt*,sha512.*interrupt*,poly1305.*interrupt*,sha3.*interrupt*";
     let all = rows(
         &["--tree", tree.path(), "--suite", suites, "--visits", "1"],
         1,
@@ -116,6 +117,9 @@ fn planted_faults_are_found_and_named() {
     let outside = |f: &String| f.starts_with("outside: chacha_");
     assert!(chacha.iter().any(outside), "{chacha:#?}");
     assert_eq!(of("aes_xts_encrypt"), [""; 0]);
+    let twice = of("sha256_finup_2x");
+    let nested = |f: &String| f.starts_with("nested: sha256_finup_2x");
+    assert!(twice.iter().any(nested), "{twice:#?}");
     // In rows with the context `task`, softirqs must also have made calls.
     let tasks = all.iter().filter(|r| r["context"] == "task");
     let quiet = tasks.filter(|r| r["in_softirqs"] == 0);

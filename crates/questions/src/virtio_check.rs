@@ -19,7 +19,8 @@ use kiln_virtio_check::{
 #[command(after_long_help = "\
 Each check has a connection of its own. What is not offered is skipped. The
 device must serve its control queue on the socket, and connections one after
-the other; if it serves several at a time, one watches the others.
+the other. If it serves several at a time, a second connection watches
+whether it still serves others during a hostile check.
 
 Exit status:
   1 if a check failed
@@ -67,7 +68,7 @@ impl Question for VirtioCheckArgs {
             }
         };
         let json = session.global.json;
-        let out: Box<dyn Write> = match json {
+        let out: Box<dyn Write> = match json || session.global.quiet {
             true => Box::new(io::sink()),
             false => Box::new(io::stdout()),
         };

@@ -152,6 +152,10 @@ fn copy(event: &EventFd) -> File {
 impl Front {
     /// Creates a connection for a guest with these limits.
     pub fn new(limits: Limits) -> Front {
+        // The front end may pass a pipe as an eventfd. Rust's runtime ignores SIGPIPE, but a fuzzer's
+        // main function is not in Rust.
+        // SAFETY: the call only sets the disposition of a signal.
+        unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
         let config = Config {
             limits: Limits {
                 data_queues: 1,

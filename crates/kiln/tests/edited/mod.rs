@@ -2,27 +2,41 @@
 //! original tree.
 //!
 //! All tests share one directory per tree, because the first build takes a minute, whereas an edit
-//! recompiles only the files that depend on it. The tests run one after the other
-//! (`.cargo/config.toml`). A file that an earlier test edited is restored with a new modification
+//! recompiles only the files that depend on it. A test has the directory to itself as long as it
+//! keeps its [`Edited`]. A file that an earlier test edited is restored with a new modification
 //! time, so that its objects are rebuilt.
 
 #![allow(dead_code)]
 
-use std::fs;
+use std::fs::{self, File};
+use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 pub struct Edited {
     tree: PathBuf,
     dir: PathBuf,
+    /// Locks the shared directory.
+    _lock: Option<File>,
 }
 
 impl Edited {
-    /// Returns the copy of this tree that all tests share, without the edits of earlier tests.
+    /// Returns the copy of this tree that all tests share, without the edits of earlier tests. Waits
+    /// while another test has it.
     pub fn new(tree: &Path) -> Edited {
         let name = tree.file_name().expect("not the root");
         let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join("edited");
-        Edited::at(tree, &place.join(name))
+        fs::create_dir_all(&place).expect("a place for it");
+        let mut lock = name.to_owned();
+        lock.push(".lock");
+        let lock = File::create(place.join(lock)).expect("a lock file");
+        // SAFETY: the descriptor is open.
+        let locked = unsafe { libc::flock(lock.as_raw_fd(), libc::LOCK_EX) };
+        assert_eq!(locked, 0, "the directory can be locked");
+        Edited {
+            _lock: Some(lock),
+            ..Edited::at(tree, &place.join(name))
+        }
     }
 
     /// Creates a separate copy of the tree in `dir`, or reuses an earlier one without its edits.
@@ -37,6 +51,7 @@ impl Edited {
         let edited = Edited {
             tree,
             dir: dir.to_owned(),
+            _lock: None,
         };
         let files = Command::new("find")
             .arg(dir)

@@ -141,7 +141,8 @@ pub struct CompilersArgs {
     /// Write a directory for a compiler's bug report; --out gives the path
     #[arg(long, value_name = "CELL", conflicts_with = "baseline")]
     reproduce: Option<String>,
-    /// For --explain and --reproduce: the cell to compare with [default: the fastest similar cell]
+    /// For --explain and --reproduce: the cell to compare with [default: the default variant of the
+    /// same level if it is faster, else the fastest other level]
     #[arg(long, value_name = "CELL")]
     against: Option<String>,
     /// Rebuild everything, even if it is in the cache

@@ -13,6 +13,7 @@ use super::catalogue::find_subject;
 use super::cell::{Abi, Cell, Opt};
 use super::code::{self, Code};
 use super::culprit::{self, Culprit};
+use super::object;
 use super::row::Row;
 use super::store::Store;
 use super::toolchain::Toolchain;
@@ -106,6 +107,14 @@ impl Seen {
         let mut row = Row::new(&self.cell, len, &self.built.facts);
         row.cycles_per_byte = Some(self.cycles_per_byte);
         row
+    }
+
+    /// Returns whether both cells have the same machine code, so that their times differ by chance
+    /// only.
+    pub(super) fn has_code_of(&self, other: &Seen) -> bool {
+        let (own, other) = (&self.built.objects, &other.built.objects);
+        own.len() == other.len()
+            && own.iter().zip(other).all(|(a, b)| object::have_same_code(a, b))
     }
 }
 
@@ -250,19 +259,19 @@ fn neighbours(own: &Cell) -> Vec<Cell> {
     cells
 }
 
-/// Chooses the fastest level if it is faster than `own`; otherwise the default variant if it is
-/// faster; otherwise the slowest level.
+/// Chooses the default variant of the same level if it is faster than `own`; otherwise the fastest
+/// level if it is faster; otherwise the slowest level. A cell with the machine code of `own` is
+/// chosen only if there are no others.
 fn choose(own: &Seen, others: &[Seen]) -> Option<usize> {
     let ratio = |i: &usize| own.cycles_per_byte / others[*i].cycles_per_byte;
     let by_ratio = |a: &usize, b: &usize| ratio(a).total_cmp(&ratio(b));
-    let levels = (0..others.len()).filter(|i| others[*i].cell.opt != own.cell.opt);
-    let faster = levels.clone().max_by(by_ratio).filter(|i| ratio(i) > ALIKE);
-    let plain = (0..others.len())
-        .find(|i| others[*i].cell.opt == own.cell.opt)
-        .filter(|i| ratio(i) > ALIKE);
-    faster
-        .or(plain)
-        .or_else(|| levels.min_by(by_ratio))
+    let different = (0..others.len()).filter(|i| !own.has_code_of(&others[*i]));
+    let (plain, levels): (Vec<usize>, Vec<usize>) =
+        different.partition(|i| others[*i].cell.opt == own.cell.opt);
+    let levels = || levels.iter().copied();
+    (plain.iter().copied().find(|i| ratio(i) > ALIKE))
+        .or_else(|| levels().max_by(by_ratio).filter(|i| ratio(i) > ALIKE))
+        .or_else(|| levels().min_by(by_ratio))
         .or_else(|| (!others.is_empty()).then_some(0))
 }
 
@@ -284,7 +293,7 @@ fn look_for_culprit(
         true => (own, other),
         false => (other, own),
     };
-    if slow.cycles_per_byte < fast.cycles_per_byte * ALIKE {
+    if slow.cycles_per_byte < fast.cycles_per_byte * ALIKE || slow.has_code_of(fast) {
         return Ok(());
     }
     let switches = culprit::switches(&slow.cell.cc, &slow.cell.opt.flag(), &fast.cell.opt.flag());
@@ -302,7 +311,8 @@ fn look_for_culprit(
         let seen = lens.see(vec![with(set)])?;
         let figure = seen[0].cycles_per_byte;
         last = Some(figure);
-        Ok::<bool, Error>(figure <= enough)
+        // Flags that leave the code as it was are not the cause, whatever the time is.
+        Ok::<bool, Error>(figure <= enough && !seen[0].has_code_of(slow))
     })?;
     done.cured = match &found {
         Culprit::Alone(_) => last,

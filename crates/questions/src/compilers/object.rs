@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::Path;
 
-use object::{Object, ObjectSection, ObjectSymbol, SectionKind};
+use object::{Object, ObjectSection, ObjectSymbol, RelocationTarget, SectionKind};
 
 /// Returns the size of the code in an object, in bytes.
 pub(super) fn text_bytes(object: &Path) -> Option<u64> {
@@ -12,6 +12,45 @@ pub(super) fn text_bytes(object: &Path) -> Option<u64> {
     let file = object::File::parse(&*bytes).ok()?;
     let text = file.sections().filter(|s| s.kind() == SectionKind::Text);
     Some(text.map(|s| s.size()).sum())
+}
+
+/// Returns whether two objects have the same code and constants, and refer to the same symbols.
+/// Such builds run equally fast, so a difference between their times is due to chance.
+pub(super) fn have_same_code(a: &Path, b: &Path) -> bool {
+    loaded(a).is_some_and(|a| loaded(b).is_some_and(|b| a == b))
+}
+
+/// Returns name, contents and relocations of each section that a program loads.
+#[allow(clippy::type_complexity)]
+fn loaded(object: &Path) -> Option<Vec<(String, Vec<u8>, Vec<(u64, String, i64)>)>> {
+    let bytes = fs::read(object).ok()?;
+    let file = object::File::parse(&*bytes).ok()?;
+    let target = |target| match target {
+        RelocationTarget::Symbol(i) => {
+            let symbol = file.symbol_by_index(i).ok()?;
+            let section = symbol.section_index();
+            let section = section.and_then(|i| file.section_by_index(i).ok());
+            // The symbol of a section has no name.
+            let name = symbol.name().ok().filter(|name| !name.is_empty());
+            let name = name.map(str::to_string);
+            name.or_else(|| Some(section?.name().ok()?.to_string()))
+        }
+        _ => None,
+    };
+    let loaded = file.sections().filter(|s| {
+        let kind = s.kind();
+        [SectionKind::Text, SectionKind::Data].contains(&kind)
+            || [SectionKind::ReadOnlyData, SectionKind::ReadOnlyString].contains(&kind)
+    });
+    let sections = loaded.map(|s| {
+        let relocations = s.relocations().map(|(at, r)| {
+            let name = target(r.target()).unwrap_or_default();
+            (at, name, r.addend())
+        });
+        let name = s.name().ok()?.to_string();
+        Some((name, s.data().ok()?.to_vec(), relocations.collect()))
+    });
+    sections.collect()
 }
 
 /// Returns the maximum stack usage of a function in bytes, from the file that `-fstack-usage`
@@ -96,5 +135,20 @@ mod tests {
         }
         assert!((4..64).contains(&text_bytes(&o).unwrap()));
         assert!(defines(&o, "f") && !defines(&o, "h"));
+        let variant = |text: &str| {
+            let (c, o) = (dir.path().join("b.c"), dir.path().join("b.o"));
+            fs::write(&c, text).unwrap();
+            let mut cc = std::process::Command::new("cc");
+            let done = cc.args(["-O1", "-g", "-c"]).arg(&c).arg("-o").arg(&o);
+            assert!(done.status().unwrap().success());
+            o
+        };
+        let same = "static int f(int x) { return x + x + x; }\nint (*g)(int) = f;\n";
+        assert!(have_same_code(&o, &variant(same)));
+        let other = "static int f(int x) { return x * 5; }\nint (*g)(int) = f;\n";
+        assert!(!have_same_code(&o, &variant(other)));
+        let callee = "int f(int);\nint (*g)(int) = f;\n";
+        assert!(!have_same_code(&o, &variant(callee)));
+        assert!(!have_same_code(&o, dir.path()));
     }
 }

@@ -29,6 +29,12 @@ pub(super) fn write(
     len: usize,
     seed: u64,
 ) -> Result<Vec<String>, Error> {
+    if found.own.has_code_of(&found.other) {
+        return Err(Error::input(format!(
+            "'{}' and '{}' have the same machine code, so neither is slower: name another cell with --against",
+            found.own.cell, found.other.cell
+        )));
+    }
     fs::create_dir_all(dir).map_err(|e| {
         Error::input(format!(
             "cannot use '{}': {e}: name a directory you may write to",

@@ -95,12 +95,12 @@ fn brief(speedup: &Speedup) -> String {
         Some(Against::Above) => shown,
         Some(Against::Below) => shown,
         Some(Against::Equal) => format!(
-            "no difference, {} times{}",
+            "equal, {} times{}",
             figure(cycles.value),
             cycles.interval(figure)
         ),
         Some(Against::CannotTell) => format!("{shown}, measured once"),
-        None => "cannot tell, cycles and time disagree".to_string(),
+        None => "cannot tell, the clock changed".to_string(),
     }
 }
 
@@ -170,7 +170,7 @@ pub(super) fn other_sections(runs: &Runs) -> Option<Row> {
         ));
     }
     let row = Row::estimate(topic, &legacy.cycles, "times", text).with_verdict(format!(
-        "Direct calls against simd helper, 16 B: {}",
+        "Direct against simd helper, 16 B: {}",
         brief(&legacy)
     ));
     Some(row.beside(topic, DIRECT_LEGACY / HELPER_LEGACY))

@@ -391,6 +391,13 @@ pub(super) fn run(
          7:4:1, Poisson times; by turns they come from the tunnel (decrypted) and go into it (encrypted)",
         load.name
     ));
+    if rounds == 1 && settings.rates.is_empty() {
+        outcome.notes.push(
+            "one round: low and high are the ends of one search. Another search can find a rate several times as high or low, \
+             because a single burst decides; run without --quick before you quote a rate"
+                .to_string(),
+        );
+    }
     for s in &searches {
         rows(&bank, load, s, &searches[0], outcome);
     }
