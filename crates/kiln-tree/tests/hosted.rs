@@ -9,7 +9,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::Mutex;
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use kiln_kbuild::Compiler;
@@ -61,6 +61,9 @@ fn in_child(name: &str, tests: bool, lonely: bool, body: impl FnOnce(Loaded)) ->
         body(Host::load(&order).unwrap());
         return None;
     }
+    // One child at a time: two of its CPUs cannot race while another child has one of two cores.
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let mut order = Order::new(&image()?, 1);
     (order.tests, order.lonely) = (tests, lonely);
     let args = [name, "--exact", "--nocapture", "--test-threads=1"].map(OsString::from);

@@ -3,7 +3,7 @@
 use std::os::fd::{AsFd, IntoRawFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::atomic::Ordering;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use kiln_device::{Config, Limits, Server};
@@ -16,6 +16,12 @@ use crate::link::{Came, Queue, PATIENCE};
 use crate::naive::Naive;
 use crate::rings::{hostile, CANARY};
 use crate::{names, offer, raw, resources, run, Fault, Target, Verdict};
+
+/// Returns a guard for tests that use up descriptors, of which this process has a limited number.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Runs `check` while a device serves on the target's socket.
 fn served(max_request: usize, check: impl FnOnce(&Target)) {
@@ -50,6 +56,7 @@ fn served(max_request: usize, check: impl FnOnce(&Target)) {
 
 #[test]
 fn own_device() {
+    let _alone = alone();
     served(Limits::default().max_request, |target| {
         let offer = offer(target).unwrap();
         assert!(names(&offer).len() >= 130, "{}", names(&offer).len());
@@ -79,6 +86,7 @@ fn is_of_a_front_end(name: &str) -> bool {
 /// connects.
 #[test]
 fn what_a_front_end_does_to_all_others_is_seen() {
+    let _alone = alone();
     served(4096, |target| {
         let offer = offer(target).unwrap();
         let cases = crate::cases(&offer).into_iter();
@@ -141,6 +149,7 @@ impl Fragile {
 /// without defences, because it lacks the defence that the check tests.
 #[test]
 fn each_defence_is_missed_where_it_is_not() {
+    let _alone = alone();
     let naive = Naive::start();
     let offer = offer(&naive.target()).unwrap();
     // The device must serve ordinary requests.
@@ -244,6 +253,7 @@ fn each_defence_is_missed_where_it_is_not() {
 /// they must not, or do not serve the next driver.
 #[test]
 fn checks_can_fail() {
+    let _alone = alone();
     served(8, |target| {
         let mut cases = crate::conform::cases(&offer(target).unwrap());
         let at = cases.iter().position(|c| c.name == "legacy: aes-cbc");
