@@ -196,9 +196,10 @@ impl Question for CompareArgs {
             }
             None => session.emit::<Self, _>(&facts, &found.rows, &notes, || {
                 format!(
-                    "A  {}\nB  {}\n\n{}\n{}{}\n",
+                    "A  {}\nB  {}\n{}\n{}\n{}{}\n",
                     a.name,
                     b.name,
+                    view::units(&found.rows),
                     view::rows(&found.rows, false),
                     table::notes(&found.notes, session.seed),
                     table::paragraph(&counts)

@@ -128,7 +128,7 @@ fn list(values: &BTreeSet<String>) -> String {
     }
 }
 
-fn unit(row: &Row) -> String {
+pub(super) fn unit(row: &Row) -> String {
     let name = match row.unit {
         "cycles_per_op" => "cycles per call".to_string(),
         other => other.replace('_', " "),

@@ -1,11 +1,28 @@
 //! Formats the table of `compare` for people.
 
-use kiln_question::table::{align, figure, plain, text};
+use std::collections::BTreeSet;
 
+use kiln_question::table::{align, figure, paragraph, plain, text};
+
+use super::message::unit;
 use super::row::Row;
 
 /// Number of rows that are shown if there are many. They fill about one screen.
 const MOST: usize = 40;
+
+/// Formats the units of the table's figures, in lines that stand above it.
+pub(super) fn units(rows: &[Row]) -> String {
+    let units: BTreeSet<String> = rows.iter().map(unit).collect();
+    let units: Vec<String> = units.into_iter().collect();
+    let time = match rows.iter().any(|r| r.time_ratio.is_some()) {
+        true => ". B/A and interval are of these figures, time is B/A by the clock",
+        false => "",
+    };
+    match units.is_empty() {
+        true => String::new(),
+        false => paragraph(&format!("Figures of A and B: {}{time}", units.join("; "))) + "\n",
+    }
+}
 
 /// Formats the table with the worst rows first. If `all` is false, only the worst [`MOST`] rows are
 /// shown.
@@ -83,6 +100,10 @@ mod tests {
         assert!(
             text.contains("1.190 - 1.210  0.900  disagree  xts(aes)"),
             "{text}"
+        );
+        assert_eq!(
+            units(&[row.clone()]),
+            "Figures of A and B: cycles per call, less is better\n"
         );
         let many = vec![row; 50];
         assert!(rows(&many, false).contains("10 more"));
