@@ -102,7 +102,7 @@ mod tests {
             "{text}"
         );
         assert_eq!(
-            units(&[row.clone()]),
+            units(std::slice::from_ref(&row)),
             "Figures of A and B: cycles per call, less is better\n"
         );
         let many = vec![row; 50];
