@@ -114,7 +114,10 @@ impl Seen {
     pub(super) fn has_code_of(&self, other: &Seen) -> bool {
         let (own, other) = (&self.built.objects, &other.built.objects);
         own.len() == other.len()
-            && own.iter().zip(other).all(|(a, b)| object::have_same_code(a, b))
+            && own
+                .iter()
+                .zip(other)
+                .all(|(a, b)| object::have_same_code(a, b))
     }
 }
 
