@@ -263,8 +263,8 @@ fn neighbours(own: &Cell) -> Vec<Cell> {
 }
 
 /// Chooses the default variant of the same level if it is faster than `own`; otherwise the fastest
-/// level if it is faster; otherwise the slowest level. A cell with the machine code of `own` is
-/// chosen only if there are no others.
+/// level if it is faster; otherwise the slowest level. A cell with the machine code of `own` is the
+/// last choice.
 fn choose(own: &Seen, others: &[Seen]) -> Option<usize> {
     let ratio = |i: &usize| own.cycles_per_byte / others[*i].cycles_per_byte;
     let by_ratio = |a: &usize, b: &usize| ratio(a).total_cmp(&ratio(b));
