@@ -10,8 +10,9 @@ pub(super) fn format_tables(rows: &[Row]) -> String {
     let mut out = String::from(
         "Microseconds: lengths of sections under interrupts (p50 to max), of sections of\n\
          pure arithmetic (null, p99.9), the wait of a softirq (irq, p95) and of a woken\n\
-         task (wake, p95); upper edges of buckets 3 to 6 % wide. \"hold\" is measured and\n\
-         has no margin; a budget has one.\n",
+         task (wake, p95); upper edges of buckets 3 to 6 % wide. Budget: the bytes that one\n\
+         section may process within the target, as measured and with a margin for a lower\n\
+         clock and cache misses. n/op: sections per request. 1 KiB is 1024 bytes.\n",
     );
     let together = |a: &Row, b: &Row| {
         (a.imp, a.op, a.data, a.target_us.to_bits()) == (b.imp, b.op, b.data, b.target_us.to_bits())
@@ -28,16 +29,16 @@ pub(super) fn format_tables(rows: &[Row]) -> String {
 fn heading(rows: &[Row]) -> String {
     let row = &rows[0];
     // All rows of the group measured this number. The median is the least affected by disturbances.
-    let mut holds: Vec<u64> = rows.iter().filter_map(|r| r.holds_bytes).collect();
-    holds.sort_unstable();
-    let holds = match holds.get(holds.len() / 2) {
-        Some(&n) if n >= row.len as u64 => "hold all".to_string(),
-        Some(&n) => format!("hold {}", kib(n)),
-        None => "hold nothing that was measured".to_string(),
+    let mut measured: Vec<u64> = rows.iter().filter_map(|r| r.holds_bytes).collect();
+    measured.sort_unstable();
+    let measured = match measured.get(measured.len() / 2) {
+        Some(&n) if n >= row.len as u64 => format!("all {} of a message", size(n)),
+        Some(&n) => size(n),
+        None => "unknown".to_string(),
     };
-    let budget = match row.budget_bytes {
-        Some(n) => format!("budget with margin {}", kib(n)),
-        None => "no budget: one block is too long".to_string(),
+    let with_margin = match row.budget_bytes {
+        Some(n) => size(n),
+        None => "none: one block is too long".to_string(),
     };
     let short = match row.min_bytes {
         0 => String::new(),
@@ -49,7 +50,7 @@ fn heading(rows: &[Row]) -> String {
         ""
     };
     format!(
-        "{}\n  {} µs {holds} of {} messages; {budget}",
+        "{}\n  budget for {} µs: measured {measured}; with margin {with_margin}",
         paragraph(&format!(
             "{}, {}{cold}: {} cycles per byte{short}",
             row.imp,
@@ -57,7 +58,6 @@ fn heading(rows: &[Row]) -> String {
             figure(row.cycles_per_byte)
         )),
         row.target_us,
-        kib(row.len as u64),
     )
 }
 
@@ -69,13 +69,13 @@ fn ways(rows: &[Row]) -> String {
     for row in rows {
         table.add_row([
             format!("  {}", row.mode),
-            short(row.bytes as f64),
+            size(row.bytes),
             time(row.section_us_p50),
             time(row.section_us_p95),
             time(row.section_us_p999),
             time(row.section_us_max),
             time(row.null_us_p999),
-            short(row.sections_per_op),
+            count(row.sections_per_op),
             row.loss_pct.map_or("-".into(), |l| format!("{l:.1}")),
             time(row.softirq_us_p95),
             time(row.wake_us_p95),
@@ -90,24 +90,25 @@ fn time(us: Option<f64>) -> String {
     match us {
         None => "-".to_string(),
         Some(us) if us < 9.95 => format!("{us:.1}"),
-        Some(us) => short(us),
+        Some(us) => count(us),
     }
 }
 
-fn kib(bytes: u64) -> String {
+/// Formats a size in bytes, or in KiB or MiB with three digits.
+fn size(bytes: u64) -> String {
     match bytes as f64 / 1024.0 {
-        n if n < 99.95 => format!("{n:.1} KiB"),
-        n => format!("{n:.0} KiB"),
+        _ if bytes < 1024 => format!("{bytes} B"),
+        n if n < 99.95 && n.fract() > 0.04 => format!("{n:.1} KiB"),
+        n if n < 1023.5 => format!("{n:.0} KiB"),
+        n => format!("{:.1} MiB", n / 1024.0),
     }
 }
 
-/// Formats a whole number in a short notation.
-fn short(n: f64) -> String {
+/// Formats a number of sections or microseconds.
+fn count(n: f64) -> String {
     match n {
         n if n < 9.95 && n.fract() > 0.04 => format!("{n:.1}"),
-        n if n < 9_999.5 => format!("{n:.0}"),
-        n if n < 1024.0 * 1024.0 => format!("{:.0}K", n / 1024.0),
-        n => format!("{:.1}M", n / 1024.0 / 1024.0),
+        n => format!("{n:.0}"),
     }
 }
 
@@ -121,15 +122,27 @@ mod tests {
             (1.0, "1"),
             (2.53, "2.5"),
             (4096.0, "4096"),
-            (20480.0, "20K"),
-            (1_048_576.0, "1.0M"),
+            (65536.0, "65536"),
         ] {
-            assert_eq!(short(n), want);
+            assert_eq!(count(n), want);
         }
         assert_eq!(time(Some(31.57)), "32");
         assert_eq!(time(Some(0.17)), "0.2");
-        assert_eq!(kib(54_871), "53.6 KiB");
-        assert_eq!(kib(1 << 20), "1024 KiB");
         assert_eq!(time(None), "-");
+    }
+
+    #[test]
+    fn sizes_are_in_units_of_1024() {
+        for (bytes, want) in [
+            (16, "16 B"),
+            (1000, "1000 B"),
+            (4096, "4 KiB"),
+            (54_871, "53.6 KiB"),
+            (480 << 10, "480 KiB"),
+            (1 << 20, "1.0 MiB"),
+            (3 << 19, "1.5 MiB"),
+        ] {
+            assert_eq!(size(bytes), want);
+        }
     }
 }

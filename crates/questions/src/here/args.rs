@@ -43,10 +43,15 @@ Examples:
   kiln here --record machine            save the files that were read
   kiln here --root machine              judge these files elsewhere
 
+'kiln linux record DIR' writes such a directory for a stock kernel, which it
+boots under QEMU. A kernel from 6.1 to 6.14 that has problem 1 or 2 can use a
+module: docs/MODULE.md.
+
 See also:
-  docs/HERE.md, docs/FINDINGS.md")]
+  docs/HERE.md, docs/FINDINGS.md, docs/MODULE.md")]
 pub struct HereArgs {
-    /// Judge a recorded machine: a directory with proc/, sys/ and boot/, as --record writes it
+    /// Judge another machine or kernel: DIR has its files under their full paths, such as
+    /// DIR/proc/crypto and DIR/boot/config-6.12.0, as --record DIR writes them there
     #[arg(long, value_name = "DIR")]
     root: Option<PathBuf>,
     /// Record the files that would be read, and do nothing else; DIR must be empty or not exist

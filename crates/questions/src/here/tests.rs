@@ -202,6 +202,13 @@ fn the_sentence_names_algorithm_driver_and_way_out() {
     );
     let esp = |e: &String| e.contains("esp4 loaded");
     assert!(rows[1].evidence.iter().any(esp), "{:?}", rows[1]);
+    for row in &rows[..2] {
+        assert!(row.advice.contains("docs/MODULE.md"), "{row:?}");
+    }
+    // Control: a kernel that does not have the problem needs no module.
+    for row in &rows_of(&recorded("debian-7.3"))[..2] {
+        assert!(!row.advice.contains("MODULE"), "{row:?}");
+    }
 }
 
 /// Control for question 5: the driver's callback is removed from the recording, as if the driver

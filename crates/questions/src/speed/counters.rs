@@ -37,7 +37,8 @@ fn note_of(rows: &[Row], here: Option<Hardware>, refusal: Option<&str>) -> Optio
     }
     match (here, refusal) {
         (None, Some(why)) => Some(format!(
-            "no hardware counters: {why}; rows have the kernel's counts instead"
+            "no hardware counters ({why}): cycles are times, converted by the clock that chains of multiplications measure next to each \
+             sample; CPU time, context switches, page faults and migrations are the kernel's counts"
         )),
         _ => None,
     }
@@ -82,7 +83,9 @@ mod tests {
         let rows = [example("a", 16, 100.0), example("b", 16, 100.0)];
         let note = note_of(&rows, None, Some("perf_event_open: ENOENT, virtual")).unwrap();
         assert!(
-            note.starts_with("no hardware counters: perf_event_open: ENOENT"),
+            note.starts_with(
+                "no hardware counters (perf_event_open: ENOENT, virtual): cycles are times"
+            ),
             "{note}"
         );
         assert_eq!(note_of(&[], None, Some("x")), None);

@@ -262,7 +262,7 @@ pub(super) fn ask<Q: Question>(args: &Asked, dir: &Path, session: &Session) -> R
     notes.push(format!("built in {}", outcome.cache.display()));
     let failed = rows.iter().any(|row| row.failed > 0);
     notes.extend(kunit_note(&ran));
-    notes.extend(oracle_notes(&found));
+    notes.extend(oracle_notes(&found, args.algs, args.thorough));
     let softirqs = |what: fn(&Contexts) -> u64| -> u64 {
         tried
             .iter()
@@ -343,8 +343,9 @@ impl Kinds {
     }
 }
 
-/// Writes notes on what the oracles did, and on the drivers that they could not examine.
-fn oracle_notes(found: &Found) -> Vec<String> {
+/// Writes notes on what the oracles did, and on the drivers that they could not examine: with the
+/// reasons if they are among the algorithms `algs`, or if everything was asked for (`thorough`).
+fn oracle_notes(found: &Found, algs: &[String], thorough: bool) -> Vec<String> {
     let mut notes = Vec::new();
     if found.subjects == 0 {
         return notes;
@@ -364,15 +365,22 @@ fn oracle_notes(found: &Found) -> Vec<String> {
     }
     let unseen = found.unseen.iter();
     notes.extend(unseen.map(|entry| format!("a known finding was not seen, {entry}")));
-    let mut why: Vec<&str> = found
-        .unreached
-        .iter()
-        .map(|(_, why)| why.as_str())
-        .collect();
+    let concerns = |name: &str| algs.iter().any(|alg| is_made_of(alg, name));
+    let asked: Vec<&(String, String)> = match algs.is_empty() {
+        true => found.unreached.iter().filter(|_| thorough).collect(),
+        false => (found.unreached.iter().filter(|(name, _)| concerns(name))).collect(),
+    };
+    if algs.is_empty() && !thorough && !found.unreached.is_empty() {
+        notes.push(format!(
+            "oracles cannot examine {} templates and drivers, such as ciphers of single blocks; --thorough lists them",
+            found.unreached.len()
+        ));
+    }
+    let mut why: Vec<&str> = asked.iter().map(|(_, why)| why.as_str()).collect();
     why.sort_unstable();
     why.dedup();
     for why in why {
-        let of = found.unreached.iter().filter(|(_, other)| other == why);
+        let of = asked.iter().filter(|(_, other)| other == why);
         let names: Vec<&str> = of.map(|(name, _)| name.as_str()).collect();
         notes.push(format!(
             "oracles do not examine {}: {why}",
@@ -380,6 +388,14 @@ fn oracle_notes(found: &Found) -> Vec<String> {
         ));
     }
     notes
+}
+
+/// Returns whether `name` is the template or the driver of the algorithm that a user called `alg`.
+fn is_made_of(alg: &str, name: &str) -> bool {
+    let implements = name
+        .strip_prefix(alg)
+        .is_some_and(|rest| rest.starts_with('-'));
+    alg == name || implements || alg.split(['(', ',']).any(|word| word == name)
 }
 
 /// Writes a note with the number of KUnit cases.
@@ -435,4 +451,41 @@ fn ktap(
         "Totals: pass:{passed} fail:{failed} skip:{skipped} error:0"
     ));
     ktap.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_driver_that_oracles_cannot_examine_is_named_if_it_was_asked_for() {
+        let mut found = Found::default();
+        found.subjects = 1;
+        let names = [
+            ("aes-aesni", "single blocks"),
+            ("serpent-avx", "single blocks"),
+            ("lrw", "refuses all"),
+        ];
+        found.unreached = names.map(|(n, why)| (n.into(), why.into())).to_vec();
+        let notes = |algs: &[&str], thorough| {
+            let algs: Vec<String> = algs.iter().map(|a| a.to_string()).collect();
+            oracle_notes(&found, &algs, thorough)[1..].to_vec()
+        };
+        assert_eq!(notes(&["sha256", "xts(camellia)"], true), [""; 0]);
+        for (alg, named) in [
+            ("aes", "aes-aesni: single"),
+            ("serpent-avx", "serpent-avx: single"),
+            ("lrw(twofish)", "lrw: refuses"),
+        ] {
+            let notes = notes(&[alg], false);
+            assert_eq!(notes.len(), 1, "{alg}: {notes:?}");
+            assert!(notes[0].contains(named), "{alg}: {notes:?}");
+        }
+        let all = notes(&[], false);
+        assert_eq!(all.len(), 1);
+        assert!(all[0].contains("3 templates and drivers") && !all[0].contains("lrw"));
+        let named = notes(&[], true);
+        assert_eq!(named.len(), 2);
+        assert!(named.concat().contains("aes-aesni, serpent-avx: single"));
+    }
 }

@@ -78,7 +78,7 @@ pub(super) fn run(
         match measure(&mut host, &mut bench, wanted, tsc_hz, order) {
             Ok(rows) if rows.is_empty() => without.push(function.name.as_str()),
             Ok(rows) => {
-                over.extend(longest_over(&rows, wanted.max_section_us));
+                over.extend(describe_over(&rows, wanted.max_section_us));
                 outcome.rows.extend(rows);
             }
             Err(Unmeasured::Refused(e)) => {
@@ -131,14 +131,24 @@ fn select<'a>(all: &'a [Function], names: &[String]) -> Result<Vec<&'a Function>
     Ok(exported().filter(wanted).collect())
 }
 
-/// Describes the shortest length at which a section of the function exceeds the limit; `None` if no
-/// section does.
-fn longest_over(rows: &[Row], limit: Option<f64>) -> Option<String> {
-    let row = rows
+/// Describes by how much a function exceeds the limit: the length up to which all measured lengths
+/// are within it, and the length with the longest section. `None` if no section exceeds it.
+fn describe_over(rows: &[Row], limit: Option<f64>) -> Option<String> {
+    let limit = limit?;
+    let first = rows.iter().position(|r| r.section_us > limit)?;
+    let within = match first.checked_sub(1) {
+        Some(last) => format!("within it up to {}", size(rows[last].bytes)),
+        None => "above it at every length".to_string(),
+    };
+    let worst = rows
         .iter()
-        .find(|r| Some(r.section_us) > limit && limit.is_some())?;
-    let (bytes, us) = (size(row.bytes), row.section_us);
-    Some(format!("{} ({us:.1} at {bytes})", row.function))
+        .max_by(|a, b| a.section_us.total_cmp(&b.section_us))?;
+    Some(format!(
+        "{} ({within}, at worst {:.1} µs at {})",
+        worst.function,
+        worst.section_us,
+        size(worst.bytes)
+    ))
 }
 
 fn notes(rows: &[Row], without: &mut Vec<&str>) -> Vec<String> {
@@ -508,7 +518,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_gate_names_a_function_once() {
+    fn the_gate_names_a_function_once_with_the_length_that_holds_and_the_worst() {
         let row = |bytes, section_us| Row {
             function: "sha1".into(),
             bytes,
@@ -516,10 +526,22 @@ mod tests {
             ..Row::default()
         };
         let rows = [row(4096, 2.0), row(65536, 30.0), row(1 << 20, 480.0)];
-        let over = longest_over(&rows, Some(29.5));
-        assert_eq!(over.as_deref(), Some("sha1 (30.0 at 64 KiB)"));
-        assert_eq!(longest_over(&rows, Some(480.0)), None);
-        assert_eq!(longest_over(&rows, None), None);
+        let over = |limit| describe_over(&rows, limit);
+        assert_eq!(
+            over(Some(29.5)).as_deref(),
+            Some("sha1 (within it up to 4 KiB, at worst 480.0 µs at 1 MiB)")
+        );
+        assert_eq!(
+            over(Some(1.0)).as_deref(),
+            Some("sha1 (above it at every length, at worst 480.0 µs at 1 MiB)")
+        );
+        assert_eq!((over(Some(480.0)), over(None)), (None, None));
+        // The worst length need not be the longest, and a longer one may be within the limit again.
+        let bumpy = [row(4096, 2.0), row(65536, 30.0), row(1 << 20, 9.0)];
+        assert_eq!(
+            describe_over(&bumpy, Some(20.0)).as_deref(),
+            Some("sha1 (within it up to 4 KiB, at worst 30.0 µs at 64 KiB)")
+        );
     }
 
     #[test]

@@ -35,10 +35,27 @@ pub(super) fn format_tables(rows: &[Row]) -> String {
     align(&mut table, 1..columns.len() + 2);
     format!(
         "The longest FPU section of one call in µs, by message length. Preemption and\n\
-         softirqs are off meanwhile. \"bound\": sections do not grow after these bytes.\n\n{}{}",
+         softirqs are off meanwhile. \"bound\": sections do not grow after these bytes.\n\n{}{}{}",
         text(&table),
+        footnote(rows),
         format_delays(rows)
     )
+}
+
+/// The only function with this ending that is a single call. It continues a CRC.
+const ONE_CALL: &str = "crc_t10dif_update";
+
+/// Explains the rows that stand for a series of calls, if there are any.
+fn footnote(rows: &[Row]) -> String {
+    let series = |r: &Row| r.function.ends_with("_update") && r.function != ONE_CALL;
+    match rows.iter().any(series) {
+        false => String::new(),
+        true => format!(
+            "\nNAME_update: a series of calls for one message: init, two updates with half of\n\
+             the message each, and final; the length and the bound are the message's. Only\n\
+             {ONE_CALL} is a single call.\n"
+        ),
+    }
 }
 
 /// Formats the softirq delays for functions without a bound, at the shortest and at the longest
@@ -133,6 +150,17 @@ mod tests {
         assert!(!table.contains(" 16 B  "), "{table}");
         assert!(sha.ends_with("12346    none"), "{sha}");
         assert!(table.contains("Delay of a softirq"), "{table}");
+    }
+
+    #[test]
+    fn rows_of_a_series_of_calls_have_a_footnote() {
+        let table = |function| format_tables(&[row(function, 4096, 1.0, None)]);
+        let explained = table("sha256_update");
+        assert!(explained.contains("two updates with half"), "{explained}");
+        assert!(explained.lines().all(|l| l.chars().count() <= 80));
+        for function in ["sha256", ONE_CALL] {
+            assert!(!table(function).contains("two updates"), "{function}");
+        }
     }
 
     #[test]
