@@ -7,6 +7,7 @@
 //! | `counters.rs` | counters of the CPU and of the kernel |
 //! | `sample.rs` | subjects, the plan, the interleaved sampler |
 //! | `series.rs` | the samples of one subject |
+//! | `team.rs` | threads that run the same subject at the same time |
 //! | `stats.rs` | an estimate with a prediction interval, a ratio with a confidence interval |
 //! | `verdict.rs` | faster, same, slower |
 //! | `machine.rs` | the facts that every record contains |
@@ -50,6 +51,7 @@ pub mod sample;
 pub mod series;
 pub mod source;
 pub mod stats;
+mod team;
 pub mod trust;
 pub mod verdict;
 pub mod warning;
@@ -59,7 +61,7 @@ pub use check::self_check;
 pub use clock::Clock;
 pub use counters::{Counters, Hardware, Software};
 pub use machine::Machine;
-pub use pin::{pin, CoreList, PinError};
+pub use pin::{pin, pin_within, CoreList, PinError};
 pub use rng::SplitMix64;
 pub use sample::{measure, measure_counted, measure_with, Plan, Subject};
 pub use series::{Counted, Round, Series};
@@ -67,6 +69,7 @@ pub use source::TimeSource;
 pub use stats::{
     median, median_of_rounds, ratio, ratio_among, ratio_of_rounds, rounds_for, Estimate, Ratio,
 };
+pub use team::Team;
 pub use trust::{Grade, Trust, TrustRow};
 pub use verdict::{exceeds_by_known, verdict, verdict_by_both, verdict_by_known, Verdict};
 pub use warning::Warning;

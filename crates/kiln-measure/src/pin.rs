@@ -1,6 +1,7 @@
 //! Selects the cores that the measuring thread may use.
 
 use std::fmt;
+use std::fs;
 use std::str::FromStr;
 
 /// The reason why a core list was refused, as one line.
@@ -25,6 +26,25 @@ const MAX: usize = libc::CPU_SETSIZE as usize;
 impl CoreList {
     pub fn cores(&self) -> &[usize] {
         &self.0
+    }
+
+    /// Returns the cores in the order in which threads should occupy them: first one logical
+    /// processor of each physical core, then the others. Also returns the number of physical cores.
+    pub fn spread(&self) -> (Vec<usize>, usize) {
+        self.spread_by(siblings)
+    }
+
+    fn spread_by(&self, siblings: impl Fn(usize) -> Vec<usize>) -> (Vec<usize>, usize) {
+        let (mut first, mut rest) = (Vec::new(), Vec::new());
+        for &core in &self.0 {
+            match siblings(core).iter().any(|s| first.contains(s)) {
+                true => rest.push(core),
+                false => first.push(core),
+            }
+        }
+        let physical = first.len();
+        first.extend(rest);
+        (first, physical)
     }
 
     /// Returns the cores that this thread may currently use.
@@ -95,7 +115,13 @@ impl fmt::Display for CoreList {
 
 /// Restricts the calling thread, and threads that it starts later, to the cores in `list`.
 pub fn pin(list: &CoreList) -> Result<(), PinError> {
-    let allowed = CoreList::allowed()?;
+    pin_within(&CoreList::allowed()?, list)
+}
+
+/// Restricts the calling thread like [`pin`], but to cores in `allowed`. A thread inherits the cores
+/// of the thread that starts it; if that one is pinned, the cores of the process must be read
+/// before.
+pub fn pin_within(allowed: &CoreList, list: &CoreList) -> Result<(), PinError> {
     if let Some(core) = list.0.iter().find(|core| !allowed.0.contains(core)) {
         return Err(PinError(format!(
             "core {core} is not among those this process may use ({allowed})"
@@ -118,6 +144,15 @@ pub fn pin(list: &CoreList) -> Result<(), PinError> {
     Ok(())
 }
 
+/// Returns the other logical processors of a core's physical core.
+pub(crate) fn siblings(core: usize) -> Vec<usize> {
+    let path = format!("/sys/devices/system/cpu/cpu{core}/topology/thread_siblings_list");
+    let list = fs::read_to_string(path).unwrap_or_default();
+    let list: Option<CoreList> = list.trim().parse().ok();
+    let all = list.map_or(Vec::new(), |l| l.cores().to_vec());
+    all.into_iter().filter(|c| *c != core).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -134,6 +169,37 @@ mod tests {
             assert_eq!(list.cores(), cores);
             assert_eq!(list.to_string(), back);
         }
+    }
+
+    #[test]
+    fn threads_get_physical_cores_first() {
+        let list: CoreList = "0-5".parse().unwrap();
+        // 0 and 1 are one physical core, 2 and 3 another. 4 and 5 have none beside them.
+        let pairs = |core: usize| match core {
+            0..4 => vec![core ^ 1],
+            _ => vec![],
+        };
+        assert_eq!(list.spread_by(pairs), (vec![0, 2, 4, 5, 1, 3], 4));
+        let one: CoreList = "1".parse().unwrap();
+        assert_eq!(one.spread_by(pairs), (vec![1], 1));
+    }
+
+    #[test]
+    fn a_thread_of_a_pinned_one_gets_another_core() {
+        let allowed = CoreList::allowed().unwrap();
+        std::thread::spawn(move || {
+            let (first, last) = (allowed.0[0], *allowed.0.last().unwrap());
+            pin(&CoreList(vec![first])).unwrap();
+            std::thread::spawn(move || {
+                let other = CoreList(vec![last]);
+                pin_within(&allowed, &other).unwrap();
+                assert_eq!(CoreList::allowed().unwrap(), other);
+            })
+            .join()
+            .unwrap();
+        })
+        .join()
+        .unwrap();
     }
 
     #[test]

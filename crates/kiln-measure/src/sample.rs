@@ -128,7 +128,7 @@ pub fn measure_counted(
 /// order drawn from the seed. The samples of a round that are compared are therefore within
 /// milliseconds of each other, and the order of the subjects changes from pass to pass. Before each
 /// sample, its subject runs untimed for a sixteenth of a sample, which restores caches and
-/// predictors to that subject's state.
+/// predictors to that subject's state, unless the source does this itself.
 ///
 /// If the source has CPU counters, each subject runs once more at the end of each round. Only this
 /// run is counted, so reading the counters does not disturb any sample.
@@ -152,7 +152,8 @@ pub fn measure_with<T: TimeSource>(
             ..Series::default()
         })
         .collect();
-    for (one, subject) in series.iter_mut().zip(subjects.iter_mut()) {
+    for (i, (one, subject)) in series.iter_mut().zip(subjects.iter_mut()).enumerate() {
+        source.select(i);
         match choose_iters(source, &mut subject.run, plan.sample_us, &over) {
             Some(iters) => one.iters = iters,
             None => return series,
@@ -174,6 +175,7 @@ pub fn measure_with<T: TimeSource>(
                 if over() {
                     break 'rounds;
                 }
+                source.select(i);
                 let before = source.software();
                 take(source, &mut subjects[i].run, &mut series[i], &over);
                 if let Some((before, after)) = before.zip(source.software()) {
@@ -184,7 +186,8 @@ pub fn measure_with<T: TimeSource>(
                 progress(done, total);
             }
         }
-        for (one, subject) in series.iter_mut().zip(subjects.iter_mut()) {
+        for (i, (one, subject)) in series.iter_mut().zip(subjects.iter_mut()).enumerate() {
+            source.select(i);
             one.counted
                 .extend(count(source, &mut subject.run, one.iters));
         }
@@ -198,7 +201,7 @@ pub fn measure_with<T: TimeSource>(
 }
 
 /// Adds one sample to the last round of a subject's series. Repeats the sample if its chains
-/// disagree.
+/// disagree or if the source finds it unsound.
 fn take<T: TimeSource>(
     source: &mut T,
     run: &mut dyn FnMut(u64),
@@ -207,13 +210,22 @@ fn take<T: TimeSource>(
 ) {
     for _ in 0..=RETAKES {
         let switches = source.switches();
-        run((series.iters / 16).max(1));
-        let before = bracket(source);
+        if !source.warms_up() {
+            run((series.iters / 16).max(1));
+        }
+        let before = source.chains(CHAINS);
         let ticks = source.time(run, series.iters);
-        let after = bracket(source);
+        let sound = source.is_sound();
+        let after = source.chains(CHAINS);
         series.switched += u64::from(source.switches() != switches);
-        if let Some(cycles) = core_cycles(ticks, before, after, source.chain_cycles()) {
-            let (iters, ns) = (series.iters as f64, ticks as f64 * 1e9 / source.hz());
+        let cycles = core_cycles(ticks, before, after, source.chain_cycles());
+        if let Some(cycles) = cycles.filter(|_| sound) {
+            let (iters, hz) = (series.iters as f64, source.hz());
+            let ns = ticks as f64 * 1e9 / hz;
+            if series.is_fastest(ns / iters) {
+                let shares = source.shares().iter();
+                series.shares = shares.map(|&t| t as f64 * 1e9 / hz / iters).collect();
+            }
             if let Some(round) = series.rounds.last_mut() {
                 round.keep(cycles / iters);
             }
@@ -235,11 +247,11 @@ fn count<T: TimeSource>(source: &mut T, run: &mut dyn FnMut(u64), iters: u64) ->
     // Return before the subject runs if counters are not available.
     source.hardware()?;
     run((iters / 16).max(1));
-    let before = bracket(source);
+    let before = source.chains(CHAINS);
     let start = source.hardware()?;
     let ticks = source.time(run, iters);
     let counted = source.hardware()?.since(&start);
-    let after = bracket(source);
+    let after = source.chains(CHAINS);
     if ticks == 0 || counted.cycles <= 0.0 {
         return None;
     }
@@ -252,12 +264,6 @@ fn count<T: TimeSource>(source: &mut T, run: &mut dyn FnMut(u64), iters: u64) ->
         clock_ratio: counted.cycles / ticks as f64,
         estimate_ratio: estimate.map(|cycles| cycles / counted.cycles),
     })
-}
-
-/// Runs the chains on one side of a sample and returns the ticks of the shortest, because
-/// disturbances only lengthen a chain.
-fn bracket<T: TimeSource>(source: &mut T) -> u64 {
-    (0..CHAINS).map(|_| source.chain()).min().unwrap_or(0)
 }
 
 /// Converts a sample of `ticks`, taken between chains of `before` and `after` ticks, to core

@@ -49,7 +49,10 @@ pub struct Series {
     pub rounds: Vec<Round>,
     /// The same samples in nanoseconds per operation, computed from the TSC alone.
     pub rounds_ns: Vec<Round>,
-    /// Number of samples discarded because their chains disagreed.
+    /// With several threads: the nanoseconds per operation of each thread, in the sample that took
+    /// the least time. Empty for one thread.
+    pub shares: Vec<f64>,
+    /// Number of samples discarded because their chains disagreed or the source found them unsound.
     pub rejected: u64,
     /// Context switches of this thread during samples, kept or not, as counted by the kernel.
     pub switched: u64,
@@ -69,6 +72,7 @@ impl Series {
             name: self.name.clone(),
             rounds: self.rounds_ns.clone(),
             rounds_ns: self.rounds_ns.clone(),
+            shares: self.shares.clone(),
             counted: self.counted.clone(),
             ..*self
         }
@@ -79,6 +83,13 @@ impl Series {
     pub fn bests(&self, most: usize) -> Vec<Option<f64>> {
         let complete = self.rounds.iter().filter(|round| round.complete);
         complete.map(|round| round.best).take(most).collect()
+    }
+
+    /// Returns whether a sample of `ns` nanoseconds per operation takes less time than all samples
+    /// kept so far.
+    pub(crate) fn is_fastest(&self, ns: f64) -> bool {
+        let mut bests = self.rounds_ns.iter().filter_map(|round| round.best);
+        bests.all(|best| ns < best)
     }
 
     /// Returns the number of samples kept.

@@ -8,6 +8,32 @@ pub trait TimeSource {
     /// Runs one calibrating chain and returns its ticks.
     fn chain(&mut self) -> u64;
 
+    /// Runs `n` calibrating chains and returns the ticks of the shortest, because disturbances only
+    /// lengthen a chain.
+    fn chains(&mut self, n: u32) -> u64 {
+        (0..n).map(|_| self.chain()).min().unwrap_or(0)
+    }
+
+    /// Names the subject, by its position, whose time is taken next.
+    fn select(&mut self, _subject: usize) {}
+
+    /// Returns whether [`TimeSource::time`] runs a subject untimed before its sample, so that the
+    /// sampler need not.
+    fn warms_up(&self) -> bool {
+        false
+    }
+
+    /// Returns whether the last sample may count. The answer must not depend on the sample's time.
+    fn is_sound(&self) -> bool {
+        true
+    }
+
+    /// Returns the ticks that each thread took for the last sample; empty for a source of one
+    /// thread.
+    fn shares(&self) -> &[u64] {
+        &[]
+    }
+
     /// Calls `f(iters)` once and returns the ticks it took, minus the cost of reading the clock.
     fn time(&mut self, f: &mut dyn FnMut(u64), iters: u64) -> u64;
 
@@ -63,12 +89,7 @@ impl TimeSource for Tsc {
     }
 
     fn switches(&mut self) -> u64 {
-        // SAFETY: rusage consists of integers, so all-zero bytes are valid.
-        let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-        // SAFETY: `usage` is a valid, writable rusage for the duration of the call. If the call
-        // fails, it stays zero, which means that no switches were seen.
-        unsafe { libc::getrusage(libc::RUSAGE_THREAD, &mut usage) };
-        (usage.ru_nvcsw + usage.ru_nivcsw) as u64
+        switches()
     }
 
     fn hardware(&mut self) -> Option<Hardware> {
@@ -78,4 +99,14 @@ impl TimeSource for Tsc {
     fn software(&mut self) -> Option<Software> {
         Some(self.counters.as_ref()?.software())
     }
+}
+
+/// Returns the number of times that the kernel has switched out the calling thread so far.
+pub(crate) fn switches() -> u64 {
+    // SAFETY: rusage consists of integers, so all-zero bytes are valid.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: `usage` is a valid, writable rusage for the duration of the call. If the call fails,
+    // it stays zero, which means that no switches were seen.
+    unsafe { libc::getrusage(libc::RUSAGE_THREAD, &mut usage) };
+    (usage.ru_nvcsw + usage.ru_nivcsw) as u64
 }

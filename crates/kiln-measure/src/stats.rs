@@ -85,6 +85,15 @@ impl Series {
         })
     }
 
+    /// Returns the core's clock in GHz: the median over all samples of cycles per nanosecond.
+    pub fn core_ghz(&self) -> Option<f64> {
+        let cycles = self.rounds.iter().flat_map(|round| &round.samples);
+        let times = self.rounds_ns.iter().flat_map(|round| &round.samples);
+        let mut clocks: Vec<f64> = cycles.zip(times).map(|(c, ns)| c / ns).collect();
+        clocks.sort_unstable_by(f64::total_cmp);
+        median(&clocks)
+    }
+
     /// Returns the estimate with its prediction interval, or `None` if no sample was kept.
     pub fn estimate(&self) -> Option<Estimate> {
         let mut bests: Vec<f64> = self.rounds.iter().filter_map(|round| round.best).collect();

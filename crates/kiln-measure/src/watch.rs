@@ -5,6 +5,7 @@ use std::fs;
 use std::time::Instant;
 
 use crate::machine::stolen_s;
+use crate::pin::siblings;
 use crate::Clock;
 
 /// The machine's state at one moment. A value that could not be read is `None` or empty. Times are
@@ -160,14 +161,6 @@ fn migrations(sched: &str) -> Option<u64> {
 fn core(stat: &str) -> Option<usize> {
     let after_name = stat.rsplit_once(')')?.1;
     after_name.split_whitespace().nth(36)?.parse().ok()
-}
-
-fn siblings(core: usize) -> Vec<usize> {
-    let path = format!("/sys/devices/system/cpu/cpu{core}/topology/thread_siblings_list");
-    let list = fs::read_to_string(path).unwrap_or_default();
-    let list: Option<crate::CoreList> = list.trim().parse().ok();
-    let all = list.map_or(Vec::new(), |l| l.cores().to_vec());
-    all.into_iter().filter(|c| *c != core).collect()
 }
 
 /// Returns whether turbo is enabled, according to the file of Intel's driver if it exists, and

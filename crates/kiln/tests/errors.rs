@@ -41,6 +41,8 @@ const CASES: &[Case] = &[
     // Invalid numbers: the message gives the allowed values.
     (&["speed", "xts(aes)", "--len", "15"], 2, "length 15", "16"),
     (&["speed", "gcm(aes)", "--key-bits", "512"], 2, "key size 512", "256"),
+    (&["speed", "sha256", "--multi", "4096"], 2, "--multi 4096: this process may use", "or for all"),
+    (&["speed", "sha256", "--multi", "two"], 2, "'two'", "a number of threads, or all"),
     (&["ipsec", "--packet-rate", "9,1"], 2, "--packet-rate", "the low one first"),
     (&["budget", "--seconds", "0"], 2, "--seconds 0", "0.001 to 60"),
     (&["ctrlq", "--workers", "0"], 2, "--workers 0", "use 1 to 256"),

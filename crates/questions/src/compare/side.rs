@@ -374,6 +374,21 @@ mod tests {
     }
 
     #[test]
+    fn rows_of_several_threads_are_other_rows_than_those_of_one() {
+        let row = |threads: Value| {
+            let mut row = json!({"alg": "a", "cycles_per_op": 40.0});
+            let all = row.as_object_mut().unwrap();
+            all.extend(threads.as_object().unwrap().clone());
+            row
+        };
+        let one = row(json!({}));
+        let rows = json!([one, row(json!({"threads": 2})), row(json!({"threads": 4}))]);
+        let side = side("speed", rows);
+        let keys: Vec<_> = side.figures.keys().map(String::as_str).collect();
+        assert_eq!(keys, ["a", "a, threads 2", "a, threads 4"]);
+    }
+
+    #[test]
     fn cycles_are_compared_with_their_time() {
         let row = |time: Value| {
             let mut row =

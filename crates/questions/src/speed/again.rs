@@ -2,10 +2,11 @@
 
 use kiln_question::Error;
 
+use super::multi::bench_all;
 use super::run::Run;
 use super::set::Table;
 use super::steps;
-use crate::timing::{bench, Candidate, Entry, Reference};
+use crate::timing::{Candidate, Entry, Reference};
 
 impl Run<'_> {
     /// After a sweep, measures the largest steps a second time, for longer and with both lengths
@@ -55,9 +56,20 @@ impl Run<'_> {
                 .iter()
                 .map(|set| set.references.iter().collect())
                 .collect();
-            let timed = bench(entries, &references, &patient, self.stop, &mut |_, _| {
-                tell(fraction, "the largest steps again");
-            });
+            let jobs: Vec<(usize, usize)> = pairs
+                .iter()
+                .map(|(row, c)| (self.outcome.rows[*row].len, *c))
+                .collect();
+            let timed = bench_all(
+                self.plan,
+                table,
+                &jobs,
+                entries,
+                &references,
+                &patient,
+                self.stop,
+                &mut |_, _| tell(fraction, "the largest steps again"),
+            );
             for ((row, c), timed) in pairs.into_iter().zip(timed) {
                 match timed {
                     Ok(series) => self.outcome.rows[row].set(&series),

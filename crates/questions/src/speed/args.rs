@@ -16,6 +16,7 @@ use kiln_tree::child::Order;
 use kiln_tree::tcrypt::Request;
 
 use super::best::slower;
+use super::cores::{Cores, Threads};
 use super::plan::Plan;
 use super::row::Row;
 use super::run::{run, run_with};
@@ -65,6 +66,7 @@ Examples:
   kiln speed 'xts(aes)' --level api --layout tcrypt    as tcrypt does
   kiln speed 'xts(aes)' --via virtio --len 4096 --depth 64
   kiln speed 'xts(aes)' --len 16 --latency    dependent calls
+  kiln speed 'gcm(aes)' --multi all    on all cores at once
   kiln speed --shard 2/8 --out DIR    an eighth of all (docs/FLEET.md)
 
 See also:
@@ -133,6 +135,10 @@ pub struct SpeedArgs {
     /// cannot overlap
     #[arg(long)]
     latency: bool,
+    /// Run each candidate in N threads at the same time, one per core, or in all (one for each core
+    /// that may be used): throughput of one thread and of all, and the clock under that load
+    #[arg(long, value_name = "N|all", conflicts_with_all = ["tree", "tcrypt", "kunit"])]
+    multi: Option<Threads>,
     /// Maximum measuring time in seconds; with less time, intervals are wider [default: depends on
     /// the number of rows]
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
@@ -192,6 +198,7 @@ impl SpeedArgs {
                 "--kunit: the benchmarks of KUnit suites call functions of the library: add --level library",
             ));
         }
+        let cores = self.multi.map(Cores::choose).transpose()?;
         let ops = self.op.iter().map(|name| Op::parse(name));
         let plan = Plan {
             ops: ops.collect::<Result<_, _>>()?,
@@ -214,6 +221,7 @@ impl SpeedArgs {
             quick: session.global.quick,
             within: parse_seconds(self.seconds, 0.1)?,
             share: session.share.clone(),
+            cores: cores.filter(|cores| cores.count() > 1),
             ..Plan::new(session.seed)
         };
         match self.tree {
@@ -257,6 +265,11 @@ impl Question for SpeedArgs {
                 "--cc and --config are for kernel trees: name one with --tree DIR",
             ));
         }
+        if self.via.given() && self.multi.is_some() {
+            return Err(Error::input(
+                "--multi measures ciphers in this process: leave it out with --via",
+            ));
+        }
         if self.via.given() {
             return via::ask::<Self>(
                 &self.via,
@@ -273,7 +286,11 @@ impl Question for SpeedArgs {
                 None => ask_tree(self, dir, session),
             };
         }
-        session.settle().answer::<Self, _>(
+        match &plan.cores {
+            Some(cores) => cores.occupy(0),
+            None => _ = session.settle(),
+        }
+        session.answer::<Self, _>(
             |_, progress| run(plan, &session.stop, progress),
             |rows| self.tables(rows, session.bold),
         )

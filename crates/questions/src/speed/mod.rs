@@ -6,6 +6,7 @@
 //! | `args.rs` | the command |
 //! | `plan.rs` | the request, and its validation |
 //! | `set.rs` | the candidates of one table, and their messages |
+//! | `sources.rs` | where the candidates come from |
 //! | `effort.rs` | how long each candidate is timed |
 //! | `run.rs`, `again.rs` | the run; the largest steps of a sweep, measured a second time |
 //! | `steps.rs` | steps between neighbouring lengths |
@@ -15,6 +16,7 @@
 //! | `counters.rs` | notes about the CPU's counters |
 //! | `check.rs` | checks a tree's library functions without timing them, for `kiln test --tree` |
 //! | `kunit.rs` | the benchmarks of the tree's KUnit suites (`--kunit`) |
+//! | `cores.rs`, `multi.rs` | several threads at the same time (`--multi`): their cores, and the run |
 //! | `tcrypt.rs` | the tree's own benchmark (`--tcrypt`) |
 //! | `via/` | ciphers through a virtio-crypto device (`--via`) |
 //! | `survey.rs`, `headline.rs` | what `speed` adds to the survey, and its headlines |
@@ -24,10 +26,12 @@ mod again;
 mod args;
 mod best;
 mod check;
+mod cores;
 mod counters;
 mod effort;
 mod headline;
 mod kunit;
+mod multi;
 #[cfg(test)]
 mod peer_tests;
 mod plan;
@@ -35,6 +39,7 @@ mod rival;
 mod row;
 mod run;
 mod set;
+mod sources;
 mod steps;
 mod survey;
 mod tcrypt;

@@ -6,6 +6,7 @@ use kiln_question::lens::{Lens, LONGEST};
 use kiln_question::{unknown, Algorithm, Error, Share};
 use kiln_record::family;
 
+use super::cores::Cores;
 use crate::peer::{self, Wanted};
 use crate::timing::{Choice, Layout, Level, Op, Own, Source, Spec, KILN};
 
@@ -40,6 +41,9 @@ pub struct Plan {
     /// Approximate maximum duration of this turn, if the run is one of many turns. In turns, Kiln's
     /// own implementations and the hardware limits are not measured.
     pub turn: Option<Duration>,
+    /// The cores of several threads that run each candidate at the same time; `None` for one
+    /// thread.
+    pub cores: Option<Cores>,
     /// Whether Kiln's own implementations are candidates.
     pub own: bool,
     /// This process's share of the lengths of all tables.
@@ -64,6 +68,7 @@ impl Plan {
             quick: false,
             within: None,
             turn: None,
+            cores: None,
             own: true,
             share: Share::default(),
         }

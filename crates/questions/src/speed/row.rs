@@ -22,7 +22,7 @@ use crate::timing::{Layout, Level};
             "how": "Cycles per byte by message length: Kiln's best implementation, the best of each library and of the \
                     kernel tree, and for AES what the AES unit needs for the AES rounds alone (GCM's hash, tweaks, loads \
                     and stores left out). Lower is better.",
-            "only": ["!latency"],
+            "only": ["!latency", "!threads"],
             "each": ["alg"],
             "name": ["impl"],
             "pictures": [{
@@ -81,6 +81,11 @@ pub struct Row {
     /// Whether each call depends on the result of the previous one, so that calls cannot overlap.
     #[schemars(extend("x-role" = "key"))]
     pub latency: bool,
+    /// With `--multi`: number of threads, each on a core of its own, that made these calls at the
+    /// same time. Absent for one thread.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "u32", extend("x-role" = "key", "x-benchmark" = "threads"))]
+    pub threads: Option<u32>,
     /// ISA tier of the implementation. Null if unknown, as for libraries, which select their code
     /// themselves.
     pub tier: Option<Cow<'static, str>>,
@@ -89,8 +94,8 @@ pub struct Row {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "u16")]
     pub released: Option<u16>,
-    /// Core cycles per call: the smallest sample of all rounds. Null if the call could not be
-    /// measured.
+    /// Core cycles per call: the smallest sample of all rounds. With `threads`: per call of one
+    /// thread, the mean of all threads. Null if the call could not be measured.
     #[serde(deserialize_with = "null_is_nan")]
     #[schemars(
         with = "Option<f64>",
@@ -115,7 +120,7 @@ pub struct Row {
     #[schemars(with = "Option<f64>", extend("unit" = "cycles"))]
     pub ci_high: f64,
     /// Time per call, measured by the TSC in the same samples as `cycles_per_op`: the smallest
-    /// sample of all rounds. Null if the call could not be measured.
+    /// sample of all rounds. With `threads`: the time of a thread with the mean rate. Null if the call could not be measured.
     #[serde(deserialize_with = "null_is_nan")]
     #[schemars(
         with = "Option<f64>",
@@ -141,7 +146,7 @@ pub struct Row {
     #[serde(deserialize_with = "null_is_nan")]
     #[schemars(with = "Option<f64>", extend("unit" = "cycles", "x-role" = "figure"))]
     pub cycles_per_byte: f64,
-    /// Throughput: `len` divided by `ns_per_op`.
+    /// Throughput: `len` divided by `ns_per_op`. With `threads`: of one thread, the mean of all.
     #[serde(deserialize_with = "null_is_nan")]
     #[schemars(
         with = "Option<f64>",
@@ -153,6 +158,9 @@ pub struct Row {
         )
     )]
     pub mb_per_s: f64,
+    /// The result of all threads together.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub all: Option<AllThreads>,
     /// Lower bound of `cycles_per_op`: the cycles that the AES rounds alone take with this tier's
     /// vectors, without GHASH, XTS tweaks, loads and stores. Null if the row has no such bound.
     #[schemars(extend("unit" = "cycles", "x-role" = "figure", "x-heading" = "AES rounds alone, cycles"))]
@@ -216,6 +224,34 @@ pub struct Row {
     /// Kiln's fastest function.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub many: Option<ManyRival>,
+}
+
+/// The throughput of several threads, and the clock of their cores. Rows of one thread lack these
+/// fields.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct AllThreads {
+    /// With `threads`: throughput of all threads together, `threads` times `mb_per_s`. Only time in
+    /// which all threads ran counts.
+    #[schemars(extend(
+        "unit" = "10^6 bytes/s",
+        "x-role" = "figure",
+        "x-heading" = "MB/s of all threads",
+        "x-interval" = ["total_low", "total_high"]
+    ))]
+    pub total_mb_per_s: f64,
+    /// Lower end of the prediction interval of `total_mb_per_s`, from that of `ns_per_op`.
+    #[schemars(extend("unit" = "10^6 bytes/s"))]
+    pub total_low: f64,
+    /// Upper end of the prediction interval of `total_mb_per_s`, from that of `ns_per_op`.
+    #[schemars(extend("unit" = "10^6 bytes/s"))]
+    pub total_high: f64,
+    /// Throughput of each thread in the sample with the highest total.
+    #[schemars(extend("unit" = "10^6 bytes/s"))]
+    pub thread_mb_per_s: Vec<f64>,
+    /// Clock of a core while all threads ran, estimated by multiplication chains that all cores run
+    /// directly before and after each sample: the mean of all cores, the median over samples.
+    #[schemars(extend("unit" = "GHz", "x-role" = "figure", "x-heading" = "clock, GHz"))]
+    pub core_ghz: f64,
 }
 
 /// Counts from the CPU's counters (`perf_event_open`, user mode) during one run of the row's calls
@@ -323,7 +359,22 @@ impl Row {
         self.ns_per_op = time.best;
         self.ns_low = time.low;
         self.ns_high = time.high;
-        self.mb_per_s = self.len as f64 / time.best * 1e3;
+        let mb_per_s = |ns: f64| self.len as f64 / ns * 1e3;
+        self.mb_per_s = mb_per_s(time.best);
+        let clock = self.threads.zip(series.core_ghz());
+        self.all = clock
+            .map(|(n, ghz)| (f64::from(n), ghz))
+            .map(|(threads, ghz)| AllThreads {
+                total_mb_per_s: threads * mb_per_s(time.best),
+                total_low: threads * mb_per_s(time.high),
+                total_high: threads * mb_per_s(time.low),
+                thread_mb_per_s: series
+                    .shares
+                    .iter()
+                    .map(|&ns| four_digits(mb_per_s(ns)))
+                    .collect(),
+                core_ghz: four_digits(ghz),
+            });
         let rounds = |of: &Series| of.bests(ROUNDS).into_iter().map(|x| x.map(four_digits));
         self.rounds = rounds(series).collect();
         self.rounds_ns = rounds(&ns).collect();
@@ -357,8 +408,19 @@ impl Row {
         self.imp == other.imp
             && self.alg == other.alg
             && self.op == other.op
-            && (self.key_bits, self.level, self.layout, self.latency)
-                == (other.key_bits, other.level, other.layout, other.latency)
+            && (
+                self.key_bits,
+                self.level,
+                self.layout,
+                self.latency,
+                self.threads,
+            ) == (
+                other.key_bits,
+                other.level,
+                other.layout,
+                other.latency,
+                other.threads,
+            )
             && (&self.provider, &self.config) == (&other.provider, &other.config)
     }
 }
@@ -411,6 +473,31 @@ mod tests {
         assert!((row.ns_per_op - 125.0).abs() < 1e-9);
         assert!((row.ns_high - 1.01 * row.ns_per_op).abs() < 1e-9);
         assert!((row.plus_minus_pct() - 1.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn several_threads_have_a_total_and_a_clock() {
+        let mut row = example("a", 1000, 500.0);
+        assert_eq!(row.all, None);
+        row.threads = Some(2);
+        let series = Series {
+            shares: vec![100.0, 200.0],
+            ..steady(500.0)
+        };
+        row.set(&series);
+        let all = row.all.clone().unwrap();
+        assert!((all.total_mb_per_s - 2.0 * row.mb_per_s).abs() < 1e-9);
+        assert!(all.total_low < all.total_mb_per_s && all.total_mb_per_s < all.total_high);
+        assert_eq!(all.thread_mb_per_s, [10_000.0, 5_000.0]);
+        assert_eq!(all.core_ghz, 4.0);
+        let json = serde_json::to_value(&row).unwrap();
+        assert_eq!(
+            (&json["threads"], &json["core_ghz"]),
+            (&2.into(), &4.0.into())
+        );
+        assert_eq!(serde_json::from_value::<Row>(json).unwrap(), row);
+        let single = serde_json::to_value(example("a", 16, 50.0)).unwrap();
+        assert!(single.get("threads").is_none() && single.get("core_ghz").is_none());
     }
 
     #[test]

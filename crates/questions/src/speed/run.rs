@@ -13,14 +13,14 @@ use super::best;
 use super::counters;
 use super::effort;
 use super::kunit;
+use super::multi::bench_all;
 use super::plan::Plan;
 use super::row::{Against, Row};
 use super::set::Table;
+use super::sources::Sources;
 use crate::limits::{serial_cycles, xts_cycles, Limits};
-use crate::peer::{release, Peers};
-use crate::timing::{
-    bench, Candidate, Entry, Layout, Level, Op, Own, Reference, Source, Spec, Work,
-};
+use crate::peer::release;
+use crate::timing::{Candidate, Entry, Layout, Level, Op, Reference, Source, Spec, Work};
 
 /// Measures Kiln's own implementations and other libraries.
 pub fn run(plan: Plan, stop: &AtomicBool, progress: Report<'_>) -> Result<Outcome<Row>, Error> {
@@ -34,22 +34,16 @@ pub(crate) fn run_with(
     stop: &AtomicBool,
     progress: Report<'_>,
 ) -> Result<Outcome<Row>, Error> {
-    let mut sources: Vec<&dyn Source> = Vec::new();
     let own = plan.own_source();
+    let mut sources: Vec<&dyn Source> = Vec::new();
     if plan.own {
         sources.push(&own);
     }
     sources.extend(others);
     let (plan, specs) = plan.checked_with(&sources)?;
     let mut outcome = Outcome::default();
-    let peers = Peers::load(&plan.peers, plan.baseline_peer(), &mut outcome.notes)?;
-    sources.insert(usize::from(plan.own), &peers);
-    // This source provides the API calls that are compared with a library's calls.
-    let calls = Own::Calls;
-    let functions = plan.own && plan.level.is_none() && plan.turn.is_none();
-    if functions && !plan.latency && peers.count() > 0 && plan.lens.0.len() <= effort::SWEEP {
-        sources.insert(1, &calls);
-    }
+    let loaded = Sources::load(&plan, &mut outcome.notes)?;
+    let sources = loaded.list(others);
     progress(0.0, "limits");
     let limits = match plan.turn {
         None => Limits::measure(plan.seed, stop),
@@ -61,8 +55,9 @@ pub(crate) fn run_with(
     let groups: usize = tables.iter().map(|(_, lens)| lens.len()).sum();
     let figures = tables
         .iter()
-        .map(|(w, lens)| (candidates(&plan, &sources, w) + peers.count()) * lens.len())
-        .sum();
+        .map(|(w, lens)| (candidates(&plan, &sources, w) + loaded.libraries()) * lens.len());
+    // Several threads warm up for as long as a sample takes.
+    let figures = figures.sum::<usize>() * if plan.cores.is_some() { 2 } else { 1 };
     let mut run = Run {
         effort: match (plan.turn, plan.within) {
             (Some(budget), _) => effort::turn(figures, budget, plan.seed),
@@ -244,6 +239,7 @@ impl Run<'_> {
         let mut entries = Vec::new();
         let mut references: Vec<Vec<&Reference>> = Vec::new();
         let mut present: Vec<&Candidate> = Vec::new();
+        let mut jobs: Vec<(usize, usize)> = Vec::new();
         let kunit = self.plan.layout == Layout::Kunit;
         let mut turns = kunit.then(|| kunit::Turns::new(len));
         for (i, candidate) in table.candidates.iter().enumerate() {
@@ -253,13 +249,17 @@ impl Run<'_> {
             entries.push(Entry::new(candidate, &set.messages));
             references.push(set.references.iter().collect());
             present.push(candidate);
+            jobs.push((len, i));
             if let Some(turns) = &mut turns {
                 turns.add(candidate, &set.messages);
             }
         }
         let (done, groups) = (self.done as f64, self.groups as f64);
         let tell = &mut self.progress;
-        let timed = bench(
+        let timed = bench_all(
+            self.plan,
+            table,
+            &jobs,
             entries,
             &references,
             &self.effort,
@@ -331,6 +331,7 @@ impl Run<'_> {
             key_bits: work.key_bits,
             len,
             latency: self.plan.latency,
+            threads: self.plan.cores.as_ref().map(|cores| cores.count() as u32),
             cycles_per_op: f64::NAN,
             cycles_per_byte: f64::NAN,
             mb_per_s: f64::NAN,
@@ -433,6 +434,9 @@ impl Run<'_> {
                      synchronous driver; ciphers in place, behind the key's bytes in the first page"
                     .to_string(),
             });
+        }
+        if let Some(cores) = &self.plan.cores {
+            notes.push(cores.note());
         }
         if self.plan.latency {
             notes.push(

@@ -9,9 +9,10 @@ use kiln_question::lens::Lens;
 use kiln_question::{Error, Outcome};
 
 use super::best;
+use super::cores::{Cores, Threads};
 use super::plan::Plan;
 use super::row::Row;
-use super::run::run_with;
+use super::run::{run, run_with};
 use crate::peer::Wanted;
 use crate::timing::{
     Candidate, Choice, Judge, Kind, Level, Messages, Op, Run, Source, Spec, Takes, Work, KILN,
@@ -193,6 +194,53 @@ fn names_levels_and_latency_choose() {
     });
     let why = chained.unwrap_err().to_string();
     assert!(why.contains("--latency"), "{why}");
+}
+
+/// Runs Kiln's functions in one thread for each core.
+#[test]
+fn several_threads_have_the_sum_of_their_rates() {
+    let cores = Cores::choose(Threads::All).unwrap();
+    let n = cores.count();
+    let plan = Plan {
+        algs: vec!["xts(aes)".into(), "gcm(aes)".into()],
+        lens: Lens(vec![64, 1024]),
+        peers: Wanted::None,
+        within: Some(Duration::from_secs(2)),
+        cores: Some(cores),
+        ..Plan::new(1)
+    };
+    let stop = AtomicBool::new(false);
+    let outcome = run(plan, &stop, &mut |_, _| {}).unwrap();
+    assert!(!outcome.failed, "{:?}", outcome.notes);
+    let threads = format!("{n} threads on cores");
+    assert!(outcome.notes.iter().any(|note| note.starts_with(&threads)));
+    for row in &outcome.rows {
+        assert_eq!(row.threads, Some(n as u32));
+        // On a busy machine, a row may have no sample that counts.
+        let Some(all) = &row.all else { continue };
+        assert_eq!(all.thread_mb_per_s.len(), n);
+        let sum: f64 = all.thread_mb_per_s.iter().sum();
+        let off = sum / all.total_mb_per_s - 1.0;
+        assert!(off.abs() < 0.005, "{row:?}");
+    }
+}
+
+/// A source that the other threads do not have makes the run fail instead of being measured in one
+/// thread.
+#[test]
+fn threads_with_other_candidates_have_no_figure() {
+    let Ok(cores) = Cores::choose(Threads::Count(2)) else {
+        println!("SKIPPED: one core");
+        return;
+    };
+    let outcome = outcome(|plan| {
+        plan.algs = vec!["toy-hash".into()];
+        plan.cores = Some(cores);
+    });
+    assert!(outcome.failed);
+    assert!(outcome.rows.iter().all(|row| !row.measured()));
+    let told = |note: &String| note.contains("in thread 2: this thread has other candidates");
+    assert!(outcome.notes.iter().any(told), "{:?}", outcome.notes);
 }
 
 /// Creates a series from the cycles of eight rounds and the number of nanoseconds per cycle.

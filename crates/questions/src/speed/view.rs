@@ -57,6 +57,12 @@ fn title(row: &Row) -> String {
     format!("{family}{mark}\n{version}")
 }
 
+/// Returns what a heading says about the threads of a row.
+pub(super) fn threads(row: &Row) -> String {
+    let n = row.threads.map(|n| format!(", {n} threads"));
+    n.unwrap_or_default()
+}
+
 fn table(rows: &[&Row], tty: bool) -> String {
     let first = rows[0];
     let calls = if first.latency {
@@ -70,8 +76,10 @@ fn table(rows: &[&Row], tty: bool) -> String {
         bits => format!(", {bits}-bit key"),
     };
     let mut out = format!(
-        "{} {}{key}: cycles per byte, {calls}\n",
-        first.alg, first.op
+        "{} {}{key}: cycles per byte, {calls}{}\n",
+        first.alg,
+        first.op,
+        threads(first)
     );
     let mut columns: Vec<&Row> = Vec::new();
     for row in rows {
@@ -107,7 +115,13 @@ fn table(rows: &[&Row], tty: bool) -> String {
         out.push_str(&part_of(rows, part, &lens, tty));
         if rows.iter().any(|r| r.against.is_some()) {
             out.push_str("\nmultiples of the baseline's cycles (below 1 is fewer; = no difference shown,\n? cycles and time disagree)\n\n");
-            out.push_str(&ratios(rows, part, &lens));
+            out.push_str(&by_column(rows, part, &lens, &against));
+        }
+        if first.threads.is_some() {
+            for part in part.chunks(COLUMNS - 1) {
+                out.push_str("\nGB/s of all threads @ the clock of a core in GHz\n\n");
+                out.push_str(&by_column(rows, part, &lens, &total));
+            }
         }
     }
     out
@@ -129,6 +143,13 @@ fn listed(rows: &[&Row], columns: &[&Row], lens: &[usize], tty: bool) -> String 
         for part in lens.chunks(LENGTHS) {
             out.push('\n');
             out.push_str(&grid(rows, columns, part, false, &against));
+        }
+    }
+    if rows.iter().any(|r| r.threads.is_some()) {
+        out.push_str("\nGB/s of all threads @ the clock of a core in GHz\n");
+        for part in lens.chunks(LENGTHS / 2) {
+            out.push('\n');
+            out.push_str(&grid(rows, columns, part, false, &total));
         }
     }
     out
@@ -244,8 +265,21 @@ fn part_of(rows: &[&Row], columns: &[&Row], lens: &[usize], tty: bool) -> String
     text(&table)
 }
 
-/// Formats the comparisons with the baseline.
-fn ratios(rows: &[&Row], columns: &[&Row], lens: &[usize]) -> String {
+/// Formats the throughput of all threads and the clock of their cores.
+fn total(row: &Row) -> String {
+    let all = row.all.as_ref();
+    all.map_or("-".to_string(), |all| {
+        format!("{} @{:.2}", figure(all.total_mb_per_s / 1e3), all.core_ghz)
+    })
+}
+
+/// Formats one value of each row.
+fn by_column(
+    rows: &[&Row],
+    columns: &[&Row],
+    lens: &[usize],
+    text_of: &dyn Fn(&Row) -> String,
+) -> String {
     let mut table = plain();
     let mut header = vec!["bytes".to_string()];
     header.extend(columns.iter().map(|c| title(c)));
@@ -253,7 +287,7 @@ fn ratios(rows: &[&Row], columns: &[&Row], lens: &[usize]) -> String {
     for &len in lens {
         let mut cells = vec![len.to_string()];
         for column in columns {
-            cells.push(at(rows, column, len).map_or("-".to_string(), against));
+            cells.push(at(rows, column, len).map_or("-".to_string(), text_of));
         }
         table.add_row(cells);
     }
@@ -303,6 +337,10 @@ pub(super) fn rows(rows: &[Row]) -> String {
     if levels {
         header.push("level");
     }
+    let several = rows.iter().any(|r| r.threads.is_some());
+    if several {
+        header.extend(["threads", "total MB/s", "GHz"]);
+    }
     let columns = header.len();
     table.set_header(header);
     let or_dash = |x: Option<String>| x.unwrap_or_else(|| "-".to_string());
@@ -332,6 +370,12 @@ pub(super) fn rows(rows: &[Row]) -> String {
         if levels {
             cells.push(r.level.to_string());
         }
+        if several {
+            let all = r.all.as_ref();
+            cells.push(or_dash(r.threads.map(|n| n.to_string())));
+            cells.push(or_dash(all.map(|all| fixed(all.total_mb_per_s, 0))));
+            cells.push(or_dash(all.map(|all| fixed(all.core_ghz, 2))));
+        }
         table.add_row(cells);
     }
     align(&mut table, [2, 3].into_iter().chain(6..columns));
@@ -349,7 +393,7 @@ fn fixed(x: f64, decimals: usize) -> String {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::speed::row::Against;
+    use crate::speed::row::{Against, AllThreads};
     use kiln_question::table::WIDTH;
 
     pub(crate) fn row(imp: &str, provider: &str, len: usize, cycles: f64) -> Row {
@@ -439,6 +483,30 @@ pub(super) mod tests {
         );
         // A table that contains only requests has one line per implementation.
         assert!(tables(&[api("xts-aes-aesni", 16)], false).contains("implementation"));
+    }
+
+    #[test]
+    fn several_threads_have_a_table_of_their_sum() {
+        let all = |len| {
+            six(len).into_iter().map(|row| Row {
+                threads: Some(2),
+                all: Some(AllThreads {
+                    total_mb_per_s: 583.2,
+                    core_ghz: 4.123,
+                    ..AllThreads::default()
+                }),
+                ..row
+            })
+        };
+        let of: Vec<Row> = [16, 16384].into_iter().flat_map(all).collect();
+        let text = tables(&of, false);
+        for line in text.lines() {
+            assert!(line.chars().count() <= WIDTH, "{line}");
+        }
+        assert!(text.contains("independent calls, 2 threads\n"), "{text}");
+        assert_eq!(text.matches("0.583 @4.12").count(), 2 * 6, "{text}");
+        assert!(rows(&of).contains("total MB/s"));
+        assert!(!tables(&six(16), false).contains("threads"));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use kiln_question::table::figure;
 
 use super::row::Row;
+use super::view::threads;
 use crate::timing::{Level, KILN};
 
 /// Number of lengths that fit on a line next to a name in the table of all algorithms.
@@ -36,7 +37,8 @@ pub(super) fn compact(rows: &[Row], tty: bool) -> String {
             0 => String::new(),
             bits => format!(", {bits}-bit key"),
         };
-        out.push_str(&format!("{} {}{key}\n", first.alg, first.op));
+        let threads = threads(first);
+        out.push_str(&format!("{} {}{key}{threads}\n", first.alg, first.op));
         out.push_str(&lines(&these, &lens, tty));
     }
     if out.is_empty() {

@@ -2,8 +2,9 @@
 
 use std::rc::Rc;
 use std::sync::atomic::AtomicBool;
+use std::sync::mpsc::Receiver;
 
-use kiln_measure::{measure_counted, Plan, Series, Subject};
+use kiln_measure::{measure_counted, measure_with, Plan, Series, Subject, Team};
 
 use super::candidate::{Candidate, Judge};
 use super::messages::{Messages, Wrong};
@@ -68,9 +69,15 @@ impl<'c, 'a> Entry<'c, 'a> {
         }
     }
 
+    /// Makes calls. The results of chained messages are those of the last run alone; all others
+    /// remain right when a run is followed by a shorter one.
     fn run(&mut self, calls: u64) {
-        if self.last.is_ok() {
-            self.last = (self.candidate.run)(&mut self.messages, calls).map(|()| calls);
+        if let Ok(before) = self.last {
+            let checked = match self.messages.chained {
+                true => calls,
+                false => calls.max(before),
+            };
+            self.last = (self.candidate.run)(&mut self.messages, calls).map(|()| checked);
         }
     }
 
@@ -94,49 +101,110 @@ pub(crate) fn check(
 }
 
 /// The result for one candidate: a series of times, or a description of what is wrong.
-pub(super) type Timed = Result<Series, String>;
+pub(crate) type Timed = Result<Series, String>;
+
+/// The faults of all entries, in their order; `None` for an entry that is right.
+pub(crate) type Faults = Vec<Option<String>>;
+
+/// Runs each entry on all its messages and checks the results. Then clears them, so that the check
+/// after timing sees only what the timed calls wrote.
+pub(crate) fn check_before(entries: &mut [Entry], references: &[Vec<&Reference>]) -> Faults {
+    let check = |(entry, references): (&mut Entry, &Vec<&Reference>)| {
+        entry.run(entry.messages.count() as u64);
+        let before = entry.check(references);
+        entry.messages.wipe();
+        if before.is_ok() {
+            entry.last = Ok(0);
+        }
+        before.err()
+    };
+    entries.iter_mut().zip(references).map(check).collect()
+}
+
+/// Makes subjects of all entries, in their order.
+pub(crate) fn subjects<'e>(entries: &'e mut [Entry]) -> Vec<Subject<'e>> {
+    let subject = |entry: &'e mut Entry| {
+        let name = entry.candidate.name.to_string();
+        Subject::new(name, |calls| entry.run(calls))
+    };
+    entries.iter_mut().map(subject).collect()
+}
+
+/// Checks the results of the timed calls of entries that were right before, and adds the faults.
+pub(crate) fn check_after(entries: &[Entry], references: &[Vec<&Reference>], faults: &mut Faults) {
+    for ((entry, references), fault) in entries.iter().zip(references).zip(faults) {
+        if fault.is_none() {
+            *fault = entry.check(references).err();
+        }
+    }
+}
 
 /// Checks each entry on all its messages, times the correct entries in interleaved runs, and then
 /// checks the results of the timed calls. The results of `entries[i]` must agree with every
-/// reference in `references[i]`.
+/// reference in `references[i]`. With a `crew`, its threads run the same entries at the same time,
+/// and an entry that is wrong in any of them has no result.
 pub(crate) fn bench(
     mut entries: Vec<Entry>,
     references: &[Vec<&Reference>],
+    crew: Option<&Crew>,
     plan: &Plan,
     stop: &AtomicBool,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Vec<Timed> {
-    let mut outcome: Vec<Option<Timed>> = Vec::new();
-    for (entry, reference) in entries.iter_mut().zip(references) {
-        let count = entry.messages.count() as u64;
-        entry.run(count);
-        let before = entry.check(reference);
-        // Clear old results, so that the check after timing sees only what the timed calls wrote.
-        entry.messages.wipe();
-        outcome.push(before.err().map(Err));
+    // If this thread panics from here on, the threads of the crew end.
+    let mut lead = crew.map(|crew| crew.team.lead());
+    let mut faults = check_before(&mut entries, references);
+    if let Some(crew) = crew {
+        crew.hear(&mut faults);
     }
+    let is_right: Vec<bool> = faults.iter().map(Option::is_none).collect();
+    let all = subjects(&mut entries).into_iter().enumerate();
+    let (numbers, mut subjects): (Vec<usize>, Vec<Subject>) =
+        all.filter(|(i, _)| is_right[*i]).unzip();
+    let series = match &mut lead {
+        None => measure_counted(&mut subjects, plan, stop, progress),
+        Some(lead) => {
+            lead.take_subjects(numbers);
+            measure_with(lead, &mut subjects, plan, stop, progress)
+        }
+    };
+    drop((subjects, lead));
 
-    let mut right: Vec<usize> = Vec::new();
-    let mut subjects: Vec<Subject> = Vec::new();
-    for (i, entry) in entries.iter_mut().enumerate() {
-        if outcome[i].is_none() {
-            right.push(i);
-            let name = entry.candidate.name.to_string();
-            entry.last = Ok(0);
-            subjects.push(Subject::new(name, |calls| entry.run(calls)));
+    check_after(&entries, references, &mut faults);
+    if let Some(crew) = crew {
+        crew.hear(&mut faults);
+    }
+    let mut series = series.into_iter();
+    let outcome = faults.into_iter().zip(is_right).map(|(fault, timed)| {
+        let series = timed.then(|| series.next()).flatten();
+        match fault {
+            Some(fault) => Err(fault),
+            None => series.ok_or_else(|| "not timed".to_string()),
+        }
+    });
+    outcome.collect()
+}
+
+/// The other threads of a team, each of which has entries of its own and reports their faults
+/// twice: before and after the entries are timed.
+pub(crate) struct Crew<'t> {
+    pub team: &'t Team,
+    pub reports: Vec<Receiver<Faults>>,
+}
+
+impl Crew<'_> {
+    /// Waits for a report of each thread, and adds the first fault of each entry.
+    fn hear(&self, faults: &mut Faults) {
+        for (i, report) in self.reports.iter().enumerate() {
+            let heard = report
+                .recv()
+                .unwrap_or_else(|_| vec![Some("its thread ended".to_string()); faults.len()]);
+            for (fault, heard) in faults.iter_mut().zip(heard) {
+                let told = heard.map(|why| format!("in thread {}: {why}", i + 2));
+                *fault = fault.take().or(told);
+            }
         }
     }
-    let series = measure_counted(&mut subjects, plan, stop, progress);
-    drop(subjects);
-
-    for (i, series) in right.into_iter().zip(series) {
-        let after = entries[i].check(&references[i]);
-        outcome[i] = Some(after.map(|()| series));
-    }
-    outcome
-        .into_iter()
-        .map(|timed| timed.unwrap_or_else(|| Err("not timed".to_string())))
-        .collect()
 }
 
 #[cfg(test)]
@@ -148,6 +216,9 @@ mod tests {
     use kiln_kernel::cipher::{Context, Impl};
     use kiln_measure::SplitMix64;
     use std::cell::Cell;
+    use std::sync::atomic::{AtomicU64, Ordering};
+    use std::sync::mpsc::channel;
+    use std::thread;
 
     fn plan() -> Plan {
         Plan {
@@ -159,9 +230,13 @@ mod tests {
         }
     }
 
-    /// Benchmarks the generic implementation and a copy of it. The copy's results are modified by
-    /// `spoil`.
-    fn outcome(chained: bool, spoil: impl Fn(&mut Messages)) -> Vec<Timed> {
+    /// Makes entries of the generic implementation and of a copy of it, whose results are modified
+    /// by `spoil`, and passes them on with their references.
+    fn with_entries<T>(
+        chained: bool,
+        spoil: impl Fn(&mut Messages),
+        then: impl FnOnce(Vec<Entry>, &[Vec<&Reference>]) -> T,
+    ) -> T {
         let imp = Impl::find_all("xts(aes)")[0];
         let key = Rc::new(Context::new(imp, &(0..64).collect::<Vec<u8>>()).unwrap());
         let generic = || run_impl(imp, key.clone(), Op::Encrypt, false);
@@ -185,14 +260,73 @@ mod tests {
             }),
         );
         let entries = vec![Entry::new(&good, &messages), Entry::new(&bad, &messages)];
-        let stop = AtomicBool::new(false);
-        bench(
-            entries,
-            &[vec![&reference], vec![&reference]],
-            &plan(),
-            &stop,
-            &mut |_, _| {},
-        )
+        then(entries, &[vec![&reference], vec![&reference]])
+    }
+
+    /// Benchmarks such entries.
+    fn outcome(chained: bool, spoil: impl Fn(&mut Messages)) -> Vec<Timed> {
+        with_entries(chained, spoil, |entries, references| {
+            let stop = AtomicBool::new(false);
+            bench(entries, references, None, &plan(), &stop, &mut |_, _| {})
+        })
+    }
+
+    /// Benchmarks such entries in two threads. Only those of the second are modified.
+    fn outcome_of_two(spoil: impl Fn(&mut Messages) + Send) -> Vec<Timed> {
+        let team = Team::new(2);
+        let (report, reports) = channel();
+        thread::scope(|scope| {
+            let team = &team;
+            scope.spawn(move || {
+                with_entries(false, spoil, |mut entries, references| {
+                    let mut faults = check_before(&mut entries, references);
+                    report.send(faults.clone()).unwrap();
+                    team.follow(1, &mut subjects(&mut entries));
+                    check_after(&entries, references, &mut faults);
+                    report.send(faults).unwrap();
+                });
+            });
+            let crew = Crew {
+                team,
+                reports: vec![reports],
+            };
+            with_entries(
+                false,
+                |_| (),
+                |entries, references| {
+                    let stop = AtomicBool::new(false);
+                    bench(
+                        entries,
+                        references,
+                        Some(&crew),
+                        &plan(),
+                        &stop,
+                        &mut |_, _| {},
+                    )
+                },
+            )
+        })
+    }
+
+    #[test]
+    fn a_candidate_must_be_right_in_each_thread() {
+        let timed = outcome_of_two(|_| ());
+        assert!(timed.iter().all(Result::is_ok), "{timed:?}");
+        let flip = |m: &mut Messages| m.parts().2[7] ^= 4;
+        let timed = outcome_of_two(flip);
+        assert!(timed[0].is_ok());
+        let why = timed[1].as_ref().unwrap_err();
+        assert!(why.starts_with("in thread 2: message 0 "), "{why}");
+        // The same only while it is timed: in the first run it is right.
+        let runs = AtomicU64::new(0);
+        let timed = outcome_of_two(|m| {
+            if runs.fetch_add(1, Ordering::Relaxed) > 0 {
+                flip(m);
+            }
+        });
+        assert!(timed[0].is_ok());
+        let why = timed[1].as_ref().unwrap_err();
+        assert!(why.starts_with("in thread 2: message 0 "), "{why}");
     }
 
     #[test]

@@ -23,7 +23,9 @@ mod shape;
 mod source;
 mod tree;
 
-pub(crate) use bench::{bench, check, Entry, Reference};
+pub(crate) use bench::{
+    bench, check, check_after, check_before, subjects, Crew, Entry, Reference, Timed,
+};
 #[cfg(test)]
 pub(crate) use candidate::Takes;
 pub(crate) use candidate::{Candidate, Judge, Run, KILN};

@@ -1,0 +1,124 @@
+//! The cores on which several threads run the same candidates at the same time (`--multi`).
+
+use std::fmt;
+use std::str::FromStr;
+
+use kiln_measure::{pin_within, CoreList};
+use kiln_question::Error;
+
+/// The number of threads that `--multi` asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Threads {
+    /// One for each core that may be used.
+    All,
+    Count(usize),
+}
+
+impl FromStr for Threads {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Threads, String> {
+        match (text, text.parse()) {
+            ("all", _) => Ok(Threads::All),
+            (_, Ok(n)) if n > 0 => Ok(Threads::Count(n)),
+            _ => Err("name a number of threads, or all".to_string()),
+        }
+    }
+}
+
+/// The cores of the threads, one each. The first is that of the measuring thread.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cores {
+    /// The cores that this process may use, read before a thread was pinned.
+    allowed: CoreList,
+    cores: Vec<usize>,
+    /// Whether two of the cores are logical processors of one physical core.
+    shared: bool,
+}
+
+impl Cores {
+    /// Chooses cores for the threads: different physical cores first.
+    ///
+    /// # Errors
+    /// Fails if there are more threads than cores that this process may use.
+    pub(super) fn choose(threads: Threads) -> Result<Cores, Error> {
+        let allowed = CoreList::allowed().map_err(|e| Error::lacks(e.to_string()))?;
+        let (mut cores, physical) = allowed.spread();
+        let n = match threads {
+            Threads::All => cores.len(),
+            Threads::Count(n) => n,
+        };
+        if n > cores.len() {
+            return Err(Error::input(format!(
+                "--multi {n}: this process may use {} cores ({allowed}): ask for at most as many, or for all",
+                cores.len()
+            )));
+        }
+        cores.truncate(n);
+        Ok(Cores {
+            allowed,
+            cores,
+            shared: n > physical,
+        })
+    }
+
+    /// Returns the number of threads.
+    pub(super) fn count(&self) -> usize {
+        self.cores.len()
+    }
+
+    /// Pins the calling thread to the core of thread `number`, counted from 0. If that is not
+    /// permitted, the results are noisier but still valid.
+    pub(super) fn occupy(&self, number: usize) {
+        let core = self.cores.get(number).map(usize::to_string);
+        if let Some(Ok(core)) = core.map(|core| core.parse()) {
+            let _ = pin_within(&self.allowed, &core);
+        }
+    }
+
+    /// Returns the note that says what the rows of such a run contain.
+    pub(super) fn note(&self) -> String {
+        let shared = match self.shared {
+            true => "; some of them are logical processors of one physical core (SMT)",
+            false => "",
+        };
+        format!(
+            "{self}{shared}: all threads run the same code at the same time; cycles, ns and MB/s are those of one \
+             thread, total_mb_per_s is the sum, core_ghz the clock of a core meanwhile"
+        )
+    }
+}
+
+impl fmt::Display for Cores {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        let mut cores: Vec<usize> = self.cores.clone();
+        cores.sort_unstable();
+        let cores: Vec<String> = cores.iter().map(usize::to_string).collect();
+        write!(f, "{} threads on cores {}", self.count(), cores.join(","))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_are_a_number_or_all() {
+        assert_eq!("all".parse(), Ok(Threads::All));
+        assert_eq!("2".parse(), Ok(Threads::Count(2)));
+        for wrong in ["0", "-1", "two", ""] {
+            assert!(wrong.parse::<Threads>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn there_are_at_most_as_many_threads_as_cores() {
+        let all = Cores::choose(Threads::All).unwrap();
+        let allowed = CoreList::allowed().unwrap();
+        assert_eq!(all.count(), allowed.cores().len());
+        let why = Cores::choose(Threads::Count(all.count() + 1)).unwrap_err();
+        assert_eq!(why.exit_code(), 2);
+        assert!(why.to_string().contains(&allowed.to_string()), "{why}");
+        assert_eq!(Cores::choose(Threads::Count(1)).unwrap().count(), 1);
+    }
+}
