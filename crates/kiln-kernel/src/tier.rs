@@ -94,28 +94,38 @@ impl Tier {
     }
 
     /// Returns masks for tests: the first mask has only the lowest tier, and each following mask
-    /// has one more usable tier, up to all of them.
+    /// has one more usable tier, up to all of them. No mask ends with AVX unless that is the highest
+    /// usable tier, because Kiln has no code for it: the tests would repeat those of the mask before.
     pub fn masks() -> Vec<Vec<Tier>> {
-        let usable: Vec<Tier> = Tier::ALL.into_iter().filter(|t| t.usable()).collect();
-        (1..=usable.len()).map(|n| usable[..n].to_vec()).collect()
+        let mut masks = Tier::all_masks();
+        let all = masks.pop();
+        masks.retain(|m| m.last() != Some(&Tier::Avx));
+        masks.extend(all);
+        masks
     }
 
-    /// Returns masks for hosted trees. They equal [`Tier::masks`], except that the mask ending with
-    /// AVX2 lacks SHA-NI, like the first CPUs with AVX2. Trees prefer SHA-NI to AVX2, so their AVX2
-    /// code for SHA-1 and SHA-256 would otherwise not run under any mask.
+    /// Returns masks for hosted trees: those of [`Tier::masks`], and one that ends with AVX. The
+    /// masks ending with AVX and with AVX2 lack SHA-NI, like the first CPUs with these tiers. Trees
+    /// prefer SHA-NI to both, so their AVX and AVX2 code for SHA-1 and SHA-256 would otherwise not
+    /// run under any mask.
     pub fn tree_masks() -> Vec<Vec<Tier>> {
-        let mut masks = Tier::masks();
-        let at = masks.iter().position(|m| m.last() == Some(&Tier::Avx2));
-        if let Some(at) = at.filter(|at| masks[*at].contains(&Tier::ShaNi)) {
-            let mut without = masks[at].clone();
-            without.retain(|t| *t != Tier::ShaNi);
-            // If AVX2 is the highest tier, keep the mask of all tiers and insert the new mask.
-            match at + 1 == masks.len() {
-                true => masks.insert(at, without),
-                false => masks[at] = without,
+        let mut masks = Tier::all_masks();
+        let all = masks.last().cloned().unwrap_or_default();
+        for mask in &mut masks {
+            if matches!(mask.last(), Some(Tier::Avx | Tier::Avx2)) {
+                mask.retain(|t| *t != Tier::ShaNi);
             }
         }
+        // If one of the two is the highest tier, also return the mask of all tiers.
+        if masks.last() != Some(&all) {
+            masks.push(all);
+        }
         masks
+    }
+
+    fn all_masks() -> Vec<Vec<Tier>> {
+        let usable: Vec<Tier> = Tier::ALL.into_iter().filter(|t| t.usable()).collect();
+        (1..=usable.len()).map(|n| usable[..n].to_vec()).collect()
     }
 
     /// Returns the environment variable assignment that makes a command run under the current mask,
@@ -180,6 +190,26 @@ mod tests {
             assert_eq!(t.name().parse::<Tier>(), Ok(t));
         }
         assert!("sse9".parse::<Tier>().unwrap_err().contains("vaes-avx512"));
+    }
+
+    #[test]
+    fn each_tier_of_a_tree_ends_one_mask_and_avx_and_avx2_are_without_sha_ni() {
+        let masks = Tier::tree_masks();
+        for tier in Tier::ALL.into_iter().filter(|t| t.usable()) {
+            let ending: Vec<_> = masks.iter().filter(|m| m.last() == Some(&tier)).collect();
+            assert!(!ending.is_empty(), "{tier}");
+            if matches!(tier, Tier::Avx | Tier::Avx2) {
+                assert!(!ending[0].contains(&Tier::ShaNi), "{tier}");
+            }
+        }
+        let all: Vec<Tier> = Tier::ALL.into_iter().filter(|t| t.usable()).collect();
+        assert_eq!(
+            (masks.last(), Tier::masks().last()),
+            (Some(&all), Some(&all))
+        );
+        if Tier::Avx2.usable() {
+            assert!(Tier::masks().iter().all(|m| m.last() != Some(&Tier::Avx)));
+        }
     }
 
     #[test]

@@ -86,6 +86,12 @@ impl fmt::Display for Warning {
     }
 }
 
+/// Returns whether other programs use so much of `cpus` processors that results suffer. `others` is
+/// the number of processors that their CPU time would fill.
+pub fn is_busy(others: f64, cpus: usize) -> bool {
+    others > OTHERS * cpus.max(1) as f64 && others > OTHERS_CPU
+}
+
 /// Returns all warnings that follow from the readings before and after a run.
 pub fn judge(before: &Reading, after: &Reading) -> Vec<Warning> {
     let mut all = Vec::new();
@@ -140,16 +146,15 @@ impl Run<'_> {
         let all: f64 = all?.iter().sum();
         let own = self.after.own_s - self.before.own_s;
         let others = (all - own).max(0.0) / self.seconds;
-        let share = others / cores.max(1) as f64;
         let load = match self.before.load {
             Some(load) => format!(", load {load:.1} before"),
             None => String::new(),
         };
-        (share > OTHERS && others > OTHERS_CPU).then(|| {
+        is_busy(others, cores).then(|| {
             format!(
                 "other programs used {:.0} % of {cores} CPUs{load}. Intervals are wider, and throughput is too low. End these \
                  programs, or name idle cores with --cpu",
-                100.0 * share
+                100.0 * others / cores.max(1) as f64
             )
         })
     }

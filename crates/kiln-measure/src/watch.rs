@@ -105,6 +105,14 @@ pub fn current_core() -> Option<usize> {
     core(&fs::read_to_string("/proc/thread-self/stat").ok()?)
 }
 
+/// Returns the seconds since boot for which these processors were busy, without stolen time, or
+/// `None` if /proc/stat does not list all of them.
+pub fn busy_on(cores: &[usize]) -> Option<f64> {
+    let all = busy(&fs::read_to_string("/proc/stat").ok()?, ticks_a_second());
+    let of = |core: &usize| all.iter().find(|b| b.0 == *core).map(|b| b.1);
+    cores.iter().map(of).sum()
+}
+
 fn ticks_a_second() -> f64 {
     // SAFETY: sysconf() only reads its argument.
     let hz = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
@@ -193,6 +201,18 @@ mod tests {
         let tail = "0 ".repeat(36);
         assert_eq!(core(&format!("7 (a b) c) {tail}5 0")), Some(5));
         assert_eq!(core(""), None);
+    }
+
+    #[test]
+    fn a_core_that_spins_is_busy() {
+        let core = current_core().unwrap();
+        crate::pin(core).unwrap();
+        let (start, before) = (Instant::now(), busy_on(&[core]).unwrap());
+        while start.elapsed().as_millis() < 100 {
+            std::hint::spin_loop();
+        }
+        assert!(busy_on(&[core]).unwrap() > before);
+        assert_eq!(busy_on(&[core, usize::MAX]), None);
     }
 
     #[test]

@@ -110,8 +110,9 @@ fn cases_are_chosen_by_name_and_benchmarks_run_when_asked() {
 }
 
 /// Plants three faults, in SHA-256, SHA-512 and SHA-1, that only the interrupt tests or the guard
-/// page can find, and one in the AVX2 code of SHA-256, which a CPU with SHA-NI never selects unless
-/// a set of tiers hides SHA-NI. The other cases are the control.
+/// page can find, one in the AVX2 code of SHA-256, which a CPU with SHA-NI never selects unless
+/// a set of tiers hides SHA-NI, and one in its AVX code, which needs a set without AVX2. The other
+/// cases are the control.
 #[test]
 fn planted_faults_are_found_in_the_suites_that_test_them() {
     let Some(tree) = next_tree() else { return };
@@ -135,6 +136,12 @@ fn planted_faults_are_found_in_the_suites_that_test_them() {
         "rorx\t$25, e, y0",
         "rorx\t$24, e, y0",
     );
+    // Rotate by a wrong amount in the AVX implementation, too.
+    tree.replace(
+        "lib/crypto/x86/sha256-avx-asm.S",
+        "MY_ROR  (25-11), y0",
+        "MY_ROR  (24-11), y0",
+    );
     // Read one byte past the message.
     tree.edit("lib/crypto/sha1.c", |text| {
         let head = "void sha1_update(struct sha1_ctx *ctx, const u8 *data, size_t len)\n{\n";
@@ -151,19 +158,23 @@ fn planted_faults_are_found_in_the_suites_that_test_them() {
         failed.filter_map(|r| r["impl"].as_str()).collect()
     };
     for suite in ["sha224", "sha256", "sha384", "sha512"] {
-        let others = failed(suite, |tier| tier != "avx2");
+        let others = failed(suite, |tier| !["avx", "avx2"].contains(&tier));
         assert!(!others.is_empty(), "{suite}");
         assert!(
             others.iter().all(|case| case.contains("interrupt")),
             "{suite}: {others:?}"
         );
-        let under_avx2 = failed(suite, |tier| tier == "avx2");
-        let answers_wrong = under_avx2.iter().any(|case| !case.contains("interrupt"));
-        assert_eq!(
-            answers_wrong,
-            ["sha224", "sha256"].contains(&suite),
-            "{suite}: {under_avx2:?}"
-        );
+        for (tier, under) in [
+            ("avx", failed(suite, |tier| tier == "avx")),
+            ("avx2", failed(suite, |tier| tier == "avx2")),
+        ] {
+            let answers_wrong = under.iter().any(|case| !case.contains("interrupt"));
+            assert_eq!(
+                answers_wrong,
+                ["sha224", "sha256"].contains(&suite),
+                "{suite} under {tier}: {under:?}"
+            );
+        }
     }
     assert_eq!(failed("sha1", |_| true), BTreeSet::from(["(crash)"]));
     let crash = rows.iter().find(|r| r["impl"] == "(crash)").unwrap();

@@ -120,6 +120,20 @@ fn planted_faults_are_found_and_named() {
     let twice = of("sha256_finup_2x");
     let nested = |f: &String| f.starts_with("nested: sha256_finup_2x");
     assert!(twice.iter().any(nested), "{twice:#?}");
+    // A set of tiers without AVX2 and SHA-NI must reach the code for CPUs with AVX only.
+    let under_avx = all.iter().filter(|r| r["tier"] == "avx");
+    let ran: Vec<&str> = under_avx.filter_map(|r| r["functions"].as_str()).collect();
+    for function in [
+        "sha256_transform_avx",
+        "sha512_transform_avx",
+        "poly1305_blocks_avx",
+    ] {
+        let reached = ran.iter().any(|f| f.split(' ').any(|f| f == function));
+        assert!(
+            reached || !is_x86_feature_detected!("avx"),
+            "{function}: {ran:?}"
+        );
+    }
     // In rows with the context `task`, softirqs must also have made calls.
     let tasks = all.iter().filter(|r| r["context"] == "task");
     let quiet = tasks.filter(|r| r["in_softirqs"] == 0);

@@ -361,7 +361,8 @@ fn the_tier_mask_reaches_the_tree() {
         match tier {
             Tier::Aesni => &["aesni", "ssse3", "clmul"],
             Tier::ShaNi => &["-ni"],
-            Tier::Avx2 => &["avx"],
+            Tier::Avx => &["avx"],
+            Tier::Avx2 => &["avx2"],
             Tier::VaesAvx2 => &["vaes"],
             Tier::VaesAvx512 => &["avx512", "avx10_512"],
             _ => &[],

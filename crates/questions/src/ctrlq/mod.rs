@@ -9,6 +9,7 @@
 //! | `run.rs` | runs every waiting method with every device |
 //! | `row.rs` | the rows |
 //! | `view.rs` | the human-readable tables |
+//! | `verdict.rs` | which waiting method is best for what |
 //! | `paper.rs` | results of the paper |
 //! | `survey.rs`, `headline.rs` | the command's part of the survey, and its headlines |
 
@@ -20,6 +21,7 @@ mod plan;
 mod row;
 mod run;
 mod survey;
+mod verdict;
 mod view;
 
 pub(crate) use args::CtrlqArgs;

@@ -1,6 +1,7 @@
 //! The rows of `kiln ctrlq`. Each contains the results of one waiting method.
 
 use kiln_driver::Histogram;
+use kiln_measure::warning::is_busy;
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
@@ -127,6 +128,12 @@ pub(super) struct Row {
     /// was already running.
     #[schemars(extend("unit" = "%"))]
     pub device_cpu_pct: Option<f64>,
+    /// CPU time that other programs used on these cores meanwhile, in percent of the measured time,
+    /// where 100 is one core; absent for a device that was already running, whose own time is
+    /// unknown. The kernel counts it in steps of 10 ms per core and round.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "f64", extend("unit" = "%"))]
+    pub other_cpu_pct: Option<f64>,
     /// CPU time of driver and device per create or close; null for a device that was already
     /// running.
     #[schemars(extend("unit" = "µs", "x-role" = "main", "x-heading" = "CPU µs per operation"))]
@@ -213,6 +220,26 @@ pub(super) struct Row {
     /// Times for which the lock was held, in the same buckets as `closes_bcc`.
     #[serde(skip)]
     pub holds_bcc: Vec<u64>,
+    /// CPU time of driver and device per operation in each round, in seconds. Empty if unknown.
+    #[serde(skip)]
+    pub rounds_cpu: Vec<f64>,
+    /// 99.9th percentile of the latency in each round.
+    #[serde(skip)]
+    pub rounds_p999: Vec<f64>,
+}
+
+impl Row {
+    /// Returns whether more threads had work at the same time than there are cores.
+    pub(super) fn is_starved(&self) -> bool {
+        self.cores_needed > self.cores
+    }
+
+    /// Returns whether other programs used the cores meanwhile, by the limits of the warning "busy
+    /// machine".
+    pub(super) fn is_disturbed(&self) -> bool {
+        let others = self.other_cpu_pct.map(|pct| pct / 100.0);
+        others.is_some_and(|others| is_busy(others, self.cores))
+    }
 }
 
 /// Returns the quantile `q` of a histogram of nanoseconds, in microseconds.

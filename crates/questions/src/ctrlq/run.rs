@@ -8,6 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use kiln_driver::{Counts, Driver, Histogram, Mode, Options, Wishes};
+use kiln_measure::watch::busy_on;
 use kiln_measure::{median_of_rounds, ratio_of_rounds, CoreList};
 use kiln_question::{Error, Outcome, Report};
 
@@ -43,9 +44,18 @@ struct Sample {
     elapsed: Duration,
     /// CPU time of the driver's process, and CPU time of the device's process.
     cpu: [Option<Duration>; 2],
+    /// Busy time of the cores that driver and device may use, in seconds.
+    busy_s: Option<f64>,
     kicks: u64,
     interrupts: u64,
     yields: u64,
+}
+
+impl Sample {
+    fn cpu_s_per_op(&self) -> Option<f64> {
+        let both = self.cpu[0]? + self.cpu[1]?;
+        Some(both.as_secs_f64() / self.tally.all.total() as f64)
+    }
 }
 
 /// The rounds of a cell that have been measured so far.
@@ -234,8 +244,11 @@ impl Cell {
         let request = self.kind.request(plan.seed);
         let seconds = plan.seconds / plan.rounds as f64;
         let read = || pids.map(|pid| pid.and_then(cpu_time));
+        let cores = CoreList::allowed().ok();
+        let busy = || busy_on(cores.as_ref()?.cores());
         let clock = Arc::new(Clock::new());
         let mut times = (Duration::ZERO, [None; 2], [None; 2]);
+        let mut busy_s = (None, None);
         let mut counts = (Counts::default(), Counts::default());
         let control = driver.control();
         let meanwhile = || {
@@ -243,11 +256,13 @@ impl Cell {
             control.take_holds();
             let before = control.counts();
             times.1 = read();
+            busy_s.0 = busy();
             let start = Instant::now();
             clock.begin();
             pause(seconds, stop);
             clock.end();
             times.0 = start.elapsed();
+            busy_s.1 = busy();
             times.2 = read();
             counts = (before, control.counts());
         };
@@ -268,6 +283,7 @@ impl Cell {
             holds: control.take_holds().unwrap_or_default(),
             elapsed: times.0,
             cpu: [took(0), took(1)],
+            busy_s: busy_s.1.zip(busy_s.0).map(|(after, before)| after - before),
             kicks: counts.1.kicks - counts.0.kicks,
             interrupts: counts.1.interrupts - counts.0.interrupts,
             yields: counts.1.yields - counts.0.yields,
@@ -306,6 +322,7 @@ impl Cell {
                 .collect();
             Some(all?.iter().sum())
         };
+        let busy: Option<f64> = samples.iter().map(|s| s.busy_s).sum();
         let pct = |s: f64| 100.0 * s / seconds;
         let both = took(0).and_then(|a| Some(a + took(1)?));
         let ops = tally.all.total();
@@ -337,6 +354,7 @@ impl Cell {
             cpu_pct: both.map(pct),
             driver_cpu_pct: took(0).map(pct),
             device_cpu_pct: took(1).map(pct),
+            other_cpu_pct: busy.zip(both).map(|(b, own)| pct((b - own).max(0.0))),
             cpu_us_per_op: both.filter(|_| ops > 0).map(|s| s * 1e6 / ops as f64),
             lat_us_p50: all(0.5),
             lat_us_p99: all(0.99),
@@ -358,6 +376,15 @@ impl Cell {
             holds: Octaves::new("hold_hist_us", &holds),
             closes_bcc: tally.closes.microseconds(paper::CLOSES.len()),
             holds_bcc: holds.microseconds(paper::CLOSES.len()),
+            rounds_cpu: samples
+                .iter()
+                .map(Sample::cpu_s_per_op)
+                .collect::<Option<_>>()
+                .unwrap_or_default(),
+            rounds_p999: samples
+                .iter()
+                .map(|s| us(&s.tally.all, 0.999).unwrap_or(f64::NAN))
+                .collect(),
         }
     }
 }
@@ -404,6 +431,13 @@ fn notes(plan: &Plan, cores: usize, rows: &[Row]) -> Vec<String> {
              of the device): the host's scheduler decides which of them runs, so this is its result, and not comparable with \
              results from enough cores"
         ));
+    }
+    if rows.iter().any(Row::is_disturbed) {
+        notes.push(
+            "! other programs used the cores while this row was measured (field other_cpu_pct): measure it again when they are \
+             idle"
+                .to_string(),
+        );
     }
     notes.push(format!(
         "{cores} cores for driver and device, which are two processes; {} rounds of {:.3} s, in each of which every row is \
@@ -456,6 +490,7 @@ mod tests {
                 holds: Histogram::default(),
                 elapsed: Duration::from_secs(1),
                 cpu: [Some(Duration::from_millis(500)), None],
+                busy_s: Some(0.5),
                 kicks: 2,
                 interrupts: 1,
                 yields: 0,
@@ -504,6 +539,32 @@ mod tests {
         assert_eq!((row.ops, row.ops_per_s, row.seconds), (420, 70.0, 6.0));
         assert_eq!((row.kicks, row.interrupts), (12, 6));
         assert_eq!((row.driver_cpu_pct, row.cpu_pct), (Some(50.0), None));
+    }
+
+    #[test]
+    fn a_row_is_disturbed_by_time_that_neither_driver_nor_device_used() {
+        let of = |busy_s: f64| {
+            let sample = Sample {
+                tally: Tally::default(),
+                holds: Histogram::default(),
+                elapsed: Duration::from_secs(1),
+                cpu: [
+                    Some(Duration::from_millis(900)),
+                    Some(Duration::from_millis(800)),
+                ],
+                busy_s: Some(busy_s),
+                kicks: 0,
+                interrupts: 0,
+                yields: 0,
+            };
+            cell("thread", Way::Poll, 8).row(&Plan::new(1, true), 2, &[sample])
+        };
+        let rows = [of(2.0), of(1.75), of(1.6)];
+        assert_eq!(rows.each_ref().map(Row::is_disturbed), [true, false, false]);
+        assert_eq!(rows[2].other_cpu_pct, Some(0.0));
+        let said = |rows: &[Row]| notes(&Plan::new(1, true), 2, rows).join("\n");
+        assert!(said(&rows).contains("! other programs"));
+        assert!(!said(&rows[1..]).contains("! other programs"));
     }
 
     #[test]

@@ -6,17 +6,22 @@ use kiln_question::table::{align, paragraph, plain, text};
 
 use super::paper;
 use super::row::Row;
+use super::verdict;
 
 /// Number of stars in the longest bar of a histogram.
 const STARS: usize = 16;
 
 /// Formats a paragraph for each device and kind of session, followed by histograms.
 pub(super) fn format_tables(rows: &[Row]) -> String {
-    let mut out = String::from(
-        "Sessions created and closed, in pairs per second: median of the rounds and its\n\
-         95 % interval; us/pair: CPU time of both processes; p50 to p99.99: latency of a\n\
-         create or a close in us; /wait: pairs per second over those of wait\n",
-    );
+    let unknown = match rows.iter().any(|r| r.cpu_us_per_op.is_none()) {
+        true => " (-: the device was not started by this command, so its part is unknown)",
+        false => "",
+    };
+    let mut out = paragraph(&format!(
+        "Sessions created and closed, in pairs per second: median of the rounds and its 95 % interval; us/pair: microseconds of \
+         CPU time per pair, driver and device together{unknown}; p50 to p99.99: latency of a create or a close in us; /wait: \
+         pairs per second over those of wait"
+    )) + "\n";
     let together = |a: &Row, b: &Row| (a.ctrl, a.session) == (b.ctrl, b.session);
     for group in rows.chunk_by(together) {
         let ctrl = match group[0].ctrl {
@@ -49,6 +54,13 @@ pub(super) fn format_tables(rows: &[Row]) -> String {
         out.push('\n');
         out.push_str(&histograms(row, rows.iter().find(same)));
     }
+    if let Some(best) = verdict::best(rows) {
+        if !out.ends_with("\n\n") {
+            out.push('\n');
+        }
+        out.push_str(&paragraph(&best));
+        out.push('\n');
+    }
     out
 }
 
@@ -63,11 +75,8 @@ fn ways(rows: &[Row]) -> String {
             Some(r) if r < 0.0995 => format!("{r:.3}"),
             Some(r) => format!("{r:.2}"),
         };
-        let starved = if row.cores_needed > row.cores {
-            "*"
-        } else {
-            ""
-        };
+        let starved = if row.is_starved() { "*" } else { "" };
+        let disturbed = if row.is_disturbed() { "!" } else { "" };
         let between =
             |low: Option<f64>, high: Option<f64>, shown: &dyn Fn(Option<f64>) -> String| match low
                 .and(high)
@@ -78,7 +87,7 @@ fn ways(rows: &[Row]) -> String {
         // Ratios to `wait` are not shown for `wait` itself, because they are always 1.
         let other = |field: Option<f64>| field.filter(|_| row.mode != "wait");
         table.add_row([
-            format!("  {}{starved}", row.mode),
+            format!("  {}{starved}{disturbed}", row.mode),
             row.workers.to_string(),
             short(row.pairs_per_s),
             between(row.pairs_per_s_low, row.pairs_per_s_high, &short),

@@ -1,7 +1,7 @@
 //! Builds the tree, lets child processes step through the functions of its suites, and creates rows
 //! from their output.
 
-use std::cell::Cell;
+use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -48,7 +48,7 @@ pub(in crate::fpu) fn prove<Q: Question>(
     let built = kiln_question::hosted::build(what, session)?;
     let arguments: Vec<_> = std::env::args_os().skip(1).collect();
     let progress = Progress::start();
-    let found = Cell::new(0);
+    let chosen = RefCell::new(None);
     let ran = kunit::run(
         &built.image,
         session.seed,
@@ -70,18 +70,22 @@ pub(in crate::fpu) fn prove<Q: Question>(
             },
         },
         &|items| {
-            found.set(items.len());
-            session.share.select(items, String::clone)
+            let any = !items.is_empty();
+            let items = session.share.select(items, String::clone);
+            *chosen.borrow_mut() = Some((any, items.clone()));
+            items
         },
         &session.stop,
         &|done, what| progress.report(done, what),
     )?;
     drop(progress);
     // A shard may have nothing but suites without interrupt tests, or nothing at all.
-    let may_be_empty = session.share.shard().is_some() && found.get() > 0;
+    let (found, chosen) = chosen.into_inner().unwrap_or_default();
+    let may_be_empty = session.share.shard().is_some() && found;
     let outcome = judge(
         asked,
         &ran,
+        &chosen,
         &built.config,
         &version,
         session.seed,
@@ -105,6 +109,59 @@ pub(in crate::fpu) fn prove<Q: Question>(
     Ok(exit)
 }
 
+/// Says how many of the chosen functions and suites were stepped, and why the others were not.
+fn count_stepped(ran: &[Ran], chosen: &[String]) -> String {
+    let proofs = || {
+        ran.iter()
+            .flat_map(|r| r.proofs.iter().map(move |p| (r, p)))
+    };
+    let library = |r: &Ran| r.suite == kunit::LIBRARY;
+    let stepped: BTreeSet<(&str, &str)> = proofs().map(|(r, p)| (&*r.suite, &*p.case)).collect();
+    let exported = stepped.iter().filter(|s| s.0 == kunit::LIBRARY).count();
+    let opening: BTreeSet<(&str, &str)> = proofs()
+        .filter(|(_, p)| !p.functions.is_empty())
+        .map(|(r, p)| (&*r.suite, &*p.case))
+        .collect();
+    let inside: BTreeSet<&String> = proofs().flat_map(|(_, p)| &p.functions).collect();
+    let mut said = format!(
+        "stepped: {} functions that the library exports, and the functions of {} cases of the tree's suites; {} of these {} open no FPU \
+         section under any set of tiers; in sections ran {} functions of the tree",
+        exported,
+        stepped.len() - exported,
+        stepped.len() - opening.len(),
+        stepped.len(),
+        inside.len()
+    );
+    // The name of a library function may be followed by its algorithm.
+    let in_library = format!("{}.", kunit::LIBRARY);
+    let (functions, suites): (Vec<&String>, Vec<&String>) = chosen
+        .iter()
+        .partition(|name| name.starts_with(&in_library));
+    let untested: Vec<&str> = suites
+        .iter()
+        .map(|suite| suite.as_str())
+        .filter(|suite| !stepped.iter().any(|s| s.0 == *suite))
+        .collect();
+    if !untested.is_empty() {
+        said += &format!(
+            "; not stepped: {} suites without a case that calls a function in interrupts ({})",
+            untested.len(),
+            untested.join(", ")
+        );
+    }
+    let crashed = ran.iter().filter(|r| library(r)).flat_map(|r| &r.faults);
+    let crashed: BTreeSet<&str> = crashed.map(|f| f.function.as_str()).collect();
+    let lost = functions
+        .iter()
+        .map(|name| &name[in_library.len()..])
+        .filter(|name| !stepped.contains(&(kunit::LIBRARY, name)));
+    let lost: Vec<&str> = lost.filter(|name| !crashed.contains(name)).collect();
+    if !lost.is_empty() {
+        said += &format!("; not stepped after a crash: {}", lost.join(", "));
+    }
+    said
+}
+
 fn contexts(names: &[String]) -> Result<Vec<ProveContext>, Error> {
     if names.is_empty() {
         return Ok(ProveContext::ALL.to_vec());
@@ -121,6 +178,7 @@ fn contexts(names: &[String]) -> Result<Vec<ProveContext>, Error> {
 fn judge(
     asked: &Asked<'_>,
     ran: &[Ran],
+    chosen: &[String],
     config: &str,
     version: &str,
     seed: u64,
@@ -193,14 +251,16 @@ fn judge(
     let rows = &outcome.rows;
     let sum = |f: fn(&FunctionRow) -> u64| rows.iter().map(f).sum::<u64>();
     let findings = sum(|r| r.findings);
-    let functions: BTreeSet<&str> = rows.iter().flat_map(|r| r.functions.split(' ')).collect();
-    let count = functions.iter().filter(|f| !f.is_empty()).count();
-    let mut notes = vec![format!(
-        "{} interrupts; {} answers checked, {} of them wrong; {findings} findings in all; {count} functions ran in sections",
-        sum(|r| r.injected),
-        sum(|r| r.answers),
-        sum(|r| r.wrong),
-    )];
+    let mut notes = vec![
+        format!(
+            "{} interrupts; after each in an open section the vector registers and MXCSR were compared with those before it, and at each \
+             return the registers that a function must preserve; {} answers checked, {} of them wrong; {findings} findings in all",
+            sum(|r| r.injected),
+            sum(|r| r.answers),
+            sum(|r| r.wrong),
+        ),
+        count_stepped(ran, chosen),
+    ];
     let unseen: Vec<String> = rows
         .iter()
         .filter(|r| r.context != "hardirq" && r.findings == 0 && r.injected == r.masked)
@@ -239,4 +299,60 @@ fn judge(
     outcome.failed = findings > 0 || !unseen.is_empty() && asked.at.is_none();
     outcome.notes = notes;
     Ok(outcome)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kiln_tree::event::Proof;
+    use kiln_tree::kunit::Crash;
+
+    #[test]
+    fn what_was_stepped_and_what_was_not_is_counted() {
+        let ran = |suite: &str, cases: &[(&str, &[&str])]| Ran {
+            suite: suite.into(),
+            tier: Tier::Generic,
+            cases: Vec::new(),
+            proofs: cases
+                .iter()
+                .map(|(case, functions)| Proof {
+                    case: case.to_string(),
+                    functions: functions.iter().map(|f| f.to_string()).collect(),
+                    ..Proof::default()
+                })
+                .collect(),
+            warnings: Vec::new(),
+            faults: Vec::new(),
+        };
+        let mut library = ran("library", &[("sha1", &[]), ("md5", &[])]);
+        library.faults.push(Crash {
+            function: "sm3".into(),
+            what: "SIGSEGV".into(),
+        });
+        let all = [
+            library,
+            // The same function under another set of tiers.
+            ran("library", &[("sha1", &["sha1_transform_avx", "memcpy"])]),
+            ran("sha256", &[("test_irq", &["memcpy"])]),
+            ran("crc_kunit", &[]),
+        ];
+        let chosen = [
+            "crc_kunit",
+            "sha256",
+            "library.sha1",
+            "library.md5",
+            "library.sm3",
+        ];
+        let chosen = chosen.map(String::from);
+        assert_eq!(
+            count_stepped(&all, &chosen),
+            "stepped: 2 functions that the library exports, and the functions of 1 cases of the tree's suites; 1 of these 3 open no \
+             FPU section under any set of tiers; in sections ran 2 functions of the tree; not stepped: 1 suites without a case that \
+             calls a function in interrupts (crc_kunit)"
+        );
+        let lost = [&chosen[..], &["library.nh".to_string()]].concat();
+        assert!(count_stepped(&all, &lost).ends_with("; not stepped after a crash: nh"));
+        let whole = count_stepped(&all, &chosen[1..]);
+        assert!(!whole.contains("not stepped"), "{whole}");
+    }
 }

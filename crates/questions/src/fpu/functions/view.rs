@@ -3,7 +3,8 @@
 
 use std::collections::BTreeSet;
 
-use kiln_question::table::{align, plain, text};
+use kiln_kernel::Tier;
+use kiln_question::table::{align, paragraph, plain, text};
 
 use super::row::FunctionRow;
 
@@ -41,7 +42,24 @@ pub(super) fn functions(rows: &[FunctionRow]) -> String {
         ]);
     }
     align(&mut table, 3..9);
-    text(&table)
+    format!("{}\n{}", text(&table), legend())
+}
+
+/// Says what the columns mean whose headings do not.
+fn legend() -> String {
+    let sets: Vec<&str> = Tier::tree_masks()
+        .iter()
+        .filter_map(|mask| mask.last())
+        .map(|tier| tier.name())
+        .collect();
+    let text = format!(
+        "tiers: under how many sets of CPU features the function was interrupted, of the {} that this CPU allows, by the highest tier in \
+         each: {}. An exported function is not interrupted again if it runs the same instructions as under a smaller set. instrs: \
+         distinct instructions with an interrupt before them. found: broken rules",
+        sets.len(),
+        sets.join(", ")
+    );
+    paragraph(&text) + "\n"
 }
 
 fn rank(context: &str) -> usize {
