@@ -1,7 +1,7 @@
 //! Boots user mode Linux with a time limit and passes each line of its console to a callback. The
-//! kernel's process never outlives the call.
+//! kernel's process never outlives the call, not even if this process is killed.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -11,6 +11,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use kiln_tree::child::end_with_parent;
 use tempfile::TempDir;
 
 use crate::console::{self, Line};
@@ -114,6 +115,7 @@ pub(crate) fn watch(
         // Give the machine its own process group, which can be killed as a whole and does not
         // receive the terminal's signals.
         .process_group(0);
+    end_with_parent(&mut command);
     let child = command.spawn().map_err(|source| Error::NoStart {
         what: how.name,
         program: command.get_program().into(),
@@ -224,21 +226,24 @@ fn printable(bytes: &[u8]) -> String {
         .collect()
 }
 
-/// A scratch directory of this process. It is removed on drop.
+/// A scratch directory of this process. It is removed on drop, or if this process is killed, before
+/// the next boot.
 pub(crate) struct Scratch {
     pub(crate) path: PathBuf,
     _dir: TempDir,
+    _lock: File,
 }
 
 impl Scratch {
     pub(crate) fn new(name: &str) -> Result<Scratch, Error> {
         let boots = kiln_tree::root()?.join("kiln/linux/boot");
         fs::create_dir_all(&boots).map_err(|e| Error::cache(&boots, e))?;
-        // The path of a socket has at most 107 bytes, so do not give the directory's name a prefix.
-        let dir = kiln_tree::make_scratch(&boots, "").map_err(|e| Error::cache(&boots, e))?;
+        let (dir, lock) =
+            kiln_tree::make_locked_scratch(&boots).map_err(|e| Error::cache(&boots, e))?;
         Ok(Scratch {
             path: dir.path().join(name),
             _dir: dir,
+            _lock: lock,
         })
     }
 }

@@ -8,6 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use kiln_tree::child::end_with_parent;
+
 use crate::Error;
 
 /// The environment variable that names the configuration file. If it is empty, no file is read.
@@ -125,20 +127,6 @@ fn end(child: &mut Child, status: Option<ExitStatus>) -> Result<i32, String> {
         (Some(code), _) => Ok(code),
         (None, Some(signal)) => Err(format!("ended by signal {signal}")),
         (None, None) => Err("ended somehow".to_string()),
-    }
-}
-
-/// Makes the child end when its parent ends. Otherwise the child would keep working although its
-/// results are not read.
-pub fn end_with_parent(command: &mut Command) {
-    // SAFETY: the closure makes a single system call, which is allowed between fork and exec.
-    unsafe {
-        command.pre_exec(
-            || match libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) {
-                0 => Ok(()),
-                _ => Err(io::Error::last_os_error()),
-            },
-        );
     }
 }
 

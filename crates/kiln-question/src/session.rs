@@ -5,19 +5,26 @@ use std::collections::hash_map::RandomState;
 use std::env;
 use std::fs;
 use std::hash::{BuildHasher, Hasher};
-use std::io::{stdout, IsTerminal};
+use std::io::{self, stdout, IsTerminal};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
+use std::time::Instant;
 
 use kiln_measure::{current_core, pin, CoreList, Watch};
 use kiln_record::{utc_now, Setting};
 use kiln_report::picture::{sheet, Picture};
 use kiln_tree::child::Order;
 use signal_hook::consts::{SIGINT, SIGTERM};
-use signal_hook::flag;
+use signal_hook::low_level;
 
 use crate::{replace, shard, tiers, Error, Global, Progress, Shard, Share};
+
+/// Time after a signal in which further signals belong to the same request to end. timeout(1) sends
+/// each signal twice, to the process and to its group.
+const ONE_SIGNAL_MS: u64 = 500;
+/// Value that means that no signal has arrived.
+const NONE: u64 = u64::MAX;
 
 /// The identity of the running program, as printed by `--version` and stored in records.
 #[derive(Clone, Debug)]
@@ -74,12 +81,7 @@ impl Session {
             Progress::silence();
         }
         let stop = Arc::new(AtomicBool::new(false));
-        for signal in [SIGINT, SIGTERM] {
-            // A second Ctrl-C ends the program at once.
-            flag::register_conditional_shutdown(signal, 130, stop.clone())
-                .and_then(|_| flag::register(signal, stop.clone()))
-                .map_err(|e| Error::lacks(format!("cannot catch Ctrl-C: {e}")))?;
-        }
+        catch_signals(&stop).map_err(|e| Error::lacks(format!("cannot catch Ctrl-C: {e}")))?;
         match env::var(tiers::VARIABLE) {
             Ok(list) => tiers::mask(&list)?,
             Err(env::VarError::NotPresent) => {}
@@ -159,6 +161,29 @@ impl Session {
         replace::write(&path, sheet(pictures, note).as_bytes())?;
         Ok(Some(path))
     }
+}
+
+/// Makes SIGINT and SIGTERM set the flag. A second Ctrl-C ends the program at once, without its
+/// results.
+fn catch_signals(stop: &Arc<AtomicBool>) -> io::Result<()> {
+    let start = Instant::now();
+    // Milliseconds from `start` to the first signal, or `NONE`.
+    let first = Arc::new(AtomicU64::new(NONE));
+    for signal in [SIGINT, SIGTERM] {
+        let (stop, first) = (stop.clone(), first.clone());
+        let handle = move || {
+            let now = start.elapsed().as_millis() as u64;
+            match first.compare_exchange(NONE, now, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => stop.store(true, Ordering::Relaxed),
+                Err(first) if now > first + ONE_SIGNAL_MS => low_level::exit(130),
+                Err(_) => {}
+            }
+        };
+        // SAFETY: the closure reads the clock and accesses atomic variables, which a signal handler
+        // may do.
+        unsafe { low_level::register(signal, handle)? };
+    }
+    Ok(())
 }
 
 /// Changes to the directory of `-C`. A child that hosts a kernel tree stays in its parent's

@@ -225,6 +225,25 @@ pub struct Watch<'a> {
     pub event: &'a mut dyn FnMut(&Event),
 }
 
+/// Makes the kernel kill the child when the thread that starts it ends, even if this process is
+/// killed. Otherwise the child would keep working although its results are not read.
+pub fn end_with_parent(command: &mut Command) {
+    let parent = std::process::id();
+    // SAFETY: the closure makes only system calls that are allowed between fork and exec.
+    unsafe {
+        command.pre_exec(move || {
+            if libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) != 0 {
+                return Err(io::Error::last_os_error());
+            }
+            // The signal is not sent if the parent ended before the call above.
+            if u32::try_from(libc::getppid()) != Ok(parent) {
+                return Err(io::Error::from_raw_os_error(libc::ESRCH));
+            }
+            Ok(())
+        });
+    }
+}
+
 /// Starts this program with these arguments as a child that loads an image, and waits until it
 /// ends.
 ///
@@ -250,16 +269,13 @@ pub fn run(order: &Order, args: &[OsString], watch: &mut Watch) -> Result<Ended,
         // The child gets its own process group, so that the terminal's Ctrl-C does not reach it.
         // The parent forwards Ctrl-C as SIGINT.
         .process_group(0);
-    // SAFETY: the closure makes only async-signal-safe calls: they keep the descriptor open across
-    // exec, and request that the child be killed when its parent ends.
+    end_with_parent(&mut command);
+    // SAFETY: the closure makes a single system call, which is allowed between fork and exec. It
+    // keeps the descriptor open across exec.
     unsafe {
-        command.pre_exec(move || {
-            if libc::fcntl(told_fd, libc::F_SETFD, 0) != 0
-                || libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) != 0
-            {
-                return Err(io::Error::last_os_error());
-            }
-            Ok(())
+        command.pre_exec(move || match libc::fcntl(told_fd, libc::F_SETFD, 0) {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
         });
     }
     let mut child = command

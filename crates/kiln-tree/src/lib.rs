@@ -75,7 +75,7 @@ pub use host::{seen_tiers, Clock, Host, Loaded};
 pub use image::Image;
 pub use known::Known;
 pub use make::{Make, Said, WITHOUT_BTF};
-pub use place::{hash, make_scratch, root};
+pub use place::{hash, make_locked_scratch, make_scratch, root};
 pub use plan::Plan;
 pub use revision::Extent;
 pub use row::Row;

@@ -2,7 +2,7 @@
 //! creates scratch directories.
 
 use std::env;
-use std::fs::{File, Permissions};
+use std::fs::{self, File, Permissions};
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::PermissionsExt;
@@ -38,6 +38,31 @@ pub fn make_scratch(parent: &Path, prefix: &str) -> io::Result<TempDir> {
         .prefix(prefix)
         .permissions(Permissions::from_mode(0o700))
         .tempdir_in(parent)
+}
+
+/// Creates a scratch directory like [`make_scratch`], and locks it until the returned file is
+/// closed. `parent` must contain only directories that this function has created: those that are
+/// not locked, because their process was killed before it could remove them, are removed first.
+///
+/// # Errors
+/// Fails if the directory cannot be created or locked.
+pub fn make_locked_scratch(parent: &Path) -> io::Result<(TempDir, File)> {
+    // While this lock is held, every directory of a running process is locked too.
+    let all = File::open(parent)?;
+    lock(&all, Locking::Alone)?;
+    for entry in fs::read_dir(parent)?.flatten() {
+        let abandoned = File::open(entry.path())
+            .is_ok_and(|dir| try_lock(&dir, Locking::Alone).unwrap_or(false));
+        if abandoned {
+            // Ignore errors: the next call tries again.
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+    // No prefix: a socket may be created in the directory, and its path has at most 107 bytes.
+    let dir = make_scratch(parent, "")?;
+    let owner = File::open(dir.path())?;
+    lock(&owner, Locking::Alone)?;
+    Ok((dir, owner))
 }
 
 /// Replaces characters that have a special meaning for make or a shell.
@@ -122,5 +147,19 @@ mod tests {
         let path = one.path().to_owned();
         drop(one);
         assert!(!path.exists() && other.path().exists());
+    }
+    #[test]
+    fn a_scratch_directory_without_its_process_is_removed_and_no_other() {
+        let parent = tempfile::tempdir().unwrap();
+        let (used, lock) = make_locked_scratch(parent.path()).unwrap();
+        let (killed, of_killed) = make_locked_scratch(parent.path()).unwrap();
+        // The kernel releases the lock of a killed process, but the directory remains.
+        let left = killed.keep();
+        drop(of_killed);
+        fs::write(left.join("initramfs"), "x").unwrap();
+        let (next, _lock) = make_locked_scratch(parent.path()).unwrap();
+        assert!(!left.exists());
+        assert!(used.path().exists() && next.path().exists());
+        drop(lock);
     }
 }

@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use kiln_question::child::end_with_parent;
 use kiln_question::Error;
+use kiln_tree::child::end_with_parent;
 use tempfile::TempDir;
 
 /// Maximum time in which the device's socket must appear.

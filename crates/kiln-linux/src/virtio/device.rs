@@ -5,6 +5,8 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use kiln_tree::child::end_with_parent;
+
 use crate::boot::Scratch;
 use crate::Error;
 
@@ -28,19 +30,20 @@ impl Device {
     pub fn start(program: &Path, arguments: &[String]) -> Result<Device, Error> {
         let (socket, log) = (Scratch::new("virtio.sock")?, Scratch::new("serve.log")?);
         let to = fs::File::create(&log.path).map_err(|e| Error::cache(&log.path, e))?;
-        let child = Command::new(program)
+        let mut command = Command::new(program);
+        command
             .arg("serve")
             .arg("--socket")
             .arg(&socket.path)
             .args(arguments)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
-            .stderr(to)
-            .spawn()
-            .map_err(|source| Error::NoServe {
-                program: program.to_owned(),
-                source,
-            })?;
+            .stderr(to);
+        end_with_parent(&mut command);
+        let child = command.spawn().map_err(|source| Error::NoServe {
+            program: program.to_owned(),
+            source,
+        })?;
         let mut device = Device { child, socket, log };
         let start = Instant::now();
         while !device.socket.path.exists() {

@@ -1,0 +1,94 @@
+//! Tests that no signal that ends Kiln leaves a machine running, or its files behind.
+
+mod device;
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+
+use device::{parent, until};
+
+/// Reports its process ID in the directory of this script, and runs until it is killed.
+const MACHINE: &str = "#!/bin/sh
+cd \"$(dirname \"$0\")\" && echo $$ >pid.new && mv pid.new pid && exec sleep 600
+";
+
+/// A script instead of QEMU, and what `kiln linux record` needs besides.
+fn prepare(dir: &Path) {
+    let script = dir.join("qemu-system-x86_64");
+    fs::write(&script, MACHINE).unwrap();
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+    fs::create_dir_all(dir.join("modules/6.1.0/kernel")).unwrap();
+    for file in ["bzImage", "config"] {
+        fs::write(dir.join(file), "").unwrap();
+    }
+}
+
+/// Starts Kiln, and waits until it has started the machine. Returns the machine's process ID too.
+fn boot(dir: &Path) -> (Child, u32) {
+    let _ = fs::remove_file(dir.join("pid"));
+    let path = std::env::var("PATH").unwrap();
+    let child = Command::new(env!("CARGO_BIN_EXE_kiln"))
+        .args([
+            "linux",
+            "record",
+            "recording",
+            "--idle",
+            "--kernel",
+            "bzImage",
+        ])
+        .args(["--modules", "modules/6.1.0"])
+        .current_dir(dir)
+        .env("PATH", format!("{}:{path}", dir.display()))
+        .env("XDG_CACHE_HOME", dir.join("cache"))
+        .env("KILN_DEFAULTS", "")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let pid = dir.join("pid");
+    until("the machine runs", || pid.exists());
+    let pid = fs::read_to_string(pid).unwrap().trim().parse().unwrap();
+    (child, pid)
+}
+
+/// Sends these signals, and returns how Kiln ended. The machine must have ended by then, or soon.
+fn end(dir: &Path, signals: &[&str]) -> ExitStatus {
+    let (mut child, machine) = boot(dir);
+    assert!(parent(machine).is_some(), "the control: the machine runs");
+    let kill = signals.iter().map(|s| format!("kill -{s} {};", child.id()));
+    let sent = Command::new("sh")
+        .args(["-c", &kill.collect::<String>()])
+        .status();
+    assert!(sent.unwrap().success());
+    let status = child.wait().unwrap();
+    until("the machine has ended", || parent(machine).is_none());
+    status
+}
+
+fn left(dir: &Path) -> usize {
+    fs::read_dir(dir.join("cache/kiln/linux/boot"))
+        .unwrap()
+        .count()
+}
+
+#[test]
+fn a_signal_that_ends_kiln_ends_its_machine_too_and_no_file_stays() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    prepare(dir);
+    // timeout(1) sends its signal twice.
+    for signals in [&["TERM"][..], &["INT"], &["TERM", "TERM"], &["INT", "TERM"]] {
+        assert_eq!(end(dir, signals).code(), Some(130), "{signals:?}");
+        assert_eq!(left(dir), 0, "{signals:?}");
+    }
+    for signal in ["HUP", "KILL"] {
+        assert_eq!(end(dir, &[signal]).code(), None, "{signal}");
+        // A killed process cannot remove anything. The next boot does.
+        assert_eq!(left(dir), 1, "{signal}");
+    }
+    assert_eq!(end(dir, &["TERM"]).code(), Some(130));
+    assert_eq!(left(dir), 0);
+}
