@@ -37,7 +37,8 @@ const LONGEST: usize = 1 << 20;
 #[command(after_long_help = "\
 Variants (--variant): default, patched (-fno-tree-pre -fno-tree-sra), ubsan,
 ubsan-tree (the checks that a kernel tree enables), asan, no-object-flags
-(without a tree's flags for single files), or several joined by +. If the
+(without a tree's flags for single files), flags, or several joined by +, such
+as ubsan+-fno-tree-pre. If the
 baseline is a compiler that --cc also names, its variants are compared with
 its variant 'default' at the same level. docs/COMPILERS.md has the flags, and
 the calling conventions for your own files.
@@ -57,7 +58,8 @@ Examples:
   kiln compilers --cc gcc-12,clang-19 --opt O2 --variant default,asan
   kiln compilers --cc ./gcc/xgcc --baseline gcc-12 --max-regression 5
   kiln compilers --subject my.c:crc:checksum32 --opt O2,O3
-  kiln compilers --explain gcc-12/O3/aes-generic/ubsan
+  kiln compilers --explain gcc-12/O3/aes-generic/ubsan    and which check
+  kiln compilers --subject my.c:crc:checksum32 --explain gcc-12/O3/my.c/default
   kiln compilers --reproduce gcc-12/O3/aes-generic/ubsan --out DIR
   kiln compilers --shard 2/4 --out DIR    a quarter of it (docs/FLEET.md)
   git bisect run kiln compilers --cc ./cc --baseline good.json --opt O2 \\
@@ -145,6 +147,9 @@ pub struct CompilersArgs {
     /// same level if it is faster, else the fastest other level]
     #[arg(long, value_name = "CELL")]
     against: Option<String>,
+    /// With --explain: also print the hot code of the two cells
+    #[arg(long, requires = "explain")]
+    code: bool,
     /// Rebuild everything, even if it is in the cache
     #[arg(long)]
     no_cache: bool,
@@ -223,6 +228,8 @@ fn measure(args: &CompilersArgs, session: &Session) -> Result<Exit, Error> {
             reproduce: args.reproduce.is_some(),
             len: args.len,
             include: &args.include,
+            subjects: &args.subject,
+            code: args.code,
         };
         return explain_run::run::<CompilersArgs>(&question, tree.as_ref(), session);
     }

@@ -11,6 +11,7 @@ use super::bench::{self, Effort, Entry, Messages, Place, Timed};
 use super::build::{Builder, Built, Refused};
 use super::catalogue::find_subject;
 use super::cell::{Abi, Cell, Opt};
+use super::checks::{find_checks, Check};
 use super::code::{self, Code};
 use super::culprit::{self, Culprit};
 use super::object;
@@ -54,15 +55,21 @@ pub(super) struct Explained {
     pub culprit: Option<Culprit>,
     /// Cycles per byte of the slower cell with the flag added.
     pub cured: Option<f64>,
+    /// If `own` differs from `other` in a sanitizer: `other` with each check alone, slowest first.
+    pub checks: Vec<(Check, Seen)>,
+    /// Cycles per byte of `own` without the slowest check.
+    pub without: Option<f64>,
 }
 
 impl Cell {
     /// Parses `CC/LEVEL/SUBJECT/VARIANT`, optionally followed by `/32`. The compiler and the
-    /// subject may be paths, so the first word that is a level separates them.
+    /// subject may be paths, so the first word that is a level separates them. A file of the user
+    /// that `subjects` describes completely can be named by its file name alone, as in tables.
     pub(super) fn parse(
         text: &str,
         tree: Option<&Tree>,
         include: &[PathBuf],
+        subjects: &[String],
     ) -> Result<Cell, Error> {
         let fault = |why: &str| {
             Error::input(format!(
@@ -81,24 +88,30 @@ impl Cell {
         if level == 0 || words.len() < level + 3 {
             return Err(fault("it has not all its parts"));
         }
-        let last = words.len() - 1;
-        let variant = words[last];
-        let variant = match variant.starts_with('-') {
-            true => Variant::parse_flags(variant),
-            false => Variant::parse(variant)?,
-        };
+        // Flags may be paths as well: the variant begins with the first word that contains a flag.
+        let has_flag = |w: &&str| w.starts_with('-') || w.contains("+-");
+        let last = words.iter().skip(level + 2).position(has_flag);
+        let last = last.map_or(words.len() - 1, |at| level + 2 + at);
+        let name = words[level + 1..last].join("/");
+        let described = subjects.iter().find(|s| file_name(s) == name);
         Ok(Cell {
             cc: Arc::new(Toolchain::find(&words[..level].join("/"))?),
             opt: Opt::parse(words[level])?,
             subject: Arc::new(find_subject(
-                &words[level + 1..last].join("/"),
+                described.map_or(name.as_str(), String::as_str),
                 tree,
                 include,
             )?),
-            variant,
+            variant: Variant::parse(&words[last..].join("/"))?,
             abi,
         })
     }
+}
+
+/// Returns the file name in `FILE:FUNCTION:CONVENTION`.
+fn file_name(subject: &str) -> &str {
+    let file = subject.split(':').next().unwrap_or_default();
+    file.rsplit('/').next().unwrap_or_default()
 }
 
 impl Seen {
@@ -240,9 +253,57 @@ pub(super) fn explain(
         more: seen,
         culprit: None,
         cured: None,
+        checks: Vec::new(),
+        without: None,
     };
     look_for_culprit(&lens, &mut done, progress)?;
+    try_checks(&lens, &mut done, progress)?;
     Ok(done)
+}
+
+/// Times the faster build with each check of the slower build's sanitizer alone, and the slower
+/// build without the slowest check. Does nothing if the two cells differ in more than the variant.
+fn try_checks(
+    lens: &Lens,
+    done: &mut Explained,
+    progress: &dyn Fn(f64, &str),
+) -> Result<(), Error> {
+    let (own, other) = (&done.own, &done.other);
+    let comparable = own.cell.cc.identity() == other.cell.cc.identity()
+        && own.cell.opt == other.cell.opt
+        && own.cell.abi == other.cell.abi;
+    let slower = own.cycles_per_byte >= other.cycles_per_byte * ALIKE && !own.has_code_of(other);
+    if !comparable || !slower {
+        return Ok(());
+    }
+    let flags = |cell: &Cell| cell.variant.flags(&cell.cc).map_err(Error::input);
+    let checks = find_checks(&own.cell.cc, &flags(&own.cell)?, &flags(&other.cell)?);
+    if checks.is_empty() {
+        return Ok(());
+    }
+    progress(0.5, &format!("{} checks, one at a time", checks.len()));
+    let with = |cell: &Cell, flags: &[String]| Cell {
+        variant: cell.variant.with(flags),
+        ..cell.clone()
+    };
+    // A check that cannot be built alone has no result. The first cell always has one.
+    let mut cells = vec![other.cell.clone()];
+    cells.extend(checks.iter().map(|c| with(&other.cell, &c.alone)));
+    let names: Vec<String> = cells[1..].iter().map(Cell::to_string).collect();
+    let mut tried: Vec<(Check, Seen)> = Vec::new();
+    for seen in lens.see(cells)?.into_iter().skip(1) {
+        let name = seen.cell.to_string();
+        let check = names.iter().position(|n| *n == name);
+        tried.extend(check.map(|at| (checks[at].clone(), seen)));
+    }
+    tried.sort_by(|a, b| b.1.cycles_per_byte.total_cmp(&a.1.cycles_per_byte));
+    if let Some((worst, _)) = tried.first() {
+        progress(0.9, &format!("all but {}", worst.name));
+        let rest = vec![own.cell.clone(), with(&own.cell, &worst.off)];
+        done.without = lens.see(rest)?.get(1).map(|seen| seen.cycles_per_byte);
+    }
+    done.checks = tried;
+    Ok(())
 }
 
 fn neighbours(own: &Cell) -> Vec<Cell> {
@@ -339,16 +400,29 @@ mod tests {
             "gcc/O2/aes-generic/patched+ubsan",
             "gcc/Os/sha256-generic/default",
             "gcc/O2/aes-generic/asan/32",
+            "gcc/O2/aes-generic/ubsan+-fno-tree-pre",
+            "gcc/O2/aes-generic/patched+-I/usr/include",
+            "gcc/O2/aes-generic/-I/usr/include -fno-tree-pre",
         ] {
-            assert_eq!(Cell::parse(text, None, &[]).unwrap().to_string(), text);
+            let cell = Cell::parse(text, None, &[], &[]).unwrap();
+            assert_eq!(cell.to_string(), text);
         }
         for (text, want) in [
             ("gcc/aes-generic/default", "no level"),
             ("gcc/O2", "all its parts"),
             ("gcc/O2/aes-generic/ubsna", "unknown variant"),
         ] {
-            let e = Cell::parse(text, None, &[]).unwrap_err();
+            let e = Cell::parse(text, None, &[], &[]).unwrap_err();
             assert!(e.to_string().contains(want), "{e}");
         }
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("my.c");
+        std::fs::write(&file, "int f;\n").unwrap();
+        let subjects = [format!("{}:crc:checksum32", file.display())];
+        let text = "gcc/O2/my.c/default";
+        let cell = Cell::parse(text, None, &[], &subjects).unwrap();
+        assert_eq!(cell.to_string(), text);
+        assert_eq!(cell.subject.convention.function, "crc");
+        assert!(Cell::parse(text, None, &[], &[]).is_err());
     }
 }

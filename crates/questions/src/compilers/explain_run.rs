@@ -22,6 +22,10 @@ pub(super) struct CellQuestion<'a> {
     pub len: usize,
     /// Directories with headers for the user's source file.
     pub include: &'a [PathBuf],
+    /// The subjects of `--subject`, which cells may name by their file names.
+    pub subjects: &'a [String],
+    /// Whether to print the hot code of the two cells that are compared.
+    pub code: bool,
 }
 
 /// Examines the cell, as part of the command `Q`.
@@ -38,11 +42,9 @@ pub(super) fn run<Q: Question>(
         }
         (out, _) => out.clone(),
     };
-    let cell = Cell::parse(question.cell, tree, question.include)?;
-    let against = question
-        .against
-        .map(|text| Cell::parse(text, tree, question.include))
-        .transpose()?;
+    let parse = |text| Cell::parse(text, tree, question.include, question.subjects);
+    let cell = parse(question.cell)?;
+    let against = question.against.map(parse).transpose()?;
     let progress = Progress::start();
     let found = explain(
         &cell,
@@ -68,7 +70,7 @@ pub(super) fn run<Q: Question>(
     session.emit::<Q, _>(&read_facts(), &rows, &[], || {
         format!(
             "{}\n{}",
-            explain_view::format_tables(&found),
+            explain_view::format_tables(&found, question.code),
             table::notes(&[], session.seed)
         )
     })?;
@@ -77,5 +79,6 @@ pub(super) fn run<Q: Question>(
 
 fn rows(found: &Explained, len: usize) -> Vec<Row> {
     let seen = [&found.own, &found.other].into_iter().chain(&found.more);
+    let seen = seen.chain(found.checks.iter().map(|(_, seen)| seen));
     seen.map(|s| s.row(len)).collect()
 }

@@ -2,41 +2,129 @@
 
 use kiln_question::table::{align, figure, paragraph, plain, text, WIDTH};
 
+use super::cell::{Abi, Cell};
 use super::code::Code;
 use super::culprit::Culprit;
 use super::explain::{Explained, Seen};
 
-/// Maximum number of lines of hot code shown for each cell.
-const LINES: usize = 24;
+/// Maximum number of characters of a cell's name in the table.
+const NAME: usize = 18;
 
-/// Formats the results of all cells, the flag that causes the difference, and the hot code of the
-/// two compared cells.
-pub(super) fn format_tables(found: &Explained) -> String {
+/// A check that changes the time by less than this share is counted, not listed.
+const SAME: f64 = 0.02;
+
+/// Formats the results of all cells, the flag or the check that causes the difference, and, if
+/// `with_code` is set, the hot code of the two compared cells.
+pub(super) fn format_tables(found: &Explained, with_code: bool) -> String {
     let mut table = plain();
     table.set_header([
-        "cell", "cyc/B", "code", "stack", "hot", "insns", "tables", "spills", "reloads", "calls",
+        "cell", "cyc/B", "code", "stack", "hot", "insns", "table", "spill", "reload", "calls",
     ]);
-    let seen = [&found.own, &found.other].into_iter().chain(&found.more);
-    for one in seen {
-        table.add_row(line(one));
+    let seen = || [&found.own, &found.other].into_iter().chain(&found.more);
+    let alike = |of: fn(&Cell) -> String| seen().all(|s| of(&s.cell) == of(&found.own.cell));
+    let one_cc = alike(|c| c.cc.name.clone());
+    let one_subject = alike(|c| c.subject.name.clone());
+    for one in seen() {
+        table.add_row(line(one, one_cc, one_subject));
     }
     align(&mut table, [1, 2, 3, 5, 6, 7, 8, 9]);
-    let mut out = text(&table);
-    out.push('\n');
+    let own = &found.own.cell;
+    let common = [(one_cc, &own.cc.name), (one_subject, &own.subject.name)];
+    let common: Vec<&str> = common
+        .iter()
+        .filter(|(one, _)| *one)
+        .map(|(_, name)| name.as_str())
+        .collect();
+    let mut out = String::new();
+    if !common.is_empty() {
+        out = paragraph(&common.join(", ")) + "\n";
+    }
+    out.push_str(&text(&table));
+    out.push_str(&(paragraph(LEGEND) + "\n\n"));
     out.push_str(&verdict(found));
-    for one in [&found.own, &found.other] {
+    out.push_str(&checks(found));
+    for one in [&found.own, &found.other].iter().filter(|_| with_code) {
         if let Some(code) = &one.code {
+            out.push('\n');
             out.push_str(&stretch(one, code));
         }
     }
     out
 }
 
-fn line(seen: &Seen) -> Vec<String> {
+const LEGEND: &str = "cyc/B: core cycles per byte; code: bytes of machine code; stack: bytes of the largest stack frame; hot: what the \
+    columns after it count, the hottest loop or all of the function; insns: instructions; table: loads from a computed address, mostly \
+    table lookups; spill, reload: stores of registers to the stack, loads from it";
+
+/// Returns the name of a cell without the parts that all cells have in common.
+fn short_name(cell: &Cell, one_cc: bool, one_subject: bool) -> String {
+    let variant = cell.variant.name();
+    let mut parts = vec![cell.opt.name(), variant];
+    if !one_subject {
+        parts.insert(1, &cell.subject.name);
+    }
+    if !one_cc {
+        parts.insert(0, &cell.cc.name);
+    }
+    if cell.abi == Abi::Bits32 {
+        parts.push("32");
+    }
+    let name = parts.join("/");
+    match name.chars().count() > NAME {
+        true => name.chars().take(NAME - 1).chain(['…']).collect(),
+        false => name,
+    }
+}
+
+/// Formats what each check of a sanitizer costs alone.
+fn checks(found: &Explained) -> String {
+    let Some((worst, _)) = found.checks.first() else {
+        return String::new();
+    };
+    let (own, other) = (found.own.cycles_per_byte, found.other.cycles_per_byte);
+    let costs = |seen: &Seen| seen.cycles_per_byte > other * (1.0 + SAME);
+    let (listed, same): (Vec<_>, Vec<_>) = found.checks.iter().partition(|(_, seen)| costs(seen));
+    let mut out = format!(
+        "\nEach of {} checks alone, cycles per byte:\n",
+        found.checks.len()
+    );
+    if !listed.is_empty() {
+        let mut table = plain();
+        for (check, seen) in &listed {
+            let share = (seen.cycles_per_byte - other) / (own - other);
+            table.add_row([
+                format!("  {}", check.name),
+                figure(seen.cycles_per_byte),
+                format!("{:.0} % of the difference", 100.0 * share),
+            ]);
+        }
+        align(&mut table, [1]);
+        out.push_str(&text(&table));
+    }
+    if !same.is_empty() {
+        let within = 100.0 * SAME;
+        out.push_str(&format!(
+            "  {} others: same within {within:.0} %\n",
+            same.len()
+        ));
+    }
+    let said = match (listed.is_empty(), found.without) {
+        (true, _) => "No check alone makes the difference.".to_string(),
+        (false, None) => format!("{} costs most.", worst.name),
+        (false, Some(rest)) => format!(
+            "{} costs most. All checks but this one take {}.",
+            worst.name,
+            figure(rest)
+        ),
+    };
+    out + &paragraph(&said) + "\n"
+}
+
+fn line(seen: &Seen, one_cc: bool, one_subject: bool) -> Vec<String> {
     let facts = &seen.built.facts;
     let number = |n: Option<u64>| n.map_or("-".to_string(), |n| n.to_string());
     let mut line = vec![
-        seen.cell.to_string(),
+        short_name(&seen.cell, one_cc, one_subject),
         figure(seen.cycles_per_byte),
         number(facts.text_bytes),
         number(facts.stack_bytes),
@@ -90,7 +178,7 @@ fn verdict(found: &Explained) -> String {
     if !called.is_empty() {
         said.push(format!("Its hot stretch calls {called}."));
     }
-    said.iter().map(|s| paragraph(s) + "\n").collect::<String>() + "\n"
+    said.iter().map(|s| paragraph(s) + "\n").collect::<String>()
 }
 
 fn stretch(seen: &Seen, code: &Code) -> String {
@@ -100,12 +188,133 @@ fn stretch(seen: &Seen, code: &Code) -> String {
         "all of it"
     };
     let mut out = format!("{}: {}, {what}\n", seen.cell, code.function);
-    for line in code.text.iter().take(LINES) {
+    for line in &code.text {
         let line: String = line.chars().take(WIDTH - 2).collect();
         out.push_str(&format!("  {line}\n"));
     }
-    if code.text.len() > LINES {
-        out.push_str(&format!("  … {} more\n", code.text.len() - LINES));
-    }
     out + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+    use std::sync::Arc;
+
+    use super::super::build::{Built, Facts};
+    use super::super::cell::Opt;
+    use super::super::checks::Check;
+    use super::super::file;
+    use super::super::toolchain::Toolchain;
+    use super::super::variant::Variant;
+    use super::*;
+
+    /// Creates a result of `gcc/O2/my.c/VARIANT`, with code of one line.
+    fn seen(cc: &Arc<Toolchain>, variant: &str, cycles_per_byte: f64) -> Seen {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("my.c");
+        std::fs::write(&path, "int f;\n").unwrap();
+        let subject = file::subject(&format!("{}:crc:checksum32", path.display()), &[]).unwrap();
+        Seen {
+            cell: Cell {
+                cc: cc.clone(),
+                subject: Arc::new(subject),
+                opt: Opt::parse("O2").unwrap(),
+                variant: Variant::parse(variant).unwrap(),
+                abi: Abi::Bits64,
+            },
+            built: Built {
+                executable: PathBuf::new(),
+                objects: Vec::new(),
+                facts: Facts {
+                    text_bytes: Some(59_193),
+                    stack_bytes: Some(288),
+                    build_ms: 1.0,
+                },
+            },
+            cycles_per_byte,
+            code: Some(Code {
+                function: "crc".into(),
+                instructions: 6114,
+                reloads: 1215,
+                text: vec!["     0: ret".into()],
+                ..Code::default()
+            }),
+        }
+    }
+
+    #[test]
+    fn the_check_that_costs_most_is_named_and_cheap_ones_are_counted() {
+        let Ok(cc) = Toolchain::find("gcc") else {
+            eprintln!("SKIPPED: no gcc here");
+            return;
+        };
+        let cc = Arc::new(cc);
+        let check = |name: &str, cycles: f64| {
+            let check = Check {
+                name: name.into(),
+                alone: Vec::new(),
+                off: Vec::new(),
+            };
+            (check, seen(&cc, "default", cycles))
+        };
+        let mut found = Explained {
+            own: seen(&cc, "patched+ubsan", 30.0),
+            other: seen(&cc, "patched", 10.0),
+            more: Vec::new(),
+            culprit: None,
+            cured: None,
+            checks: [
+                ("object-size", 25.0),
+                ("null", 11.0),
+                ("shift", 10.1),
+                ("bool", 9.9),
+            ]
+            .map(|(name, cycles)| check(name, cycles))
+            .into(),
+            without: Some(12.0),
+        };
+        let text = format_tables(&found, false);
+        assert!(text.lines().all(|l| l.chars().count() <= 80), "{text}");
+        for line in [
+            "gcc, my.c",
+            "O2/patched+ubsan",
+            "object-size",
+            "75 % of the difference",
+            "2 others: same within 2 %",
+            "object-size costs most. All checks but this one take 12.0.",
+            "cyc/B: core cycles per byte",
+        ] {
+            assert!(text.contains(line), "{line}: {text}");
+        }
+        assert!(!text.contains("shift"), "{text}");
+        assert!(!text.contains("0: ret"), "{text}");
+        assert!(format_tables(&found, true).contains("0: ret"));
+        // Control: without a costly check, none is blamed.
+        found.checks.drain(..2);
+        found.without = None;
+        let text = format_tables(&found, false);
+        assert!(
+            text.contains("No check alone makes the difference."),
+            "{text}"
+        );
+        found.checks.clear();
+        assert!(!format_tables(&found, false).contains("check alone"));
+    }
+
+    #[test]
+    fn names_have_what_differs_and_fit() {
+        let Ok(cc) = Toolchain::find("gcc") else {
+            eprintln!("SKIPPED: no gcc here");
+            return;
+        };
+        let cell = seen(&Arc::new(cc), "ubsan+-fno-tree-pre", 1.0).cell;
+        assert_eq!(short_name(&cell, true, true), "O2/ubsan+-fno-tre…");
+        let plain = Cell {
+            variant: Variant::parse("default").unwrap(),
+            ..cell
+        };
+        assert_eq!(short_name(&plain, true, true), "O2/default");
+        assert_eq!(short_name(&plain, true, false), "O2/my.c/default");
+        assert_eq!(short_name(&plain, false, true), "gcc/O2/default");
+    }
 }

@@ -22,6 +22,7 @@
 //! | `run.rs` | builds, times and judges the cells of a plan |
 //! | `code.rs` | the hot loop of a cell, read from its machine code |
 //! | `culprit.rs` | finds the flag that causes the difference between two levels |
+//! | `checks.rs` | the checks of a sanitizer, to try them one at a time |
 //! | `explain.rs`, `explain_run.rs`, `explain_view.rs` | `--explain`: a cell and similar ones |
 //! | `reproduce.rs` | a directory for a compiler's bug tracker |
 //! | `view.rs` | the human-readable tables |
@@ -36,6 +37,7 @@ mod bench;
 mod build;
 mod catalogue;
 mod cell;
+mod checks;
 mod code;
 mod culprit;
 mod explain;

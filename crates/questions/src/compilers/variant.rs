@@ -12,7 +12,7 @@ const PATCHED: [&str; 2] = ["-fno-tree-pre", "-fno-tree-sra"];
 
 /// The checks that Linux 4.15 enables with `UBSAN`, `UBSAN_NULL` and `UBSAN_ALIGNMENT`. Kernels had
 /// these checks at the time of gcc's bug 83651.
-const UBSAN: [&str; 12] = [
+pub(super) const UBSAN: [&str; 12] = [
     "-fsanitize=shift",
     "-fsanitize=integer-divide-by-zero",
     "-fsanitize=unreachable",
@@ -68,17 +68,19 @@ impl fmt::Display for Variant {
 }
 
 impl Variant {
-    /// Parses the name of a variant: one of [`NAMES`], or several joined by `+`.
+    /// Parses the name of a variant: one of [`NAMES`], flags, or several of both joined by `+`, such
+    /// as `ubsan+-fno-tree-pre`.
     pub(super) fn parse(name: &str) -> Result<Variant, Error> {
-        let mut parts = Vec::new();
-        for word in name.split('+') {
-            parts.push(match word {
+        let mut parts: Vec<Part> = Vec::new();
+        for word in split_parts(name) {
+            parts.push(match word.as_str() {
                 "default" => continue,
                 "patched" => Part::Patched,
                 "ubsan" => Part::Ubsan,
                 "ubsan-tree" => Part::UbsanTree,
                 "asan" => Part::Asan,
                 "no-object-flags" => Part::NoObjectFlags,
+                flags if flags.starts_with('-') => Part::Flags(split_flags(flags)),
                 _ => {
                     return Err(Error::input(format!(
                         "unknown variant '{word}': use {}, or --cflags for other flags",
@@ -88,7 +90,7 @@ impl Variant {
             });
         }
         Ok(Variant {
-            name: name.to_string(),
+            name: name.trim().to_string(),
             parts,
         })
     }
@@ -97,16 +99,19 @@ impl Variant {
     pub(super) fn parse_flags(flags: &str) -> Variant {
         Variant {
             name: flags.trim().to_string(),
-            parts: vec![Part::Flags(
-                flags.split_whitespace().map(str::to_string).collect(),
-            )],
+            parts: vec![Part::Flags(split_flags(flags))],
         }
     }
 
-    /// Returns this variant, extended by the flags given.
+    /// Returns this variant, extended by the flags given. [`Variant::parse`] accepts its name.
     pub(super) fn with(&self, flags: &[String]) -> Variant {
         let mut more = self.clone();
         more.parts.push(Part::Flags(flags.to_vec()));
+        let flags = flags.join(" ");
+        more.name = match self.parts.is_empty() {
+            true => flags,
+            false => format!("{}+{flags}", self.name),
+        };
         more
     }
 
@@ -156,6 +161,28 @@ impl Variant {
     }
 }
 
+/// Splits the name of a variant at each `+` that separates two parts. A `+` inside a flag, such as
+/// in `-std=c++11`, does not.
+fn split_parts(name: &str) -> Vec<String> {
+    let mut parts: Vec<String> = Vec::new();
+    for word in name.trim().split('+') {
+        match parts.last_mut() {
+            Some(flags)
+                if flags.starts_with('-') && !word.starts_with('-') && !NAMES.contains(&word) =>
+            {
+                flags.push('+');
+                flags.push_str(word);
+            }
+            _ => parts.push(word.to_string()),
+        }
+    }
+    parts
+}
+
+fn split_flags(flags: &str) -> Vec<String> {
+    flags.split_whitespace().map(str::to_string).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -169,6 +196,39 @@ mod tests {
         let e = Variant::parse("ubsna").unwrap_err();
         assert_eq!(e.exit_code(), 2);
         assert!(e.to_string().contains("ubsan-tree"), "{e}");
+    }
+
+    #[test]
+    fn a_variant_with_flags_has_a_name_that_can_be_parsed() {
+        let flags = |list: &[&str]| Part::Flags(list.iter().map(|f| f.to_string()).collect());
+        for (from, more, name, parts) in [
+            (
+                "ubsan",
+                &["-fno-tree-pre"][..],
+                "ubsan+-fno-tree-pre",
+                vec![Part::Ubsan, flags(&["-fno-tree-pre"])],
+            ),
+            (
+                "default",
+                &["-fa", "-std=c++11"],
+                "-fa -std=c++11",
+                vec![flags(&["-fa", "-std=c++11"])],
+            ),
+            (
+                "-fa",
+                &["-fb"],
+                "-fa+-fb",
+                vec![flags(&["-fa"]), flags(&["-fb"])],
+            ),
+        ] {
+            let more: Vec<String> = more.iter().map(|f| f.to_string()).collect();
+            let variant = Variant::parse(from).unwrap().with(&more);
+            assert_eq!((variant.name(), &variant.parts), (name, &parts));
+            assert_eq!(Variant::parse(name).unwrap(), variant);
+        }
+        let v = Variant::parse("-fa -fb+ubsan").unwrap();
+        assert_eq!(v.parts, [flags(&["-fa", "-fb"]), Part::Ubsan]);
+        assert!(Variant::parse("ubsan+fno-a").is_err());
     }
 
     #[test]

@@ -11,7 +11,8 @@ pub(crate) struct CpuArgs {
     /// When tasks can be preempted
     #[arg(long, value_enum, default_value_t)]
     preempt: Preempt,
-    /// Scheduler to emulate: cfs-6.1, eevdf-6.12, eevdf-7.3
+    /// Scheduler to emulate, with the parameters of that kernel: cfs-6.1, eevdf-6.12, eevdf-7.3, or
+    /// the kernel's version alone, such as 6.1
     #[arg(long, default_value = "eevdf-6.12", value_name = "NAME")]
     scheduler: String,
     /// Scale the scheduler's time slices as Linux does on a machine with N CPUs; only one CPU is

@@ -302,7 +302,11 @@ impl Plan {
 
 /// Finds a scheduler by name.
 pub(crate) fn scheduler(name: &str) -> Result<Scheduler, Error> {
-    let found = Scheduler::ALL.into_iter().find(|s| s.name() == name);
+    // The version alone is enough, because each version has one scheduler.
+    let version = |s: &Scheduler| s.name().rsplit('-').next() == Some(name);
+    let found = Scheduler::ALL
+        .into_iter()
+        .find(|s| s.name() == name || version(s));
     found.ok_or_else(|| unknown("scheduler", name, &Scheduler::ALL.map(Scheduler::name)))
 }
 
@@ -411,6 +415,23 @@ mod tests {
             ..Plan::new(1, true)
         };
         assert_eq!(timer.checked().unwrap().policies.len(), 1);
+    }
+
+    #[test]
+    fn a_scheduler_is_named_in_full_or_by_its_kernel() {
+        for kind in Scheduler::ALL {
+            assert_eq!(scheduler(kind.name()).unwrap(), kind);
+        }
+        for (version, name) in [
+            ("6.1", "cfs-6.1"),
+            ("6.12", "eevdf-6.12"),
+            ("7.3", "eevdf-7.3"),
+        ] {
+            assert_eq!(scheduler(version).unwrap().name(), name);
+        }
+        for unknown in ["cfs", "6.6", ""] {
+            assert!(scheduler(unknown).is_err(), "{unknown}");
+        }
     }
 
     #[test]

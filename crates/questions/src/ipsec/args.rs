@@ -38,9 +38,12 @@ Environment:
 
 Examples:
   kiln ipsec --out DIR        the rate at which packets start to be lost
-  kiln ipsec --policy legacy,bh-off --packet-rate 220000 --scheduler cfs-6.1
+  kiln ipsec --policy legacy,bh-off --packet-rate 220000 --scheduler 6.1
   kiln ipsec --packet-rate 20000,300000    phases: low, high, low
   kiln ipsec --load pcap:traffic.pcap
+
+One CPU is emulated. docs/tutorials/network.md says how Linux spreads IPsec over
+CPUs: by SPI on receive, per-CPU associations (6.13), pcrypt.
 
 See also:
   docs/EMULATION.md, docs/tutorials/network.md")]

@@ -283,8 +283,11 @@ fn notes(plan: &Plan, settings: &Settings, outcome: &mut Outcome<Row>) {
         ),
     };
     outcome.notes.push(format!(
-        "the task encrypts sectors of {SECTOR} B by the crypto API, {ENTRY} per kernel entry, and {own}; all sectors and packets \
-         are compared with what implementations without SIMD made before; a receiver's window knows {} numbers",
+        "the task encrypts sectors of {SECTOR} B by the crypto API, {ENTRY} per kernel entry, and {own}"
+    ));
+    outcome.notes.push(format!(
+        "wrong: sectors and packets that differ from what implementations without SIMD made, and lost user-mode registers; all are \
+         compared. A receiver's anti-replay window has {} numbers",
         settings.window
     ));
     if phases {
@@ -295,20 +298,27 @@ fn notes(plan: &Plan, settings: &Settings, outcome: &mut Outcome<Row>) {
         );
     }
     if outcome.rows.iter().any(|r| r.sweep.is_some()) {
-        outcome.notes.push(format!(
+        outcome.notes.extend([
             "lost: dropped by cryptd's queue, by the card's ring of 4096 because the core is full, or refused by an anti-replay \
-             window; a rate loses packets if more than {} % of those of all its trials are lost, or if after most trials the core has not caught up \
-             10 ms after the last packet; the knee is between the lowest such rate and the rate below it, 9 % apart; low and high \
-             cover all rounds and one more rate on either side; Gbit/s are of IP packets \
-             without ESP; core: what packets take from the task, compared with the same interrupts without packets",
-            100.0 * sweep::LOST
-        ));
+             window"
+                .to_string(),
+            format!(
+                "loses from: the lowest rate at which over {} % of the packets are lost, or after which the core mostly needs over 10 ms \
+                 to catch up; the rate below it, 9 % lower, loses fewer; low, high: the results of all rounds, and one rate more",
+                100.0 * sweep::LOST
+            ),
+            "of the core: how much less the task does than with the same interrupts and no packets (0.0 % also if that is within the \
+             noise); Gbit/s: IP packets without ESP"
+                .to_string(),
+        ]);
     }
-    outcome.notes.push(
-        "legacy: drivers behind the simd helper, and packets that find the FPU taken, or others of theirs waiting, go to cryptd, \
-         whose queue takes 1000 (dropped: ESP asks for no backlog); the other policies call the drivers directly"
-            .to_string(),
-    );
+    if outcome.rows.iter().any(|r| r.policy == "legacy") {
+        outcome.notes.push(
+            "legacy: packets that find the FPU in use, or others of theirs waiting, go to cryptd, whose queue takes 1000; the other \
+             policies call the drivers directly"
+                .to_string(),
+        );
+    }
     let reordered_in = outcome
         .rows
         .iter()

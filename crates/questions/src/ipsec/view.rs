@@ -49,6 +49,12 @@ fn share(x: Option<f64>) -> String {
     x.map_or("-".to_string(), |x| format!("{:.1} %", 100.0 * x))
 }
 
+/// Formats the share of the core that packets take. It is a difference of two measurements, so it
+/// can be negative if packets take less than the noise.
+fn of_core(x: Option<f64>) -> String {
+    share(x.map(|x| x.max(0.0)))
+}
+
 /// Formats the rates from which packets are lost. Returns an empty string if a single rate was
 /// requested.
 fn knees(rows: &[&Row]) -> String {
@@ -79,7 +85,7 @@ fn knees(rows: &[&Row]) -> String {
             pps(s.knee_pps_low),
             pps(s.knee_pps_high),
             s.knee_gbit_s.map_or("-".to_string(), |g| format!("{g:.2}")),
-            share(s.knee_core_share),
+            of_core(s.knee_core_share),
             s.knee_loss.clone().unwrap_or("-".to_string()),
         ]);
     }
@@ -96,7 +102,7 @@ fn curve(rows: &[&Row]) -> String {
     table.set_header([
         "policy",
         "offered\n/s",
-        "delivered\n/s",
+        "deli-\nvered/s",
         "lost",
         "dropped",
         "core\nfull",
@@ -104,7 +110,6 @@ fn curve(rows: &[&Row]) -> String {
         "of the\ncore",
         "softirq\nµs p99",
         "wrong",
-        "user\nwrong",
     ]);
     for r in rows {
         let Some(s) = r.sweep.as_ref().filter(|s| s.offered_pps.is_some()) else {
@@ -123,20 +128,25 @@ fn curve(rows: &[&Row]) -> String {
         }
         let count = |n: Option<u64>| n.map_or("-".to_string(), |n| n.to_string());
         table.add_row([
-            with_fallback(r),
+            match rows
+                .iter()
+                .any(|o| o.policy == r.policy && o.fallback != r.fallback)
+            {
+                true => with_fallback(r),
+                false => r.policy.to_string(),
+            },
             pps(s.offered_pps),
             pps(s.delivered_pps),
             share(s.lost_share),
             count(r.dropped),
             count(r.ring_missed),
             count(r.replay_lost),
-            share(s.core_share),
+            of_core(s.core_share),
             or_dash(r.softirq_us_p99),
-            r.corrupted.to_string(),
-            r.user_corrupted.to_string(),
+            (r.corrupted + r.user_corrupted).to_string(),
         ]);
     }
-    align(&mut table, 1..11);
+    align(&mut table, 1..10);
     text(&table)
 }
 
@@ -212,4 +222,23 @@ fn counts(rows: &[&Row]) -> String {
     }
     align(&mut table, 1..9);
     text(&table)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packets_take_no_negative_share_of_the_core() {
+        for (share, shown) in [
+            (Some(-0.133), "0.0 %"),
+            (Some(0.133), "13.3 %"),
+            (Some(-0.0), "0.0 %"),
+            (None, "-"),
+        ] {
+            assert_eq!(of_core(share), shown);
+        }
+        // Control: a loss is a share of its own.
+        assert_eq!(super::share(Some(-0.133)), "-13.3 %");
+    }
 }
