@@ -1,53 +1,8 @@
-//! Runs the socket adapter between a front end and a device that both send arbitrary bytes. The
-//! adapter must not panic, must forward whole messages only, and must create sessions only from
-//! negotiated messages.
-
 #![no_main]
 
-use kiln_device::adapter::{Conversation, Message, To, LONGEST};
-use kiln_virtio::{Guest, Limits, Services};
-use libfuzzer_sys::fuzz_target;
+#[path = "../bodies/adapter.rs"]
+mod body;
 
-/// Payload sizes that some vhost-user messages have. Inputs may use other sizes too.
-const SIZES: [usize; 8] = [0, 8, 12, 40, 72, 632, 1072, 4096];
-
-fuzz_target!(|data: &[u8]| {
-    let limits = Limits {
-        max_sessions: 8,
-        ..Limits::default()
-    };
-    let guest = Guest::new(limits, &Services::symmetric());
-    let control = |request: &[u8], answer: &mut [u8]| guest.control(request, answer);
-    let mut conversation = Conversation::default();
-    let mut rest = data;
-    while let [kind, request, flags, size, more @ ..] = rest {
-        let size = match size & 0x80 {
-            0 => SIZES[usize::from(*size) % SIZES.len()],
-            _ => usize::from(size & 0x7f),
-        };
-        let (given, after) = more.split_at(more.len().min(size));
-        rest = after;
-        let mut payload = given.to_vec();
-        payload.resize(size, 0);
-        let message = Message::new(u32::from(request % 45), u32::from(*flags), payload);
-        let to = if kind & 1 == 1 {
-            conversation.handle_device(message, &control)
-        } else if conversation.waits() {
-            continue;
-        } else {
-            match conversation.handle_front_end(message, &control) {
-                Ok(to) => to,
-                Err(_) => return,
-            }
-        };
-        for to in &to {
-            let (To::Device(message) | To::FrontEnd(message)) = to;
-            assert!(message.payload.len() <= LONGEST);
-            assert_eq!(
-                message.header()[8..],
-                (message.payload.len() as u32).to_le_bytes()
-            );
-        }
-        assert!(guest.sessions() <= 8);
-    }
+libfuzzer_sys::fuzz_target!(|input: &[u8]| {
+    body::run(input);
 });

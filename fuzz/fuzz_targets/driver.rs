@@ -1,10 +1,8 @@
-//! Runs the driver's ring with a device that writes arbitrary bytes anywhere in the shared memory
-//! at any time.
-
 #![no_main]
 
-use libfuzzer_sys::fuzz_target;
+#[path = "../bodies/driver.rs"]
+mod body;
 
-fuzz_target!(|script: &[u8]| {
-    kiln_driver::rig::play(script);
+libfuzzer_sys::fuzz_target!(|input: &[u8]| {
+    body::run(input);
 });

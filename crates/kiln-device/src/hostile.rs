@@ -5,7 +5,7 @@ use std::fs::File;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use kiln_virtio::wire::algo::{cipher, OP_DECRYPT, OP_ENCRYPT};
+use kiln_virtio::wire::algo::{aead, cipher, OP_DECRYPT, OP_ENCRYPT};
 use kiln_virtio::wire::control::Created;
 use kiln_virtio::wire::{
     data, session, Action, Control, Create, Features, Request, Service, Status,
@@ -242,6 +242,79 @@ fn cve_2020_14376_14377_every_length_of_both_sides() {
         }
     }
     rig.is_well();
+}
+
+/// Between the result and the status, which is the last byte, guest memory keeps what it had. The
+/// used length counts the result and one byte.
+#[test]
+fn room_beyond_the_result_keeps_what_it_had() {
+    let mut rig = Rig::new(limits());
+    let session = rig.session();
+    let request = encrypt(session, &[3; 16]);
+    let (used, answer) = rig.ask(Which::Data, &request, 64);
+    assert_eq!((used, answer[63]), (17, OK));
+    assert_ne!(answer[..16], [LEFT; 16]);
+    assert_eq!(answer[16..63], [LEFT; 47]);
+}
+
+/// After a wrong tag, the guest's memory keeps what it had: no text is written, and the used length
+/// covers the status only.
+#[test]
+fn a_wrong_tag_writes_no_text() {
+    let mut rig = Rig::new(limits());
+    let key = [7; 16];
+    let [seal, open] = [OP_ENCRYPT, OP_DECRYPT].map(|op| {
+        let mut bytes = Vec::new();
+        let create = Create::Aead(session::Aead {
+            algo: aead::GCM,
+            key_len: 16,
+            tag_len: 16,
+            aad_len: 0,
+            op,
+        });
+        let (key, auth_key) = (&key[..], &[][..]);
+        let control = Control::Create {
+            create,
+            key,
+            auth_key,
+        };
+        control.emit(Features::new(LEGACY), &mut bytes);
+        let (_, answer) = rig.ask(Which::Control, &bytes, 16);
+        Created::parse(&answer).unwrap().result().unwrap()
+    });
+    let crypt = |session: u64, action, src: &[u8], dst_len: u32| {
+        let mut bytes = Vec::new();
+        Request {
+            mode: data::Mode::Session(session),
+            action,
+            op: data::Operation::Aead(data::Aead {
+                iv_len: 12,
+                aad_len: 0,
+                src_len: src.len() as u32,
+                dst_len,
+                tag_len: 16,
+            }),
+            iv: &[1; 12],
+            src,
+            aad: &[],
+        }
+        .emit(Features::new(LEGACY), &mut bytes);
+        bytes
+    };
+    let (used, sealed) = rig.ask(Which::Data, &crypt(seal, Action::Encrypt, &[3; 32], 48), 49);
+    assert_eq!((used, sealed[48]), (49, OK));
+    // Control: with the right tag, the text is written.
+    let (used, opened) = rig.ask(
+        Which::Data,
+        &crypt(open, Action::Decrypt, &sealed[..48], 32),
+        33,
+    );
+    assert_eq!((used, opened), (33, [&[3; 32][..], &[OK]].concat()));
+    let mut wrong = sealed[..48].to_vec();
+    wrong[47] ^= 1;
+    let (used, opened) = rig.ask(Which::Data, &crypt(open, Action::Decrypt, &wrong, 32), 33);
+    let status = Status::BadMsg as u8;
+    assert_eq!((used, opened), (1, [&[LEFT; 32][..], &[status]].concat()));
 }
 
 #[test]

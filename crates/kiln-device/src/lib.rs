@@ -7,6 +7,10 @@
 //! This crate processes the rings itself instead of using a library, so that it can serve, publish
 //! and notify in batches, and distinguish a malformed chain from a short one.
 
+// The bodies of the fuzz targets name this crate as another crate would.
+#[cfg(test)]
+extern crate self as kiln_device;
+
 mod account;
 pub mod adapter;
 mod alarm;
@@ -15,6 +19,8 @@ mod chain;
 mod closer;
 mod config;
 mod confine;
+#[cfg(test)]
+mod corpora;
 mod cpu;
 mod duty;
 mod error;

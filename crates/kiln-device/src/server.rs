@@ -114,6 +114,8 @@ struct Guest {
     /// When the guest's process was first seen to have closed its channel.
     closed: Option<Instant>,
     killed: Option<Instant>,
+    /// Whether it has been reported that the guest's threads do not end.
+    stays: bool,
 }
 
 /// What serves a guest: a separate process, or threads of this process.
@@ -455,7 +457,10 @@ impl Server {
         let mut spares = match &services {
             None => vec![first_process()?],
             Some(_) => {
-                tracing::warn!("--no-isolation: a fault that ends one guest can end all");
+                tracing::warn!(
+                    "--no-isolation: all guests share this process and its sandbox: a fault that \
+                     ends one guest can end all, and --max-cpu counts the CPU time of all"
+                );
                 Vec::new()
             }
         };
@@ -686,7 +691,16 @@ impl Server {
                 guest.closed.get_or_insert_with(Instant::now);
             }
             let over = |since: Option<Instant>, limit| since.is_some_and(|s| s.elapsed() > limit);
-            if guest.killed.is_none() && (over(guest.closed, DYING) || over(guest.gone, GRACE)) {
+            let late = over(guest.closed, DYING) || over(guest.gone, GRACE);
+            if late && matches!(guest.host, Host::Threads(_)) {
+                if !guest.stays {
+                    guest.stays = true;
+                    tracing::warn!(
+                        guest = guest.number,
+                        "its front end is gone and its threads do not end: it keeps its place"
+                    );
+                }
+            } else if late && guest.killed.is_none() {
                 if !closed {
                     tracing::warn!(
                         guest = guest.number,
@@ -818,6 +832,7 @@ impl Server {
             gone: None,
             closed: None,
             killed: None,
+            stays: false,
         })
     }
 

@@ -37,8 +37,13 @@
 //! | `buffer.rs` | data buffers |
 //! | `histogram.rs` | a histogram of durations |
 //! | `rig.rs` | a ring with a scripted device, for tests |
+//! | `corpora.rs` | replays kept inputs of the fuzz target, in tests |
 //! | `error.rs` | errors |
 #![forbid(unsafe_code)]
+
+// The body of the fuzz target names this crate as another crate would.
+#[cfg(test)]
+extern crate self as kiln_driver;
 
 mod batch;
 mod bell;
@@ -46,6 +51,8 @@ mod buffer;
 mod completion;
 mod connection;
 mod control;
+#[cfg(test)]
+mod corpora;
 mod data;
 mod device;
 mod driver;

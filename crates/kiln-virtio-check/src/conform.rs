@@ -9,8 +9,10 @@ use kiln_virtio::wire::config::HW_READY;
 use kiln_virtio::wire::data::{self, Mode};
 use kiln_virtio::wire::{feature, session, Config, Control, Create, Operation, Service, Status};
 
-use crate::case::Case;
+use crate::bits::{masks, name_features, name_status};
+use crate::case::{Case, Group};
 use crate::link::{Descriptor, Fault, Link, Offer, Queue, Target, BASE, NEXT, ROOM, TABLE, WRITE};
+use crate::rule::{self, Rule};
 use crate::vectors::{all, inverse, Vector};
 
 /// Names of the request formats, with the features that select them.
@@ -23,9 +25,18 @@ const FORMS: [(&str, u64); 3] = [
 pub(crate) fn cases(offer: &Offer) -> Vec<Case> {
     let (features, config) = (offer.features, offer.config);
     let mut cases = vec![
-        Case::new("configuration", move |_| configuration(&config)),
-        Case::new("feature bits", move |_| bits(features)),
         Case::new(
+            (Group::Configuration, rule::CONFIGURATION),
+            "configuration",
+            move |_| configuration(&config),
+        ),
+        Case::new(
+            (Group::Configuration, rule::FEATURES),
+            "feature bits",
+            move |_| require_revision_1(features),
+        ),
+        Case::new(
+            (Group::Configuration, rule::CREATE),
             "configuration: unknown algorithms are refused",
             move |target| {
                 let mut link = open(target, 0)?;
@@ -40,24 +51,33 @@ pub(crate) fn cases(offer: &Offer) -> Vec<Case> {
         }
     }
     let usable = usable(offer);
-    for (name, check) in [
-        ("sessions: destroyed once", destroyed_once as Check),
+    for (name, rule, check) in [
+        (
+            "sessions: destroyed once",
+            rule::DESTROY,
+            destroyed_once as Check,
+        ),
         (
             "lengths: more readable and writable than needed",
+            rule::DATA,
             more_than_needed,
         ),
         (
             "descriptors: one for every byte of the header",
+            rule::FRAMING,
             split_header,
         ),
-        ("descriptors: indirect", indirect),
+        ("descriptors: indirect", rule::INDIRECT, indirect),
     ] {
+        let kind = (Group::Framing, rule);
         cases.push(match &usable {
             Some(vector) => {
                 let vector = vector.clone();
-                Case::new(name, move |target| check(&mut open(target, 0)?, &vector))
+                Case::new(kind, name, move |target| {
+                    check(&mut open(target, 0)?, &vector)
+                })
             }
-            None => Case::skip(name, "no known algorithm"),
+            None => Case::skip(kind, name, "no known algorithm"),
         });
     }
     cases
@@ -93,8 +113,9 @@ pub(crate) fn usable(offer: &Offer) -> Option<Vector> {
 
 fn served(name: String, offer: &Offer, wanted: u64, vector: Vector) -> Case {
     let service = vector.create.service();
+    let kind = (Group::Services, rule_of(service));
     if !offer.config.offers(service, vector.create.algo()) {
-        return Case::skip(name, "not offered");
+        return Case::skip(kind, name, "not offered");
     }
     let stateless = wanted == feature::ALL;
     let needed = match stateless {
@@ -102,9 +123,10 @@ fn served(name: String, offer: &Offer, wanted: u64, vector: Vector) -> Case {
         false => wanted,
     };
     if offer.features & needed != needed {
-        return Case::skip(name, "form not offered");
+        let lacking = name_features(needed & !offer.features);
+        return Case::skip(kind, name, format!("{lacking} is not offered"));
     }
-    Case::new(name, move |target| {
+    Case::new(kind, name, move |target| {
         let mut link = open(target, wanted)?;
         for vector in std::iter::once(vector.clone()).chain(inverse(&vector)) {
             let what = format!("{:?}", vector.action).to_lowercase();
@@ -121,15 +143,33 @@ fn served(name: String, offer: &Offer, wanted: u64, vector: Vector) -> Case {
     })
 }
 
+/// Returns the section that says what a device does with data requests of a service.
+fn rule_of(service: Service) -> Rule {
+    match service {
+        Service::Cipher => rule::CIPHER,
+        Service::Hash => rule::HASH,
+        Service::Mac => rule::MAC,
+        Service::Aead => rule::AEAD,
+        Service::Akcipher => rule::AKCIPHER,
+    }
+}
+
 fn expect(got: Result<Vec<u8>, Status>, want: &[u8]) -> Result<(), String> {
     match got {
         Ok(got) if got == want => Ok(()),
-        Ok(got) => Err(format!(
-            "its {} bytes are not the {} published ones",
+        Ok(got) if got.len() != want.len() => Err(format!(
+            "the result has {} bytes, and the published one has {}",
             got.len(),
             want.len()
         )),
-        Err(status) => Err(format!("status {}", status.name())),
+        Ok(got) => {
+            let wrong = got.iter().zip(want).position(|(a, b)| a != b).unwrap_or(0);
+            Err(format!(
+                "byte {wrong} of the result is {:#04x}, and {:#04x} in the published one",
+                got[wrong], want[wrong]
+            ))
+        }
+        Err(status) => Err(format!("status {}", name_status(status as u8))),
     }
 }
 
@@ -139,8 +179,20 @@ pub(crate) fn create(link: &mut Link, vector: &Vector) -> Result<u64, String> {
         key: &vector.key,
         auth_key: &[],
     };
-    let refused = |status: Status| format!("creating the session: status {}", status.name());
-    link.control(&control)?.map_err(refused)
+    link.control(&control)?.map_err(not_created)
+}
+
+/// Describes the status of a session that a device did not create.
+pub(crate) fn not_created(status: Status) -> String {
+    format!("creating the session: status {}", name_status(status as u8))
+}
+
+/// Describes the status of a session that a device did not destroy.
+pub(crate) fn not_destroyed(status: Status) -> String {
+    format!(
+        "destroying the session: status {}",
+        name_status(status as u8)
+    )
 }
 
 pub(crate) fn destroy(link: &mut Link, vector: &Vector, session: u64) -> Result<Status, String> {
@@ -156,7 +208,7 @@ pub(crate) fn in_session(link: &mut Link, vector: &Vector) -> Result<(), String>
     expect(got, &vector.want)?;
     match destroy(link, vector, session)? {
         Status::Ok => Ok(()),
-        status => Err(format!("destroying the session: status {}", status.name())),
+        status => Err(not_destroyed(status)),
     }
 }
 
@@ -177,7 +229,11 @@ fn tampered(link: &mut Link, vector: &Vector) -> Result<(), String> {
     let answer = link.ask(Queue::Data, &bytes, request.answer_len())?;
     let (status, text) = answer.bytes.split_last().ok_or("no status")?;
     if *status != Status::BadMsg as u8 {
-        return Err(format!("a wrong tag: status {status}, not badmsg"));
+        return Err(format!(
+            "a wrong tag: status {}, not {}",
+            name_status(*status),
+            name_status(Status::BadMsg as u8)
+        ));
     }
     if text.len() > 4 && text.starts_with(&wrong.want[..4]) {
         return Err("a wrong tag: the plaintext was returned anyway".into());
@@ -186,49 +242,53 @@ fn tampered(link: &mut Link, vector: &Vector) -> Result<(), String> {
 }
 
 fn configuration(config: &Config) -> Result<(), String> {
-    let undefined = |name: &str, bits: u64, defined: u64| match bits & !defined {
-        0 => Ok(()),
-        more => Err(format!("{name} has undefined bits {more:#x}")),
-    };
-    undefined("status", config.status.into(), HW_READY.into())?;
-    undefined("crypto_services", config.crypto_services.into(), 0x3f)?;
-    undefined("cipher_algo", config.cipher_algo, 0x7fff)?;
-    undefined("hash_algo", config.hash_algo.into(), 0x1fff)?;
-    let macs = 0x7f | 0xf << 25 | 3 << 41 | 3 << 49 | 3 << 53;
-    undefined("mac_algo", config.mac_algo, macs)?;
-    undefined("aead_algo", config.aead_algo.into(), 0xf)?;
-    // ECDSA is at bit 3 in Linux's header and at bit 2 in the specification.
-    undefined("akcipher_algo", config.akcipher_algo.into(), 0x7)?;
-    let masks = [
+    for mask in masks(config) {
+        if let Some(bits) = mask.undefined() {
+            return Err(format!(
+                "{} has bits that are not defined: {bits}",
+                mask.field
+            ));
+        }
+    }
+    let algorithms = [
         (Service::Cipher, config.cipher_algo),
         (Service::Hash, config.hash_algo.into()),
         (Service::Mac, config.mac_algo),
         (Service::Aead, config.aead_algo.into()),
         (Service::Akcipher, config.akcipher_algo.into()),
     ];
-    for (service, mask) in masks {
+    for (service, mask) in algorithms {
         if config.has(service) && mask == 0 {
-            return Err(format!("service {} has no algorithm", service.name()));
+            return Err(format!(
+                "crypto_services has {}, and its algorithm mask has no bit set",
+                service.name()
+            ));
         }
     }
     match config {
-        c if c.status & HW_READY == 0 => Err("status lacks HW_READY".into()),
-        c if !(1..=65535).contains(&c.max_dataqueues) => {
-            Err(format!("max_dataqueues is {}", c.max_dataqueues))
-        }
+        c if c.status & HW_READY == 0 => Err(format!("status is {}, without HW_READY", c.status)),
+        c if !(1..=65535).contains(&c.max_dataqueues) => Err(format!(
+            "max_dataqueues is {}, not from 1 to 65535",
+            c.max_dataqueues
+        )),
         c if c.max_size == 0 => Err("max_size is 0".into()),
         c if c.has(Service::Cipher) && c.max_cipher_key_len == 0 => {
-            Err("max_cipher_key_len is 0".into())
+            Err("max_cipher_key_len is 0, although ciphers are offered".into())
         }
-        c if c.has(Service::Mac) && c.max_auth_key_len == 0 => Err("max_auth_key_len is 0".into()),
+        c if c.has(Service::Mac) && c.max_auth_key_len == 0 => {
+            Err("max_auth_key_len is 0, although MACs are offered".into())
+        }
         _ => Ok(()),
     }
 }
 
-fn bits(features: u64) -> Result<(), String> {
+fn require_revision_1(features: u64) -> Result<(), String> {
     let stateless = features & (feature::ALL & !feature::REVISION_1);
     match stateless != 0 && features & feature::REVISION_1 == 0 {
-        true => Err(format!("stateless bits {stateless:#x} without REVISION_1")),
+        true => Err(format!(
+            "{} offered without REVISION_1",
+            name_features(stateless)
+        )),
         false => Ok(()),
     }
 }
@@ -250,11 +310,16 @@ fn unknown(link: &mut Link, config: &Config) -> Result<(), String> {
             Err(Status::NotSupp) => (),
             Err(status) => {
                 return Err(format!(
-                    "cipher {algo}: status {}, not notsupp",
-                    status.name()
+                    "cipher {algo}, which is not offered: status {}, not {}",
+                    name_status(status as u8),
+                    name_status(Status::NotSupp as u8)
                 ))
             }
-            Ok(_) => return Err(format!("cipher {algo} is not offered and was accepted")),
+            Ok(_) => {
+                return Err(format!(
+                    "a session of cipher {algo}, which is not offered, was created"
+                ))
+            }
         }
     }
     Ok(())
@@ -265,9 +330,11 @@ fn destroyed_once(link: &mut Link, vector: &Vector) -> Result<(), String> {
     let first = destroy(link, vector, session)?;
     let second = destroy(link, vector, session)?;
     match (first, second) {
-        (Status::Ok, Status::Ok) => Err("a session that was destroyed was destroyed again".into()),
+        (Status::Ok, Status::Ok) => {
+            Err("destroying a session that was already destroyed: status ok (0)".into())
+        }
         (Status::Ok, _) => Ok(()),
-        (status, _) => Err(format!("status {}", status.name())),
+        (status, _) => Err(not_destroyed(status)),
     }
 }
 
@@ -362,7 +429,7 @@ fn collect(
     link.publish(Queue::Data, head, 1);
     match link.wait(Queue::Data, std::time::Duration::from_secs(5)) {
         crate::link::Came::Used(id, _) if id == u32::from(head) => (),
-        came => return Err(format!("the device's reaction: {came:?}")),
+        came => return Err(came.describe()),
     }
     let mut bytes: Vec<u8> = pieces
         .iter()
@@ -371,7 +438,8 @@ fn collect(
     bytes.truncate(room);
     match bytes.pop() {
         Some(0) => Ok(bytes),
-        status => Err(format!("status {status:?}")),
+        Some(status) => Err(format!("status {}", name_status(status))),
+        None => Err("there is no room for a status".into()),
     }
 }
 

@@ -10,9 +10,11 @@ use kiln_virtio::wire::algo::{akcipher, cipher, OP_ENCRYPT};
 use kiln_virtio::wire::data::{self, Mode};
 use kiln_virtio::wire::{session, Action, Control, Create, Operation, Service, Status};
 
-use crate::case::Case;
+use crate::bits::name_status;
+use crate::case::{Case, Group};
 use crate::conform::{create, destroy, has_cbc, in_session, open, small_hash, usable};
 use crate::link::{Link, Offer, Target, GONE, ROOM, SILENT};
+use crate::rule::{self, Rule};
 use crate::vectors::{all, Vector};
 
 /// The status of a request, or the reason why the device did not return one.
@@ -20,7 +22,11 @@ type Answered = Result<Status, String>;
 
 pub(crate) fn cases(offer: &Offer) -> Vec<Case> {
     let Some(vector) = usable(offer).filter(|_| has_cbc(offer)) else {
-        return vec![Case::skip("hostile requests", "no AES-CBC to make them of")];
+        return vec![Case::skip(
+            (Group::Requests, rule::CIPHER),
+            "hostile requests",
+            "AES_CBC, of which they are made, is not offered",
+        )];
     };
     let mut cases = Vec::new();
     // The cases are lengths that overflow 32-bit sums or exceed the buffers, lengths that differ or
@@ -45,51 +51,63 @@ pub(crate) fn cases(offer: &Offer) -> Vec<Case> {
         ("an op_type of 0", 40, 0),
         ("op_type of 7", 40, 7),
     ] {
-        cases.push(refused(name, &vector, move |link, vector| {
+        cases.push(refused(rule::CIPHER, name, &vector, move |link, vector| {
             patched(link, vector, |bytes| {
                 bytes[24 + at..28 + at].copy_from_slice(&value.to_le_bytes());
             })
         }));
     }
-    cases.push(refused("an unknown opcode", &vector, |link, vector| {
-        patched(link, vector, |bytes| bytes[1] = 0x77)
-    }));
-    cases.push(refused("a source of 31 bytes", &vector, |link, vector| {
-        patched(link, vector, |bytes| {
-            for at in [4, 8] {
-                bytes[24 + at..28 + at].copy_from_slice(&31_u32.to_le_bytes());
-            }
-        })
-    }));
+    cases.push(refused(
+        rule::DATA,
+        "an unknown opcode",
+        &vector,
+        |link, vector| patched(link, vector, |bytes| bytes[1] = 0x77),
+    ));
+    cases.push(refused(
+        rule::CIPHER,
+        "a source of 31 bytes",
+        &vector,
+        |link, vector| {
+            patched(link, vector, |bytes| {
+                for at in [4, 8] {
+                    bytes[24 + at..28 + at].copy_from_slice(&31_u32.to_le_bytes());
+                }
+            })
+        },
+    ));
     for cut in [1, 8, 23, 24, 71, 72, 87] {
         let name = format!("CVE-2020-14374: a request of {cut} bytes");
-        cases.push(refused(name, &vector, move |link, vector| {
+        cases.push(refused(rule::DATA, name, &vector, move |link, vector| {
             patched(link, vector, |bytes| bytes.truncate(cut))
         }));
     }
     for claimed in [0, 17, 64, 65, 4096, u32::MAX] {
         let name = format!("CVE-2020-10724: key_len of {claimed}");
-        cases.push(refused(name, &vector, move |link, _| {
+        cases.push(refused(rule::CREATE, name, &vector, move |link, _| {
             key(link, claimed, &[7; 16])
         }));
     }
     cases.push(refused(
+        rule::CREATE,
         "CVE-2020-10724: a key of 8 KiB",
         &vector,
         |link, _| key(link, 8192, &[7; 8192]),
     ));
     cases.push(refused(
+        rule::CIPHER,
         "CVE-2026-86845: a session that was destroyed",
         &vector,
         stale,
     ));
     cases.push(refused(
+        rule::CIPHER,
         "CVE-2026-86845: a session that never existed",
         &vector,
         |link, vector| named(link, vector, u64::MAX),
     ));
     cases.push(match offer.config.has(Service::Hash) {
         true => refused(
+            rule::CIPHER,
             "CVE-2026-86845: a session of another kind",
             &vector,
             |link, vector| {
@@ -98,23 +116,35 @@ pub(crate) fn cases(offer: &Offer) -> Vec<Case> {
                 named(link, vector, name)
             },
         ),
-        false => Case::skip("CVE-2026-86845: a session of another kind", "no hashes"),
+        false => Case::skip(
+            (Group::Requests, rule::CIPHER),
+            "CVE-2026-86845: a session of another kind",
+            "HASH is not offered",
+        ),
     });
     let rsa = all().into_iter().find(|v| v.name.starts_with("rsa"));
     let offered = offer.config.offers(Service::Akcipher, akcipher::RSA);
-    for (name, what) in [
-        ("CVE-2025-14876: akcipher dst_data_len of 4 GiB", 0),
-        ("CVE-2025-14876: akcipher src_data_len of 4 GiB", 1),
-        ("CVE-2025-14876: akcipher key_len of 4 GiB", 2),
+    for (name, rule, what) in [
+        (
+            "CVE-2025-14876: akcipher dst_data_len of 4 GiB",
+            rule::AKCIPHER,
+            0,
+        ),
+        (
+            "CVE-2025-14876: akcipher src_data_len of 4 GiB",
+            rule::AKCIPHER,
+            1,
+        ),
+        ("CVE-2025-14876: akcipher key_len of 4 GiB", rule::CREATE, 2),
     ] {
         cases.push(match &rsa {
             Some(rsa) if offered => {
                 let rsa = rsa.clone();
-                refused(name, &vector, move |link, _| {
+                refused(rule, name, &vector, move |link, _| {
                     akcipher_lengths(link, &rsa, what)
                 })
             }
-            _ => Case::skip(name, "no RSA"),
+            _ => Case::skip((Group::Requests, rule), name, "RSA is not offered"),
         });
     }
     let (a, b, c, d) = (
@@ -124,34 +154,41 @@ pub(crate) fn cases(offer: &Offer) -> Vec<Case> {
         vector.clone(),
     );
     cases.push(Case::new(
+        (Group::Requests, rule::CIPHER),
         "CVE-2020-14375: lengths that change while they are read",
         move |target| changing(target, &a),
     ));
-    cases.push(Case::new("sessions without limit", move |target| {
-        without_end(target, &b)
-    }));
     cases.push(Case::new(
+        (Group::Requests, rule::CREATE),
+        "sessions without limit",
+        move |target| without_end(target, &b),
+    ));
+    cases.push(Case::new(
+        (Group::Requests, rule::STATUS),
         "the session of a connection that is gone",
         move |target| outlived(target, &d),
     ));
-    cases.push(Case::new("another guest's session", move |target| {
-        another_guest(target, &c)
-    }));
+    cases.push(Case::new(
+        (Group::Requests, rule::STATUS),
+        "another guest's session",
+        move |target| another_guest(target, &c),
+    ));
     cases
 }
 
 /// Creates a check with a request that the device must refuse. The check also tests that the device
 /// still works afterwards.
 pub(crate) fn refused(
+    rule: Rule,
     name: impl Into<String>,
     vector: &Vector,
     act: impl FnOnce(&mut Link, &Vector) -> Answered + 'static,
 ) -> Case {
     let vector = vector.clone();
-    Case::new(name, move |target| {
+    Case::new((Group::Requests, rule), name, move |target| {
         let mut link = open(target, 0)?;
         match act(&mut link, &vector) {
-            Ok(Status::Ok) => return Err("it was accepted".into()),
+            Ok(Status::Ok) => return Err("the device accepted it: status ok (0)".into()),
             Ok(_) => in_session(&mut link, &vector).map_err(|e| format!("afterwards: {e}"))?,
             // The device may disconnect the driver that sent the request or leave the request
             // unanswered, but must keep serving other drivers.
@@ -297,13 +334,13 @@ fn without_end(target: &Target, vector: &Vector) -> Result<(), String> {
             made += 1;
         }
         if made == 0 {
-            return Err(format!("connection {turn} gets no session"));
+            return Err(format!("no session can be created on connection {turn}"));
         }
         let before = *first.get_or_insert(made);
         if before > made {
             return Err(format!(
-                "{made} sessions, but {before} on the first connection: the device did not free \
-                 all of them"
+                "{made} sessions can be created, but {before} could on the first connection: the \
+                 device did not free all of them"
             ));
         }
         drop(link);
@@ -326,7 +363,10 @@ fn another_guest(target: &Target, vector: &Vector) -> Result<(), String> {
     }
     match named(&mut one, vector, name)? {
         Status::Ok => Ok(()),
-        status => Err(format!("its own guest then got {}", status.name())),
+        status => Err(format!(
+            "the guest that owns the session then got status {}",
+            name_status(status as u8)
+        )),
     }
 }
 
@@ -334,7 +374,7 @@ fn another_guest(target: &Target, vector: &Vector) -> Result<(), String> {
 fn outlived(target: &Target, vector: &Vector) -> Result<(), String> {
     let name = create(&mut open(target, 0)?, vector)?;
     match named(&mut open(target, 0)?, vector, name)? {
-        Status::Ok => Err("the next driver can use its session".into()),
+        Status::Ok => Err("the next driver could use the session: status ok (0)".into()),
         _ => Ok(()),
     }
 }

@@ -3,6 +3,7 @@
 
 #![forbid(unsafe_code)]
 
+mod bits;
 mod case;
 mod conform;
 mod hostile;
@@ -14,6 +15,7 @@ mod raw;
 mod record;
 mod resources;
 mod rings;
+mod rule;
 #[cfg(test)]
 mod tests;
 mod vectors;
@@ -21,9 +23,10 @@ mod vectors;
 use std::thread;
 use std::time::{Duration, Instant};
 
-pub use case::{Row, Verdict};
+pub use case::{Group, Row, Totals, Verdict};
 pub use link::{Fault, Offer, Target};
 pub use record::RecordRow;
+pub use rule::Rule;
 
 use case::Case;
 
@@ -40,6 +43,12 @@ pub fn names(offer: &Offer) -> Vec<String> {
     cases(offer).into_iter().map(|case| case.name).collect()
 }
 
+/// Returns all checks: their groups, their names, and what they hold a device to.
+pub fn list() -> Vec<(Group, String, Rule)> {
+    let all = cases(&Offer::everything()).into_iter();
+    all.map(|case| (case.group, case.name, case.rule)).collect()
+}
+
 /// Time that a device has to listen again after a failed check, for a supervisor that restarts it.
 const RESTART: Duration = Duration::from_secs(2);
 
@@ -52,7 +61,9 @@ pub fn run(target: &Target, offer: &Offer, tell: &mut dyn FnMut(&Row)) -> Vec<Ro
     for case in cases(offer) {
         let mut row = match &killer {
             Some(name) => Row {
+                group: case.group,
                 case: case.name,
+                rule: case.rule,
                 verdict: Verdict::Skip(format!("the device has ended in the check '{name}'")),
             },
             None => case.run(target),

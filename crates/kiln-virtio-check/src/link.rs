@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::bits::{masks, name_features, name_status};
 use kiln_virtio::wire::control::Created;
 use kiln_virtio::wire::{config, feature, Config, Control, Features, Request, Status};
 use rustix::fs::{fcntl_add_seals, memfd_create, MemfdFlags, SealFlags};
@@ -51,9 +52,9 @@ pub(crate) const WRITE: u16 = 2;
 pub(crate) const TABLE: u16 = 4;
 
 /// Reasons why an answer is missing.
-pub(crate) const STOPPED: &str = "it was interrupted";
-pub(crate) const GONE: &str = "it closed the connection";
-pub(crate) const SILENT: &str = "no answer arrived";
+pub(crate) const STOPPED: &str = "the check was interrupted";
+pub(crate) const GONE: &str = "the device closed the connection";
+pub(crate) const SILENT: &str = "the device did not answer within 5 seconds";
 
 /// Maximum time a device may take to answer.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
@@ -82,6 +83,47 @@ pub struct Offer {
     /// The device's feature bits.
     pub features: u64,
     pub config: Config,
+}
+
+impl Offer {
+    /// Describes the features, algorithms and limits, one line for each.
+    pub fn describe(&self) -> Vec<String> {
+        let config = &self.config;
+        let mut lines = vec![format!("features: {}", name_features(self.features))];
+        lines.extend(
+            masks(config)
+                .iter()
+                .map(|mask| format!("{}: {}", mask.field, mask.name())),
+        );
+        lines.push(format!(
+            "limits: {} data queues, {} bytes per request, {} per cipher key, {} per MAC key",
+            config.max_dataqueues,
+            config.max_size,
+            config.max_cipher_key_len,
+            config.max_auth_key_len
+        ));
+        lines
+    }
+
+    /// Returns an offer of everything that the specification defines and more.
+    pub(crate) fn everything() -> Offer {
+        Offer {
+            features: u64::MAX,
+            config: Config {
+                status: u32::MAX,
+                max_dataqueues: 1,
+                crypto_services: u32::MAX,
+                cipher_algo: u64::MAX,
+                hash_algo: u32::MAX,
+                mac_algo: u64::MAX,
+                aead_algo: u32::MAX,
+                max_cipher_key_len: u32::MAX,
+                max_auth_key_len: u32::MAX,
+                akcipher_algo: u32::MAX,
+                max_size: u64::MAX,
+            },
+        }
+    }
 }
 
 /// Why a device cannot be checked.
@@ -206,6 +248,20 @@ pub(crate) enum Came {
     Stopped,
 }
 
+impl Came {
+    /// Describes a reaction to a request that should have been answered.
+    pub(crate) fn describe(self) -> String {
+        match self {
+            Came::Used(head, len) => format!(
+                "the used ring has descriptor {head} with {len} bytes, which was not made available"
+            ),
+            Came::Gone => GONE.into(),
+            Came::Silence => SILENT.into(),
+            Came::Stopped => STOPPED.into(),
+        }
+    }
+}
+
 /// Bytes of shared memory per ring.
 const RING_BYTES: usize = 0x3000;
 
@@ -265,7 +321,9 @@ impl Link {
         let user = VhostUserVirtioFeatures::PROTOCOL_FEATURES.bits();
         if offered & VERSION_1 == 0 || offered & user == 0 {
             return Err(Fault::Device(format!(
-                "features {offered:#x} lack VERSION_1 or protocol features"
+                "its features lack {}: {}",
+                name_features((VERSION_1 | user) & !offered),
+                name_features(offered)
             )));
         }
         // With protocol features, queues start disabled and must be enabled by a message.
@@ -289,7 +347,9 @@ impl Link {
         let config = Config::parse(&bytes).map_err(|e| Fault::Device(e.to_string()))?;
         let control = usize::try_from(config.max_dataqueues).unwrap_or(usize::MAX);
         if !(1..255).contains(&control) {
-            return Err(Fault::Device(format!("{control} data queues")));
+            return Err(Fault::Device(format!(
+                "its configuration has {control} data queues, not from 1 to 254"
+            )));
         }
         let region = VhostUserMemoryRegionInfo {
             guest_phys_addr: BASE,
@@ -474,7 +534,7 @@ impl Link {
             Came::Used(0, used) if used as usize <= room => {
                 let bytes = self.read(answer, room + 64);
                 if bytes[room..].iter().any(|&b| b != 0xa5) {
-                    return Err("it wrote beyond the writable buffer".into());
+                    return Err("the device wrote beyond the writable buffer".into());
                 }
                 Ok(Answer {
                     used,
@@ -482,11 +542,9 @@ impl Link {
                 })
             }
             Came::Used(head, used) => Err(format!(
-                "it used descriptor {head} with {used} bytes, but descriptor 0 with at most {room} bytes was made available"
+                "the used ring has descriptor {head} with {used} bytes, but descriptor 0 with at most {room} bytes was made available"
             )),
-            Came::Gone => Err(GONE.into()),
-            Came::Silence => Err(SILENT.into()),
-            Came::Stopped => Err(STOPPED.into()),
+            came => Err(came.describe()),
         }
     }
 
@@ -499,7 +557,11 @@ impl Link {
         control.emit(self.features, &mut bytes);
         let answer = self.ask(Queue::Control, &bytes, control.answer_len())?;
         if answer.used as usize != control.answer_len() {
-            return Err(format!("its control answer has {} bytes", answer.used));
+            return Err(format!(
+                "the answer on the control queue has {} bytes, not {}",
+                answer.used,
+                control.answer_len()
+            ));
         }
         match control {
             Control::Create { .. } => {
@@ -533,7 +595,7 @@ impl Link {
                 Ok(Ok(dst[..len].to_vec()))
             }
             Some(status) => Ok(Err(status)),
-            None => Err(format!("{status:#x} is not a status")),
+            None => Err(format!("status {}", name_status(*status))),
         }
     }
 
@@ -551,7 +613,7 @@ impl Link {
     }
 }
 
-fn shared() -> std::io::Result<(File, MmapRegion)> {
+pub(crate) fn shared() -> std::io::Result<(File, MmapRegion)> {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     let file = File::from(memfd_create("kiln-virtio-check", flags)?);
     file.set_len(MEMORY as u64)?;

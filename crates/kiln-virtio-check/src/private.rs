@@ -7,9 +7,13 @@ use kiln_virtio::wire::algo::akcipher;
 use kiln_virtio::wire::data::{self, Mode};
 use kiln_virtio::wire::{session, Action, Control, Create, Operation, Request, Service, Status};
 
-use crate::case::Case;
-use crate::conform::open;
+use crate::bits::name_status;
+use crate::case::{Case, Group};
+use crate::conform::{not_created, not_destroyed, open};
 use crate::link::{Link, Offer};
+use crate::rule::{self, Rule};
+
+const KIND: (Group, Rule) = (Group::Keys, rule::AKCIPHER);
 
 const DIGEST: [u8; 32] = [0x33; 32];
 
@@ -32,8 +36,7 @@ impl<'a> Key<'a> {
             key,
             auth_key: &[],
         };
-        let refused = |status: Status| format!("creating the session: status {}", status.name());
-        let session = link.control(&control)?.map_err(refused)?;
+        let session = link.control(&control)?.map_err(not_created)?;
         Ok(Key { link, session })
     }
 
@@ -60,7 +63,7 @@ impl<'a> Key<'a> {
     fn run(&mut self, action: Action, src: &[u8], room: usize) -> Result<Vec<u8>, String> {
         let what = format!("{action:?}").to_lowercase();
         self.ask(action, src, &[], room)?
-            .map_err(|status| format!("{what}: status {}", status.name()))
+            .map_err(|status| format!("{what}: status {}", name_status(status as u8)))
     }
 
     /// Signs a digest, then checks that the signature is accepted and a wrong one is rejected.
@@ -69,16 +72,19 @@ impl<'a> Key<'a> {
         let mut other = DIGEST;
         other[31] ^= 1;
         if let Err(status) = self.ask(Action::Verify, &signature, &DIGEST, DIGEST.len())? {
-            return Err(format!("its own signature: status {}", status.name()));
+            return Err(format!(
+                "verifying the device's own signature: status {}",
+                name_status(status as u8)
+            ));
         }
         match self.ask(Action::Verify, &signature, &other, other.len())? {
             Err(Status::KeyRejected) => Ok(()),
             Err(status) => Err(format!(
-                "a signature of something else: status {}, not {}",
-                status.name(),
-                Status::KeyRejected.name()
+                "verifying a signature of another digest: status {}, not {}",
+                name_status(status as u8),
+                name_status(Status::KeyRejected as u8)
             )),
-            Ok(_) => Err("a signature of something else is accepted".into()),
+            Ok(_) => Err("verifying a signature of another digest: status ok (0)".into()),
         }
     }
 
@@ -86,7 +92,7 @@ impl<'a> Key<'a> {
         let (service, session) = (Service::Akcipher, self.session);
         match self.link.control(&Control::Destroy { service, session })? {
             Ok(_) => Ok(()),
-            Err(status) => Err(format!("destroying the session: status {}", status.name())),
+            Err(status) => Err(not_destroyed(status)),
         }
     }
 }
@@ -98,7 +104,7 @@ fn rsa_there_and_back(link: &mut Link) -> Result<(), String> {
     let there = key.run(Action::Encrypt, &message, 64)?;
     let back = key.run(Action::Decrypt, &there, 64)?;
     if back != message || there == message {
-        return Err("decryption does not return what was encrypted".into());
+        return Err("decrypting does not return what was encrypted".into());
     }
     key.end()
 }
@@ -140,8 +146,8 @@ pub(crate) fn cases(offer: &Offer) -> Vec<Case> {
         ),
     ];
     let case = |(name, algo, check): Check| match offer.config.offers(Service::Akcipher, algo) {
-        true => Case::new(name, move |target| check(&mut open(target, 0)?)),
-        false => Case::skip(name, "not offered"),
+        true => Case::new(KIND, name, move |target| check(&mut open(target, 0)?)),
+        false => Case::skip(KIND, name, "not offered"),
     };
     checks.into_iter().map(case).collect()
 }

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::case::{Row, Verdict};
+use crate::case::Row;
 
 /// One check of a device.
 #[derive(Serialize, JsonSchema)]
@@ -20,10 +20,19 @@ pub struct RecordRow {
     /// What was checked.
     #[schemars(extend("x-role" = "key"))]
     case: String,
+    /// What the check is about: `configuration`, `services`, `lengths and descriptors`, `private keys`,
+    /// `hostile requests`, `hostile rings`, `hostile front ends` or `optional features`.
+    #[schemars(extend("x-role" = "condition", "x-since" = 2))]
+    group: &'static str,
+    /// What the check holds the device to: a section of the virtio specification, version 1.3
+    /// (`virtio 5.9.7.6.2`), or messages of the vhost-user protocol.
+    #[schemars(extend("x-role" = "condition", "x-since" = 2))]
+    rule: String,
     /// `pass`, `skip` or `fail`.
     #[schemars(extend("x-role" = "main"))]
     status: &'static str,
-    /// Why the check was skipped, or what is wrong; null for `pass`.
+    /// Why the check was skipped; or what is wrong, the title of the section, and what to do. Null
+    /// for `pass`.
     #[schemars(extend("x-role" = "figure"))]
     note: Option<String>,
 }
@@ -31,13 +40,11 @@ pub struct RecordRow {
 impl From<Row> for RecordRow {
     fn from(row: Row) -> RecordRow {
         RecordRow {
+            group: row.group.name(),
+            rule: row.rule.to_string(),
             status: row.status(),
+            note: row.explain(),
             case: row.case,
-            note: match row.verdict {
-                Verdict::Pass => None,
-                Verdict::Skip(why) => Some(why),
-                Verdict::Fail(what) => Some(what),
-            },
         }
     }
 }
@@ -45,16 +52,25 @@ impl From<Row> for RecordRow {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::case::{Group, Verdict};
+    use crate::rule;
 
     #[test]
     fn rows_say_why() {
         let row = RecordRow::from(Row {
+            group: Group::Framing,
             case: "a".into(),
+            rule: rule::DESTROY,
             verdict: Verdict::Fail("it was accepted".into()),
         });
+        let note = row.note.unwrap();
+        assert!(
+            note.starts_with("it was accepted; see virtio 5.9.7.2.1.9 ("),
+            "{note}"
+        );
         assert_eq!(
-            (row.status, row.note.as_deref()),
-            ("fail", Some("it was accepted"))
+            (row.group, row.rule.as_str(), row.status),
+            ("lengths and descriptors", "virtio 5.9.7.2.1.9", "fail")
         );
     }
 }

@@ -12,11 +12,13 @@ use std::time::{Duration, Instant};
 use kiln_virtio::wire::{feature, Features, Service};
 use rustix::fs::{fcntl_getfl, fcntl_setfl, MemfdFlags, OFlags};
 
-use crate::case::Case;
+use crate::bits::{name_device_status, name_features, name_status};
+use crate::case::{Case, Group};
 use crate::conform::{create, describe, has_cbc, in_session, open, usable, FREED};
 use crate::hostile::next_driver;
 use crate::link::{Link, Offer, Queue, Target, IN_ORDER, PATIENCE, RING_RESET, ROOM, WRITE};
 use crate::raw::{self, event, memory, message, words, Raw, SIZE};
+use crate::rule::{self, Rule};
 use crate::vectors::Vector;
 
 const PLAIN: MemfdFlags = MemfdFlags::empty();
@@ -28,8 +30,8 @@ type Held = Box<dyn Any>;
 /// An action of a hostile front end. An error is a failure of the host, not of the device.
 type Act = fn(&Target) -> std::io::Result<Held>;
 
-const ACTS: [(&str, Act); 19] = [
-    ("calls that block", |target| {
+const ACTS: [(&str, Rule, Act); 19] = [
+    ("calls that block", rule::SET_VRING_CALL, |target| {
         let mut held = Vec::new();
         // Connect more front ends than a device is likely to serve at once.
         for _ in 0..20 {
@@ -60,23 +62,31 @@ const ACTS: [(&str, Act); 19] = [
         }
         Ok(Box::new(held))
     }),
-    ("huge pages that are not there", |target| {
-        // Skip this if the host has no huge pages.
-        match memory(HUGE, MemfdFlags::HUGETLB) {
-            Ok(file) => started(target, HUGE, &file).map(hold),
-            Err(_) => Ok(Box::new(())),
-        }
-    }),
-    ("a part of a huge page", |target| {
-        match memory(HUGE, MemfdFlags::HUGETLB) {
+    (
+        "huge pages that are not there",
+        rule::SET_MEM_TABLE,
+        |target| {
+            // Skip this if the host has no huge pages.
+            match memory(HUGE, MemfdFlags::HUGETLB) {
+                Ok(file) => started(target, HUGE, &file).map(hold),
+                Err(_) => Ok(Box::new(())),
+            }
+        },
+    ),
+    (
+        "a part of a huge page",
+        rule::SET_MEM_TABLE,
+        |target| match memory(HUGE, MemfdFlags::HUGETLB) {
             Ok(file) => started(target, SIZE, &file).map(hold),
             Err(_) => Ok(Box::new(())),
-        }
-    }),
-    ("memory behind the end of its file", |target| {
-        started(target, 1 << 20, &memory(4096, PLAIN)?).map(hold)
-    }),
-    ("memory that is cut off", |target| {
+        },
+    ),
+    (
+        "memory behind the end of its file",
+        rule::SET_MEM_TABLE,
+        |target| started(target, 1 << 20, &memory(4096, PLAIN)?).map(hold),
+    ),
+    ("memory that is cut off", rule::SET_MEM_TABLE, |target| {
         let file = memory(SIZE, PLAIN)?;
         let started = started(target, SIZE, &file)?;
         if let Some((_, kick)) = &started {
@@ -86,15 +96,19 @@ const ACTS: [(&str, Act); 19] = [
         }
         Ok(Box::new(started))
     }),
-    ("memory of a device", |target| {
+    ("memory of a device", rule::SET_MEM_TABLE, |target| {
         let zero = File::options().read(true).write(true).open("/dev/zero")?;
         started(target, SIZE, &zero).map(hold)
     }),
-    ("memory of a file of a file system", |target| {
-        let program = File::open("/proc/self/exe")?;
-        started(target, 4096, &program).map(hold)
-    }),
-    ("an address space of memory", |target| {
+    (
+        "memory of a file of a file system",
+        rule::SET_MEM_TABLE,
+        |target| {
+            let program = File::open("/proc/self/exe")?;
+            started(target, 4096, &program).map(hold)
+        },
+    ),
+    ("an address space of memory", rule::ADD_MEM_REG, |target| {
         let file = memory(1 << 46, PLAIN)?;
         let mut held = agreed(target)?;
         if let Some(raw) = &mut held {
@@ -108,49 +122,61 @@ const ACTS: [(&str, Act); 19] = [
         }
         Ok(Box::new(held))
     }),
-    ("as many regions as there may be", |target| {
-        let file = memory(4096, PLAIN)?;
-        let mut held = Vec::new();
-        for _ in 0..4 {
-            if let Some(mut raw) = agreed(target)? {
-                let all = (0..509).take_while(|n| raw.add(n * 4096, 4096, &file));
-                all.for_each(drop);
-                held.push(raw);
+    (
+        "as many regions as there may be",
+        rule::ADD_MEM_REG,
+        |target| {
+            let file = memory(4096, PLAIN)?;
+            let mut held = Vec::new();
+            for _ in 0..4 {
+                if let Some(mut raw) = agreed(target)? {
+                    let all = (0..509).take_while(|n| raw.add(n * 4096, 4096, &file));
+                    all.for_each(drop);
+                    held.push(raw);
+                }
             }
-        }
-        Ok(Box::new(held))
-    }),
-    ("descriptors with a message that does not end", |target| {
-        let file = memory(4096, PLAIN)?;
-        let mut held = Vec::new();
-        for _ in 0..8 {
-            if let Some(raw) = agreed(target)? {
-                let header = &message(raw::SET_MEM_TABLE, 0, &[0; 40])[..12];
-                raw.send_bytes(header, &[file.as_fd(); 32]);
-                held.push(raw);
+            Ok(Box::new(held))
+        },
+    ),
+    (
+        "descriptors with a message that does not end",
+        rule::SET_MEM_TABLE,
+        |target| {
+            let file = memory(4096, PLAIN)?;
+            let mut held = Vec::new();
+            for _ in 0..8 {
+                if let Some(raw) = agreed(target)? {
+                    let header = &message(raw::SET_MEM_TABLE, 0, &[0; 40])[..12];
+                    raw.send_bytes(header, &[file.as_fd(); 32]);
+                    held.push(raw);
+                }
             }
-        }
-        Ok(Box::new(held))
-    }),
-    ("silent connections", |target| {
+            Ok(Box::new(held))
+        },
+    ),
+    ("silent connections", rule::CONNECTION, |target| {
         // The device may reject these connections.
         let held: Vec<_> = (0..100).map(|_| Raw::connect(target)).collect();
         Ok(Box::new(held))
     }),
-    ("connections in a loop", |target| {
+    ("connections in a loop", rule::CONNECTION, |target| {
         for _ in 0..1000 {
             drop(Raw::connect(target));
         }
         Ok(Box::new(()))
     }),
-    ("a ring without a kick", |target| {
+    ("a ring without a kick", rule::SET_VRING_KICK, |target| {
         kicked_by(target, None).map(hold)
     }),
-    ("a kick that is always readable", |target| {
-        let zero = File::options().read(true).write(true).open("/dev/zero")?;
-        kicked_by(target, Some(zero.as_fd())).map(hold)
-    }),
-    ("a flood of refused messages", |target| {
+    (
+        "a kick that is always readable",
+        rule::SET_VRING_KICK,
+        |target| {
+            let zero = File::options().read(true).write(true).open("/dev/zero")?;
+            kicked_by(target, Some(zero.as_fd())).map(hold)
+        },
+    ),
+    ("a flood of refused messages", rule::GET_CONFIG, |target| {
         let mut held = agreed(target)?;
         if let Some(raw) = &mut held {
             // Read at an offset beyond the end of the configuration space.
@@ -163,7 +189,7 @@ const ACTS: [(&str, Act); 19] = [
         }
         Ok(Box::new(held))
     }),
-    ("unknown messages", |target| {
+    ("unknown messages", rule::HEADER, |target| {
         for request in [0, 25, 28, 41, 63, 0xffff, u32::MAX] {
             if let Some(mut raw) = agreed(target)? {
                 raw.send(request, &[0; 8], &[]);
@@ -172,7 +198,7 @@ const ACTS: [(&str, Act); 19] = [
         }
         Ok(Box::new(()))
     }),
-    ("wrong lengths", |target| {
+    ("wrong lengths", rule::HEADER, |target| {
         let mut held = Vec::new();
         for len in [4097_u32, 1 << 20, u32::MAX] {
             if let Some(raw) = agreed(target)? {
@@ -184,18 +210,23 @@ const ACTS: [(&str, Act); 19] = [
         }
         Ok(Box::new(held))
     }),
-    ("descriptors where none belong", |target| {
-        let file = memory(4096, PLAIN)?;
-        for request in [raw::GET_FEATURES, raw::GET_VRING_BASE, raw::GET_CONFIG] {
-            if let Some(mut raw) = agreed(target)? {
-                raw.send(request, &[0; 8], &[file.as_fd(); 8]);
-                raw.until_over();
+    (
+        "descriptors where none belong",
+        rule::GET_FEATURES,
+        |target| {
+            let file = memory(4096, PLAIN)?;
+            for request in [raw::GET_FEATURES, raw::GET_VRING_BASE, raw::GET_CONFIG] {
+                if let Some(mut raw) = agreed(target)? {
+                    raw.send(request, &[0; 8], &[file.as_fd(); 8]);
+                    raw.until_over();
+                }
             }
-        }
-        Ok(Box::new(()))
-    }),
+            Ok(Box::new(()))
+        },
+    ),
     (
         "sessions by message, with and without agreement",
+        rule::CREATE_CRYPTO_SESSION,
         |target| {
             for protocol in [0, raw::CRYPTO_SESSION] {
                 let Ok(mut raw) = Raw::connect(target) else {
@@ -229,41 +260,61 @@ type Check = fn(&Target, &Vector) -> Result<(), String>;
 
 pub(crate) fn cases(offer: &Offer) -> Vec<Case> {
     let acts = ACTS.into_iter();
-    let mut cases: Vec<Case> = acts.map(|(name, act)| hostile(name, act)).collect();
+    let mut cases: Vec<Case> = acts
+        .map(|(name, rule, act)| hostile(name, rule, act))
+        .collect();
     let vector = usable(offer).filter(|_| has_cbc(offer));
     let stateless = feature::REVISION_1 | feature::CIPHER_STATELESS << Service::Cipher as u32;
-    let checks: [(&str, u64, Check); 6] = [
+    let checks: [(&str, Rule, u64, Check); 6] = [
         (
             "VIRTIO_F_IN_ORDER: buffers are returned in order",
+            rule::IN_ORDER,
             IN_ORDER,
             in_order,
         ),
         (
             "VIRTIO_F_RING_RESET: a data queue is reset alone",
+            rule::QUEUE_RESET,
             RING_RESET,
             |target, vector| reset_alone(target, vector, Queue::Data),
         ),
         (
             "VIRTIO_F_RING_RESET: the control queue is reset alone",
+            rule::QUEUE_RESET,
             RING_RESET,
             |target, vector| reset_alone(target, vector, Queue::Control),
         ),
         (
             "INFLIGHT_SHMFD: the next connection continues",
+            rule::INFLIGHT,
             stateless,
             goes_on,
         ),
-        ("INFLIGHT_SHMFD: a corrupted record", 0, notes),
-        ("STATUS: what is set is read", 0, status),
+        (
+            "INFLIGHT_SHMFD: a corrupted record",
+            rule::INFLIGHT,
+            0,
+            notes,
+        ),
+        ("STATUS: what is set is read", rule::GET_STATUS, 0, status),
     ];
-    for (name, needed, check) in checks {
+    for (name, rule, needed, check) in checks {
+        let kind = (Group::Features, rule);
+        let lacking = needed & !offer.features;
         cases.push(match &vector {
-            Some(vector) if offer.features & needed == needed => {
+            Some(vector) if lacking == 0 => {
                 let vector = vector.clone();
-                Case::new(name, move |target| check(target, &vector))
+                Case::new(kind, name, move |target| check(target, &vector))
             }
-            Some(_) => Case::skip(name, "not offered"),
-            None => Case::skip(name, "no AES-CBC to make requests of"),
+            Some(_) => {
+                let lacking = name_features(lacking);
+                Case::skip(kind, name, format!("{lacking} is not offered"))
+            }
+            None => Case::skip(
+                kind,
+                name,
+                "AES_CBC, of which requests are made, is not offered",
+            ),
         });
     }
     cases
@@ -274,8 +325,12 @@ pub(crate) fn hostile_name(act: &str) -> String {
     format!("a front end with {act}")
 }
 
-fn hostile(name: &'static str, act: Act) -> Case {
-    Case::new(hostile_name(name), move |target| beside(target, act))
+fn hostile(name: &'static str, rule: Rule, act: Act) -> Case {
+    Case::new(
+        (Group::FrontEnds, rule),
+        hostile_name(name),
+        move |target| beside(target, act),
+    )
 }
 
 /// Checks that another driver is served before a hostile action and while the hostile front end
@@ -413,7 +468,9 @@ fn reset_alone(target: &Target, vector: &Vector, queue: Queue) -> Result<(), Str
         match link.request(&request)? {
             Ok(got) if got == vector.want => (),
             Ok(_) => return Err("a wrong result".into()),
-            Err(status) => return Err(format!("its session: status {}", status.name())),
+            Err(status) => {
+                return Err(format!("its session: status {}", name_status(status as u8)))
+            }
         }
         in_session(&mut link, vector)?;
     }
@@ -510,7 +567,7 @@ fn greet(target: &Target, protocol: u64) -> Result<Raw, String> {
             return Ok(raw);
         }
         if target.is_stopped() || Instant::now() > until {
-            return Err("it disconnects".into());
+            return Err("the device disconnects a front end that negotiates features".into());
         }
         sleep(Duration::from_millis(10));
     }
@@ -536,7 +593,7 @@ fn with_notes(
             let answer = raw.ask(raw::GET_INFLIGHT_FD, &asked);
             match answer {
                 Some((told, Some(file))) => (told, file),
-                _ => return Err("it gives no memory for requests in flight".into()),
+                _ => return Err("GET_INFLIGHT_FD got no answer with a descriptor".into()),
             }
         }
     };
@@ -545,7 +602,7 @@ fn with_notes(
         && raw.ring(0, base, Some(kick), call);
     match well {
         true => Ok(Some((raw, notes))),
-        false => Err("it refuses the file that it provided".into()),
+        false => Err("the device refuses the file that it provided".into()),
     }
 }
 
@@ -608,7 +665,7 @@ fn notes(target: &Target, vector: &Vector) -> Result<(), String> {
         .map_or(0, |size| u64::from_le_bytes(*size));
     if size > 1 << 30 {
         return Err(format!(
-            "it wants {size} bytes for one queue of {}",
+            "the device wants {size} bytes for one queue of {}",
             raw::RING
         ));
     }
@@ -649,8 +706,22 @@ fn status(target: &Target, vector: &Vector) -> Result<(), String> {
         raw.send(raw::SET_STATUS, &words(&[bits]), &[]);
         match raw.ask(GET_STATUS, &[]) {
             Some((got, _)) if got == words(&[bits]) => (),
-            Some((got, _)) => return Err(format!("status {bits} was set, but {got:?} was read")),
-            None => return Err(format!("status {bits}: no answer arrived")),
+            Some((got, _)) => {
+                let got = match <[u8; 8]>::try_from(got) {
+                    Ok(got) => name_device_status(u64::from_le_bytes(got)),
+                    Err(got) => format!("a payload of {} bytes", got.len()),
+                };
+                return Err(format!(
+                    "{} was set, but {got} was read",
+                    name_device_status(bits)
+                ));
+            }
+            None => {
+                return Err(format!(
+                    "{} was set, and GET_STATUS got no answer",
+                    name_device_status(bits)
+                ))
+            }
         }
     }
     drop(raw);

@@ -8,12 +8,13 @@ use std::time::Duration;
 
 use kiln_virtio::wire::data::Mode;
 
-use crate::case::Case;
+use crate::case::{Case, Group};
 use crate::conform::{create, describe, in_session, open, usable};
 use crate::hostile::next_driver;
 use crate::link::{
     Came, Descriptor, Link, Queue, Target, BASE, MEMORY, NEXT, RING, ROOM, TABLE, WRITE,
 };
+use crate::rule::{self, Rule};
 use crate::vectors::Vector;
 
 /// How long to observe a device after offering a ring that it may ignore.
@@ -26,31 +27,38 @@ const CANARY_LEN: usize = 0x10000;
 pub(crate) type Act = fn(&mut Link, &[u8]);
 
 pub(crate) fn cases() -> Vec<Case> {
-    let acts: [(&str, Act); 17] = [
+    let acts: [(&str, Rule, Act); 17] = [
         (
             "CVE-2020-14376: writable memory that is not the guest's",
+            rule::BUFFERS,
             |link, bytes| {
                 chain(link, bytes, BASE + MEMORY as u64, 33);
             },
         ),
         (
             "CVE-2020-14377: writable memory that extends beyond the end",
+            rule::BUFFERS,
             |link, bytes| {
                 chain(link, bytes, BASE + MEMORY as u64 - 8, 33);
             },
         ),
-        ("an address that wraps", |link, bytes| {
+        ("an address that wraps", rule::BUFFERS, |link, bytes| {
             chain(link, bytes, u64::MAX - 7, 33)
         }),
-        ("a length of 4 GiB", |link, bytes| {
+        ("a length of 4 GiB", rule::CHAINS, |link, bytes| {
             chain(link, bytes, BASE + ROOM as u64, u32::MAX)
         }),
-        ("CVE-2020-14378: a chain that is a loop", |link, _| {
-            let readable = piece(ROOM, 72, NEXT, 0);
-            head(link, &[readable]);
-        }),
+        (
+            "CVE-2020-14378: a chain that is a loop",
+            rule::CHAINS,
+            |link, _| {
+                let readable = piece(ROOM, 72, NEXT, 0);
+                head(link, &[readable]);
+            },
+        ),
         (
             "CVE-2026-86847: a writable chain that is a loop",
+            rule::CHAINS,
             |link, bytes| {
                 link.write(ROOM, bytes);
                 head(
@@ -62,33 +70,46 @@ pub(crate) fn cases() -> Vec<Case> {
                 );
             },
         ),
-        ("a next beyond the table", |link, bytes| {
+        ("a next beyond the table", rule::BUFFERS, |link, bytes| {
             link.write(ROOM, bytes);
             head(link, &[piece(ROOM, bytes.len(), NEXT, 9999)]);
         }),
-        ("a head beyond the table", |link, _| {
+        ("a head beyond the table", rule::AVAILABLE, |link, _| {
             link.publish(Queue::Data, 9999, 1)
         }),
-        ("CVE-2026-86846: an index that jumps", |link, bytes| {
-            chain_at(link, bytes, BASE + (ROOM + 0x4000) as u64, 33);
-            link.publish(Queue::Data, 0, RING + 1);
-        }),
-        ("CVE-2026-86846: an index that goes back", |link, bytes| {
-            chain_at(link, bytes, BASE + (ROOM + 0x4000) as u64, 33);
-            link.publish(Queue::Data, 0, u16::MAX);
-        }),
-        ("writable before readable", |link, bytes| {
-            link.write(ROOM, bytes);
-            head(
-                link,
-                &[
-                    piece(ROOM + 0x4000, 33, NEXT | WRITE, 1),
-                    piece(ROOM, bytes.len(), 0, 0),
-                ],
-            );
-        }),
+        (
+            "CVE-2026-86846: an index that jumps",
+            rule::AVAILABLE,
+            |link, bytes| {
+                chain_at(link, bytes, BASE + (ROOM + 0x4000) as u64, 33);
+                link.publish(Queue::Data, 0, RING + 1);
+            },
+        ),
+        (
+            "CVE-2026-86846: an index that goes back",
+            rule::AVAILABLE_INDEX,
+            |link, bytes| {
+                chain_at(link, bytes, BASE + (ROOM + 0x4000) as u64, 33);
+                link.publish(Queue::Data, 0, u16::MAX);
+            },
+        ),
+        (
+            "writable before readable",
+            rule::ORDER_OF_BUFFERS,
+            |link, bytes| {
+                link.write(ROOM, bytes);
+                head(
+                    link,
+                    &[
+                        piece(ROOM + 0x4000, 33, NEXT | WRITE, 1),
+                        piece(ROOM, bytes.len(), 0, 0),
+                    ],
+                );
+            },
+        ),
         (
             "nothing writable, nothing readable, and no bytes",
+            rule::DATA,
             |link, bytes| {
                 link.write(ROOM, bytes);
                 for piece in [
@@ -101,18 +122,26 @@ pub(crate) fn cases() -> Vec<Case> {
                 }
             },
         ),
-        ("an indirect table in an indirect table", |link, _| {
-            let table = ROOM + 0x8000;
-            link.describe(table, 0, piece(table, 16, TABLE, 0));
-            head(link, &[piece(table, 16, TABLE, 0)]);
-        }),
-        ("an indirect table with an invalid length", |link, _| {
-            for len in [0, 1, 15, 17, 0xffff_fff0_u32 as usize] {
-                head(link, &[piece(ROOM + 0x8000, len, TABLE, 0)]);
-                link.wait(Queue::Data, Duration::from_millis(20));
-            }
-        }),
-        ("an indirect table with a loop", |link, _| {
+        (
+            "an indirect table in an indirect table",
+            rule::INDIRECT_DRIVER,
+            |link, _| {
+                let table = ROOM + 0x8000;
+                link.describe(table, 0, piece(table, 16, TABLE, 0));
+                head(link, &[piece(table, 16, TABLE, 0)]);
+            },
+        ),
+        (
+            "an indirect table with an invalid length",
+            rule::INDIRECT,
+            |link, _| {
+                for len in [0, 1, 15, 17, 0xffff_fff0_u32 as usize] {
+                    head(link, &[piece(ROOM + 0x8000, len, TABLE, 0)]);
+                    link.wait(Queue::Data, Duration::from_millis(20));
+                }
+            },
+        ),
+        ("an indirect table with a loop", rule::CHAINS, |link, _| {
             let table = ROOM + 0x8000;
             link.describe(table, 0, piece(ROOM, 16, NEXT, 1));
             link.describe(table, 1, piece(ROOM, 16, NEXT, 0));
@@ -120,6 +149,7 @@ pub(crate) fn cases() -> Vec<Case> {
         }),
         (
             "CVE-2024-3446: an answer that overwrites the rings",
+            rule::WRITES,
             |link, bytes| {
                 let [table, avail, used] = link.layout(Queue::Data);
                 for at in [table, avail, used] {
@@ -130,11 +160,12 @@ pub(crate) fn cases() -> Vec<Case> {
         ),
         (
             "CVE-2026-86848: a next that changes while it is followed",
+            rule::CHAINS,
             flipping,
         ),
     ];
-    let ring = acts.into_iter().map(|(name, act)| {
-        Case::new(name, move |target| {
+    let ring = acts.into_iter().map(|(name, rule, act)| {
+        Case::new((Group::Rings, rule), name, move |target| {
             let vector = |link: &Link| usable(&link.offer).ok_or("no known algorithm");
             let link = open(target, 0)?;
             let vector = vector(&link)?;
@@ -142,6 +173,7 @@ pub(crate) fn cases() -> Vec<Case> {
         })
     });
     let gone = Case::new(
+        (Group::Rings, rule::CONNECTION),
         "a driver that disconnects with requests in flight",
         |target| {
             for _ in 0..20 {
@@ -182,11 +214,14 @@ pub(crate) fn hostile(
     act(&mut link, &bytes);
     if let Came::Used(id, len) = link.wait(Queue::Data, WATCHED) {
         if id >= RING.into() && id != 9999 {
-            return Err(format!("it used descriptor {id} with {len} bytes"));
+            return Err(format!(
+                "the used ring has descriptor {id} with {len} bytes, but the table has {RING} \
+                 descriptors"
+            ));
         }
     }
     if link.read(CANARY, CANARY_LEN).iter().any(|&b| b != 0x5c) {
-        return Err("it wrote outside the writable buffers".into());
+        return Err("the device wrote outside the writable buffers".into());
     }
     if let Some(other) = &mut other {
         in_session(other, vector).map_err(|e| format!("another driver meanwhile: {e}"))?;

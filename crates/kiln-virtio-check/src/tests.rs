@@ -15,7 +15,7 @@ use crate::conform::{in_session, open, usable};
 use crate::link::{Came, Queue, PATIENCE};
 use crate::naive::Naive;
 use crate::rings::{hostile, CANARY};
-use crate::{names, offer, raw, resources, run, Fault, Target, Verdict};
+use crate::{list, names, offer, raw, resources, rule, run, Fault, Group, Target, Verdict};
 
 /// Returns a guard for tests that use up descriptors, of which this process has a limited number.
 fn alone() -> MutexGuard<'static, ()> {
@@ -80,6 +80,33 @@ fn own_device() {
 
 fn is_of_a_front_end(name: &str) -> bool {
     name.starts_with("a front end with ")
+}
+
+/// Every check has a group and a rule, and the groups come in the order in which they are counted.
+/// The sections are those of the specification's table of contents that the checks are about.
+#[test]
+fn every_check_has_a_group_and_a_section() {
+    let all = list();
+    assert!(all.len() >= 130, "{}", all.len());
+    let mut groups: Vec<Group> = all.iter().map(|(group, ..)| *group).collect();
+    groups.dedup();
+    assert_eq!(groups, Group::ALL);
+    for (group, name, rule) in all {
+        let rule = rule.to_string();
+        let (source, place) = rule.split_once(' ').unwrap();
+        let of_a_device = place.starts_with("5.9.") || place.starts_with("2.");
+        match group {
+            Group::FrontEnds => assert_eq!(source, "vhost-user", "{name}"),
+            Group::Features => {}
+            Group::Rings if place == "Communication" => {}
+            _ => assert!(source == "virtio" && of_a_device, "{name}: {rule}"),
+        }
+        let digits = |part: &str| part.parse::<u8>().is_ok();
+        assert!(
+            source != "virtio" || place.split('.').all(digits),
+            "{name}: {rule}"
+        );
+    }
 }
 
 /// Control: every check of a front end must fail on a device that stops as soon as a second one
@@ -266,9 +293,11 @@ fn checks_can_fail() {
     served(4096, |target| {
         let link = open(target, 0).unwrap();
         let vector = usable(&link.offer).unwrap();
-        let accepts = crate::hostile::refused("accepts", &vector, |_, _| Ok(Status::Ok));
+        let accepts =
+            crate::hostile::refused(rule::CIPHER, "accepts", &vector, |_, _| Ok(Status::Ok));
         assert_eq!(accepts.run(target).status(), "fail");
-        let refuses = crate::hostile::refused("refuses", &vector, |_, _| Ok(Status::Err));
+        let refuses =
+            crate::hostile::refused(rule::CIPHER, "refuses", &vector, |_, _| Ok(Status::Err));
         assert_eq!(refuses.run(target).status(), "pass");
         let nowhere = Target {
             path: "/no/such".into(),
@@ -279,8 +308,22 @@ fn checks_can_fail() {
         assert_eq!(hostile(target, link, &vector, |_, _| ()), Ok(()));
         let link = open(target, 0).unwrap();
         let wrote = hostile(target, link, &vector, |link, _| link.write(CANARY, &[0]));
-        assert_eq!(wrote, Err("it wrote outside the writable buffers".into()));
+        assert_eq!(
+            wrote,
+            Err("the device wrote outside the writable buffers".into())
+        );
     });
+}
+
+/// A device must not be able to end the checks by SIGBUS: the memory that they share cannot be cut
+/// off. Control: memory that a hostile front end shares can be.
+#[test]
+fn the_memory_of_the_checks_cannot_be_cut_off() {
+    let (file, _memory) = crate::link::shared().unwrap();
+    let refused = file.set_len(0).unwrap_err();
+    assert_eq!(refused.kind(), std::io::ErrorKind::PermissionDenied);
+    let open = raw::memory(raw::SIZE, MemfdFlags::empty()).unwrap();
+    open.set_len(0).unwrap();
 }
 
 /// Neither the checks nor Ctrl-C may wait for a device that does not answer, or that does not even

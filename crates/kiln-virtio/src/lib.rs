@@ -28,6 +28,7 @@ pub mod table;
 pub mod wire;
 mod worker;
 
+pub use akcipher::LIBCRYPTO;
 pub use guest::Guest;
 pub use limits::Limits;
 pub use services::Services;

@@ -223,7 +223,7 @@ fn cve_2025_14876_akcipher_lengths() {
     };
     let mut driver = Driver::new(0);
     if driver.run(&make(64)) == Err(Status::NotSupp) {
-        eprintln!("skipped: no libcrypto 3 here: apt-get install libssl3");
+        eprintln!("skipped: no libcrypto 4 or 3 here: apt-get install libssl3");
         return;
     }
     drop(driver);

@@ -383,7 +383,7 @@ fn ecdsa() {
 fn offered() -> bool {
     let there = Driver::new(0).guest.config()[8] & 1 << 4 != 0;
     if !there {
-        eprintln!("skipped: no libcrypto 3 here: apt-get install libssl3");
+        eprintln!("skipped: no libcrypto 4 or 3 here: apt-get install libssl3");
     }
     there
 }

@@ -298,12 +298,29 @@ fn its_own_checks_pass_and_without_isolation_they_do_not() {
             assert_eq!(failed, Vec::<&str>::new(), "{said}");
             let passed = said.lines().filter(|l| l.starts_with("ok"));
             assert!(passed.count() >= 130, "{said}");
+            // The totals count the lines, and every line names a section or a message.
+            let checks = said
+                .lines()
+                .filter(|l| l.contains("ok ") && !l.starts_with('#'));
+            let (skipped, run): (Vec<_>, Vec<_>) = checks.partition(|l| l.contains("# SKIP"));
+            let all = said.lines().last().expect("totals");
+            let (failed, passed) = (said.matches("\nnot ok ").count(), run.len());
+            let passed = passed - failed;
+            let skipped = skipped.len();
+            let want = format!("# Totals: pass:{passed} fail:{failed} skip:{skipped} error:0");
+            assert_eq!(all, want);
+            let named = |l: &&str| l.contains(" [virtio ") || l.contains(" [vhost-user ");
+            assert!(run.iter().all(named), "{said}");
+            for group in ["configuration: 3 passed", "hostile rings: 18 passed"] {
+                assert!(said.contains(&format!("\n# {group}, 0 failed")), "{said}");
+            }
         } else {
             // A hostile front end ends the device for all, and the other checks are skipped.
             let last = failed
                 .last()
                 .unwrap_or_else(|| panic!("no check fails: {said}"));
-            let killer = last.splitn(4, ' ').nth(3).expect("not ok, number, name");
+            let name = last.splitn(4, ' ').nth(3).expect("not ok, number, name");
+            let (killer, _) = name.rsplit_once(" [").expect("a section");
             let why = format!("the device has ended in the check '{killer}'");
             assert!(killer.contains("a front end"), "{said}");
             assert!(said.lines().any(|l| l.ends_with(&why)), "{said}");

@@ -4,10 +4,10 @@ use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
 
 use clap::Args;
-use kiln_question::{Error, Exit, Outcome, Question, RowType, Session};
+use kiln_question::{print, table, Error, Exit, Outcome, Question, RowType, Session};
 use kiln_report::ktap::{self, Ktap};
 use kiln_virtio_check::{
-    names, offer, run as check, Fault, Offer, RecordRow, Row, Target, Verdict,
+    list, names, offer, run as check, Fault, Group, RecordRow, Row, Target, Totals, Verdict,
 };
 
 /// Test a virtio-crypto device for correctness and safety; KTAP on stdout
@@ -22,19 +22,27 @@ device must serve its control queue on the socket, and connections one after
 the other. If it serves several at a time, a second connection watches
 whether it still serves others during a hostile check.
 
+In brackets is what a check holds the device to: a section of the virtio
+specification, version 1.3 (5.9.7 of it is 5.9.9 in version 1.4), or messages
+of the vhost-user protocol.
+
 Exit status:
   1 if a check failed
 
 Examples:
   kiln serve --socket kiln.sock &
   kiln virtio-check --socket kiln.sock
+  kiln virtio-check --list
 
 See also:
   docs/VIRTIO.md")]
 pub struct VirtioCheckArgs {
     /// Path of the device's vhost-user socket
-    #[arg(long, value_name = "PATH")]
-    socket: PathBuf,
+    #[arg(long, value_name = "PATH", required_unless_present = "list")]
+    socket: Option<PathBuf>,
+    /// List all checks with their sections and exit
+    #[arg(long)]
+    list: bool,
 }
 
 impl Question for VirtioCheckArgs {
@@ -45,11 +53,14 @@ impl Question for VirtioCheckArgs {
     }
 
     fn run(&self, session: &Session) -> Result<Exit, Error> {
+        let Some(path) = self.socket.as_ref().filter(|_| !self.list) else {
+            return print(&list_checks()).map(|()| Exit::Done);
+        };
         let target = Target {
-            path: self.socket.clone(),
+            path: path.clone(),
             stop: session.stop.clone(),
         };
-        let what = |e: &Fault| format!("--socket {}: {e}", self.socket.display());
+        let what = |e: &Fault| format!("--socket {}: {e}", path.display());
         let offer = match offer(&target) {
             Ok(offer) => offer,
             Err(Fault::Stopped) => return Ok(Exit::Interrupted),
@@ -72,18 +83,19 @@ impl Question for VirtioCheckArgs {
             true => Box::new(io::sink()),
             false => Box::new(io::stdout()),
         };
-        let mut ktap = Ktap::new(out, names(&offer).len(), &head(&offer));
+        let mut ktap = Ktap::new(out, names(&offer).len(), &offer.describe());
         let rows = check(&target, &offer, &mut |row| {
             let verdict = match &row.verdict {
                 Verdict::Pass => ktap::Verdict::Ok,
                 Verdict::Skip(why) => ktap::Verdict::Skip(why.clone()),
-                Verdict::Fail(what) => {
-                    ktap.comment(what);
+                Verdict::Fail(_) => {
+                    ktap.comment(&row.explain().unwrap_or_default());
                     ktap::Verdict::NotOk
                 }
             };
-            ktap.result(&row.case, verdict);
+            ktap.result(&format!("{} [{}]", row.case, row.rule), verdict);
         });
+        sum_up(&rows).iter().for_each(|line| ktap.comment(line));
         kiln_question::check(ktap.finish())?;
         let failed = rows.iter().any(|row| row.status() == "fail");
         let notes: Vec<String> = rows.iter().filter_map(note).collect();
@@ -107,27 +119,33 @@ impl Question for VirtioCheckArgs {
 }
 
 fn note(row: &Row) -> Option<String> {
-    match &row.verdict {
-        Verdict::Fail(what) => Some(format!("{}: {what}", row.case)),
-        _ => None,
-    }
+    let what = row.explain().filter(|_| row.status() == "fail")?;
+    Some(format!("{}: {what}", row.case))
 }
 
-/// Formats the features, services and limits that the device offers, one line for each.
-fn head(offer: &Offer) -> [String; 3] {
-    let c = &offer.config;
-    [
-        format!(
-            "features {:#x}, services {:#x}, data queues {}",
-            offer.features, c.crypto_services, c.max_dataqueues
-        ),
-        format!(
-            "ciphers {:#x}, hashes {:#x}, macs {:#x}, aeads {:#x}, akciphers {:#x}",
-            c.cipher_algo, c.hash_algo, c.mac_algo, c.aead_algo, c.akcipher_algo
-        ),
-        format!(
-            "at most {} bytes a request, {} a cipher key, {} a mac key",
-            c.max_size, c.max_cipher_key_len, c.max_auth_key_len
-        ),
-    ]
+/// Counts the verdicts of each group of checks and of all.
+fn sum_up(rows: &[Row]) -> Vec<String> {
+    let of_group = |group: Group| {
+        let totals = Totals::count(rows.iter().filter(|row| row.group == group));
+        let (passed, failed, skipped) = (totals.passed, totals.failed, totals.skipped);
+        let name = group.name();
+        format!("{name}: {passed} passed, {failed} failed, {skipped} skipped")
+    };
+    let mut lines: Vec<String> = Group::ALL.into_iter().map(of_group).collect();
+    let all = Totals::count(rows);
+    lines.push(format!(
+        "Totals: pass:{} fail:{} skip:{} error:0",
+        all.passed, all.failed, all.skipped
+    ));
+    lines
+}
+
+/// Formats all checks as a table: name, group, and what the check holds a device to.
+fn list_checks() -> String {
+    let mut table = table::plain();
+    for (group, name, rule) in list() {
+        table.add_row([name, group.name().to_string(), rule.describe()]);
+    }
+    table::align(&mut table, []);
+    table::text(&table)
 }

@@ -221,13 +221,14 @@ impl Front {
     }
 
     /// Performs one action of a front end or its guest. The device must survive every action.
-    pub fn act(&mut self, bytes: &mut &[u8]) {
+    /// Returns whether the action was a message that the device accepted.
+    pub fn act(&mut self, bytes: &mut &[u8]) -> bool {
         let mut input = Input(bytes);
         let input = &mut input;
         let [what, index] = input.take();
         let index = u32::from(index % 4);
-        // Errors are reported to the front end and do not matter here.
-        let _ = match what % 24 {
+        let is_message = what % 24 < 16;
+        let done = match what % 24 {
             0 => {
                 let n = usize::from(input.byte() % 4);
                 let regions: Vec<_> = (0..n)
@@ -321,6 +322,7 @@ impl Front {
         assert!(self.sessions() <= self.max_sessions);
         let (regions, bytes) = self.backend.memory_size();
         assert!(regions <= MAX_REGIONS as u64 && bytes <= 1 << 30);
+        is_message && done.is_ok()
     }
 
     fn put(&self, at: u64, bytes: &[u8]) {

@@ -122,7 +122,7 @@ impl Scheme {
 }
 
 impl<'a> Parts<'a> {
-    /// Parses an encoded key (section 5.9.7.2.1.6). RSA keys are encoded according to PKCS #1,
+    /// Parses an encoded key (section 5.9.7.2.1.5). RSA keys are encoded according to PKCS #1,
     /// ECDSA keys according to RFC 5915, and an ECDSA public key may also be a bare point.
     pub(super) fn parse(
         scheme: Scheme,

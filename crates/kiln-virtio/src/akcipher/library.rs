@@ -1,4 +1,5 @@
-//! Bindings to functions of libcrypto 3, with the types from its headers evp.h, rsa.h and core.h.
+//! Bindings to functions of libcrypto, with the types from its headers evp.h, rsa.h and core.h,
+//! which are the same in versions 3.0 to 4.0.
 
 use std::env;
 use std::ffi::{c_char, c_int, c_uint, c_void, CStr};
@@ -77,18 +78,32 @@ pub(super) struct Functions {
     pub clear_errors: unsafe extern "C" fn(),
 }
 
+/// File names of libcrypto in the system's library directories, newest version first.
+pub const LIBCRYPTO: [&str; 3] = ["libcrypto.so.4", "libcrypto.so.3", "libcrypto.so.1.1"];
+
 /// A handle on the loaded libcrypto.
 #[derive(Clone)]
 pub(crate) struct Library(pub(super) Arc<Functions>);
 
 impl Library {
-    /// Loads libcrypto 3. Returns `None` if it is not installed. `KILN_OPENSSL` selects a file
-    /// other than the system's library.
+    /// Loads the newest libcrypto that has all functions. Returns `None` if none is installed.
+    /// `KILN_OPENSSL` selects a file other than the system's library.
     pub(super) fn load() -> Option<Library> {
         let named = env::var("KILN_OPENSSL")
             .ok()
             .filter(|name| !name.is_empty());
-        let name = named.as_deref().unwrap_or("libcrypto.so.3");
+        match &named {
+            Some(name) => Library::open(name),
+            None => Library::first(&LIBCRYPTO),
+        }
+    }
+
+    /// Loads the first of these files that is libcrypto and has all functions.
+    fn first(names: &[&str]) -> Option<Library> {
+        names.iter().find_map(|name| Library::open(name))
+    }
+
+    fn open(name: &str) -> Option<Library> {
         // SAFETY: libcrypto's constructors initialise only its own memory. If the user has selected
         // another file, its constructors are the user's responsibility.
         let library = unsafe { libloading::Library::new(name) }.ok()?;
@@ -111,7 +126,7 @@ impl Functions {
         /// `OPENSSL_INIT_NO_LOAD_CONFIG`: do not read openssl.cnf, because its settings are not
         /// meant for this device.
         const NO_LOAD_CONFIG: u64 = 0x80;
-        // SAFETY: the types match the headers of version 3.0 and later. An older library lacks the
+        // SAFETY: the types match the headers of versions 3.0 to 4.0. An older library lacks the
         // functions that 3.0 introduced (`from_name`), so loading it fails.
         unsafe {
             let init: unsafe extern "C" fn(u64, *const c_void) -> c_int =
@@ -138,5 +153,27 @@ impl Functions {
             };
             (init(NO_LOAD_CONFIG, null()) == 1).then_some(functions)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Libraries that are missing or lack a function are passed over, and a later one is loaded.
+    #[test]
+    fn the_first_library_that_will_do_is_loaded() {
+        let unusable = ["libcrypto.so.none", "libc.so.6"];
+        assert!(Library::first(&unusable).is_none());
+        let Some(usable) = LIBCRYPTO
+            .into_iter()
+            .find(|name| Library::open(name).is_some())
+        else {
+            eprintln!("skipped: no libcrypto 3 or 4 here: apt-get install libssl3");
+            return;
+        };
+        assert_ne!(usable, "libcrypto.so.1.1", "it lacks functions");
+        let names = [&unusable[..], &[usable]].concat();
+        assert!(Library::first(&names).is_some());
     }
 }

@@ -16,6 +16,7 @@ use crate::wire::{session, Action, Status};
 use crate::Limits;
 use key::{Parts, Scheme};
 pub(crate) use library::Library;
+pub use library::LIBCRYPTO;
 use pkey::Pkey;
 pub(crate) use trial::load;
 

@@ -72,7 +72,8 @@ fn a_call_that_blocks_holds_one_process_and_it_is_ended() {
     end(device, &["it is killed"]);
 }
 
-/// Control: without isolation, the blocked thread remains as long as the device runs.
+/// Control: without isolation, the blocked thread remains as long as the device runs. The log and
+/// the metrics do not claim that a process was killed, because the guest has none.
 #[test]
 fn a_call_that_blocks_stays_in_a_device_without_isolation() {
     let device = Device::start(&["--no-isolation"]);
@@ -81,6 +82,13 @@ fn a_call_that_blocks_stays_in_a_device_without_isolation() {
     until("the guest is given up", || device.sessions() == 0);
     let held = |name: &String| name == "kiln-1-control";
     assert!(before == 0 && device.threads().iter().any(held));
+    assert!(device.metrics().contains("kiln_killed_total 0"));
+    device.signal(libc::SIGTERM);
+    let (_, log) = device.end();
+    assert_eq!(log.matches("its threads do not end").count(), 1, "{log}");
+    for wrong in ["its process", "is killed", "for a guest"] {
+        assert!(!log.contains(wrong), "{wrong}: {log}");
+    }
 }
 
 #[test]

@@ -9,7 +9,7 @@ use crate::peer::library::{Find, Opened};
 pub(super) const FIND: Find = Find {
     peer: "openssl",
     variable: "KILN_OPENSSL",
-    names: &["libcrypto.so.4", "libcrypto.so.3", "libcrypto.so.1.1"],
+    names: &kiln_virtio::LIBCRYPTO,
     cached: Some("libcrypto.so"),
     remedy: "kiln libraries install openssl, or apt-get install libssl3",
 };

@@ -1,0 +1,12 @@
+//! Replays the kept inputs of the fuzz target that needs a driver.
+
+#[path = "../../../fuzz/replay.rs"]
+mod replay;
+
+#[path = "../../../fuzz/bodies/driver.rs"]
+mod driver;
+
+#[test]
+fn inputs_of_driver() {
+    replay::check("driver", 20, driver::run);
+}
