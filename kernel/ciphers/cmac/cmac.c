@@ -110,7 +110,9 @@ AES_SCALAR(SCALAR)
 		.ctxsize = sizeof(struct cmac_key),                                   \
 		.statesize = sizeof(struct cmac_state), .class = KILN_SLOW,           \
 		.setkey = setkey,                                                     \
-		.hash = { init, update_##func, final_##func, cmac_digest_##func, valid }, \
+		.hash = { .init = init, .update = update_##func,                      \
+			  .final = final_##func, .digest = cmac_digest_##func,        \
+			  .valid = valid },                                           \
 	},
 
 static const struct kiln_impl impls[] = {

@@ -14,8 +14,8 @@
 #define SHA1_DIGEST 20
 
 #define SHA1_ALL(F)                                                    \
-	F(SHA1, sha1, generic, GENERIC, "generic", 100)                \
-	F(SHA1, sha1, sha_ni, SHA_NI, "sha-ni", 500)
+	F(SHA1, sha1, generic, GENERIC, "generic", 100, 0)             \
+	F(SHA1, sha1, sha_ni, SHA_NI, "sha-ni", 500, 2)
 SHA1_ALL(MD_DECLARE)
 
 /* The initial hash value (FIPS 180-4, 5.3.1). */

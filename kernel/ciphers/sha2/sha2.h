@@ -20,13 +20,13 @@
 #define SHA512_DIGEST 64
 
 #define SHA256_ALL(F)                                                  \
-	F(SHA256, sha256, generic, GENERIC, "generic", 100)            \
-	F(SHA256, sha256, avx2, AVX2, "avx2", 450)                     \
-	F(SHA256, sha256, sha_ni, SHA_NI, "sha-ni", 500)
+	F(SHA256, sha256, generic, GENERIC, "generic", 100, 0)         \
+	F(SHA256, sha256, avx2, AVX2, "avx2", 450, 0)                  \
+	F(SHA256, sha256, sha_ni, SHA_NI, "sha-ni", 500, 2)
 #define SHA512_ALL(F)                                                  \
-	F(SHA512, sha512, generic, GENERIC, "generic", 100)            \
-	F(SHA512, sha512, avx2, AVX2, "avx2", 500)                     \
-	F(SHA512, sha512, avx512, VAES_AVX512, "avx512", 700)
+	F(SHA512, sha512, generic, GENERIC, "generic", 100, 0)         \
+	F(SHA512, sha512, avx2, AVX2, "avx2", 500, 0)                  \
+	F(SHA512, sha512, avx512, VAES_AVX512, "avx512", 700, 0)
 SHA256_ALL(MD_DECLARE)
 SHA512_ALL(MD_DECLARE)
 

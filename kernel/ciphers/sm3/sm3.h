@@ -15,9 +15,9 @@
 #define SM3_DIGEST 32
 
 #define SM3_ALL(F)                                                     \
-	F(SM3, sm3, generic, GENERIC, "generic", 100)                  \
-	F(SM3, sm3, avx2, AVX2, "avx2", 500)                           \
-	F(SM3, sm3, avx512, VAES_AVX512, "avx512", 700)
+	F(SM3, sm3, generic, GENERIC, "generic", 100, 0)               \
+	F(SM3, sm3, avx2, AVX2, "avx2", 500, 0)                        \
+	F(SM3, sm3, avx512, VAES_AVX512, "avx512", 700, 0)
 SM3_ALL(MD_DECLARE)
 
 /* The constant of each round (GB/T 32905-2016, 4.2), already rotated for the round. */
