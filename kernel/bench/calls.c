@@ -134,10 +134,22 @@ static void crypt_chained(const struct kiln_calls *c)
 	}
 }
 
-/* Encrypts up to KILN_QUEUE messages per call and refills the queue before each call. */
-static void crypt_many(const struct kiln_calls *c)
+static void process_queue(const struct kiln_calls *c, const struct kiln_message *queue,
+			  size_t count)
 {
-	kiln_crypt_many_t *const crypt = c->impl->cipher.encrypt_many;
+	u8 state[KILN_MAX_STATE] __aligned(64);
+
+	if (c->impl->kind == KILN_SKCIPHER) {
+		c->impl->cipher.encrypt_many(c->ctx, queue, count);
+		return;
+	}
+	c->impl->hash.init(c->ctx, state);
+	c->impl->hash.finish_many(c->ctx, state, queue, count);
+}
+
+/* Processes up to KILN_QUEUE messages per call and refills the queue before each call. */
+static void call_many(const struct kiln_calls *c)
+{
 	struct kiln_message queue[KILN_QUEUE];
 	u64 calls, lap, i;
 	size_t k = 0;
@@ -146,7 +158,8 @@ static void crypt_many(const struct kiln_calls *c)
 		struct at at = first(c);
 
 		lap = count_lap(&c->m, calls);
-		copy_ivs(&c->m, lap);
+		if (c->impl->kind == KILN_SKCIPHER)
+			copy_ivs(&c->m, lap);
 		for (i = lap; i; i--) {
 			queue[k].dst = at.dst;
 			queue[k].src = at.src;
@@ -155,7 +168,7 @@ static void crypt_many(const struct kiln_calls *c)
 			advance(c, &at);
 			if (++k < KILN_QUEUE && i > 1)
 				continue;
-			crypt(c->ctx, queue, k);
+			process_queue(c, queue, k);
 			k = 0;
 		}
 	}
@@ -205,7 +218,7 @@ u64 kiln_calls_run(void *arg)
 	if (sections == KILN_ONE_SECTION)
 		kernel_fpu_begin();
 	if (c.many)
-		crypt_many(&c);
+		call_many(&c);
 	else if (c.chained)
 		crypt_chained(&c);
 	else

@@ -7,6 +7,7 @@
 #ifndef KILN_CIPHERS_ENTRY_H
 #define KILN_CIPHERS_ENTRY_H
 
+#include <kiln/cipher.h>
 #include <kiln/string.h>
 #include <kiln/types.h>
 
@@ -30,6 +31,13 @@ static void name(const void *ctx, void *state, u8 *out)                         
 static void name(const void *ctx, const u8 *data, size_t len, u8 *out)                \
 {                                                                                     \
 	fn(__VA_ARGS__, ctx, data, len, out);                                         \
+}
+
+#define HASH_FINISH_MANY(name, fn, ...)                                               \
+static void name(const void *ctx, const void *state, const struct kiln_message *m,    \
+		 size_t count)                                                        \
+{                                                                                     \
+	fn(__VA_ARGS__, ctx, state, m, count);                                        \
 }
 
 #define AEAD_SEAL(name, fn, ...)                                                      \

@@ -43,6 +43,14 @@ typedef void md_blocks_t(void *h, const u8 *data, size_t blocks);
  */
 typedef void md_end_t(const void *h, const u8 *data, size_t len, u64 bytes, u8 *out);
 
+/*
+ * Finishes hashes of several messages that all continue from the state @s (merkle_lanes.h). If
+ * @outer is not NULL, the results are HMACs: each digest is hashed again, starting from the state
+ * @outer, which results from hashing one block.
+ */
+typedef void md_many_t(const struct md_state *s, const void *outer,
+		       const struct kiln_message *m, size_t count);
+
 static __always_inline void put_be32(u32 v, void *p)
 {
 	put_le32(__builtin_bswap32(v), p);
@@ -160,18 +168,32 @@ static __always_inline void md_digest(const struct md *md, md_end_t *end,
 	end(md->iv, data, len, len, out);
 }
 
+static __always_inline void md_finish_many(md_many_t *many, const void *ctx __maybe_unused,
+					   const struct md_state *s,
+					   const struct kiln_message *m, size_t count)
+{
+	many(s, NULL, m, count);
+}
+
 /*
  * Each hash has a list macro that calls F once per tier, with these arguments: prefix of the hash's
  * constants, name of the hash, suffix of function names, tier, suffix of the driver's name,
- * priority.
+ * priority, number of messages that the tier hashes in parallel (0 if it has no such function).
  */
-#define MD_DECLARE(HASH, hash, tier, ...)                                             \
+#define MD_LANES_0(...)
+#define MD_LANES_2(...) __VA_ARGS__
+#define MD_LANES_4(...) __VA_ARGS__
+#define MD_LANES_8(...) __VA_ARGS__
+#define MD_LANES_16(...) __VA_ARGS__
+#define MD_DECLARE(HASH, hash, tier, TIER, end, prio, n)                              \
 	md_blocks_t hash##_blocks_##tier;                                             \
-	md_end_t hash##_end_##tier;
-#define MD_TIER(HASH, hash, tier, ...)                                                \
+	md_end_t hash##_end_##tier;                                                   \
+	MD_LANES_##n(md_many_t hash##_many_##tier;)
+#define MD_TIER(HASH, hash, tier, TIER, end, prio, n)                                 \
 HASH_UPDATE(hash##_update_##tier, md_update, &hash##_md, hash##_blocks_##tier)        \
 HASH_FINAL(hash##_final_##tier, md_final, &hash##_md, hash##_end_##tier)              \
-HASH_DIGEST(hash##_digest_##tier, md_digest, &hash##_md, hash##_end_##tier)
+HASH_DIGEST(hash##_digest_##tier, md_digest, &hash##_md, hash##_end_##tier)           \
+MD_LANES_##n(HASH_FINISH_MANY(hash##_finish_many_##tier, md_finish_many, hash##_many_##tier))
 
 /* Defines a tier's md_end_t function from its md_blocks_t function. */
 #define MD_END(hash, tier)                                                            \
@@ -187,14 +209,16 @@ static void hash##_init(const void *ctx __maybe_unused, void *state)            
 }
 
 /* Table fields that a hash and its HMAC have in common. */
-#define MD_FIELDS(HASH, fn, tier_name, TIER, prio)                                    \
+#define MD_FIELDS(HASH, fn, tier_name, TIER, prio, n)                                 \
 	.kind = KILN_HASH, .tier = KILN_TIER_##TIER, .priority = prio,                \
 	.constant_time = true, .digestsize = HASH##_DIGEST,                           \
 	.blocksize = HASH##_BLOCK, .statesize = MD_STATE_SIZE(HASH##_BLOCK),          \
 	.class = KILN_SLOW,                                                           \
-	.hash = { fn##_init, fn##_update_##tier_name, fn##_final_##tier_name,         \
-		  fn##_digest_##tier_name, NULL }
-#define MD_IMPL(HASH, fn, tier_name, TIER, end, prio)                                 \
-	{ .alg = #fn, .driver = #fn "-" end, MD_FIELDS(HASH, fn, tier_name, TIER, prio) },
+	.hash = { .init = fn##_init, .update = fn##_update_##tier_name,               \
+		  .final = fn##_final_##tier_name, .digest = fn##_digest_##tier_name, \
+		  MD_LANES_##n(.finish_many = fn##_finish_many_##tier_name, .lanes = n) }
+#define MD_IMPL(HASH, fn, tier_name, TIER, end, prio, n)                              \
+	{ .alg = #fn, .driver = #fn "-" end,                                          \
+	  MD_FIELDS(HASH, fn, tier_name, TIER, prio, n) },
 
 #endif

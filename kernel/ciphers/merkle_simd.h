@@ -40,10 +40,11 @@ static __always_inline __m128i md_load_few(const u8 *p, size_t n)
 
 /*
  * Builds the padded last blocks of a message of @bytes bytes. @rest points to the last @n bytes of
- * the message, fewer than a block. Returns the number of blocks written to @last.
+ * the message, fewer than a block. Returns the number of blocks written to @last, which has room
+ * for two and does not overlap @rest.
  */
-static __always_inline size_t md_pad(const struct md *md, u8 last[2 * MD_MAX_BLOCK],
-				     const u8 *rest, size_t n, u64 bytes)
+static __always_inline size_t md_pad(const struct md *md, u8 *last, const u8 *rest, size_t n,
+				     u64 bytes)
 {
 	/* down + n points to a PSHUFB pattern that moves bytes down by n. */
 	static const u8 down[32] __aligned(16) = {

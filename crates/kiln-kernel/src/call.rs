@@ -44,6 +44,8 @@ pub enum Entry {
     Final,
     /// Hashes a whole message.
     Digest,
+    /// Finishes the hashes of several messages in parallel.
+    FinishMany,
 }
 
 /// The address of a function, and whether it must be called in an FPU section.
@@ -106,6 +108,7 @@ impl Impl {
             Entry::Update => at!(Kind::Hash, hash, update),
             Entry::Final => at!(Kind::Hash, hash, final_),
             Entry::Digest => at!(Kind::Hash, hash, digest),
+            Entry::FinishMany => at!(Kind::Hash, hash, finish_many),
         };
         address.map(|address| Function {
             address,
@@ -142,7 +145,7 @@ impl Impl {
         let ops = (&raw mut copy.__bindgen_anon_1).cast::<*const c_void>();
         for i in 0..size_of::<sys::ImplAny>() / size_of::<usize>() {
             // SAFETY: the index is inside the union. The union is fully initialised and consists of
-            // words only: function pointers, and in one member also a number of lanes.
+            // words only: function pointers, and in two members also a number of lanes.
             let op = unsafe { &mut *ops.add(i) };
             if *op == replaced {
                 *op = function;

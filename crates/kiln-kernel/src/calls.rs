@@ -21,8 +21,8 @@ pub struct Calls<'a> {
     /// Whether to use the first bytes of each result as the next IV. Requires an skcipher and
     /// [`Sections::One`].
     pub chained: bool,
-    /// Whether to pass many messages per call to `encrypt_many`. Requires encryption and
-    /// [`Sections::One`].
+    /// Whether to pass many messages per call to `encrypt_many` or `finish_many`. Requires
+    /// encryption or a hash, and [`Sections::One`].
     pub many: bool,
     /// How FPU sections are placed around the calls.
     pub sections: Sections,

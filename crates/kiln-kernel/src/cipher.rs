@@ -162,15 +162,19 @@ impl Impl {
         self.0.ivsize as usize
     }
 
-    /// Returns the number of messages that `encrypt_many` encrypts in parallel, or `None` if the
-    /// implementation lacks this function.
+    /// Returns the number of messages that `encrypt_many` or `finish_many` processes in parallel,
+    /// or `None` if the implementation lacks this function.
     pub fn lanes(self) -> Option<usize> {
-        if self.kind() != Kind::Skcipher {
-            return None;
-        }
+        let union = &self.0.__bindgen_anon_1;
         // SAFETY: the kind determines which member of the union is initialised.
-        let ops = unsafe { self.0.__bindgen_anon_1.cipher };
-        ops.encrypt_many.map(|_| ops.lanes as usize)
+        let lanes = unsafe {
+            match self.kind() {
+                Kind::Skcipher => union.cipher.encrypt_many.map(|_| union.cipher.lanes),
+                Kind::Hash => union.hash.finish_many.map(|_| union.hash.lanes),
+                Kind::Aead => None,
+            }
+        };
+        lanes.map(|n| n as usize)
     }
 
     /// Returns the block size in bytes. Message lengths are multiples of the block size, except for

@@ -153,14 +153,17 @@ TIER(vaes_avx512)
 	{                                                                             \
 		.alg = "blake2s-256", .driver = "blake2s-256-" end,                   \
 		COMMON(tier_name, prio),                                              \
-		.hash = { init, update_##name, final_##name, digest_##name, valid },  \
+		.hash = { .init = init, .update = update_##name,                      \
+			  .final = final_##name, .digest = digest_##name,             \
+			  .valid = valid },                                           \
 	}, {                                                                          \
 		.alg = "blake2smac", .driver = "blake2smac-" end,                     \
 		COMMON(tier_name, prio),                                              \
 		.key_min = 1, .key_max = BLAKE2S_MAX_KEY, .key_step = 1,              \
 		.ctxsize = sizeof(struct blake2smac_ctx), .setkey = mac_setkey,       \
-		.hash = { mac_init, update_##name, final_##name, mac_digest_##name,   \
-			  valid },                                                    \
+		.hash = { .init = mac_init, .update = update_##name,                  \
+			  .final = final_##name, .digest = mac_digest_##name,         \
+			  .valid = valid },                                           \
 	}
 
 /*

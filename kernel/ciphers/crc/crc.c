@@ -40,8 +40,9 @@ CRC(crct10dif)
 		.constant_time = ct,                                                  \
 		.digestsize = bytes, .blocksize = 1,                                  \
 		.statesize = sizeof(struct crc_state), .class = KILN_FAST,            \
-		.hash = { name##_init, name##_update_##tier_name, name##_final,       \
-			  name##_digest_##tier_name, name##_valid },                  \
+		.hash = { .init = name##_init, .update = name##_update_##tier_name,   \
+			  .final = name##_final, .digest = name##_digest_##tier_name, \
+			  .valid = name##_valid },                                    \
 	},
 
 static const struct kiln_impl impls[] = {

@@ -73,6 +73,13 @@ static __always_inline void digest(const struct md *md, md_end_t *end,
 	finish(md, end, ctx, ctx->inner, data, len, md->block + len, out);
 }
 
+static __always_inline void finish_many(md_many_t *many, const struct hmac_ctx *ctx,
+					const struct md_state *s,
+					const struct kiln_message *m, size_t count)
+{
+	many(s, ctx->outer, m, count);
+}
+
 #define HASH(hash)                                                                    \
 static int hash##_setkey(void *ctx, const u8 *key, size_t len)                        \
 {                                                                                     \
@@ -85,10 +92,11 @@ static void hash##_init(const void *ctx, void *state)                           
 	md_begin(&hash##_md, state, ((const struct hmac_ctx *)ctx)->inner,            \
 		 hash##_md.block);                                                    \
 }
-#define TIER(HASH, hash, tier, ...)                                                   \
+#define TIER(HASH, hash, tier, TIER, end, prio, n)                                    \
 HASH_UPDATE(hash##_update_##tier, md_update, &hash##_md, hash##_blocks_##tier)        \
 HASH_FINAL(hash##_final_##tier, final, &hash##_md, hash##_end_##tier)                 \
-HASH_DIGEST(hash##_digest_##tier, digest, &hash##_md, hash##_end_##tier)
+HASH_DIGEST(hash##_digest_##tier, digest, &hash##_md, hash##_end_##tier)              \
+MD_LANES_##n(HASH_FINISH_MANY(hash##_finish_many_##tier, finish_many, hash##_many_##tier))
 
 HASH(sha1)
 SHA1_ALL(TIER)
@@ -97,12 +105,12 @@ SHA256_ALL(TIER)
 HASH(sha512)
 SHA512_ALL(TIER)
 
-#define IMPL(HASH, fn, tier_name, TIER, end, prio)                                    \
+#define IMPL(HASH, fn, tier_name, TIER, end, prio, n)                                 \
 	{                                                                             \
 		.alg = "hmac(" #fn ")", .driver = "hmac-" #fn "-" end,                \
 		.key_min = 0, .key_max = KILN_ANY_KEY, .key_step = 1,                 \
 		.ctxsize = sizeof(struct hmac_ctx), .setkey = fn##_setkey,            \
-		MD_FIELDS(HASH, fn, tier_name, TIER, prio),                           \
+		MD_FIELDS(HASH, fn, tier_name, TIER, prio, n),                           \
 	},
 
 static const struct kiln_impl impls[] = {

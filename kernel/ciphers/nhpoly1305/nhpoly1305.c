@@ -148,7 +148,9 @@ VECTOR_ALL(TIER, )
 		.blocksize = NH_UNIT, .ctxsize = sizeof(struct nhpoly1305_key),       \
 		.statesize = sizeof(struct nhpoly1305_state), .class = KILN_MEDIUM,   \
 		.setkey = setkey,                                                     \
-		.hash = { init, update_##name, final_##name, digest_##name, valid },  \
+		.hash = { .init = init, .update = update_##name,                      \
+			  .final = final_##name, .digest = digest_##name,             \
+			  .valid = valid },                                           \
 	},
 
 static const struct kiln_impl impls[] = {

@@ -103,7 +103,8 @@ VECTOR_ALL(TIER, )
 		.ctxsize = sizeof(struct poly1305_key),                               \
 		.statesize = sizeof(struct poly1305_state), .class = KILN_MEDIUM,     \
 		.setkey = setkey,                                                     \
-		.hash = { init, update_##name, final, digest_##name, valid },         \
+		.hash = { .init = init, .update = update_##name, .final = final,      \
+			  .digest = digest_##name, .valid = valid },                  \
 	},
 
 static const struct kiln_impl impls[] = {

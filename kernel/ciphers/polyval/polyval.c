@@ -98,8 +98,9 @@ AES_SIMD(BOTH_SIMD)
 		.ctxsize = sizeof(struct polyval_key),                                \
 		.statesize = sizeof(struct hash_state), .class = KILN_MEDIUM,         \
 		.setkey = setkey_##name,                                              \
-		.hash = { init, name##_update_##func, name##_final_##func,            \
-			  name##_digest_##func, valid },                              \
+		.hash = { .init = init, .update = name##_update_##func,               \
+			  .final = name##_final_##func,                               \
+			  .digest = name##_digest_##func, .valid = valid },           \
 	},
 #define GHASH(func, tier_name, end, prio, ...) IMPL(ghash, func, tier_name, end, prio)
 #define POLYVAL(func, tier_name, end, prio, ...) IMPL(polyval, func, tier_name, end, prio)

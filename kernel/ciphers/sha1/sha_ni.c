@@ -7,7 +7,8 @@
 #include "sha1.h"
 
 /* Runs rounds 4i to 4i + 3 with the words @w. Adds e to the top word of @w first. */
-#define ROUNDS(i, w) do {                                                     \
+#define ROUNDS(i, w) ROUNDS_OF(abcd, e, i, w)
+#define ROUNDS_OF(abcd, e, i, w) do {                                         \
 	const __m128i before = abcd;                                          \
 										      \
 	e = (i) ? _mm_sha1nexte_epu32(e, w) : _mm_add_epi32(e, w);            \
@@ -54,16 +55,20 @@ static __always_inline __m128i swap_bytes(void)
 	return _mm_set_epi64x(0x0001020304050607, 0x08090a0b0c0d0e0f);
 }
 
+static __always_inline void words_store(struct words s, u32 *h)
+{
+	_mm_storeu_si128((__m128i *)h, _mm_shuffle_epi32(s.abcd, 0x1b));
+	h[4] = (u32)_mm_extract_epi32(s.e, 3);
+}
+
 void sha1_blocks_sha_ni(void *state, const u8 *data, size_t blocks)
 {
-	u32 *const h = state;
 	struct words s;
 
 	assert_fpu_section();
-	s = words_in(h);
+	s = words_in(state);
 	run(&s, data, blocks, swap_bytes());
-	_mm_storeu_si128((__m128i *)h, _mm_shuffle_epi32(s.abcd, 0x1b));
-	h[4] = (u32)_mm_extract_epi32(s.e, 3);
+	words_store(s, state);
 }
 
 /* Writes the digest in big-endian order. In the vectors, the first word is the highest. */
@@ -74,3 +79,25 @@ static __always_inline void put_digest(const struct words *s, u8 *out, __m128i s
 }
 
 MD_END_SHA_NI(sha1)
+
+#define MD sha1_md
+#define MD_NAME(name) sha1_##name##_sha_ni
+#define WORDS(x, y) ((struct words){ x, y })
+#define FIRST(s) (s).abcd
+#define SECOND(s) (s).e
+#define ROUNDS_OF_TWO(i, w) do {                                              \
+	ROUNDS_OF(x0, y0, i, w##0);                                           \
+	ROUNDS_OF(x1, y1, i, w##1);                                           \
+} while (0)
+#define LAST_ROUNDS(FOUR) do {                                                \
+	FOUR(4);                                                              \
+	FOUR(8);                                                              \
+	FOUR(12);                                                             \
+	FOUR(16);                                                             \
+} while (0)
+#define ADD_STATE(x, y, x_in, y_in) do {                                      \
+	y = _mm_sha1nexte_epu32(y, y_in);                                     \
+	x = _mm_add_epi32(x, x_in);                                           \
+} while (0)
+
+#include "../merkle_sha_ni_two.h"

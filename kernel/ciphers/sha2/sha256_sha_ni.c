@@ -9,9 +9,9 @@
 #include "sha2.h"
 
 /* Runs rounds 4i to 4i + 3 with the words w[4i..]. */
+#define KW(i, w) _mm_add_epi32(w, _mm_load_si128((const __m128i *)(sha256_k + 4 * (i))))
 #define ROUNDS(i, w) do {                                                     \
-	__m128i kw = _mm_add_epi32(w, _mm_load_si128((const __m128i *)        \
-						     (sha256_k + 4 * (i))));  \
+	__m128i kw = KW(i, w);                                                \
 	cdgh = _mm_sha256rnds2_epu32(cdgh, abef, kw);                         \
 	kw = _mm_shuffle_epi32(kw, 0x0e);                                     \
 	abef = _mm_sha256rnds2_epu32(abef, cdgh, kw);                         \
@@ -73,18 +73,23 @@ static __always_inline __m128i swap_bytes(void)
 	return _mm_set_epi64x(0x0c0d0e0f08090a0b, 0x0405060700010203);
 }
 
-void sha256_blocks_sha_ni(void *state, const u8 *data, size_t blocks)
+static __always_inline void words_store(struct words s, void *h)
 {
-	__m128i *const h = state;
-	struct words s;
 	__m128i abcd, efgh;
 
-	assert_fpu_section();
-	s = words_in(h);
-	run(&s, data, blocks, swap_bytes());
 	words_out(&s, &abcd, &efgh);
 	_mm_storeu_si128(h, abcd);
-	_mm_storeu_si128(h + 1, efgh);
+	_mm_storeu_si128((__m128i *)h + 1, efgh);
+}
+
+void sha256_blocks_sha_ni(void *state, const u8 *data, size_t blocks)
+{
+	struct words s;
+
+	assert_fpu_section();
+	s = words_in(state);
+	run(&s, data, blocks, swap_bytes());
+	words_store(s, state);
 }
 
 static __always_inline void put_digest(const struct words *s, u8 *out, __m128i swap)
@@ -97,3 +102,28 @@ static __always_inline void put_digest(const struct words *s, u8 *out, __m128i s
 }
 
 MD_END_SHA_NI(sha256)
+
+#define MD sha256_md
+#define MD_NAME(name) sha256_##name##_sha_ni
+#define WORDS(x, y) ((struct words){ x, y })
+#define FIRST(s) (s).abef
+#define SECOND(s) (s).cdgh
+#define ROUNDS_OF_TWO(i, w) do {                                              \
+	const __m128i kw0 = KW(i, w##0), kw1 = KW(i, w##1);                   \
+										      \
+	y0 = _mm_sha256rnds2_epu32(y0, x0, kw0);                              \
+	y1 = _mm_sha256rnds2_epu32(y1, x1, kw1);                              \
+	x0 = _mm_sha256rnds2_epu32(x0, y0, _mm_shuffle_epi32(kw0, 0x0e));     \
+	x1 = _mm_sha256rnds2_epu32(x1, y1, _mm_shuffle_epi32(kw1, 0x0e));     \
+} while (0)
+#define LAST_ROUNDS(FOUR) do {                                                \
+	FOUR(4);                                                              \
+	FOUR(8);                                                              \
+	FOUR(12);                                                             \
+} while (0)
+#define ADD_STATE(x, y, x_in, y_in) do {                                      \
+	x = _mm_add_epi32(x, x_in);                                           \
+	y = _mm_add_epi32(y, y_in);                                           \
+} while (0)
+
+#include "../merkle_sha_ni_two.h"

@@ -52,10 +52,13 @@ typedef int kiln_open_t(const void *ctx, u8 *dst, const u8 *src, size_t len,
 			size_t tagsize);
 
 /*
- * Independent messages that are encrypted in parallel under one key, in modes that are serial
- * within a message. Each message is complete and has its own length, which may be zero. Its IV is
- * updated in the same way as by kiln_crypt_t. Messages do not overlap each other; source and
- * destination of a message are the same or do not overlap.
+ * Independent messages that are processed in parallel under one key, by algorithms that are serial
+ * within a message. Each message has its own length, which may be zero. Messages do not overlap
+ * each other.
+ *
+ * A cipher encrypts complete messages, and updates their IVs in the same way as kiln_crypt_t;
+ * source and destination of a message are the same or do not overlap. A hash writes the digest to
+ * @dst, which overlaps none of the sources, and does not use @iv.
  */
 struct kiln_message {
 	u8 *dst;
@@ -65,6 +68,15 @@ struct kiln_message {
 };
 
 typedef void kiln_crypt_many_t(const void *ctx, const struct kiln_message *m, size_t count);
+
+/*
+ * Finishes hashes that all continue from @state, which is not changed: the hash of each message
+ * covers what @state has absorbed and then the message. Callers that hash whole messages pass the
+ * result of init(). fs-verity, which hashes a salt before each block of a file, passes the state
+ * after the salt.
+ */
+typedef void kiln_finish_many_t(const void *ctx, const void *state,
+				const struct kiln_message *m, size_t count);
 
 /*
  * In XTS, an IV cannot describe a later piece of a message, since the tweak has been encrypted. For
@@ -115,6 +127,12 @@ struct kiln_hash_ops {
 	 * they would access memory beyond the state's buffer. NULL if all states are safe.
 	 */
 	bool (*valid)(const void *state);
+	/*
+	 * Finishes the hashes of @lanes messages in parallel. NULL if the implementation processes
+	 * one message at a time.
+	 */
+	kiln_finish_many_t *finish_many;
+	u32 lanes;
 };
 
 /*

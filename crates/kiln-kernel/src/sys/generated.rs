@@ -682,6 +682,14 @@ pub type CryptMany = ::std::option::Option<
         count: usize,
     ),
 >;
+pub type FinishMany = ::std::option::Option<
+    unsafe extern "C" fn(
+        ctx: *const ::std::os::raw::c_void,
+        state: *const ::std::os::raw::c_void,
+        m: *const Message,
+        count: usize,
+    ),
+>;
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone)]
 pub struct CipherOps {
@@ -824,10 +832,12 @@ pub struct HashOps {
     pub valid: ::std::option::Option<
         unsafe extern "C" fn(state: *const ::std::os::raw::c_void) -> bool,
     >,
+    pub finish_many: FinishMany,
+    pub lanes: u32_,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of HashOps"][::std::mem::size_of::<HashOps>() - 40usize];
+    ["Size of HashOps"][::std::mem::size_of::<HashOps>() - 56usize];
     ["Alignment of HashOps"][::std::mem::align_of::<HashOps>() - 8usize];
     ["Offset of field: HashOps::init"][::std::mem::offset_of!(HashOps, init) - 0usize];
     [
@@ -842,6 +852,12 @@ const _: () = {
     [
         "Offset of field: HashOps::valid",
     ][::std::mem::offset_of!(HashOps, valid) - 32usize];
+    [
+        "Offset of field: HashOps::finish_many",
+    ][::std::mem::offset_of!(HashOps, finish_many) - 40usize];
+    [
+        "Offset of field: HashOps::lanes",
+    ][::std::mem::offset_of!(HashOps, lanes) - 48usize];
 };
 pub const KILN_SLOW: Class = 16384;
 pub const KILN_MEDIUM: Class = 262144;

@@ -168,16 +168,20 @@ fn check_message(imp: Impl, key_len: usize, aad_len: usize, len: usize) {
     });
 }
 
-/// Checks `encrypt_many`, which processes several messages in parallel.
+/// Checks `encrypt_many` or `finish_many`, which process several messages in parallel.
 fn many(imp: Impl, key_len: usize) {
     const COUNT: usize = 21;
-    const LEN: usize = 64;
+    const LEN: usize = 176;
+    let result = match imp.kind() {
+        Kind::Hash => imp.digest_size(),
+        _ => LEN,
+    };
     let mut key = bytes(key_len, 3);
     let ivs = bytes(COUNT * imp.iv_size(), 0x5e);
     let mut text = bytes(COUNT * LEN, 0xc1);
     let encrypted = |key: &[u8], text: &[u8], many| {
         let ctx = Context::new(imp, key).expect("a size it takes");
-        let (mut dst, mut iv_room) = (vec![0; COUNT * LEN], vec![0; ivs.len()]);
+        let (mut dst, mut iv_room) = (vec![0; COUNT * result], vec![0; ivs.len()]);
         let mut calls = Calls {
             many,
             ..Calls::new(Messages {
@@ -187,7 +191,7 @@ fn many(imp: Impl, key_len: usize) {
                 ivs: &ivs,
                 iv_room: &mut iv_room,
                 src_stride: LEN,
-                dst_stride: LEN,
+                dst_stride: result,
                 iv_stride: imp.iv_size(),
                 len: LEN,
                 count: COUNT,
@@ -205,7 +209,7 @@ fn many(imp: Impl, key_len: usize) {
     let right = encrypted(&key, &text, false);
     secret(&mut key);
     secret(&mut text);
-    let what = format!("{key_len} bytes of key, {COUNT} messages of {LEN}: encrypt");
+    let what = format!("{key_len} bytes of key, {COUNT} messages of {LEN}");
     watch(imp.driver(), &what, || {
         encrypted(&key, &text, true).is(&right, imp);
     });

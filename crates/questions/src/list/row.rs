@@ -67,7 +67,7 @@ pub struct Row {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "u32", extend("unit" = "bytes", "x-role" = "figure", "x-heading" = "SIMD from, bytes"))]
     pub min_bytes: Option<u32>,
-    /// For an implementation that encrypts several messages at once: the number of messages.
+    /// For an implementation that processes several messages at once: the number of messages.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "usize")]
     pub lanes: Option<usize>,

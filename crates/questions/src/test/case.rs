@@ -103,7 +103,7 @@ pub enum Case {
         api: Option<&'static Api>,
         request: Box<Request>,
     },
-    /// Several messages that are encrypted in parallel.
+    /// Several messages that are processed in parallel.
     Many(Box<Many>),
     /// A message with a wrong tag. It must be refused as it is.
     Rejection {

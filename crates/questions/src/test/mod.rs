@@ -21,7 +21,7 @@
 //! | `scatter.rs` | a request's memory: pieces, with poison between them |
 //! | `request.rs` | a request to the crypto API |
 //! | `asked.rs` | the requests of the tests |
-//! | `many.rs` | messages that are encrypted in parallel |
+//! | `many.rs` | messages that are processed in parallel |
 //! | `wiped.rs` | keys of freed transforms |
 //! | `suite.rs` | the suites |
 //! | `case.rs` | one case of a suite, drawn from (suite, seed, number) alone |

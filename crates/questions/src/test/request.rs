@@ -96,14 +96,15 @@ impl Desk {
         if many.in_place {
             return (self.src.list(), self.src.list());
         }
-        self.dst.lay(&lens, &vec![UNWRITTEN; texts.len()], &mut rng);
+        let lens: Vec<usize> = many.results().map(<[u8]>::len).collect();
+        let unwritten = vec![UNWRITTEN; lens.iter().sum()];
+        self.dst.lay(&lens, &unwritten, &mut rng);
         (self.src.list(), self.dst.list())
     }
 
     /// Checks that the results equal the expected ones, and that nothing else was written.
     pub(crate) fn compare(&self, many: &Many) -> Result<(), String> {
-        let right = many.judged.iter().flat_map(|j| j.answer.text.clone());
-        let right: Vec<u8> = right.collect();
+        let right: Vec<u8> = many.results().flatten().copied().collect();
         self.src.check().map_err(|e| format!("source: wrote {e}"))?;
         if many.in_place {
             return differs("output", &self.src.bytes(), &right);

@@ -28,7 +28,7 @@ pub enum Suite {
     /// Requests with every tag size, nonce, length and amount of associated data, valid and
     /// invalid.
     Refusals,
-    /// Messages encrypted in parallel, each compared with the reference implementation.
+    /// Messages processed in parallel, each compared with the reference implementation.
     Many,
     /// Keys of the crypto API's transforms, which must not remain in memory after the transforms
     /// are freed.

@@ -218,7 +218,7 @@ fn many_name(imp: Impl) -> String {
 /// once. Returns `None` if the implementation has no such function for this work.
 fn many(imp: Impl, work: &Work, choice: Choice) -> Result<Option<Candidate<'static>>, Error> {
     let wanted = choice.wants(&many_name(imp), Level::Primitive) && !choice.latency;
-    let has = imp.lanes().is_some() && imp.tier().usable() && work.op == Op::Encrypt;
+    let has = imp.lanes().is_some() && imp.tier().usable() && work.op != Op::Decrypt;
     if !(wanted && has) {
         return Ok(None);
     }

@@ -122,7 +122,7 @@ impl Bench {
         self.desk.check(api, imp, request)
     }
 
-    /// Calls `imp` to encrypt several messages in parallel. Returns the first error found.
+    /// Calls `imp` to process several messages in parallel. Returns the first error found.
     pub fn many(&mut self, imp: Impl, many: &Many, replay: Replay<'_>) -> Result<(), String> {
         let result = self.side_by_side(imp, many, replay);
         self.desk.clear();
@@ -145,12 +145,19 @@ impl Bench {
                 iv: (first as usize + i * imp.iv_size()) as *mut u8,
             })
             .collect();
-        let args = [
-            self.arena.ptr(Role::Context),
-            all.as_ptr() as u64,
-            all.len() as u64,
-        ];
-        self.call_of(imp, Entry::EncryptMany, &args, layout.context, replay)?;
+        let ctx = self.arena.ptr(Role::Context);
+        let (list, count) = (all.as_ptr() as u64, all.len() as u64);
+        if imp.kind() == Kind::Hash {
+            let state = self.absorb(imp, &many.shared, &layout, replay)?;
+            let before = self.arena.bytes(Role::State).to_vec();
+            let args = [ctx, state, list, count];
+            self.call_of(imp, Entry::FinishMany, &args, layout.context, replay)?;
+            same("state", self.arena.bytes(Role::State), &before)
+                .map_err(|e| format!("changed the {e}"))?;
+        } else {
+            let args = [ctx, list, count];
+            self.call_of(imp, Entry::EncryptMany, &args, layout.context, replay)?;
+        }
         self.desk.compare(many)?;
         let left: Vec<u8> = many
             .judged
@@ -164,6 +171,24 @@ impl Bench {
             &many.judged[0].context,
         )
         .map_err(|e| format!("changed the {e}"))
+    }
+
+    /// Begins a hash with `text`. Returns the address of the state.
+    fn absorb(
+        &mut self,
+        imp: Impl,
+        text: &[u8],
+        layout: &Layout,
+        replay: Replay<'_>,
+    ) -> Result<u64, String> {
+        self.arena.aligned(Role::State, imp.state_size());
+        self.arena.put(Role::Source, text, layout.src);
+        let ptr = |role| self.arena.ptr(role);
+        let (ctx, state) = (ptr(Role::Context), ptr(Role::State));
+        let args = [ctx, state, ptr(Role::Source), text.len() as u64];
+        self.call_of(imp, Entry::Init, &args[..2], layout.context, replay)?;
+        self.call_of(imp, Entry::Update, &args, layout.context, replay)?;
+        Ok(state)
     }
 
     fn clear(&mut self, all: bool) {

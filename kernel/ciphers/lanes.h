@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * Passes messages of different lengths through lanes, which process one block of each message per
+ * step. Hashes and MACs of several messages at a time share this; the including file defines LANES
+ * first.
+ *
+ * The blocks of a message that are contiguous in memory are a run: whole blocks of its text, its
+ * padded end, the outer hash of HMAC. A pass takes as many steps as the shortest run has blocks.
+ * Then the lanes whose runs have ended continue with the next run of their message, or with a new
+ * message. Lanes without a message repeat the blocks of another lane.
+ */
+#ifndef KILN_CIPHERS_LANES_H
+#define KILN_CIPHERS_LANES_H
+
+#include <kiln/cipher.h>
+#include <kiln/types.h>
+
+enum stage { STAGE_IDLE, STAGE_TEXT, STAGE_END, STAGE_OUTER };
+
+struct runs {
+	const u8 *src[LANES];	/* the next block of the run */
+	size_t blocks[LANES];	/* blocks that remain of the run */
+	const u8 *text[LANES];	/* the rest of the message, after this run */
+	size_t len[LANES];
+	u8 *out[LANES];
+	enum stage stage[LANES];
+};
+
+/*
+ * begin_message() begins the first run of @m, which continues from @state. next_run() begins the
+ * next run of the lane's message; if there is none, it writes the result and sets the stage to
+ * STAGE_IDLE. run_blocks() processes @blocks blocks in every lane. @lanes is the structure that
+ * contains @r.
+ */
+struct lane_ops {
+	void (*begin_message)(void *lanes, u32 i, const void *state,
+			      const struct kiln_message *m);
+	void (*next_run)(void *lanes, u32 i);
+	void (*run_blocks)(void *lanes, size_t blocks);
+	size_t block;		/* bytes per block */
+};
+
+static __always_inline void begin_run(struct runs *r, u32 i, enum stage stage, const u8 *src,
+				      size_t blocks)
+{
+	r->stage[i] = stage;
+	r->src[i] = src;
+	r->blocks[i] = blocks;
+}
+
+static __always_inline void process_messages(const struct lane_ops *ops, void *lanes,
+					     struct runs *r, const void *state,
+					     const struct kiln_message *m, size_t count)
+{
+	size_t next = 0, least;
+	u32 i, busy = 0;
+
+	for (i = 0; i < LANES; i++)
+		begin_run(r, i, STAGE_IDLE, NULL, 0);
+	for (;;) {
+		least = 0;
+		for (i = 0; i < LANES; i++) {
+			if (!r->blocks[i] && r->stage[i] != STAGE_IDLE)
+				ops->next_run(lanes, i);
+			if (r->stage[i] == STAGE_IDLE && next < count)
+				ops->begin_message(lanes, i, state, &m[next++]);
+			if (r->stage[i] == STAGE_IDLE)
+				continue;
+			busy = i;
+			if (!least || r->blocks[i] < least)
+				least = r->blocks[i];
+		}
+		if (!least)
+			return;
+		for (i = 0; i < LANES; i++)
+			if (r->stage[i] == STAGE_IDLE)
+				r->src[i] = r->src[busy];
+		ops->run_blocks(lanes, least);
+		for (i = 0; i < LANES; i++) {
+			if (r->stage[i] == STAGE_IDLE)
+				continue;
+			r->src[i] += least * ops->block;
+			r->blocks[i] -= least;
+		}
+	}
+}
+
+#endif
