@@ -206,7 +206,7 @@ mod tests {
     #[test]
     fn a_core_that_spins_is_busy() {
         let core = current_core().unwrap();
-        crate::pin(core).unwrap();
+        crate::pin(&core.to_string().parse().unwrap()).unwrap();
         let (start, before) = (Instant::now(), busy_on(&[core]).unwrap());
         while start.elapsed().as_millis() < 100 {
             std::hint::spin_loop();
