@@ -14,6 +14,8 @@
 #ifndef KILN_AES_CBC_MANY_H
 #define KILN_AES_CBC_MANY_H
 
+#include "../simd/gather.h"
+
 #define LANES (8 * VBLOCKS)
 
 struct lanes {
@@ -23,51 +25,6 @@ struct lanes {
 	size_t message[LANES];
 	size_t blocks[LANES];	/* blocks that remain of each lane's message */
 };
-
-/*
- * gather() loads one block per lane of a vector, from offset @o of each lane's pointer; scatter()
- * stores them.
- */
-#if VBLOCKS == 4
-static __always_inline vec_t gather(const u8 *const *p, size_t o)
-{
-	vec_t v = v_one(load1(p[0] + o));
-
-	/* A masked broadcast load puts the block into its lane without a shuffle. */
-	v = _mm512_mask_broadcast_i32x4(v, 0x00f0, load1(p[1] + o));
-	v = _mm512_mask_broadcast_i32x4(v, 0x0f00, load1(p[2] + o));
-	return _mm512_mask_broadcast_i32x4(v, 0xf000, load1(p[3] + o));
-}
-
-static __always_inline void scatter(u8 *const *p, size_t o, vec_t v)
-{
-	store1(p[0] + o, v_first(v));
-	store1(p[1] + o, _mm512_extracti32x4_epi32(v, 1));
-	store1(p[2] + o, _mm512_extracti32x4_epi32(v, 2));
-	store1(p[3] + o, _mm512_extracti32x4_epi32(v, 3));
-}
-#elif VBLOCKS == 2
-static __always_inline vec_t gather(const u8 *const *p, size_t o)
-{
-	return v_pair(load1(p[0] + o), load1(p[1] + o));
-}
-
-static __always_inline void scatter(u8 *const *p, size_t o, vec_t v)
-{
-	store1(p[0] + o, v_first(v));
-	store1(p[1] + o, _mm256_extracti128_si256(v, 1));
-}
-#else
-static __always_inline vec_t gather(const u8 *const *p, size_t o)
-{
-	return load1(p[0] + o);
-}
-
-static __always_inline void scatter(u8 *const *p, size_t o, vec_t v)
-{
-	store1(p[0] + o, v);
-}
-#endif
 
 /*
  * All sources are read before any result is written, because unused lanes repeat another lane's

@@ -4,6 +4,7 @@
  *
  * sha1.c	the table of implementations; ../merkle.h has the code that all tiers share
  * TIER.c	compression of blocks
+ * sha1_lanes.h	the template of hashing several messages at a time
  */
 #ifndef KILN_SHA1_H
 #define KILN_SHA1_H
@@ -13,8 +14,14 @@
 #define SHA1_BLOCK 64
 #define SHA1_DIGEST 20
 
+/*
+ * The vector tiers hash several messages at a time. For a single message they are generic code that
+ * needs a section, so their priority is lower.
+ */
 #define SHA1_ALL(F)                                                    \
 	F(SHA1, sha1, generic, GENERIC, "generic", 100, 0)             \
+	F(SHA1, sha1, avx2, AVX2, "avx2", 80, 8)                       \
+	F(SHA1, sha1, avx512, VAES_AVX512, "avx512", 90, 16)           \
 	F(SHA1, sha1, sha_ni, SHA_NI, "sha-ni", 500, 2)
 SHA1_ALL(MD_DECLARE)
 

@@ -5,7 +5,8 @@
  * sha2.c			the table of implementations; shared code is in ../merkle.h
  * sha256_TIER.c, sha512_TIER.c	compression of blocks
  * sha2_generic.h		the template of the generic tiers
- * sha512_simd.h		the template of SHA-512's SIMD tiers
+ * sha256_simd.h, sha512_simd.h	the templates of the SIMD tiers
+ * sha2_lanes.h			the template of hashing several messages at a time
  * two_blocks.h			two blocks per pass, for SIMD tiers of both hashes
  * rounds.h			rounds in general-purpose registers, between vector operations
  */
@@ -21,12 +22,13 @@
 
 #define SHA256_ALL(F)                                                  \
 	F(SHA256, sha256, generic, GENERIC, "generic", 100, 0)         \
-	F(SHA256, sha256, avx2, AVX2, "avx2", 450, 0)                  \
+	F(SHA256, sha256, avx2, AVX2, "avx2", 450, 8)                  \
+	F(SHA256, sha256, avx512, VAES_AVX512, "avx512", 460, 16)      \
 	F(SHA256, sha256, sha_ni, SHA_NI, "sha-ni", 500, 2)
 #define SHA512_ALL(F)                                                  \
 	F(SHA512, sha512, generic, GENERIC, "generic", 100, 0)         \
-	F(SHA512, sha512, avx2, AVX2, "avx2", 500, 0)                  \
-	F(SHA512, sha512, avx512, VAES_AVX512, "avx512", 700, 0)
+	F(SHA512, sha512, avx2, AVX2, "avx2", 500, 4)                  \
+	F(SHA512, sha512, avx512, VAES_AVX512, "avx512", 700, 8)
 SHA256_ALL(MD_DECLARE)
 SHA512_ALL(MD_DECLARE)
 

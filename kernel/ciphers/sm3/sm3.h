@@ -5,6 +5,7 @@
  * sm3.c	the table of implementations; ../merkle.h has the code that all tiers share
  * TIER.c	compression of blocks
  * sm3_simd.h	the template of the SIMD tiers
+ * sm3_lanes.h	the template of hashing several messages at a time
  */
 #ifndef KILN_SM3_H
 #define KILN_SM3_H
@@ -16,8 +17,8 @@
 
 #define SM3_ALL(F)                                                     \
 	F(SM3, sm3, generic, GENERIC, "generic", 100, 0)               \
-	F(SM3, sm3, avx2, AVX2, "avx2", 500, 0)                        \
-	F(SM3, sm3, avx512, VAES_AVX512, "avx512", 700, 0)
+	F(SM3, sm3, avx2, AVX2, "avx2", 500, 8)                        \
+	F(SM3, sm3, avx512, VAES_AVX512, "avx512", 700, 16)
 SM3_ALL(MD_DECLARE)
 
 /* The constant of each round (GB/T 32905-2016, 4.2), already rotated for the round. */

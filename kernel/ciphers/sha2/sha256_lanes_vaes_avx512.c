@@ -1,0 +1,8 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/* SHA-256 of 16 messages at a time with AVX-512. */
+#include "../simd/vec_zmm.h"
+
+#define WORD_BITS 32
+#define MD_NAME(name) sha256_##name##_avx512
+
+#include "sha2_lanes.h"

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * SHA-256 (WORD_BITS is 32) and SHA-512 (64) of one message per lane. The including file defines
+ * MD_NAME(name) and WORD_BITS after including one of simd/vec_*.h.
+ *
+ * Limits with AVX-512 on Zen 5, where four vector operations start per cycle, two of them shifts or
+ * rotations, with a latency of two cycles:
+ *
+ * - operations: 18 per round (6 rotations, 4 of three inputs, 8 additions) and 11 per word after
+ *   the 16th: 1680 operations or 420 cycles per block of SHA-256, 2144 or 536 of SHA-512;
+ * - latency: the chains through a and e are three operations long (rotation, XOR, addition), six
+ *   cycles per round: 384 and 480 cycles;
+ * - loads: 64 blocks of 16 bytes, merged and transposed by 112 operations, 28 cycles.
+ *
+ * 448 cycles per 1024 bytes of SHA-256 are 0.44 cycles per byte, 564 of SHA-512 0.55. A second set
+ * of lanes would gain nothing.
+ */
+#include "../simd/words.h"
+#include "sha2.h"
+
+#define ROR3(v, i, j, k) v_xor3(w_ror(v, i), w_ror(v, j), w_ror(v, k))
+#define ROR2_SHR(v, i, j, k) v_xor3(w_ror(v, i), w_ror(v, j), w_shr(v, k))
+#if WORD_BITS == 32
+#define MD sha256_md
+#define K sha256_k
+#define SIGMA0(a) ROR3(a, 2, 13, 22)
+#define SIGMA1(e) ROR3(e, 6, 11, 25)
+#define WORD_SIGMA0(v) ROR2_SHR(v, 7, 18, 3)
+#define WORD_SIGMA1(v) ROR2_SHR(v, 17, 19, 10)
+#else
+#define MD sha512_md
+#define K sha512_k
+#define SIGMA0(a) ROR3(a, 28, 34, 39)
+#define SIGMA1(e) ROR3(e, 14, 18, 41)
+#define WORD_SIGMA0(v) ROR2_SHR(v, 1, 8, 7)
+#define WORD_SIGMA1(v) ROR2_SHR(v, 19, 61, 6)
+#endif
+
+/*
+ * e' is computed first, and a' from it by correcting the terms that differ, so that the last
+ * operation of each adds the sum that is ready last.
+ */
+#define ROUND(a, b, c, d, e, f, g, h, i) do {                                 \
+	vec_t s = w_sub(w_majority(a, b, c), d);                              \
+										      \
+	h = w_add(h, w_add(x[i], w_all(K[t + (i)])));                         \
+	h = w_add(h, d);                                                      \
+	IN_ORDER(h);                                                          \
+	h = w_add(h, w_choose(e, f, g));                                      \
+	IN_ORDER(h);                                                          \
+	h = w_add(h, SIGMA1(e));                                              \
+	IN_ORDER(h);                                                          \
+	s = w_add(s, h);                                                      \
+	IN_ORDER(s);                                                          \
+	d = h;                                                                \
+	h = w_add(s, SIGMA0(a));                                              \
+} while (0)
+
+/* Replaces word i by the word 16 rounds later. */
+#define NEXT_WORD(i)                                                          \
+	x[i] = w_add(w_add(x[i], WORD_SIGMA0(x[((i) + 1) & 15])),             \
+		     w_add(x[((i) + 9) & 15], WORD_SIGMA1(x[((i) + 14) & 15])))
+#define NO_WORD(i) do { } while (0)
+
+#define EIGHT(i, WORD) do {                                                   \
+	ROUND(a, b, c, d, e, f, g, h, (i) + 0); WORD((i) + 0);                \
+	ROUND(h, a, b, c, d, e, f, g, (i) + 1); WORD((i) + 1);                \
+	ROUND(g, h, a, b, c, d, e, f, (i) + 2); WORD((i) + 2);                \
+	ROUND(f, g, h, a, b, c, d, e, (i) + 3); WORD((i) + 3);                \
+	ROUND(e, f, g, h, a, b, c, d, (i) + 4); WORD((i) + 4);                \
+	ROUND(d, e, f, g, h, a, b, c, (i) + 5); WORD((i) + 5);                \
+	ROUND(c, d, e, f, g, h, a, b, (i) + 6); WORD((i) + 6);                \
+	ROUND(b, c, d, e, f, g, h, a, (i) + 7); WORD((i) + 7);                \
+} while (0)
+
+static noinline void run_lanes(word_t *state, const u8 *const *src, size_t blocks)
+{
+	const size_t bytes = blocks * MD.block;
+	vec_t *const st = (vec_t *)state;
+	vec_t a = st[0], b = st[1], c = st[2], d = st[3];
+	vec_t e = st[4], f = st[5], g = st[6], h = st[7];
+	vec_t x[16];
+	size_t o;
+	int t;
+
+	for (o = 0; o < bytes; o += MD.block) {
+		load_words(x, src, o);
+		for (t = 0; t < (int)ARRAY_SIZE(K) - 16; t += 16) {
+			EIGHT(0, NEXT_WORD);
+			EIGHT(8, NEXT_WORD);
+		}
+		EIGHT(0, NO_WORD);
+		EIGHT(8, NO_WORD);
+		a = st[0] = w_add(st[0], a);
+		b = st[1] = w_add(st[1], b);
+		c = st[2] = w_add(st[2], c);
+		d = st[3] = w_add(st[3], d);
+		e = st[4] = w_add(st[4], e);
+		f = st[5] = w_add(st[5], f);
+		g = st[6] = w_add(st[6], g);
+		h = st[7] = w_add(st[7], h);
+	}
+}
+
+#include "../merkle_lanes.h"

@@ -1,0 +1,7 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/* SM3 of 8 messages at a time with AVX2. */
+#include "../simd/vec_ymm.h"
+
+#define MD_NAME(name) sm3_##name##_avx2
+
+#include "sm3_lanes.h"
