@@ -11,13 +11,6 @@
 #include "../modes/modes.h"
 #include "../partial.h"
 
-/* The buffer may hold a full block, because that block may be the last one of the message. */
-struct cmac_state {
-	u8 acc[AES_BLOCK_SIZE];
-	u8 buffer[AES_BLOCK_SIZE];
-	u64 kept;
-};
-
 /* dst = src * x; both are in memory order, most significant byte first (SP 800-38B, 6.1). */
 static void put_double(u8 *dst, const u8 *src)
 {
@@ -101,7 +94,7 @@ static void cmac_digest_##name(const void *ctx, const u8 *data, size_t len, u8 *
 }
 AES_SCALAR(SCALAR)
 
-#define IMPL(func, tier_name, end, prio, ct)                                          \
+#define IMPL(func, tier_name, end, prio, ct, ...)                                     \
 	{                                                                             \
 		.alg = "cmac(aes)", .driver = "cmac-aes-" end, .kind = KILN_HASH,     \
 		.tier = KILN_TIER_##tier_name, .priority = prio, .constant_time = ct, \
@@ -112,11 +105,16 @@ AES_SCALAR(SCALAR)
 		.setkey = setkey,                                                     \
 		.hash = { .init = init, .update = update_##func,                      \
 			  .final = final_##func, .digest = cmac_digest_##func,        \
-			  .valid = valid },                                           \
+			  .valid = valid, __VA_ARGS__ },                              \
 	},
+#define ALONE(...) IMPL(__VA_ARGS__, )
+#define MANY(func, ...)                                                               \
+	IMPL(func, __VA_ARGS__, .finish_many = cmac_finish_many_##func,               \
+	     .lanes = AES_LANES_##func)
 
 static const struct kiln_impl impls[] = {
-	AES_ALL(IMPL)
+	AES_SCALAR(ALONE)
+	AES_SIMD(MANY)
 };
 
 KILN_IMPLS(cmac_impls, impls);

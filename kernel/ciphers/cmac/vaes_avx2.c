@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
  * AES-CMAC with VEX-encoded AES-NI. The blocks of a CMAC depend on each other, so wider vectors
- * would not help.
+ * help only with several messages at a time (cmac_lanes.h).
  */
 #include "../simd/vec_ymm.h"
 

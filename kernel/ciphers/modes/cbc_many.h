@@ -2,21 +2,14 @@
 /*
  * CBC encryption of many messages under one key: the template that modes_simd.h includes.
  *
- * Within one message, each block waits for all rounds of the previous block, four cycles per round,
- * and the AES unit is idle for seven eighths of the time. Eight vectors keep it busy. Each 16-byte
- * lane of these vectors processes a different message. One pass runs as many blocks as remain in
- * the shortest of these messages; then the lanes whose messages have ended take new messages.
- *
- * All messages have the same key, so one vector per round key serves all lanes. This is the case
- * for the packet queue of one IPsec SA or for the sectors of one disk. Lanes with different keys
- * would need each of up to 15 round-key vectors assembled from several keys.
+ * Each lane (../simd/cbc_lanes.h) processes a different message. One pass runs as many blocks as
+ * remain in the shortest of these messages; then the lanes whose messages have ended take new
+ * messages.
  */
 #ifndef KILN_AES_CBC_MANY_H
 #define KILN_AES_CBC_MANY_H
 
-#include "../simd/gather.h"
-
-#define LANES (8 * VBLOCKS)
+#include "../simd/cbc_lanes.h"
 
 struct lanes {
 	const u8 *src[LANES];
@@ -26,41 +19,10 @@ struct lanes {
 	size_t blocks[LANES];	/* blocks that remain of each lane's message */
 };
 
-/*
- * All sources are read before any result is written, because unused lanes repeat another lane's
- * message.
- */
-#define CHAIN_IN(j) d##j = v_load(l->chain[j * VBLOCKS]);
-#define CHAIN_OUT(j) v_store(l->chain[j * VBLOCKS], d##j);
-#define ADD(j) d##j = v_xor3(d##j, gather(l->src + j * VBLOCKS, o), k0);
-#define FINISH(j) d##j = v_enclast(d##j, k);
-#define SCATTER(j) scatter(l->dst + j * VBLOCKS, o, d##j);
-
-#define MANY_FUNC(n, EACH)                                                            \
-static noinline void many_##n(const struct aes_key *key, struct lanes *l, size_t bytes) \
-{                                                                                     \
-	const bool decrypt = false, wide = false;                                     \
-	const u32 rounds = key->rounds;                                               \
-	const vec_t k0 = v_key(key->enc[0]), k = v_key(key->enc[rounds]);             \
-	u8 *keep = NULL;                                                              \
-	size_t o;                                                                     \
-	EACH(DECLARE)                                                                 \
-										      \
-	EACH(CHAIN_IN)                                                                \
-	for (o = 0; o < bytes; o += AES_BLOCK_SIZE) {                                 \
-		const u8 *rk = key->enc[0];                                           \
-										      \
-		EACH(ADD)                                                             \
-		ROUNDS(EACH, NO_STEP);                                                \
-		EACH(FINISH)                                                          \
-		EACH(SCATTER)                                                         \
-	}                                                                             \
-	EACH(CHAIN_OUT)                                                               \
-}
-MANY_FUNC(1, EACH_1)
-MANY_FUNC(2, EACH_2)
-MANY_FUNC(4, EACH_4)
-MANY_FUNC(8, EACH_8)
+CBC_LANES(many_1, EACH_1, CBC_STORE)
+CBC_LANES(many_2, EACH_2, CBC_STORE)
+CBC_LANES(many_4, EACH_4, CBC_STORE)
+CBC_LANES(many_8, EACH_8, CBC_STORE)
 
 /* Assigns message @i, which is not empty, to lane @to. */
 static void lane_begin(struct lanes *l, u32 to, const struct kiln_message *m, size_t i)
@@ -93,16 +55,16 @@ static void lanes_run(const struct aes_key *key, struct lanes *l, u32 live, size
 		lane_copy(l, i, 0);
 	switch (width / VBLOCKS) {
 	case 1:
-		many_1(key, l, bytes);
+		many_1(key, l->chain, l->src, l->dst, bytes);
 		break;
 	case 2:
-		many_2(key, l, bytes);
+		many_2(key, l->chain, l->src, l->dst, bytes);
 		break;
 	case 4:
-		many_4(key, l, bytes);
+		many_4(key, l->chain, l->src, l->dst, bytes);
 		break;
 	default:
-		many_8(key, l, bytes);
+		many_8(key, l->chain, l->src, l->dst, bytes);
 	}
 	for (i = 0; i < live; i++) {
 		l->src[i] += bytes;

@@ -27,17 +27,10 @@ int aes_setkey(void *ctx, const u8 *key, size_t len)
 #define CBC_ALONE(func, ...)                                                          \
 	IMPL("cbc", func, __VA_ARGS__, 16, 16, KILN_SLOW,                             \
 	     .encrypt = aes_cbc_encrypt_##func, .decrypt = aes_cbc_decrypt_##func)
-/*
- * Number of messages that encrypt_many() encrypts in parallel, because CBC is serial within a
- * message.
- */
-#define LANES_aesni 8
-#define LANES_vaes_avx2 16
-#define LANES_vaes_avx512 32
 #define CBC_MANY(func, ...)                                                           \
 	IMPL("cbc", func, __VA_ARGS__, 16, 16, KILN_SLOW,                             \
 	     .encrypt = aes_cbc_encrypt_##func, .decrypt = aes_cbc_decrypt_##func,    \
-	     .encrypt_many = aes_cbc_encrypt_many_##func, .lanes = LANES_##func)
+	     .encrypt_many = aes_cbc_encrypt_many_##func, .lanes = AES_LANES_##func)
 
 static const struct kiln_impl impls[] = {
 	AES_ALL(ECB)
