@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
  * SHA-1 of one message per lane. The including file defines MD_NAME(name) after including one of
- * simd/vec_*.h, and the function for the end of a single message.
+ * simd/vec_*.h.
  *
  * Limits with AVX-512 on Zen 5 (sha2_lanes.h has its rates): 8 operations per round and 3 per word
  * after the 16th, 832 operations or 208 cycles per block, and 28 cycles for loading it. The chain
@@ -81,4 +81,10 @@ void MD_NAME(blocks)(void *state, const u8 *data, size_t blocks)
 {
 	assert_fpu_section();
 	sha1_blocks_generic(state, data, blocks);
+}
+
+void MD_NAME(end)(const void *state, const u8 *data, size_t len, u64 bytes, u8 *out)
+{
+	assert_fpu_section();
+	sha1_end_generic(state, data, len, bytes, out);
 }

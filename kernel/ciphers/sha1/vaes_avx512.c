@@ -5,5 +5,3 @@
 #define MD_NAME(name) sha1_##name##_avx512
 
 #include "sha1_lanes.h"
-
-MD_END(sha1, avx512)
