@@ -58,6 +58,8 @@ if [ ! -e "$root/etc/debian_version" ]; then
 	}
 	rm "$root.log"
 	cp /etc/resolv.conf "$root/etc/resolv.conf"
+	# Updated kernels of a suite are in its security archive.
+	echo "deb http://deb.debian.org/debian-security $suite-security main" >>"$root/etc/apt/sources.list"
 	said "a bare root of Debian $suite" "$start"
 fi
 
@@ -140,9 +142,14 @@ deb() {
 
 # The module's package: from apt-get to the built module, then removed.
 dkms() {
-	local start=$SECONDS package
+	local start=$SECONDS package complaints
 	package=$(packaging/dkms.sh "$root/tmp")
 	ls -l "$package"
+	if command -v lintian >/dev/null; then
+		complaints=$(lintian --allow-root --display-info "$package" 2>&1) || true
+		[ -z "$complaints" ] || fail "lintian: $complaints"
+		said "lintian is silent" "$start"
+	fi
 	package=/tmp/${package##*/}
 	said "the package" "$start"
 

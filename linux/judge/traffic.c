@@ -15,7 +15,8 @@
  * module, and sets up the associations without it. The program IP executes the batch files
  * /sa.a and /sa.b for this.
  *
- * The output is a single line with the names and values of all counters.
+ * The last line of the output has the names and values of all counters. In the second form, a line
+ * `cycle N` after each cycle precedes it.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -428,6 +429,8 @@ static unsigned cycle(unsigned cycles, const char *ip, const char *path, const c
 			break;
 		}
 		pause_for(CARRY_NS);
+		printf("cycle %u\n", done + 1);
+		fflush(stdout);
 	}
 	return done;
 }
@@ -435,7 +438,7 @@ static unsigned cycle(unsigned cycles, const char *ip, const char *path, const c
 int main(int argc, char **argv)
 {
 	pid_t receiver, sender, disk, registers;
-	uint64_t saves = 0, before;
+	uint64_t saves = 0, before, begin;
 	unsigned cycles = 0;
 	int fd, failed;
 
@@ -447,6 +450,7 @@ int main(int argc, char **argv)
 	if (counts == MAP_FAILED)
 		fail("mmap");
 	before = read_saves();
+	begin = now();
 	/* Bind the receiver's socket before any packet is sent. */
 	fd = bound_socket(argv[2]);
 	receiver = fork();
@@ -474,12 +478,12 @@ int main(int argc, char **argv)
 	if (argc == 6)
 		saves = read_saves() - before;
 	printf("sent %llu received %llu reordered %llu wrong %llu refused %llu chunks %llu "
-	       "chunks_wrong %llu rounds %llu rounds_wrong %llu cycles %u saves %llu\n",
+	       "chunks_wrong %llu rounds %llu rounds_wrong %llu cycles %u saves %llu ms %llu\n",
 	       (unsigned long long)counts->sent, (unsigned long long)counts->received,
 	       (unsigned long long)counts->reordered, (unsigned long long)counts->wrong,
 	       (unsigned long long)counts->refused, (unsigned long long)counts->chunks,
 	       (unsigned long long)counts->chunks_wrong, (unsigned long long)counts->rounds,
 	       (unsigned long long)counts->rounds_wrong, cycles,
-	       (unsigned long long)saves);
+	       (unsigned long long)saves, (unsigned long long)((now() - begin) / 1000000));
 	return failed;
 }

@@ -121,6 +121,8 @@ pub enum Error {
         bytes: usize,
         words: usize,
     },
+    #[error("'{}' cannot be written to a disk: {line}: name the root of a Debian system, and be root to read it", root.display())]
+    SystemDisk { root: PathBuf, line: String },
     #[error("program '{0}' was not found: name its file")]
     NoProgram(String),
     #[error("'{}' is not an ELF program, and the booted system has no shell to run it", .0.display())]

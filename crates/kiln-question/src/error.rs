@@ -149,6 +149,7 @@ impl From<kiln_linux::Error> for Error {
             | E::OneObject { .. }
             | E::OrderSeparator(_)
             | E::OrderLength { .. }
+            | E::SystemDisk { .. }
             | E::NoProgram(_)
             | E::NotElf(_)
             | E::NotText(_)

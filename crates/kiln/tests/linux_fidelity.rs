@@ -33,6 +33,14 @@ fn bad_input_is_one_line_and_its_status() {
             assert_eq!((run.status, run.stderr.lines().count()), (2, 1), "{run:?}");
         }
     }
+    for args in [["--system", empty], ["--package", file]] {
+        let run = kiln(&[&["linux", "dkms"], &args[..]].concat());
+        assert_eq!((run.status, run.stderr.lines().count()), (2, 1), "{run:?}");
+    }
+    for args in [["--system", empty], ["--package", file]] {
+        let run = kiln(&[&["linux", "dkms"], &args[..]].concat());
+        assert_eq!((run.status, run.stderr.lines().count()), (2, 1), "{run:?}");
+    }
     let nowhere = format!("{empty}/records");
     let run = kiln(&["linux", "fidelity", "--record", &nowhere]);
     assert_eq!((run.status, run.stderr.lines().count()), (2, 1), "{run:?}");
@@ -104,6 +112,8 @@ fn the_installable_module_keeps_ipsec_out_of_cryptd_and_planted_faults_are_found
     assert_eq!(sum("with", &["cryptd", "lost"]), 0);
     assert!(sum("with", &["nested_saves"]) > 0);
     assert_eq!(sum("cycles", &["cycles"]), 2);
+    assert!(rows.iter().all(|r| r["load_ms"].as_u64().unwrap() > 0));
+    assert!(rows.iter().all(|r| r["load_ms"].as_u64().unwrap() > 0));
     assert!(
         sum("unsaved", &wrong) > 0,
         "the control: registers not saved"

@@ -1,10 +1,11 @@
 //! Parses the guest's answers, and checks that they meet the expectations.
 
 use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 
 use super::row::{Outcome, Row, PLANTED};
-use super::script::Script;
-use crate::console::{End, Line};
+use super::script::{Package, Script};
+use crate::console::Line;
 use crate::module::PREFIX;
 use crate::Error;
 
@@ -23,13 +24,27 @@ const REPORTS: [&str; 6] = [
 /// little.
 const ENOUGH: u64 = 100;
 
+/// How far a boot came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reached {
+    /// All orders were executed.
+    End,
+    /// Ctrl-C ended the boot.
+    Interruption,
+    /// An order failed, or the boot ended early.
+    Failure,
+}
+
 /// The console output of a boot.
 #[derive(Default)]
 pub(super) struct Heard {
     /// Number of the order that is being executed.
     pub(super) order: u32,
+    /// Start of this order, by the host's clock.
+    began: Option<Instant>,
+    /// Durations of the orders that have ended.
+    took: BTreeMap<u32, Duration>,
     out: BTreeMap<u32, Vec<String>>,
-    ends: BTreeMap<u32, End>,
     /// Messages in which the module refuses to offer a driver, each with the number of the order
     /// that was being executed.
     refused: Vec<(u32, String)>,
@@ -39,9 +54,15 @@ pub(super) struct Heard {
 impl Heard {
     pub(super) fn line(&mut self, line: &Line) {
         match line {
-            Line::Begin { order, .. } => self.order = *order,
+            Line::Begin { order, .. } => {
+                (self.order, self.began) = (*order, Some(Instant::now()));
+            }
             Line::Out(text) => self.out.entry(self.order).or_default().push(text.clone()),
-            Line::End { order, how } => drop(self.ends.insert(*order, *how)),
+            Line::End { order, .. } => {
+                if let Some(began) = self.began.take() {
+                    self.took.insert(*order, began.elapsed());
+                }
+            }
             Line::Log { text, .. } if text.contains("not offered: it ") => {
                 self.refused.push((self.order, text.clone()));
             }
@@ -79,17 +100,33 @@ impl Heard {
     }
 }
 
-/// Converts the answers to rows, findings and notes.
+/// Converts the answers to rows, findings and notes. If the boot did not reach its end, the rows are
+/// those of the loads that had ended, and expectations that only a whole run can meet are not
+/// checked.
 ///
 /// # Errors
 /// Fails if an answer is missing or cannot be parsed.
-pub(super) fn judge(script: &Script, heard: &Heard, cycles: u32) -> Result<Outcome, Error> {
+pub(super) fn judge(
+    script: &Script,
+    heard: &Heard,
+    cycles: u32,
+    reached: Reached,
+) -> Result<Outcome, Error> {
+    let whole = reached == Reached::End;
     let drivers = heard.drivers(script.listed);
     let passed = drivers.iter().filter(|(_, test)| test == "passed").count() as u64;
-    let (mut rows, mut cryptd) = (Vec::new(), 0);
+    let (mut rows, mut cryptd, mut notes) = (Vec::new(), 0, Vec::new());
     for (row, answers) in &script.rows {
         let mut row = row.clone();
-        let line = heard.lines(answers.traffic).first();
+        if !whole && !heard.took.contains_key(&answers.cryptd) {
+            let lines = heard.lines(answers.traffic).iter();
+            let done = lines.filter(|line| line.starts_with("cycle ")).count();
+            if row.module == "cycles" && done > 0 {
+                notes.push(format!("{done} of {cycles} cycles had ended"));
+            }
+            break;
+        }
+        let line = heard.lines(answers.traffic).last();
         let line = line.ok_or_else(|| Error::Answer("the traffic has no result".into()))?;
         read_traffic(&mut row, line).map_err(Error::Answer)?;
         let total = read_probe(heard.lines(answers.cryptd)).map_err(Error::Answer)?;
@@ -102,25 +139,79 @@ pub(super) fn judge(script: &Script, heard: &Heard, cycles: u32) -> Result<Outco
     }
     let mut findings = heard.faults.clone();
     findings.extend(find_faults(&rows, cycles));
-    findings.extend(find_refused(script, heard, &drivers));
+    if whole {
+        findings.extend(find_blind_controls(&rows));
+        findings.extend(find_refused(script, heard, &drivers));
+        let package = script.package.as_ref();
+        findings.extend(package.into_iter().flat_map(|p| find_remains(p, heard)));
+    }
+    notes.extend(describe(script, heard, &rows, &drivers));
+    Ok(Outcome {
+        rows,
+        findings,
+        notes,
+        interrupted: reached == Reached::Interruption,
+    })
+}
+
+/// Describes what the rows do not have: the drivers, the controls, rates and times.
+fn describe(
+    script: &Script,
+    heard: &Heard,
+    rows: &[Row],
+    drivers: &[(String, String)],
+) -> Vec<String> {
+    let mut notes = Vec::new();
     let names: Vec<&str> = drivers.iter().map(|(name, _)| name.as_str()).collect();
+    if !names.is_empty() {
+        notes.push(format!("drivers of the module: {}", names.join(", ")));
+    }
     let refused: Vec<&str> = heard
         .refused
         .iter()
         .map(|(_, text)| text.as_str())
         .collect();
-    let notes = vec![
-        format!("drivers of the module: {}", names.join(", ")),
-        format!(
+    if !refused.is_empty() {
+        notes.push(format!(
             "control, one bit of a known answer flipped: {}",
             refused.join("; ")
-        ),
-    ];
-    Ok(Outcome {
-        rows,
-        findings,
-        notes,
-    })
+        ));
+    }
+    let with = || rows.iter().filter(|r| r.module == "with");
+    let saves: u64 = with().map(|r| r.nested_saves).sum();
+    let ms: u64 = with().map(|r| r.load_ms).sum();
+    if ms > 0 {
+        notes.push(format!(
+            "sections over interrupted ones: {saves} in {} s of load, {} per minute",
+            ms / 1000,
+            saves * 60_000 / ms
+        ));
+    }
+    let took = |order: u32| heard.took.get(&order).map(Duration::as_secs_f64);
+    if let Some(seconds) = took(script.loaded) {
+        notes.push(format!(
+            "the module was loaded, with all its tests, in {seconds:.1} s"
+        ));
+    }
+    if let Some(seconds) = script.package.as_ref().and_then(|p| took(p.install)) {
+        notes.push(format!("apt-get installed the package in {seconds:.0} s"));
+    }
+    notes
+}
+
+/// Checks that DKMS has built the module, and that the package's removal leaves no file.
+fn find_remains(package: &Package, heard: &Heard) -> Vec<String> {
+    let mut found = Vec::new();
+    let status = heard.lines(package.status);
+    if !status.iter().any(|line| line.contains(": installed")) {
+        found.push(format!("dkms status: {}", status.join("; ")));
+    }
+    let [before, after] = package.files.map(|order| heard.lines(order));
+    if before.is_empty() {
+        found.push("the control: the installed package had no files".into());
+    }
+    found.extend(after.iter().map(|file| format!("the package left {file}")));
+    found
 }
 
 /// Checks which drivers were offered. The package's module must offer all drivers. The module with
@@ -184,6 +275,12 @@ fn find_faults(rows: &[Row], cycles: u32) -> Vec<String> {
             found.push(format!("{name}: {} of {cycles}", row.cycles));
         }
     }
+    found
+}
+
+/// Checks that the run proved enough, and that the controls found what they had to find.
+fn find_blind_controls(rows: &[Row]) -> Vec<String> {
+    let mut found = Vec::new();
     let sum = |module: &str, count: fn(&Row) -> u64| -> u64 {
         rows.iter().filter(|r| r.module == module).map(count).sum()
     };
@@ -207,7 +304,7 @@ fn find_faults(rows: &[Row], cycles: u32) -> Vec<String> {
 
 /// Parses the line of names and numbers that `linux/judge/traffic.c` prints.
 fn read_traffic(row: &mut Row, line: &str) -> Result<(), String> {
-    const NAMES: [&str; 11] = [
+    const NAMES: [&str; 12] = [
         "sent",
         "received",
         "reordered",
@@ -219,6 +316,7 @@ fn read_traffic(row: &mut Row, line: &str) -> Result<(), String> {
         "rounds_wrong",
         "cycles",
         "saves",
+        "ms",
     ];
     let bad = || format!("'{}' is not a result of the traffic", line.escape_debug());
     let words: Vec<&str> = line.split(' ').collect();
@@ -232,7 +330,7 @@ fn read_traffic(row: &mut Row, line: &str) -> Result<(), String> {
         }
         counts[i] = pair[1].parse().map_err(|_| bad())?;
     }
-    let [sent, received, reordered, wrong, _, disk, disk_wrong, registers, registers_wrong, cycles, nested_saves] =
+    let [sent, received, reordered, wrong, _, disk, disk_wrong, registers, registers_wrong, cycles, nested_saves, load_ms] =
         counts;
     *row = Row {
         sent,
@@ -245,6 +343,7 @@ fn read_traffic(row: &mut Row, line: &str) -> Result<(), String> {
         registers_wrong,
         cycles,
         nested_saves,
+        load_ms,
         ..row.clone()
     };
     Ok(())
@@ -264,11 +363,12 @@ fn read_probe(lines: &[String]) -> Result<u64, String> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::script::Answers;
     use super::*;
 
     fn rows() -> Vec<Row> {
         let line = "sent 90 received 90 reordered 0 wrong 0 refused 0 chunks 5 chunks_wrong 0 rounds 7 rounds_wrong 0 \
-                    cycles 0 saves 0";
+                    cycles 0 saves 0 ms 5000";
         ["without", "with", "unsaved"]
             .map(|module| {
                 let mut row = Row {
@@ -286,7 +386,8 @@ mod tests {
 
     #[test]
     fn each_fault_is_found() {
-        assert!(find_faults(&rows(), 0).is_empty());
+        let find = |rows: &[Row]| [find_faults(rows, 0), find_blind_controls(rows)].concat();
+        assert!(find(&rows()).is_empty());
         let faults: [fn(&mut [Row]); 11] = [
             |r| r[1].wrong = 1,
             |r| r[0].wrong = 1,
@@ -303,7 +404,7 @@ mod tests {
         for (i, fault) in faults.iter().enumerate() {
             let mut rows = rows();
             fault(&mut rows);
-            assert_eq!(find_faults(&rows, 0).len(), 1, "{i}");
+            assert_eq!(find(&rows).len(), 1, "{i}");
         }
         let mut rows = rows();
         rows[1].module = "cycles";
@@ -357,13 +458,71 @@ mod tests {
             "",
             "sent 1",
             "sent 1 received 2 reordered 0 wrong 0 refused 0 chunks 0 chunks_wrong 0 rounds 0 \
-             rounds_wrong 0 cycles 0 saves 0",
+             rounds_wrong 0 cycles 0 saves 0 ms 1",
         ] {
             assert!(read_traffic(&mut Row::default(), bad).is_err(), "{bad}");
         }
         assert_eq!(read_probe(&["  cryptd      12     0".into()]), Ok(12));
         for bad in ["", "cryptd 12 1", "cryptd x 0", "other 12 0"] {
             assert!(read_probe(&[bad.into()]).is_err(), "{bad}");
+        }
+    }
+    #[test]
+    fn a_run_that_is_interrupted_has_the_rows_of_the_loads_that_ended() {
+        let mut script = Script::default();
+        let mut heard = Heard::default();
+        for (n, row) in rows().into_iter().enumerate() {
+            let order = 2 * n as u32 + 1;
+            let answers = Answers {
+                traffic: order,
+                cryptd: order + 1,
+            };
+            script.rows.push((row, answers));
+        }
+        let said = "kiln:out sent 9 received 9 reordered 0 wrong 0 refused 0 chunks 5 chunks_wrong 0 rounds 7 \
+                    rounds_wrong 0 cycles 0 saves 0 ms 5000";
+        for line in [
+            "kiln:begin 1 run",
+            said,
+            "kiln:end 1 exit 0",
+            "kiln:begin 2 print",
+            "kiln:out cryptd 4 0",
+            "kiln:end 2 errno 0",
+            "kiln:begin 3 run",
+        ] {
+            heard.line(&crate::console::line(line.as_bytes()));
+        }
+        let outcome = judge(&script, &heard, 0, Reached::Interruption).unwrap();
+        assert_eq!((outcome.rows.len(), outcome.rows[0].cryptd), (1, 4));
+        assert!(outcome.interrupted && outcome.findings.is_empty());
+        // The control: a whole run must have them all.
+        assert!(judge(&script, &heard, 0, Reached::End).is_err());
+    }
+
+    #[test]
+    fn what_a_package_leaves_is_found() {
+        let package = Package {
+            status: 1,
+            files: [2, 3],
+            ..Package::default()
+        };
+        let heard = |status: &str, before: &[&str], after: &[&str]| {
+            let mut heard = Heard::default();
+            let lines = |lines: &[&str]| lines.iter().map(|l| l.to_string()).collect();
+            heard.out.insert(1, lines(&[status]));
+            heard.out.insert(2, lines(before));
+            heard.out.insert(3, lines(after));
+            heard
+        };
+        let well = "kiln-crypto/0.1.0, 6.1.0-56-amd64, x86_64: installed";
+        let file = "/var/lib/dkms/kiln-crypto";
+        assert!(find_remains(&package, &heard(well, &[file], &[])).is_empty());
+        for bad in [
+            heard(well, &[file], &[file]),
+            heard(well, &[], &[]),
+            heard("kiln-crypto/0.1.0: added", &[file], &[]),
+        ] {
+            assert_eq!(find_remains(&package, &bad).len(), 1);
         }
     }
 }

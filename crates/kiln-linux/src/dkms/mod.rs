@@ -6,8 +6,11 @@ mod judge;
 mod row;
 mod script;
 
+use std::fs;
 use std::path::Path;
+use std::process::Command;
 
+use crate::boot::Scratch;
 use crate::fidelity::asker::{Plan, Wanted};
 use crate::init::{initramfs, static_program, Order};
 use crate::modinfo::Modules;
@@ -16,6 +19,7 @@ use crate::program;
 use crate::qemu::{choose, Qemu};
 use crate::Error;
 
+use judge::Reached;
 use row::PLANTED;
 pub use row::{Outcome, Row};
 
@@ -55,8 +59,17 @@ const NEEDED: [&str; 24] = [
     "chacha20poly1305",
 ];
 
+/// Further modules, for the disk with the Debian system.
+const NEEDED_BY_DISK: [&str; 4] = ["virtio_pci", "virtio_blk", "crc32c_generic", "ext4"];
+
 /// Programs that are copied from this machine into the guest to set it up.
 const PROGRAMS: [&str; 3] = ["ip", "tc", "dmsetup"];
+
+/// Further programs, to install the package.
+const INSTALL_PROGRAMS: [&str; 4] = ["mount", "cp", "chroot", "xz"];
+
+/// Size of the disk with the Debian system.
+const DISK_SIZE: &str = "8G";
 
 /// Memory size of the guest in MiB.
 const MEMORY: &str = "1024";
@@ -67,25 +80,48 @@ pub struct Built<'a> {
     pub controls: &'a Module,
 }
 
+/// A Debian system in which apt-get installs the package during the boot.
+pub struct System<'a> {
+    /// Its root directory. It has DKMS and the kernel's headers.
+    pub root: &'a Path,
+    /// The package's file.
+    pub package: &'a Path,
+}
+
 /// Boots once and runs the load in four phases: without the module, with the module, with a module
 /// that does not save registers, and while the module is loaded and unloaded `cycles` times. As a
 /// control, a module with a planted wrong answer is loaded after the first phase. `seconds` is the
-/// duration of each combination of mode and cipher.
+/// duration of each combination of mode and cipher. With `system`, the package is installed first
+/// and removed last, and the module is the one that DKMS has built in between.
 ///
 /// # Errors
-/// Fails if the kernel cannot be booted, lacks a module or cannot be set up.
-pub fn run(plan: &Plan, built: &Built, seconds: u32, cycles: u32) -> Result<Outcome, Error> {
+/// Fails if the kernel cannot be booted, lacks a module or cannot be set up, or if the boot ends
+/// before the first load has ended.
+pub fn run(
+    plan: &Plan,
+    built: &Built,
+    system: Option<&System>,
+    seconds: u32,
+    cycles: u32,
+) -> Result<Outcome, Error> {
     let content = read(&built.package.path)?;
     let modules = Modules::find(&plan.kernel.modules)?;
-    let mut load = modules.with_needed(&NEEDED)?;
+    let mut needed = NEEDED.to_vec();
+    let mut programs = PROGRAMS.to_vec();
+    if system.is_some() {
+        needed.extend(NEEDED_BY_DISK);
+        programs.extend(INSTALL_PROGRAMS);
+    }
+    let mut load = modules.with_needed(&needed)?;
     for (name, needed) in modules.needed(&content)? {
         if !load.iter().any(|(n, _)| *n == name) {
             load.push((name, needed));
         }
     }
     let names: Vec<&str> = load.iter().map(|(name, _)| name.as_str()).collect();
-    let script = script::write(&names, seconds, cycles)?;
-    let files = [
+    let release = system.map(|_| plan.kernel.release.as_str());
+    let script = script::write(&names, seconds, cycles, release)?;
+    let mut files = vec![
         (
             "traffic",
             static_program(plan.compiler, "traffic", TRAFFIC)?,
@@ -99,12 +135,23 @@ pub fn run(plan: &Plan, built: &Built, seconds: u32, cycles: u32) -> Result<Outc
         ("run/kiln", Vec::new()),
         ("var/run/kiln", Vec::new()),
     ];
+    let mut arguments = vec!["-m".to_owned(), MEMORY.to_owned()];
+    // The file exists until the boot has ended.
+    let disk = Scratch::new("disk")?;
+    if let Some(system) = system {
+        (plan.progress)(0.2, "writing the disk with the Debian system");
+        write_disk(system.root, &disk.path)?;
+        arguments.extend(disk_arguments(&disk.path));
+        let package = fs::read(system.package).map_err(|e| Error::read(system.package, e))?;
+        files.push(("package.deb", package));
+        files.push(("system/mount-point", Vec::new()));
+    }
     let archive = |orders: &[Order]| -> Result<Vec<u8>, Error> {
         let mut archive = initramfs(plan.compiler, orders)?;
         for (name, content) in &load {
             archive.file(&format!("{name}.ko"), content);
         }
-        for name in PROGRAMS {
+        for name in &programs {
             program::add(&mut archive, name)?;
         }
         for (name, content) in &files {
@@ -123,7 +170,7 @@ pub fn run(plan: &Plan, built: &Built, seconds: u32, cycles: u32) -> Result<Outc
         image: &plan.kernel.image,
         initramfs: &archive(&script.orders)?,
         accel,
-        arguments: &["-m".into(), MEMORY.into()],
+        arguments: &arguments,
         limit: plan.limit,
         stop: plan.stop,
     }
@@ -131,14 +178,30 @@ pub fn run(plan: &Plan, built: &Built, seconds: u32, cycles: u32) -> Result<Outc
         heard.line(line);
         let what = format!("Linux {} under {}", plan.kernel.release, accel.name());
         (plan.progress)(0.4 + 0.6 * f64::from(heard.order) / last, &what);
-    })?;
-    if ended.exit != Some(0) {
-        return Err(Error::Console {
-            what: format!("the load on Linux {} failed", plan.kernel.release),
-            tail: ended.tail,
-        });
+    });
+    let (reached, fault) = match ended {
+        Ok(ended) if ended.exit == Some(0) => (Reached::End, None),
+        Ok(ended) => (
+            Reached::Failure,
+            Some(Error::Console {
+                what: format!("the load on Linux {} failed", plan.kernel.release),
+                tail: ended.tail,
+            }),
+        ),
+        Err(Error::Interrupted) => (Reached::Interruption, Some(Error::Interrupted)),
+        Err(e) => (Reached::Failure, Some(e)),
+    };
+    let mut outcome = judge::judge(&script, &heard, cycles, reached)?;
+    if let Some(fault) = fault {
+        if outcome.rows.is_empty() {
+            return Err(fault);
+        }
+        if reached == Reached::Failure {
+            let text = fault.to_string();
+            let lines: Vec<&str> = text.lines().map(str::trim).collect();
+            outcome.findings.push(lines.join(" / "));
+        }
     }
-    let mut outcome = judge::judge(&script, &heard, cycles)?;
     for row in &mut outcome.rows {
         row.kernel = plan.kernel.release.clone();
         row.accel = accel.name().into();
@@ -149,8 +212,38 @@ pub fn run(plan: &Plan, built: &Built, seconds: u32, cycles: u32) -> Result<Outc
     Ok(outcome)
 }
 
+/// Writes a disk image with the files of the system. The file is sparse.
+fn write_disk(root: &Path, to: &Path) -> Result<(), Error> {
+    let output = Command::new("mke2fs")
+        .args(["-q", "-t", "ext4", "-m", "0", "-E", "root_owner=0:0", "-d"])
+        .args([root, to])
+        .arg(DISK_SIZE)
+        .output()
+        .map_err(|e| kiln_tree::Error::tool("cannot run mke2fs", "e2fsprogs", e))?;
+    match output.status.success() {
+        true => Ok(()),
+        false => Err(Error::SystemDisk {
+            root: root.to_owned(),
+            line: String::from_utf8_lossy(&output.stderr)
+                .lines()
+                .last()
+                .unwrap_or("no message")
+                .to_owned(),
+        }),
+    }
+}
+
+fn disk_arguments(disk: &Path) -> [String; 4] {
+    let drive = format!(
+        "file={},format=raw,if=none,id=system,cache=unsafe",
+        disk.display()
+    );
+    let device = "virtio-blk-pci,drive=system";
+    ["-drive", &drive, "-device", device].map(str::to_owned)
+}
+
 fn read(path: &Path) -> Result<Vec<u8>, Error> {
-    std::fs::read(path).map_err(|e| Error::cache(path, e))
+    fs::read(path).map_err(|e| Error::cache(path, e))
 }
 
 /// Flips one bit in a known answer's ciphertext, and returns the changed module.

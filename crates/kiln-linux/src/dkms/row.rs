@@ -72,6 +72,9 @@ pub struct Row {
     /// Number of times that the module was loaded, used and unloaded.
     #[schemars(extend("x-role" = "figure"))]
     pub cycles: u64,
+    /// Duration of the load by the guest's clock, including the wait for the last packets.
+    #[schemars(extend("unit" = "ms", "x-role" = "figure", "x-heading" = "load ms"))]
+    pub load_ms: u64,
 }
 
 #[derive(Debug)]
@@ -81,4 +84,6 @@ pub struct Outcome {
     pub findings: Vec<String>,
     /// Results of the controls, and notes that help the reader interpret the rows.
     pub notes: Vec<String>,
+    /// Whether Ctrl-C ended the boot. The rows are those of the loads that had ended.
+    pub interrupted: bool,
 }

@@ -9,6 +9,12 @@ use crate::Error;
 const TRACING: &str = "/sys/kernel/debug/tracing";
 const DISK: &str = "/dev/dm-0";
 
+/// Directory at which the Debian system's disk is mounted.
+pub(super) const SYSTEM: &str = "/system";
+const ENVIRONMENT: &str =
+    "/usr/bin/env -i HOME=/root LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive \
+                           PATH=/usr/sbin:/usr/bin:/sbin:/bin";
+
 const GCM: &str = "aead rfc4106(gcm(aes)) 0x0f1e2d3c4b5a69788796a5b4c3d2e1f001020304 128";
 const CBC: &str = "enc cbc(aes) 0x0f1e2d3c4b5a69788796a5b4c3d2e1f0 \
                    auth-trunc hmac(sha256) 0xf0e1d2c3b4a5968778695a4b3c2d1e0ff0e1d2c3b4a5968778695a4b3c2d1e0f 128";
@@ -26,8 +32,22 @@ pub(super) struct Script {
     /// Number of the order that prints `/proc/crypto` while the module with a wrong known answer is
     /// loaded.
     pub planted: u32,
+    /// Number of the order that loads the package's module.
+    pub loaded: u32,
     /// Number of the order that prints `/proc/crypto` while the package's module is loaded.
     pub listed: u32,
+    /// Numbers of the orders that install and remove the package.
+    pub package: Option<Package>,
+}
+
+/// Numbers of the orders that install the package in a Debian system and remove it again.
+#[derive(Default)]
+pub(super) struct Package {
+    pub install: u32,
+    /// The order that prints what DKMS has built.
+    pub status: u32,
+    /// The orders that print the package's files, before and after its removal.
+    pub files: [u32; 2],
 }
 
 /// Numbers of the orders whose output is needed for a row.
@@ -53,6 +73,51 @@ impl Script {
 
     fn all(&mut self, lines: &[&str]) -> Result<(), Error> {
         lines.iter().try_for_each(|line| self.run(line).map(drop))
+    }
+
+    /// Adds an order that runs a program of the Debian system on the disk.
+    fn run_inside(&mut self, line: &str) -> Result<u32, Error> {
+        self.run(&format!("chroot {SYSTEM} {ENVIRONMENT} {line}"))
+    }
+
+    fn install(&mut self, release: &str) -> Result<(), Error> {
+        self.all(&[
+            &format!("mount -t ext4 /dev/vda {SYSTEM}"),
+            &format!("mount -t proc proc {SYSTEM}/proc"),
+            &format!("mount -t sysfs sysfs {SYSTEM}/sys"),
+            &format!("mount --bind /dev {SYSTEM}/dev"),
+            &format!("cp /package.deb {SYSTEM}/tmp/package.deb"),
+        ])?;
+        let install =
+            self.run_inside("apt-get install -q -y --no-install-recommends /tmp/package.deb")?;
+        let status = self.run_inside("dkms status -m kiln-crypto")?;
+        // From here on, the loads use this module instead of the one in the initramfs. DKMS compresses
+        // it if the kernel's own modules are compressed.
+        self.run(&format!(
+            "cp -r {SYSTEM}/lib/modules/{release}/updates/dkms /dkms"
+        ))?;
+        let xz = program::path("xz")?;
+        self.add(Order::run(&xz, &["-d", "/dkms/kiln.ko.xz"]).may_fail());
+        self.run("cp /dkms/kiln.ko /kiln.ko")?;
+        self.package = Some(Package {
+            install,
+            status,
+            ..Package::default()
+        });
+        Ok(())
+    }
+
+    /// Removes the package, if it was installed.
+    fn purge(&mut self) -> Result<(), Error> {
+        const FILES: &str = "find /etc /usr /var -name *kiln*";
+        let Some(mut package) = self.package.take() else {
+            return Ok(());
+        };
+        package.files[0] = self.run_inside(FILES)?;
+        self.run_inside("apt-get purge -q -y kiln-crypto-dkms")?;
+        package.files[1] = self.run_inside(FILES)?;
+        self.package = Some(package);
+        Ok(())
     }
 
     /// Connects three namespaces in the order c, a, b. The namespace a forwards packets from c to
@@ -184,8 +249,15 @@ pub(super) fn batch() -> String {
     state("tunnel", GCM, 0) + "\n"
 }
 
-/// Writes all orders. `load` lists the kernel's modules in load order.
-pub(super) fn write(load: &[&str], seconds: u32, cycles: u32) -> Result<Script, Error> {
+/// Writes all orders. `load` lists the kernel's modules in load order. If `release` is given, the
+/// package is installed in the Debian system on the guest's disk, and DKMS builds the module for the
+/// kernel of this release. Otherwise the module in the initramfs is used.
+pub(super) fn write(
+    load: &[&str],
+    seconds: u32,
+    cycles: u32,
+    release: Option<&str>,
+) -> Result<Script, Error> {
     let mut script = Script::default();
     for name in load {
         let parameters = match *name {
@@ -203,12 +275,15 @@ pub(super) fn write(load: &[&str], seconds: u32, cycles: u32) -> Result<Script, 
         &format!("{TRACING}/events/kiln/cryptd/enable"),
         "1",
     ));
+    if let Some(release) = release {
+        script.install(release)?;
+    }
     script.connect()?;
     script.phases("without", seconds)?;
     script.add(Order::module("/planted.ko", ""));
     script.planted = script.add(Order::print("/proc/crypto"));
     script.add(Order::remove("kiln"));
-    script.add(Order::module("/kiln.ko", "prefer=1"));
+    script.loaded = script.add(Order::module("/kiln.ko", "prefer=1"));
     script.listed = script.add(Order::print("/proc/crypto"));
     script.phases("with", seconds)?;
     script.add(Order::remove("kiln"));
@@ -225,5 +300,6 @@ pub(super) fn write(load: &[&str], seconds: u32, cycles: u32) -> Result<Script, 
         script.phase("cycles", "tunnel", "gcm", &arguments)?;
         script.unmap_disk()?;
     }
+    script.purge()?;
     Ok(script)
 }

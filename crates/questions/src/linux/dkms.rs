@@ -1,5 +1,6 @@
 //! The arguments of `kiln linux dkms`, and the function that runs the command.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
@@ -28,13 +29,20 @@ Two controls: a module with one wrong bit in a known answer must not offer that
 driver, and a module that does not save registers must be found out. Needs the
 programs ip, tc and dmsetup.
 
+The module is built on this machine from the package's sources. With --system,
+apt-get and DKMS install the package in the guest and build the module there,
+which takes minutes if QEMU translates; after the loads the package is removed,
+and must leave no file. Needs root, for the system's files, and mke2fs.
+
 Exit status:
   1 if a byte was wrong, or a packet was lost or deferred to cryptd in spite of
-    the module, or the kernel reported a fault, or a control found nothing
+    the module, or the kernel reported a fault, or a control found nothing, or
+    the removed package left a file
 
 Examples:
   kiln linux dkms
   kiln linux dkms --debian 6.1 --seconds 60 --cycles 100
+  kiln linux dkms --debian 6.1 --system ROOT --package kiln-crypto-dkms.deb
 
 See also:
   docs/MODULE.md")]
@@ -47,6 +55,12 @@ pub(super) struct DkmsArgs {
     /// Number of times to load, use and unload the module under load
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(0..=10_000))]
     cycles: u32,
+    /// The root of a Debian system with DKMS and the kernel's headers: apt-get installs the package there, in the guest
+    #[arg(long, value_name = "DIR", requires = "package")]
+    system: Option<PathBuf>,
+    /// The package's file, from packaging/dkms.sh
+    #[arg(long, value_name = "DEB", requires = "system")]
+    package: Option<PathBuf>,
 }
 
 /// Number of loads per boot: two modes and two algorithms, each measured twice, and the control.
@@ -55,6 +69,9 @@ const LOADS: u64 = 9;
 /// the time for a cycle.
 const LOAD_SECS: u64 = 20;
 const CYCLE_SECS: u64 = 20;
+/// Seconds to install the package and to remove it, which includes the compilation by a translated
+/// compiler.
+const INSTALL_SECS: u64 = 3600;
 
 impl Question for DkmsArgs {
     const NAME: &'static str = "linux-dkms";
@@ -75,7 +92,12 @@ impl Question for DkmsArgs {
         let mut plan = self.qemu.plan(&kernel, &compiler, session, &report);
         let loads = LOADS * (u64::from(self.seconds) + LOAD_SECS);
         plan.limit += Duration::from_secs(loads + CYCLE_SECS * u64::from(self.cycles));
-        let outcome = dkms::run(&plan, &built, self.seconds, self.cycles)?;
+        let system = self.system.as_deref().zip(self.package.as_deref());
+        let system = system.map(|(root, package)| dkms::System { root, package });
+        if system.is_some() {
+            plan.limit += Duration::from_secs(INSTALL_SECS);
+        }
+        let outcome = dkms::run(&plan, &built, system.as_ref(), self.seconds, self.cycles)?;
         drop(progress);
         let mut notes = outcome.findings.clone();
         notes.extend(outcome.notes);
@@ -83,6 +105,9 @@ impl Question for DkmsArgs {
         session.emit::<DkmsArgs, _>(&read_facts(), rows, &notes, || {
             fidelity_view::dkms(rows) + &table::notes(&notes, session.seed)
         })?;
-        Ok(Exit::from_run(!outcome.findings.is_empty(), false))
+        Ok(Exit::from_run(
+            !outcome.findings.is_empty(),
+            outcome.interrupted,
+        ))
     }
 }
