@@ -86,7 +86,7 @@ impl Team {
     }
 
     /// Returns whether a thread left the team early. The samples taken since are worthless.
-    pub fn is_broken(&self) -> bool {
+    fn is_broken(&self) -> bool {
         self.broken.load(Ordering::Acquire)
     }
 
