@@ -11,8 +11,8 @@
  *	word_t		u32 or u64
  *	LANES		the number of lanes
  *	AT(lane, word)	the index of a lane's state word in an array of 8 * LANES words
- *	run_lanes(h, src, blocks)	runs @blocks blocks: of lane i those at src[i], on its state in
- *				the array @h
+ *	run_lanes(h, src, blocks)	for each lane i, hashes the @blocks blocks at src[i] into its
+ *				state in the array @h
  *	v_end()		VZEROUPPER, before a function returns
  */
 #include <kiln/fpu_assert.h>
@@ -25,8 +25,8 @@
 struct lanes {
 	word_t h[8 * LANES] __aligned(64);
 	u8 last[LANES][2 * BLOCK] __aligned(64);
-	u8 part[BLOCK] __aligned(64);	/* less than a block, before it is padded */
-	u64 bytes[LANES];		/* bytes of the hash, with those that the state has absorbed */
+	u8 part[BLOCK] __aligned(64);	/* the begin of a block, or HMAC's inner digest */
+	u64 bytes[LANES];		/* total length of the hashed data, with what the first state absorbed */
 	const void *outer;		/* for HMAC: the state after the outer key block */
 	struct runs r;
 };

@@ -18,7 +18,7 @@
 #include "kiln/oracle.h"
 
 #define KILN_LIMIT SZ_128K
-/* More bytes per nanosecond than a CPU can read. */
+/* More bytes per nanosecond than one core can stream from its L3 cache or from memory. */
 #define KILN_FASTEST 200
 /* Space in bytes for associated data and a tag. */
 #define MORE 256

@@ -76,7 +76,7 @@ impl Group {
                  using it"
             }
             Group::FrontEnds => {
-                "limit what one front end can use up, and let no call wait for it without a limit"
+                "limit what one front end can use up, and give every call that waits for a front end a timeout"
             }
             Group::Features => "correct the feature, or do not offer it",
         }

@@ -1,5 +1,5 @@
-//! What the checks hold a device to: sections of the virtio specification, and messages of the
-//! vhost-user protocol.
+//! What the checks are about: sections of the virtio specification, which say what a device must do
+//! or what a hostile driver violates, and messages of the vhost-user protocol.
 //!
 //! Numbers and titles are those of version 1.3. In version 1.4, sections 5.9.7 and below have
 //! moved to 5.9.9; the other numbers are the same.

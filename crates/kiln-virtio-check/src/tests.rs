@@ -83,7 +83,7 @@ fn is_of_a_front_end(name: &str) -> bool {
 }
 
 /// Every check has a group and a rule, and the groups come in the order in which they are counted.
-/// The sections are those of the specification's table of contents that the checks are about.
+/// Only the form of the section numbers is checked.
 #[test]
 fn every_check_has_a_group_and_a_section() {
     let all = list();

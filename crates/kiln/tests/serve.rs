@@ -123,6 +123,7 @@ fn a_device_that_was_killed_is_started_again() {
 
 #[test]
 fn arguments_that_cannot_be_are_told_in_one_line() {
+    let dir = tempfile::tempdir().unwrap();
     for (args, says) in [
         (&["--queues", "17"][..], "from 1 to 16"),
         (&["--ctrl", "both"], "choose inline or thread"),
@@ -136,7 +137,7 @@ fn arguments_that_cannot_be_are_told_in_one_line() {
         let out = Command::new(env!("CARGO_BIN_EXE_kiln"))
             .args(["serve", "--socket", "k"])
             .args(args)
-            .current_dir(std::env::temp_dir())
+            .current_dir(dir.path())
             .output()
             .unwrap();
         let said = String::from_utf8(out.stderr).unwrap();

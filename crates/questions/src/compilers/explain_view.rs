@@ -104,7 +104,7 @@ fn checks(found: &Explained) -> String {
     if !same.is_empty() {
         let within = 100.0 * SAME;
         out.push_str(&format!(
-            "  {} others: same within {within:.0} %\n",
+            "  {} others cost less than {within:.0} %\n",
             same.len()
         ));
     }
@@ -112,7 +112,7 @@ fn checks(found: &Explained) -> String {
         (true, _) => "No check alone makes the difference.".to_string(),
         (false, None) => format!("{} costs most.", worst.name),
         (false, Some(rest)) => format!(
-            "{} costs most. All checks but this one take {}.",
+            "{} costs most. Without it, all other checks together take {}.",
             worst.name,
             figure(rest)
         ),
@@ -280,8 +280,8 @@ mod tests {
             "O2/patched+ubsan",
             "object-size",
             "75 % of the difference",
-            "2 others: same within 2 %",
-            "object-size costs most. All checks but this one take 12.0.",
+            "2 others cost less than 2 %",
+            "object-size costs most. Without it, all other checks together take 12.0.",
             "cyc/B: core cycles per byte",
         ] {
             assert!(text.contains(line), "{line}: {text}");

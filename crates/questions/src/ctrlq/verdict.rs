@@ -58,7 +58,7 @@ pub(super) fn best(rows: &[Row]) -> Option<String> {
         let all = results.len() == 1;
         let each = results.iter().map(|(result, names)| match all {
             true => result.clone(),
-            false => format!("{result} with {}", names.join(", ")),
+            false => format!("{result} ({})", names.join(", ")),
         });
         Some((purpose.what, each.collect::<Vec<_>>().join(", ")))
     });
@@ -105,10 +105,10 @@ fn judge(purpose: &Purpose, group: &[Row]) -> String {
     }
     ways.sort_by(|a, b| b.0.total_cmp(&a.0));
     let [(_, best), others @ ..] = ways.as_slice() else {
-        return "cannot tell (no way has such a row)".to_string();
+        return "cannot tell (no way has an unmarked row)".to_string();
     };
     if others.is_empty() {
-        return format!("cannot tell (only {} has such a row)", best.mode);
+        return format!("cannot tell (only {} has an unmarked row)", best.mode);
     }
     let (mut ties, mut overlap) = (vec![name(best)], vec![name(best)]);
     for (_, other) in others {
@@ -125,17 +125,15 @@ fn judge(purpose: &Purpose, group: &[Row]) -> String {
     match (overlap.len(), ties.len()) {
         (1, 1) => name(best),
         (1, _) => format!("{} tie", ties.join(" and ")),
-        _ => format!(
-            "cannot tell (intervals of {} overlap)",
-            overlap.join(" and ")
-        ),
+        _ => format!("cannot tell {} apart", overlap.join(" and ")),
     }
 }
 
 fn name(row: &Row) -> String {
     match (row.mode, row.workers) {
         ("async", _) => row.mode.to_string(),
-        (mode, n) => format!("{mode} by {n}"),
+        (mode, 1) => format!("{mode} with 1 worker"),
+        (mode, n) => format!("{mode} with {n} workers"),
     }
 }
 
@@ -210,8 +208,8 @@ mod tests {
         rows[0].rounds_p999 = vec![0.001; 6];
         assert_eq!(
             best(&rows).unwrap(),
-            "The best way of waiting here: most pairs per second: wait by 8; least CPU time per pair: wait by 8; shortest p99.9: \
-             poll by 1"
+            "The best way of waiting here: most pairs per second: wait with 8 workers; least CPU time per pair: wait with 8 workers; shortest p99.9: \
+             poll with 1 worker"
         );
         assert_eq!(best(&rows[..2]), None);
     }
@@ -221,12 +219,12 @@ mod tests {
         let said = |by| best(&[row("poll", 1, 100.0, by), row("wait", 1, 99.0, EVEN)]).unwrap();
         let tie = said(EVEN);
         assert!(
-            tie.contains("here: poll by 1 and wait by 1 tie, for most pairs"),
+            tie.contains("here: poll with 1 worker and wait with 1 worker tie, for most pairs"),
             "{tie}"
         );
         let wide = said(WILD);
         assert!(
-            wide.contains("here: cannot tell (intervals of poll by 1 and wait by 1 overlap)"),
+            wide.contains("here: cannot tell poll with 1 worker and wait with 1 worker apart"),
             "{wide}"
         );
         // Both are better than a third way, which is not named.
@@ -237,7 +235,7 @@ mod tests {
         ]);
         assert!(three
             .unwrap()
-            .contains("here: poll by 1 and wait by 1 tie, for"));
+            .contains("here: poll with 1 worker and wait with 1 worker tie, for"));
     }
 
     #[test]
@@ -247,14 +245,14 @@ mod tests {
             change(&mut rows[1]);
             best(&rows).unwrap()
         };
-        assert!(rows(|_| ()).contains("here: poll by 1, for"));
+        assert!(rows(|_| ()).contains("here: poll with 1 worker, for"));
         let changes: [fn(&mut Row); 2] =
             [|r| r.cores_needed = 17, |r| r.other_cpu_pct = Some(100.0)];
         for change in changes {
             let said = rows(change);
             assert!(said.contains("(rows without * and ! only)"), "{said}");
             assert!(
-                said.contains("cannot tell (only poll has such a row)"),
+                said.contains("cannot tell (only poll has an unmarked row)"),
                 "{said}"
             );
         }
@@ -278,7 +276,7 @@ mod tests {
         let said = best(&rows).unwrap();
         assert!(
             said.contains(
-                "poll by 1 with inline cipher, inline akcipher, wait by 1 with thread cipher"
+                "poll with 1 worker (inline cipher, inline akcipher), wait with 1 worker (thread cipher)"
             ),
             "{said}"
         );

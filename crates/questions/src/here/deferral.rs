@@ -71,7 +71,7 @@ const SOFTIRQS: Words = Words {
         )
     },
     advice: "run a kernel from 6.15 on; until then keep tasks that encrypt much off the CPUs whose softirqs encrypt, or try \
-             the module kiln-crypto-dkms for 6.1 to 6.14 (docs/MODULE.md; run in guests so far), whose drivers defer nothing. \
+             the module kiln-crypto-dkms for 6.1 to 6.14 (docs/MODULE.md; tried in guests of 6.1 and 6.12), whose drivers defer nothing. \
              'kiln fpu prove breakpoint --policy tree:DIR' counts the deferred requests of your tree",
 };
 
@@ -92,7 +92,7 @@ const ESP: Words = Words {
     },
     advice: "run a kernel from 6.15 on; until then spread packets over several CPUs (docs/tutorials/network.md), since in Kiln's \
              emulation throughput falls on a core that is nearly full ('kiln ipsec --policy legacy,bh-off'), or try the module \
-             kiln-crypto-dkms for 6.1 to 6.14 (docs/MODULE.md; run in guests so far), whose drivers defer nothing",
+             kiln-crypto-dkms for 6.1 to 6.14 (docs/MODULE.md; tried in guests of 6.1 and 6.12), whose drivers defer nothing",
 };
 
 /// Answers question 1: whether requests from softirqs are deferred.

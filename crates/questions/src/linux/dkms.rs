@@ -32,7 +32,8 @@ programs ip, tc and dmsetup.
 The module is built on this machine from the package's sources. With --system,
 apt-get and DKMS install the package in the guest and build the module there,
 which takes minutes if QEMU translates; after the loads the package is removed,
-and must leave no file. Needs root, for the system's files, and mke2fs.
+and must leave no file. --system needs root, to read the system's files, and
+mke2fs.
 
 Exit status:
   1 if a byte was wrong, or a packet was lost or deferred to cryptd in spite of

@@ -135,8 +135,8 @@ pub struct SpeedArgs {
     /// cannot overlap
     #[arg(long)]
     latency: bool,
-    /// Run each candidate in N threads at the same time, one per core, or in all (one for each core
-    /// that may be used): throughput of one thread and of all, and the clock under that load
+    /// Run each candidate in N threads at the same time, each pinned to a logical CPU of its own (all:
+    /// one per permitted CPU, SMT siblings included): throughput of one thread and of all, and the clock
     #[arg(long, value_name = "N|all", conflicts_with_all = ["tree", "tcrypt", "kunit"])]
     multi: Option<Threads>,
     /// Maximum measuring time in seconds; with less time, intervals are wider [default: depends on

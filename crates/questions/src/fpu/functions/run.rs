@@ -124,8 +124,8 @@ fn count_stepped(ran: &[Ran], chosen: &[String]) -> String {
         .collect();
     let inside: BTreeSet<&String> = proofs().flat_map(|(_, p)| &p.functions).collect();
     let mut said = format!(
-        "stepped: {} functions that the library exports, and the functions of {} cases of the tree's suites; {} of these {} open no FPU \
-         section under any set of tiers; in sections ran {} functions of the tree",
+        "stepped: {} exported functions, and what {} cases of the tree's suites call; {} of these {} never opened an FPU section; {} functions \
+         of the tree ran inside sections",
         exported,
         stepped.len() - exported,
         stepped.len() - opening.len(),
@@ -144,7 +144,7 @@ fn count_stepped(ran: &[Ran], chosen: &[String]) -> String {
         .collect();
     if !untested.is_empty() {
         said += &format!(
-            "; not stepped: {} suites without a case that calls a function in interrupts ({})",
+            "; not stepped: {} suites in which no interrupt test ran ({})",
             untested.len(),
             untested.join(", ")
         );
@@ -346,9 +346,8 @@ mod tests {
         let chosen = chosen.map(String::from);
         assert_eq!(
             count_stepped(&all, &chosen),
-            "stepped: 2 functions that the library exports, and the functions of 1 cases of the tree's suites; 1 of these 3 open no \
-             FPU section under any set of tiers; in sections ran 2 functions of the tree; not stepped: 1 suites without a case that \
-             calls a function in interrupts (crc_kunit)"
+            "stepped: 2 exported functions, and what 1 cases of the tree's suites call; 1 of these 3 never opened an FPU section; 2 \
+             functions of the tree ran inside sections; not stepped: 1 suites in which no interrupt test ran (crc_kunit)"
         );
         let lost = [&chosen[..], &["library.nh".to_string()]].concat();
         assert!(count_stepped(&all, &lost).ends_with("; not stepped after a crash: nh"));
