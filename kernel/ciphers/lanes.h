@@ -72,11 +72,18 @@ static __always_inline void process_messages(const struct lane_ops *ops, void *l
 		}
 		if (!least)
 			return;
-		for (i = 0; i < LANES; i++)
+		/*
+		 * The barriers keep compilers from vectorising these loops with masked moves, which
+		 * are not known to take the same time for all masks.
+		 */
+		for (i = 0; i < LANES; i++) {
 			if (r->stage[i] == STAGE_IDLE)
 				r->src[i] = r->src[busy];
+			barrier();
+		}
 		ops->run_blocks(lanes, least);
 		for (i = 0; i < LANES; i++) {
+			barrier();
 			if (r->stage[i] == STAGE_IDLE)
 				continue;
 			r->src[i] += least * ops->block;
