@@ -28,7 +28,7 @@ struct runs {
 
 /*
  * begin_message() begins the first run of @m, which continues from @state. next_run() begins the
- * next run of the lane's message; if there is none, it writes the result and sets the stage to
+ * next run of the lane's message. After the last run it writes the result and sets the stage to
  * STAGE_IDLE. run_blocks() processes @blocks blocks in every lane. @lanes is the structure that
  * contains @r.
  */

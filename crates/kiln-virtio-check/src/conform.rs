@@ -439,7 +439,7 @@ fn collect(
     match bytes.pop() {
         Some(0) => Ok(bytes),
         Some(status) => Err(format!("status {}", name_status(status))),
-        None => Err("there is no room for a status".into()),
+        None => Err("the request has no room for a status".into()),
     }
 }
 

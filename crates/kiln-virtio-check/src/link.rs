@@ -588,7 +588,7 @@ impl Link {
         let (status, dst) = answer
             .bytes
             .split_last()
-            .ok_or("there is no room for a status")?;
+            .ok_or("the request has no room for a status")?;
         match Status::from_raw(*status) {
             Some(Status::Ok) => {
                 let len = (answer.used as usize).saturating_sub(1).min(dst.len());
