@@ -71,6 +71,8 @@ static void worker(void *arg)
 		/* @work may free itself when it runs, so do not touch it afterwards. */
 		if (work) {
 			work->fn(work);
+			if (this_cpu()->hooks && this_cpu()->hooks->worked)
+				this_cpu()->hooks->worked();
 			q->running = NULL;
 			kiln_wake(&q->running);
 			cond_resched();

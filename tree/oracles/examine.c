@@ -24,6 +24,7 @@
 int kiln_glue_vsnprintf(char *text, size_t size, const char *format, va_list args);
 
 u64 kiln_glue_examine(struct kiln_examine *order);
+void kiln_glue_worked(void);
 
 static void (*const kiln_oracles[])(struct kiln_examine *order) = {
 	[KILN_ORACLE_MEMORY] = kiln_examine_memory,
@@ -40,13 +41,37 @@ static void (*const kiln_oracles[])(struct kiln_examine *order) = {
 	[KILN_ORACLE_SEQUENCE] = kiln_examine_sequence,
 };
 
+static bool kiln_examines;
+
+/*
+ * Reports that code changed the preempt count, and restores it, because otherwise the code that runs
+ * next would be blamed.
+ */
+static void kiln_keep_count(int count, const char *what)
+{
+	if (preempt_count() == count)
+		return;
+	kiln_violates("unbalanced", "%s with a preempt count of %#x, which was %#x", what,
+		      preempt_count(), count);
+	preempt_count_set(count);
+}
+
+/* Called in the thread of a work queue after each item. */
+void kiln_glue_worked(void)
+{
+	if (kiln_examines)
+		kiln_keep_count(0, "an item of a work queue returns");
+}
+
 u64 kiln_glue_examine(struct kiln_examine *order)
 {
 	if (order->number >= ARRAY_SIZE(kiln_oracles))
 		return EINVAL;
+	kiln_examines = true;
 	kiln_subject_is(order->oracle, order->name);
 	memset(&kiln_case, 0, sizeof(kiln_case));
 	kiln_oracles[order->number](order);
+	kiln_examines = false;
 	kiln_subject_is("", "");
 	return 0;
 }
@@ -357,11 +382,7 @@ int kiln_submit(struct kiln_subject *s, const struct kiln_call *c)
 	}
 	if (irqs_disabled() != irqs_off)
 		kiln_violates("unbalanced", "returns %d with interrupts %s", result, irqs_off ? "on" : "off");
-	if (preempt_count() != count) {
-		kiln_violates("unbalanced", "returns %d with a preempt count of %#x, which was %#x", result,
-			      preempt_count(), count);
-		preempt_count_set(count);
-	}
+	kiln_keep_count(count, "returns");
 	return result;
 }
 

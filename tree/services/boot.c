@@ -40,6 +40,7 @@ uint64_t kiln_image_cpu(void *unused)
 		.idle = time_idle,
 		.uncounted = kiln_glue_uncounted,
 		.context = kiln_glue_context,
+		.worked = kiln_glue_worked,
 	};
 
 	(void)unused;

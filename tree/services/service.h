@@ -219,7 +219,7 @@ static inline void also_count(int n)
 		kiln_glue_count(n);
 }
 
-/* Defined in glue.c and oracles/context.c, which the tree's own build compiles. */
+/* Defined in glue.c and in oracles/, which the tree's own build compiles. */
 extern const unsigned int kiln_glue_hz;
 extern const unsigned int kiln_glue_gfp_sleeps;	/* set in allocations that may sleep */
 /*
@@ -227,6 +227,7 @@ extern const unsigned int kiln_glue_gfp_sleeps;	/* set in allocations that may s
  * 0 if it may sleep.
  */
 unsigned int kiln_glue_atomic(void);
+void kiln_glue_worked(void);
 void kiln_glue_setup(uint32_t tiers, const uint16_t *hidden);
 void kiln_glue_alternatives(const void *start, const void *stop, uint32_t *applied,
 			    uint32_t *left);

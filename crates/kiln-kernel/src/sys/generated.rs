@@ -2164,10 +2164,11 @@ pub struct Hooks {
         unsafe extern "C" fn() -> ::std::os::raw::c_int,
     >,
     pub context: ::std::option::Option<unsafe extern "C" fn(n: ::std::os::raw::c_int)>,
+    pub worked: ::std::option::Option<unsafe extern "C" fn()>,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of Hooks"][::std::mem::size_of::<Hooks>() - 40usize];
+    ["Size of Hooks"][::std::mem::size_of::<Hooks>() - 48usize];
     ["Alignment of Hooks"][::std::mem::align_of::<Hooks>() - 8usize];
     [
         "Offset of field: Hooks::new_task",
@@ -2180,6 +2181,7 @@ const _: () = {
     [
         "Offset of field: Hooks::context",
     ][::std::mem::offset_of!(Hooks, context) - 32usize];
+    ["Offset of field: Hooks::worked"][::std::mem::offset_of!(Hooks, worked) - 40usize];
 };
 unsafe extern "C" {
     pub fn kiln_attach(hooks: *const Hooks) -> bool;

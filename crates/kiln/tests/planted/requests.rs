@@ -183,6 +183,20 @@ pub const FAULTS: &[Fault] = &[
         ],
     },
     Fault {
+        what: "cryptd's work returns with preemption off",
+        oracle: "values",
+        rule: "unbalanced",
+        file: "crypto/cryptd.c",
+        edits: &[(
+            "	err = shash_ahash_digest(req, desc);",
+            "	err = shash_ahash_digest(req, desc);\n	preempt_disable();",
+        )],
+        expect: &[
+            (V6_12, "cryptd(sha256-generic)", ""),
+            (V7_3, "cryptd(sha256-lib)", ""),
+        ],
+    },
+    Fault {
         what: "GCM does not compare the last byte of a tag",
         oracle: "values",
         rule: "forgery",

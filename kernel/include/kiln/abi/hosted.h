@@ -33,6 +33,8 @@
  * softirq, an NMI, or an errand with softirqs off. @n is the amount that entering adds to Kiln's
  * preempt count (<kiln/preempt.h>). When the CPU leaves the context, the function is called with
  * -@n.
+ *
+ * worked may be NULL. It is called in the thread of a work queue after each item.
  */
 struct kiln_hooks {
 	void *(*new_task)(void *old, const char *name, _Bool user);
@@ -40,6 +42,7 @@ struct kiln_hooks {
 	void (*idle)(unsigned long since);
 	int (*uncounted)(void);
 	void (*context)(int n);
+	void (*worked)(void);
 };
 
 /* Attaches this CPU. Returns false if new_task failed. @hooks must remain valid. */
