@@ -49,13 +49,31 @@ static bool peek(const void *from, void *to, size_t n)
 	return result == (long)n;
 }
 
-/* Collects return addresses inside the image. Follows the chain of frame pointers. */
+/*
+ * Collects return addresses inside the image. Follows the chain of frame pointers. Reads pieces of
+ * the stack instead of single frames, because the guarded heap does this for each allocation, and
+ * system calls are most of the time. A piece ends with its page, behind which nothing may be mapped.
+ */
 unsigned int kiln_image_trace(const void *frame, unsigned long *to, unsigned int most)
 {
-	unsigned long pair[2];
+	unsigned long piece[64], at = 0, size = 0;
 	unsigned int n = 0;
 
-	while (n < most && frame && !((unsigned long)frame & 7) && peek(frame, pair, sizeof(pair))) {
+	while (n < most && frame && !((unsigned long)frame & 7)) {
+		const unsigned long *pair;
+
+		if ((unsigned long)frame < at || (unsigned long)frame + 16 > at + size) {
+			at = (unsigned long)frame;
+			size = 4096 - (at & 4095);
+			/* The two words of a frame may be in two pages. */
+			if (size < 16)
+				size = 16;
+			if (size > sizeof(piece))
+				size = sizeof(piece);
+			if (!peek(frame, piece, size))
+				break;
+		}
+		pair = &piece[((unsigned long)frame - at) / sizeof(*piece)];
 		if (pair[1] >= (unsigned long)__executable_start && pair[1] < (unsigned long)etext)
 			to[n++] = pair[1];
 		else if (n)
