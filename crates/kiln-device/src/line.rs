@@ -287,13 +287,11 @@ impl Line<'_> {
         }
     }
 
-    /// Writes an error to the status byte of the current chain.
+    /// Writes an error to the status byte of the current chain. Returns the number of bytes written,
+    /// which is what the used length has to count (2.7.8), and the status.
     fn write_error(&self) -> (u32, u32) {
-        let written = match self.chain.write_last(self.memory, STATUS_ERR) {
-            Ok(()) => u32::try_from(self.chain.writable()).unwrap_or(u32::MAX),
-            Err(_) => 0,
-        };
-        (written, u32::from(STATUS_ERR))
+        let done = self.chain.write_last(self.memory, STATUS_ERR);
+        (u32::from(done.is_ok()), u32::from(STATUS_ERR))
     }
 
     fn try_request(&mut self, head: u16, count: &mut Count) -> Result<(u32, u32), Malformed> {

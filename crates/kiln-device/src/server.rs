@@ -233,6 +233,12 @@ impl Waiting {
             gone: false,
         }
     }
+
+    /// Records what poll() found on the connection.
+    fn notice(&mut self, found: PollFlags) {
+        self.gone = found.intersects(PollFlags::HUP | PollFlags::ERR);
+        self.speaks = !self.gone;
+    }
 }
 
 impl Socket {
@@ -501,11 +507,7 @@ impl Server {
                         return Ok(served);
                     }
                     Watched::Listener(i) => listening.push(i),
-                    Watched::Waiting(i, k) => {
-                        let waiting = &mut self.sockets[i].waiting[k];
-                        waiting.gone = found.intersects(PollFlags::HUP | PollFlags::ERR);
-                        waiting.speaks = !waiting.gone;
-                    }
+                    Watched::Waiting(i, k) => self.sockets[i].waiting[k].notice(found),
                     Watched::Guest(k) => {
                         guests[k].gone.get_or_insert_with(Instant::now);
                     }
@@ -961,5 +963,189 @@ fn report_end(guest: &Guest, how: Option<ExitStatus>) {
         ),
         Some(libc::SIGKILL) if guest.killed.is_some() => {}
         _ => tracing::error!(guest = number, %status, "its process ended"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+
+    use super::*;
+
+    const FRONT_ENDS: usize = 12;
+    const AT_ONCE: usize = 4;
+    /// Time for one front end at the socket's rate.
+    const EACH: Duration = Duration::from_nanos(1_000_000_000 / ADMITTED);
+
+    /// The vhost-user messages SET_OWNER and GET_FEATURES.
+    const HELLO: [u32; 6] = [3, 1, 0, 1, 1, 0];
+
+    /// A server on two sockets whose clock is an argument of [`Crowd::hand_over`], and front ends
+    /// that have connected to the first socket and sent their first messages.
+    struct Crowd {
+        server: Server,
+        guests: Vec<Guest>,
+        served: Served,
+        closer: Closer,
+        services: Services,
+        clients: Vec<UnixStream>,
+        stop: UnixStream,
+        turn: usize,
+        _dir: tempfile::TempDir,
+    }
+
+    impl Crowd {
+        fn connect(admitted: Bucket) -> Crowd {
+            let dir = tempfile::tempdir().unwrap();
+            let mut server = Server::bind(Config {
+                sockets: vec![dir.path().join("crowd"), dir.path().join("other")],
+                max_guests: 2 * FRONT_ENDS,
+                isolation: false,
+                sandbox: false,
+                shares_process: true,
+                ..Config::default()
+            })
+            .unwrap();
+            server.sockets[0].admitted = admitted;
+            let mut crowd = Crowd {
+                server,
+                guests: Vec::new(),
+                served: Served::default(),
+                closer: Closer::new(false),
+                services: Services::detect(),
+                clients: Vec::new(),
+                stop: UnixStream::pair().unwrap().0,
+                turn: 0,
+                _dir: dir,
+            };
+            (0..FRONT_ENDS).for_each(|_| crowd.add(0));
+            crowd
+        }
+
+        /// Connects a front end, which sends its first messages, and lets the server accept it.
+        fn add(&mut self, socket: usize) {
+            let mut client = UnixStream::connect(&self.server.sockets[socket].path).unwrap();
+            client
+                .write_all(&HELLO.map(u32::to_le_bytes).concat())
+                .unwrap();
+            self.clients.push(client);
+            let most = self.server.most_waiting();
+            let Server { sockets, meter, .. } = &mut self.server;
+            sockets[socket].accept(false, most, meter, &mut self.closer);
+            let (stop, clients) = (self.stop.as_fd(), Clients::default());
+            let ready = self
+                .server
+                .wait(stop, &[], &[], &clients, (&[], &self.closer));
+            for (watched, found) in ready.unwrap() {
+                if let Watched::Waiting(i, k) = watched {
+                    self.server.sockets[i].waiting[k].notice(found);
+                }
+            }
+        }
+
+        /// Hands over those that may be served at time `now`. Returns how many front ends have been
+        /// admitted so far.
+        fn hand_over(&mut self, now: Duration) -> usize {
+            self.server.hand_over(
+                &mut self.guests,
+                &[],
+                &mut Vec::new(),
+                Some(&self.services),
+                (&mut self.served, &mut self.closer),
+                (now, &mut self.turn),
+            );
+            self.guests.len()
+        }
+
+        /// Returns whether the front end has received nothing and its connection is open.
+        fn is_kept_waiting(&self, client: usize) -> bool {
+            let stream = &self.clients[client];
+            stream.set_nonblocking(true).unwrap();
+            let got = (&mut &*stream).read(&mut [0]).map_err(|e| e.kind());
+            stream.set_nonblocking(false).unwrap();
+            got == Err(io::ErrorKind::WouldBlock)
+        }
+
+        /// Waits for the answer to GET_FEATURES.
+        fn is_answered(&self, client: usize) -> bool {
+            let mut answer = [0; 20];
+            let stream = &self.clients[client];
+            // A lost front end makes the test fail instead of hang.
+            stream.set_read_timeout(Some(START)).unwrap();
+            let done = (&mut &*stream).read_exact(&mut answer);
+            done.is_ok() && answer[..8] == [1, 0, 0, 0, 5, 0, 0, 0]
+        }
+    }
+
+    impl Drop for Crowd {
+        /// Disconnects all front ends, which ends the threads that serve them.
+        fn drop(&mut self) {
+            self.clients.clear();
+            for guest in self.guests.drain(..) {
+                if let Host::Threads(connection) = guest.host {
+                    connection.end(Instant::now());
+                }
+            }
+        }
+    }
+
+    /// Front ends beyond the rate wait: they are neither rejected nor forgotten, they are admitted
+    /// in their order at the socket's rate, and other sockets do not wait for them. The clock is an
+    /// argument, so the speed of the machine has no effect.
+    #[test]
+    fn front_ends_beyond_the_rate_wait_for_their_turn() {
+        let burst = EACH * (AT_ONCE as u32 - 1);
+        let mut crowd = Crowd::connect(Bucket::new(ADMITTED, burst));
+        assert_eq!(crowd.hand_over(Duration::ZERO), AT_ONCE);
+        // Looking again, or a moment before the next turn, admits none.
+        assert_eq!(crowd.hand_over(Duration::ZERO), AT_ONCE);
+        assert_eq!(crowd.hand_over(EACH - Duration::from_nanos(1)), AT_ONCE);
+        for n in 0..FRONT_ENDS {
+            match n < AT_ONCE {
+                true => assert!(crowd.is_answered(n), "front end {n}"),
+                false => assert!(crowd.is_kept_waiting(n), "front end {n}"),
+            }
+        }
+        // One that connects to the other socket is admitted at once.
+        crowd.add(1);
+        assert_eq!(crowd.hand_over(EACH - Duration::from_nanos(1)), AT_ONCE + 1);
+        assert!(crowd.is_answered(FRONT_ENDS));
+        for n in AT_ONCE..FRONT_ENDS {
+            assert!(crowd.is_kept_waiting(n), "front end {n}");
+            let now = EACH * (n - AT_ONCE + 1) as u32;
+            assert_eq!(crowd.hand_over(now), n + 2);
+            assert!(crowd.is_answered(n), "front end {n}");
+        }
+        assert!(crowd.server.sockets.iter().all(|s| s.waiting.is_empty()));
+        assert_eq!(crowd.served.guests as usize, FRONT_ENDS + 1);
+        assert_eq!(crowd.server.meter.refused, 0);
+    }
+
+    /// The control of the previous test: without the limit, all front ends are admitted at once.
+    #[test]
+    fn without_the_rate_all_front_ends_are_admitted_at_once() {
+        let mut crowd = Crowd::connect(Bucket::new(u64::MAX, Duration::ZERO));
+        assert_eq!(crowd.hand_over(Duration::ZERO), FRONT_ENDS);
+        assert!((0..FRONT_ENDS).all(|n| crowd.is_answered(n)));
+    }
+
+    /// The limit of a socket as the documentation states it. The front end that exceeds the burst
+    /// is still admitted.
+    #[test]
+    fn a_socket_admits_a_burst_and_then_its_rate() {
+        let socket = Socket::new(PathBuf::new(), None);
+        let admit = |now: Duration| {
+            let now = now.as_nanos() as u64;
+            let due = || {
+                socket
+                    .admitted
+                    .is_due(now)
+                    .then(|| socket.admitted.take(1, now))
+            };
+            std::iter::from_fn(due).count()
+        };
+        assert_eq!(admit(Duration::ZERO), ADMITTED_AT_ONCE as usize + 1);
+        assert_eq!(admit(Duration::from_secs(1)), 10);
+        assert_eq!(admit(Duration::from_secs(2)), 10);
     }
 }

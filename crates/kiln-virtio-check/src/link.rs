@@ -134,6 +134,9 @@ pub enum Fault {
     /// The device closed the connection before its first answer, for example because it already
     /// serves its maximum number of front ends.
     Refused,
+    /// An answer did not arrive within [`PATIENCE`]. It is unknown whether the device is slow or is
+    /// not a virtio-crypto device. The text names the missing answer.
+    Late(&'static str),
     /// Something answers on the socket, but it is not a virtio-crypto device.
     Device(String),
     /// Ctrl-C was pressed before an answer arrived.
@@ -150,6 +153,13 @@ impl fmt::Display for Fault {
             Fault::Refused => {
                 f.write_str("the device closed the connection before its first answer")
             }
+            Fault::Late(what) => write!(
+                f,
+                "{what} did not come within {} seconds: the device is busy, hangs, or serves its \
+                 maximum number of front ends, or another program listens there: read the \
+                 device's log, then try again",
+                PATIENCE.as_secs()
+            ),
             Fault::Device(e) => write!(f, "the peer is not a virtio-crypto device: {e}"),
             Fault::Stopped => f.write_str(STOPPED),
         }
@@ -297,26 +307,30 @@ impl Link {
 
     fn shake_hands(target: &Target, wanted: u64) -> Result<Link, Fault> {
         let of_connect = |e: std::io::Error| Fault::Connect(e.to_string());
-        let socket = reach(target).map_err(|e| {
-            let text = match target.path.is_file() {
-                true => "a file, not a socket".to_string(),
-                false => e.to_string(),
-            };
-            Fault::Connect(text)
+        let socket = reach(target).map_err(|e| match e.kind() {
+            // Something listens, but does not accept connections.
+            std::io::ErrorKind::WouldBlock => Fault::Late("the acceptance of the connection"),
+            _ if target.path.is_file() => Fault::Connect("a file, not a socket".to_string()),
+            _ => of_connect(e),
         })?;
-        let began = Instant::now();
-        let _done = hang_up_later(target, &socket).map_err(of_connect)?;
+        let limit = hang_up_later(target, &socket).map_err(of_connect)?;
         let again = socket.try_clone().map_err(of_connect)?;
         let mut frontend = Frontend::from_stream(again, 256);
         let (file, memory) = shared().map_err(of_connect)?;
         let fault = |e: vhost::Error| Fault::Device(e.to_string());
+        // Once the time is up, this side closes the connection itself, and the library reports
+        // only that it is closed.
+        let without = |answer| {
+            let limit = &limit;
+            move |e: vhost::Error| match limit.is_over() {
+                true => Fault::Late(answer),
+                false => fault(e),
+            }
+        };
         let offered = frontend.set_owner().and_then(|()| frontend.get_features());
-        // After PATIENCE, this side closes the connection itself, so only an earlier end means that
-        // the device refused.
-        let refused = || began.elapsed() < PATIENCE && hung_up(&socket);
-        let offered = offered.map_err(|e| match refused() {
+        let offered = offered.map_err(|e| match !limit.is_over() && hung_up(&socket) {
             true => Fault::Refused,
-            false => fault(e),
+            false => without("the answer to GET_FEATURES")(e),
         })?;
         let user = VhostUserVirtioFeatures::PROTOCOL_FEATURES.bits();
         if offered & VERSION_1 == 0 || offered & user == 0 {
@@ -333,7 +347,9 @@ impl Link {
         let wish = VhostUserProtocolFeatures::CONFIG
             | VhostUserProtocolFeatures::MQ
             | VhostUserProtocolFeatures::REPLY_ACK;
-        let has = frontend.get_protocol_features().map_err(fault)?;
+        let has = frontend
+            .get_protocol_features()
+            .map_err(without("the answer to GET_PROTOCOL_FEATURES"))?;
         frontend.set_protocol_features(has & wish).map_err(fault)?;
         frontend.set_features(taken).map_err(fault)?;
         let (_, bytes) = frontend
@@ -343,7 +359,7 @@ impl Link {
                 VhostUserConfigFlags::WRITABLE,
                 &[0; config::SIZE],
             )
-            .map_err(fault)?;
+            .map_err(without("the answer to GET_CONFIG"))?;
         let config = Config::parse(&bytes).map_err(|e| Fault::Device(e.to_string()))?;
         let control = usize::try_from(config.max_dataqueues).unwrap_or(usize::MAX);
         if !(1..255).contains(&control) {
@@ -392,13 +408,16 @@ impl Link {
     /// Stops a queue and restarts it at its first entry, as a driver does to reset the queue
     /// (2.6.1).
     pub(crate) fn reset_queue(&mut self, queue: Queue) -> Result<(), String> {
-        let _done = hang_up_later(&self.target, &self.socket).map_err(|e| e.to_string())?;
+        let limit = hang_up_later(&self.target, &self.socket).map_err(|e| e.to_string())?;
         let ring = &mut self.rings[queue as usize];
         let front_end = &mut self.frontend;
         let stopped = front_end.set_vring_enable(ring.index, false);
         stopped
             .and_then(|()| front_end.get_vring_base(ring.index))
-            .map_err(|e| e.to_string())?;
+            .map_err(|e| match limit.is_over() {
+                true => Fault::Late("the answer to GET_VRING_BASE").to_string(),
+                false => e.to_string(),
+            })?;
         (ring.avail, ring.used) = (0, 0);
         self.memory.write(ring.base, &[0; RING_BYTES]);
         ring.start(front_end, &self.memory.0)
@@ -649,22 +668,43 @@ pub(crate) fn reach(target: &Target) -> std::io::Result<UnixStream> {
     Ok(socket)
 }
 
+/// A limit to the time that the device has to answer. Dropping it lifts the limit.
+pub(crate) struct TimeLimit {
+    over: Arc<AtomicBool>,
+    _done: Sender<()>,
+}
+
+impl TimeLimit {
+    /// Returns whether the connection was closed because the time was up.
+    fn is_over(&self) -> bool {
+        self.over.load(Ordering::Acquire)
+    }
+}
+
 /// Starts a thread that closes the connection if the device does not answer in time or the checks
-/// are interrupted, because the protocol library waits without a time limit. Dropping the returned
-/// sender stops the thread.
-pub(crate) fn hang_up_later(target: &Target, socket: &UnixStream) -> std::io::Result<Sender<()>> {
+/// are interrupted, because the protocol library waits without a time limit.
+pub(crate) fn hang_up_later(target: &Target, socket: &UnixStream) -> std::io::Result<TimeLimit> {
     let (done, waiting) = channel();
     let (target, socket) = (target.clone(), socket.try_clone()?);
     let until = Instant::now() + PATIENCE;
+    let over = Arc::new(AtomicBool::new(false));
+    let limit = TimeLimit {
+        over: over.clone(),
+        _done: done,
+    };
     thread::spawn(move || {
         while waiting.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
-            if target.is_stopped() || Instant::now() > until {
+            let late = Instant::now() > until;
+            if target.is_stopped() || late {
+                // Set the flag first, because closing the connection ends the wait whose reason it
+                // gives.
+                over.store(late, Ordering::Release);
                 let _ = socket.shutdown(Shutdown::Both);
                 break;
             }
         }
     });
-    Ok(done)
+    Ok(limit)
 }
 
 fn hung_up(socket: &UnixStream) -> bool {

@@ -6,9 +6,8 @@ use std::mem::MaybeUninit;
 use std::net::Shutdown;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::sync::mpsc::Sender;
 
-use crate::link::{hang_up_later, reach, Target};
+use crate::link::{hang_up_later, reach, Target, TimeLimit};
 use kiln_virtio::wire::feature;
 use rustix::event::{eventfd, EventfdFlags};
 use rustix::fs::{memfd_create, MemfdFlags};
@@ -70,7 +69,7 @@ pub(crate) struct Raw {
     /// Feature bits and protocol feature bits that the device offers.
     pub features: u64,
     pub offered: u64,
-    _hangs_up: Sender<()>,
+    _hangs_up: TimeLimit,
 }
 
 pub(crate) fn words(words: &[u64]) -> Vec<u8> {

@@ -1,8 +1,11 @@
 //! Tests that Kiln's own device passes all checks, and that every kind of check can fail.
 
+use std::io::Write;
+use std::net::Shutdown;
 use std::os::fd::{AsFd, IntoRawFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::atomic::Ordering;
+use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
@@ -339,7 +342,7 @@ fn a_silent_device_holds_nothing_up() {
         stop: Default::default(),
     };
     let fault = offer(&target).unwrap_err();
-    assert!(matches!(fault, Fault::Device(_)), "{fault}");
+    assert_eq!(fault, Fault::Late("the answer to GET_FEATURES"));
     let stopped = Target {
         path,
         stop: Arc::new(true.into()),
@@ -354,6 +357,8 @@ fn a_silent_device_holds_nothing_up() {
         }
     };
     assert_eq!(fault.kind(), std::io::ErrorKind::WouldBlock);
+    let fault = offer(&target).unwrap_err();
+    assert_eq!(fault, Fault::Late("the acceptance of the connection"));
 
     served(4096, |target| {
         let mut link = open(target, 0).unwrap();
@@ -363,6 +368,76 @@ fn a_silent_device_holds_nothing_up() {
         let mut told = 0;
         let offer = link.offer;
         assert!(run(target, &offer, &mut |_| told += 1).is_empty() && told == 0);
+    });
+}
+
+/// The flag of vhost-user messages that are replies.
+const REPLY: u32 = 4;
+
+/// Runs `answer` on the first connection, and returns why the device could not be checked. The
+/// connection stays open until then.
+fn fault_of(answer: impl FnOnce(&mut UnixStream) + Send) -> Fault {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("peer");
+    let listener = UnixListener::bind(&path).unwrap();
+    let (over, told) = channel::<()>();
+    thread::scope(|s| {
+        s.spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            answer(&mut stream);
+            let _ = told.recv();
+        });
+        let stop = Default::default();
+        let fault = offer(&Target { path, stop }).unwrap_err();
+        drop(over);
+        fault
+    })
+}
+
+/// A missing answer says nothing about what the peer is, so only an answer that arrived may be
+/// blamed. The error names the missing answer, the time, and what to do.
+#[test]
+fn a_slow_answer_is_not_called_a_wrong_one() {
+    let features = |offered| {
+        move |stream: &mut UnixStream| {
+            let answer = raw::message(raw::GET_FEATURES, REPLY, &raw::words(&[offered]));
+            stream.write_all(&answer).unwrap();
+        }
+    };
+    thread::scope(|s| {
+        // These two wait for the whole time limit.
+        let silent = s.spawn(|| fault_of(|_| ()));
+        let stops = s.spawn(|| fault_of(features(1 << 32 | 1 << 30)));
+        // Not a device's answer; a device's answer without virtio 1; and the same after a while.
+        let noise = |stream: &mut UnixStream| {
+            stream
+                .write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+                .unwrap();
+        };
+        let slow = |stream: &mut UnixStream| {
+            thread::sleep(PATIENCE / 10);
+            features(1 << 30)(stream);
+        };
+        for wrong in [fault_of(noise), fault_of(features(1 << 30)), fault_of(slow)] {
+            assert!(matches!(wrong, Fault::Device(_)), "{wrong}");
+            let text = wrong.to_string();
+            assert!(
+                text.starts_with("the peer is not a virtio-crypto device"),
+                "{text}"
+            );
+        }
+        let silent = silent.join().unwrap();
+        assert_eq!(silent, Fault::Late("the answer to GET_FEATURES"));
+        let text = silent.to_string();
+        for part in ["GET_FEATURES", "within 5 seconds", "log", "try again"] {
+            assert!(text.contains(part), "{part} in: {text}");
+        }
+        assert!(!text.contains("not a virtio-crypto device"), "{text}");
+        let stops = stops.join().unwrap();
+        assert_eq!(stops, Fault::Late("the answer to GET_PROTOCOL_FEATURES"));
+        // A peer that hangs up did not let the time pass.
+        let gone = fault_of(|stream| stream.shutdown(Shutdown::Both).unwrap());
+        assert_eq!(gone, Fault::Refused);
     });
 }
 

@@ -65,6 +65,7 @@ impl Question for VirtioCheckArgs {
             Ok(offer) => offer,
             Err(Fault::Stopped) => return Ok(Exit::Interrupted),
             Err(e @ Fault::Connect(_)) => return Err(Error::input(what(&e))),
+            Err(e @ Fault::Late(_)) => return Err(Error::lacks(what(&e))),
             Err(e @ Fault::Refused) => {
                 let what = what(&e);
                 return Err(Error::lacks(format!(

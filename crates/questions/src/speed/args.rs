@@ -287,7 +287,7 @@ impl Question for SpeedArgs {
             };
         }
         match &plan.cores {
-            Some(cores) => cores.occupy(0),
+            Some(cores) => cores.occupy_first()?,
             None => _ = session.settle(),
         }
         session.answer::<Self, _>(

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use kiln_measure::{pin_within, CoreList};
+use kiln_measure::{pin_within, CoreList, PinError};
 use kiln_question::Error;
 
 /// The number of threads that `--multi` asks for.
@@ -67,13 +67,28 @@ impl Cores {
         self.cores.len()
     }
 
-    /// Pins the calling thread to the core of thread `number`, counted from 0. If that is not
-    /// permitted, the results are noisier but still valid.
-    pub(super) fn occupy(&self, number: usize) {
-        let core = self.cores.get(number).map(usize::to_string);
-        if let Some(Ok(core)) = core.map(|core| core.parse()) {
-            let _ = pin_within(&self.allowed, &core);
-        }
+    /// Pins the calling thread to the core of thread `number`, counted from 0.
+    ///
+    /// # Errors
+    /// Fails if the kernel refuses. The thread must not measure then, because the results name the
+    /// cores.
+    pub(super) fn occupy(&self, number: usize) -> Result<(), PinError> {
+        let core: CoreList = self.cores[number].to_string().parse()?;
+        pin_within(&self.allowed, &core)
+    }
+
+    /// Pins the calling thread to the core of the first thread, after trying all other cores.
+    ///
+    /// # Errors
+    /// Fails if the kernel refuses one of the cores.
+    pub(super) fn occupy_first(&self) -> Result<(), Error> {
+        (0..self.count()).rev().try_for_each(|number| {
+            self.occupy(number).map_err(|e| {
+                Error::lacks(format!(
+                    "--multi: {e}: let this process call sched_setaffinity(), or leave out --multi"
+                ))
+            })
+        })
     }
 
     /// Returns the note that says what the rows of such a run contain.
@@ -99,8 +114,43 @@ impl fmt::Display for Cores {
 }
 
 #[cfg(test)]
+impl Cores {
+    /// Returns two cores, of which the second does not exist, so that the kernel refuses to pin a
+    /// thread to it.
+    pub(super) fn with_a_missing_core() -> Cores {
+        let own = CoreList::allowed().unwrap();
+        let last = libc::CPU_SETSIZE as usize - 1;
+        assert!(!own.cores().contains(&last), "this machine has {own}");
+        Cores {
+            allowed: format!("0-{last}").parse().unwrap(),
+            cores: vec![own.cores()[0], last],
+            shared: false,
+        }
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Control: the cores that this process may use are not refused.
+    #[test]
+    fn a_core_that_the_kernel_refuses_is_an_error() {
+        // Use a separate thread, because pinning outlives the call.
+        let run = || {
+            let why = Cores::with_a_missing_core().occupy_first().unwrap_err();
+            assert_eq!(why.exit_code(), 3);
+            let text = why.to_string();
+            assert!(
+                text.starts_with("--multi: cannot pin to cores 1023: "),
+                "{text}"
+            );
+            let all = Cores::choose(Threads::All).unwrap();
+            all.occupy_first().unwrap();
+            assert_eq!(CoreList::allowed().unwrap().cores(), &all.cores[..1]);
+        };
+        std::thread::spawn(run).join().unwrap();
+    }
 
     #[test]
     fn threads_are_a_number_or_all() {

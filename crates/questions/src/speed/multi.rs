@@ -43,8 +43,10 @@ pub(super) fn bench_all(
         let start = |number| {
             let (report, reports) = channel();
             scope.spawn(move || {
-                cores.occupy(number);
-                if let Err(why) = follow(plan, work, jobs, names, number, team, &report) {
+                let pinned = cores.occupy(number).map_err(|e| e.to_string());
+                let followed =
+                    pinned.and_then(|()| follow(plan, work, jobs, names, number, team, &report));
+                if let Err(why) = followed {
                     // The leader waits for two reports, and nothing was timed.
                     for _ in 0..2 {
                         let _ = report.send(vec![Some(why.clone()); jobs.len()]);

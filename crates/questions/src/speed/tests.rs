@@ -243,6 +243,25 @@ fn threads_with_other_candidates_have_no_figure() {
     assert!(outcome.notes.iter().any(told), "{:?}", outcome.notes);
 }
 
+/// A thread that cannot be pinned makes the run fail, because its results would be attributed to a
+/// core on which it did not run.
+#[test]
+fn a_thread_that_is_not_on_its_core_has_no_figure() {
+    let plan = Plan {
+        algs: vec!["gcm(aes)".into()],
+        lens: Lens(vec![64]),
+        peers: Wanted::None,
+        within: Some(Duration::from_secs(2)),
+        cores: Some(Cores::with_a_missing_core()),
+        ..Plan::new(1)
+    };
+    let outcome = run(plan, &AtomicBool::new(false), &mut |_, _| {}).unwrap();
+    assert!(outcome.failed, "{:?}", outcome.notes);
+    assert!(outcome.rows.iter().all(|row| !row.measured()));
+    let told = |note: &String| note.contains("in thread 2: cannot pin to cores 1023: ");
+    assert!(outcome.notes.iter().any(told), "{:?}", outcome.notes);
+}
+
 /// Creates a series from the cycles of eight rounds and the number of nanoseconds per cycle.
 fn series(figures: [f64; 8], ns: f64) -> Series {
     let rounds = |unit: f64| {
