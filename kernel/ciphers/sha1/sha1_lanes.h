@@ -3,8 +3,8 @@
  * SHA-1 of one message per lane. The including file defines MD_NAME(name) after including one of
  * simd/vec_*.h.
  *
- * Limits with AVX-512 on Zen 5 (sha2_lanes.h has its rates): 8 operations per round and 3 per word
- * after the 16th, 832 operations or 208 cycles per block, and 28 cycles for loading it. The chain
+ * Limits with AVX-512 on Zen 5 (sha2_lanes.h has its rates): 7 operations per round and 3 per word
+ * after the 16th, 752 operations or 188 cycles per block, and 24 cycles for loading it. The chain
  * through a is a rotation and an addition, four cycles per round: 320 cycles per 1024 bytes, 0.31
  * cycles per byte.
  */
@@ -63,7 +63,7 @@
 
 #include "../merkle_words.h"
 
-/* A single message runs in general-purpose registers, because each round waits for the last one. */
+/* A single message runs in general-purpose registers, as its rounds depend on each other. */
 void MD_NAME(blocks)(void *state, const u8 *data, size_t blocks)
 {
 	assert_fpu_section();
