@@ -11,7 +11,9 @@ use kiln_virtio::wire::{feature, session, Config, Control, Create, Operation, Se
 
 use crate::bits::{masks, name_features, name_status};
 use crate::case::{Case, Group};
-use crate::link::{Descriptor, Fault, Link, Offer, Queue, Target, BASE, NEXT, ROOM, TABLE, WRITE};
+use crate::link::{
+    Came, Descriptor, Fault, Link, Offer, Queue, Target, BASE, NEXT, ROOM, TABLE, WRITE,
+};
 use crate::rule::{self, Rule};
 use crate::vectors::{all, inverse, Vector};
 
@@ -427,8 +429,8 @@ fn collect(
     pieces: [(usize, usize); 2],
 ) -> Result<Vec<u8>, String> {
     link.publish(Queue::Data, head, 1);
-    match link.wait(Queue::Data, std::time::Duration::from_secs(5)) {
-        crate::link::Came::Used(id, _) if id == u32::from(head) => (),
+    match link.wait(Queue::Data, Duration::from_secs(5)) {
+        Came::Used(id, _) if id == u32::from(head) => (),
         came => return Err(came.describe()),
     }
     let mut bytes: Vec<u8> = pieces
