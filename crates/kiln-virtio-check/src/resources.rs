@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use kiln_virtio::wire::{feature, Features, Service};
 use rustix::fs::{fcntl_getfl, fcntl_setfl, MemfdFlags, OFlags};
 
-use crate::bits::{name_device_status, name_features, name_status};
+use crate::bits::{name_device_status, name_status};
 use crate::case::{Case, Group, Verdict};
 use crate::conform::{create, describe, has_cbc, in_session, open, usable, FREED};
 use crate::hostile::next_driver;
@@ -300,17 +300,13 @@ pub(crate) fn cases(offer: &Offer) -> Vec<Case> {
     ];
     for (name, rule, needed, check) in checks {
         let kind = (Group::Features, rule);
-        let lacking = needed & !offer.features;
-        cases.push(match &vector {
-            Some(vector) if lacking == 0 => {
+        cases.push(match (&vector, offer.lacks(needed)) {
+            (Some(vector), None) => {
                 let vector = vector.clone();
                 Case::new_skippable(kind, name, move |target| check(target, &vector))
             }
-            Some(_) => {
-                let lacking = name_features(lacking);
-                Case::skip(kind, name, format!("{lacking} is not offered"))
-            }
-            None => Case::skip(
+            (Some(_), Some(why)) => Case::skip(kind, name, why),
+            (None, _) => Case::skip(
                 kind,
                 name,
                 "AES_CBC, of which requests are made, is not offered",
