@@ -5,9 +5,9 @@ use std::cell::RefCell;
 
 use kiln_device::rig::{Rig, Which, BUFFERS, NEXT, RING, WRITE};
 use kiln_device::Limits;
-use kiln_virtio::wire::algo::{cipher, OP_ENCRYPT};
+use kiln_virtio::sample::create;
+use kiln_virtio::wire::algo::OP_ENCRYPT;
 use kiln_virtio::wire::control::Created;
-use kiln_virtio::wire::{session, Control, Create, Features};
 
 const MAX_SESSIONS: usize = 8;
 const MAX_REQUEST: usize = 4096;
@@ -57,25 +57,9 @@ impl Input<'_> {
     }
 }
 
-fn create() -> Vec<u8> {
-    let create = Create::Cipher(session::Cipher {
-        algo: cipher::AES_CBC,
-        key_len: 16,
-        op: OP_ENCRYPT,
-    });
-    let mut bytes = Vec::new();
-    Control::Create {
-        create,
-        key: &[7; 16],
-        auth_key: &[],
-    }
-    .emit(Features::new(0), &mut bytes);
-    bytes
-}
-
 /// Checks that the device still works: a well-formed request must create a session.
 fn is_well(rig: &mut Rig) {
-    let request = create();
+    let request = create(OP_ENCRYPT);
     let table = rig.place(Which::Control).desc;
     rig.put(BUFFERS, &request);
     rig.describe(table, 0, (BUFFERS, request.len() as u32), NEXT, 1);
@@ -117,7 +101,7 @@ pub(crate) fn run(data: &[u8]) -> bool {
                     input.0 = rest;
                 }
                 3 => {
-                    let request = create();
+                    let request = create(OP_ENCRYPT);
                     rig.put(BUFFERS + 0x80 * u64::from(index % 16), &request);
                 }
                 4 => rig.set_avail_idx(which, input.short()),

@@ -6,10 +6,11 @@ mod common;
 use std::cell::RefCell;
 
 use common::{bytes, hex, Case, Driver, FORMS};
-use kiln_virtio::wire::algo::{aead, akcipher, cipher, hash, mac, OP_DECRYPT, OP_ENCRYPT};
-use kiln_virtio::wire::data::{self, Mode};
-use kiln_virtio::wire::session::{Chain, ChainHash};
-use kiln_virtio::wire::{Action, Control, Create, Features, Operation};
+use kiln_virtio::wire::algo::{
+    aead, akcipher, cipher, hash, mac, HASH_THEN_CIPHER, OP_DECRYPT, OP_ENCRYPT,
+};
+use kiln_virtio::wire::data::Mode;
+use kiln_virtio::wire::{Action, Control, Features};
 
 thread_local! {
     static DRIVER: RefCell<(Driver, Vec<Case>)> = RefCell::new((Driver::new(0), cases()));
@@ -19,31 +20,7 @@ fn cases() -> Vec<Case> {
     let (key, iv, src) = (bytes(1, 64), bytes(2, 16), bytes(3, 96));
     let cbc = Case::cipher(cipher::AES_CBC, OP_ENCRYPT, &key[..16], &iv, &src);
     let hmac = Case::mac(mac::HMAC_SHA_256, 16, &key[..20], &src);
-    let (Create::Cipher(c), Create::Mac(m)) = (cbc.create, hmac.create) else {
-        unreachable!()
-    };
-    let chain = Case {
-        create: Create::Chain(Chain {
-            order: 1,
-            cipher: c,
-            hash: ChainHash::Auth(m),
-            aad_len: 9,
-        }),
-        auth_key: hmac.key.clone(),
-        op: Operation::Chain(data::Chain {
-            iv_len: 16,
-            src_len: 96,
-            dst_len: 96,
-            cipher_start: 16,
-            cipher_len: 64,
-            hash_start: 0,
-            hash_len: 96,
-            aad_len: 9,
-            result_len: 16,
-        }),
-        aad: bytes(4, 9),
-        ..cbc.clone()
-    };
+    let chain = Case::chain(HASH_THEN_CIPHER, &cbc, &hmac, 16..80, 0..96, &bytes(4, 9));
     let rsa = hex(include_str!(
         "../../crates/kiln-virtio/tests/common/rsa512.hex"
     ));

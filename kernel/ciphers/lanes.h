@@ -48,6 +48,25 @@ static __always_inline void begin_run(struct runs *r, u32 i, enum stage stage, c
 	r->blocks[i] = blocks;
 }
 
+/* Makes @m the message of a lane. */
+static __always_inline void take_message(struct runs *r, u32 i, const struct kiln_message *m)
+{
+	r->text[i] = m->src;
+	r->len[i] = m->len;
+	r->out[i] = m->dst;
+}
+
+/* Begins the run of the next @blocks blocks, of @block bytes each, of the lane's message. */
+static __always_inline void begin_blocks(struct runs *r, u32 i, size_t blocks,
+					 const size_t block)
+{
+	const u8 *const text = r->text[i];
+
+	r->text[i] += blocks * block;
+	r->len[i] -= blocks * block;
+	begin_run(r, i, STAGE_TEXT, text, blocks);
+}
+
 static __always_inline void process_messages(const struct lane_ops *ops, void *lanes,
 					     struct runs *r, const void *state,
 					     const struct kiln_message *m, size_t count)

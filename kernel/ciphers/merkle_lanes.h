@@ -25,7 +25,7 @@
 struct lanes {
 	word_t h[8 * LANES] __aligned(64);
 	u8 last[LANES][2 * BLOCK] __aligned(64);
-	u8 part[BLOCK] __aligned(64);	/* the begin of a block, or HMAC's inner digest */
+	u8 part[BLOCK] __aligned(64);	/* the start of a block, or HMAC's inner digest */
 	u64 bytes[LANES];		/* total length of the hashed data, with what the first state absorbed */
 	const void *outer;		/* for HMAC: the state after the outer key block */
 	struct runs r;
@@ -60,15 +60,11 @@ static __always_inline void begin_end(struct lanes *l, u32 i, enum stage stage, 
 static __always_inline void begin_text(struct lanes *l, u32 i)
 {
 	const size_t blocks = l->r.len[i] / BLOCK;
-	const u8 *const text = l->r.text[i];
 
-	if (!blocks) {
-		begin_end(l, i, STAGE_END, text, l->r.len[i]);
-		return;
-	}
-	l->r.text[i] += blocks * BLOCK;
-	l->r.len[i] %= BLOCK;
-	begin_run(&l->r, i, STAGE_TEXT, text, blocks);
+	if (blocks)
+		begin_blocks(&l->r, i, blocks, BLOCK);
+	else
+		begin_end(l, i, STAGE_END, l->r.text[i], l->r.len[i]);
 }
 
 static inline void begin_message(void *lanes, u32 i, const void *state,
@@ -79,9 +75,7 @@ static inline void begin_message(void *lanes, u32 i, const void *state,
 	u64 kept = s->bytes % BLOCK;
 
 	set_state(l, i, (const word_t *)s->h);
-	l->r.text[i] = m->src;
-	l->r.len[i] = m->len;
-	l->r.out[i] = m->dst;
+	take_message(&l->r, i, m);
 	l->bytes[i] = s->bytes + m->len;
 	if (!kept) {
 		begin_text(l, i);

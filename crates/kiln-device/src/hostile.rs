@@ -5,11 +5,10 @@ use std::fs::File;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use kiln_virtio::wire::algo::{aead, cipher, OP_DECRYPT, OP_ENCRYPT};
+use kiln_virtio::sample::{create, destroy, encrypt};
+use kiln_virtio::wire::algo::{aead, OP_DECRYPT, OP_ENCRYPT};
 use kiln_virtio::wire::control::Created;
-use kiln_virtio::wire::{
-    data, session, Action, Control, Create, Features, Request, Service, Status,
-};
+use kiln_virtio::wire::{data, session, Action, Control, Create, Features, Request, Status};
 use kiln_virtio::Limits;
 
 use crate::chain::MAX_DESCRIPTORS;
@@ -19,7 +18,6 @@ use crate::ring::Broken;
 
 const OK: u8 = Status::Ok as u8;
 const ERR: u8 = Status::Err as u8;
-const KEY: [u8; 16] = [7; 16];
 const LEGACY: u64 = 0;
 
 /// Initial value of every byte in the answer buffer. If the device writes only a status, all other
@@ -37,52 +35,6 @@ fn limits() -> Limits {
         max_request: 4096,
         ..Limits::default()
     }
-}
-
-pub(crate) fn create(op: u32) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    let create = Create::Cipher(session::Cipher {
-        algo: cipher::AES_CBC,
-        key_len: KEY.len() as u32,
-        op,
-    });
-    Control::Create {
-        create,
-        key: &KEY,
-        auth_key: &[],
-    }
-    .emit(Features::new(LEGACY), &mut bytes);
-    bytes
-}
-
-fn destroy(session: u64) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    Control::Destroy {
-        service: Service::Cipher,
-        session,
-    }
-    .emit(Features::new(LEGACY), &mut bytes);
-    bytes
-}
-
-/// Builds an AES-CBC request: header, IV, and text.
-pub(crate) fn encrypt(session: u64, text: &[u8]) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    let len = text.len() as u32;
-    Request {
-        mode: data::Mode::Session(session),
-        action: Action::Encrypt,
-        op: data::Operation::Cipher(data::Cipher {
-            iv_len: 16,
-            src_len: len,
-            dst_len: len,
-        }),
-        iv: &[1; 16],
-        src: text,
-        aad: &[],
-    }
-    .emit(Features::new(LEGACY), &mut bytes);
-    bytes
 }
 
 /// A guard that stops the thread which modifies guest memory during a test, even if the test fails.

@@ -280,8 +280,8 @@ impl Log {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::hostile::{create, encrypt};
     use crate::rig::{Rig, Which, BUFFERS, NEXT as MORE, RING, WRITE};
+    use kiln_virtio::sample::{create, encrypt};
     use kiln_virtio::wire::algo::OP_ENCRYPT;
     use kiln_virtio::wire::control::Created;
     use kiln_virtio::Limits;

@@ -7,7 +7,7 @@ use crate::rule::Rule;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     Pass,
-    /// The check was not run, because the device does not offer the feature that it checks.
+    /// The device does not offer what the check needs, or has ended in an earlier check.
     Skip(String),
     Fail(String),
 }
@@ -139,7 +139,7 @@ impl Totals {
     }
 }
 
-type Check = Box<dyn FnOnce(&Target) -> Result<(), String>>;
+type Check = Box<dyn FnOnce(&Target) -> Result<Verdict, String>>;
 
 /// A check that can be run on a device.
 pub(crate) struct Case {
@@ -154,6 +154,16 @@ impl Case {
         (group, rule): (Group, Rule),
         name: impl Into<String>,
         check: impl FnOnce(&Target) -> Result<(), String> + 'static,
+    ) -> Case {
+        let check = |target: &Target| check(target).map(|()| Verdict::Pass);
+        Case::new_skippable((group, rule), name, check)
+    }
+
+    /// Creates a check that learns only from the connection whether it can be run.
+    pub(crate) fn new_skippable(
+        (group, rule): (Group, Rule),
+        name: impl Into<String>,
+        check: impl FnOnce(&Target) -> Result<Verdict, String> + 'static,
     ) -> Case {
         Case {
             group,
@@ -181,7 +191,7 @@ impl Case {
         let verdict = match self.check {
             Err(why) => Verdict::Skip(why),
             Ok(check) => match check(target) {
-                Ok(()) => Verdict::Pass,
+                Ok(verdict) => verdict,
                 Err(what) => Verdict::Fail(what),
             },
         };
@@ -221,6 +231,9 @@ mod tests {
             "what was seen; see virtio 5.9.7.6.2 (Device Requirements: Symmetric algorithms \
              Operation); correct the operation, or clear the algorithm's bit in the configuration"
         );
+        let lacks = |_: &Target| Ok(Verdict::Skip("not offered".into()));
+        let late = Case::new_skippable(kind, "d", lacks).run(&none);
+        assert_eq!(late.verdict, skip.verdict);
         let totals = Totals::count([&pass, &fail, &fail, &skip]);
         assert_eq!((totals.passed, totals.failed, totals.skipped), (1, 2, 1));
     }

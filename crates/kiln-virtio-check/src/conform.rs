@@ -11,7 +11,9 @@ use kiln_virtio::wire::{feature, session, Config, Control, Create, Operation, Se
 
 use crate::bits::{masks, name_features, name_status};
 use crate::case::{Case, Group};
-use crate::link::{Descriptor, Fault, Link, Offer, Queue, Target, BASE, NEXT, ROOM, TABLE, WRITE};
+use crate::link::{
+    Came, Descriptor, Fault, Link, Offer, Queue, Target, BASE, INDIRECT, NEXT, ROOM, TABLE, WRITE,
+};
 use crate::rule::{self, Rule};
 use crate::vectors::{all, inverse, Vector};
 
@@ -51,33 +53,37 @@ pub(crate) fn cases(offer: &Offer) -> Vec<Case> {
         }
     }
     let usable = usable(offer);
-    for (name, rule, check) in [
+    for (name, rule, needed, check) in [
         (
             "sessions: destroyed once",
             rule::DESTROY,
+            0,
             destroyed_once as Check,
         ),
         (
             "lengths: more readable and writable than needed",
             rule::DATA,
+            0,
             more_than_needed,
         ),
         (
             "descriptors: one for every byte of the header",
             rule::FRAMING,
+            0,
             split_header,
         ),
-        ("descriptors: indirect", rule::INDIRECT, indirect),
+        ("descriptors: indirect", rule::INDIRECT, INDIRECT, indirect),
     ] {
         let kind = (Group::Framing, rule);
-        cases.push(match &usable {
-            Some(vector) => {
+        cases.push(match (&usable, offer.lacks(needed)) {
+            (Some(_), Some(why)) => Case::skip(kind, name, why),
+            (Some(vector), None) => {
                 let vector = vector.clone();
                 Case::new(kind, name, move |target| {
                     check(&mut open(target, 0)?, &vector)
                 })
             }
-            None => Case::skip(kind, name, "no known algorithm"),
+            (None, _) => Case::skip(kind, name, "no known algorithm"),
         });
     }
     cases
@@ -122,9 +128,8 @@ fn served(name: String, offer: &Offer, wanted: u64, vector: Vector) -> Case {
         true => feature::CIPHER_STATELESS << service as u32 | feature::REVISION_1,
         false => wanted,
     };
-    if offer.features & needed != needed {
-        let lacking = name_features(needed & !offer.features);
-        return Case::skip(kind, name, format!("{lacking} is not offered"));
+    if let Some(why) = offer.lacks(needed) {
+        return Case::skip(kind, name, why);
     }
     Case::new(kind, name, move |target| {
         let mut link = open(target, wanted)?;
@@ -427,8 +432,8 @@ fn collect(
     pieces: [(usize, usize); 2],
 ) -> Result<Vec<u8>, String> {
     link.publish(Queue::Data, head, 1);
-    match link.wait(Queue::Data, std::time::Duration::from_secs(5)) {
-        crate::link::Came::Used(id, _) if id == u32::from(head) => (),
+    match link.wait(Queue::Data, Duration::from_secs(5)) {
+        Came::Used(id, _) if id == u32::from(head) => (),
         came => return Err(came.describe()),
     }
     let mut bytes: Vec<u8> = pieces

@@ -83,11 +83,14 @@ pub fn run(target: &Target, offer: &Offer, tell: &mut dyn FnMut(&Row)) -> Vec<Ro
     rows
 }
 
-/// Returns whether nothing listens on the socket, nor begins to within [`RESTART`].
+/// Returns whether the device has ended: nothing listens on its socket, even after [`RESTART`].
 fn has_ended(target: &Target) -> bool {
     let start = Instant::now();
     while matches!(link::Link::open(target, 0), Err(Fault::Connect(_))) {
-        if start.elapsed() > RESTART || target.is_stopped() {
+        if target.is_stopped() {
+            return false;
+        }
+        if start.elapsed() > RESTART {
             return true;
         }
         thread::sleep(RESTART / 20);

@@ -41,7 +41,7 @@ pub(crate) const ROOM: usize = 0x10000;
 pub(crate) const RING: u16 = 64;
 
 const EVENT_IDX: u64 = 1 << 29;
-const INDIRECT: u64 = 1 << 28;
+pub(crate) const INDIRECT: u64 = 1 << 28;
 const VERSION_1: u64 = 1 << 32;
 pub(crate) const IN_ORDER: u64 = 1 << 35;
 pub(crate) const RING_RESET: u64 = 1 << 40;
@@ -103,6 +103,13 @@ impl Offer {
             config.max_auth_key_len
         ));
         lines
+    }
+
+    /// Returns why a check that needs these features is skipped, or `None` if the device offers
+    /// them.
+    pub(crate) fn lacks(&self, needed: u64) -> Option<String> {
+        let lacking = needed & !self.features;
+        (lacking != 0).then(|| format!("{} is not offered", name_features(lacking)))
     }
 
     /// Returns an offer of everything that the specification defines and more.

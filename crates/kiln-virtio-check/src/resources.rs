@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 use kiln_virtio::wire::{feature, Features, Service};
 use rustix::fs::{fcntl_getfl, fcntl_setfl, MemfdFlags, OFlags};
 
-use crate::bits::{name_device_status, name_features, name_status};
-use crate::case::{Case, Group};
+use crate::bits::{name_device_status, name_status};
+use crate::case::{Case, Group, Verdict};
 use crate::conform::{create, describe, has_cbc, in_session, open, usable, FREED};
 use crate::hostile::next_driver;
 use crate::link::{Link, Offer, Queue, Target, IN_ORDER, PATIENCE, RING_RESET, ROOM, WRITE};
@@ -256,7 +256,7 @@ fn hold(what: impl Any) -> Held {
 }
 
 /// A check of a feature that is optional for a device, but must work if offered.
-type Check = fn(&Target, &Vector) -> Result<(), String>;
+type Check = fn(&Target, &Vector) -> Result<Verdict, String>;
 
 pub(crate) fn cases(offer: &Offer) -> Vec<Case> {
     let acts = ACTS.into_iter();
@@ -300,17 +300,13 @@ pub(crate) fn cases(offer: &Offer) -> Vec<Case> {
     ];
     for (name, rule, needed, check) in checks {
         let kind = (Group::Features, rule);
-        let lacking = needed & !offer.features;
-        cases.push(match &vector {
-            Some(vector) if lacking == 0 => {
+        cases.push(match (&vector, offer.lacks(needed)) {
+            (Some(vector), None) => {
                 let vector = vector.clone();
-                Case::new(kind, name, move |target| check(target, &vector))
+                Case::new_skippable(kind, name, move |target| check(target, &vector))
             }
-            Some(_) => {
-                let lacking = name_features(lacking);
-                Case::skip(kind, name, format!("{lacking} is not offered"))
-            }
-            None => Case::skip(
+            (Some(_), Some(why)) => Case::skip(kind, name, why),
+            (None, _) => Case::skip(
                 kind,
                 name,
                 "AES_CBC, of which requests are made, is not offered",
@@ -331,6 +327,11 @@ fn hostile(name: &'static str, rule: Rule, act: Act) -> Case {
         hostile_name(name),
         move |target| beside(target, act),
     )
+}
+
+/// Returns the verdict on a device that lacks a protocol feature.
+fn not_offered(feature: &str) -> Verdict {
+    Verdict::Skip(format!("{feature} is not offered"))
 }
 
 /// Checks that another driver is served before a hostile action and while the hostile front end
@@ -394,7 +395,7 @@ fn kicked_by(target: &Target, kick: Option<BorrowedFd<'_>>) -> std::io::Result<O
     Ok(raw)
 }
 
-fn in_order(target: &Target, vector: &Vector) -> Result<(), String> {
+fn in_order(target: &Target, vector: &Vector) -> Result<Verdict, String> {
     const REQUESTS: u16 = 8;
     let mut link = open(target, IN_ORDER)?;
     let session = create(&mut link, vector)?;
@@ -454,12 +455,12 @@ fn in_order(target: &Target, vector: &Vector) -> Result<(), String> {
         }
         at = last + 1;
     }
-    Ok(())
+    Ok(Verdict::Pass)
 }
 
 /// Checks that resetting one queue does not affect sessions and the other queue, and that the reset
 /// queue is served from its first entry.
-fn reset_alone(target: &Target, vector: &Vector, queue: Queue) -> Result<(), String> {
+fn reset_alone(target: &Target, vector: &Vector, queue: Queue) -> Result<Verdict, String> {
     let mut link = open(target, RING_RESET)?;
     let session = create(&mut link, vector)?;
     for _ in 0..3 {
@@ -474,7 +475,7 @@ fn reset_alone(target: &Target, vector: &Vector, queue: Queue) -> Result<(), Str
         }
         in_session(&mut link, vector)?;
     }
-    Ok(())
+    Ok(Verdict::Pass)
 }
 
 /// Stateless requests whose source and result overlap, stored in the same memory as their ring.
@@ -608,7 +609,7 @@ fn with_notes(
 
 /// Checks a front end that disconnects with requests in flight and reconnects: each request must be
 /// answered, and none may be executed twice.
-fn goes_on(target: &Target, vector: &Vector) -> Result<(), String> {
+fn goes_on(target: &Target, vector: &Vector) -> Result<Verdict, String> {
     let of_io = |e: std::io::Error| format!("the check itself: {e}");
     let (kick, call) = (event().map_err(of_io)?, event().map_err(of_io)?);
     let ends = [kick.as_fd(), call.as_fd()];
@@ -617,7 +618,7 @@ fn goes_on(target: &Target, vector: &Vector) -> Result<(), String> {
         let file = memory(SIZE, PLAIN).map_err(of_io)?;
         let pile = Pile::new(&file, vector);
         let Some((raw, notes)) = with_notes(target, &file, None, ends, 0)? else {
-            return Ok(());
+            return Ok(not_offered("INFLIGHT_SHMFD"));
         };
         pile.put(vector).map_err(of_io)?;
         rustix::io::write(&kick, &1_u64.to_ne_bytes()).map_err(|e| of_io(e.into()))?;
@@ -645,19 +646,19 @@ fn goes_on(target: &Target, vector: &Vector) -> Result<(), String> {
         }
         pile.is_right(vector).map_err(of_io)??;
     }
-    Ok(())
+    Ok(Verdict::Pass)
 }
 
 /// Checks corrupted in-flight records: the record may contain any bytes, be too small, or be
 /// truncated.
-fn notes(target: &Target, vector: &Vector) -> Result<(), String> {
+fn notes(target: &Target, vector: &Vector) -> Result<Verdict, String> {
     let of_io = |e: std::io::Error| format!("the check itself: {e}");
     let (kick, call) = (event().map_err(of_io)?, event().map_err(of_io)?);
     let ends = [kick.as_fd(), call.as_fd()];
     let mut other = open(target, 0)?;
     let file = memory(SIZE, PLAIN).map_err(of_io)?;
     let Some((raw, (told, _))) = with_notes(target, &file, None, ends, 0)? else {
-        return Ok(());
+        return Ok(not_offered("INFLIGHT_SHMFD"));
     };
     drop(raw);
     let size = told
@@ -691,15 +692,15 @@ fn notes(target: &Target, vector: &Vector) -> Result<(), String> {
         in_session(&mut other, vector).map_err(|e| format!("another driver meanwhile: {e}"))?;
     }
     drop(other);
-    soon(target, vector)
+    soon(target, vector).map(|()| Verdict::Pass)
 }
 
-fn status(target: &Target, vector: &Vector) -> Result<(), String> {
+fn status(target: &Target, vector: &Vector) -> Result<Verdict, String> {
     const GET_STATUS: u32 = 40;
     let connect = || greet(target, raw::STATUS);
     let mut raw = connect()?;
     if raw.offered & raw::STATUS == 0 {
-        return Ok(());
+        return Ok(not_offered("STATUS"));
     }
     // Set ACKNOWLEDGE, DRIVER and FEATURES_OK, then reset and start over.
     for bits in [1_u64, 3, 11, 0, 1] {
@@ -730,5 +731,5 @@ fn status(target: &Target, vector: &Vector) -> Result<(), String> {
         raw.send(raw::SET_STATUS, &words(&[wrong]), &[]);
         raw.ask(GET_STATUS, &[]);
     }
-    soon(target, vector)
+    soon(target, vector).map(|()| Verdict::Pass)
 }

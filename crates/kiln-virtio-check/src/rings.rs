@@ -166,9 +166,8 @@ pub(crate) fn cases() -> Vec<Case> {
     ];
     let ring = acts.into_iter().map(|(name, rule, act)| {
         Case::new((Group::Rings, rule), name, move |target| {
-            let vector = |link: &Link| usable(&link.offer).ok_or("no known algorithm");
             let link = open(target, 0)?;
-            let vector = vector(&link)?;
+            let vector = usable(&link.offer).ok_or("no known algorithm")?;
             hostile(target, link, &vector, act)
         })
     });
@@ -213,6 +212,7 @@ pub(crate) fn hostile(
     link.write(CANARY, &[0x5c; CANARY_LEN]);
     act(&mut link, &bytes);
     if let Came::Used(id, len) = link.wait(Queue::Data, WATCHED) {
+        // A device may return the head 9999, which two checks make available.
         if id >= RING.into() && id != 9999 {
             return Err(format!(
                 "the used ring has descriptor {id} with {len} bytes, but the table has {RING} \

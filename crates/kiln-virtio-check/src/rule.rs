@@ -37,101 +37,55 @@ impl Rule {
     pub fn describe(&self) -> String {
         format!("{self} ({})", self.title)
     }
-
-    const fn section(place: &'static str, title: &'static str) -> Rule {
-        Rule {
-            source: Source::Virtio,
-            place,
-            title,
-        }
-    }
-
-    const fn message(place: &'static str, title: &'static str) -> Rule {
-        Rule {
-            source: Source::VhostUser,
-            place,
-            title,
-        }
-    }
 }
 
-pub(crate) const FEATURES: Rule = Rule::section("5.9.3.1", "Feature bit requirements");
-pub(crate) const CONFIGURATION: Rule = Rule::section(
-    "5.9.5.1",
-    "Device Requirements: Device configuration layout",
-);
-pub(crate) const STATUS: Rule = Rule::section("5.9.7.1", "Operation Status");
-pub(crate) const CREATE: Rule = Rule::section(
-    "5.9.7.2.1.7",
-    "Device Requirements: Session operation: create session",
-);
-pub(crate) const DESTROY: Rule = Rule::section(
-    "5.9.7.2.1.9",
-    "Device Requirements: Session operation: destroy session",
-);
-pub(crate) const DATA: Rule = Rule::section("5.9.7.3", "Data Virtqueue");
-pub(crate) const HASH: Rule =
-    Rule::section("5.9.7.4.2", "Device Requirements: HASH Service Operation");
-pub(crate) const MAC: Rule =
-    Rule::section("5.9.7.5.2", "Device Requirements: MAC Service Operation");
-pub(crate) const CIPHER: Rule = Rule::section(
-    "5.9.7.6.2",
-    "Device Requirements: Symmetric algorithms Operation",
-);
-pub(crate) const AEAD: Rule =
-    Rule::section("5.9.7.7.2", "Device Requirements: AEAD Service Operation");
-pub(crate) const AKCIPHER: Rule = Rule::section(
-    "5.9.7.8.2",
-    "Device Requirements: AKCIPHER Service Operation",
-);
+/// Defines constants of one source: for each, its name, the section or message, and the title.
+macro_rules! rules {
+    ($source:ident: $($name:ident = $place:literal, $title:literal;)*) => {$(
+        pub(crate) const $name: Rule = Rule {
+            source: Source::$source,
+            place: $place,
+            title: $title,
+        };
+    )*};
+}
 
-pub(crate) const QUEUE_RESET: Rule =
-    Rule::section("2.6.1.1.1", "Device Requirements: Virtqueue Reset");
-pub(crate) const FRAMING: Rule = Rule::section("2.7.4.1", "Device Requirements: Message Framing");
-pub(crate) const ORDER_OF_BUFFERS: Rule =
-    Rule::section("2.7.4.2", "Driver Requirements: Message Framing");
-pub(crate) const BUFFERS: Rule = Rule::section("2.7.5", "The Virtqueue Descriptor Table");
-pub(crate) const WRITES: Rule = Rule::section(
-    "2.7.5.1",
-    "Device Requirements: The Virtqueue Descriptor Table",
-);
-pub(crate) const CHAINS: Rule = Rule::section(
-    "2.7.5.2",
-    "Driver Requirements: The Virtqueue Descriptor Table",
-);
-pub(crate) const INDIRECT: Rule = Rule::section("2.7.5.3", "Indirect Descriptors");
-pub(crate) const INDIRECT_DRIVER: Rule =
-    Rule::section("2.7.5.3.1", "Driver Requirements: Indirect Descriptors");
-pub(crate) const AVAILABLE: Rule = Rule::section("2.7.6", "The Virtqueue Available Ring");
-pub(crate) const AVAILABLE_INDEX: Rule = Rule::section(
-    "2.7.6.1",
-    "Driver Requirements: The Virtqueue Available Ring",
-);
-pub(crate) const IN_ORDER: Rule = Rule::section("2.7.9", "In-order use of descriptors");
+rules! { Virtio:
+    FEATURES = "5.9.3.1", "Feature bit requirements";
+    CONFIGURATION = "5.9.5.1", "Device Requirements: Device configuration layout";
+    STATUS = "5.9.7.1", "Operation Status";
+    CREATE = "5.9.7.2.1.7", "Device Requirements: Session operation: create session";
+    DESTROY = "5.9.7.2.1.9", "Device Requirements: Session operation: destroy session";
+    DATA = "5.9.7.3", "Data Virtqueue";
+    HASH = "5.9.7.4.2", "Device Requirements: HASH Service Operation";
+    MAC = "5.9.7.5.2", "Device Requirements: MAC Service Operation";
+    CIPHER = "5.9.7.6.2", "Device Requirements: Symmetric algorithms Operation";
+    AEAD = "5.9.7.7.2", "Device Requirements: AEAD Service Operation";
+    AKCIPHER = "5.9.7.8.2", "Device Requirements: AKCIPHER Service Operation";
 
-pub(crate) const CONNECTION: Rule = Rule::message("Communication", "connections of front ends");
-pub(crate) const HEADER: Rule = Rule::message("Header", "request, flags and size of a message");
-pub(crate) const GET_FEATURES: Rule = Rule::message(
-    "GET_FEATURES, GET_VRING_BASE, GET_CONFIG",
-    "messages without descriptors",
-);
-pub(crate) const GET_CONFIG: Rule = Rule::message("GET_CONFIG", "reads the configuration");
-pub(crate) const SET_MEM_TABLE: Rule = Rule::message("SET_MEM_TABLE", "shares the guest's memory");
-pub(crate) const ADD_MEM_REG: Rule = Rule::message("ADD_MEM_REG", "shares one more region");
-pub(crate) const SET_VRING_CALL: Rule = Rule::message(
-    "SET_VRING_CALL",
-    "the device signals used buffers on this descriptor",
-);
-pub(crate) const SET_VRING_KICK: Rule = Rule::message(
-    "SET_VRING_KICK",
-    "the driver signals available buffers on this descriptor",
-);
-pub(crate) const CREATE_CRYPTO_SESSION: Rule = Rule::message(
-    "CREATE_CRYPTO_SESSION",
-    "creates a session without the control queue",
-);
-pub(crate) const INFLIGHT: Rule = Rule::message(
-    "GET_INFLIGHT_FD, SET_INFLIGHT_FD",
-    "the record of requests in flight",
-);
-pub(crate) const GET_STATUS: Rule = Rule::message("SET_STATUS, GET_STATUS", "the device status");
+    QUEUE_RESET = "2.6.1.1.1", "Device Requirements: Virtqueue Reset";
+    FRAMING = "2.7.4.1", "Device Requirements: Message Framing";
+    ORDER_OF_BUFFERS = "2.7.4.2", "Driver Requirements: Message Framing";
+    BUFFERS = "2.7.5", "The Virtqueue Descriptor Table";
+    WRITES = "2.7.5.1", "Device Requirements: The Virtqueue Descriptor Table";
+    CHAINS = "2.7.5.2", "Driver Requirements: The Virtqueue Descriptor Table";
+    INDIRECT = "2.7.5.3", "Indirect Descriptors";
+    INDIRECT_DRIVER = "2.7.5.3.1", "Driver Requirements: Indirect Descriptors";
+    AVAILABLE = "2.7.6", "The Virtqueue Available Ring";
+    AVAILABLE_INDEX = "2.7.6.1", "Driver Requirements: The Virtqueue Available Ring";
+    IN_ORDER = "2.7.9", "In-order use of descriptors";
+}
+
+rules! { VhostUser:
+    CONNECTION = "Communication", "connections of front ends";
+    HEADER = "Header", "request, flags and size of a message";
+    GET_FEATURES = "GET_FEATURES, GET_VRING_BASE, GET_CONFIG", "messages without descriptors";
+    GET_CONFIG = "GET_CONFIG", "reads the configuration";
+    SET_MEM_TABLE = "SET_MEM_TABLE", "shares the guest's memory";
+    ADD_MEM_REG = "ADD_MEM_REG", "shares one more region";
+    SET_VRING_CALL = "SET_VRING_CALL", "the device signals used buffers on this descriptor";
+    SET_VRING_KICK = "SET_VRING_KICK", "the driver signals available buffers on this descriptor";
+    CREATE_CRYPTO_SESSION = "CREATE_CRYPTO_SESSION", "creates a session without the control queue";
+    INFLIGHT = "GET_INFLIGHT_FD, SET_INFLIGHT_FD", "the record of requests in flight";
+    GET_STATUS = "SET_STATUS, GET_STATUS", "the device status";
+}

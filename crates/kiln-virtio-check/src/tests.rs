@@ -15,10 +15,10 @@ use kiln_virtio::wire::Status;
 use rustix::fs::MemfdFlags;
 
 use crate::conform::{in_session, open, usable};
-use crate::link::{Came, Queue, PATIENCE};
+use crate::link::{Came, Queue, INDIRECT, PATIENCE};
 use crate::naive::Naive;
 use crate::rings::{hostile, CANARY};
-use crate::{list, names, offer, raw, resources, rule, run, Fault, Group, Target, Verdict};
+use crate::{list, names, offer, raw, resources, rule, run, Fault, Group, Offer, Target, Verdict};
 
 /// Returns a guard for tests that use up descriptors, of which this process has a limited number.
 fn alone() -> MutexGuard<'static, ()> {
@@ -276,6 +276,24 @@ fn each_defence_is_missed_where_it_is_not() {
             what.contains(reason) || said.contains(reason),
             "{row:?} for another reason than {reason:?}: {said}"
         );
+    }
+}
+
+#[test]
+fn indirect_descriptors_are_checked_only_if_offered() {
+    let target = Target {
+        path: "/".into(),
+        stop: Default::default(),
+    };
+    for (features, wanted) in [(0, "skip"), (INDIRECT, "fail")] {
+        let offer = Offer {
+            features,
+            ..Offer::everything()
+        };
+        let mut cases = crate::conform::cases(&offer);
+        let at = cases.iter().position(|c| c.name == "descriptors: indirect");
+        let row = cases.swap_remove(at.unwrap()).run(&target);
+        assert_eq!(row.status(), wanted, "{row:?}");
     }
 }
 

@@ -1,5 +1,10 @@
-//! Private keys in DER (PKCS #1, SEC 1) for the check at start-up and for tests. Because they are
-//! published here, they must not protect anything.
+//! Private keys in DER (PKCS #1, SEC 1) for the check at start-up and for tests, and the requests of
+//! a driver that encrypts with AES-CBC, for tests. Because the keys are published here, they must
+//! not protect anything.
+
+use crate::wire::algo::{cipher, OP_ENCRYPT};
+use crate::wire::data::{self, Mode, Operation};
+use crate::wire::{session, Action, Control, Create, Features, Request, Service};
 
 /// A 512-bit RSA private key in PKCS #1 DER.
 pub const RSA: &[u8] = b"\
@@ -28,3 +33,57 @@ pub const P256: &[u8] = b"\
     \x3d\x10\xac\xb4\x88\xec\xa8\x4f\xf4\x6e\x5a\x77\x79\x29\x6a\x8f\xe6\x8e\x78\x52\xed\x02\x57\x81\
     \x6d\
 ";
+
+/// The key of the AES-CBC sessions.
+pub const CBC_KEY: [u8; 16] = [7; 16];
+
+/// AES-CBC encryption with [`CBC_KEY`].
+pub const CBC: session::Cipher = session::Cipher {
+    algo: cipher::AES_CBC,
+    key_len: CBC_KEY.len() as u32,
+    op: OP_ENCRYPT,
+};
+
+/// Returns the request, in the legacy format, that creates an AES-CBC session for `op`.
+pub fn create(op: u32) -> Vec<u8> {
+    let control = Control::Create {
+        create: Create::Cipher(session::Cipher { op, ..CBC }),
+        key: &CBC_KEY,
+        auth_key: &[],
+    };
+    let mut bytes = Vec::new();
+    control.emit(Features::new(0), &mut bytes);
+    bytes
+}
+
+/// Returns the request, in the legacy format, that destroys a cipher session.
+pub fn destroy(session: u64) -> Vec<u8> {
+    let service = Service::Cipher;
+    let mut bytes = Vec::new();
+    Control::Destroy { service, session }.emit(Features::new(0), &mut bytes);
+    bytes
+}
+
+/// Returns a request that encrypts `text`.
+pub fn build_request<'a>(mode: Mode<'a>, text: &'a [u8]) -> Request<'a> {
+    let len = text.len() as u32;
+    Request {
+        mode,
+        action: Action::Encrypt,
+        op: Operation::Cipher(data::Cipher {
+            iv_len: 16,
+            src_len: len,
+            dst_len: len,
+        }),
+        iv: &[1; 16],
+        src: text,
+        aad: &[],
+    }
+}
+
+/// Returns the request, in the legacy format, that encrypts `text` in this session.
+pub fn encrypt(session: u64, text: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    build_request(Mode::Session(session), text).emit(Features::new(0), &mut bytes);
+    bytes
+}

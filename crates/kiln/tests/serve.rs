@@ -15,7 +15,8 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
 use device::{until, Device};
-use guest::{destroy, Guest, LEFT};
+use guest::{Guest, LEFT};
+use kiln_virtio::sample::destroy;
 
 const INVSESS: u8 = 4;
 

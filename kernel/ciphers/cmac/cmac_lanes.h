@@ -30,19 +30,15 @@ static __always_inline void begin_end(struct lanes *l, u32 i, const u8 *rest, si
 	begin_run(&l->r, i, STAGE_END, l->last[i], 1);
 }
 
-/* Begins the run of all blocks that are left but the last. */
+/* Begins the run of all remaining blocks except the last, or of the last block. */
 static __always_inline void begin_text(struct lanes *l, u32 i)
 {
 	const size_t len = l->r.len[i], blocks = len ? (len - 1) / AES_BLOCK_SIZE : 0;
-	const u8 *const text = l->r.text[i];
 
-	if (!blocks) {
-		begin_end(l, i, text, len);
-		return;
-	}
-	l->r.text[i] += blocks * AES_BLOCK_SIZE;
-	l->r.len[i] -= blocks * AES_BLOCK_SIZE;
-	begin_run(&l->r, i, STAGE_TEXT, text, blocks);
+	if (blocks)
+		begin_blocks(&l->r, i, blocks, AES_BLOCK_SIZE);
+	else
+		begin_end(l, i, l->r.text[i], len);
 }
 
 static inline void begin_message(void *lanes, u32 i, const void *state,
@@ -53,9 +49,7 @@ static inline void begin_message(void *lanes, u32 i, const void *state,
 	u64 kept = s->kept;
 
 	store1(l->chain[i], load1(s->acc));
-	l->r.text[i] = m->src;
-	l->r.len[i] = m->len;
-	l->r.out[i] = m->dst;
+	take_message(&l->r, i, m);
 	if (!kept) {
 		begin_text(l, i);
 		return;

@@ -3,14 +3,13 @@
  * SHA-1 of one message per lane. The including file defines MD_NAME(name) after including one of
  * simd/vec_*.h.
  *
- * Limits with AVX-512 on Zen 5 (sha2_lanes.h has its rates): 8 operations per round and 3 per word
- * after the 16th, 832 operations or 208 cycles per block, and 28 cycles for loading it. The chain
+ * Limits with AVX-512 on Zen 5 (sha2_lanes.h has its rates): 7 operations per round and 3 per word
+ * after the 16th, 752 operations or 188 cycles per block, and 24 cycles for loading it. The chain
  * through a is a rotation and an addition, four cycles per round: 320 cycles per 1024 bytes, 0.31
  * cycles per byte.
  */
 #define WORD_BITS 32
 
-#include "../simd/words.h"
 #include "sha1.h"
 
 #define MD sha1_md
@@ -43,40 +42,28 @@
 	FIVE(F, k, NEXT_WORD, (i) + 15);                                      \
 } while (0)
 
-static noinline void run_lanes(word_t *state, const u8 *const *src, size_t blocks)
-{
-	const vec_t k0 = w_all(0x5a827999), k1 = w_all(0x6ed9eba1);
-	const vec_t k2 = w_all(0x8f1bbcdc), k3 = w_all(0xca62c1d6);
-	const size_t bytes = blocks * MD.block;
-	vec_t *const st = (vec_t *)state;
-	vec_t a = st[0], b = st[1], c = st[2], d = st[3], e = st[4];
-	vec_t x[16];
-	size_t o;
+#define STATE(F) F(0, a) F(1, b) F(2, c) F(3, d) F(4, e)
+#define FEED_FORWARD(old, new) w_add(old, new)
+#define RUN_ROUNDS do {                                                       \
+	const vec_t k0 = w_all(0x5a827999), k1 = w_all(0x6ed9eba1);           \
+	const vec_t k2 = w_all(0x8f1bbcdc), k3 = w_all(0xca62c1d6);           \
+									      \
+	FIVE(w_choose, k0, NO_WORD, 0);                                       \
+	FIVE(w_choose, k0, NO_WORD, 5);                                       \
+	FIVE(w_choose, k0, NO_WORD, 10);                                      \
+	ROUND(a, b, c, d, e, w_choose, k0, 15);                               \
+	NEXT_WORD(16); ROUND(e, a, b, c, d, w_choose, k0, 16);                \
+	NEXT_WORD(17); ROUND(d, e, a, b, c, w_choose, k0, 17);                \
+	NEXT_WORD(18); ROUND(c, d, e, a, b, w_choose, k0, 18);                \
+	NEXT_WORD(19); ROUND(b, c, d, e, a, w_choose, k0, 19);                \
+	TWENTY(XOR, k1, 20);                                                  \
+	TWENTY(w_majority, k2, 40);                                           \
+	TWENTY(XOR, k3, 60);                                                  \
+} while (0)
 
-	for (o = 0; o < bytes; o += MD.block) {
-		load_words(x, src, o);
-		FIVE(w_choose, k0, NO_WORD, 0);
-		FIVE(w_choose, k0, NO_WORD, 5);
-		FIVE(w_choose, k0, NO_WORD, 10);
-		ROUND(a, b, c, d, e, w_choose, k0, 15);
-		NEXT_WORD(16); ROUND(e, a, b, c, d, w_choose, k0, 16);
-		NEXT_WORD(17); ROUND(d, e, a, b, c, w_choose, k0, 17);
-		NEXT_WORD(18); ROUND(c, d, e, a, b, w_choose, k0, 18);
-		NEXT_WORD(19); ROUND(b, c, d, e, a, w_choose, k0, 19);
-		TWENTY(XOR, k1, 20);
-		TWENTY(w_majority, k2, 40);
-		TWENTY(XOR, k3, 60);
-		a = st[0] = w_add(st[0], a);
-		b = st[1] = w_add(st[1], b);
-		c = st[2] = w_add(st[2], c);
-		d = st[3] = w_add(st[3], d);
-		e = st[4] = w_add(st[4], e);
-	}
-}
+#include "../merkle_words.h"
 
-#include "../merkle_lanes.h"
-
-/* A single message runs in general-purpose registers, because each round waits for the last one. */
+/* A single message runs in general-purpose registers, as its rounds depend on each other. */
 void MD_NAME(blocks)(void *state, const u8 *data, size_t blocks)
 {
 	assert_fpu_section();

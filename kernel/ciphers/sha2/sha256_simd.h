@@ -6,9 +6,9 @@
  * including file defines, after simd/two_lanes.h:
  *
  *	MD_NAME(name)	full name of an entry point
- *	v_sigma0(v), v_sigma1(v)	FIPS 180-4, 4.1.2. v_sigma1() may use that each 64-bit word
- *				holds the same message word twice, and its result is used in the
- *				lower half.
+ *	v_sigma0(v), v_sigma1(v)	FIPS 180-4, 4.1.2. In the argument of v_sigma1(), each 64-bit
+ *				word holds the same message word twice; of the result, only the
+ *				lower half of each 64-bit word is used.
  */
 #include <kiln/fpu_assert.h>
 
@@ -41,6 +41,7 @@ static __always_inline vec_t next_four(vec_t x0, vec_t x1, vec_t x2, vec_t x3)
 	vec_t x = _mm256_add_epi32(_mm256_add_epi32(x0, _mm256_alignr_epi8(x3, x2, 4)),
 				   v_sigma0(_mm256_alignr_epi8(x1, x0, 4)));
 
+	/* Prevents the compiler from reordering the additions. */
 	__asm__("" : "+x"(x));
 	x = _mm256_add_epi32(x, _mm256_shuffle_epi8(v_sigma1(_mm256_shuffle_epi32(x3, 0xfa)),
 						    to_first));

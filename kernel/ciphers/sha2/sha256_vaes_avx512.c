@@ -4,7 +4,6 @@
 
 #define MD_NAME(name) sha256_##name##_avx512
 
-#define v_xor3(a, b, c) _mm256_ternarylogic_epi32(a, b, c, 0x96)
 #define v_sigma0(v)                                                           \
 	v_xor3(_mm256_ror_epi32(v, 7), _mm256_ror_epi32(v, 18), _mm256_srli_epi32(v, 3))
 #define v_sigma1(v)                                                           \

@@ -7,7 +7,6 @@
 #define v_ror(v, n) v_xor(_mm256_srli_epi64(v, n), _mm256_slli_epi64(v, 64 - (n)))
 #define v_ror8(v)                                                             \
 	_mm256_shuffle_epi8(v, v_bytes(0x080f0e0d0c0b0a09, 0x0007060504030201))
-#define v_xor3(a, b, c) v_xor(v_xor(a, b), c)
 
 static __always_inline vec_t v_sigma0(vec_t v)
 {

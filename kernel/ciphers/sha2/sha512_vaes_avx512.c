@@ -7,7 +7,6 @@
 
 #define MD_NAME(name) sha512_##name##_avx512
 
-#define v_xor3(a, b, c) _mm256_ternarylogic_epi64(a, b, c, 0x96)
 #define v_sigma0(v)                                                           \
 	v_xor3(_mm256_srli_epi64(v, 7), _mm256_ror_epi64(v, 8), _mm256_ror_epi64(v, 1))
 #define v_sigma1(v)                                                           \

@@ -27,6 +27,11 @@ typedef __m256i vec_t;
 #define v_swap32(v) _mm256_shuffle_epi8(v, v_bytes(0x0c0d0e0f08090a0b, 0x0405060700010203))
 #define v_swap64(v) _mm256_shuffle_epi8(v, v_bytes(0x08090a0b0c0d0e0f, 0x0001020304050607))
 #define v_xor(a, b) _mm256_xor_si256(a, b)
+#ifdef __AVX512VL__
+#define v_xor3(a, b, c) _mm256_ternarylogic_epi32(a, b, c, 0x96)
+#else
+#define v_xor3(a, b, c) v_xor(v_xor(a, b), c)
+#endif
 #define v_end() _mm256_zeroupper()
 
 #endif

@@ -5,7 +5,6 @@
 #define MD_NAME(name) sm3_##name##_avx2
 
 #define v_rol8(v) _mm256_shuffle_epi8(v, v_bytes(0x0e0d0c0f0a09080b, 0x0605040702010003))
-#define v_xor3(a, b, c) v_xor(v_xor(a, b), c)
 #define v_rol(v, n) v_xor(_mm256_slli_epi32(v, n), _mm256_srli_epi32(v, 32 - (n)))
 #define v_zero_32(p) _mm256_store_si256((__m256i *)(p), _mm256_setzero_si256())
 #define v_zero_64(p) do { v_zero_32(p); v_zero_32((p) + 32); } while (0)

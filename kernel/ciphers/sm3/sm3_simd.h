@@ -4,7 +4,6 @@
  * hold four words of each of two blocks. The including file defines, after simd/two_lanes.h:
  *
  *	MD_NAME(name)	full name of an entry point
- *	v_xor3(a, b, c)	a ^ b ^ c
  *	v_rol(v, n)	rotates each 32-bit word left by n
  *	v_p1(x)		x ^ rol32(x, 15) ^ rol32(x, 23)
  *	v_zero_64(p)	writes 64 bytes of zero at p

@@ -12,9 +12,9 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use kiln_virtio::wire::algo::{cipher, OP_ENCRYPT};
+use kiln_virtio::sample::{create, encrypt};
+use kiln_virtio::wire::algo::OP_ENCRYPT;
 use kiln_virtio::wire::control::Created;
-use kiln_virtio::wire::{data, session, Action, Control, Create, Features, Request};
 use kiln_virtio::{Guest, Limits, Services};
 use rustix::fs::{memfd_create, MemfdFlags};
 use vhost::vhost_user::message::{
@@ -310,7 +310,7 @@ impl Front {
                 Ok(())
             }
             22 => {
-                let request = create();
+                let request = create(OP_ENCRYPT);
                 self.offer(CONTROL, &request, 16, u64::from(input.byte()));
                 Ok(())
             }
@@ -406,7 +406,8 @@ impl Front {
     pub fn behave(&mut self) {
         self.flipper.set(None);
         self.begin(true);
-        let created = Created::parse(&self.ask::<16>(CONTROL, &create())).expect("16 bytes");
+        let created =
+            Created::parse(&self.ask::<16>(CONTROL, &create(OP_ENCRYPT))).expect("16 bytes");
         self.session = created.result().ok();
         assert!(self.session.is_some());
         self.is_served();
@@ -416,7 +417,7 @@ impl Front {
     /// answers.
     pub fn is_served(&mut self) {
         let session = self.session.expect("it has begun");
-        let answer: [u8; 65] = self.ask(0, &encrypt(session));
+        let answer: [u8; 65] = self.ask(0, &encrypt(session, &[3; 64]));
         assert_eq!(answer[64], 0);
         assert_eq!(answer[..16], RESULT, "AES-128-CBC of a known text");
     }
@@ -426,40 +427,6 @@ impl Front {
 const RESULT: [u8; 16] = [
     0x50, 0xe5, 0xc6, 0xfd, 0x9a, 0x2d, 0xcd, 0xd8, 0xb1, 0x15, 0xab, 0xc6, 0xfe, 0xef, 0x57, 0xc0,
 ];
-
-fn create() -> Vec<u8> {
-    let create = Create::Cipher(session::Cipher {
-        algo: cipher::AES_CBC,
-        key_len: 16,
-        op: OP_ENCRYPT,
-    });
-    let mut bytes = Vec::new();
-    Control::Create {
-        create,
-        key: &[7; 16],
-        auth_key: &[],
-    }
-    .emit(Features::new(0), &mut bytes);
-    bytes
-}
-
-fn encrypt(session: u64) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    Request {
-        mode: data::Mode::Session(session),
-        action: Action::Encrypt,
-        op: data::Operation::Cipher(data::Cipher {
-            iv_len: 16,
-            src_len: 64,
-            dst_len: 64,
-        }),
-        iv: &[1; 16],
-        src: &[3; 64],
-        aad: &[],
-    }
-    .emit(Features::new(0), &mut bytes);
-    bytes
-}
 
 #[cfg(test)]
 mod tests {

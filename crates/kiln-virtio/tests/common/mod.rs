@@ -1,10 +1,13 @@
 //! A driver without queues that passes requests and answers as bytes.
 #![allow(dead_code)]
 
+use std::ops::Range;
+
 use kiln_measure::SplitMix64;
 use kiln_virtio::wire::algo::akcipher;
 use kiln_virtio::wire::control::Created;
 use kiln_virtio::wire::data::{self, Mode};
+use kiln_virtio::wire::session::ChainHash;
 use kiln_virtio::wire::{
     feature, session, Action, Control, Create, Features, Operation, Request, Service, Status,
 };
@@ -217,6 +220,49 @@ impl Case {
             }),
             aad: aad.to_vec(),
             ..Case::cipher(0, op, key, iv, src)
+        }
+    }
+
+    /// Returns a chain of the algorithms of two cases. The regions are those of the cipher's source
+    /// that are encrypted and hashed.
+    pub(crate) fn chain(
+        order: u32,
+        cipher: &Case,
+        hash: &Case,
+        encrypted: Range<u32>,
+        hashed: Range<u32>,
+        aad: &[u8],
+    ) -> Case {
+        let Create::Cipher(cipher_part) = cipher.create else {
+            unreachable!()
+        };
+        let (hash_part, result_len) = match hash.create {
+            Create::Mac(m) => (ChainHash::Auth(m), m.result_len),
+            Create::Hash(h) => (ChainHash::Plain(h), h.result_len),
+            _ => unreachable!(),
+        };
+        let (len, aad_len) = (cipher.src.len() as u32, aad.len() as u32);
+        Case {
+            create: Create::Chain(session::Chain {
+                order,
+                cipher: cipher_part,
+                hash: hash_part,
+                aad_len,
+            }),
+            auth_key: hash.key.clone(),
+            op: Operation::Chain(data::Chain {
+                iv_len: cipher.iv.len() as u32,
+                src_len: len,
+                dst_len: len,
+                cipher_start: encrypted.start,
+                cipher_len: encrypted.end - encrypted.start,
+                hash_start: hashed.start,
+                hash_len: hashed.end - hashed.start,
+                aad_len,
+                result_len,
+            }),
+            aad: aad.to_vec(),
+            ..cipher.clone()
         }
     }
 

@@ -8,9 +8,9 @@ use std::sync::atomic::Ordering;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use kiln_virtio::wire::algo::{cipher, OP_ENCRYPT};
+use kiln_virtio::sample::{create, encrypt};
+use kiln_virtio::wire::algo::OP_ENCRYPT;
 use kiln_virtio::wire::control::Created;
-use kiln_virtio::wire::{data, session, Action, Control, Create, Features, Request, Service};
 use vhost::vhost_user::message::VhostUserProtocolFeatures as Protocol;
 use vhost::vhost_user::{Frontend, VhostUserFrontend};
 use vhost::{VhostBackend, VhostUserMemoryRegionInfo, VringConfigData};
@@ -228,7 +228,7 @@ impl Guest {
 
     /// Encrypts 64 bytes and polls for the answer. Returns the status.
     pub fn encrypt_at_once(&mut self, session: u64) -> u8 {
-        let (n, to) = self.submit(true, &encrypt(session), 65, true);
+        let (n, to) = self.submit(true, &encrypt(session, &[3; 64]), 65, true);
         while self.used(true) == n {
             std::thread::yield_now();
         }
@@ -237,13 +237,15 @@ impl Guest {
 
     /// Creates an AES-CBC session and returns its ID.
     pub fn create(&mut self) -> u64 {
-        let answer = self.ask(false, &create(), 16).expect("an answer");
+        let answer = self.ask(false, &create(OP_ENCRYPT), 16).expect("an answer");
         Created::parse(&answer).unwrap().result().unwrap()
     }
 
     /// Encrypts 64 bytes. Returns the result and the status.
     pub fn encrypt(&mut self, session: u64) -> (Vec<u8>, u8) {
-        let mut answer = self.ask(true, &encrypt(session), 65).expect("an answer");
+        let mut answer = self
+            .ask(true, &encrypt(session, &[3; 64]), 65)
+            .expect("an answer");
         let status = answer.pop().unwrap();
         (answer, status)
     }
@@ -251,7 +253,7 @@ impl Guest {
     /// Makes `n` requests available, but notifies the device only about the last request.
     pub fn pile_up(&mut self, session: u64, n: u16) {
         for i in 0..n {
-            self.submit(true, &encrypt(session), 65, i + 1 == n);
+            self.submit(true, &encrypt(session, &[3; 64]), 65, i + 1 == n);
         }
     }
 
@@ -284,7 +286,7 @@ impl Guest {
 
     /// Makes a request available on the control queue, without waiting for an answer.
     pub fn ask_in_vain(&mut self) {
-        self.submit(false, &create(), 16, true);
+        self.submit(false, &create(OP_ENCRYPT), 16, true);
     }
 
     /// Truncates the shared memory to nothing, and notifies the device. No requests can be sent
@@ -318,49 +320,4 @@ fn shared(file: &File) -> GuestMemoryMmap {
     let region = vm_memory::MmapRegion::from_file(offset, MEMORY).unwrap();
     let region = GuestRegionMmap::new(region, GuestAddress(0)).unwrap();
     GuestMemoryMmap::from_regions(vec![region]).unwrap()
-}
-
-fn create() -> Vec<u8> {
-    let mut bytes = Vec::new();
-    let create = Create::Cipher(session::Cipher {
-        algo: cipher::AES_CBC,
-        key_len: 16,
-        op: OP_ENCRYPT,
-    });
-    Control::Create {
-        create,
-        key: &[7; 16],
-        auth_key: &[],
-    }
-    .emit(Features::new(0), &mut bytes);
-    bytes
-}
-
-/// Returns the request that closes a session.
-pub fn destroy(session: u64) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    Control::Destroy {
-        service: Service::Cipher,
-        session,
-    }
-    .emit(Features::new(0), &mut bytes);
-    bytes
-}
-
-fn encrypt(session: u64) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    Request {
-        mode: data::Mode::Session(session),
-        action: Action::Encrypt,
-        op: data::Operation::Cipher(data::Cipher {
-            iv_len: 16,
-            src_len: 64,
-            dst_len: 64,
-        }),
-        iv: &[1; 16],
-        src: &[3; 64],
-        aad: &[],
-    }
-    .emit(Features::new(0), &mut bytes);
-    bytes
 }

@@ -8,8 +8,8 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use kiln_virtio::wire::algo::{cipher, OP_ENCRYPT};
-use kiln_virtio::wire::{data, session, Action, Create, Features, Request};
+use kiln_virtio::sample::{self, build_request, CBC_KEY};
+use kiln_virtio::wire::{data, Create, Features};
 use vm_memory::{Bytes, FileOffset, MmapRegion, VolatileMemory};
 use vmm_sys_util::eventfd::EventFd;
 use vmm_sys_util::sock_ctrl_msg::ScmSocket;
@@ -25,11 +25,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 const FEATURES: u64 = 1 << 32 | 1 << 30 | 1 | 1 << 1;
 
 /// Parameters of an AES-CBC encryption, which a stateless request carries together with its key.
-const CBC: Create = Create::Cipher(session::Cipher {
-    algo: cipher::AES_CBC,
-    key_len: 16,
-    op: OP_ENCRYPT,
-});
+const CBC: Create = Create::Cipher(sample::CBC);
 
 /// Returns the guest address of request number `n`.
 fn place(n: u16) -> u64 {
@@ -254,7 +250,7 @@ impl Raw {
         for n in 0..requests {
             let bytes = self.bytes(data::Mode::Stateless {
                 create: CBC,
-                key: &[7; 16],
+                key: &CBC_KEY,
                 auth_key: &[],
             });
             let (at, status) = (place(n), place(n) + 0x200);
@@ -287,7 +283,7 @@ impl Raw {
         let len = self
             .bytes(data::Mode::Stateless {
                 create: CBC,
-                key: &[7; 16],
+                key: &CBC_KEY,
                 auth_key: &[],
             })
             .len();
@@ -318,19 +314,7 @@ impl Raw {
     /// Builds an AES-CBC request that encrypts 64 bytes.
     fn bytes(&self, mode: data::Mode) -> Vec<u8> {
         let mut bytes = Vec::new();
-        Request {
-            mode,
-            action: Action::Encrypt,
-            op: data::Operation::Cipher(data::Cipher {
-                iv_len: 16,
-                src_len: 64,
-                dst_len: 64,
-            }),
-            iv: &[1; 16],
-            src: &[3; 64],
-            aad: &[],
-        }
-        .emit(Features::new(self.features), &mut bytes);
+        build_request(mode, &[3; 64]).emit(Features::new(self.features), &mut bytes);
         bytes
     }
 

@@ -2,11 +2,11 @@
 
 use kiln_question::Error;
 
-use super::multi::bench_all;
+use super::multi::{bench_all, create_sets};
 use super::run::Run;
-use super::set::Table;
+use super::set::{Set, Table};
 use super::steps;
-use crate::timing::{Candidate, Entry, Reference};
+use crate::timing::Candidate;
 
 impl Run<'_> {
     /// After a sweep, measures the largest steps a second time, for longer and with both lengths
@@ -37,35 +37,18 @@ impl Run<'_> {
             if pairs.is_empty() || self.stopped() || self.late() {
                 break;
             }
-            let sets = pairs
-                .iter()
-                .map(|(row, c)| {
-                    let mut sets = table.sets(self.outcome.rows[*row].len, &[*c])?;
-                    sets.pop().ok_or_else(|| "no such length".to_string())
-                })
-                .collect::<Result<Vec<_>, String>>()
-                .map_err(Error::Failed)?;
-            let entries = pairs
-                .iter()
-                .zip(&sets)
-                .map(|((_, c), set)| Entry::new(&table.candidates[*c], &set.messages))
-                .collect();
+            let rows = &self.outcome.rows;
+            let job = |&(row, c): &(usize, usize)| (rows[row].len, c);
+            let jobs: Vec<(usize, usize)> = pairs.iter().map(job).collect();
+            let sets = create_sets(table, &jobs).map_err(Error::Failed)?;
+            let sets: Vec<&Set> = sets.iter().collect();
             let fraction = self.done as f64 / self.groups as f64;
             let tell = &mut self.progress;
-            let references: Vec<Vec<&Reference>> = sets
-                .iter()
-                .map(|set| set.references.iter().collect())
-                .collect();
-            let jobs: Vec<(usize, usize)> = pairs
-                .iter()
-                .map(|(row, c)| (self.outcome.rows[*row].len, *c))
-                .collect();
             let timed = bench_all(
                 self.plan,
                 table,
                 &jobs,
-                entries,
-                &references,
+                &sets,
                 &patient,
                 self.stop,
                 &mut |_, _| tell(fraction, "the largest steps again"),

@@ -16,21 +16,43 @@ use crate::timing::{
 /// The candidates of a benchmark: for each, the message length and the index in the table.
 pub(super) type Jobs = [(usize, usize)];
 
-/// Times entries in this thread or, if the plan asks for several, in all threads at once. `jobs`
-/// describes the entries, because each thread makes its own.
-#[allow(clippy::too_many_arguments)]
+/// Creates messages for each job.
+pub(super) fn create_sets<'s>(table: &Table<'s>, jobs: &Jobs) -> Result<Vec<Set<'s>>, String> {
+    jobs.iter()
+        .map(|&(len, c)| {
+            let set = table.sets(len, &[c])?.pop();
+            set.ok_or_else(|| "no such length".to_string())
+        })
+        .collect()
+}
+
+/// Returns what [`bench`] and [`check_before`] need for jobs with these messages.
+fn create_entries<'c, 'a, 's>(
+    table: &'c Table<'a>,
+    jobs: &Jobs,
+    sets: &'s [&Set<'a>],
+) -> (Vec<Entry<'c, 'a>>, Vec<Vec<&'s Reference<'a>>>) {
+    let entry =
+        |(&(_, c), set): (&(usize, usize), &&Set)| Entry::new(&table.candidates[c], &set.messages);
+    let entries = jobs.iter().zip(sets).map(entry).collect();
+    let references = sets.iter().map(|set| set.references.iter().collect());
+    (entries, references.collect())
+}
+
+/// Times jobs with these messages in this thread or, if the plan asks for several, in all threads
+/// at once. The other threads create messages of their own.
 pub(super) fn bench_all(
     plan: &Plan,
     table: &Table,
     jobs: &Jobs,
-    entries: Vec<Entry>,
-    references: &[Vec<&Reference>],
+    sets: &[&Set],
     effort: &kiln_measure::Plan,
     stop: &AtomicBool,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Vec<Timed> {
+    let (entries, references) = create_entries(table, jobs, sets);
     let Some(cores) = &plan.cores else {
-        return bench(entries, references, None, effort, stop, progress);
+        return bench(entries, &references, None, effort, stop, progress);
     };
     let team = Team::new(cores.count());
     let names: Vec<String> = jobs
@@ -59,7 +81,7 @@ pub(super) fn bench_all(
             team,
             reports: (1..cores.count()).map(start).collect(),
         };
-        bench(entries, references, Some(&crew), effort, stop, progress)
+        bench(entries, &references, Some(&crew), effort, stop, progress)
     })
 }
 
@@ -87,23 +109,9 @@ fn follow(
     if !jobs.iter().zip(names).all(is_same) {
         return Err("this thread has other candidates".to_string());
     }
-    let sets = jobs
-        .iter()
-        .map(|&(len, c)| {
-            table
-                .sets(len, &[c])?
-                .pop()
-                .ok_or_else(|| "no such length".to_string())
-        })
-        .collect::<Result<Vec<Set>, String>>()?;
-    let all = jobs.iter().zip(&sets);
-    let mut entries: Vec<Entry> = all
-        .map(|(&(_, c), set)| Entry::new(&table.candidates[c], &set.messages))
-        .collect();
-    let references: Vec<Vec<&Reference>> = sets
-        .iter()
-        .map(|set| set.references.iter().collect())
-        .collect();
+    let sets = create_sets(&table, jobs)?;
+    let sets: Vec<&Set> = sets.iter().collect();
+    let (mut entries, references) = create_entries(&table, jobs, &sets);
     let mut faults = check_before(&mut entries, &references);
     let _ = report.send(faults.clone());
     team.follow(number, &mut subjects(&mut entries));

@@ -16,11 +16,11 @@ use super::kunit;
 use super::multi::bench_all;
 use super::plan::Plan;
 use super::row::{Against, Row};
-use super::set::Table;
+use super::set::{Set, Table};
 use super::sources::Sources;
 use crate::limits::{serial_cycles, xts_cycles, Limits};
 use crate::peer::release;
-use crate::timing::{Candidate, Entry, Layout, Level, Op, Reference, Source, Spec, Work};
+use crate::timing::{Candidate, Layout, Level, Op, Source, Spec, Work};
 
 /// Measures Kiln's own implementations and other libraries.
 pub fn run(plan: Plan, stop: &AtomicBool, progress: Report<'_>) -> Result<Outcome<Row>, Error> {
@@ -236,8 +236,7 @@ impl Run<'_> {
                 return Ok(());
             }
         };
-        let mut entries = Vec::new();
-        let mut references: Vec<Vec<&Reference>> = Vec::new();
+        let mut used: Vec<&Set> = Vec::new();
         let mut present: Vec<&Candidate> = Vec::new();
         let mut jobs: Vec<(usize, usize)> = Vec::new();
         let kunit = self.plan.layout == Layout::Kunit;
@@ -246,8 +245,7 @@ impl Run<'_> {
             let Some(set) = sets.iter().find(|s| s.candidates.contains(&i)) else {
                 continue;
             };
-            entries.push(Entry::new(candidate, &set.messages));
-            references.push(set.references.iter().collect());
+            used.push(set);
             present.push(candidate);
             jobs.push((len, i));
             if let Some(turns) = &mut turns {
@@ -260,8 +258,7 @@ impl Run<'_> {
             self.plan,
             table,
             &jobs,
-            entries,
-            &references,
+            &used,
             &self.effort,
             self.stop,
             &mut |n, of| {
