@@ -62,6 +62,7 @@ pub(crate) static HOOKS: Hooks = Hooks {
     idle: None,
     uncounted: None,
     context: None,
+    worked: None,
 };
 
 pub(crate) fn count() -> u32 {
