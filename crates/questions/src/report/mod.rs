@@ -97,8 +97,9 @@ impl Question for ReportArgs {
         replace::write(&path, page.as_bytes())?;
         let records: usize = sides.iter().map(|s| s.records.len()).sum();
         print(&format!(
-            "{}: {records} records, {} kB\n",
+            "{}: {records} record{}, {} kB\n",
             path.display(),
+            if records == 1 { "" } else { "s" },
             page.len().div_ceil(1000)
         ))?;
         Ok(exit)
