@@ -167,40 +167,78 @@ static void kiln_try_lengths(struct kiln_subject *s, struct kiln_examine *order,
 		}
 }
 
+enum kiln_place { EMPTY_AT_START, EMPTY_IN_MIDDLE, EMPTY_AT_END, NO_EMPTY };
+
+static unsigned int kiln_list_bytes(const struct kiln_subject *s, const struct kiln_message *m)
+{
+	return s->type == KILN_TYPE_HASH ? m->len : m->aad + m->len + s->tag;
+}
+
 /*
- * Passes lists with empty entries at the start, in the middle and at the end. Only crashes count as
- * violations: hashes of 6.12 stop at an empty entry, and the API does not define whether they may.
+ * Makes the request in place, with a list of two entries that meet at @cut, and with an empty entry
+ * in the given place.
+ */
+static int kiln_ask_list(struct kiln_subject *s, struct kiln_message *m, unsigned int cut,
+			 enum kiln_place empty, u8 *digest, size_t size)
+{
+	const unsigned int all = kiln_list_bytes(s, m);
+	const unsigned int starts[] = { 0, cut, all };
+	struct scatterlist src[3];
+	const struct kiln_call call = { .src = src, .dst = src, .len = m->len, .aad = m->aad,
+					.iv = m->iv_out, .result = digest };
+	unsigned int i, n = 0;
+
+	sg_init_table(src, empty == NO_EMPTY ? 2 : 3);
+	for (i = 0; i < ARRAY_SIZE(starts); i++) {
+		if (i == empty)
+			sg_set_buf(&src[n++], m->room + starts[i], 0);
+		if (starts[i] < all)
+			sg_set_buf(&src[n++], m->room + starts[i], starts[i + 1] - starts[i]);
+	}
+	memcpy(m->room, m->text, m->aad + m->len);
+	memcpy(m->iv_out, m->iv, sizeof(m->iv));
+	memset(digest, 0, size);
+	return kiln_ask(s, &call);
+}
+
+/*
+ * Passes lists with an empty entry at the start, in the middle or at the end. The answer must be
+ * that of the list without the entry, or an error.
  */
 static void kiln_try_lists(struct kiln_subject *s, struct kiln_examine *order,
 			   struct kiln_message *m, u64 *draw)
 {
-	struct scatterlist src[6];
-	u8 digest[128];
-	struct kiln_call call = { .src = src, .dst = src, .aad = s->aad, .iv = m->iv_out,
-				  .result = digest };
+	static const char *const layouts[] = {
+		[EMPTY_AT_START] = "a list with an empty entry at its start",
+		[EMPTY_IN_MIDDLE] = "a list with an empty entry in its middle",
+		[EMPTY_AT_END] = "a list with an empty entry at its end",
+		[NO_EMPTY] = "in place, a list of two entries",
+	};
 	const unsigned int len = 96;
+	u8 digest[128], right[128];
 	unsigned int all, cut;
+	int place;
 
 	kiln_case.op = s->type == KILN_TYPE_HASH ? "digest" : "encrypt";
-	kiln_case.layout = "a list with empty entries";
 	kiln_case.len = len;
 	kiln_case.aad = s->aad;
 	kiln_message_seal(s, m, len, s->aad, draw);
 	if (m->error)
 		return;
-	all = s->type == KILN_TYPE_HASH ? len : s->aad + len + s->tag;
+	all = kiln_list_bytes(s, m);
 	for (cut = 1; cut < all; cut += 15) {
-		order->cases++;
-		memcpy(m->room, m->text, m->aad + len);
-		memcpy(m->iv_out, m->iv, sizeof(m->iv));
-		sg_init_table(src, 5);
-		sg_set_buf(&src[0], m->room, 0);
-		sg_set_buf(&src[1], m->room, cut);
-		sg_set_buf(&src[2], m->room + cut, 0);
-		sg_set_buf(&src[3], m->room + cut, all - cut);
-		sg_set_buf(&src[4], m->room + all, 0);
-		call.len = len;
-		kiln_ask(s, &call);
+		kiln_case.layout = layouts[NO_EMPTY];
+		if (kiln_ask_list(s, m, cut, NO_EMPTY, right, sizeof(right)))
+			return;
+		memcpy(m->opened, m->room, all);
+		for (place = EMPTY_AT_START; place <= EMPTY_AT_END; place++) {
+			order->cases++;
+			kiln_case.layout = layouts[place];
+			if (kiln_ask_list(s, m, cut, place, digest, sizeof(digest)))
+				continue;
+			if (memcmp(digest, right, sizeof(right)) || memcmp(m->room, m->opened, all))
+				kiln_violates("answer", "the answer is wrong; without the empty entry it is right");
+		}
 	}
 }
 
