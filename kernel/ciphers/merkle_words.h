@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Hashes of one message per lane of a vector of words: the template for SHA-1, SHA-2 and SM3.
+ * Hashes one message per vector lane: the template for SHA-1, SHA-2 and SM3.
  *
  * The including file defines, after one of simd/vec_*.h:
  *
@@ -10,7 +10,8 @@
  *			that holds it
  *	RUN_ROUNDS	a statement that runs all rounds of a block; it reads and overwrites the
  *			block's words x[0] ... x[15]
- *	FEED_FORWARD(old, new)	adds the word from before the block to the one after the rounds
+ *	FEED_FORWARD(old, new)	the sum (SHA) or XOR (SM3) of a state word before and after the
+ *			rounds
  */
 #include "simd/words.h"
 

@@ -51,8 +51,8 @@ static void kiln_keep_count(int count, const char *what)
 {
 	if (preempt_count() == count)
 		return;
-	kiln_violates("unbalanced", "%s with a preempt count of %#x, which was %#x", what,
-		      preempt_count(), count);
+	kiln_violates("unbalanced", "%s changes the preempt count from %#x to %#x", what, count,
+		      preempt_count());
 	preempt_count_set(count);
 }
 
@@ -60,7 +60,7 @@ static void kiln_keep_count(int count, const char *what)
 void kiln_glue_worked(void)
 {
 	if (kiln_examines)
-		kiln_keep_count(0, "an item of a work queue returns");
+		kiln_keep_count(0, "an item of a work queue");
 }
 
 u64 kiln_glue_examine(struct kiln_examine *order)
@@ -382,7 +382,7 @@ int kiln_submit(struct kiln_subject *s, const struct kiln_call *c)
 	}
 	if (irqs_disabled() != irqs_off)
 		kiln_violates("unbalanced", "returns %d with interrupts %s", result, irqs_off ? "on" : "off");
-	kiln_keep_count(count, "returns");
+	kiln_keep_count(count, "a request");
 	return result;
 }
 

@@ -51,8 +51,9 @@ static bool peek(const void *from, void *to, size_t n)
 
 /*
  * Collects return addresses inside the image. Follows the chain of frame pointers. Reads pieces of
- * the stack instead of single frames, because the guarded heap does this for each allocation, and
- * system calls are most of the time. A piece ends with its page, behind which nothing may be mapped.
+ * the stack instead of single frames, because the guarded heap calls this for each allocation, and
+ * most of the time is spent in system calls. A piece crosses the end of a page only if a frame does,
+ * because the next page may be unmapped.
  */
 unsigned int kiln_image_trace(const void *frame, unsigned long *to, unsigned int most)
 {

@@ -980,8 +980,8 @@ mod tests {
     /// The vhost-user messages SET_OWNER and GET_FEATURES.
     const HELLO: [u32; 6] = [3, 1, 0, 1, 1, 0];
 
-    /// A server on two sockets whose clock is an argument of [`Crowd::hand_over`], and front ends
-    /// that have connected to the first socket and sent their first messages.
+    /// A server with two sockets, and front ends that have connected to the first socket and sent
+    /// their first messages. Tests pass the time to [`Crowd::hand_over`].
     struct Crowd {
         server: Server,
         guests: Vec<Guest>,
@@ -1043,8 +1043,8 @@ mod tests {
             }
         }
 
-        /// Hands over those that may be served at time `now`. Returns how many front ends have been
-        /// admitted so far.
+        /// Hands over the front ends that the rate admits at time `now`. Returns how many front ends
+        /// have been admitted so far.
         fn hand_over(&mut self, now: Duration) -> usize {
             self.server.hand_over(
                 &mut self.guests,
@@ -1097,7 +1097,7 @@ mod tests {
         let burst = EACH * (AT_ONCE as u32 - 1);
         let mut crowd = Crowd::connect(Bucket::new(ADMITTED, burst));
         assert_eq!(crowd.hand_over(Duration::ZERO), AT_ONCE);
-        // Looking again, or a moment before the next turn, admits none.
+        // A second call at the same time, or 1 ns before the next admission, admits no front end.
         assert_eq!(crowd.hand_over(Duration::ZERO), AT_ONCE);
         assert_eq!(crowd.hand_over(EACH - Duration::from_nanos(1)), AT_ONCE);
         for n in 0..FRONT_ENDS {
@@ -1106,7 +1106,7 @@ mod tests {
                 false => assert!(crowd.is_kept_waiting(n), "front end {n}"),
             }
         }
-        // One that connects to the other socket is admitted at once.
+        // A front end that connects to the other socket is admitted at once.
         crowd.add(1);
         assert_eq!(crowd.hand_over(EACH - Duration::from_nanos(1)), AT_ONCE + 1);
         assert!(crowd.is_answered(FRONT_ENDS));
@@ -1129,8 +1129,7 @@ mod tests {
         assert!((0..FRONT_ENDS).all(|n| crowd.is_answered(n)));
     }
 
-    /// The limit of a socket as the documentation states it. The front end that exceeds the burst
-    /// is still admitted.
+    /// Checks the documented limit. The first front end beyond the burst is still admitted.
     #[test]
     fn a_socket_admits_a_burst_and_then_its_rate() {
         let socket = Socket::new(PathBuf::new(), None);

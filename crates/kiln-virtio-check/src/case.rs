@@ -159,7 +159,8 @@ impl Case {
         Case::new_skippable((group, rule), name, check)
     }
 
-    /// Creates a check that learns only from the connection whether it can be run.
+    /// Creates a check that can be skipped after connecting, if the device does not offer what it
+    /// needs.
     pub(crate) fn new_skippable(
         (group, rule): (Group, Rule),
         name: impl Into<String>,

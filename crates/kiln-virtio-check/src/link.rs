@@ -142,7 +142,7 @@ pub enum Fault {
     /// serves its maximum number of front ends.
     Refused,
     /// An answer did not arrive within [`PATIENCE`]. It is unknown whether the device is slow or is
-    /// not a virtio-crypto device. The text names the missing answer.
+    /// not a virtio-crypto device. The text says what the device did not do: "answer GET_FEATURES".
     Late(&'static str),
     /// Something answers on the socket, but it is not a virtio-crypto device.
     Device(String),
@@ -162,7 +162,7 @@ impl fmt::Display for Fault {
             }
             Fault::Late(what) => write!(
                 f,
-                "{what} did not come within {} seconds: the device is busy, hangs, or serves its \
+                "the device did not {what} within {} seconds: the device is busy, hangs, or serves its \
                  maximum number of front ends, or another program listens there: read the \
                  device's log, then try again",
                 PATIENCE.as_secs()
@@ -316,7 +316,7 @@ impl Link {
         let of_connect = |e: std::io::Error| Fault::Connect(e.to_string());
         let socket = reach(target).map_err(|e| match e.kind() {
             // Something listens, but does not accept connections.
-            std::io::ErrorKind::WouldBlock => Fault::Late("the acceptance of the connection"),
+            std::io::ErrorKind::WouldBlock => Fault::Late("accept the connection"),
             _ if target.path.is_file() => Fault::Connect("a file, not a socket".to_string()),
             _ => of_connect(e),
         })?;
@@ -337,7 +337,7 @@ impl Link {
         let offered = frontend.set_owner().and_then(|()| frontend.get_features());
         let offered = offered.map_err(|e| match !limit.is_over() && hung_up(&socket) {
             true => Fault::Refused,
-            false => without("the answer to GET_FEATURES")(e),
+            false => without("answer GET_FEATURES")(e),
         })?;
         let user = VhostUserVirtioFeatures::PROTOCOL_FEATURES.bits();
         if offered & VERSION_1 == 0 || offered & user == 0 {
@@ -356,7 +356,7 @@ impl Link {
             | VhostUserProtocolFeatures::REPLY_ACK;
         let has = frontend
             .get_protocol_features()
-            .map_err(without("the answer to GET_PROTOCOL_FEATURES"))?;
+            .map_err(without("answer GET_PROTOCOL_FEATURES"))?;
         frontend.set_protocol_features(has & wish).map_err(fault)?;
         frontend.set_features(taken).map_err(fault)?;
         let (_, bytes) = frontend
@@ -366,7 +366,7 @@ impl Link {
                 VhostUserConfigFlags::WRITABLE,
                 &[0; config::SIZE],
             )
-            .map_err(without("the answer to GET_CONFIG"))?;
+            .map_err(without("answer GET_CONFIG"))?;
         let config = Config::parse(&bytes).map_err(|e| Fault::Device(e.to_string()))?;
         let control = usize::try_from(config.max_dataqueues).unwrap_or(usize::MAX);
         if !(1..255).contains(&control) {
@@ -422,7 +422,7 @@ impl Link {
         stopped
             .and_then(|()| front_end.get_vring_base(ring.index))
             .map_err(|e| match limit.is_over() {
-                true => Fault::Late("the answer to GET_VRING_BASE").to_string(),
+                true => Fault::Late("answer GET_VRING_BASE").to_string(),
                 false => e.to_string(),
             })?;
         (ring.avail, ring.used) = (0, 0);
@@ -675,7 +675,7 @@ pub(crate) fn reach(target: &Target) -> std::io::Result<UnixStream> {
     Ok(socket)
 }
 
-/// A limit to the time that the device has to answer. Dropping it lifts the limit.
+/// Time limit for the device's answers. Dropping it lifts the limit.
 pub(crate) struct TimeLimit {
     over: Arc<AtomicBool>,
     _done: Sender<()>,
@@ -703,8 +703,7 @@ pub(crate) fn hang_up_later(target: &Target, socket: &UnixStream) -> std::io::Re
         while waiting.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
             let late = Instant::now() > until;
             if target.is_stopped() || late {
-                // Set the flag first, because closing the connection ends the wait whose reason it
-                // gives.
+                // Set the flag first: the waiting thread reads it as soon as the connection closes.
                 over.store(late, Ordering::Release);
                 let _ = socket.shutdown(Shutdown::Both);
                 break;

@@ -360,7 +360,7 @@ fn a_silent_device_holds_nothing_up() {
         stop: Default::default(),
     };
     let fault = offer(&target).unwrap_err();
-    assert_eq!(fault, Fault::Late("the answer to GET_FEATURES"));
+    assert_eq!(fault, Fault::Late("answer GET_FEATURES"));
     let stopped = Target {
         path,
         stop: Arc::new(true.into()),
@@ -376,7 +376,7 @@ fn a_silent_device_holds_nothing_up() {
     };
     assert_eq!(fault.kind(), std::io::ErrorKind::WouldBlock);
     let fault = offer(&target).unwrap_err();
-    assert_eq!(fault, Fault::Late("the acceptance of the connection"));
+    assert_eq!(fault, Fault::Late("accept the connection"));
 
     served(4096, |target| {
         let mut link = open(target, 0).unwrap();
@@ -392,8 +392,8 @@ fn a_silent_device_holds_nothing_up() {
 /// The flag of vhost-user messages that are replies.
 const REPLY: u32 = 4;
 
-/// Runs `answer` on the first connection, and returns why the device could not be checked. The
-/// connection stays open until then.
+/// Runs `answer` on the first connection, and returns the fault that `offer()` reports. The
+/// connection stays open until `offer()` returns.
 fn fault_of(answer: impl FnOnce(&mut UnixStream) + Send) -> Fault {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("peer");
@@ -412,8 +412,8 @@ fn fault_of(answer: impl FnOnce(&mut UnixStream) + Send) -> Fault {
     })
 }
 
-/// A missing answer says nothing about what the peer is, so only an answer that arrived may be
-/// blamed. The error names the missing answer, the time, and what to do.
+/// Without an answer the peer's kind is unknown, so "not a virtio-crypto device" is reported only for
+/// a wrong answer. The error names the missing answer, the time, and what to do.
 #[test]
 fn a_slow_answer_is_not_called_a_wrong_one() {
     let features = |offered| {
@@ -426,7 +426,7 @@ fn a_slow_answer_is_not_called_a_wrong_one() {
         // These two wait for the whole time limit.
         let silent = s.spawn(|| fault_of(|_| ()));
         let stops = s.spawn(|| fault_of(features(1 << 32 | 1 << 30)));
-        // Not a device's answer; a device's answer without virtio 1; and the same after a while.
+        // Three wrong answers: not vhost-user, without virtio 1, and the latter after a delay.
         let noise = |stream: &mut UnixStream| {
             stream
                 .write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n")
@@ -445,15 +445,15 @@ fn a_slow_answer_is_not_called_a_wrong_one() {
             );
         }
         let silent = silent.join().unwrap();
-        assert_eq!(silent, Fault::Late("the answer to GET_FEATURES"));
+        assert_eq!(silent, Fault::Late("answer GET_FEATURES"));
         let text = silent.to_string();
         for part in ["GET_FEATURES", "within 5 seconds", "log", "try again"] {
             assert!(text.contains(part), "{part} in: {text}");
         }
         assert!(!text.contains("not a virtio-crypto device"), "{text}");
         let stops = stops.join().unwrap();
-        assert_eq!(stops, Fault::Late("the answer to GET_PROTOCOL_FEATURES"));
-        // A peer that hangs up did not let the time pass.
+        assert_eq!(stops, Fault::Late("answer GET_PROTOCOL_FEATURES"));
+        // A closed connection is reported as refused, not as late.
         let gone = fault_of(|stream| stream.shutdown(Shutdown::Both).unwrap());
         assert_eq!(gone, Fault::Refused);
     });

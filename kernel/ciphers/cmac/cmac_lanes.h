@@ -30,7 +30,7 @@ static __always_inline void begin_end(struct lanes *l, u32 i, const u8 *rest, si
 	begin_run(&l->r, i, STAGE_END, l->last[i], 1);
 }
 
-/* Begins the run of all remaining blocks except the last, or of the last block. */
+/* Begins a run of all remaining blocks but the last; if only the last remains, begins that one. */
 static __always_inline void begin_text(struct lanes *l, u32 i)
 {
 	const size_t len = l->r.len[i], blocks = len ? (len - 1) / AES_BLOCK_SIZE : 0;

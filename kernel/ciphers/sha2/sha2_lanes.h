@@ -3,8 +3,8 @@
  * SHA-256 (WORD_BITS is 32) and SHA-512 (64) of one message per lane. The including file defines
  * MD_NAME(name) and WORD_BITS after including one of simd/vec_*.h.
  *
- * Limits with AVX-512 on Zen 5, which starts four vector operations per cycle, at most two of them
- * shifts or rotations, each with a latency of two cycles:
+ * Limits with AVX-512 on Zen 5, which starts four vector operations per cycle, at most two of which
+ * are shifts or rotations. Each operation has a latency of two cycles:
  *
  * - operations: 18 per round (6 rotations, 4 of three inputs, 8 additions) and 11 per word after
  *   the 16th: 1680 operations or 420 cycles per block of SHA-256, 2144 or 536 of SHA-512;

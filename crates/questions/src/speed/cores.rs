@@ -70,8 +70,8 @@ impl Cores {
     /// Pins the calling thread to the core of thread `number`, counted from 0.
     ///
     /// # Errors
-    /// Fails if the kernel refuses. The thread must not measure then, because the results name the
-    /// cores.
+    /// Fails if the kernel refuses. If it does, the thread must not measure, because the results name
+    /// the cores.
     pub(super) fn occupy(&self, number: usize) -> Result<(), PinError> {
         let core: CoreList = self.cores[number].to_string().parse()?;
         pin_within(&self.allowed, &core)
