@@ -25,13 +25,18 @@ pub fn program(name: &str) -> Option<PathBuf> {
 /// Directory name that examples use for the tree of a current kernel.
 pub const CURRENT: &str = "linux-7.3";
 
+/// Directory name that examples use for the tree of the long-term kernel before `linux`.
+pub const PREVIOUS: &str = "linux-6.1";
+
 /// Returns the kernel tree to use for a command: one of the trees that the tests use. For `kiln
 /// linux`, the tree must be able to run as user mode Linux on this CPU.
 pub fn tree(command: &str) -> Option<PathBuf> {
-    let all = ["KILN_TEST_TREE", "KILN_TEST_TREE_NEXT"];
-    let wanted = match command.contains(CURRENT) {
-        true => &all[1..],
-        false => &all[..],
+    let wanted: &[&str] = if command.contains(CURRENT) {
+        &["KILN_TEST_TREE_NEXT"]
+    } else if command.contains(PREVIOUS) {
+        &["KILN_TEST_TREE_PREVIOUS"]
+    } else {
+        &["KILN_TEST_TREE", "KILN_TEST_TREE_NEXT"]
     };
     let trees = wanted.iter().map(env::var_os);
     let trees = trees.flatten().filter(|v| !v.is_empty());
@@ -68,7 +73,7 @@ fn peers() -> &'static BTreeMap<String, bool> {
 fn lack(command: &str, need: &str) -> Option<String> {
     let there = match need {
         "tree" => {
-            let which = "kernel tree (KILN_TEST_TREE, KILN_TEST_TREE_NEXT), of 6.13 or newer for user mode Linux on a CPU with AMX";
+            let which = "kernel tree (KILN_TEST_TREE, KILN_TEST_TREE_NEXT, KILN_TEST_TREE_PREVIOUS), of 6.13 or newer for user mode Linux on a CPU with AMX";
             return tree(command).is_none().then(|| which.to_string());
         }
         "checkout" => {

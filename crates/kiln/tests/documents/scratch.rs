@@ -93,9 +93,13 @@ impl Scratch {
     /// Creates the trees and records that the command uses. Replaces existing records, because they
     /// may be from a command that was interrupted.
     pub fn furnish(&self, command: &str) {
-        let current = machine::CURRENT;
-        let others = command.replace(current, "");
-        for (names, command) in [(&TREES[..], &*others), (&[current], current)] {
+        let (current, previous) = (machine::CURRENT, machine::PREVIOUS);
+        let others = command.replace(current, "").replace(previous, "");
+        for (names, command) in [
+            (&TREES[..], &*others),
+            (&[current], current),
+            (&[previous], previous),
+        ] {
             let Some(tree) = machine::tree(command) else {
                 continue;
             };
