@@ -1,13 +1,11 @@
 //! Tests that no signal that ends Kiln leaves a machine running, or its files behind.
 
-mod device;
-
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 
-use device::{parent, until};
+use crate::device::{parent, until};
 
 /// Reports its process ID in the directory of this script, and runs until it is killed.
 const MACHINE: &str = "#!/bin/sh

@@ -1,11 +1,9 @@
 //! Tests of `kiln budget` as scripts call it.
 
-mod common;
-
 use std::fs;
 use std::process::Command;
 
-use common::{fault, kiln, kiln_with};
+use crate::common::{fault, kiln, kiln_with};
 
 /// Expects status 2 and a single error line that contains `want`.
 #[track_caller]

@@ -1,16 +1,13 @@
 //! Tests of `kiln budget --tree` on a current kernel (KILN_TEST_TREE_NEXT), unmodified and with the
 //! patch in docs/patches.
 
-mod common;
-mod edited;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use common::tree::{kiln_keeping, tree_of};
-use common::{fault, kiln, Run};
-use edited::Edited;
+use crate::common::tree::{kiln_keeping, tree_of};
+use crate::common::{fault, kiln, Run};
+use crate::edited::Edited;
 use serde_json::Value;
 
 const PATCH: &str = "docs/patches/x86-sha-sections.patch";

@@ -1,9 +1,7 @@
 //! Tests of the program's behaviour in scripts: exit statuses, one-line errors, JSON, and atomic
 //! file writes.
 
-mod common;
-
-use common::{fault, kiln, kiln_with, Run};
+use crate::common::{fault, kiln, kiln_with, Run};
 use kiln_kernel::Tier;
 
 const KEY: &str = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f\
@@ -289,9 +287,9 @@ fn the_version_names_the_commit_and_the_features_as_records_do() {
 
 #[test]
 fn a_closed_pipe_ends_quietly() {
-    let run = common::kiln_into_closed_pipe(&["list"]);
+    let run = crate::common::kiln_into_closed_pipe(&["list"]);
     assert_eq!((run.status, run.stderr.as_str()), (0, ""));
-    let run = common::kiln_into_closed_pipe(&["--help"]);
+    let run = crate::common::kiln_into_closed_pipe(&["--help"]);
     assert_eq!((run.status, run.stderr.as_str()), (0, ""));
 }
 
@@ -299,7 +297,7 @@ fn a_closed_pipe_ends_quietly() {
 fn an_interrupt_prints_what_there_is() {
     // Start a run that is too long to end by itself during the test.
     let args = ["speed", "--len", "16..8000", "--json", "--peers", "none"];
-    let run = common::kiln_interrupted(&args);
+    let run = crate::common::kiln_interrupted(&args);
     assert_eq!(run.status, 130, "{}", run.stderr);
     let doc = run.json();
     assert!(doc["notes"].to_string().contains("interrupted"));
@@ -312,7 +310,7 @@ fn records_do_not_hold_keys() {
     let out = dir.path().join("c");
     let args = crypt(&["--json", "--out-file", out.to_str().unwrap()]);
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
-    let run = common::kiln_fed(&args, &[5; 32]);
+    let run = crate::common::kiln_fed(&args, &[5; 32]);
     assert_eq!(run.status, 0, "{}", run.stderr);
     assert_eq!(run.json()["rows"][0]["bytes"], 32);
     assert!(!run.stdout().contains(&KEY[32..48]));

@@ -1,11 +1,9 @@
 //! Tests of `kiln compare` from a user's point of view.
 
-mod common;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use common::{fault, kiln};
+use crate::common::{fault, kiln};
 use serde_json::{json, Value};
 
 /// Writes a record of `speed` with one row per implementation. `width` is half the relative width
@@ -28,7 +26,7 @@ fn record(dir: &Path, name: &str, width: f64, cycles: &[(&str, f64)]) -> PathBuf
     path
 }
 
-fn compare(a: &Path, b: &Path, more: &[&str]) -> common::Run {
+fn compare(a: &Path, b: &Path, more: &[&str]) -> crate::common::Run {
     let mut args = vec!["compare", a.to_str().unwrap(), b.to_str().unwrap()];
     args.extend(more);
     kiln(&args)

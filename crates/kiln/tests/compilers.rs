@@ -1,14 +1,12 @@
 //! Tests of `kiln compilers` from the point of view of users and `git bisect`. The measured
 //! differences are factors of two or more, so that noise cannot affect the outcome.
 
-mod common;
-
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use common::{fault, kiln, kiln_with, Run};
+use crate::common::{fault, kiln, kiln_with, Run};
 use serde_json::Value;
 
 const CACHE: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/compilers-cache");

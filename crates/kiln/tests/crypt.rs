@@ -1,13 +1,11 @@
 //! Tests of `kiln crypt`: all tiers and OpenSSL must produce the same bytes, for whole messages,
 //! for messages in chunks, and for decryption.
 
-mod common;
-
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use common::{fault, kiln, kiln_fed, kiln_with, Run};
+use crate::common::{fault, kiln, kiln_fed, kiln_with, Run};
 use kiln_kernel::cipher::Impl;
 use kiln_kernel::load::all_impls;
 use kiln_kernel::Tier;

@@ -1,14 +1,12 @@
 //! Tests of the configuration file `kiln.toml`: the effect of each key, which of several files is
 //! read, and errors in a file.
 
-mod common;
-
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use common::tree::{kiln_keeping_with, tree_of};
-use common::{fault, schema, Run};
+use crate::common::tree::{kiln_keeping_with, tree_of};
+use crate::common::{fault, schema, Run};
 use serde_json::Value;
 
 /// A temporary directory in which the program runs. It contains a separate home directory.

@@ -3,17 +3,11 @@
 //! quiet machine.
 //!
 //! ```text
-//! cargo test --release -p kiln --test device_figures -- --ignored --nocapture --test-threads 1
+//! cargo test --release -p kiln --test all device_figures:: -- --ignored --nocapture --test-threads 1
 //! ```
 //!
 //! Use `kiln ctrlq --mode wait --workers 8` to measure the control queue, and `kiln speed
 //! 'xts(aes)' --via virtio` for the data path.
-
-mod device;
-#[allow(dead_code)]
-mod guest;
-#[allow(dead_code)]
-mod raw;
 
 use std::fs::{self, File};
 use std::os::fd::AsRawFd;
@@ -24,9 +18,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, sleep};
 use std::time::{Duration, Instant};
 
-use device::{until, Device};
-use guest::{memfd, Guest};
-use raw::{message, Raw, SIZE};
+use crate::device::{until, Device};
+use crate::guest::{memfd, Guest};
+use crate::raw::{message, Raw, SIZE};
 
 /// Returns the median, the 99th percentile and the maximum.
 fn percentiles(mut times: Vec<Duration>) -> [Duration; 3] {

@@ -11,19 +11,17 @@
 //! message. Code in the text is run as well. If it contains a placeholder (DIR, N) or is only a
 //! command's name, only its words are checked.
 
-mod documents;
-
 use std::collections::BTreeSet;
 use std::io::Write;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Mutex;
 use std::thread;
 
-use documents::command::{commands, Command};
-use documents::markdown::{parts, Block};
-use documents::run::{self, Background};
-use documents::scratch::Scratch;
-use documents::{file, help, link, machine, pages, root, Fault, Page, Place};
+use crate::documents::command::{commands, Command};
+use crate::documents::markdown::{parts, Block};
+use crate::documents::run::{self, Background};
+use crate::documents::scratch::Scratch;
+use crate::documents::{file, help, link, machine, pages, root, Fault, Page, Place};
 
 /// Number of pages processed concurrently. This can be high, because most commands only wait to be
 /// interrupted.

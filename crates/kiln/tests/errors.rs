@@ -1,9 +1,7 @@
 //! Tests of the messages for errors that are caused by bad input or by the machine. Each message
 //! must be a single line that states what is wrong, where, and what to do about it.
 
-mod common;
-
-use common::{fault, kiln, kiln_with};
+use crate::common::{fault, kiln, kiln_with};
 
 /// The arguments of a run, its expected exit status, and two texts that the error line must
 /// contain: what is wrong, and the remedy.

@@ -2,13 +2,11 @@
 //! llvm-lnt for LNT, both from PyPI. `KILN_TEST_PYTHON` is a Python that can import these packages;
 //! the default is `python3`. If a package is not installed, its test is skipped.
 
-mod common;
-
 use std::env;
 use std::fs;
 use std::process::Command;
 
-use common::kiln;
+use crate::common::kiln;
 
 /// Python program that validates standard input against the schema.
 const KCIDB: &str = "

@@ -1,8 +1,6 @@
 //! Tests of `kiln fpu` from a script's point of view.
 
-mod common;
-
-use common::{fault, kiln, kiln_with};
+use crate::common::{fault, kiln, kiln_with};
 
 const POLICIES: [&str; 6] = [
     "legacy",

@@ -2,14 +2,11 @@
 //! are skipped with a message unless KILN_TEST_TREE is set to a tree. The tree's objects are built
 //! once and kept.
 
-mod common;
-mod edited;
-
 use std::path::Path;
 
-use common::tree::{given_tree, kiln_keeping, tree_of};
-use common::{fault, Run};
-use edited::Edited;
+use crate::common::tree::{given_tree, kiln_keeping, tree_of};
+use crate::common::{fault, Run};
+use crate::edited::Edited;
 use serde_json::Value;
 
 fn fpu(arguments: &[&str]) -> Run {

@@ -1,11 +1,9 @@
 //! Tests of flags and names that people try first, such as flags of other programs.
 
-mod common;
-
 use std::collections::BTreeSet;
 use std::fs;
 
-use common::{fault, kiln, kiln_fed};
+use crate::common::{fault, kiln, kiln_fed};
 
 const WORK: [&str; 4] = ["test", "sha256", "--suite", "vectors"];
 

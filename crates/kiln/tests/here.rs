@@ -1,17 +1,15 @@
 //! Tests of `kiln here` with recorded machines, with this machine, and with invalid input.
 
-mod common;
-
 use std::path::PathBuf;
 
-use common::{kiln, kiln_with};
+use crate::common::{kiln, kiln_with};
 
 fn machine(name: &str) -> String {
     let machines = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../questions/tests/machines");
     machines.join(name).to_str().unwrap().to_owned()
 }
 
-fn verdicts(run: &common::Run) -> Vec<String> {
+fn verdicts(run: &crate::common::Run) -> Vec<String> {
     let json = run.json();
     let rows = json["rows"].as_array().unwrap();
     let verdict = |row: &serde_json::Value| row["verdict"].as_str().unwrap().to_owned();

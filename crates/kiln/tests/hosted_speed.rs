@@ -1,15 +1,12 @@
 //! Tests of `kiln speed --tree` and of `kiln compare` with trees. They are skipped with a message
 //! unless KILN_TEST_TREE is set.
 
-mod common;
-mod edited;
-
 use std::io::Write;
 use std::path::Path;
 
-use common::tree::{given_tree, kiln_keeping};
-use common::{fault, kiln, Run};
-use edited::Edited;
+use crate::common::tree::{given_tree, kiln_keeping};
+use crate::common::{fault, kiln, Run};
+use crate::edited::Edited;
 use serde_json::Value;
 
 fn rows(run: &Run) -> Vec<Value> {

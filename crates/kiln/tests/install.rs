@@ -1,13 +1,11 @@
 //! Tests of what a Kiln package needs: the manual, the completions, and a program that works
 //! without a source tree.
 
-mod common;
-
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use common::kiln;
+use crate::common::kiln;
 
 /// Returns the commands that `kiln help` lists.
 fn commands() -> Vec<String> {

@@ -1,9 +1,6 @@
 //! Tests that Ctrl-C ends every command that waits for a device, regardless of the device's
 //! behaviour.
 
-mod common;
-mod device;
-
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::AsRawFd;
@@ -15,8 +12,8 @@ use std::sync::Arc;
 use std::thread::{self, sleep};
 use std::time::{Duration, Instant};
 
-use common::{catches_sigint, interrupt};
-use device::until;
+use crate::common::{catches_sigint, interrupt};
+use crate::device::until;
 use vmm_sys_util::sock_ctrl_msg::ScmSocket;
 
 /// How the device behaves towards programs that connect to it.

@@ -1,11 +1,9 @@
 //! Tests of `kiln ipsec` from a script's point of view.
 
-mod common;
-
 use std::fs;
 use std::path::Path;
 
-use common::{fault, kiln, kiln_with};
+use crate::common::{fault, kiln, kiln_with};
 
 /// Expects status 2 and a single error line that contains `want`.
 #[track_caller]

@@ -1,13 +1,11 @@
 //! Tests in which Kiln's device and Kiln's driver run in two processes, one of which is killed.
 
-mod device;
-
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use device::{until, Device};
+use crate::device::{until, Device};
 use kiln_driver::{Data, DataQueue, Driver, Error, Job, Mode, Options, Request, Session};
 use kiln_virtio::wire::data::Cipher;
 use kiln_virtio::wire::{algo, session, Action, Create, Operation};

@@ -1,14 +1,12 @@
 //! Parses the output of `kiln test` with the kernel's own KTAP parser. The tests are skipped with a
 //! message without KILN_TEST_TREE or python3.
 
-mod common;
-
 use std::env;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use common::kiln;
+use crate::common::kiln;
 
 /// Python program that prints the status, the numbers of tests that passed, failed, crashed and
 /// were skipped, and the number of format errors.

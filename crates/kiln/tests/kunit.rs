@@ -1,16 +1,13 @@
 //! Tests of `kiln test --tree` with the KUnit suites of a current kernel (KILN_TEST_TREE_NEXT).
 
-mod common;
-mod edited;
-
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use common::kiln_with;
-use common::tree::{kiln_keeping, tree_of};
-use edited::Edited;
+use crate::common::kiln_with;
+use crate::common::tree::{kiln_keeping, tree_of};
+use crate::edited::Edited;
 use serde_json::Value;
 
 fn next_tree() -> Option<std::path::PathBuf> {

@@ -1,11 +1,9 @@
 //! Tests of `packaging/lava/`, which converts KTAP to LAVA's test cases.
 
-mod common;
-
 use std::fs::{self, File};
 use std::process::Command;
 
-use common::kiln;
+use crate::common::kiln;
 
 const SCRIPT: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),

@@ -2,14 +2,12 @@
 //! tested only with `KILN_TEST_REGISTRIES=1`, because they need package registries and take several
 //! minutes.
 
-mod common;
-
 use std::env;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use common::{fault, kiln_with, Run};
+use crate::common::{fault, kiln_with, Run};
 use serde_json::Value;
 
 /// Returns the names of the libraries in the cache.

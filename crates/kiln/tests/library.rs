@@ -1,13 +1,10 @@
 //! Tests of `--level library`, which calls functions that the library of a current kernel
 //! (KILN_TEST_TREE_NEXT) exports.
 
-mod common;
-mod edited;
-
 use std::collections::BTreeSet;
 
-use common::tree::{given_tree, kiln_keeping, tree_of};
-use edited::Edited;
+use crate::common::tree::{given_tree, kiln_keeping, tree_of};
+use crate::edited::Edited;
 use serde_json::Value;
 
 fn next_tree() -> Option<std::path::PathBuf> {

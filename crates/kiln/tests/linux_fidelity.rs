@@ -1,9 +1,7 @@
 //! Tests of `kiln linux fidelity`, `nested` and `dkms`: invalid arguments, and boots of real
 //! kernels if `KILN_TEST_QEMU` is set.
 
-mod common;
-
-use common::{kiln, kiln_with};
+use crate::common::{kiln, kiln_with};
 
 #[test]
 fn bad_input_is_one_line_and_its_status() {

@@ -1,13 +1,10 @@
 //! Tests of `kiln test --tree --oracle`, which checks rules ("oracles") for every driver in a tree.
 //! The tree is KILN_TEST_TREE, an LTS kernel.
 
-mod common;
-mod edited;
-
 use std::path::Path;
 
-use common::tree::{given_tree, kiln_keeping, tree_of};
-use edited::Edited;
+use crate::common::tree::{given_tree, kiln_keeping, tree_of};
+use crate::edited::Edited;
 use kiln_tree::oracle::ALL;
 use serde_json::Value;
 

@@ -1,13 +1,9 @@
 //! Tests of oracles with planted faults (`planted/`): in Linux 6.1 (KILN_TEST_TREE_PREVIOUS), Linux
 //! 6.12 (KILN_TEST_TREE) and Linux 7.x (KILN_TEST_TREE_NEXT).
 
-mod common;
-mod edited;
-mod planted;
-
 use std::collections::BTreeSet;
 
-use planted::{all, faults_of, find, Tree};
+use crate::planted::{all, faults_of, find, Tree};
 
 #[test]
 fn planted_faults_are_found_in_linux_6_1() {

@@ -1,12 +1,10 @@
 //! Tests that a library which computes wrong results, is broken or is too old causes a note and has
 //! no rows.
 
-mod common;
-
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use common::{fault, kiln_with, Run};
+use crate::common::{fault, kiln_with, Run};
 
 /// Compiles a shared library from this C text.
 fn library(dir: &Path, name: &str, text: &str) -> PathBuf {

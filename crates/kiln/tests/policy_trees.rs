@@ -2,15 +2,12 @@
 //! that a tree that saves nothing is detected. The tests are skipped with a message unless
 //! KILN_TEST_TREE is a 6.12 tree.
 
-mod common;
-mod edited;
-mod policies;
-
 use std::path::Path;
 
-use common::tree::{given_tree, kiln_keeping};
-use common::Run;
-use edited::Edited;
+use crate::common::tree::{given_tree, kiln_keeping};
+use crate::common::Run;
+use crate::edited::Edited;
+use crate::policies;
 use serde_json::Value;
 
 #[test]

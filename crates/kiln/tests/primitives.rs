@@ -3,17 +3,14 @@
 //! trees are KILN_TEST_TREE and KILN_TEST_TREE_NEXT; without them, the tests are skipped with a
 //! message.
 
-mod common;
-mod edited;
-
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use common::kiln_with;
-use common::tree::{given_tree, kiln_keeping, place, tree_of};
-use edited::Edited;
+use crate::common::kiln_with;
+use crate::common::tree::{given_tree, kiln_keeping, place, tree_of};
+use crate::edited::Edited;
 use kiln_kernel::Tier;
 use serde_json::Value;
 

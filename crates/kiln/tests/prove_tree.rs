@@ -1,13 +1,10 @@
 //! Tests of `kiln fpu prove --tree`: library functions of a current kernel (KILN_TEST_TREE_NEXT),
 //! interrupted at every instruction.
 
-mod common;
-mod edited;
-
 use std::collections::BTreeMap;
 
-use common::tree::{kiln_keeping, tree_of};
-use edited::Edited;
+use crate::common::tree::{kiln_keeping, tree_of};
+use crate::edited::Edited;
 use serde_json::Value;
 
 fn rows(args: &[&str], status: i32) -> Vec<Value> {

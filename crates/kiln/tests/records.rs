@@ -1,14 +1,12 @@
 //! Tests that `docs/schema.json` and `docs/RECORDS.md` match the row structures, and that records
 //! are valid.
 
-mod common;
-
 use std::env;
 use std::fs;
 use std::path::Path;
 
-use common::kiln;
-use common::schema::{defs, faults, field, read as schema};
+use crate::common::kiln;
+use crate::common::schema::{defs, faults, field, read as schema};
 use kiln_questions::row_types;
 use kiln_record::reference;
 use serde_json::{json, Value};
@@ -31,7 +29,7 @@ fn the_schema_and_its_reference_are_those_of_the_row_structures() {
         let have = fs::read_to_string(&path).unwrap_or_default();
         assert!(
             have == text,
-            "docs/{name} differs from the row structures: {BLESS}=1 cargo test -p kiln --test records"
+            "docs/{name} differs from the row structures: {BLESS}=1 cargo test -p kiln --test all records::"
         );
     }
 }

@@ -1,12 +1,10 @@
 //! Tests of `kiln report`, and of `kiln compare` with bundles and reports, from a user's point of
 //! view.
 
-mod common;
-
 use std::fs;
 use std::path::Path;
 
-use common::{fault, kiln};
+use crate::common::{fault, kiln};
 use serde_json::{json, Value};
 
 fn record(command: &str, model: &str, rows: Value) -> Value {

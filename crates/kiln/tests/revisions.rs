@@ -1,15 +1,13 @@
 //! Tests of git revisions as kernel trees. The tests that build a tree need KILN_TEST_TREE_NEXT.
 
-mod common;
-
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use common::tree::{place, tree_of};
-use common::{fault, kiln, kiln_with};
+use crate::common::tree::{place, tree_of};
+use crate::common::{fault, kiln, kiln_with};
 use serde_json::Value;
 
 /// The directories of a tree that its hosted build reads.

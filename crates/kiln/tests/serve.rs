@@ -1,21 +1,13 @@
 //! Tests of `kiln serve` as users run it: the sandboxed program, and guests on its socket.
 
-mod device;
-// Some of these functions are used only by device_figures.
-#[allow(dead_code)]
-mod guest;
-mod hostile;
-#[allow(dead_code)]
-mod raw;
-
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
-use device::{until, Device};
-use guest::{Guest, LEFT};
+use crate::device::{until, Device};
+use crate::guest::{Guest, LEFT};
 use kiln_virtio::sample::destroy;
 
 const INVSESS: u8 = 4;

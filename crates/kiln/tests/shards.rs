@@ -1,14 +1,12 @@
 //! Tests of `--shard I/N`: the shards of a run together must equal the whole run, and a missing
 //! shard must be reported.
 
-mod common;
-
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use common::tree::{given_tree, kiln_keeping, kiln_keeping_with, tree_of};
-use common::{fault, kiln, kiln_interrupted, kiln_with, Run};
+use crate::common::tree::{given_tree, kiln_keeping, kiln_keeping_with, tree_of};
+use crate::common::{fault, kiln, kiln_interrupted, kiln_with, Run};
 use serde_json::Value;
 
 /// Runs a command once for each of these shards, all with the same output directory.

@@ -2,19 +2,16 @@
 //! machine. Jobs are killed, nodes go down, and a disk is full. The tests need root, `slurmctld`,
 //! `slurmd`, `slurm-client` and `munge` (Debian packages); without them, the tests are skipped.
 
-mod common;
-mod slurm {
-    pub mod cluster;
-}
+mod cluster;
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use common::kiln;
+use crate::common::kiln;
+use cluster::{wait_for, Cluster};
 use serde_json::Value;
-use slurm::cluster::{wait_for, Cluster};
 
 const FLEET: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),

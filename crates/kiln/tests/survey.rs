@@ -2,15 +2,13 @@
 //! out with a reason. The survey must not fail if something is missing, crashes or cannot be
 //! written.
 
-mod common;
-
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use common::{fault, interrupt, kiln, kiln_with};
+use crate::common::{fault, interrupt, kiln, kiln_with};
 use serde_json::Value;
 
 const QUESTIONS: [&str; 6] = [

@@ -2,16 +2,13 @@
 //! a message, unless KILN_TEST_TREE is the tree of an LTS kernel and KILN_TEST_TREE_NEXT the tree
 //! of a current kernel.
 
-mod common;
-mod edited;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use common::tree::{given_tree, kiln_keeping, place, tree_of};
-use common::{fault, kiln, kiln_with, Run};
-use edited::Edited;
+use crate::common::tree::{given_tree, kiln_keeping, place, tree_of};
+use crate::common::{fault, kiln, kiln_with, Run};
+use crate::edited::Edited;
 use kiln_kernel::Tier;
 use serde_json::Value;
 

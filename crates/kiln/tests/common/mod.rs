@@ -1,6 +1,4 @@
 //! Helpers for tests that run the program.
-#![allow(dead_code)] // each test binary uses only a part
-
 pub mod oracle;
 pub mod schema;
 pub mod tree;

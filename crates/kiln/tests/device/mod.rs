@@ -1,8 +1,5 @@
 //! Runs `kiln serve` in a separate process, with its sandbox.
 
-// Allow unused functions, because some tests use only a part of this module.
-#![allow(dead_code)]
-
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;

@@ -1,6 +1,4 @@
 //! Reads the documents of the repository, and checks them.
-#![allow(dead_code)] // some tests use only a part of this module
-
 pub mod command;
 pub mod file;
 pub mod help;

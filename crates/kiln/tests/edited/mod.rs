@@ -6,8 +6,6 @@
 //! keeps its [`Edited`]. A file that an earlier test edited is restored with a new modification
 //! time, so that its objects are rebuilt.
 
-#![allow(dead_code)]
-
 use std::fs::{self, File};
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};

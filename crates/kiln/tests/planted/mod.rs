@@ -7,9 +7,9 @@ mod surroundings;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use super::common::oracle::rows;
-use super::common::tree::{given_tree, tree_of};
-use super::edited::Edited;
+use crate::common::oracle::rows;
+use crate::common::tree::{given_tree, tree_of};
+use crate::edited::Edited;
 
 /// A kernel version in whose tree faults are planted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,0 +1,70 @@
+//! Tests of the program `kiln`. They are one test binary, because linking a binary per file takes a
+//! minute, and so that a test which occupies one core leaves the other to the next test.
+//! `cargo test --release -p kiln --test all serve::` runs those in `serve.rs`.
+
+mod boots;
+mod budget;
+mod budget_tree;
+mod cli;
+mod common;
+mod compare;
+mod compilers;
+mod crypt;
+mod defaults;
+mod device;
+mod device_figures;
+mod docs;
+mod documents;
+mod edited;
+mod errors;
+mod exports;
+mod fpu;
+mod fpu_tree;
+mod guest;
+mod habits;
+mod here;
+mod hosted_speed;
+mod hostile;
+mod install;
+mod interrupt;
+mod ipsec;
+mod killed;
+mod ktap;
+mod kunit;
+mod lava;
+mod libraries;
+mod library;
+mod linux_fidelity;
+mod oracles;
+mod oracles_planted;
+mod peers;
+mod planted;
+mod policies;
+mod policy_trees;
+mod primitives;
+mod prove_tree;
+mod raw;
+mod records;
+mod report;
+mod revisions;
+mod serve;
+mod shards;
+mod slurm;
+mod survey;
+mod tree;
+
+/// A file without a `mod` line here would never run.
+#[test]
+fn each_file_of_tests_is_a_module() {
+    let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/tests");
+    for entry in std::fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_stem().unwrap().to_str().unwrap();
+        let line = format!("\nmod {name};\n");
+        assert!(
+            name == "main" || include_str!("main.rs").contains(&line),
+            "{} is not run: add `mod {name};` to main.rs",
+            path.display()
+        );
+    }
+}
