@@ -8,7 +8,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::thread::{self, sleep};
 use std::time::{Duration, Instant};
 
@@ -56,20 +56,23 @@ fn set_blocking(file: &File, blocking: bool) {
     assert_eq!(done, 0);
 }
 
-/// Fills an eventfd's counter, and keeps it full from a new thread.
-fn fill(mut file: File) {
+/// Fills an eventfd's counter, and keeps it full from a new thread until the connection has ended.
+fn fill(mut file: File, connection: Weak<()>) {
     set_blocking(&file, false);
     for count in [u64::MAX - 1, 1] {
         while file.write(&count.to_ne_bytes()).is_ok() {}
     }
     set_blocking(&file, true);
-    thread::spawn(move || loop {
-        let _ = file.write(&1_u64.to_ne_bytes());
+    thread::spawn(move || {
+        while connection.strong_count() > 0 {
+            let _ = file.write(&1_u64.to_ne_bytes());
+        }
     });
 }
 
 /// Answers the messages on one connection until the program disconnects.
 fn converse(mut stream: UnixStream, conduct: Conduct, rings: &AtomicUsize) -> std::io::Result<()> {
+    let connection = Arc::new(());
     loop {
         let mut header = [0; 12];
         let (n, file) = stream.recv_with_fd(&mut header)?;
@@ -92,7 +95,7 @@ fn converse(mut stream: UnixStream, conduct: Conduct, rings: &AtomicUsize) -> st
             _ => (flags & 8 != 0).then(|| vec![0; 8]),
         };
         if let (12 | 13, Some(file), Conduct::Fills) = (request, file, conduct) {
-            fill(file);
+            fill(file, Arc::downgrade(&connection));
         }
         // Count the message that enables a ring, because it is the last message about the ring.
         if request == 18 {
