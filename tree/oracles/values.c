@@ -209,8 +209,8 @@ static void kiln_try_lists(struct kiln_subject *s, struct kiln_examine *order,
 			   struct kiln_message *m, u64 *draw)
 {
 	static const char *const layouts[] = {
-		[EMPTY_AT_START] = "a list with an empty entry at its start",
-		[EMPTY_IN_MIDDLE] = "a list with an empty entry in its middle",
+		[EMPTY_AT_START] = "a list with an empty entry before its first",
+		[EMPTY_IN_MIDDLE] = "a list with an empty entry before its last",
 		[EMPTY_AT_END] = "a list with an empty entry at its end",
 		[NO_EMPTY] = "in place, a list of two entries",
 	};
