@@ -3,6 +3,7 @@
 
 use crate::cipher::{Context, Impl, Kind, Op, Sections};
 use crate::cpu;
+use crate::evict::Evictor;
 use crate::messages::{fits, holds, Messages, Needs, Unfit};
 use crate::sys;
 
@@ -80,6 +81,53 @@ impl<'a> Calls<'a> {
     /// Fails if the messages exceed their buffers, if the implementation does not accept them, if
     /// its tier is not usable here, or if the key belongs to another algorithm.
     pub fn run(&mut self, imp: Impl, ctx: &Context, calls: u64) -> Result<u64, Unfit> {
+        // SAFETY: `with_raw` ensures that all messages are within their buffers.
+        let run = |raw: &mut sys::Calls| unsafe {
+            cpu::gate(sys::kiln_calls_run, (&raw mut *raw).cast())
+        };
+        self.with_raw(imp, ctx, calls, run)
+    }
+
+    /// Makes one call, for the first message, after the first two levels of cache have been
+    /// emptied. Returns its time in TSC ticks, or `None` if the message was rejected because of a
+    /// wrong tag or its length.
+    ///
+    /// # Errors
+    /// Fails as [`Calls::run`] does, and for chained calls and for many messages per call.
+    ///
+    /// # Panics
+    /// If not every line of `evictor` was read.
+    pub fn run_cold(
+        &mut self,
+        imp: Impl,
+        ctx: &Context,
+        evictor: &Evictor,
+    ) -> Result<Option<u64>, Unfit> {
+        fits(!self.chained && !self.many, "a single call")?;
+        let run = |raw: &mut sys::Calls| {
+            let mut cold = sys::Cold {
+                calls: raw,
+                memory: evictor.words().as_ptr(),
+                lines: evictor.lines() as u64,
+                ..Default::default()
+            };
+            // SAFETY: `with_raw` ensures that all messages are within their buffers. The evictor
+            // has as many lines as the structure says.
+            let refused = unsafe { cpu::gate(sys::kiln_cold_run, (&raw mut cold).cast()) };
+            assert!(evictor.was_read(cold.read), "lines were left out");
+            (refused == 0).then_some(cold.ticks)
+        };
+        self.with_raw(imp, ctx, 1, run)
+    }
+
+    /// Checks everything and calls `run` with the C structure for `calls` calls.
+    fn with_raw<T>(
+        &mut self,
+        imp: Impl,
+        ctx: &Context,
+        calls: u64,
+        run: impl FnOnce(&mut sys::Calls) -> T,
+    ) -> Result<T, Unfit> {
         fits(imp.tier().usable(), "the tier is not usable on this CPU")?;
         fits(
             ctx.alg() == imp.alg(),
@@ -118,9 +166,8 @@ impl<'a> Calls<'a> {
             many: self.many,
             sections: self.sections as u32,
         };
-        // SAFETY: the checks above ensure that all messages are within their buffers. For
-        // decryption, the tags are only read.
-        Ok(unsafe { cpu::gate(sys::kiln_calls_run, (&raw mut raw).cast()) })
+        // For decryption, the tags are only read.
+        Ok(run(&mut raw))
     }
 }
 
@@ -257,6 +304,33 @@ mod tests {
                 count: COUNT,
             })
         }
+    }
+
+    /// Makes cold calls of every implementation, for one message after the other, and compares the
+    /// results with those of ordinary calls.
+    #[test]
+    fn cold_calls_have_the_results_of_others() {
+        let evictor = Evictor::new();
+        for imp in usable() {
+            let ctx = context(imp);
+            let (mut warm, mut cold) = (Memory::new(imp, 48), Memory::new(imp, 48));
+            assert_eq!(warm.run(imp, &ctx, Op::Encrypt, false, COUNT as u64), 0);
+            for i in 0..COUNT {
+                let mut calls = cold.calls(Op::Encrypt);
+                calls.messages = std::mem::take(&mut calls.messages).skip(i);
+                let ticks = calls.run_cold(imp, &ctx, &evictor).unwrap();
+                assert!(ticks.is_some(), "{imp:?}");
+            }
+            assert_eq!(cold.dst, warm.dst, "{imp:?}");
+        }
+        // A wrong tag is rejected, and options of other loops are refused.
+        let imp = Impl::best("gcm(aes)").unwrap();
+        let (ctx, mut m) = (context(imp), Memory::new(imp, 48));
+        let mut calls = m.calls(Op::Decrypt);
+        assert_eq!(calls.run_cold(imp, &ctx, &evictor), Ok(None));
+        calls.many = true;
+        let refused = calls.run_cold(imp, &ctx, &evictor);
+        assert_eq!(refused, Err(Unfit("a single call")));
     }
 
     fn usable() -> impl Iterator<Item = Impl> {

@@ -9,6 +9,7 @@ pub mod cpu;
 pub mod crypto;
 mod derive;
 pub mod esp;
+mod evict;
 pub mod fpu;
 pub mod guest;
 pub mod hosted;
@@ -23,6 +24,7 @@ mod sys;
 pub mod tier;
 pub mod wakeup;
 
+pub use evict::Evictor;
 pub use tier::{Feature, Tier};
 
 /// The compiler that built `kernel/`: its path and its version line.

@@ -147,6 +147,20 @@ impl<'a> Messages<'a> {
         }
     }
 
+    /// Returns the messages without the first `n`.
+    ///
+    /// # Panics
+    /// If there are fewer.
+    pub fn skip(self, n: usize) -> Messages<'a> {
+        Messages {
+            src: &self.src[n * self.src_stride..],
+            dst: &mut self.dst[n * self.dst_stride..],
+            ivs: &self.ivs[n * self.iv_stride..],
+            count: self.count - n,
+            ..self
+        }
+    }
+
     /// Sets the sizes of the messages' prefix and tag.
     pub fn with_lens(self, lens: Lens) -> Messages<'a> {
         Messages {

@@ -63,7 +63,7 @@ pub use counters::{Counters, Hardware, Software};
 pub use machine::Machine;
 pub use pin::{pin, pin_within, CoreList, PinError};
 pub use rng::SplitMix64;
-pub use sample::{measure, measure_counted, measure_with, Plan, Subject};
+pub use sample::{measure, measure_counted, measure_single, measure_with, Plan, Subject};
 pub use series::{Counted, Round, Series};
 pub use source::TimeSource;
 pub use stats::{

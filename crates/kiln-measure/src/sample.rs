@@ -1,6 +1,7 @@
 //! The sampler, which interleaves the subjects in time and takes each sample between calibrating
 //! chains.
 
+use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -9,7 +10,7 @@ use serde::Serialize;
 use crate::counters::{Counters, Software};
 use crate::rng::SplitMix64;
 use crate::series::{Counted, Round, Series};
-use crate::source::{TimeSource, Tsc};
+use crate::source::{TimeSource, Tsc, Within};
 
 /// Number of chains on each side of a sample. With too few chains, the minimum over hundreds of
 /// samples selects a sample in which *all* chains were lengthened. In a simulation with two chains
@@ -122,6 +123,18 @@ pub fn measure_counted(
     measure_with(&mut source, subjects, plan, stop, progress)
 }
 
+/// Calls [`measure_with`] with the real clock for subjects that time one operation each time they
+/// run, and leave its TSC ticks in `ticks`. The number of operations of a sample is 1.
+pub fn measure_single(
+    ticks: &Cell<u64>,
+    subjects: &mut [Subject],
+    plan: &Plan,
+    stop: &AtomicBool,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Vec<Series> {
+    measure_with(&mut Within { ticks }, subjects, plan, stop, progress)
+}
+
 /// Samples all subjects interleaved and returns one series for each, in the same order.
 ///
 /// A round consists of `plan.samples` passes. In each pass every subject is sampled once, in an
@@ -154,7 +167,8 @@ pub fn measure_with<T: TimeSource>(
         .collect();
     for (i, (one, subject)) in series.iter_mut().zip(subjects.iter_mut()).enumerate() {
         source.select(i);
-        match choose_iters(source, &mut subject.run, plan.sample_us, &over) {
+        let fixed = source.fixed_iters();
+        match fixed.or_else(|| choose_iters(source, &mut subject.run, plan.sample_us, &over)) {
             Some(iters) => one.iters = iters,
             None => return series,
         }
@@ -331,6 +345,33 @@ mod tests {
         // Control: using the longer chain has the same effect as lengthening both, and the sample
         // looks too short.
         assert!(core_cycles(1000, 303, 303, 300.0) < Some(1000.0));
+    }
+
+    #[test]
+    fn a_subject_that_times_itself_runs_once_for_each_sample() {
+        let (ticks, runs) = (Cell::new(0), Cell::new(0));
+        let subject = Subject::new("s", |calls| {
+            assert_eq!(calls, 1);
+            runs.set(runs.get() + 1);
+            ticks.set(1000 + runs.get());
+        });
+        let plan = Plan {
+            rounds: 3,
+            samples: 2,
+            sample_us: 1.0,
+            seed: 1,
+            deadline: None,
+        };
+        let stop = AtomicBool::new(false);
+        let series = measure_single(&ticks, &mut [subject], &plan, &stop, &mut |_, _| {});
+        let (kept, rejected) = (series[0].kept(), series[0].rejected);
+        assert_eq!(runs.get(), kept + rejected);
+        let hz = Within { ticks: &ticks }.hz();
+        let times = series[0].rounds_ns.iter().flat_map(|round| &round.samples);
+        for ns in times {
+            let of = ns * hz / 1e9;
+            assert!((1000.0..=1000.5 + runs.get() as f64).contains(&of), "{of}");
+        }
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! Time sources for the sampler: the TSC, or in tests a synthetic clock with chosen noise.
 
+use std::cell::Cell;
+
 use crate::clock::{self, CHAIN, IMUL_CYCLES};
 use crate::counters::{Counters, Hardware, Software};
 
@@ -12,6 +14,12 @@ pub trait TimeSource {
     /// lengthen a chain.
     fn chains(&mut self, n: u32) -> u64 {
         (0..n).map(|_| self.chain()).min().unwrap_or(0)
+    }
+
+    /// Returns the number of operations of each sample, if the source does not let the sampler
+    /// choose it.
+    fn fixed_iters(&self) -> Option<u64> {
+        None
     }
 
     /// Names the subject, by its position, whose time is taken next.
@@ -98,6 +106,48 @@ impl TimeSource for Tsc {
 
     fn software(&mut self) -> Option<Software> {
         Some(self.counters.as_ref()?.software())
+    }
+}
+
+/// The clock for subjects that time a single operation themselves and leave its ticks in `ticks`.
+pub(crate) struct Within<'a> {
+    pub ticks: &'a Cell<u64>,
+}
+
+impl TimeSource for Within<'_> {
+    fn chain(&mut self) -> u64 {
+        clock::chain(CHAIN)
+    }
+
+    fn fixed_iters(&self) -> Option<u64> {
+        Some(1)
+    }
+
+    /// A subject determines by itself in what state it finds the caches.
+    fn warms_up(&self) -> bool {
+        true
+    }
+
+    fn time(&mut self, f: &mut dyn FnMut(u64), iters: u64) -> u64 {
+        self.ticks.set(0);
+        f(iters);
+        self.ticks.get()
+    }
+
+    fn is_sound(&self) -> bool {
+        self.ticks.get() > 0
+    }
+
+    fn chain_cycles(&self) -> f64 {
+        IMUL_CYCLES * f64::from(CHAIN)
+    }
+
+    fn hz(&self) -> f64 {
+        clock::tsc_hz()
+    }
+
+    fn switches(&mut self) -> u64 {
+        switches()
     }
 }
 

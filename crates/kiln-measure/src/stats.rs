@@ -85,6 +85,13 @@ impl Series {
         })
     }
 
+    /// Returns the median over the best samples of all complete rounds, with its 95 % interval.
+    /// Returns `None` with fewer than six.
+    pub fn median_of_bests(&self) -> Option<Ratio> {
+        let bests: Vec<f64> = self.bests(usize::MAX).into_iter().flatten().collect();
+        median_of_rounds(&bests)
+    }
+
     /// Returns the core's clock in GHz: the median over all samples of cycles per nanosecond.
     pub fn core_ghz(&self) -> Option<f64> {
         let cycles = self.rounds.iter().flat_map(|round| &round.samples);

@@ -229,6 +229,41 @@ unsafe extern "C" {
 }
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
+pub struct Cold {
+    pub calls: *const Calls,
+    pub memory: *const u64_,
+    pub lines: u64_,
+    pub ticks: u64_,
+    pub read: u64_,
+    pub executed: u64_,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of Cold"][::std::mem::size_of::<Cold>() - 48usize];
+    ["Alignment of Cold"][::std::mem::align_of::<Cold>() - 8usize];
+    ["Offset of field: Cold::calls"][::std::mem::offset_of!(Cold, calls) - 0usize];
+    ["Offset of field: Cold::memory"][::std::mem::offset_of!(Cold, memory) - 8usize];
+    ["Offset of field: Cold::lines"][::std::mem::offset_of!(Cold, lines) - 16usize];
+    ["Offset of field: Cold::ticks"][::std::mem::offset_of!(Cold, ticks) - 24usize];
+    ["Offset of field: Cold::read"][::std::mem::offset_of!(Cold, read) - 32usize];
+    [
+        "Offset of field: Cold::executed",
+    ][::std::mem::offset_of!(Cold, executed) - 40usize];
+};
+impl Default for Cold {
+    fn default() -> Self {
+        let mut s = ::std::mem::MaybeUninit::<Self>::uninit();
+        unsafe {
+            ::std::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
+            s.assume_init()
+        }
+    }
+}
+unsafe extern "C" {
+    pub fn kiln_cold_run(cold: *mut ::std::os::raw::c_void) -> u64_;
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
 pub struct Pieces {
     pub impl_: *const Impl,
     pub other: *const Impl,

@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_of_several_threads_are_other_rows_than_those_of_one() {
+    fn rows_of_several_threads_or_cold_caches_are_other_rows() {
         let row = |threads: Value| {
             let mut row = json!({"alg": "a", "cycles_per_op": 40.0});
             let all = row.as_object_mut().unwrap();
@@ -382,10 +382,15 @@ mod tests {
             row
         };
         let one = row(json!({}));
-        let rows = json!([one, row(json!({"threads": 2})), row(json!({"threads": 4}))]);
+        let rows = json!([
+            one,
+            row(json!({"threads": 2})),
+            row(json!({"threads": 4})),
+            row(json!({"cold": true})),
+        ]);
         let side = side("speed", rows);
         let keys: Vec<_> = side.figures.keys().map(String::as_str).collect();
-        assert_eq!(keys, ["a", "a, threads 2", "a, threads 4"]);
+        assert_eq!(keys, ["a", "a, cold", "a, threads 2", "a, threads 4"]);
     }
 
     #[test]

@@ -67,6 +67,7 @@ Examples:
   kiln speed 'xts(aes)' --via virtio --len 4096 --depth 64
   kiln speed 'xts(aes)' --len 16 --latency    dependent calls
   kiln speed 'gcm(aes)' --multi all    on all cores at once
+  kiln speed 'gcm(aes)' --cold --len 64,1420    the first packet after idle
   kiln speed --shard 2/8 --out DIR    an eighth of all (docs/FLEET.md)
 
 See also:
@@ -135,6 +136,10 @@ pub struct SpeedArgs {
     /// cannot overlap
     #[arg(long)]
     latency: bool,
+    /// Also measure single calls of Kiln's functions with cold caches: code, key, tables and message
+    /// in neither the first nor the second level
+    #[arg(long, conflicts_with_all = ["tree", "tcrypt", "kunit", "level", "latency", "multi"])]
+    cold: bool,
     /// Run each candidate in N threads at the same time, each pinned to a logical CPU of its own (all:
     /// one per permitted CPU, SMT siblings included): throughput of one thread and of all, and the clock
     #[arg(long, value_name = "N|all", conflicts_with_all = ["tree", "tcrypt", "kunit"])]
@@ -221,6 +226,7 @@ impl SpeedArgs {
             quick: session.global.quick,
             within: parse_seconds(self.seconds, 0.1)?,
             share: session.share.clone(),
+            cold: self.cold,
             cores: cores.filter(|cores| cores.count() > 1),
             ..Plan::new(session.seed)
         };
@@ -265,9 +271,9 @@ impl Question for SpeedArgs {
                 "--cc and --config are for kernel trees: name one with --tree DIR",
             ));
         }
-        if self.via.given() && self.multi.is_some() {
+        if self.via.given() && (self.multi.is_some() || self.cold) {
             return Err(Error::input(
-                "--multi measures ciphers in this process: leave it out with --via",
+                "--multi and --cold measure ciphers in this process: leave them out with --via",
             ));
         }
         if self.via.given() {

@@ -19,6 +19,11 @@ const SAMPLING: f64 = 0.75;
 /// after it.
 const CHAINS_US: f64 = 60.0;
 
+/// Number of single calls with cold caches per result.
+const COLD_ROUNDS: u32 = 200;
+/// Time of a sample with cold caches in microseconds, most of it for reading memory.
+const COLD_US: f64 = 600.0;
+
 /// Plans the measurement of `figures` results at `lens` lengths.
 pub(super) fn plan(lens: usize, figures: usize, quick: bool, seed: u64) -> Plan {
     let plan = match (lens > SWEEP, quick) {
@@ -61,6 +66,24 @@ pub(super) fn within(figures: usize, budget: Duration, seed: u64) -> Plan {
 pub(super) fn turn(figures: usize, budget: Duration, seed: u64) -> Plan {
     let us = budget.as_secs_f64() * 1e6;
     shrunk(Plan::quick(seed), us / figures.max(1) as f64)
+}
+
+/// Plans single calls with cold caches as a second measurement of `figures` results, whose first
+/// measurement has the plan `warm` and takes as much time.
+pub(super) fn cold(figures: usize, warm: &Plan) -> Plan {
+    let rounds = match warm.deadline {
+        Some(end) => {
+            let left = end.saturating_duration_since(Instant::now()).as_micros() as f64;
+            (SAMPLING / 2.0 * left / figures.max(1) as f64 / COLD_US) as u32
+        }
+        None if figures > WHOLE => COLD_ROUNDS / 4,
+        None => COLD_ROUNDS,
+    };
+    Plan {
+        rounds: rounds.clamp(6, COLD_ROUNDS),
+        samples: 1,
+        ..warm.clone()
+    }
 }
 
 /// Limits a plan to `us` microseconds per result. First shortens the samples, then reduces the
@@ -110,6 +133,20 @@ mod tests {
         }
         let long = within(48, Duration::from_secs(60), 1);
         assert_eq!(cost_us(&long), cost_us(&Plan::standard(1)));
+    }
+
+    #[test]
+    fn cold_calls_take_half_of_a_time_limit() {
+        assert_eq!(cold(48, &plan(8, 48, false, 1)).rounds, COLD_ROUNDS);
+        assert_eq!(cold(2000, &plan(8, 2000, false, 1)).rounds, 50);
+        for (figures, s) in [(1, 60), (48, 10), (48, 60), (1000, 60)] {
+            let warm = within(figures, Duration::from_secs(s), 1);
+            let cold = cold(figures, &warm);
+            assert!((6..=COLD_ROUNDS).contains(&cold.rounds) && cold.samples == 1);
+            let us = f64::from(cold.rounds) * COLD_US * figures as f64;
+            assert!(us <= 0.5e6 * s as f64 || cold.rounds == 6, "{figures}");
+            assert_eq!(cold.deadline, warm.deadline);
+        }
     }
 
     #[test]

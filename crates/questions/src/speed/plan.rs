@@ -7,6 +7,7 @@ use kiln_question::{unknown, Algorithm, Error, Share};
 use kiln_record::family;
 
 use super::cores::Cores;
+use super::effort::SWEEP;
 use crate::peer::{self, Wanted};
 use crate::timing::{Choice, Layout, Level, Op, Own, Source, Spec, KILN};
 
@@ -41,6 +42,8 @@ pub struct Plan {
     /// Approximate maximum duration of this turn, if the run is one of many turns. In turns, Kiln's
     /// own implementations and the hardware limits are not measured.
     pub turn: Option<Duration>,
+    /// Whether Kiln's functions are also measured with cold caches.
+    pub cold: bool,
     /// The cores of several threads that run each candidate at the same time; `None` for one
     /// thread.
     pub cores: Option<Cores>,
@@ -68,6 +71,7 @@ impl Plan {
             quick: false,
             within: None,
             turn: None,
+            cold: false,
             cores: None,
             own: true,
             share: Share::default(),
@@ -287,6 +291,12 @@ impl Plan {
                 "length {last}: no more than {LONGEST} bytes are measured"
             )));
         }
+        if self.cold && lens.len() > SWEEP {
+            return Err(Error::input(format!(
+                "--cold: {} lengths: at most {SWEEP} are measured with cold caches",
+                lens.len()
+            )));
+        }
         for alg in self.algs.iter().filter_map(|name| Algorithm::named(name)) {
             if first < alg.shortest() {
                 return Err(Error::input(format!(
@@ -487,6 +497,11 @@ mod tests {
         assert!(of("xts(aes)", &[15, 64]).contains("length 15"));
         assert!(of("cbc(aes)", &[64, 1420]).contains("length 1420"));
         assert!(fault(|p| p.lens = Lens(vec![16, 1 << 30])).contains("no more than"));
+        let sweep = fault(|p| {
+            p.cold = true;
+            p.lens = Lens((16..100).collect());
+        });
+        assert!(sweep.contains("84 lengths: at most 64"), "{sweep}");
         let size = fault(|p| {
             p.algs = vec!["gcm(aes)".into()];
             p.key_bits = vec![512];

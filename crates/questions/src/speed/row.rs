@@ -22,7 +22,7 @@ use crate::timing::{Layout, Level};
             "how": "Cycles per byte by message length: Kiln's best implementation, the best of each library and of the \
                     kernel tree, and for AES what the AES unit needs for the AES rounds alone (GCM's hash, tweaks, loads \
                     and stores left out). Lower is better.",
-            "only": ["!latency", "!threads"],
+            "only": ["!latency", "!threads", "!cold"],
             "each": ["alg"],
             "name": ["impl"],
             "pictures": [{
@@ -81,6 +81,11 @@ pub struct Row {
     /// Whether each call depends on the result of the previous one, so that calls cannot overlap.
     #[schemars(extend("x-role" = "key"))]
     pub latency: bool,
+    /// With `--cold`: whether the row has the median of single calls before which code, key, tables
+    /// and message were in neither the first nor the second level of cache. Absent for warm calls.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[schemars(extend("x-role" = "key"))]
+    pub cold: bool,
     /// With `--multi`: number of threads, each on a core of its own, that made these calls at the
     /// same time. Absent for one thread.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -95,7 +100,8 @@ pub struct Row {
     #[schemars(with = "u16")]
     pub released: Option<u16>,
     /// Core cycles per call: the smallest sample of all rounds. With `threads`: per call of one
-    /// thread, the mean of all threads. Null if the call could not be measured.
+    /// thread, the mean of all threads. With `cold`: the median of all samples. Null if the call
+    /// could not be measured.
     #[serde(deserialize_with = "null_is_nan")]
     #[schemars(
         with = "Option<f64>",
@@ -111,7 +117,7 @@ pub struct Row {
     )]
     pub cycles_per_op: f64,
     /// Lower end of the prediction interval of `cycles_per_op`. A rerun is expected to give a
-    /// result within this interval.
+    /// result within this interval. With `cold`: of the 95 % interval of the median.
     #[serde(deserialize_with = "null_is_nan")]
     #[schemars(with = "Option<f64>", extend("unit" = "cycles"))]
     pub ci_low: f64,
@@ -120,7 +126,8 @@ pub struct Row {
     #[schemars(with = "Option<f64>", extend("unit" = "cycles"))]
     pub ci_high: f64,
     /// Time per call, measured by the TSC in the same samples as `cycles_per_op`: the smallest
-    /// sample of all rounds. With `threads`: the time of a thread with the mean rate. Null if the call could not be measured.
+    /// sample of all rounds. With `threads`: the time of a thread with the mean rate. With
+    /// `cold`: the median. Null if the call could not be measured.
     #[serde(deserialize_with = "null_is_nan")]
     #[schemars(
         with = "Option<f64>",
@@ -349,25 +356,29 @@ impl Row {
     /// Sets the results from a series. Without results in the series, the row remains unchanged.
     pub fn set(&mut self, series: &Series) {
         let ns = series.in_ns();
-        let Some((cycles, time)) = series.estimate().zip(ns.estimate()) else {
+        let cold = self.cold;
+        let result = |of: &Series| match cold {
+            true => of.median_of_bests().map(|m| (m.ratio, m.low, m.high)),
+            false => of.estimate().map(|e| (e.best, e.low, e.high)),
+        };
+        let Some(((cycles, ci_low, ci_high), (time, low, high))) = result(series).zip(result(&ns))
+        else {
             return;
         };
-        self.cycles_per_op = cycles.best;
-        self.cycles_per_byte = cycles.best / self.len as f64;
-        self.ci_low = cycles.low;
-        self.ci_high = cycles.high;
-        self.ns_per_op = time.best;
-        self.ns_low = time.low;
-        self.ns_high = time.high;
+        self.cycles_per_op = cycles;
+        self.cycles_per_byte = cycles / self.len as f64;
+        (self.ci_low, self.ci_high) = (ci_low, ci_high);
+        self.ns_per_op = time;
+        (self.ns_low, self.ns_high) = (low, high);
         let mb_per_s = |ns: f64| self.len as f64 / ns * 1e3;
-        self.mb_per_s = mb_per_s(time.best);
+        self.mb_per_s = mb_per_s(time);
         let clock = self.threads.zip(series.core_ghz());
         self.all = clock
             .map(|(n, ghz)| (f64::from(n), ghz))
             .map(|(threads, ghz)| AllThreads {
-                total_mb_per_s: threads * mb_per_s(time.best),
-                total_low: threads * mb_per_s(time.high),
-                total_high: threads * mb_per_s(time.low),
+                total_mb_per_s: threads * mb_per_s(time),
+                total_low: threads * mb_per_s(high),
+                total_high: threads * mb_per_s(low),
                 thread_mb_per_s: series
                     .shares
                     .iter()
@@ -408,19 +419,9 @@ impl Row {
         self.imp == other.imp
             && self.alg == other.alg
             && self.op == other.op
-            && (
-                self.key_bits,
-                self.level,
-                self.layout,
-                self.latency,
-                self.threads,
-            ) == (
-                other.key_bits,
-                other.level,
-                other.layout,
-                other.latency,
-                other.threads,
-            )
+            && (self.key_bits, self.level, self.layout)
+                == (other.key_bits, other.level, other.layout)
+            && (self.latency, self.cold, self.threads) == (other.latency, other.cold, other.threads)
             && (&self.provider, &self.config) == (&other.provider, &other.config)
     }
 }
@@ -473,6 +474,26 @@ mod tests {
         assert!((row.ns_per_op - 125.0).abs() < 1e-9);
         assert!((row.ns_high - 1.01 * row.ns_per_op).abs() < 1e-9);
         assert!((row.plus_minus_pct() - 1.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_cold_row_has_the_median_of_its_calls() {
+        let mut row = Row {
+            cold: true,
+            ..example("a", 16, 50.0)
+        };
+        row.set(&steady(1000.0));
+        // The bests of the eight complete rounds are 1000, 1002.5, ... 1017.5.
+        assert_eq!(row.cycles_per_op, 1008.75);
+        assert_eq!((row.ci_low, row.ci_high), (1000.0, 1017.5));
+        assert_eq!(row.ns_per_op, 1008.75 / 4.0);
+        let json = serde_json::to_value(&row).unwrap();
+        assert_eq!(json["cold"], true);
+        assert!(serde_json::to_value(example("a", 16, 50.0))
+            .unwrap()
+            .get("cold")
+            .is_none());
+        assert!(!row.same_curve(&example("a", 16, 50.0)));
     }
 
     #[test]

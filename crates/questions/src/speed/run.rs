@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use kiln_kernel::Tier;
+use kiln_kernel::{Evictor, Tier};
 use kiln_measure::{Series, SplitMix64};
 use kiln_question::{Algorithm, Error, Outcome, Report};
 use zeroize::Zeroizing;
@@ -20,7 +20,9 @@ use super::set::{Set, Table};
 use super::sources::Sources;
 use crate::limits::{serial_cycles, xts_cycles, Limits};
 use crate::peer::release;
-use crate::timing::{Candidate, Layout, Level, Op, Source, Spec, Work};
+use crate::timing::{
+    bench_cold, Candidate, Entry, Layout, Level, Op, Reference, Source, Spec, Work,
+};
 
 /// Measures Kiln's own implementations and other libraries.
 pub fn run(plan: Plan, stop: &AtomicBool, progress: Report<'_>) -> Result<Outcome<Row>, Error> {
@@ -56,14 +58,20 @@ pub(crate) fn run_with(
     let figures = tables
         .iter()
         .map(|(w, lens)| (candidates(&plan, &sources, w) + loaded.libraries()) * lens.len());
-    // Several threads warm up for as long as a sample takes.
-    let figures = figures.sum::<usize>() * if plan.cores.is_some() { 2 } else { 1 };
+    // Several threads warm up for as long as a sample takes, and calls with cold caches take half of
+    // a time limit.
+    let twice = plan.cores.is_some() || plan.cold;
+    let figures = figures.sum::<usize>() * if twice { 2 } else { 1 };
+    let effort = match (plan.turn, plan.within) {
+        (Some(budget), _) => effort::turn(figures, budget, plan.seed),
+        (None, Some(budget)) => effort::within(figures, budget, plan.seed),
+        (None, None) => effort::plan(lens, figures, plan.quick, plan.seed),
+    };
     let mut run = Run {
-        effort: match (plan.turn, plan.within) {
-            (Some(budget), _) => effort::turn(figures, budget, plan.seed),
-            (None, Some(budget)) => effort::within(figures, budget, plan.seed),
-            (None, None) => effort::plan(lens, figures, plan.quick, plan.seed),
-        },
+        cold: plan
+            .cold
+            .then(|| (effort::cold(figures / 2, &effort), Evictor::new())),
+        effort,
         plan: &plan,
         stop,
         progress,
@@ -131,6 +139,8 @@ fn candidates(plan: &Plan, sources: &[&dyn Source], work: &Work) -> usize {
 pub(super) struct Run<'a> {
     pub plan: &'a Plan,
     pub effort: kiln_measure::Plan,
+    /// The effort of calls with cold caches, and what empties the caches.
+    cold: Option<(kiln_measure::Plan, Evictor)>,
     pub stop: &'a AtomicBool,
     pub progress: Report<'a>,
     pub outcome: Outcome<Row>,
@@ -276,7 +286,14 @@ impl Run<'_> {
         let both: Vec<_> = both.map(|(c, t)| (*c, t.as_ref().ok())).collect();
         let best = best::find_best(&both);
         for (i, (candidate, timed)) in present.into_iter().zip(&timed).enumerate() {
-            let mut row = self.row(&table.work, len, candidate, timed.as_ref().ok(), baseline);
+            let mut row = self.row(
+                &table.work,
+                len,
+                candidate,
+                timed.as_ref().ok(),
+                baseline,
+                false,
+            );
             row.best_peer = here(&best.peer, i);
             row.best_tree = here(&best.tree, i);
             row.many = here(&best.many, i);
@@ -303,7 +320,55 @@ impl Run<'_> {
                 }
             }
         }
+        self.cold_group(table, len, &sets);
         Ok(())
+    }
+
+    /// Measures single calls with cold caches at one length, if the plan asks for them and there is
+    /// time.
+    fn cold_group(&mut self, table: &Table, len: usize, sets: &[Set]) {
+        let Some((effort, evictor)) = &self.cold else {
+            return;
+        };
+        let mut entries = Vec::new();
+        let mut references: Vec<Vec<&Reference>> = Vec::new();
+        let mut present: Vec<&Candidate> = Vec::new();
+        for set in sets {
+            for &i in &set.candidates {
+                let candidate = &table.candidates[i];
+                if candidate.cold.is_some() {
+                    entries.push(Entry::new(candidate, &set.messages));
+                    references.push(set.references.iter().collect());
+                    present.push(candidate);
+                }
+            }
+        }
+        let what = format!("{}, cold caches", table.work.what(len));
+        let fraction = (self.done as f64 + 0.5) / self.groups as f64;
+        let tell = &mut self.progress;
+        let timed = bench_cold(
+            entries,
+            &references,
+            evictor,
+            effort,
+            self.stop,
+            &mut |_, _| {
+                tell(fraction, &what);
+            },
+        );
+        let is_baseline = |c: &&Candidate| self.plan.is_baseline(&c.name, &c.provider);
+        let baseline = present.iter().position(is_baseline);
+        let baseline = baseline.and_then(|i| timed[i].as_ref().ok());
+        for (candidate, timed) in present.into_iter().zip(&timed) {
+            let series = timed.as_ref().ok();
+            let row = self.row(&table.work, len, candidate, series, baseline, true);
+            if let Err(why) = timed {
+                self.wrong(&what, candidate, why);
+            }
+            if row.measured() || timed.is_err() {
+                self.outcome.rows.push(row);
+            }
+        }
     }
 
     fn row(
@@ -313,6 +378,7 @@ impl Run<'_> {
         candidate: &Candidate,
         series: Option<&Series>,
         baseline: Option<&Series>,
+        cold: bool,
     ) -> Row {
         let (limit, chain) = self.limit(work, len, candidate);
         let mut row = Row {
@@ -328,6 +394,7 @@ impl Run<'_> {
             key_bits: work.key_bits,
             len,
             latency: self.plan.latency,
+            cold,
             threads: self.plan.cores.as_ref().map(|cores| cores.count() as u32),
             cycles_per_op: f64::NAN,
             cycles_per_byte: f64::NAN,
@@ -431,6 +498,13 @@ impl Run<'_> {
                      synchronous driver; ciphers in place, behind the key's bytes in the first page"
                     .to_string(),
             });
+        }
+        if let Some((_, evictor)) = &self.cold {
+            let kib = evictor.lines() * 64 / 1024;
+            notes.push(format!(
+                "cold: the median of single calls, each after {kib} KiB of other memory and 128 KiB of other code; the \
+                 interval is that of the median"
+            ));
         }
         if let Some(cores) = &self.plan.cores {
             notes.push(cores.note());

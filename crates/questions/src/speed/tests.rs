@@ -225,6 +225,34 @@ fn several_threads_have_the_sum_of_their_rates() {
     }
 }
 
+/// Measures Kiln's functions with cold caches as well.
+#[test]
+fn cold_rows_are_additional() {
+    let plan = Plan {
+        algs: vec!["xts(aes)".into(), "gcm(aes)".into(), "sha256".into()],
+        ops: vec![Op::Encrypt, Op::Decrypt, Op::Digest],
+        lens: Lens(vec![64, 1024]),
+        peers: Wanted::None,
+        within: Some(Duration::from_secs(20)),
+        cold: true,
+        ..Plan::new(1)
+    };
+    let stop = AtomicBool::new(false);
+    let outcome = run(plan, &stop, &mut |_, _| {}).unwrap();
+    assert!(!outcome.failed, "{:?}", outcome.notes);
+    let (cold, warm): (Vec<&Row>, Vec<&Row>) = outcome.rows.iter().partition(|row| row.cold);
+    assert!(cold.len() >= 2 * 5, "{:?}", outcome.notes);
+    for row in cold {
+        assert!(
+            row.measured() && row.ci_low <= row.cycles_per_op && row.cycles_per_op <= row.ci_high
+        );
+        assert!(warm
+            .iter()
+            .any(|w| (w.len, &w.imp, &w.op) == (row.len, &row.imp, &row.op)));
+    }
+    assert!(outcome.notes.iter().any(|note| note.starts_with("cold: ")));
+}
+
 /// A source that the other threads do not have makes the run fail instead of being measured in one
 /// thread.
 #[test]

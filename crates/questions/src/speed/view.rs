@@ -81,6 +81,9 @@ fn table(rows: &[&Row], tty: bool) -> String {
         first.op,
         threads(first)
     );
+    let (cold, rows): (Vec<&Row>, Vec<&Row>) = rows.iter().copied().partition(|row| row.cold);
+    let cold = cold_table(&cold);
+    let rows = &rows[..];
     let mut columns: Vec<&Row> = Vec::new();
     for row in rows {
         if !columns.iter().any(|c| c.same_curve(row)) {
@@ -123,6 +126,27 @@ fn table(rows: &[&Row], tty: bool) -> String {
                 out.push_str(&by_column(rows, part, &lens, &total));
             }
         }
+    }
+    out + &cold
+}
+
+/// Formats the rows with cold caches.
+fn cold_table(rows: &[&Row]) -> String {
+    let mut columns: Vec<&Row> = Vec::new();
+    for row in rows {
+        if !columns.iter().any(|c| c.same_curve(row)) {
+            columns.push(row);
+        }
+    }
+    let mut lens: Vec<usize> = rows.iter().map(|r| r.len).collect();
+    lens.sort_unstable();
+    lens.dedup();
+    let mut out = String::new();
+    for part in columns.chunks(COLUMNS) {
+        out.push_str("\ncycles per message, cold caches\n\n");
+        out.push_str(&by_column(rows, part, &lens, &|row| {
+            figure(row.cycles_per_op)
+        }));
     }
     out
 }
@@ -337,6 +361,10 @@ pub(super) fn rows(rows: &[Row]) -> String {
     if levels {
         header.push("level");
     }
+    let cold = rows.iter().any(|r| r.cold);
+    if cold {
+        header.push("caches");
+    }
     let several = rows.iter().any(|r| r.threads.is_some());
     if several {
         header.extend(["threads", "total MB/s", "GHz"]);
@@ -369,6 +397,9 @@ pub(super) fn rows(rows: &[Row]) -> String {
         }
         if levels {
             cells.push(r.level.to_string());
+        }
+        if cold {
+            cells.push(if r.cold { "cold" } else { "warm" }.to_string());
         }
         if several {
             let all = r.all.as_ref();
@@ -483,6 +514,32 @@ pub(super) mod tests {
         );
         // A table that contains only requests has one line per implementation.
         assert!(tables(&[api("xts-aes-aesni", 16)], false).contains("implementation"));
+    }
+
+    #[test]
+    fn cold_rows_have_a_table_of_their_own() {
+        let cold = |len| {
+            let own = six(len).into_iter().take(5);
+            own.map(|row| Row {
+                cold: true,
+                cycles_per_op: 1234.0,
+                ..row
+            })
+        };
+        let lens = [16, 16384];
+        let of: Vec<Row> = lens
+            .into_iter()
+            .flat_map(six)
+            .chain(lens.into_iter().flat_map(cold))
+            .collect();
+        let text = tables(&of, false);
+        for line in text.lines() {
+            assert!(line.chars().count() <= WIDTH, "{line}");
+        }
+        let (warm, cold) = text.split_once("cycles per message, cold caches").unwrap();
+        assert!(warm.contains("openssl") && !warm.contains("1234"), "{text}");
+        assert_eq!(cold.matches("1234").count(), 2 * 5, "{text}");
+        assert!(rows(&of).contains("caches") && !rows(&six(16)).contains("caches"));
     }
 
     #[test]

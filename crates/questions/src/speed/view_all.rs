@@ -53,9 +53,10 @@ fn lines(rows: &[&Row], lens: &[usize], tty: bool) -> String {
     let mut groups: Vec<(String, Vec<&Row>)> = Vec::new();
     for row in rows {
         let mark = if row.together { " *" } else { "" };
-        let call = match row.provider == KILN && row.level == Level::Api {
-            true => " api",
-            false => "",
+        let call = match (row.cold, row.provider == KILN && row.level == Level::Api) {
+            (true, _) => " cold",
+            (_, true) => " api",
+            (_, false) => "",
         };
         let name = format!("{}{call}{mark}", row.provider);
         match groups.iter_mut().find(|g| g.0 == name) {

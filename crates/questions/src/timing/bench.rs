@@ -1,10 +1,12 @@
 //! Checks candidates, times them in interleaved runs, and checks them again.
 
+use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::Receiver;
 
-use kiln_measure::{measure_counted, measure_with, Plan, Series, Subject, Team};
+use kiln_kernel::Evictor;
+use kiln_measure::{measure_counted, measure_single, measure_with, Plan, Series, Subject, Team};
 
 use super::candidate::{Candidate, Judge};
 use super::messages::{Messages, Wrong};
@@ -78,6 +80,26 @@ impl<'c, 'a> Entry<'c, 'a> {
                 false => calls.max(before),
             };
             self.last = (self.candidate.run)(&mut self.messages, calls).map(|()| checked);
+        }
+    }
+
+    /// Makes one call with cold caches, for one message after the other, and returns its ticks; 0 if
+    /// it failed.
+    fn run_cold(&mut self, evictor: &Evictor) -> u64 {
+        let (Ok(before), Some(cold)) = (&self.last, &self.candidate.cold) else {
+            return 0;
+        };
+        let before = *before;
+        let index = (before as usize) % self.messages.count();
+        match cold(&mut self.messages, index, evictor) {
+            Ok(ticks) => {
+                self.last = Ok(before + 1);
+                ticks
+            }
+            Err(why) => {
+                self.last = Err(why);
+                0
+            }
         }
     }
 
@@ -185,6 +207,33 @@ pub(crate) fn bench(
     outcome.collect()
 }
 
+/// Checks entries as [`bench`] does and times single calls with cold caches. Every candidate must
+/// have a function for that.
+pub(crate) fn bench_cold(
+    mut entries: Vec<Entry>,
+    references: &[Vec<&Reference>],
+    evictor: &Evictor,
+    plan: &Plan,
+    stop: &AtomicBool,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Vec<Timed> {
+    let mut faults = check_before(&mut entries, references);
+    let ticks = Cell::new(0);
+    let mut subjects: Vec<Subject> = Vec::new();
+    for entry in &mut entries {
+        let (name, ticks) = (entry.candidate.name.to_string(), &ticks);
+        subjects.push(Subject::new(name, move |_| {
+            ticks.set(entry.run_cold(evictor))
+        }));
+    }
+    let series = measure_single(&ticks, &mut subjects, plan, stop, progress);
+    drop(subjects);
+    check_after(&entries, references, &mut faults);
+    let all = series.into_iter().zip(faults);
+    all.map(|(series, fault)| fault.map_or(Ok(series), Err))
+        .collect()
+}
+
 /// The other threads of a team, each of which has entries of its own and reports their faults
 /// twice: before and after the entries are timed.
 pub(crate) struct Crew<'t> {
@@ -215,7 +264,6 @@ mod tests {
     use super::*;
     use kiln_kernel::cipher::{Context, Impl};
     use kiln_measure::SplitMix64;
-    use std::cell::Cell;
     use std::sync::atomic::{AtomicU64, Ordering};
     use std::sync::mpsc::channel;
     use std::thread;

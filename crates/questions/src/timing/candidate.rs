@@ -4,6 +4,7 @@
 use std::borrow::Cow;
 use std::rc::Rc;
 
+use kiln_kernel::Evictor;
 use kiln_record::family;
 
 use super::level::Level;
@@ -16,6 +17,10 @@ pub(crate) type Run<'a> = Box<dyn Fn(&mut Messages, u64) -> Result<(), String> +
 /// An independent benchmark of the candidate's function, such as the one in a kernel tree's KUnit
 /// suite. It returns, for each message length in bytes, the throughput in 10^6 bytes per second.
 pub(crate) type Beside<'a> = Box<dyn Fn() -> Result<Vec<(usize, f64)>, String> + 'a>;
+
+/// A function that makes one call, for the message with the given index, after the caches have been
+/// emptied. It returns the time of the call in TSC ticks.
+pub(crate) type Cold<'a> = Box<dyn Fn(&mut Messages, usize, &Evictor) -> Result<u64, String> + 'a>;
 
 /// Provider name of Kiln's own implementations.
 pub(crate) const KILN: &str = "kiln";
@@ -44,6 +49,8 @@ pub(crate) struct Candidate<'a> {
     pub judge: Option<Rc<Judge<'a>>>,
     /// Function that makes the requested number of calls.
     pub run: Run<'a>,
+    /// Function that makes a single call with cold caches, if there is one.
+    pub cold: Option<Cold<'a>>,
     /// Another benchmark of the same function, if one exists.
     pub beside: Option<Beside<'a>>,
 }
@@ -67,6 +74,7 @@ impl<'a> Candidate<'a> {
             digest: None,
             judge: None,
             run,
+            cold: None,
             beside: None,
         }
     }

@@ -24,7 +24,7 @@ mod source;
 mod tree;
 
 pub(crate) use bench::{
-    bench, check, check_after, check_before, subjects, Crew, Entry, Reference, Timed,
+    bench, bench_cold, check, check_after, check_before, subjects, Crew, Entry, Reference, Timed,
 };
 #[cfg(test)]
 pub(crate) use candidate::Takes;

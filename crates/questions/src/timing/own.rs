@@ -8,11 +8,11 @@ use kiln_kernel::cipher::{self, Context, Impl};
 use kiln_question::algorithm::usable_impl;
 use kiln_question::{Algorithm, Error};
 
-use super::candidate::{Candidate, Judge, Run, Takes, KILN};
+use super::candidate::{Candidate, Cold, Judge, Run, Takes, KILN};
 use super::level::{Layout, Level};
 use super::messages::{cipher_messages, Messages};
 use super::requests;
-use super::shape::{Kind, Op};
+use super::shape::{Kind, Op, Shape};
 use super::source::{bits_of_key, Choice, Source, Spec, Work};
 
 /// All implementations of `kernel/`, called as functions or as drivers of its crypto API.
@@ -39,6 +39,7 @@ impl Own {
                 let run = run_impl(imp, context(imp, work)?, work.op, false);
                 Ok(Candidate {
                     takes: work.spec.takes,
+                    cold: Some(run_cold(imp, context(imp, work)?, work.op)),
                     ..Candidate::primitive(imp.driver(), KILN, Some(imp.tier().name()), run)
                 })
             }
@@ -230,6 +231,33 @@ fn many(imp: Impl, work: &Work, choice: Choice) -> Result<Option<Candidate<'stat
     }))
 }
 
+/// Returns the length of the associated data that a function authenticates. The last bytes of an
+/// ESP request's associated data are the IV, which is not authenticated (RFC 4106, section 5).
+fn aad_len(imp: Impl, shape: Shape) -> usize {
+    match imp.alg().starts_with("rfc4106(") {
+        true => shape.prefix.saturating_sub(shape.iv),
+        false => shape.prefix,
+    }
+}
+
+/// Returns a closure that makes single calls with cold caches.
+fn run_cold(imp: Impl, ctx: Rc<Context>, op: Op) -> Cold<'static> {
+    let work = RefCell::new(Vec::new());
+    Box::new(move |messages: &mut Messages, index, evictor| {
+        let shape = messages.shape;
+        let mut work = work.borrow_mut();
+        let mut one = Calls {
+            aad_len: aad_len(imp, shape),
+            ..Calls::new(cipher_messages(op, &mut work, messages).skip(index))
+        };
+        match one.run_cold(imp, &ctx, evictor) {
+            Ok(Some(ticks)) => Ok(ticks),
+            Ok(None) => Err("a right tag is refused".to_string()),
+            Err(e) => Err(e.to_string()),
+        }
+    })
+}
+
 /// Returns a closure that calls an implementation within one FPU section. If `many` is set, each
 /// call processes a queue of messages.
 pub(super) fn run_impl(imp: Impl, ctx: Rc<Context>, op: Op, many: bool) -> Run<'static> {
@@ -237,14 +265,8 @@ pub(super) fn run_impl(imp: Impl, ctx: Rc<Context>, op: Op, many: bool) -> Run<'
     Box::new(move |messages: &mut Messages, calls| {
         let (shape, chained) = (messages.shape, messages.chained);
         let mut work = work.borrow_mut();
-        // The last bytes of an ESP request's associated data are the IV. The IV is not
-        // authenticated (RFC 4106, section 5), so it is left out here.
-        let aad_len = match imp.alg().starts_with("rfc4106(") {
-            true => shape.prefix.saturating_sub(shape.iv),
-            false => shape.prefix,
-        };
         let mut all = Calls {
-            aad_len,
+            aad_len: aad_len(imp, shape),
             chained,
             many,
             ..Calls::new(cipher_messages(op, &mut work, messages))

@@ -56,6 +56,23 @@ enum { KILN_QUEUE = 64 };
 KILN_EXPORT u64 kiln_calls_run(void *calls);
 
 /*
+ * Parameters of a single timed call with cold caches. @memory has @lines cache lines, whose first
+ * word is 1; reading it replaces what the caches hold (bench/evict.c). @calls describes the call;
+ * neither @chained nor @many may be set. The function sets the other members.
+ */
+struct kiln_cold {
+	const struct kiln_calls *calls;
+	const u64 *memory;
+	u64 lines;
+	u64 ticks;		/* of the call, in TSC ticks */
+	u64 read;		/* sum of the words that were read */
+	u64 executed;		/* lines of code that were executed */
+};
+
+/* Returns the same as kiln_calls_run() for one call. */
+KILN_EXPORT u64 kiln_cold_run(void *cold);
+
+/*
  * Parameters of bench/pieces.c, which processes one message in pieces, each in its own section. The
  * first @aad_pieces pieces are associated data. If @other is not NULL, the two implementations
  * alternate on the same state. The tag is written both when encrypting and when decrypting.

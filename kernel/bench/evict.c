@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+/*
+ * Replaces what the first two levels of cache hold, as other work does while a driver is idle.
+ *
+ * Reading memory of several times the second level's size replaces its lines, and those of the
+ * first level's data cache. Lines of code may remain in the first level's instruction cache and in
+ * the cache of decoded instructions on CPUs whose second level does not include the first. Both are
+ * replaced by executing code: 128 KiB, the double of the largest such cache.
+ */
+#include "evict.h"
+
+enum { LINE = 64 };
+
+u64 evict_data(const u64 *memory, u64 lines)
+{
+	/* Volatile, because the passes are the same computation. */
+	const volatile u64 *const word = memory;
+	u64 sum = 0, i;
+	int pass;
+
+	for (pass = 0; pass < EVICT_PASSES; pass++)
+		for (i = 0; i < lines; i++)
+			sum += word[i * (LINE / sizeof(*memory))];
+	return sum;
+}
+
+noinline u64 evict_code(void)
+{
+	u64 lines = 0;
+
+	__asm__ volatile(".balign 64\n\t"
+			 ".rept 2048\n\t"
+			 "inc %0\n\t"
+			 "jmp 1f\n\t"
+			 ".balign 64\n"
+			 "1:\n\t"
+			 ".endr"
+			 : "+r"(lines)
+			 :
+			 : "cc");
+	return lines;
+}
