@@ -136,8 +136,8 @@ pub struct SpeedArgs {
     /// cannot overlap
     #[arg(long)]
     latency: bool,
-    /// Also measure single calls of Kiln's functions with cold caches: code, key, tables and message
-    /// in neither the first nor the second level
+    /// Also measure single calls of Kiln's functions with cold caches: code and data in neither L1
+    /// nor L2
     #[arg(long, conflicts_with_all = ["tree", "tcrypt", "kunit", "level", "latency", "multi"])]
     cold: bool,
     /// Run each candidate in N threads at the same time, each pinned to a logical CPU of its own (all:
