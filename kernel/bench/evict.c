@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Replaces what the first two levels of cache hold, as other work does while a driver is idle.
+ * Replaces the contents of L1 and L2, as other work does while a cipher is not in use.
  *
  * Reading memory of several times the second level's size replaces its lines, and those of the
  * first level's data cache. Lines of code may remain in the first level's instruction cache and in
  * the cache of decoded instructions on CPUs whose second level does not include the first. Both are
- * replaced by executing code: 128 KiB, the double of the largest such cache.
+ * replaced by executing code: 128 KiB, twice the largest first-level instruction cache.
  */
 #include "evict.h"
 
@@ -13,7 +13,7 @@ enum { LINE = 64 };
 
 u64 evict_data(const u64 *memory, u64 lines)
 {
-	/* Volatile, because the passes are the same computation. */
+	/* Volatile, so that the compiler does not merge the passes. */
 	const volatile u64 *const word = memory;
 	u64 sum = 0, i;
 	int pass;

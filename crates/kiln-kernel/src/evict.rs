@@ -4,14 +4,14 @@ use std::arch::x86_64::__cpuid;
 
 /// Size of a cache line in bytes.
 const LINE: usize = 64;
-/// How many times as large as the second-level cache the memory is. Pages are spread over the sets
-/// of a cache at random. With twice its size, one set in 40 would keep a line; with four times, none
-/// in millions.
+/// Size of the memory, in multiples of the second-level cache. Pages are spread over the sets of a
+/// cache at random: with twice its size, about one set in 110 of an 8-way LRU cache would keep a
+/// line; with four times, one in 10 million.
 const TIMES: usize = 4;
 /// Size of the second-level cache in bytes that is assumed if the CPU does not report it: the
-/// largest of current cores with 64-byte lines.
+/// largest of current x86 CPUs.
 const LARGE: usize = 4 << 20;
-/// How often the kernel side reads each line: `EVICT_PASSES` in `kernel/bench/evict.h`.
+/// Number of passes of the kernel side: `EVICT_PASSES` in `kernel/bench/evict.h`.
 const PASSES: u64 = 2;
 
 /// See the module's description.
@@ -84,8 +84,7 @@ mod tests {
     use crate::cpu;
     use crate::sys;
 
-    /// Sums the lines as the kernel side does, with a call that does nothing else. The words of an
-    /// evictor are all different here, so a line that is left out or read too often changes the sum.
+    /// Each word is a power of two, so the sum changes if a line is left out or read once more.
     #[test]
     fn each_line_is_read_in_each_pass() {
         for lines in [1, 2, 1000] {
@@ -96,7 +95,8 @@ mod tests {
             for line in 0..lines {
                 evictor.words[first + line * per_line] = 1 << (line % 60);
             }
-            let want: u64 = (0..lines).map(|line| 1u64 << (line % 60)).sum();
+            let words = (0..lines).map(|line| 1u64 << (line % 60));
+            let want = words.fold(0u64, u64::wrapping_add);
             assert_eq!(read(&evictor).0, PASSES.wrapping_mul(want), "{lines}");
         }
         let evictor = Evictor::with_lines(1000);

@@ -1,5 +1,7 @@
-//! Tests of the program `kiln`. They are one test binary, because linking a binary per file takes a
-//! minute, and so that a test which occupies one core leaves the other to the next test.
+//! Tests of the program `kiln`. They are one binary: linking one per file takes a minute longer, and
+//! cargo runs binaries one after the other, so a slow test with one thread would leave the other
+//! cores idle.
+//!
 //! `cargo test --release -p kiln --test all serve::` runs those in `serve.rs`.
 
 mod boots;
@@ -53,7 +55,7 @@ mod slurm;
 mod survey;
 mod tree;
 
-/// A file without a `mod` line here would never run.
+/// Fails for a file in `tests/` without a `mod` line here, because its tests would never run.
 #[test]
 fn each_file_of_tests_is_a_module() {
     let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/tests");
