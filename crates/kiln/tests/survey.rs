@@ -225,7 +225,7 @@ fn a_question_that_dies_is_a_note_and_the_others_are_answered() {
         "--question",
         "compilers,ctrlq",
         "--minutes",
-        "0.12",
+        "0.3",
         "--json",
         "--no-report",
     ];
