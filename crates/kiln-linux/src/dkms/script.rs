@@ -88,6 +88,8 @@ impl Script {
             &format!("mount --bind /dev {SYSTEM}/dev"),
             &format!("cp /package.deb {SYSTEM}/tmp/package.deb"),
         ])?;
+        // udev would make this link, and DKMS needs it.
+        self.run_inside("ln -s /proc/self/fd /dev/fd")?;
         let install =
             self.run_inside("apt-get install -q -y --no-install-recommends /tmp/package.deb")?;
         let status = self.run_inside("dkms status -m kiln-crypto")?;
