@@ -183,9 +183,13 @@ static void kiln_try(struct kiln_tried *tried, const char *inner, int type)
 				     CRYPTO_ALG_TYPE_AHASH };
 	/*
 	 * The masks ignore the bit that distinguishes a skcipher or a hash from its synchronous
-	 * variant.
+	 * variant. Without lskciphers (before 6.7) cryptd wants the whole type of a skcipher.
 	 */
+#ifdef CRYPTO_ALG_TYPE_LSKCIPHER
 	static const u32 masks[] = { 0xe, 0xf, 0xe };
+#else
+	static const u32 masks[] = { 0xf, 0xf, 0xe };
+#endif
 	char name[CRYPTO_MAX_ALG_NAME], again[CRYPTO_MAX_ALG_NAME];
 	const char *const *skipped;
 	struct crypto_alg *alg;
