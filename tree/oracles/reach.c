@@ -239,14 +239,27 @@ static bool kiln_try_pair(struct kiln_tried *tried, const char *a, const char *b
 /* Finds a pair of algorithm names that fits. The template chooses the drivers. */
 static void kiln_find_pair(struct kiln_tried *tried)
 {
+	/*
+	 * Pairs to try first. The members of the most common one give other pairs a key of a common
+	 * size. Poly1305 is a library function in current kernels: rfc7539 compares the name, and
+	 * no driver has it.
+	 */
+	static const struct {
+		const char *a, *b;
+		int type;
+	} usual[] = {
+		{ "hmac(sha256)", "cbc(aes)", KILN_TYPE_HASH },
+		{ "chacha20", "poly1305", KILN_TYPE_SKCIPHER },
+	};
 	const unsigned int count = kiln_count;
 	unsigned int i, j;
 
-	/* Try the most common pair first. Its members give other pairs a key of a common size. */
-	if (kiln_try_pair(tried, "hmac(sha256)", "cbc(aes)", -1)) {
-		strscpy(tried->pair[0], "hmac(sha256)", sizeof(tried->pair[0]));
-		strscpy(tried->pair[1], "cbc(aes)", sizeof(tried->pair[1]));
-		tried->type = KILN_TYPE_HASH;
+	for (i = 0; i < ARRAY_SIZE(usual) && !tried->pair[0][0]; i++) {
+		if (!kiln_try_pair(tried, usual[i].a, usual[i].b, -1))
+			continue;
+		strscpy(tried->pair[0], usual[i].a, sizeof(tried->pair[0]));
+		strscpy(tried->pair[1], usual[i].b, sizeof(tried->pair[1]));
+		tried->type = usual[i].type;
 	}
 	/* Search from the end of the array, because instances such as HMAC and CBC are there. */
 	for (i = count; i-- && !tried->pair[0][0];) {
