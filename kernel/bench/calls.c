@@ -135,24 +135,56 @@ static void crypt_chained(const struct kiln_calls *c)
 	}
 }
 
-static void process_queue(const struct kiln_calls *c, const struct kiln_message *queue,
-			  size_t count)
-{
-	u8 state[KILN_MAX_STATE] __aligned(64);
+union queue {
+	struct kiln_message m[KILN_QUEUE];
+	struct kiln_aead_message sealed[KILN_QUEUE];
+};
 
-	if (c->impl->kind == KILN_SKCIPHER) {
-		c->impl->cipher.encrypt_many(c->ctx, queue, count);
-		return;
-	}
-	c->impl->hash.init(c->ctx, state);
-	c->impl->hash.finish_many(c->ctx, state, queue, count);
+static __always_inline void add_to_queue(const struct kiln_calls *c, union queue *queue, size_t k,
+					 const struct at *at)
+{
+	if (c->impl->kind == KILN_AEAD)
+		queue->sealed[k] = (struct kiln_aead_message){
+			.dst = at->dst, .src = at->src, .len = c->m.len, .aad = at->aad,
+			.aadlen = c->aadlen, .iv = at->iv, .tag = at->tag,
+		};
+	else
+		queue->m[k] = (struct kiln_message){
+			.dst = at->dst, .src = at->src, .len = c->m.len, .iv = at->iv,
+		};
 }
 
-/* Processes up to KILN_QUEUE messages per call and refills the queue before each call. */
-static void call_many(const struct kiln_calls *c)
+/* Returns how many messages failed authentication. */
+static u64 process_queue(const struct kiln_calls *c, const union queue *queue, size_t count)
 {
-	struct kiln_message queue[KILN_QUEUE];
-	u64 calls, lap, i;
+	const struct kiln_impl *impl = c->impl;
+	u8 state[KILN_MAX_STATE] __aligned(64);
+	int err[KILN_QUEUE];
+
+	switch (impl->kind) {
+	case KILN_SKCIPHER:
+		impl->cipher.encrypt_many(c->ctx, queue->m, count);
+		return 0;
+	case KILN_AEAD:
+		if (c->m.decrypt)
+			return impl->aead.open_many(c->ctx, queue->sealed, count, c->m.tag, err);
+		impl->aead.seal_many(c->ctx, queue->sealed, count, c->m.tag);
+		return 0;
+	default:
+		impl->hash.init(c->ctx, state);
+		impl->hash.finish_many(c->ctx, state, queue->m, count);
+		return 0;
+	}
+}
+
+/*
+ * Processes up to KILN_QUEUE messages per call and refills the queue before each call. Returns how
+ * many messages failed authentication.
+ */
+static u64 call_many(const struct kiln_calls *c)
+{
+	union queue queue;
+	u64 calls, lap, refused = 0, i;
 	size_t k = 0;
 
 	for (calls = c->m.calls; calls; calls -= lap) {
@@ -162,17 +194,15 @@ static void call_many(const struct kiln_calls *c)
 		if (c->impl->kind == KILN_SKCIPHER)
 			copy_ivs(&c->m, lap);
 		for (i = lap; i; i--) {
-			queue[k].dst = at.dst;
-			queue[k].src = at.src;
-			queue[k].len = c->m.len;
-			queue[k].iv = at.iv;
+			add_to_queue(c, &queue, k, &at);
 			advance(c, &at);
 			if (++k < KILN_QUEUE && i > 1)
 				continue;
-			process_queue(c, queue, k);
+			refused += process_queue(c, &queue, k);
 			k = 0;
 		}
 	}
+	return refused;
 }
 
 static __always_inline u64 call_kind(const struct kiln_calls *c, const u32 sections)
@@ -225,7 +255,7 @@ u64 kiln_calls_run(void *arg)
 	if (sections == KILN_ONE_SECTION)
 		kernel_fpu_begin();
 	if (c.many)
-		call_many(&c);
+		refused = call_many(&c);
 	else if (c.chained)
 		crypt_chained(&c);
 	else

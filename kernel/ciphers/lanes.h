@@ -15,7 +15,7 @@
 #include <kiln/cipher.h>
 #include <kiln/types.h>
 
-enum stage { STAGE_IDLE, STAGE_TEXT, STAGE_END, STAGE_OUTER };
+enum stage { STAGE_IDLE, STAGE_AAD, STAGE_TEXT, STAGE_END, STAGE_OUTER };
 
 struct runs {
 	const u8 *src[LANES];	/* the next block of the run */
@@ -27,14 +27,12 @@ struct runs {
 };
 
 /*
- * begin_message() begins the first run of @m, which continues from @state. next_run() begins the
- * next run of the lane's message. After the last run it writes the result and sets the stage to
- * STAGE_IDLE. run_blocks() processes @blocks blocks in every lane. @lanes is the structure that
- * contains @r.
+ * begin_message() begins the first run of message @n in lane @i. next_run() begins the next run of
+ * the lane's message. After the last run it writes the result and sets the stage to STAGE_IDLE.
+ * run_blocks() processes @blocks blocks in every lane. @lanes is the structure that contains @r.
  */
 struct lane_ops {
-	void (*begin_message)(void *lanes, u32 i, const void *state,
-			      const struct kiln_message *m);
+	void (*begin_message)(void *lanes, u32 i, size_t n);
 	void (*next_run)(void *lanes, u32 i);
 	void (*run_blocks)(void *lanes, size_t blocks);
 	size_t block;		/* bytes per block */
@@ -57,19 +55,18 @@ static __always_inline void take_message(struct runs *r, u32 i, const struct kil
 }
 
 /* Begins the run of the next @blocks blocks, of @block bytes each, of the lane's message. */
-static __always_inline void begin_blocks(struct runs *r, u32 i, size_t blocks,
+static __always_inline void begin_blocks(struct runs *r, u32 i, enum stage stage, size_t blocks,
 					 const size_t block)
 {
 	const u8 *const text = r->text[i];
 
 	r->text[i] += blocks * block;
 	r->len[i] -= blocks * block;
-	begin_run(r, i, STAGE_TEXT, text, blocks);
+	begin_run(r, i, stage, text, blocks);
 }
 
 static __always_inline void process_messages(const struct lane_ops *ops, void *lanes,
-					     struct runs *r, const void *state,
-					     const struct kiln_message *m, size_t count)
+					     struct runs *r, size_t count)
 {
 	size_t next = 0, least;
 	u32 i, busy = 0;
@@ -82,7 +79,7 @@ static __always_inline void process_messages(const struct lane_ops *ops, void *l
 			if (!r->blocks[i] && r->stage[i] != STAGE_IDLE)
 				ops->next_run(lanes, i);
 			if (r->stage[i] == STAGE_IDLE && next < count)
-				ops->begin_message(lanes, i, state, &m[next++]);
+				ops->begin_message(lanes, i, next++);
 			if (r->stage[i] == STAGE_IDLE)
 				continue;
 			busy = i;

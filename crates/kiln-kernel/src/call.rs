@@ -8,6 +8,8 @@ use crate::fpu::Context;
 use crate::sys::{self, KeyFn};
 use crate::tier::Tier;
 
+pub use crate::sys::AeadMessage;
+
 /// A C function that calls another function and records the registers before and after the call.
 pub type Through =
     unsafe extern "C" fn(registers: *mut c_void, function: *const c_void, args: *const u64) -> u64;
@@ -31,6 +33,10 @@ pub enum Entry {
     Seal,
     /// Decrypts a whole message, or rejects it if its tag is wrong.
     Open,
+    /// Encrypts several whole messages in parallel and writes their tags.
+    SealMany,
+    /// Decrypts several whole messages in parallel, and rejects those whose tags are wrong.
+    OpenMany,
     /// Begins an authenticated message that is processed in pieces. The next four functions
     /// continue and end the message.
     Begin,
@@ -99,6 +105,8 @@ impl Impl {
             Entry::EncryptMany => at!(Kind::Skcipher, cipher, encrypt_many),
             Entry::Seal => at!(Kind::Aead, aead, seal),
             Entry::Open => at!(Kind::Aead, aead, open),
+            Entry::SealMany => at!(Kind::Aead, aead, seal_many),
+            Entry::OpenMany => at!(Kind::Aead, aead, open_many),
             Entry::Begin => at!(Kind::Aead, aead, begin),
             Entry::Aad => at!(Kind::Aead, aead, aad),
             Entry::SealPiece => at!(Kind::Aead, aead, encrypt),
@@ -145,7 +153,7 @@ impl Impl {
         let ops = (&raw mut copy.__bindgen_anon_1).cast::<*const c_void>();
         for i in 0..size_of::<sys::ImplAny>() / size_of::<usize>() {
             // SAFETY: the index is inside the union. The union is fully initialised and consists of
-            // words only: function pointers, and in two members also a number of lanes.
+            // words only: function pointers, and in each member also a number of lanes.
             let op = unsafe { &mut *ops.add(i) };
             if *op == replaced {
                 *op = function;

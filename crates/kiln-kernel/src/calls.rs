@@ -22,8 +22,8 @@ pub struct Calls<'a> {
     /// Whether to use the first bytes of each result as the next IV. Requires an skcipher and
     /// [`Sections::One`].
     pub chained: bool,
-    /// Whether to pass many messages per call to `encrypt_many` or `finish_many`. Requires
-    /// encryption or a hash, and [`Sections::One`].
+    /// Whether to pass many messages per call to `encrypt_many`, `finish_many`, `seal_many` or
+    /// `open_many`. Skciphers can only encrypt in this way. Requires [`Sections::One`].
     pub many: bool,
     /// How FPU sections are placed around the calls.
     pub sections: Sections,
@@ -65,7 +65,8 @@ impl<'a> Calls<'a> {
         fits(tag_size, "a tag size that the algorithm does not support")?;
         let chains = skcipher && m.len >= imp.iv_size();
         fits(!self.chained || chains, "no space for an IV in the results")?;
-        let many = imp.lanes().is_some() && m.op == Op::Encrypt && !self.chained;
+        let both_ways = aead || m.op == Op::Encrypt;
+        let many = imp.lanes().is_some() && both_ways && !self.chained;
         fits(
             !self.many || many,
             "no function for several messages at once",
@@ -472,6 +473,43 @@ mod tests {
             }
             m.src[2 * m.stride + m.prefix + 33 + m.tag - 1] ^= 0x80;
             assert_eq!(m.run(imp, &ctx, Op::Decrypt, false, 2 * COUNT as u64), 2);
+        }
+    }
+
+    /// Compares calls for several messages with calls for each, in both directions, and counts
+    /// wrong tags.
+    #[test]
+    fn several_sealed_messages_are_those_of_single_calls() {
+        let several = |i: &Impl| i.kind() == Kind::Aead && i.lanes().is_some();
+        for imp in usable().filter(several) {
+            for len in [0, 1, 16, 33, 160] {
+                let ctx = context(imp);
+                let (mut m, mut one) = (Memory::new(imp, len), Memory::new(imp, len));
+                let run = |m: &mut Memory, op, calls| {
+                    let mut all = Calls {
+                        many: true,
+                        ..m.calls(op)
+                    };
+                    all.run(imp, &ctx, calls).unwrap()
+                };
+                one.run(imp, &ctx, Op::Encrypt, false, COUNT as u64);
+                // More calls than a queue holds, so that the last queue is not full.
+                assert_eq!(run(&mut m, Op::Encrypt, 70), 0);
+                assert_eq!(m.dst, one.dst, "{imp:?}: {len}");
+                let plain = std::mem::replace(&mut m.src, m.dst.clone());
+                for i in 0..COUNT {
+                    // The associated data is not written to the results.
+                    let prefix = i * m.stride..i * m.stride + m.prefix;
+                    m.src[prefix.clone()].copy_from_slice(&plain[prefix]);
+                }
+                assert_eq!(run(&mut m, Op::Decrypt, 70), 0, "{imp:?}: {len}");
+                for i in 0..COUNT {
+                    let at = i * m.stride + m.prefix;
+                    assert_eq!(m.dst[at..at + len], plain[at..at + len], "{imp:?}");
+                }
+                m.src[2 * m.stride + m.prefix + len + m.tag - 1] ^= 0x80;
+                assert_eq!(run(&mut m, Op::Decrypt, 2 * COUNT as u64), 2, "{imp:?}");
+            }
         }
     }
 

@@ -162,8 +162,8 @@ impl Impl {
         self.0.ivsize as usize
     }
 
-    /// Returns the number of messages that `encrypt_many` or `finish_many` processes in parallel,
-    /// or `None` if the implementation lacks this function.
+    /// Returns the number of messages that `encrypt_many`, `finish_many`, or `seal_many` and
+    /// `open_many` process in parallel, or `None` if the implementation lacks these functions.
     pub fn lanes(self) -> Option<usize> {
         let union = &self.0.__bindgen_anon_1;
         // SAFETY: the kind determines which member of the union is initialised.
@@ -171,7 +171,7 @@ impl Impl {
             match self.kind() {
                 Kind::Skcipher => union.cipher.encrypt_many.map(|_| union.cipher.lanes),
                 Kind::Hash => union.hash.finish_many.map(|_| union.hash.lanes),
-                Kind::Aead => None,
+                Kind::Aead => union.aead.seal_many.map(|_| union.aead.lanes),
             }
         };
         lanes.map(|n| n as usize)

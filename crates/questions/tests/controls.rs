@@ -410,6 +410,126 @@ mod tags {
     }
 }
 
+mod several {
+    //! Faults of functions for several authenticated messages, which the suite `many` must detect.
+
+    use super::*;
+    use kiln_kernel::call::AeadMessage;
+    use std::slice::from_raw_parts;
+
+    type SealMany = unsafe extern "C" fn(*const c_void, *const AeadMessage, usize, usize);
+    type OpenMany =
+        unsafe extern "C" fn(*const c_void, *const AeadMessage, usize, usize, *mut i32) -> usize;
+
+    /// Returns the implementation with the most lanes that can be used here.
+    fn honest() -> Option<Impl> {
+        let all = Impl::find_all("ccm(aes)").into_iter();
+        all.rev().find(|i| i.tier().usable() && i.lanes().is_some())
+    }
+
+    fn address(entry: Entry) -> *const c_void {
+        honest().and_then(|i| i.function(entry)).unwrap().address()
+    }
+
+    unsafe extern "C" fn one_bit_of_the_last_tag(
+        ctx: *const c_void,
+        m: *const AeadMessage,
+        count: usize,
+        tag_size: usize,
+    ) {
+        // SAFETY: the arguments are valid for the replaced function, which has this type. Every
+        // message has a tag of `tag_size` bytes.
+        unsafe {
+            std::mem::transmute::<*const c_void, SealMany>(address(Entry::SealMany))(
+                ctx, m, count, tag_size,
+            );
+            let last = &from_raw_parts(m, count)[count - 1];
+            *last.tag.add(tag_size - 1) ^= 1;
+        }
+    }
+
+    unsafe extern "C" fn accepts_the_last(
+        ctx: *const c_void,
+        m: *const AeadMessage,
+        count: usize,
+        tag_size: usize,
+        err: *mut i32,
+    ) -> usize {
+        // SAFETY: the arguments are valid for the replaced function, which has this type. There is
+        // a verdict for every message.
+        unsafe {
+            let wrong = std::mem::transmute::<*const c_void, OpenMany>(address(Entry::OpenMany))(
+                ctx, m, count, tag_size, err,
+            );
+            *err.add(count - 1) = 0;
+            wrong
+        }
+    }
+
+    unsafe extern "C" fn leaves_text(
+        ctx: *const c_void,
+        m: *const AeadMessage,
+        count: usize,
+        tag_size: usize,
+        err: *mut i32,
+    ) -> usize {
+        // SAFETY: the arguments are valid for the replaced function, which has this type. There is
+        // a verdict for every message, and a destination of `len` bytes.
+        unsafe {
+            let wrong = std::mem::transmute::<*const c_void, OpenMany>(address(Entry::OpenMany))(
+                ctx, m, count, tag_size, err,
+            );
+            for (m, err) in from_raw_parts(m, count)
+                .iter()
+                .zip(from_raw_parts(err, count))
+            {
+                if *err != 0 && m.len > 0 {
+                    *m.dst.add(m.len - 1) = 0x80;
+                }
+            }
+            wrong
+        }
+    }
+
+    /// Returns what the suite reports about the implementation with one function replaced.
+    fn reports(name: &'static CStr, entry: Entry, function: *const c_void) -> Option<String> {
+        let Some(imp) = honest() else {
+            println!("SKIPPED: needs a tier that processes several messages");
+            return None;
+        };
+        assert_eq!(check(imp, Suite::Many, 0..60).failed, 0);
+        // SAFETY: `function` has the signature of the function that it replaces.
+        let imp = unsafe { imp.disguised(name, entry, function) };
+        let tally = check(imp, Suite::Many, 0..60);
+        assert!(tally.failed > 0, "{tally:#?}");
+        Some(format!("{:#?}", tally.failures))
+    }
+
+    #[test]
+    fn a_wrong_bit_of_one_tag_is_caught() {
+        let function = one_bit_of_the_last_tag as *const c_void;
+        if let Some(what) = reports(c"bit", Entry::SealMany, function) {
+            assert!(what.contains("tags: byte"), "{what}");
+        }
+    }
+
+    #[test]
+    fn a_wrong_tag_that_is_accepted_is_caught() {
+        let function = accepts_the_last as *const c_void;
+        if let Some(what) = reports(c"accepts", Entry::OpenMany, function) {
+            assert!(what.contains("accepted a wrong tag"), "{what}");
+        }
+    }
+
+    #[test]
+    fn text_of_a_forged_message_that_is_left_is_caught() {
+        let function = leaves_text as *const c_void;
+        if let Some(what) = reports(c"leaves", Entry::OpenMany, function) {
+            assert!(what.contains("output: byte"), "{what}");
+        }
+    }
+}
+
 const OFFENDER: &str = "KILN_TEST_OFFENDER";
 
 /// Runs the faulty implementation `name` in a child process.

@@ -183,7 +183,7 @@ fn six_planted_mistakes_are_found() {
         );
     }
 
-    for alg in ["cbc(aes)", "sha256", "hmac(sha1)", "cmac(aes)"] {
+    for alg in ["cbc(aes)", "sha256", "hmac(sha1)", "cmac(aes)", "ccm(aes)"] {
         let tallies_of_many = tallies(planted, alg, Suite::Many, 0..200);
         for (driver, tally) in &tallies_of_many {
             let side_by_side = Impl::all()

@@ -3,5 +3,6 @@
 #include "../simd/vec_xmm.h"
 
 #define CCM(name) ccm_##name##_aesni
+#define CCM_CTR aes_ctr_aesni
 
 #include "ccm_simd.h"

@@ -3,13 +3,12 @@
 #include "ccm.h"
 
 #include <kiln/string.h>
-#include <kiln/unaligned.h>
 
 #include "../entry.h"
 #include "../list.h"
 #include "../modes/modes.h"
 #include "../partial.h"
-#include "../verdict.h"
+#include "ccm_blocks.h"
 
 /*
  * Associated data of up to this many bytes is copied to a buffer after the first block, so that
@@ -30,82 +29,6 @@ struct tier {
 	ccm_text_t *encrypt, *decrypt;
 	kiln_crypt_t *ecb;
 };
-
-/*
- * Writes a block as two 64-bit words. The block is loaded immediately afterwards. A load that needs
- * bytes from several stores cannot use store forwarding and waits until all of them have reached
- * the cache.
- */
-static __always_inline void put_block(u8 *p, u64 first, u64 second)
-{
-	put_le64(first, p);
-	put_le64(second, p + 8);
-}
-
-/*
- * Returns a mask of the bytes in an IV's second word that hold the message length or the block
- * number.
- */
-static __always_inline u64 number_mask(const u8 *iv)
-{
-	return ~0ull << 8 * (7 - (iv[0] & 7));
-}
-
-/* Makes the counter blocks for the tag and for the first block of text (RFC 3610, 2.3). */
-static __always_inline void counters(u8 *a0, u8 *a1, const u8 *iv)
-{
-	const u64 first = get_le64(iv) & ~0xf8ull;
-	const u64 second = get_le64(iv + 8) & ~number_mask(iv);
-
-	put_block(a0, first, second);
-	put_block(a1, first, second | 1ull << 56);
-}
-
-/* Makes the first block of the MAC (RFC 3610, 2.2). */
-static __always_inline void first_block(u8 *b0, const u8 *iv, size_t aadlen, size_t len,
-					size_t tagsize)
-{
-	const u64 flags = (aadlen ? 64 : 0) | (tagsize - 2) / 2 << 3;
-	const u64 mask = number_mask(iv);
-
-	put_block(b0, (get_le64(iv) & ~0xf8ull) | flags,
-		  (get_le64(iv + 8) & ~mask) | (__builtin_bswap64(len) & mask));
-}
-
-/* Loads the eight bytes at offset @at of @p. Bytes from offset @len on read as zero. */
-static __always_inline u64 word(const u8 *p, size_t len, size_t at)
-{
-	u64 w = 0;
-
-	if (at >= len)
-		return 0;
-	if (len - at >= 8)
-		return get_le64(p + at);
-	if (len >= 8)
-		return get_le64(p + len - 8) >> 8 * (8 - (len - at));
-	while (len > at)
-		w = w << 8 | p[--len];
-	return w;
-}
-
-/* Encodes the length of the associated data at @p. Returns the number of bytes written. */
-static size_t aad_length(u8 *p, size_t aadlen)
-{
-	size_t n = 0, bytes;
-
-	if (!aadlen)
-		return 0;
-	if (aadlen < 0xff00) {
-		bytes = 2;
-	} else {
-		bytes = aadlen >> 32 ? 8 : 4;
-		p[n++] = 0xff;
-		p[n++] = bytes == 8 ? 0xff : 0xfe;
-	}
-	while (bytes--)
-		p[n++] = aadlen >> 8 * bytes;
-	return n;
-}
 
 static __always_inline void begin(const struct tier *t, const struct aes_key *key,
 				  struct ccm_state *s, const u8 *iv, size_t aadlen,
@@ -166,24 +89,12 @@ static __always_inline void whole(const struct tier *t, const bool decrypting,
 
 	if (aadlen <= SHORT_AAD) {
 		u8 head[AES_BLOCK_SIZE + SHORT_AAD + 2] __aligned(16);
-		size_t n = AES_BLOCK_SIZE, at;
+		size_t n;
 
 		put_block(s.acc, 0, 0);
 		counters(s.a0, s.ctr, iv);
-		first_block(head, iv, aadlen, len, tagsize);
-		if (aadlen) {
-			const u64 bytes = aadlen << 8 | aadlen >> 8;
-
-			put_block(head + n, (bytes & 0xffff) | word(aad, aadlen, 0) << 16,
-				  word(aad, aadlen, 6));
-			n += AES_BLOCK_SIZE;
-			for (at = 14; at < aadlen; at += AES_BLOCK_SIZE) {
-				put_block(head + n, word(aad, aadlen, at),
-					  word(aad, aadlen, at + 8));
-				n += AES_BLOCK_SIZE;
-			}
-		}
-		t->mac(key, s.acc, head, n / AES_BLOCK_SIZE);
+		n = first_blocks(head, iv, aad, aadlen, len, tagsize);
+		t->mac(key, s.acc, head, n);
 	} else {
 		begin(t, key, &s, iv, aadlen, len, tagsize);
 		add_aad(t, key, &s, aad, aadlen);
@@ -192,17 +103,6 @@ static __always_inline void whole(const struct tier *t, const bool decrypting,
 	(decrypting ? t->decrypt : t->encrypt)(key, s.acc, s.ctr, dst, src, len);
 	put_tag(t, key, s.acc, s.a0, tag, tagsize);
 	memzero_explicit(s.acc, sizeof(s.acc));
-}
-
-static int verdict(u8 *have, const u8 *tag, size_t tagsize, u8 *dst, size_t len)
-{
-	const u8 differ = secrets_differ(have, tag, tagsize);
-
-	memzero_explicit(have, AES_BLOCK_SIZE);
-	if (!tag_is_wrong(differ))
-		return 0;
-	memzero_explicit(dst, len);
-	return -EBADMSG;
 }
 
 static __always_inline int open(const struct tier *t, const struct aes_key *key, u8 *dst,
@@ -277,7 +177,7 @@ AEAD_TEXT(decrypt_##name, crypt, &name, true)                                   
 AEAD_END(end_##name, end, &name)
 AES_ALL(TIER)
 
-#define IMPL(func, tier_name, end_name, prio, ct)                                     \
+#define IMPL(func, tier_name, end_name, prio, ct, ...)                                \
 	{                                                                             \
 		.alg = "ccm(aes)", .driver = "ccm-aes-" end_name, .kind = KILN_AEAD,  \
 		.tier = KILN_TIER_##tier_name, .priority = prio, .constant_time = ct, \
@@ -286,12 +186,19 @@ AES_ALL(TIER)
 		.ctxsize = sizeof(struct aes_key),                                    \
 		.statesize = sizeof(struct ccm_state), .class = KILN_SLOW,            \
 		.setkey = aes_setkey,                                                 \
-		.aead = { seal_##func, open_##func, begin_##func, aad_##func,         \
-			  encrypt_##func, decrypt_##func, end_##func },               \
+		.aead = { .seal = seal_##func, .open = open_##func,                   \
+			  .begin = begin_##func, .aad = aad_##func,                   \
+			  .encrypt = encrypt_##func, .decrypt = decrypt_##func,       \
+			  .end = end_##func, __VA_ARGS__ },                           \
 	},
+#define ALONE(...) IMPL(__VA_ARGS__, )
+#define MANY(func, ...)                                                               \
+	IMPL(func, __VA_ARGS__, .seal_many = ccm_seal_many_##func,                    \
+	     .open_many = ccm_open_many_##func, .lanes = AES_LANES_##func)
 
 static const struct kiln_impl impls[] = {
-	AES_ALL(IMPL)
+	AES_SCALAR(ALONE)
+	AES_SIMD(MANY)
 };
 
 KILN_IMPLS(ccm_impls, impls);

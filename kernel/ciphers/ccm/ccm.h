@@ -7,6 +7,8 @@
 #ifndef KILN_CCM_H
 #define KILN_CCM_H
 
+#include <kiln/cipher.h>
+
 #include "../aes/aes.h"
 #include "../tiers.h"
 
@@ -17,7 +19,10 @@
 typedef void ccm_text_t(const struct aes_key *key, u8 acc[AES_BLOCK_SIZE],
 			u8 ctr[AES_BLOCK_SIZE], u8 *dst, const u8 *src, size_t len);
 
-#define CCM_DECLARE(name, ...) ccm_text_t ccm_encrypt_##name, ccm_decrypt_##name;
+#define CCM_DECLARE(name, ...)                                         \
+	ccm_text_t ccm_encrypt_##name, ccm_decrypt_##name;             \
+	kiln_seal_many_t ccm_seal_many_##name;                         \
+	kiln_open_many_t ccm_open_many_##name;
 AES_SIMD(CCM_DECLARE)
 
 #endif

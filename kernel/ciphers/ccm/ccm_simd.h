@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * AES-CCM with vector registers: the template that every SIMD tier includes once, after
- * simd/rounds.h and after defining CCM(name), the full name of an entry point of the tier.
+ * AES-CCM with vector registers: the template that every SIMD tier includes once, after one of
+ * simd/vec_*.h and after defining CCM(name), the full name of an entry point of the tier, and
+ * CCM_CTR, the tier's function for CTR mode.
  *
  * CBC-MAC processes one block after the other. With AES-256, each block takes fourteen rounds of
  * four cycles, and the AES units are idle most of that time. The counters of a vector are therefore
@@ -71,3 +72,5 @@ void CCM(direction)(const struct aes_key *key, u8 acc[AES_BLOCK_SIZE],          
 }
 CCM_TEXT(encrypt, false)
 CCM_TEXT(decrypt, true)
+
+#include "ccm_lanes.h"

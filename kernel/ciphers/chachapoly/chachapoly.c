@@ -293,8 +293,9 @@ TIER(vaes_avx512, 2048, 159, poly1305_powers_vaes_avx512)
 		.ctxsize = sizeof(struct chacha_key),                                 \
 		.statesize = sizeof(struct state), .longest = MAX_TEXT,               \
 		.class = KILN_MEDIUM, .setkey = chacha_setkey,                        \
-		.aead = { seal_##name, open_##name, begin, aad_##name,                \
-			  encrypt_##name, decrypt_##name, end },                      \
+		.aead = { .seal = seal_##name, .open = open_##name, .begin = begin,   \
+			  .aad = aad_##name, .encrypt = encrypt_##name,               \
+			  .decrypt = decrypt_##name, .end = end },                    \
 	},
 
 static const struct kiln_impl impls[] = {

@@ -231,8 +231,9 @@ AES_SIMD(SIMD)
 	.ctxsize = sizeof(struct gcm_key), .statesize = sizeof(struct gcm_state),     \
 	.class = KILN_MEDIUM, .longest = GCM_MAX_TEXT,                                \
 	.setkey = name##_setkey,                                                      \
-	.aead = { name##_seal_whole_##func, name##_open_whole_##func, name##_begin, \
-		  aad_##func, encrypt_##func, decrypt_##func, end_##func }
+	.aead = { .seal = name##_seal_whole_##func, .open = name##_open_whole_##func, \
+		  .begin = name##_begin, .aad = aad_##func, .encrypt = encrypt_##func, \
+		  .decrypt = decrypt_##func, .end = end_##func }
 #define BOTH(func, tier_name, end, prio, ct)                                          \
 	{ .alg = "gcm(aes)",                                                          \
 	  IMPL(gcm, func, "gcm-aes-" end, tier_name, prio, ct, 0, 12, 4) },           \

@@ -79,6 +79,33 @@ typedef void kiln_finish_many_t(const void *ctx, const void *state,
 				const struct kiln_message *m, size_t count);
 
 /*
+ * Independent messages of an AEAD that are processed in parallel under one key. Each message has
+ * its own lengths in bytes, which may be zero, its own IV of @ivsize bytes, and its own tag of
+ * @tagsize bytes. Texts must not be longer than @longest. Messages do not overlap each other;
+ * source and destination of a message are the same or do not overlap.
+ */
+struct kiln_aead_message {
+	u8 *dst;
+	const u8 *src;
+	size_t len;
+	const u8 *aad;
+	size_t aadlen;
+	const u8 *iv;
+	u8 *tag;
+};
+
+/*
+ * kiln_seal_many_t writes the tags. kiln_open_many_t compares the tags in constant time. For each
+ * message it sets the element of @err, an array of @count elements, to 0, or to -EBADMSG with the
+ * message's destination wiped. A wrong tag does not affect other messages. Returns the number of
+ * wrong tags.
+ */
+typedef void kiln_seal_many_t(const void *ctx, const struct kiln_aead_message *m, size_t count,
+			      size_t tagsize);
+typedef size_t kiln_open_many_t(const void *ctx, const struct kiln_aead_message *m, size_t count,
+				size_t tagsize, int *err);
+
+/*
  * In XTS, an IV cannot describe a later piece of a message, since the tweak has been encrypted. For
  * such algorithms, first() replaces the IV with the value that encrypt_piece() and decrypt_piece()
  * take and update; encrypt() and decrypt() take whole messages only and do not change the IV. For
@@ -111,6 +138,13 @@ struct kiln_aead_ops {
 	void (*encrypt)(const void *ctx, void *state, u8 *dst, const u8 *src, size_t len);
 	void (*decrypt)(const void *ctx, void *state, u8 *dst, const u8 *src, size_t len);
 	void (*end)(const void *ctx, void *state, u8 *tag, size_t tagsize);
+	/*
+	 * Process @lanes messages in parallel. NULL if the implementation processes one message at
+	 * a time.
+	 */
+	kiln_seal_many_t *seal_many;
+	kiln_open_many_t *open_many;
+	u32 lanes;
 };
 
 /*

@@ -726,6 +726,69 @@ pub type FinishMany = ::std::option::Option<
     ),
 >;
 #[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct AeadMessage {
+    pub dst: *mut u8_,
+    pub src: *const u8_,
+    pub len: usize,
+    pub aad: *const u8_,
+    pub aadlen: usize,
+    pub iv: *const u8_,
+    pub tag: *mut u8_,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of AeadMessage"][::std::mem::size_of::<AeadMessage>() - 56usize];
+    ["Alignment of AeadMessage"][::std::mem::align_of::<AeadMessage>() - 8usize];
+    [
+        "Offset of field: AeadMessage::dst",
+    ][::std::mem::offset_of!(AeadMessage, dst) - 0usize];
+    [
+        "Offset of field: AeadMessage::src",
+    ][::std::mem::offset_of!(AeadMessage, src) - 8usize];
+    [
+        "Offset of field: AeadMessage::len",
+    ][::std::mem::offset_of!(AeadMessage, len) - 16usize];
+    [
+        "Offset of field: AeadMessage::aad",
+    ][::std::mem::offset_of!(AeadMessage, aad) - 24usize];
+    [
+        "Offset of field: AeadMessage::aadlen",
+    ][::std::mem::offset_of!(AeadMessage, aadlen) - 32usize];
+    [
+        "Offset of field: AeadMessage::iv",
+    ][::std::mem::offset_of!(AeadMessage, iv) - 40usize];
+    [
+        "Offset of field: AeadMessage::tag",
+    ][::std::mem::offset_of!(AeadMessage, tag) - 48usize];
+};
+impl Default for AeadMessage {
+    fn default() -> Self {
+        let mut s = ::std::mem::MaybeUninit::<Self>::uninit();
+        unsafe {
+            ::std::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
+            s.assume_init()
+        }
+    }
+}
+pub type SealMany = ::std::option::Option<
+    unsafe extern "C" fn(
+        ctx: *const ::std::os::raw::c_void,
+        m: *const AeadMessage,
+        count: usize,
+        tagsize: usize,
+    ),
+>;
+pub type OpenMany = ::std::option::Option<
+    unsafe extern "C" fn(
+        ctx: *const ::std::os::raw::c_void,
+        m: *const AeadMessage,
+        count: usize,
+        tagsize: usize,
+        err: *mut ::std::os::raw::c_int,
+    ) -> usize,
+>;
+#[repr(C)]
 #[derive(Debug, Default, Copy, Clone)]
 pub struct CipherOps {
     pub encrypt: Crypt,
@@ -813,10 +876,13 @@ pub struct AeadOps {
             tagsize: usize,
         ),
     >,
+    pub seal_many: SealMany,
+    pub open_many: OpenMany,
+    pub lanes: u32_,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of AeadOps"][::std::mem::size_of::<AeadOps>() - 56usize];
+    ["Size of AeadOps"][::std::mem::size_of::<AeadOps>() - 80usize];
     ["Alignment of AeadOps"][::std::mem::align_of::<AeadOps>() - 8usize];
     ["Offset of field: AeadOps::seal"][::std::mem::offset_of!(AeadOps, seal) - 0usize];
     ["Offset of field: AeadOps::open"][::std::mem::offset_of!(AeadOps, open) - 8usize];
@@ -831,6 +897,15 @@ const _: () = {
         "Offset of field: AeadOps::decrypt",
     ][::std::mem::offset_of!(AeadOps, decrypt) - 40usize];
     ["Offset of field: AeadOps::end"][::std::mem::offset_of!(AeadOps, end) - 48usize];
+    [
+        "Offset of field: AeadOps::seal_many",
+    ][::std::mem::offset_of!(AeadOps, seal_many) - 56usize];
+    [
+        "Offset of field: AeadOps::open_many",
+    ][::std::mem::offset_of!(AeadOps, open_many) - 64usize];
+    [
+        "Offset of field: AeadOps::lanes",
+    ][::std::mem::offset_of!(AeadOps, lanes) - 72usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone)]
@@ -938,7 +1013,7 @@ pub union ImplAny {
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of ImplAny"][::std::mem::size_of::<ImplAny>() - 56usize];
+    ["Size of ImplAny"][::std::mem::size_of::<ImplAny>() - 80usize];
     ["Alignment of ImplAny"][::std::mem::align_of::<ImplAny>() - 8usize];
     [
         "Offset of field: ImplAny::cipher",
@@ -957,7 +1032,7 @@ impl Default for ImplAny {
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of Impl"][::std::mem::size_of::<Impl>() - 152usize];
+    ["Size of Impl"][::std::mem::size_of::<Impl>() - 176usize];
     ["Alignment of Impl"][::std::mem::align_of::<Impl>() - 8usize];
     ["Offset of field: Impl::alg"][::std::mem::offset_of!(Impl, alg) - 0usize];
     ["Offset of field: Impl::driver"][::std::mem::offset_of!(Impl, driver) - 8usize];

@@ -84,7 +84,12 @@ pub(crate) fn every_implementation() {
     }
     let side_by_side = |i: &Impl| i.tier().usable() && i.lanes().is_some();
     for imp in Impl::all().into_iter().filter(side_by_side) {
-        key_lengths(imp).into_iter().for_each(|len| many(imp, len));
+        for len in key_lengths(imp) {
+            match imp.kind() {
+                Kind::Aead => many_sealed(imp, len),
+                _ => many(imp, len),
+            }
+        }
     }
 }
 
@@ -212,6 +217,72 @@ fn many(imp: Impl, key_len: usize) {
     let what = format!("{key_len} bytes of key, {COUNT} messages of {LEN}");
     watch(imp.driver(), &what, || {
         encrypted(&key, &text, true).is(&right, imp);
+    });
+}
+
+/// Checks `seal_many` and `open_many`, also with one wrong tag.
+fn many_sealed(imp: Impl, key_len: usize) {
+    const COUNT: usize = 21;
+    const LEN: usize = 183;
+    const AAD: usize = 40;
+    let tag_size = imp.digest_size();
+    let mut key = bytes(key_len, 3);
+    let mut ivs = bytes(COUNT * imp.iv_size(), 0x5e);
+    if imp.alg().contains("ccm") {
+        ivs.chunks_mut(imp.iv_size()).for_each(|iv| iv[0] = 3);
+    }
+    let aad = bytes(COUNT * AAD, 0x77);
+    let call = |key: &[u8], op, text: &[u8], tags: &[u8], many| {
+        let ctx = Context::new(imp, key).expect("a size it takes");
+        let (mut dst, mut tags) = (vec![0; COUNT * LEN], tags.to_vec());
+        let mut calls = Calls {
+            messages: Messages {
+                op,
+                src: text,
+                dst: &mut dst,
+                ivs: &ivs,
+                src_stride: LEN,
+                dst_stride: LEN,
+                iv_stride: imp.iv_size(),
+                len: LEN,
+                tag_size,
+                count: COUNT,
+                ..Messages::default()
+            },
+            aad: Some(&aad),
+            aad_len: AAD,
+            tags: Some(&mut tags),
+            many,
+            ..Calls::default()
+        };
+        let refused = calls.run(imp, &ctx, COUNT as u64).expect("right lengths");
+        Answer {
+            text: dst,
+            tag: if op == Op::Encrypt { tags } else { Vec::new() },
+            refused,
+            nothing: false,
+        }
+    };
+    let mut text = bytes(COUNT * LEN, 0xc1);
+    let sealed = call(&key, Op::Encrypt, &text, &vec![0; COUNT * tag_size], false);
+    let opened = Answer {
+        text: text.clone(),
+        tag: Vec::new(),
+        ..sealed.clone()
+    };
+    let mut forged = sealed.tag.clone();
+    forged[5 * tag_size + 7] ^= 4;
+    secret(&mut key);
+    secret(&mut text);
+    let what = format!("{key_len} bytes of key, {COUNT} messages of {LEN}");
+    watch(imp.driver(), &format!("{what}: encrypt"), || {
+        let tags = vec![0; COUNT * tag_size];
+        call(&key, Op::Encrypt, &text, &tags, true).is(&sealed, imp);
+    });
+    watch(imp.driver(), &format!("{what}: decrypt"), || {
+        call(&key, Op::Decrypt, &sealed.text, &sealed.tag, true).is(&opened, imp);
+        let wrong = call(&key, Op::Decrypt, &sealed.text, &forged, true);
+        assert_eq!(wrong.refused, 1, "{imp:?}: a wrong tag");
     });
 }
 

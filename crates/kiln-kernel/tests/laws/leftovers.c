@@ -676,6 +676,37 @@ static void try_aead(u32 n)
 	}
 	memset(state, 0, sizeof(state));
 	TRY_CALLS(pieces);
+
+	if (ops->seal_many) {
+		enum { MESSAGES = 11 };
+		struct kiln_aead_message m[MESSAGES];
+		const u32 each = text_len / MESSAGES;
+		u8 tags[MESSAGES][KILN_MAX_DIGEST];
+		int err[MESSAGES];
+		struct call many[] = {
+			{ CALL("seal_many", ops->seal_many, ARG(ctx), ARG(m), MESSAGES, tagsize) },
+			{ CALL("open_many", ops->open_many, ARG(ctx), ARG(m), MESSAGES, tagsize,
+			       ARG(err)) },
+		};
+
+		for (i = 0; i < MESSAGES; i++)
+			m[i] = (struct kiln_aead_message){
+				.dst = out + i * each, .src = from + i * each, .len = each,
+				.aad = aad, .aadlen = aadlen, .iv = iv, .tag = tags[i],
+			};
+		make(&many[0]);
+		for (i = 0; i < MESSAGES; i++) {
+			add_text(publics, out + i * each, each, "");
+			add_all(publics, tags[i], tagsize, 1, "");
+		}
+		try_calls(&many[0], 1);
+		for (i = 0; i < MESSAGES; i++) {
+			memcpy(to + i * each, out + i * each, each);
+			m[i].src = to + i * each;
+		}
+		tags[3][tagsize - 1] ^= 1;
+		try_calls(&many[1], 1);
+	}
 }
 
 static void try_hash(u32 n)

@@ -1,11 +1,11 @@
-//! Messages that are encrypted or hashed in parallel, and the expected results.
+//! Messages that are encrypted, decrypted or hashed in parallel, and the expected results.
 
 use std::fmt;
 
 use kiln_kernel::cipher::{Impl, Kind, Op};
 use kiln_measure::SplitMix64;
 
-use super::judge::{judge, Judged};
+use super::judge::{judge, task, Judged};
 use super::message::{bytes, Message};
 
 /// Maximum number of messages: more than two rounds of the widest implementation.
@@ -18,13 +18,18 @@ const MOST_SHARED: usize = 300;
 /// Messages under one key, with their expected results and their placement.
 #[derive(Clone, Debug)]
 pub struct Many {
-    /// The messages. All have the same key.
+    /// Whether the messages are encrypted or decrypted. Only AEADs decrypt several at a time.
+    pub op: Op,
+    /// The messages. All have the same key and tag size.
     pub messages: Vec<Message>,
     /// For a hash: the text that precedes each of the messages. The state has absorbed it before
     /// the call.
     pub shared: Vec<u8>,
-    /// The expected results, one per message.
+    /// The expected results, one per message. When an AEAD decrypts, the tags are those that are
+    /// passed, and the text of a forged message is zeros.
     pub judged: Vec<Judged>,
+    /// For each message, whether a bit of its tag is flipped.
+    pub forged: Vec<bool>,
     /// Whether the results overwrite the messages.
     pub in_place: bool,
     /// Seed for the placement.
@@ -40,10 +45,13 @@ impl Many {
         };
         let most = [1, 5, 20, 50][rng.below(4)];
         // The unit of a cipher's lengths is its block; hashes take any length.
-        let (unit, hash) = match with.kind() {
-            Kind::Hash => (1, true),
-            _ => (with.block_size(), false),
+        let (hash, aead) = (with.kind() == Kind::Hash, with.kind() == Kind::Aead);
+        let unit = if hash { 1 } else { with.block_size() };
+        let op = match aead && rng.one_in(2) {
+            true => Op::Decrypt,
+            false => Op::Encrypt,
         };
+        let forges = op == Op::Decrypt && rng.one_in(2);
         let most = most * UNIT / unit;
         let alike = rng.one_in(3).then(|| rng.below(most + 1));
         let first = Message::draw(with, rng, Some(0));
@@ -55,8 +63,17 @@ impl Many {
         let shared = bytes(rng, shared);
         let mut messages = Vec::new();
         let mut judged = Vec::new();
+        let mut forged = Vec::new();
         for _ in 0..count {
             let len = unit * alike.unwrap_or_else(|| rng.below(most + 1));
+            if aead {
+                let forge = forges && rng.one_in(4);
+                let (message, right) = draw_sealed(with, op, &first, len, forge, rng)?;
+                messages.push(message);
+                judged.push(right);
+                forged.push(forge);
+                continue;
+            }
             let message = Message {
                 iv: bytes(rng, with.iv_size()),
                 text: bytes(rng, len),
@@ -68,23 +85,57 @@ impl Many {
             };
             judged.push(judge(with, Op::Encrypt, &whole, &[])?);
             messages.push(message);
+            forged.push(false);
         }
         Ok(Many {
+            op,
             messages,
             shared,
             judged,
+            forged,
             in_place: !hash && rng.one_in(2),
             rng: rng.next_u64(),
         })
     }
 
-    /// Returns the expected outputs: the texts of a cipher, or the digests of a hash.
+    /// Returns the expected outputs: the texts of a cipher or an AEAD, or the digests of a hash.
     pub(crate) fn results(&self) -> impl Iterator<Item = &[u8]> {
-        self.judged.iter().map(|j| match &j.answer.tag[..] {
-            [] => &j.answer.text[..],
-            digest => digest,
+        // A hash's answer has its digest in place of a tag, and no text.
+        let hash = self.messages[0].tag_size == 0 && !self.judged[0].answer.tag.is_empty();
+        self.judged.iter().map(move |j| match hash {
+            true => &j.answer.tag[..],
+            false => &j.answer.text[..],
         })
     }
+
+    /// Returns the tags of all messages, concatenated.
+    pub(crate) fn tags(&self) -> Vec<u8> {
+        let tags = self.judged.iter().flat_map(|j| j.answer.tag.clone());
+        tags.collect()
+    }
+}
+
+/// Creates an AEAD's message that has the key and the tag size of `first`, and the expected result.
+/// If `forge` is set, a bit of the tag is flipped.
+fn draw_sealed(
+    with: Impl,
+    op: Op,
+    first: &Message,
+    len: usize,
+    forge: bool,
+    rng: &mut SplitMix64,
+) -> Result<(Message, Judged), String> {
+    let message = Message {
+        key: first.key.clone(),
+        tag_size: first.tag_size,
+        ..Message::draw(with, rng, Some(len))
+    };
+    let (message, mut judged) = task(with, op, message)?;
+    if forge {
+        judged.answer.tag[rng.below(first.tag_size)] ^= 1 << rng.below(8);
+        judged.answer.text.fill(0);
+    }
+    Ok((message, judged))
 }
 
 impl fmt::Display for Many {
@@ -96,9 +147,13 @@ impl fmt::Display for Many {
             0 => String::new(),
             n => format!(", after {n} bytes in common"),
         };
+        let opened = match (self.op, self.forged.iter().filter(|f| **f).count()) {
+            (Op::Encrypt, _) => String::new(),
+            (Op::Decrypt, n) => format!(" to decrypt, {n} of them forged"),
+        };
         write!(
             f,
-            "{} messages of up to {most} bytes{after}{place}",
+            "{} messages of up to {most} bytes{opened}{after}{place}",
             self.messages.len()
         )
     }

@@ -219,7 +219,9 @@ fn many_name(imp: Impl) -> String {
 /// once. Returns `None` if the implementation has no such function for this work.
 fn many(imp: Impl, work: &Work, choice: Choice) -> Result<Option<Candidate<'static>>, Error> {
     let wanted = choice.wants(&many_name(imp), Level::Primitive) && !choice.latency;
-    let has = imp.lanes().is_some() && imp.tier().usable() && work.op != Op::Decrypt;
+    // Ciphers other than AEADs decrypt a single message as fast as several.
+    let both_ways = imp.kind() == cipher::Kind::Aead || work.op != Op::Decrypt;
+    let has = imp.lanes().is_some() && imp.tier().usable() && both_ways;
     if !(wanted && has) {
         return Ok(None);
     }

@@ -6,7 +6,7 @@ mod pieces;
 
 use std::io;
 
-use kiln_kernel::call::{Call, Entry, Function};
+use kiln_kernel::call::{AeadMessage, Call, Entry, Function};
 use kiln_kernel::cipher::{Impl, Kind, Op};
 use kiln_kernel::crypto::Api;
 use kiln_kernel::fpu::Context;
@@ -19,6 +19,7 @@ use super::many::Many;
 use super::message::{Answer, Layout, Message};
 use super::registers::Registers;
 use super::request::{Desk, Request};
+use super::scatter::Piece;
 
 /// Linux's error number for a message that is not authentic.
 const EBADMSG: i32 = -74;
@@ -59,6 +60,25 @@ pub enum Verdict {
     Accepted,
     /// The tag was refused and the destination was wiped.
     Refused,
+}
+
+/// Checks the verdicts of an `open_many`, followed by one element that it must not write, and the
+/// number of wrong tags that it returned.
+fn compare_verdicts(forged: &[bool], verdicts: &[i32], wrong: u64) -> Result<(), String> {
+    for (i, (forged, verdict)) in forged.iter().zip(verdicts).enumerate() {
+        match (forged, *verdict) {
+            (false, 0) | (true, EBADMSG) => {}
+            (true, 0) => return Err(format!("message {i}: accepted a wrong tag")),
+            (true, code) => return Err(format!("message {i}: {code} for a wrong tag")),
+            (false, code) => return Err(format!("message {i}: {code} for the right tag")),
+        }
+    }
+    let wanted = forged.iter().filter(|f| **f).count() as u64;
+    match (wrong == wanted, verdicts[forged.len()]) {
+        (true, i32::MIN) => Ok(()),
+        (true, _) => Err("wrote a verdict too many".into()),
+        (false, _) => Err(format!("counted {wrong} wrong tags and not {wanted}")),
+    }
 }
 
 impl Bench {
@@ -136,6 +156,10 @@ impl Bench {
         let ivs: Vec<u8> = many.messages.iter().flat_map(|m| m.iv.clone()).collect();
         self.arena.put(Role::Iv, &ivs, Place::End);
         let (src, dst) = self.desk.side_by_side(many);
+        if imp.kind() == Kind::Aead {
+            self.sealed_side_by_side(imp, many, &src, &dst, &layout, replay)?;
+            return self.compare_many(many, &ivs);
+        }
         let first = self.arena.ptr(Role::Iv);
         let all: Vec<RawMessage> = (0..src.len())
             .map(|i| RawMessage {
@@ -158,13 +182,71 @@ impl Bench {
             let args = [ctx, list, count];
             self.call_of(imp, Entry::EncryptMany, &args, layout.context, replay)?;
         }
+        let left = many.judged.iter().flat_map(|j| j.answer.iv.clone());
+        self.compare_many(many, &left.collect::<Vec<u8>>())
+    }
+
+    /// Calls `imp`, an AEAD, to encrypt or decrypt several messages in parallel, and compares the
+    /// tags, or the verdict about each.
+    fn sealed_side_by_side(
+        &mut self,
+        imp: Impl,
+        many: &Many,
+        src: &[Piece],
+        dst: &[Piece],
+        layout: &Layout,
+        replay: Replay<'_>,
+    ) -> Result<(), String> {
+        let (tag_size, tags) = (many.messages[0].tag_size, many.tags());
+        let aads = many.messages.iter().flat_map(|m| m.aad.clone());
+        let aads: Vec<u8> = aads.collect();
+        self.arena.put(Role::Aad, &aads, Place::End);
+        match many.op {
+            Op::Decrypt => self.arena.put(Role::Tag, &tags, Place::End),
+            Op::Encrypt => {
+                self.arena.room(Role::Tag, tags.len(), Place::End);
+            }
+        }
+        let ptr = |role| self.arena.ptr(role) as usize;
+        let mut aad = ptr(Role::Aad);
+        let mut all = Vec::new();
+        for (i, message) in many.messages.iter().enumerate() {
+            all.push(AeadMessage {
+                dst: dst[i].0,
+                src: src[i].0,
+                len: src[i].1,
+                aad: aad as *const u8,
+                aadlen: message.aad.len(),
+                iv: (ptr(Role::Iv) + i * imp.iv_size()) as *const u8,
+                tag: (ptr(Role::Tag) + i * tag_size) as *mut u8,
+            });
+            aad += message.aad.len();
+        }
+        let (list, count) = (all.as_ptr() as u64, all.len() as u64);
+        let ctx = self.arena.ptr(Role::Context);
+        if many.op == Op::Encrypt {
+            let args = [ctx, list, count, tag_size as u64];
+            self.call_of(imp, Entry::SealMany, &args, layout.context, replay)?;
+            same("tags", self.arena.bytes(Role::Tag), &tags)?;
+        } else {
+            // One more, which must not be written.
+            let mut verdicts = vec![i32::MIN; all.len() + 1];
+            let verdict = verdicts.as_mut_ptr() as u64;
+            let args = [ctx, list, count, tag_size as u64, verdict];
+            let wrong = self.call_of(imp, Entry::OpenMany, &args, layout.context, replay)?;
+            compare_verdicts(&many.forged, &verdicts, wrong)?;
+            same("tags", self.arena.bytes(Role::Tag), &tags)
+                .map_err(|e| format!("changed the {e}"))?;
+        }
+        same("associated data", self.arena.bytes(Role::Aad), &aads)
+            .map_err(|e| format!("changed the {e}"))
+    }
+
+    /// Compares the texts or digests, and checks that nothing else has changed. `ivs` are the IVs
+    /// that the call must leave.
+    fn compare_many(&self, many: &Many, ivs: &[u8]) -> Result<(), String> {
         self.desk.compare(many)?;
-        let left: Vec<u8> = many
-            .judged
-            .iter()
-            .flat_map(|j| j.answer.iv.clone())
-            .collect();
-        same("IVs afterwards", self.arena.bytes(Role::Iv), &left)?;
+        same("IVs afterwards", self.arena.bytes(Role::Iv), ivs)?;
         same(
             "context",
             self.arena.bytes(Role::Context),
