@@ -27,12 +27,17 @@ struct runs {
 };
 
 /*
- * begin_message() begins the first run of message @n in lane @i. next_run() begins the next run of
- * the lane's message. After the last run it writes the result and sets the stage to STAGE_IDLE.
- * run_blocks() processes @blocks blocks in every lane. @lanes is the structure that contains @r.
+ * begin_message() begins the first run of message @n, which continues from @state, in lane @i.
+ * next_run() begins the next run of the lane's message. After the last run it writes the result and
+ * sets the stage to STAGE_IDLE. run_blocks() processes @blocks blocks in every lane. @lanes is the
+ * structure that contains @r.
+ *
+ * @state is passed instead of being a member of @lanes, because compilers would then have to assume
+ * that it overlaps the lanes, and would copy it in words. A vector load of these words waits for
+ * all of them to reach the cache.
  */
 struct lane_ops {
-	void (*begin_message)(void *lanes, u32 i, size_t n);
+	void (*begin_message)(void *lanes, u32 i, const void *state, size_t n);
 	void (*next_run)(void *lanes, u32 i);
 	void (*run_blocks)(void *lanes, size_t blocks);
 	size_t block;		/* bytes per block */
@@ -66,7 +71,7 @@ static __always_inline void begin_blocks(struct runs *r, u32 i, enum stage stage
 }
 
 static __always_inline void process_messages(const struct lane_ops *ops, void *lanes,
-					     struct runs *r, size_t count)
+					     struct runs *r, const void *state, size_t count)
 {
 	size_t next = 0, least;
 	u32 i, busy = 0;
@@ -79,7 +84,7 @@ static __always_inline void process_messages(const struct lane_ops *ops, void *l
 			if (!r->blocks[i] && r->stage[i] != STAGE_IDLE)
 				ops->next_run(lanes, i);
 			if (r->stage[i] == STAGE_IDLE && next < count)
-				ops->begin_message(lanes, i, next++);
+				ops->begin_message(lanes, i, state, next++);
 			if (r->stage[i] == STAGE_IDLE)
 				continue;
 			busy = i;

@@ -28,7 +28,6 @@ struct lanes {
 	u8 part[BLOCK] __aligned(64);	/* the start of a block, or HMAC's inner digest */
 	u64 bytes[LANES];		/* total length of the hashed data, with what the first state absorbed */
 	const void *outer;		/* for HMAC: the state after the outer key block */
-	const struct md_state *state;
 	const struct kiln_message *m;
 	struct runs r;
 };
@@ -69,10 +68,10 @@ static __always_inline void begin_text(struct lanes *l, u32 i)
 		begin_end(l, i, STAGE_END, l->r.text[i], l->r.len[i]);
 }
 
-static inline void begin_message(void *lanes, u32 i, size_t n)
+static inline void begin_message(void *lanes, u32 i, const void *state, size_t n)
 {
+	const struct md_state *const s = state;
 	struct lanes *const l = lanes;
-	const struct md_state *const s = l->state;
 	u64 kept = s->bytes % BLOCK;
 
 	set_state(l, i, (const word_t *)s->h);
@@ -123,10 +122,9 @@ void MD_NAME(many)(const struct md_state *s, const void *outer, const struct kil
 
 	assert_fpu_section();
 	l.outer = outer;
-	l.state = s;
 	l.m = m;
 	memset(l.h, 0, sizeof(l.h));
-	process_messages(&ops, &l, &l.r, count);
+	process_messages(&ops, &l, &l.r, s, count);
 	/* States of HMAC are as secret as the key. */
 	wipe_words(l.h, sizeof(l.h));
 	wipe_words(l.last, sizeof(l.last));

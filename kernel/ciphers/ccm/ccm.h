@@ -3,6 +3,11 @@
  * AES-CCM (RFC 3610, NIST SP 800-38C). The IV is one block, as in Linux: the first byte is L - 1,
  * from 1 to 7, where L is the width of the length field in bytes. The nonce of 15 - L bytes
  * follows.
+ *
+ * ccm.c		messages in pieces, and the table of implementations
+ * ccm_blocks.h		the blocks before the text, and the comparison of the tag
+ * ccm_simd.h		the text with vectors: aesni.c, vaes_avx2.c, vaes_avx512.c
+ * ccm_lanes.h		several messages at a time with vectors
  */
 #ifndef KILN_CCM_H
 #define KILN_CCM_H

@@ -40,7 +40,7 @@ struct lanes {
 
 CBC_LANES(mac_lanes, EACH_8, CBC_DROP)
 
-static inline void begin_message(void *lanes, u32 i, size_t n)
+static inline void begin_message(void *lanes, u32 i, const void *state __maybe_unused, size_t n)
 {
 	struct lanes *const l = lanes;
 	const struct kiln_aead_message *const m = &l->m[n];
@@ -132,7 +132,7 @@ static noinline size_t crypt_messages(const struct aes_key *key, const struct ki
 	l.wrong = 0;
 	l.err = err;
 	memset(l.chain, 0, sizeof(l.chain));
-	process_messages(&ops, &l, &l.r, count);
+	process_messages(&ops, &l, &l.r, NULL, count);
 	wipe_words(l.chain, sizeof(l.chain));
 	wipe_words(l.head, sizeof(l.head));
 	v_end();

@@ -18,7 +18,6 @@ struct lanes {
 	u8 last[LANES][AES_BLOCK_SIZE] __aligned(64);
 	u8 part[AES_BLOCK_SIZE];
 	const struct cmac_key *key;
-	const struct cmac_state *state;
 	const struct kiln_message *m;
 	struct runs r;
 };
@@ -43,10 +42,10 @@ static __always_inline void begin_text(struct lanes *l, u32 i)
 		begin_end(l, i, l->r.text[i], len);
 }
 
-static inline void begin_message(void *lanes, u32 i, size_t n)
+static inline void begin_message(void *lanes, u32 i, const void *state, size_t n)
 {
+	const struct cmac_state *const s = state;
 	struct lanes *const l = lanes;
-	const struct cmac_state *const s = l->state;
 	u64 kept = s->kept;
 
 	store1(l->chain[i], load1(s->acc));
@@ -93,10 +92,9 @@ void CMAC(finish_many)(const void *ctx, const void *state, const struct kiln_mes
 
 	assert_fpu_section();
 	l.key = ctx;
-	l.state = state;
 	l.m = m;
 	memset(l.chain, 0, sizeof(l.chain));
-	process_messages(&ops, &l, &l.r, count);
+	process_messages(&ops, &l, &l.r, state, count);
 	wipe_words(l.chain, sizeof(l.chain));
 	wipe_words(l.last, sizeof(l.last));
 	wipe_words(l.part, sizeof(l.part));
