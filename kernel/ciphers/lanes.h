@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
  * Passes messages of different lengths through lanes, which process one block of each message per
- * step. Hashes and MACs of several messages at a time share this; the including file defines LANES
- * first.
+ * step. Hashes, MACs and CCM of several messages at a time share this; the including file defines
+ * LANES first.
  *
- * The blocks of a message that are contiguous in memory are a run: whole blocks of its text, its
- * padded end, the outer hash of HMAC. A pass takes as many steps as the shortest run has blocks.
- * Then the lanes whose runs have ended continue with the next run of their message, or with a new
- * message. Lanes without a message repeat the blocks of another lane.
+ * A run is a sequence of blocks that are contiguous in memory: CCM's first blocks, whole blocks of
+ * text, the padded end, the outer hash of HMAC. Each run has at least one block. A pass takes as
+ * many steps as the shortest run has blocks. Then the lanes whose runs have ended continue with the
+ * next run of their message, or with a new message. Lanes without a message repeat the blocks of
+ * another lane.
  */
 #ifndef KILN_CIPHERS_LANES_H
 #define KILN_CIPHERS_LANES_H
@@ -20,7 +21,7 @@ enum stage { STAGE_IDLE, STAGE_AAD, STAGE_TEXT, STAGE_END, STAGE_OUTER };
 struct runs {
 	const u8 *src[LANES];	/* the next block of the run */
 	size_t blocks[LANES];	/* blocks that remain of the run */
-	const u8 *text[LANES];	/* the rest of the message, after this run */
+	const u8 *text[LANES];	/* what follows this run in the associated data or text */
 	size_t len[LANES];
 	u8 *out[LANES];
 	enum stage stage[LANES];

@@ -182,8 +182,9 @@ static void kiln_try(struct kiln_tried *tried, const char *inner, int type)
 	static const u32 types[] = { CRYPTO_ALG_TYPE_SKCIPHER, CRYPTO_ALG_TYPE_AEAD,
 				     CRYPTO_ALG_TYPE_AHASH };
 	/*
-	 * The masks ignore the bit that distinguishes a skcipher or a hash from its synchronous
-	 * variant. Without lskciphers (before 6.7) cryptd wants the whole type of a skcipher.
+	 * Bit 0 of the type distinguishes an lskcipher from a skcipher and an shash from an ahash;
+	 * the masks clear it, so that either matches. Before 6.7, without lskciphers, cryptd accepts
+	 * a skcipher only if the mask has all bits.
 	 */
 #ifdef CRYPTO_ALG_TYPE_LSKCIPHER
 	static const u32 masks[] = { 0xe, 0xf, 0xe };
@@ -240,9 +241,9 @@ static bool kiln_try_pair(struct kiln_tried *tried, const char *a, const char *b
 static void kiln_find_pair(struct kiln_tried *tried)
 {
 	/*
-	 * Pairs to try first. The members of the most common one give other pairs a key of a common
-	 * size. Poly1305 is a library function in current kernels: rfc7539 compares the name, and
-	 * no driver has it.
+	 * Pairs to try first. The members of the most common one, as fixed partners in later pairs,
+	 * take keys of common sizes. A search cannot find poly1305 in current kernels: it is a
+	 * library function, and rfc7539 only compares the name.
 	 */
 	static const struct {
 		const char *a, *b;

@@ -1,6 +1,6 @@
-//! Tests of the program `kiln`. They are one binary: linking one per file takes a minute longer, and
-//! cargo runs binaries one after the other, so a slow test with one thread would leave the other
-//! cores idle.
+//! Tests of the program `kiln`, all in one binary. A binary per file would take a minute longer to
+//! link, and cargo runs binaries one after the other, so a slow test with one thread would leave
+//! the other cores idle.
 //!
 //! `cargo test --release -p kiln --test all serve::` runs those in `serve.rs`.
 

@@ -10,9 +10,9 @@
 #include "ccm.h"
 
 /*
- * Writes a block as two 64-bit words. The block is loaded immediately afterwards. A load that needs
- * bytes from several stores cannot use store forwarding and waits until all of them have reached
- * the cache.
+ * Writes a block as two 64-bit words. Code that reads it immediately must use load_halves(): a load
+ * of 16 bytes needs both stores, cannot use store forwarding, and waits until both have reached the
+ * cache.
  */
 static __always_inline void put_block(u8 *p, u64 first, u64 second)
 {

@@ -79,10 +79,11 @@ typedef void kiln_finish_many_t(const void *ctx, const void *state,
 				const struct kiln_message *m, size_t count);
 
 /*
- * Independent messages of an AEAD that are processed in parallel under one key. Each message has
- * its own lengths in bytes, which may be zero, its own IV of @ivsize bytes, and its own tag of
- * @tagsize bytes. Texts must not be longer than @longest. Messages do not overlap each other;
- * source and destination of a message are the same or do not overlap.
+ * One of several messages of an AEAD that are processed in parallel under one key. Each has its own
+ * lengths in bytes, which may be zero, its own IV of @ivsize bytes and its own tag of @tagsize
+ * bytes. Texts must not be longer than @longest. @dst may equal @src; apart from that, neither @dst
+ * nor a tag that is written overlaps any buffer of these messages. kiln_open_many_t only reads
+ * @tag.
  */
 struct kiln_aead_message {
 	u8 *dst;
