@@ -103,8 +103,8 @@ fn a_folder_and_a_line_make_a_question_and_one_edit_a_field() {
     for field in ["even", "half"] {
         assert_eq!(described(field), (false, false), "{field}");
     }
-    let test = "the_schema_and_its_reference_are_those_of_the_row_structures";
-    let mut bless = cargo(&["test", "--test", "records"]);
+    let test = "records::the_schema_and_its_reference_are_those_of_the_row_structures";
+    let mut bless = cargo(&["test", "--test", "all"]);
     output(bless.env("KILN_BLESS", "1").args(["--", "--exact", test]));
     for field in ["even", "half"] {
         assert_eq!(described(field), (true, true), "{field}");
