@@ -84,15 +84,7 @@ fn table(rows: &[&Row], tty: bool) -> String {
     let (cold, rows): (Vec<&Row>, Vec<&Row>) = rows.iter().copied().partition(|row| row.cold);
     let cold = cold_table(&cold);
     let rows = &rows[..];
-    let mut columns: Vec<&Row> = Vec::new();
-    for row in rows {
-        if !columns.iter().any(|c| c.same_curve(row)) {
-            columns.push(row);
-        }
-    }
-    let mut lens: Vec<usize> = rows.iter().map(|r| r.len).collect();
-    lens.sort_unstable();
-    lens.dedup();
+    let (mut columns, lens) = columns_and_lens(rows);
     if lens.len() > SWEEP {
         return out + &ends(rows, &columns, &lens);
     }
@@ -130,8 +122,8 @@ fn table(rows: &[&Row], tty: bool) -> String {
     out + &cold
 }
 
-/// Formats the rows with cold caches.
-fn cold_table(rows: &[&Row]) -> String {
+/// Returns the first row of each column, and the lengths in ascending order.
+fn columns_and_lens<'a>(rows: &[&'a Row]) -> (Vec<&'a Row>, Vec<usize>) {
     let mut columns: Vec<&Row> = Vec::new();
     for row in rows {
         if !columns.iter().any(|c| c.same_curve(row)) {
@@ -141,6 +133,12 @@ fn cold_table(rows: &[&Row]) -> String {
     let mut lens: Vec<usize> = rows.iter().map(|r| r.len).collect();
     lens.sort_unstable();
     lens.dedup();
+    (columns, lens)
+}
+
+/// Formats the rows with cold caches.
+fn cold_table(rows: &[&Row]) -> String {
+    let (columns, lens) = columns_and_lens(rows);
     let mut out = String::new();
     for part in columns.chunks(COLUMNS) {
         out.push_str("\ncycles per message, cold caches\n\n");
