@@ -452,6 +452,36 @@ fn name(dir: &Path) -> &str {
     dir.file_name().and_then(|n| n.to_str()).expect("text")
 }
 
+fn has_example(source: &str) -> bool {
+    let lines = source.lines().map(str::trim_start);
+    let mut documentation = lines.filter_map(|l| l.strip_prefix("//"));
+    documentation.any(|l| {
+        l.trim_start_matches(['/', '!'])
+            .trim_start()
+            .starts_with("```")
+    })
+}
+
+/// A crate whose documentation has examples must compile and run them. Another crate must not look
+/// for them, which takes one or two minutes for all crates.
+#[test]
+fn examples_are_run_where_there_are_any() {
+    for dir in crates() {
+        let src = dir.join("src");
+        if !src.join("lib.rs").is_file() {
+            continue;
+        }
+        let read = |path: &Path| fs::read_to_string(path).unwrap();
+        let any = rust_files(&src).iter().any(|path| has_example(&read(path)));
+        let off = read(&dir.join("Cargo.toml")).contains("\ndoctest = false\n");
+        assert_eq!(any, !off, "{}: doctest in Cargo.toml", name(&dir));
+    }
+    // Control: examples, and text that is none.
+    assert!(has_example("//! ```\n//! let a = 1;\n//! ```"));
+    assert!(has_example("    /// ```no_run\n    /// f();"));
+    assert!(!has_example("/// `one` word\nlet fence = \"```\";"));
+}
+
 #[test]
 fn no_crate_has_a_circle_of_files() {
     let mut wrong = Vec::new();

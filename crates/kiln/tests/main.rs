@@ -58,15 +58,17 @@ mod tree;
 /// Fails for a file in `tests/` without a `mod` line here, because its tests would never run.
 #[test]
 fn each_file_of_tests_is_a_module() {
+    let is_module = |name: &str| include_str!("main.rs").contains(&format!("\nmod {name};\n"));
     let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/tests");
     for entry in std::fs::read_dir(dir).unwrap() {
         let path = entry.unwrap().path();
         let name = path.file_stem().unwrap().to_str().unwrap();
-        let line = format!("\nmod {name};\n");
         assert!(
-            name == "main" || include_str!("main.rs").contains(&line),
+            name == "main" || is_module(name),
             "{} is not run: add `mod {name};` to main.rs",
             path.display()
         );
     }
+    // Control: the name of no module here.
+    assert!(!is_module("main"));
 }
