@@ -35,6 +35,8 @@ pub struct Subject<'a> {
     /// Performs the operation `n` times when called as `run(n)`. It must consume its results
     /// (`black_box`, a checksum), because the compiler may otherwise remove the work.
     pub run: Box<dyn FnMut(u64) + 'a>,
+    /// The number of operations in a sample is a multiple of this.
+    pub step: u64,
 }
 
 impl<'a> Subject<'a> {
@@ -43,6 +45,16 @@ impl<'a> Subject<'a> {
         Subject {
             name: name.into(),
             run: Box::new(run),
+            step: 1,
+        }
+    }
+
+    /// Makes every sample a multiple of `step` operations, for a subject that takes that many at a
+    /// time and is slower with fewer.
+    pub fn in_steps_of(self, step: u64) -> Self {
+        Subject {
+            step: step.max(1),
+            ..self
         }
     }
 }
@@ -168,7 +180,8 @@ pub fn measure_with<T: TimeSource>(
     for (i, (one, subject)) in series.iter_mut().zip(subjects.iter_mut()).enumerate() {
         source.select(i);
         let fixed = source.fixed_iters();
-        match fixed.or_else(|| choose_iters(source, &mut subject.run, plan.sample_us, &over)) {
+        let choose = || choose_iters(source, subject, plan.sample_us, &over);
+        match fixed.or_else(choose) {
             Some(iters) => one.iters = iters,
             None => return series,
         }
@@ -295,17 +308,18 @@ pub(crate) fn core_cycles(ticks: u64, before: u64, after: u64, chain_cycles: f64
     Some(ticks as f64 * chain_cycles / short)
 }
 
-/// Chooses the number of operations that take about `sample_us`, at least 1. Returns `None` if
-/// `stop` is set.
+/// Chooses the number of operations that take about `sample_us`: a multiple of the subject's step.
+/// Returns `None` if `stop` is set.
 ///
 /// The number is doubled until the *shortest* of several runs reaches a quarter of the target, so a
 /// single disturbed run can neither end the search early nor scale its result.
 fn choose_iters<T: TimeSource>(
     source: &mut T,
-    run: &mut dyn FnMut(u64),
+    subject: &mut Subject,
     sample_us: f64,
     over: &dyn Fn() -> bool,
 ) -> Option<u64> {
+    let (run, step) = (&mut subject.run, subject.step);
     let hz = source.hz();
     let target = sample_us * 1e-6 * hz;
     let mut iters = 1u64;
@@ -321,10 +335,11 @@ fn choose_iters<T: TimeSource>(
             }
         }
         if least >= target / 4.0 {
-            return Some(((iters as f64 * target / least).round() as u64).max(1));
+            let chosen = (iters as f64 * target / least).round() as u64;
+            return Some(chosen.max(1).next_multiple_of(step));
         }
         if iters >= MAX_ITERS {
-            return Some(MAX_ITERS);
+            return Some(MAX_ITERS.next_multiple_of(step));
         }
         iters *= 2;
     }
@@ -372,6 +387,32 @@ mod tests {
             let of = ns * hz / 1e9;
             assert!((1000.0..=1000.5 + runs.get() as f64).contains(&of), "{of}");
         }
+    }
+
+    #[test]
+    fn samples_consist_of_whole_steps() {
+        // A sample of no length is the smallest one.
+        let plan = Plan {
+            rounds: 1,
+            samples: 1,
+            sample_us: 0.0,
+            seed: 1,
+            deadline: None,
+        };
+        let stop = AtomicBool::new(false);
+        let timed = Cell::new(0);
+        let run = |calls| timed.set(calls);
+        let mut subjects = [Subject::new("seven", run).in_steps_of(7)];
+        let series = measure(&mut subjects, &plan, &stop, &mut |_, _| {});
+        assert_eq!((series[0].iters, timed.get()), (7, 7));
+        // Control: without a step, one operation suffices.
+        let series = measure(
+            &mut [Subject::new("one", run)],
+            &plan,
+            &stop,
+            &mut |_, _| {},
+        );
+        assert_eq!((series[0].iters, timed.get()), (1, 1));
     }
 
     #[test]

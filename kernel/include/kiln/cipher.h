@@ -141,7 +141,8 @@ struct kiln_aead_ops {
 	void (*end)(const void *ctx, void *state, u8 *tag, size_t tagsize);
 	/*
 	 * Process @lanes messages in parallel. NULL if the implementation processes one message at
-	 * a time.
+	 * a time. Most lanes are idle with few messages: fewer than about four short ones take
+	 * longer than with seal() or open().
 	 */
 	kiln_seal_many_t *seal_many;
 	kiln_open_many_t *open_many;
