@@ -19,6 +19,8 @@ fn families() -> Vec<Family> {
     [
         "ctr(aes)",
         "gcm(aes)",
+        "cbc(aes)",
+        "ccm(aes)",
         "rfc7539(chacha20,poly1305)",
         "sha256",
         "sm3",
@@ -52,8 +54,8 @@ fn interrupted(policy: Policy) -> (u64, u64) {
         let (parts, seen) = contexts::one(job, SEED, 2).unwrap();
         into += seen.into_sections;
         wrong += failed(&parts) + seen.corrupted;
-        for part in parts.iter().filter(|p| p.tally.failed > 0) {
-            println!("{:#?}", part.tally.failures[0]);
+        for failure in parts.iter().flat_map(|p| &p.tally.failures) {
+            println!("{failure:#?}");
         }
     }
     println!("{policy}: {into} interrupts into sections, {wrong} wrong");
@@ -72,9 +74,11 @@ fn interrupts_before_instructions_of_sections_change_nothing() {
 
 /// Control: a function whose registers are changed may misbehave in any way, so it runs in a child
 /// process. The child always fails. Either it reports wrong answers with replay commands, or a
-/// signal kills it because the heap was corrupted before the answers were compared.
+/// signal kills it because the heap was corrupted before the answers were compared. Functions for
+/// several messages must be among those that report wrong answers.
 #[test]
 fn without_a_policy_that_saves_they_are_found_to() {
+    let (mut one, mut several) = (false, false);
     for _ in 0..24 {
         let out = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "child", "--ignored", "--nocapture"])
@@ -85,13 +89,33 @@ fn without_a_policy_that_saves_they_are_found_to() {
         let text = String::from_utf8_lossy(&out.stdout).into_owned()
             + &String::from_utf8_lossy(&out.stderr);
         println!("{text}{:?}", out.status);
-        if out.status.code() == Some(1)
-            && text.contains(" --suite interrupted:none --seed 5 --case ")
-        {
+        if out.status.code() == Some(1) {
+            for case in reported(&text) {
+                let parallel = case.contains(" messages of up to ");
+                one |= !parallel;
+                several |= parallel;
+            }
+        }
+        if one && several {
             return;
         }
     }
-    panic!("did not report which case");
+    panic!("reported: a case of one message: {one}, of several: {several}");
+}
+
+/// Returns the descriptions of the cases whose replay commands are in `text`.
+fn reported(text: &str) -> Vec<String> {
+    let commands = text.split("kiln test '").skip(1);
+    let cases = commands.filter_map(|command| {
+        let (alg, rest) = command.split_once('\'')?;
+        let (_, case) = rest.split_once(" --suite interrupted:none --seed 5 --case ")?;
+        let digits = case.find(|c: char| !c.is_ascii_digit());
+        let case = case[..digits.unwrap_or(case.len())].parse().ok()?;
+        let suite = Suite::Interrupted(policy("none"));
+        let family = families().into_iter().find(|f| f.alg == alg)?;
+        Some(Job::new(family, suite, SEED, None, "").describe(case))
+    });
+    cases.collect()
 }
 
 const CHILD: &str = "KILN_TEST_POLICY";

@@ -1,6 +1,6 @@
 //! The contexts from which cases are called.
 
-use kiln_kernel::fpu::Context;
+use kiln_kernel::fpu::{Context, Policy};
 
 /// The contexts from which cases are called in turn.
 pub(super) const CONTEXTS: [Context; 4] = [
@@ -9,6 +9,15 @@ pub(super) const CONTEXTS: [Context; 4] = [
     Context::Softirq,
     Context::Hardirq,
 ];
+
+/// Returns the contexts in which a policy never allows a section, even if no other section is open
+/// (`docs/EMULATION.md`).
+pub fn refused_in(policy: Policy) -> Vec<Context> {
+    match policy.name() {
+        "preemptible" => vec![Context::Hardirq],
+        _ => Vec::new(),
+    }
+}
 
 /// Returns the name of a context in rows.
 pub(super) fn name(context: Context) -> &'static str {

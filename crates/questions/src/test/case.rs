@@ -9,7 +9,7 @@ use kiln_kernel::fpu::Context;
 use kiln_measure::SplitMix64;
 
 use super::bench::{Bench, Replay, Verdict};
-use super::caller::{self, CONTEXTS};
+use super::caller::{self, refused_in, CONTEXTS};
 use super::family::Family;
 use super::guard::Place;
 use super::judge::{task, Judged};
@@ -48,6 +48,10 @@ const PLACES: [(Place, bool); 4] = [
 /// Number of whole units in a cipher's message that the suite of splits cuts in two. A unit is the
 /// granularity of pieces.
 const UNITS: usize = 20;
+
+/// In the suites of contexts, one in this many cases of an algorithm that can process several
+/// messages in parallel does so.
+const ONE_IN_PARALLEL: usize = 4;
 
 /// A test of an implementation, with the expected result.
 #[derive(Clone, Debug)]
@@ -316,7 +320,7 @@ impl Case {
                     rng: rng.next_u64(),
                 })
             }
-            Suite::Many => Ok(Case::Many(Box::new(Many::draw(judge, &mut rng)?))),
+            Suite::Many => several(family, &mut rng, Context::Task),
             Suite::Requests | Suite::Refusals => {
                 let request = match suite {
                     Suite::Requests => asked::random(judge, &mut rng, n)?,
@@ -328,8 +332,15 @@ impl Case {
                 })
             }
             Suite::Random => drawn(family, &mut rng, Context::Task),
-            Suite::Contexts(_) | Suite::Interrupted(_) => {
-                drawn(family, &mut rng, CONTEXTS[n as usize % CONTEXTS.len()])
+            Suite::Contexts(policy) | Suite::Interrupted(policy) => {
+                let context = CONTEXTS[n as usize % CONTEXTS.len()];
+                // Where a section is refused, callers process one message after the other.
+                let parallel = family.subjects.iter().any(|i| i.lanes().is_some())
+                    && !refused_in(policy).contains(&context);
+                match parallel && rng.one_in(ONE_IN_PARALLEL) {
+                    true => several(family, &mut rng, context),
+                    false => drawn(family, &mut rng, context),
+                }
             }
         }
     }
@@ -437,6 +448,11 @@ fn drawn(family: &Family, rng: &mut SplitMix64, context: Context) -> Result<Case
         layout.cut = Some(Cut::draw(judge, &message, &family.usable, rng));
     }
     message_case(judge, op, message, layout)
+}
+
+fn several(family: &Family, rng: &mut SplitMix64, context: Context) -> Result<Case, String> {
+    let many = Many::draw(family.judge, context, rng)?;
+    Ok(Case::Many(Box::new(many)))
 }
 
 fn length(judge: Impl, n: u64) -> u64 {

@@ -19,9 +19,11 @@ use kiln_kernel::Tier;
 use kiln_measure::SplitMix64;
 
 use super::bench::{Bench, Replay};
+pub use super::caller::refused_in;
 use super::family::judge_of;
 use super::guard::Place;
 use super::judge::{judge, task};
+use super::many::Many;
 use super::message::{Layout, Message};
 use super::run::{self, Job, Part, Share};
 use super::suite::Suite;
@@ -38,17 +40,12 @@ const TRACED_MESSAGES: [(usize, Op); 4] = [
     (330, Op::Decrypt),
 ];
 
+/// Number of messages that are traced in a call for several, and their largest number of units.
+/// Lanes are in use, and one of them receives a second message.
+const TRACED_TOGETHER: (usize, usize) = (34, 5);
+
 /// Size of a guest's message in bytes.
 const GUEST_LEN: usize = 96;
-
-/// Returns the contexts in which a policy never allows a section, even if no other section is open
-/// (`docs/EMULATION.md`).
-pub fn refused_in(policy: Policy) -> Vec<Context> {
-    match policy.name() {
-        "preemptible" => vec![Context::Hardirq],
-        _ => Vec::new(),
-    }
-}
 
 /// Runs `jobs` under `policy` and returns the guests' counts. With `by_breakpoint`, a single CPU
 /// runs the jobs, with interrupts before random instructions of sections; otherwise each thread is
@@ -182,6 +179,12 @@ fn instructions(imp: Impl, cpu: &mut Cpu, bench: &mut Bench) -> io::Result<BTree
             bench.check(imp, op, &message, &judged, &layout, Replay("kiln test", 0))
         });
         // Ignore errors of this traced call; the cases report wrong results.
+        drop(done);
+    }
+    for stream in 0..if imp.lanes().is_some() { 2 } else { 0 } {
+        let mut rng = SplitMix64::stream(1, stream);
+        let done = Many::draw_of(TRACED_TOGETHER, judge, Context::Task, &mut rng)
+            .and_then(|many| bench.many(imp, &many, Replay("kiln test", 0)));
         drop(done);
     }
     bench.set_step(false);

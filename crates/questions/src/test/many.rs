@@ -3,8 +3,10 @@
 use std::fmt;
 
 use kiln_kernel::cipher::{Impl, Kind, Op};
+use kiln_kernel::fpu::Context;
 use kiln_measure::SplitMix64;
 
+use super::caller;
 use super::judge::{judge, task, Judged};
 use super::message::{bytes, Message};
 
@@ -32,18 +34,30 @@ pub struct Many {
     pub forged: Vec<bool>,
     /// Whether the results overwrite the messages.
     pub in_place: bool,
+    /// The context that makes the call.
+    pub context: Context,
     /// Seed for the placement.
     pub rng: u64,
 }
 
 impl Many {
     /// Creates random messages, all of one length or of different lengths, including empty ones.
-    pub(crate) fn draw(with: Impl, rng: &mut SplitMix64) -> Result<Many, String> {
+    pub(crate) fn draw(with: Impl, context: Context, rng: &mut SplitMix64) -> Result<Many, String> {
         let count = match rng.below(3) {
             0 => 1 + rng.below(8),
             _ => 1 + rng.below(MOST),
         };
         let most = [1, 5, 20, 50][rng.below(4)];
+        Many::draw_of((count, most), with, context, rng)
+    }
+
+    /// Creates `count` random messages of up to `most` units.
+    pub(super) fn draw_of(
+        (count, most): (usize, usize),
+        with: Impl,
+        context: Context,
+        rng: &mut SplitMix64,
+    ) -> Result<Many, String> {
         // The unit of a cipher's lengths is its block; hashes take any length.
         let (hash, aead) = (with.kind() == Kind::Hash, with.kind() == Kind::Aead);
         let unit = if hash { 1 } else { with.block_size() };
@@ -94,6 +108,7 @@ impl Many {
             judged,
             forged,
             in_place: !hash && rng.one_in(2),
+            context,
             rng: rng.next_u64(),
         })
     }
@@ -153,8 +168,9 @@ impl fmt::Display for Many {
         };
         write!(
             f,
-            "{} messages of up to {most} bytes{opened}{after}{place}",
-            self.messages.len()
+            "{} messages of up to {most} bytes{opened}{after}{place}, context {}",
+            self.messages.len(),
+            caller::name(self.context)
         )
     }
 }

@@ -151,7 +151,10 @@ impl Bench {
     }
 
     fn side_by_side(&mut self, imp: Impl, many: &Many, replay: Replay<'_>) -> Result<(), String> {
-        let layout = Layout::at(Place::End, many.in_place);
+        let layout = Layout {
+            context: many.context,
+            ..Layout::at(Place::End, many.in_place)
+        };
         self.set_key(imp, &many.messages[0].key, &layout, replay)?;
         let ivs: Vec<u8> = many.messages.iter().flat_map(|m| m.iv.clone()).collect();
         self.arena.put(Role::Iv, &ivs, Place::End);
