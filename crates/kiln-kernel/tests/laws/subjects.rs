@@ -21,6 +21,9 @@ fn compiler_names() -> Vec<String> {
         .collect()
 }
 
+/// A build that runs when its result is first needed.
+type Lazy = LazyLock<Result<Built, Error>, Box<dyn FnOnce() -> Result<Built, Error> + Send>>;
+
 /// The builds of `kernel/` by one compiler. Law 4 checks their warnings, which do not affect the
 /// other laws.
 pub(crate) struct Build {
@@ -31,9 +34,9 @@ pub(crate) struct Build {
     /// Path of the compiler with symbolic links resolved, which identifies the compiler.
     pub canonical: PathBuf,
     /// Result of the build with default settings.
-    pub plain: Result<Built, Error>,
+    pub plain: Lazy,
     /// Result of the build with `KILN_CHECKS`.
-    pub checks: Result<Built, Error>,
+    pub checks: Lazy,
 }
 
 static BUILDS: LazyLock<Vec<Build>> = LazyLock::new(|| {
@@ -55,14 +58,18 @@ static BUILDS: LazyLock<Vec<Build>> = LazyLock::new(|| {
         };
         builds.push(Build {
             name,
-            plain: kbuild("plain").build(),
-            checks: kbuild("checks").define("KILN_CHECKS", "1").build(),
+            plain: lazy(kbuild("plain")),
+            checks: lazy(kbuild("checks").define("KILN_CHECKS", "1")),
             version: compiler.version,
             canonical,
         });
     }
     builds
 });
+
+fn lazy(kbuild: Kbuild) -> Lazy {
+    LazyLock::new(Box::new(move || kbuild.build()))
+}
 
 /// Returns the builds by all compilers on this machine.
 pub(crate) fn builds() -> &'static [Build] {
