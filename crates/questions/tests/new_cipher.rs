@@ -19,7 +19,7 @@ use kiln_questions::test::guard::Place;
 use kiln_questions::test::message::Layout;
 use kiln_questions::test::run::{self, Job};
 use kiln_questions::test::{selection, vectors, Bench, Family, Replay, Suite};
-use repository::{copy_repository, put};
+use repository::copy_repository;
 
 fn toy() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/toy")
@@ -129,13 +129,12 @@ fn a_folder_makes_a_cipher_of_the_program() {
     // Keep the directory, so that the next run has less to build.
     let home = Path::new(env!("CARGO_TARGET_TMPDIR")).join("new-cipher");
     let tree = home.join("tree");
-    let _ = fs::remove_dir_all(tree.join("kernel"));
-    copy_repository(&tree, |_, _| None);
-    for entry in fs::read_dir(toy()).unwrap() {
+    let folder = fs::read_dir(toy()).unwrap().map(|entry| {
         let file = entry.unwrap();
-        let to = tree.join("kernel/ciphers/toy").join(file.file_name());
-        put(&fs::read(file.path()).unwrap(), &to);
-    }
+        let name = Path::new("kernel/ciphers/toy").join(file.file_name());
+        (name, fs::read(file.path()).unwrap())
+    });
+    copy_repository(&tree, |_, _| None, folder);
     let built = Command::new(env!("CARGO"))
         .args([
             "build",

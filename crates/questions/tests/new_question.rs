@@ -9,7 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use repository::{copy_repository, put};
+use repository::copy_repository;
 use serde_json::Value;
 
 const LIST: &str = "crates/questions/src/lib.rs";
@@ -62,18 +62,18 @@ fn kiln(arguments: &[&str]) -> String {
 #[test]
 fn a_folder_and_a_line_make_a_question_and_one_edit_a_field() {
     let tree = home().join("tree");
-    let folder = Path::new("crates/questions/src/parity/mod.rs");
-    copy_repository(&tree, |name, text| match name == Path::new(LIST) {
+    let folder = PathBuf::from("crates/questions/src/parity/mod.rs");
+    let add_line = |name: &Path, text: &str| match name == Path::new(LIST) {
         true => Some(text.replace(LAST, &format!("{LAST}{LINE}"))),
         false => None,
-    });
+    };
     let module = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/parity/mod.rs");
     let text = fs::read_to_string(module).unwrap();
     assert!(text.contains(FIELD) && text.contains(FILLED));
     let text = text
         .replace(FIELD, &format!("{FIELD}{NEW_FIELD}"))
         .replace(FILLED, &format!("{FILLED}{NEW_FILLED}"));
-    put(text.as_bytes(), &tree.join(folder));
+    copy_repository(&tree, add_line, [(folder, text.into_bytes())]);
     output(&mut cargo(&["build"]));
 
     assert!(kiln(&["--help"]).contains("  parity        Which numbers are even?"));

@@ -2,7 +2,8 @@
 //! of `kernel/tiers.def`; other files are not edited for it. Checks that the implementation is
 //! built, listed, tested and timed.
 
-use std::collections::BTreeMap;
+mod repository;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,11 +11,12 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use kiln_kbuild::recipe::{tier_of, HIDDEN_H};
-use kiln_kbuild::{walk, Compiler, Kbuild};
+use kiln_kbuild::{Compiler, Kbuild};
 use kiln_kernel::cipher::Impl;
 use kiln_kernel::Tier;
 use kiln_questions::test::{masks, Plan, Suite};
 use kiln_questions::{list, speed};
+use repository::copy_repository;
 
 /// The rows for a CPU feature that no other tier uses, and for a tier. The tier is inserted before
 /// others, which changes their numbers.
@@ -44,15 +46,19 @@ fn a_tier_is_added_in_one_file() {
     let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let here = fs::canonicalize(here).unwrap();
     let copy = Path::new(env!("CARGO_TARGET_TMPDIR")).join("trial");
-    let mut files = repository(&here);
-    insert(&mut files, "kernel/tiers.def", TIER, "TIER(VAES_AVX2,");
-    let xts = "kernel/ciphers/xts/xts.c";
-    let table = "static const struct kiln_impl impls[]";
-    insert(&mut files, xts, DECLARATIONS, table);
-    insert(&mut files, xts, ROW, "IMPL(\"aesni\"");
-    let implementation = "kernel/ciphers/xts/avx2_movbe.c".into();
-    files.insert(implementation, IMPLEMENTATION.into());
-    write(&files, &copy);
+    let xts = Path::new("kernel/ciphers/xts/xts.c");
+    let edit = |name: &Path, text: &str| match name {
+        name if name == Path::new("kernel/tiers.def") => {
+            Some(insert(text, TIER, "TIER(VAES_AVX2,"))
+        }
+        name if name == xts => {
+            let text = insert(text, DECLARATIONS, "static const struct kiln_impl impls[]");
+            Some(insert(&text, ROW, "IMPL(\"aesni\""))
+        }
+        _ => None,
+    };
+    let implementation = PathBuf::from("kernel/ciphers/xts/avx2_movbe.c");
+    copy_repository(&copy, edit, [(implementation, IMPLEMENTATION.into())]);
 
     // Control: without the new tier in the table, the same file must not compile.
     let xts = copy.join(xts);
@@ -95,65 +101,9 @@ fn a_tier_is_added_in_one_file() {
     assert!(said.contains("1 passed"), "{said}");
 }
 
-/// Returns the files that a build needs, by their paths in the repository.
-fn repository(root: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
-    let mut files = BTreeMap::new();
-    for place in [
-        "Cargo.toml",
-        "Cargo.lock",
-        "crates",
-        // This file is compiled into kiln-record.
-        "docs/schema.json",
-        "kernel",
-        "linux",
-        // This file is compiled into kiln-linux.
-        "packaging/dkms/dkms.conf",
-        "tree",
-    ] {
-        let place = root.join(place);
-        let mut take = |path: &Path| {
-            let name = path.strip_prefix(root).unwrap().to_path_buf();
-            files.insert(name, fs::read(path).unwrap());
-        };
-        match place.is_dir() {
-            true => walk(&place, &mut take).unwrap(),
-            false => take(&place),
-        }
-    }
-    files
-}
-
-fn insert(files: &mut BTreeMap<PathBuf, Vec<u8>>, name: &str, what: &str, before: &str) {
-    let file = files.get_mut(Path::new(name)).expect(name);
-    let text = std::str::from_utf8(file).expect(name);
+fn insert(text: &str, what: &str, before: &str) -> String {
     let (head, tail) = text.split_once(before).expect(before);
-    *file = format!("{head}{what}{before}{tail}").into_bytes();
-}
-
-/// Writes the files whose content differs from an earlier copy. Files that have not changed are not
-/// touched, so that cargo does not rebuild them.
-fn write(files: &BTreeMap<PathBuf, Vec<u8>>, to: &Path) {
-    for (name, bytes) in files {
-        let path = to.join(name);
-        if !fs::read(&path).is_ok_and(|old| old == *bytes) {
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(&path, bytes).unwrap();
-        }
-    }
-    let mut remove_others = |path: &Path| {
-        if !files.contains_key(path.strip_prefix(to).unwrap()) {
-            fs::remove_file(path).unwrap();
-        }
-    };
-    walk(to, &mut remove_others).unwrap();
-    // Remove the directories of deleted crates, because cargo treats every directory there as a
-    // crate.
-    for member in fs::read_dir(to.join("crates")).unwrap() {
-        let path = member.unwrap().path();
-        if !path.join("Cargo.toml").is_file() {
-            fs::remove_dir_all(path).unwrap();
-        }
-    }
+    format!("{head}{what}{before}{tail}")
 }
 
 /// Returns whether a source compiles with the headers of the given `kernel/`.

@@ -1,13 +1,20 @@
 //! Copies the repository, so that tests can add something to it.
 
+use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Copies the files that git lists, including new ones. `edit` returns the text of a file that must
-/// differ in the copy. Files of an earlier copy that have not changed are not touched, so that
-/// cargo does not rebuild them.
-pub(crate) fn copy_repository(to: &Path, edit: impl Fn(&Path, &str) -> Option<String>) {
+use kiln_kbuild::walk;
+
+/// Copies the files that git lists, including new ones, and writes the files `added`. `edit` returns
+/// the text of a file that must differ in the copy. Files of an earlier copy that have not changed
+/// are not touched, so that cargo does not rebuild them.
+pub(crate) fn copy_repository(
+    to: &Path,
+    edit: impl Fn(&Path, &str) -> Option<String>,
+    added: impl IntoIterator<Item = (PathBuf, Vec<u8>)>,
+) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let listed = Command::new("git")
         .args([
@@ -21,6 +28,7 @@ pub(crate) fn copy_repository(to: &Path, edit: impl Fn(&Path, &str) -> Option<St
         .output()
         .unwrap();
     assert!(listed.status.success(), "not a checkout");
+    let mut files = BTreeMap::new();
     for name in String::from_utf8(listed.stdout)
         .unwrap()
         .split_terminator('\0')
@@ -32,13 +40,31 @@ pub(crate) fn copy_repository(to: &Path, edit: impl Fn(&Path, &str) -> Option<St
         let text = std::str::from_utf8(&bytes).ok();
         let edited = text.and_then(|text| edit(Path::new(name), text));
         let bytes = edited.map_or(bytes, String::into_bytes);
-        put(&bytes, &to.join(name));
+        files.insert(PathBuf::from(name), bytes);
+    }
+    files.extend(added);
+    for (name, bytes) in &files {
+        put(bytes, &to.join(name));
+    }
+    let mut remove_others = |path: &Path| {
+        if !files.contains_key(path.strip_prefix(to).unwrap()) {
+            fs::remove_file(path).unwrap();
+        }
+    };
+    walk(to, &mut remove_others).unwrap();
+    // Remove the directories of deleted crates, because cargo treats every directory there as a
+    // crate.
+    for member in fs::read_dir(to.join("crates")).unwrap() {
+        let path = member.unwrap().path();
+        if !path.join("Cargo.toml").is_file() {
+            fs::remove_dir_all(path).unwrap();
+        }
     }
 }
 
 /// Writes `bytes` to a file, unless the file already has exactly this content, so that its
 /// modification time does not change.
-pub(crate) fn put(bytes: &[u8], to: &Path) {
+fn put(bytes: &[u8], to: &Path) {
     if fs::read(to).is_ok_and(|there| there == bytes) {
         return;
     }
