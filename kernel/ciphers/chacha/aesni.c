@@ -10,4 +10,6 @@
 /* Each vector holds one row, a quarter of a block, so lanes need not be reordered. */
 #define v_lanes(a, b, c, d) do { } while (0)
 
+#define v_powers(key, len) poly1305_powers26(key, 2)
+
 #include "chacha_simd.h"

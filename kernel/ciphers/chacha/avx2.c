@@ -20,4 +20,6 @@
 		d = cd1;                                                      \
 	} while (0)
 
+#define v_powers(key, len) poly1305_powers26(key, 4)
+
 #include "chacha_simd.h"

@@ -8,33 +8,40 @@
 
 #include <kiln/unaligned.h>
 
+#include "../poly1305/poly1305.h"
 #include "chacha.h"
 
-/* Written in assembly, because compilers would pack the four columns into one vector. */
-#define CHACHA_MIX(d, a, n)                                                             \
-	w##d ^= w##a;                                                                   \
-	__asm__("roll %1, %0" : "+r"(w##d) : "i"(n) : "cc")
+/*
+ * One step of two quarter rounds: a += b; d = (d ^ a) <<< n, and the same for e, f and h. It is
+ * written in assembly because compilers would pack the four columns into one vector. Two columns at
+ * a time use half of the words, so few of them have to be kept in memory. The statements are
+ * volatile to keep this order: a compiler that mixes the four columns keeps more words in memory
+ * (Zen 5, gcc 12: 270 cycles per block instead of 266, and 470 instead of 453 for a short
+ * authenticated message).
+ */
+#define CHACHA_STEP(a, b, d, e, f, h, n)                                                \
+	__asm__ volatile("addl %[wb], %[wa]\n\taddl %[wf], %[we]\n\t"                    \
+			 "xorl %[wa], %[wd]\n\txorl %[we], %[wh]\n\t"                    \
+			 "roll %[by], %[wd]\n\troll %[by], %[wh]"                        \
+			 : [wa] "+&r"(w##a), [wd] "+&r"(w##d), [we] "+&r"(w##e),            \
+			   [wh] "+&r"(w##h)                                                \
+			 : [wb] "r"(w##b), [wf] "r"(w##f), [by] "i"(n) : "cc")
 
-/* One step of four quarter rounds, for columns or diagonals: a += b; d = (d ^ a) <<< n. */
-#define CHACHA_STEP(a0, a1, a2, a3, b0, b1, b2, b3, d0, d1, d2, d3, n)                  \
-	w##a0 += w##b0, w##a1 += w##b1, w##a2 += w##b2, w##a3 += w##b3;                 \
-	CHACHA_MIX(d0, a0, n); CHACHA_MIX(d1, a1, n);                                   \
-	CHACHA_MIX(d2, a2, n); CHACHA_MIX(d3, a3, n)
+#define CHACHA_TWO(a, b, c, d, e, f, g, h)                                              \
+	CHACHA_STEP(a, b, d, e, f, h, 16);                                              \
+	CHACHA_STEP(c, d, b, g, h, f, 12);                                              \
+	CHACHA_STEP(a, b, d, e, f, h, 8);                                               \
+	CHACHA_STEP(c, d, b, g, h, f, 7)
 
-#define CHACHA_ROUND(b0, b1, b2, b3, c0, c1, c2, c3, d0, d1, d2, d3)                    \
-	CHACHA_STEP(0, 1, 2, 3, b0, b1, b2, b3, d0, d1, d2, d3, 16);                    \
-	CHACHA_STEP(c0, c1, c2, c3, d0, d1, d2, d3, b0, b1, b2, b3, 12);                \
-	CHACHA_STEP(0, 1, 2, 3, b0, b1, b2, b3, d0, d1, d2, d3, 8);                     \
-	CHACHA_STEP(c0, c1, c2, c3, d0, d1, d2, d3, b0, b1, b2, b3, 7)
+#define CHACHA_COLUMNS CHACHA_TWO(0, 4, 8, 12, 1, 5, 9, 13); CHACHA_TWO(2, 6, 10, 14, 3, 7, 11, 15)
+#define CHACHA_DIAGONALS                                                                \
+	CHACHA_TWO(0, 5, 10, 15, 1, 6, 11, 12); CHACHA_TWO(2, 7, 8, 13, 3, 4, 9, 14)
 
-#define CHACHA_COLUMNS CHACHA_ROUND(4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)
-#define CHACHA_DIAGONALS CHACHA_ROUND(5, 6, 7, 4, 10, 11, 8, 9, 15, 12, 13, 14)
-
-/* Declares the sixteen words of the initial state (RFC 8439, 2.3). */
-#define CHACHA_WORDS(key, count, iv)                                                    \
+/* Declares the sixteen words of the initial state (RFC 8439, 2.3). @nonce has 12 bytes. */
+#define CHACHA_WORDS(key, count, nonce)                                                 \
 	static const u32 wc[4] = CHACHA_CONSTANTS;                                      \
 	const u32 *const wk = (key)->word;                                              \
-	const u8 *const wn = (iv) + 4;                                                  \
+	const u8 *const wn = nonce;                                                     \
 	const u32 wcount = count;                                                       \
 	u32 w0 = wc[0], w1 = wc[1], w2 = wc[2], w3 = wc[3];                             \
 	u32 w4 = wk[0], w5 = wk[1], w6 = wk[2], w7 = wk[3];                             \
@@ -62,10 +69,21 @@
 		put_le32(w15 + get_le32(wn + 8), (out) + 60);                           \
 	} while (0)
 
+/*
+ * Takes the key of Poly1305 from the block. The words are paired in registers: a load of eight bytes
+ * from two stores of four would wait until both stores are in the cache.
+ */
+#define CHACHA_PAIR(a, b) ((u64)(u32)(a) | (u64)(u32)(b) << 32)
+#define CHACHA_MAC_KEY(mac)                                                             \
+	poly1305_set(mac, CHACHA_PAIR(w0 + wc[0], w1 + wc[1]),                          \
+		     CHACHA_PAIR(w2 + wc[2], w3 + wc[3]),                               \
+		     CHACHA_PAIR(w4 + wk[0], w5 + wk[1]),                               \
+		     CHACHA_PAIR(w6 + wk[2], w7 + wk[3]))
+
 static __always_inline void chacha_block_scalar(const struct chacha_key *key, u32 counter,
-						const u8 *iv, u8 *out)
+						const u8 *nonce, u8 *out)
 {
-	CHACHA_WORDS(key, counter, iv);
+	CHACHA_WORDS(key, counter, nonce);
 	int i;
 
 	for (i = 0; i < 10; i++) {

@@ -9,8 +9,9 @@
  *	v_counts(n)	a vector in which each lane holds the word @n followed by zeros
  *	v_lanes(a, b, c, d)	turns rows into blocks: afterwards the four vectors hold, in memory
  *			order, block 0 (lane 0 of each row), block 1 (lane 1), and so on
- *	TIER_FEW	declares that two_blocks(), two_joint(), eight_blocks() and eight_joint()
- *			exist and take less time than rows of LANES blocks; see chacha.h
+ *	v_powers(key, len)	computes the powers of r with which the tier hashes @len bytes
+ *	TIER_FEW	declares that two_blocks() and eight_blocks() exist and take less time
+ *			than rows of LANES blocks; see chacha.h
  *
  * and with two sets
  *
@@ -30,12 +31,9 @@
  * themselves, so the tier uses inline assembly (measured on Zen 5, 16 blocks: 525 cycles; 32 blocks
  * in two sets: 650, or 800 with compiler-generated operations).
  *
- * An authenticated message also needs block 0, which is the key of Poly1305. If the rows for the
- * text have room for block 0, all blocks are computed together. Otherwise block 0 is computed in
- * general-purpose registers, between the vector operations for the other blocks. On Zen 5, this
- * costs nothing, because a block in general-purpose registers takes less time than the chain of a
- * row. On Zen 4, the rows wait for block 0 (one block of text and block 0, gcc 12: 440 cycles; 300
- * together).
+ * An authenticated message also needs block 0, which is the key of Poly1305. It is computed in
+ * general-purpose registers, between the vector operations for the other blocks (chacha_blocks.h).
+ * If it were one of the blocks in the rows, the hash could not begin before the rows end.
  *
  * The blocks of a column vector are assigned to its lanes such that, after the transposition within
  * lanes, the vectors look like rows of LANES consecutive blocks.
@@ -48,58 +46,55 @@
 #else
 #define TWO_BYTES 0
 #define two_blocks(key, iv, more, dst) do { } while (0)
-#define two_joint(key, iv, dst, block) do { } while (0)
-#define eight_blocks(key, iv, more, dst) rows_2(key, iv, more, dst, NULL, NULL)
-#define eight_joint rows_2_joint
-/* Not inlined, so that the two sets of rows have all registers to themselves. */
-static noinline void rows_2_joint(const struct chacha_key *key, const u8 *iv, u8 *dst, u8 *block)
-{
-	rows_2(key, iv, 0, dst, NULL, block);
-}
+#define eight_blocks(key, iv, more, dst) rows_2(key, input_iv(iv), more, dst, NULL, NULL, 0)
 #endif
-
-static noinline void rows_1_joint(const struct chacha_key *key, const u8 *iv, u8 *dst, u8 *block)
-{
-	rows_1(key, iv, 0, dst, NULL, block);
-}
 
 /*
- * Computes block 0 in general-purpose registers and the blocks of the text in rows. As a separate
- * function, its register allocation does not depend on the caller. This saves 60 to 100 cycles with
- * clang for one row of 128 bits. For other rows a separate function costs about 15 cycles, except
- * for two rows of 256 bits.
+ * As a separate function, its register allocation does not depend on the caller. This saves 60 to
+ * 100 cycles with clang for one row of 128 bits.
  */
-#define ROWS_START(n, inlining)                                               \
-static inlining void rows_##n##_start(const struct chacha_key *key, const u8 *iv, u8 *dst, \
-				      const u8 *src, u8 *block)               \
+#define START(name)                                                           \
+static noinline void name##_start(const struct chacha_key *key, const u8 *nonce, u8 *dst, \
+				  const u8 *src, struct poly1305_key *mac, size_t hashed) \
 {                                                                             \
-	rows_##n(key, iv, 1, dst, src, block);                                \
+	name(key, input_nonce(nonce), 1, dst, src, mac, hashed);              \
 }
-#if LANES < 4
-ROWS_START(1, noinline)
-#else
-ROWS_START(1, __always_inline)
-#endif
-#if LANES == 2
-ROWS_START(2, noinline)
-#else
-ROWS_START(2, __always_inline)
-#endif
+START(rows_1)
+START(rows_2)
+START(columns_1)
 
-#define SET_FUNC(n)                                                           \
-static noinline void set_##n(const struct chacha_key *key, const u8 *iv, u32 more, \
-			     u8 *dst, const u8 *src)                          \
-{                                                                             \
-	columns_##n(key, iv, more, dst, src, NULL);                           \
-}                                                                             \
-static noinline void set_##n##_start(const struct chacha_key *key, const u8 *iv, u8 *dst, \
-				     const u8 *src, u8 *block)                \
-{                                                                             \
-	columns_##n(key, iv, 1, dst, src, block);                             \
+static noinline void set_1(const struct chacha_key *key, const u8 *iv, u32 more, u8 *dst,
+			   const u8 *src)
+{
+	columns_1(key, input_iv(iv), more, dst, src, NULL, 0);
 }
-SET_FUNC(1)
+
 #if SETS == 2
-SET_FUNC(2)
+static noinline void set_2(const struct chacha_key *key, const u8 *iv, u32 more, u8 *dst,
+			   const u8 *src)
+{
+	columns_2(key, input_iv(iv), more, dst, src, NULL);
+}
+
+static noinline void set_2_start(const struct chacha_key *key, const u8 *nonce, u8 *dst,
+				 const u8 *src, struct poly1305_key *mac)
+{
+	columns_2(key, input_nonce(nonce), 1, dst, src, mac);
+}
+
+/* Two sets leave no register for powers, which are therefore computed afterwards. */
+static noinline void powers(struct poly1305_key *mac, size_t hashed)
+{
+	v_powers(mac, hashed);
+}
+
+static __always_inline void columns_2_start(const struct chacha_key *key, const u8 *nonce, u8 *dst,
+					    const u8 *src, struct poly1305_key *mac, size_t hashed)
+{
+	set_2_start(key, nonce, dst, src, mac);
+	if (hashed)
+		powers(mac, hashed);
+}
 #endif
 
 #ifndef xor_bytes
@@ -154,7 +149,7 @@ static noinline void tail(const struct chacha_key *key, const u8 *iv, u32 more, 
 	if (len <= TWO_BYTES)
 		two_blocks(key, iv, more, buffer);
 	else if (len <= ROW_BYTES)
-		rows_1(key, iv, more, buffer, NULL, NULL);
+		rows_1(key, input_iv(iv), more, buffer, NULL, NULL, 0);
 	else if (len <= 2 * ROW_BYTES)
 		eight_blocks(key, iv, more, buffer);
 #if SETS == 2
@@ -200,64 +195,43 @@ void CHACHA(crypt)(const struct chacha_key *key, u8 *dst, const u8 *src, size_t 
 	v_end();
 }
 
-static __always_inline void start(const struct chacha_key *key, u8 *block, u8 *dst,
-				  const u8 *src, size_t len, const u8 *iv)
+static __always_inline void start(const struct chacha_key *key, struct poly1305_key *mac,
+				  size_t hashed, u8 *dst, const u8 *src, size_t len,
+				  const u8 *nonce)
 {
 	if (len <= ROW_BYTES)
-		rows_1_start(key, iv, dst, src, block);
+		rows_1_start(key, nonce, dst, src, mac, hashed);
 	else if (len <= 2 * ROW_BYTES)
-		rows_2_start(key, iv, dst, src, block);
+		rows_2_start(key, nonce, dst, src, mac, hashed);
 #if SETS == 2
 	else if (len > SET_BYTES)
-		set_2_start(key, iv, dst, src, block);
+		columns_2_start(key, nonce, dst, src, mac, hashed);
 #endif
 	else
-		set_1_start(key, iv, dst, src, block);
+		columns_1_start(key, nonce, dst, src, mac, hashed);
 }
 
-/* Whether two blocks, one row or two rows have room for block 0 and @len bytes of text. */
-#define IN_TWO(len) (TWO_BYTES && (len) <= TWO_BYTES - 64)
-#define IN_ROWS_1(len) (LANES > 1 && (len) <= ROW_BYTES - 64)
-#define IN_ROWS_2(len) (LANES > 1 && (len) > ROW_BYTES && (len) <= 2 * ROW_BYTES - 64)
-
-/*
- * Writes block 0 of the key stream to @block, and the blocks for @len bytes of text to @dst, which
- * receives at most WRITTEN(len) bytes.
- */
-static __always_inline void stream(const struct chacha_key *key, u8 *block, u8 *dst, size_t len,
-				   const u8 *iv)
-{
-	if (IN_TWO(len))
-		two_joint(key, iv, dst, block);
-	else if (IN_ROWS_1(len))
-		rows_1_joint(key, iv, dst, block);
-	else if (IN_ROWS_2(len))
-		eight_joint(key, iv, dst, block);
-	else
-		start(key, block, dst, NULL, len, iv);
-}
-
-void CHACHA(start)(const struct chacha_key *key, u8 block[CHACHA_BLOCK_SIZE], u8 *dst,
-		   const u8 *src, size_t len, const u8 iv[CHACHA_IV_SIZE])
+void CHACHA(start)(const struct chacha_key *key, struct poly1305_key *mac, size_t hashed, u8 *dst,
+		   const u8 *src, size_t len, const u8 nonce[CHACHA_NONCE_SIZE])
 {
 	u8 buffer[SETS * SET_BYTES] __aligned(64);
 
 	assert_fpu_section();
 	if (likely(len == WRITTEN(len))) {
-		start(key, block, dst, src, len, iv);
+		start(key, mac, hashed, dst, src, len, nonce);
 	} else {
-		stream(key, block, buffer, len, iv);
+		start(key, mac, hashed, buffer, NULL, len, nonce);
 		xor_buffer(dst, src, buffer, len);
-		wipe(buffer, IN_TWO(len) ? TWO_BYTES - 64 : WRITTEN(len));
+		wipe(buffer, WRITTEN(len));
 	}
 	v_end();
 }
 
-void CHACHA(stream)(const struct chacha_key *key, u8 block[CHACHA_BLOCK_SIZE], u8 *dst,
-		    size_t len, const u8 iv[CHACHA_IV_SIZE])
+void CHACHA(stream)(const struct chacha_key *key, struct poly1305_key *mac, size_t hashed, u8 *dst,
+		    size_t len, const u8 nonce[CHACHA_NONCE_SIZE])
 {
 	assert_fpu_section();
-	stream(key, block, dst, len, iv);
+	start(key, mac, hashed, dst, NULL, len, nonce);
 	v_end();
 }
 
@@ -265,5 +239,12 @@ void CHACHA(xor)(u8 *dst, const u8 *src, const u8 *with, size_t len)
 {
 	assert_fpu_section();
 	xor_buffer(dst, src, with, len);
+	v_end();
+}
+
+void CHACHA(wipe)(u8 *p, size_t len)
+{
+	assert_fpu_section();
+	wipe(p, (len + 63) & ~(size_t)63);
 	v_end();
 }

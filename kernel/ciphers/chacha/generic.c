@@ -14,6 +14,11 @@ void chacha_xor_generic(u8 *dst, const u8 *src, const u8 *with, size_t len)
 		dst[i] = src[i] ^ with[i];
 }
 
+void chacha_wipe_generic(u8 *p, size_t len)
+{
+	memzero_explicit(p, (len + 63) & ~(size_t)63);
+}
+
 void chacha_crypt_generic(const struct chacha_key *key, u8 *dst, const u8 *src, size_t len,
 			  const u8 iv[CHACHA_IV_SIZE])
 {
@@ -23,7 +28,7 @@ void chacha_crypt_generic(const struct chacha_key *key, u8 *dst, const u8 *src, 
 	while (len) {
 		const size_t n = len < sizeof(stream) ? len : sizeof(stream);
 
-		chacha_block_scalar(key, counter++, iv, stream);
+		chacha_block_scalar(key, counter++, iv + 4, stream);
 		chacha_xor_generic(dst, src, stream, n);
 		dst += n;
 		src += n;
@@ -35,26 +40,42 @@ void chacha_crypt_generic(const struct chacha_key *key, u8 *dst, const u8 *src, 
 void chacha_block_generic(const struct chacha_key *key, u8 block[CHACHA_BLOCK_SIZE],
 			  const u8 iv[CHACHA_IV_SIZE])
 {
-	chacha_block_scalar(key, get_le32(iv), iv, block);
+	chacha_block_scalar(key, get_le32(iv), iv + 4, block);
 }
 
-void chacha_start_generic(const struct chacha_key *key, u8 block[CHACHA_BLOCK_SIZE],
-			  u8 *dst, const u8 *src, size_t len, const u8 iv[CHACHA_IV_SIZE])
+static void start_mac(const struct chacha_key *key, struct poly1305_key *mac,
+		      const u8 nonce[CHACHA_NONCE_SIZE])
 {
-	u8 next[CHACHA_IV_SIZE];
+	CHACHA_WORDS(key, 0, nonce);
+	int i;
 
-	chacha_block_scalar(key, get_le32(iv), iv, block);
-	memcpy(next, iv, sizeof(next));
-	put_le32(get_le32(iv) + 1, next);
-	chacha_crypt_generic(key, dst, src, len, next);
+	for (i = 0; i < 10; i++) {
+		CHACHA_COLUMNS;
+		CHACHA_DIAGONALS;
+	}
+	CHACHA_MAC_KEY(mac);
 }
 
-void chacha_stream_generic(const struct chacha_key *key, u8 block[CHACHA_BLOCK_SIZE], u8 *dst,
-			   size_t len, const u8 iv[CHACHA_IV_SIZE])
+/* Hashing in general-purpose registers uses no powers of r, so @hashed is not used. */
+void chacha_start_generic(const struct chacha_key *key, struct poly1305_key *mac,
+			  size_t hashed __maybe_unused, u8 *dst, const u8 *src, size_t len,
+			  const u8 nonce[CHACHA_NONCE_SIZE])
 {
-	u32 counter = get_le32(iv);
+	u8 iv[CHACHA_IV_SIZE];
 
-	chacha_block_scalar(key, counter++, iv, block);
+	start_mac(key, mac, nonce);
+	put_le32(1, iv);
+	memcpy(iv + 4, nonce, CHACHA_NONCE_SIZE);
+	chacha_crypt_generic(key, dst, src, len, iv);
+}
+
+void chacha_stream_generic(const struct chacha_key *key, struct poly1305_key *mac,
+			   size_t hashed __maybe_unused, u8 *dst, size_t len,
+			   const u8 nonce[CHACHA_NONCE_SIZE])
+{
+	u32 counter = 1;
+
+	start_mac(key, mac, nonce);
 	for (; len; len -= len < 64 ? len : 64, dst += 64)
-		chacha_block_scalar(key, counter++, iv, dst);
+		chacha_block_scalar(key, counter++, nonce, dst);
 }

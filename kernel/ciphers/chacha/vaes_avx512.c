@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /* ChaCha20 on 512-bit vectors, with 32 registers and single-instruction rotations. */
 #include "../simd/vec_zmm.h"
+#include "../poly1305/ifma.h"
 
 #define CHACHA(name) chacha_##name##_vaes_avx512
 #define SETS 2
@@ -64,8 +65,8 @@
  */
 #define TIER_FEW
 #define two_blocks chacha_ymm_two
-#define two_joint chacha_ymm_two_joint
 #define eight_blocks chacha_ymm_eight
-#define eight_joint chacha_ymm_eight_joint
+
+#define v_powers powers_zmm
 
 #include "chacha_simd.h"

@@ -24,28 +24,18 @@
 		d = cd1;                                                      \
 	} while (0)
 
+#define v_powers(mac, hashed) do { } while (0)
+
 #include "chacha_blocks.h"
 
 void chacha_ymm_two(const struct chacha_key *key, const u8 *iv, u32 more, u8 *dst)
 {
 	assert_fpu_section();
-	rows_1(key, iv, more, dst, NULL, NULL);
-}
-
-void chacha_ymm_two_joint(const struct chacha_key *key, const u8 *iv, u8 *dst, u8 *block)
-{
-	assert_fpu_section();
-	rows_1(key, iv, 0, dst, NULL, block);
+	rows_1(key, input_iv(iv), more, dst, NULL, NULL, 0);
 }
 
 void chacha_ymm_eight(const struct chacha_key *key, const u8 *iv, u32 more, u8 *dst)
 {
 	assert_fpu_section();
-	columns_1(key, iv, more, dst, NULL, NULL);
-}
-
-void chacha_ymm_eight_joint(const struct chacha_key *key, const u8 *iv, u8 *dst, u8 *block)
-{
-	assert_fpu_section();
-	columns_1(key, iv, 0, dst, NULL, block);
+	columns_1(key, input_iv(iv), more, dst, NULL, NULL, 0);
 }

@@ -2,7 +2,8 @@
 /*
  * ChaCha20-Poly1305 (RFC 8439, 2.8): code that all tiers share, and the list of implementations.
  *
- * The first blocks of the key stream are computed together: block 0, the key of Poly1305, in
+ * Messages of at most one block of text have functions of their own (short.h). For longer ones, the
+ * first blocks of the key stream are computed together: block 0, the key of Poly1305, in
  * general-purpose registers, and the blocks after it in vectors. The rest of the message is
  * encrypted and hashed in chunks that fit in the L1 cache. Decryption first hashes the whole
  * message and checks its tag.
@@ -15,28 +16,30 @@
 #include <kiln/string.h>
 #include <kiln/unaligned.h>
 
-#include "../chacha/chacha.h"
 #include "../entry.h"
 #include "../list.h"
 #include "../partial.h"
 #include "../poly1305/poly1305.h"
 #include "../verdict.h"
+#include "chachapoly.h"
 
-#define NONCE_SIZE 12
 #define TAG_SIZE POLY1305_DIGEST_SIZE
 
 /* Bytes per chunk, which is encrypted and then hashed while it is in the L1 cache. */
 #define TURN 8192
 
 struct tier {
+	/* NULL, or the functions for short messages */
+	chachapoly_seal_t *seal;
+	chachapoly_open_t *open;
 	chacha_crypt_t *crypt;
 	chacha_start_t *start;
 	chacha_stream_t *stream;
 	chacha_xor_t *xor;
+	chacha_wipe_t *wipe;
 	poly1305_blocks_t *blocks;
-	poly1305_powers_t *powers;
 	size_t ahead;		/* maximum number of bytes encrypted together with block 0 */
-	size_t few;		/* maximum length that is hashed without powers of the key */
+	size_t few;		/* maximum length that is hashed without powers; at most @ahead */
 };
 
 struct mac {
@@ -62,9 +65,7 @@ static __always_inline void iv_from(u8 iv[CHACHA_IV_SIZE], const u8 *nonce, u32 
 
 static __always_inline void hash_lengths(struct mac *mac, u64 aadlen, u64 len)
 {
-	const u64 block[2] = { aadlen, len };
-
-	poly1305_block(&mac->key, &mac->sum, (const u8 *)block, 1);
+	poly1305_two_words(&mac->key, &mac->sum, aadlen, len);
 }
 
 /* Hashes data padded with zeros to a whole block. */
@@ -75,24 +76,12 @@ static __always_inline void hash_padded(poly1305_blocks_t *blocks, struct mac *m
 
 	if (whole)
 		blocks(&mac->key, &mac->sum, data, whole / POLY1305_BLOCK_SIZE);
-	if (len > whole) {
-		u64 block[2] = { 0 };
-
-		memcpy(block, data + whole, len - whole);
-		poly1305_block(&mac->key, &mac->sum, (const u8 *)block, 1);
-	}
-}
-
-/* Wipes memory with the tier's vectors. */
-static __always_inline void wipe(const struct tier *t, u8 *p, size_t bytes)
-{
-	t->xor(p, p, p, bytes);
-	__asm__ volatile("" : : "r"(p) : "memory");
+	if (len > whole)
+		poly1305_part(&mac->key, &mac->sum, data + whole, len - whole, true);
 }
 
 struct whole {
 	struct mac mac;
-	u8 block[CHACHA_BLOCK_SIZE] __aligned(64);
 	size_t ahead;		/* bytes of text whose key stream was computed with block 0 */
 	bool powers;
 	u8 iv[CHACHA_IV_SIZE];	/* counter and nonce of the first block after @ahead */
@@ -113,17 +102,18 @@ static __always_inline void whole_begin(const struct tier *t, const struct chach
 					const bool stream_only, size_t len, const u8 *nonce,
 					const u8 *aad, size_t aadlen)
 {
+	const size_t most = len > aadlen ? len : aadlen;
+	size_t hashed;
+
 	o->ahead = len < t->ahead ? len : t->ahead;
-	iv_from(o->iv, nonce, 0);
+	o->powers = most > t->few;
+	hashed = o->powers ? most : 0;
 	if (stream_only)
-		t->stream(key, o->block, dst, o->ahead, o->iv);
+		t->stream(key, &o->mac.key, hashed, dst, o->ahead, nonce);
 	else
-		t->start(key, o->block, dst, src, o->ahead, o->iv);
-	put_le32(1 + (u32)(t->ahead / CHACHA_BLOCK_SIZE), o->iv);
-	poly1305_clamp(&o->mac.key, o->block);
-	o->powers = len > t->few || aadlen > t->few;
-	if (o->powers)
-		t->powers(&o->mac.key, len > aadlen ? len : aadlen);
+		t->start(key, &o->mac.key, hashed, dst, src, o->ahead, nonce);
+	if (len > o->ahead)
+		iv_from(o->iv, nonce, 1 + (u32)(t->ahead / CHACHA_BLOCK_SIZE));
 	o->mac.sum = (struct poly1305_sum){ { 0 } };
 	whole_padded(t, o, aad, aadlen);
 }
@@ -134,13 +124,20 @@ static __always_inline void whole_end(const struct tier *t, struct whole *o, siz
 	hash_lengths(&o->mac, aadlen, len);
 	poly1305_emit(&o->mac.key, &o->mac.sum, tag);
 	if (o->powers) {
-		wipe(t, (u8 *)&o->mac, sizeof(o->mac));
+		t->wipe((u8 *)&o->mac, sizeof(o->mac));
 	} else {
 		/* Wipe the sum: with the sum and the public tag, anyone could compute s. */
 		o->mac.sum = (struct poly1305_sum){ { 0 } };
 		wipe_words(&o->mac.key, sizeof(o->mac.key.r) + sizeof(o->mac.key.s));
 	}
-	wipe_words(o->block, sizeof(o->block));
+}
+
+/*
+ * Longer associated data would be hashed without powers of the key, one block after the other.
+ */
+static __always_inline bool is_short(const struct tier *t, size_t len, size_t aadlen)
+{
+	return t->seal && len <= CHACHA_BLOCK_SIZE && aadlen <= 2 * CHACHA_BLOCK_SIZE;
 }
 
 static __always_inline void seal(const struct tier *t, const struct chacha_key *key, u8 *dst,
@@ -150,6 +147,10 @@ static __always_inline void seal(const struct tier *t, const struct chacha_key *
 	struct whole o;
 	size_t at, n;
 
+	if (is_short(t, len, aadlen)) {
+		t->seal(key, dst, src, len, aad, aadlen, nonce, tag);
+		return;
+	}
 	whole_begin(t, key, &o, dst, src, false, len, nonce, aad, aadlen);
 	n = o.ahead;
 	if (n < len) {
@@ -177,6 +178,8 @@ static __always_inline int open(const struct tier *t, const struct chacha_key *k
 	u64 right[2], differ;
 	bool wrong;
 
+	if (is_short(t, len, aadlen))
+		return t->open(key, dst, src, len, aad, aadlen, nonce, tag) ? -EBADMSG : 0;
 	whole_begin(t, key, &o, stream, NULL, true, len, nonce, aad, aadlen);
 	whole_padded(t, &o, src, len);
 	whole_end(t, &o, aadlen, len, (u8 *)right);
@@ -194,7 +197,7 @@ static __always_inline int open(const struct tier *t, const struct chacha_key *k
 	/*
 	 * The key stream beyond @ahead bytes is not used for encryption, so it need not be wiped.
 	 */
-	wipe(t, stream, o.ahead);
+	t->wipe(stream, o.ahead);
 	return wrong ? -EBADMSG : 0;
 }
 
@@ -210,7 +213,7 @@ static void begin(const void *key, void *state, const u8 *nonce, size_t aadlen _
 	put_le32(1, s->iv);
 	poly1305_clamp(&s->mac.key, block);
 	/* Compute all powers, since any tier may continue from this state. */
-	poly1305_powers(&s->mac.key, ~(size_t)0);
+	poly1305_powers(&s->mac.key);
 	memzero_explicit(block, sizeof(block));
 }
 
@@ -264,20 +267,21 @@ static void end(const void *ctx __maybe_unused, void *state, u8 *tag,
 	memzero_explicit(s, sizeof(*s));
 }
 
-#define TIER(name, blocks_ahead, few_bytes, powers)                                   \
+#define TIER(name, seal_short, open_short, blocks_ahead, few_bytes)                   \
 static const struct tier name = {                                                     \
-	chacha_crypt_##name, chacha_start_##name, chacha_stream_##name, chacha_xor_##name, \
-	poly1305_blocks_##name, powers, blocks_ahead, few_bytes,                      \
+	seal_short, open_short, chacha_crypt_##name, chacha_start_##name,             \
+	chacha_stream_##name, chacha_xor_##name, chacha_wipe_##name,                  \
+	poly1305_blocks_##name, blocks_ahead, few_bytes,                              \
 };                                                                                    \
 AEAD_SEAL(seal_##name, seal, &name)                                                   \
 AEAD_OPEN(open_##name, open, &name)                                                   \
 AEAD_AAD(aad_##name, add_aad, &name)                                                  \
 AEAD_TEXT(encrypt_##name, crypt, &name, false)                                        \
 AEAD_TEXT(decrypt_##name, crypt, &name, true)
-TIER(generic, 64, ~(size_t)0, poly1305_powers)
-TIER(aesni, 256, 207, poly1305_powers)
-TIER(avx2, 512, 207, poly1305_powers)
-TIER(vaes_avx512, 2048, 159, poly1305_powers_vaes_avx512)
+TIER(generic, NULL, NULL, 64, ~(size_t)0)
+TIER(aesni, chachapoly_seal_aesni, chachapoly_open_aesni, 256, 256)
+TIER(avx2, chachapoly_seal_avx2, chachapoly_open_avx2, 512, 447)
+TIER(vaes_avx512, chachapoly_seal_vaes_avx512, chachapoly_open_vaes_avx512, 2048, 191)
 
 /* Maximum bytes of text: the block counter has 32 bits, and block 0 is the MAC's key (RFC 8439). */
 #define MAX_TEXT (((1ull << 32) - 1) * 64)
@@ -288,7 +292,7 @@ TIER(vaes_avx512, 2048, 159, poly1305_powers_vaes_avx512)
 		.driver = "rfc7539-chacha20-poly1305-" end_name,                      \
 		.kind = KILN_AEAD, .tier = KILN_TIER_##tier_name, .priority = prio,   \
 		.constant_time = true, .key_min = CHACHA_KEY_SIZE,                    \
-		.key_max = CHACHA_KEY_SIZE, .ivsize = NONCE_SIZE, .blocksize = 1,     \
+		.key_max = CHACHA_KEY_SIZE, .ivsize = CHACHA_NONCE_SIZE, .blocksize = 1,     \
 		.digestsize = TAG_SIZE, .tag_min = TAG_SIZE,                          \
 		.ctxsize = sizeof(struct chacha_key),                                 \
 		.statesize = sizeof(struct state), .longest = MAX_TEXT,               \

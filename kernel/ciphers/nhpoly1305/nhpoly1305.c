@@ -22,7 +22,7 @@ static int setkey(void *ctx, const u8 *key, size_t len)
 		return -EINVAL;
 	memcpy(poly, key, POLY1305_BLOCK_SIZE);
 	poly1305_clamp(&k->poly, poly);
-	poly1305_powers(&k->poly, ~(size_t)0);
+	poly1305_powers(&k->poly);
 	memzero_explicit(poly, sizeof(poly));
 	key += POLY1305_BLOCK_SIZE;
 	for (i = 0; i < ARRAY_SIZE(k->nh); i += 4, key += NH_UNIT) {

@@ -15,7 +15,7 @@ static int setkey(void *ctx, const u8 *key, size_t len)
 	if (len != POLY1305_KEY_SIZE)
 		return -EINVAL;
 	poly1305_clamp(k, key);
-	poly1305_powers(k, ~(size_t)0);
+	poly1305_powers(k);
 	kiln_wipe_below();
 	return 0;
 }
@@ -47,24 +47,12 @@ static __always_inline void update(poly1305_blocks_t *blocks, const struct poly1
 	s->kept = len;
 }
 
-/* Processes a partial last block, padded with a byte 1 and then zeros (RFC 8439, 2.5.1). */
-static void last_block(const struct poly1305_key *key, struct poly1305_sum *sum,
-		       const u8 *data, size_t len)
-{
-	u64 block[2] = { 0 };
-
-	memcpy(block, data, len);
-	((u8 *)block)[len] = 1;
-	poly1305_block(key, sum, (u8 *)block, 0);
-	memzero_explicit(block, sizeof(block));
-}
-
 static void final(const void *ctx, void *state, u8 *out)
 {
 	struct poly1305_state *s = state;
 
 	if (s->kept)
-		last_block(ctx, &s->sum, s->buffer, s->kept);
+		poly1305_part(ctx, &s->sum, s->buffer, s->kept, false);
 	poly1305_emit(ctx, &s->sum, out);
 	memzero_explicit(s, sizeof(*s));
 }
@@ -82,7 +70,7 @@ static __always_inline void digest(poly1305_blocks_t *blocks, const struct poly1
 	if (whole)
 		blocks(key, &sum, data, whole / POLY1305_BLOCK_SIZE);
 	if (len > whole)
-		last_block(key, &sum, data + whole, len - whole);
+		poly1305_part(key, &sum, data + whole, len - whole, false);
 	poly1305_emit(key, &sum, out);
 	sum = (struct poly1305_sum){ { 0 } };
 	__asm__ volatile("" : : "r"(&sum) : "memory");

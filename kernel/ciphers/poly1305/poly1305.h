@@ -3,10 +3,12 @@
  * Poly1305 (RFC 8439, 2.5). setkey takes the one-time key.
  *
  * poly1305.c		messages in pieces, padding, the table of implementations
- * generic.c		blocks in general-purpose registers, powers of r
- * simd26.h		blocks in vectors, limbs of 26 bits: aesni.c, avx2.c
+ * generic.c		functions in general-purpose registers: blocks, powers of r
+ * poly1305_words.h	one block in general-purpose registers, words of 64 bits
  * poly1305_limbs.h	multiplication in limbs of 44 bits, for powers of r
+ * simd26.h		blocks in vectors, limbs of 26 bits: aesni.c, avx2.c
  * vaes_avx512.c	blocks in vectors, limbs of 44 bits and IFMA
+ * ifma.h		multiplication and powers of r with IFMA
  */
 #ifndef KILN_POLY1305_H
 #define KILN_POLY1305_H
@@ -49,20 +51,30 @@ typedef void poly1305_blocks_t(const struct poly1305_key *key, struct poly1305_s
 #define POLY1305_DECLARE(name, ...) poly1305_blocks_t poly1305_blocks_##name;
 VECTOR_ALL(POLY1305_DECLARE, )
 
-/* Computes the powers of r that a message of @len bytes needs. */
-typedef void poly1305_powers_t(struct poly1305_key *key, size_t len);
+/* Sets r and s to the four words of the one-time key, and clamps r. */
+static __always_inline void poly1305_set(struct poly1305_key *key, u64 r0, u64 r1, u64 s0, u64 s1)
+{
+	key->r[0] = r0 & 0x0ffffffc0fffffff;
+	key->r[1] = r1 & 0x0ffffffc0ffffffc;
+	key->s[0] = s0;
+	key->s[1] = s1;
+}
 
-/*
- * In generic.c: poly1305_clamp() clamps r and sets r and s; poly1305_powers() computes all powers,
- * whatever the length.
- */
+/* In generic.c: sets r and s to the bytes of the one-time key. */
 void poly1305_clamp(struct poly1305_key *key, const u8 *raw);
-poly1305_powers_t poly1305_powers;
-/* Computes only the powers that poly1305_blocks_vaes_avx512() uses. */
-poly1305_powers_t poly1305_powers_vaes_avx512;
+/* Computes the powers of r that any tier uses. */
+void poly1305_powers(struct poly1305_key *key);
 /* Processes one block. @bit, 0 or 1, is appended to the block as its 129th bit. */
 void poly1305_block(const struct poly1305_key *key, struct poly1305_sum *sum, const u8 *src,
 		    u64 bit);
+/*
+ * Processes a last block of @len bytes, 1 to 15. If @whole is set, pads it with zeros to a whole
+ * block; otherwise as RFC 8439, 2.5.1 ends a message: with a byte 1 and then zeros.
+ */
+void poly1305_part(const struct poly1305_key *key, struct poly1305_sum *sum, const u8 *src,
+		   size_t len, bool whole);
+/* Processes a block that consists of two words. */
+void poly1305_two_words(const struct poly1305_key *key, struct poly1305_sum *sum, u64 m0, u64 m1);
 /* Writes the tag: ((sum mod 2^130 - 5) + s) mod 2^128. */
 void poly1305_emit(const struct poly1305_key *key, const struct poly1305_sum *sum, u8 *out);
 

@@ -45,4 +45,34 @@ static __always_inline struct poly1305_limbs poly1305_limbs_of_r(const struct po
 	};
 }
 
+/* Stores r^n, 1 <= n <= 8, for the tiers without IFMA. */
+static __always_inline void poly1305_put26(struct poly1305_key *key, int n, struct poly1305_limbs p)
+{
+	/* p may exceed 2^130, so its highest limb may have one bit more than 42. */
+	key->low26[0][8 - n] = p.l0 & 0x3ffffff;
+	key->low26[1][8 - n] = (p.l0 >> 26 | p.l1 << 18) & 0x3ffffff;
+	key->low26[2][8 - n] = (p.l1 >> 8) & 0x3ffffff;
+	key->low26[3][8 - n] = (p.l1 >> 34 | p.l2 << 10) & 0x3ffffff;
+	key->low26[4][8 - n] = (u32)(p.l2 >> 16);
+}
+
+/*
+ * Computes the powers of r with which a tier without IFMA hashes: r to r^lanes and r^(2 lanes),
+ * where @lanes is 2 or 4. They are computed in general-purpose registers, because chacha_blocks.h
+ * places this code between vector operations.
+ */
+static __always_inline void poly1305_powers26(struct poly1305_key *key, const int lanes)
+{
+	const struct poly1305_limbs p1 = poly1305_limbs_of_r(key);
+	const struct poly1305_limbs p2 = poly1305_mul(p1, p1), p4 = poly1305_mul(p2, p2);
+
+	poly1305_put26(key, 1, p1);
+	poly1305_put26(key, 2, p2);
+	poly1305_put26(key, 4, p4);
+	if (lanes == 4) {
+		poly1305_put26(key, 3, poly1305_mul(p2, p1));
+		poly1305_put26(key, 8, poly1305_mul(p4, p4));
+	}
+}
+
 #endif
