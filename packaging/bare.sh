@@ -171,7 +171,7 @@ dkms() {
 			modinfo -F vermagic "$module"
 			modinfo -F parm "$module" | sort
 		done'
-	if inside 'modinfo -F parm /lib/modules/*/updates/dkms/kiln.ko' | grep -E '^(check|nested_unsaved):'; then
+	if inside 'modinfo -F parm /lib/modules/*/updates/dkms/kiln.ko' | grep -E '^(check|unprepared|(nested|user|live)_unsaved):'; then
 		fail "the installed module has a parameter of the tests"
 	fi
 	said "looked at" "$start"

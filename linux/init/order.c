@@ -5,7 +5,8 @@
  *
  * The words of an order are separated by tabs:
  *	module PATH [PARAMETERS]	load a module (the kernel decompresses .ko.xz and similar)
- *	remove NAME			unload a module
+ *	remove NAME			unload a module; if it is in use, try again for some
+ *					seconds, because users may release it with a delay
  *	run PATH [ARGUMENT...]		run a program
  *	print PATH			print a file, line by line
  *	write PATH TEXT			write to an existing file
@@ -31,7 +32,7 @@
 
 #include "init.h"
 
-enum { WORDS = 64 };
+enum { WORDS = 64, REMOVE_TRIES = 100, REMOVE_PAUSE_US = 100000 };
 
 /* Headers older than Linux 5.17 do not define this flag. */
 #ifndef MODULE_INIT_COMPRESSED_FILE
@@ -61,7 +62,12 @@ static int load(char *const *word)
 
 static int unload(char *const *word)
 {
-	return status_of(syscall(SYS_delete_module, word[1], O_NONBLOCK));
+	for (int i = 0; syscall(SYS_delete_module, word[1], O_NONBLOCK); i++) {
+		if (errno != EAGAIN || i == REMOVE_TRIES)
+			return errno;
+		usleep(REMOVE_PAUSE_US);
+	}
+	return 0;
 }
 
 static int print(char *const *word)

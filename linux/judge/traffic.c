@@ -11,9 +11,9 @@
  *
  * The second form sends packets until the module has been loaded and unloaded CYCLES times. Each
  * cycle loads the module and replaces the security associations of the namespaces a and b, so that
- * they use the module's drivers. After a while, the cycle removes the associations, unloads the
- * module, and sets up the associations without it. The program IP executes the batch files
- * /sa.a and /sa.b for this.
+ * they use the module's drivers. When these have opened a nested section, the cycle removes the
+ * associations, unloads the module, and sets up the associations with Linux's drivers. The program
+ * IP executes the batch files /sa.a and /sa.b for this.
  *
  * The last line of the output has the names and values of all counters. In the second form, a line
  * `cycle N` after each cycle precedes it.
@@ -32,6 +32,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -56,6 +57,8 @@ enum {
 	/* Time for which packets are sent after each change of the associations. */
 	CARRY_NS = 30000000,
 	UNLOAD_S = 30,
+	/* Maximum time to wait for a nested section. */
+	USE_S = 10,
 };
 
 #define SAVES "/sys/module/kiln/parameters/nested_saves"
@@ -307,10 +310,8 @@ static void hold_registers(void)
 {
 	uint8_t want[128] __attribute__((aligned(16))), found[128] __attribute__((aligned(16)));
 
-	/* Run with low priority, because a few rounds are enough. */
-	errno = 0;
-	if (nice(19) < 0 && errno)
-		fail("nice");
+	/* The control of the module recognises the program by this name. */
+	prctl(PR_SET_NAME, "registers");
 	for (uint64_t round = 0; !counts->stop; round++) {
 		uint64_t spins = SPINS;
 
@@ -403,10 +404,26 @@ static bool unload(void)
 	return true;
 }
 
+/*
+ * Sends packets through the module's drivers until they have opened a nested section. Returns the
+ * module's count, or 0 if there was none in time.
+ */
+static uint64_t use(void)
+{
+	const uint64_t begin = now();
+	uint64_t saves;
+
+	do
+		pause_for(CARRY_NS);
+	while (!(saves = read_saves()) && now() - begin < USE_S * 1000000000ull);
+	return saves;
+}
+
 /* Loads, uses and unloads the module @cycles times. Returns how many cycles succeeded. */
 static unsigned cycle(unsigned cycles, const char *ip, const char *path, const char *parameters,
 		      uint64_t *saves)
 {
+	uint64_t used;
 	unsigned done;
 
 	for (done = 0; done < cycles; done++) {
@@ -418,8 +435,12 @@ static unsigned cycle(unsigned cycles, const char *ip, const char *path, const c
 			fprintf(stderr, "ip failed\n");
 			break;
 		}
-		pause_for(CARRY_NS);
-		*saves += read_saves();
+		used = use();
+		if (!used) {
+			fprintf(stderr, "no nested section\n");
+			break;
+		}
+		*saves += used;
 		if (!dissociate(ip) || !unload()) {
 			perror("unload");
 			break;

@@ -16,6 +16,8 @@ enum {
 	LONGEST = KILN_SECTION_BYTES,
 	/* Longest key to try for an algorithm without a maximum key length. */
 	ANY_KEY = 131,
+	/* Bytes beyond the shortest key, for the comparison with a clone. */
+	KEY = 16,
 	MAX_KEY = 2048,
 	MAX_TAG = 64,
 	/* All lengths up to EVERY are tested. It exceeds twice the largest step of any tier. */
@@ -311,6 +313,55 @@ const char *__init kiln_check(const struct kiln_alg *alg)
 	kfree_sensitive(memory);
 	return fault;
 }
+
+#ifdef KILN_SHASH_CLONES
+static const char *__init compare_clone(struct room *r, struct crypto_shash *tfm, u32 key)
+{
+	struct crypto_shash *clone;
+	const char *fault = NULL;
+
+	get_random_bytes(r->key, key);
+	get_random_bytes(r->text, sizeof(r->text));
+	if (crypto_shash_setkey(tfm, r->key, key) ||
+	    crypto_shash_tfm_digest(tfm, r->text, EVERY, r->tag_want))
+		return "computes no digest";
+	clone = crypto_clone_shash(tfm);
+	if (IS_ERR(clone))
+		return "cannot be cloned";
+	if (crypto_shash_tfm_digest(clone, r->text, EVERY, r->tag_found) ||
+	    memcmp(r->tag_found, r->tag_want, crypto_shash_digestsize(tfm)))
+		fault = "has clones that compute a wrong digest";
+	crypto_free_shash(clone);
+	return fault;
+}
+
+const char *__init kiln_check_clone(const struct kiln_alg *alg)
+{
+	struct crypto_shash *tfm;
+	const char *fault;
+	struct room *r;
+
+	if (alg->impl->kind != KILN_HASH || !alg->shash.clone_tfm)
+		return NULL;
+	r = kzalloc(sizeof(*r), GFP_KERNEL);
+	if (!r)
+		return "cannot be tested: no memory";
+	tfm = crypto_alloc_shash(alg->shash.base.cra_driver_name, 0, 0);
+	if (IS_ERR(tfm)) {
+		fault = "cannot be allocated";
+	} else {
+		fault = compare_clone(r, tfm, key_length(alg->impl, KEY));
+		crypto_free_shash(tfm);
+	}
+	kfree_sensitive(r);
+	return fault;
+}
+#else
+const char *__init kiln_check_clone(const struct kiln_alg *alg)
+{
+	return NULL;
+}
+#endif
 
 u32 __init kiln_bytes_within(const struct kiln_alg *alg, u32 us)
 {

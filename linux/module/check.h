@@ -3,7 +3,7 @@
  * Tests an implementation before it is registered, and determines how long its sections may be.
  *
  * check.c APIs:
- *	kiln_check
+ *	kiln_check, kiln_check_clone
  *	kiln_bytes_within
  */
 #ifndef KILN_CHECK_H
@@ -21,6 +21,12 @@
  * results are right, otherwise a description of the first fault. Must be called in process context.
  */
 const char *__init kiln_check(const struct kiln_alg *alg);
+
+/*
+ * Compares the digest of a registered driver with that of a clone. Returns NULL if they are equal, or
+ * if the driver has no key or this kernel does not clone such transforms.
+ */
+const char *__init kiln_check_clone(const struct kiln_alg *alg);
 
 /*
  * Returns how many bytes a section can process within @us microseconds. Several runs are timed, and

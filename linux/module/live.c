@@ -4,6 +4,7 @@
  * restores them, and checks them.
  */
 #include <linux/irqflags.h>
+#include <linux/module.h>
 #include <linux/random.h>
 #include <linux/slab.h>
 #include <linux/string.h>
@@ -15,6 +16,14 @@
 #include "kernel/load/patterns.h"
 #include "live.h"
 #include "state.h"
+
+#ifdef KILN_CONTROLS
+static bool live_unsaved;
+module_param(live_unsaved, bool, 0444);
+MODULE_PARM_DESC(live_unsaved, "a control: the self-test of nested sections does not save registers");
+#else
+enum { live_unsaved = false };
+#endif
 
 enum { MXCSR_AT = 24, MXCSR = 0x1f80, MXCSR_ROUNDING = 0x6000 };
 enum { FCW = 0x037f, FCW_ROUNDING = 0x0c00 };
@@ -65,8 +74,8 @@ static bool same(const struct width *w, const struct pattern *a, const struct pa
 }
 
 /*
- * Returns the time of a save and a restore. If @saved is false, returns the time of reading the
- * clock.
+ * Returns the time of saving, restoring and wiping. If @saved is false, returns the time of reading
+ * the clock, and leaves registers in the area.
  */
 static u64 play(const struct width *w, struct room *room, u8 *area, const u8 *reset, bool saved)
 {
@@ -84,10 +93,14 @@ static u64 play(const struct width *w, struct room *room, u8 *area, const u8 *re
 	clobbering = now();
 	w->clobber();
 	clobbered = now();
-	if (saved)
+	if (saved) {
 		kiln_state_restore(area);
+		kiln_state_wipe(area);
+	}
 	to = now();
 	w->read(&room->found);
+	if (!saved)
+		kiln_state_save(area);
 	kiln_state_restore(reset);
 	kernel_fpu_end();
 	local_irq_restore(flags);
@@ -102,19 +115,21 @@ static void insert(u64 *cycles, u32 n, u64 one)
 	cycles[n] = one;
 }
 
-static void run(const struct width *w, struct room *room, u8 *area, const u8 *reset, u32 rounds,
+static void run(const struct width *w, struct room *room, u32 size, u32 rounds,
 		struct kiln_live *result)
 {
+	u8 *area = room->states, *reset = area + size;
 	u64 clock = ~0ull;
 	u32 i;
 
 	*result = (struct kiln_live){ .width = w->name };
 	for (i = 0; i < rounds; i++) {
 		choose(&room->want);
-		insert(room->cycles, i, play(w, room, area, reset, true));
-		result->wrong += !same(w, &room->want, &room->found);
+		insert(room->cycles, i, play(w, room, area, reset, !live_unsaved));
+		result->wrong += !same(w, &room->want, &room->found) || memchr_inv(area, 0, size);
 		clock = min(clock, play(w, room, area, reset, false));
-		result->missed += same(w, &room->want, &room->found);
+		result->missed += same(w, &room->want, &room->found) || !memchr_inv(area, 0, size);
+		kiln_state_wipe(area);
 	}
 	result->least = room->cycles[0] - min(clock, room->cycles[0]);
 	result->median = room->cycles[rounds / 2] - min(clock, room->cycles[rounds / 2]);
@@ -125,7 +140,6 @@ int kiln_live_run(struct kiln_live result[KILN_LIVE_WIDTHS], u32 rounds)
 	const u32 size = ALIGN(kiln_state_init(), KILN_STATE_ALIGN);
 	struct room *room;
 	void *memory;
-	u8 *reset;
 	int i, n = 0;
 
 	if (!size)
@@ -136,11 +150,10 @@ int kiln_live_run(struct kiln_live result[KILN_LIVE_WIDTHS], u32 rounds)
 	if (!memory)
 		return -ENOMEM;
 	room = PTR_ALIGN(memory, KILN_STATE_ALIGN);
-	reset = room->states + size;
-	*(u32 *)(reset + MXCSR_AT) = MXCSR;
+	*(u32 *)(room->states + size + MXCSR_AT) = MXCSR;
 	for (i = 0; i < KILN_LIVE_WIDTHS; i++)
 		if (8 * widths[i].bytes <= cpu_register_bits())
-			run(&widths[i], room, room->states, reset, rounds, &result[n++]);
+			run(&widths[i], room, size, rounds, &result[n++]);
 	kfree(memory);
 	return n;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
  * Saves, overwrites and restores live registers (state.h) as a nested section does. Checks that all
- * registers are restored, and measures the cost.
+ * registers are restored and that none remain in the area, and measures the cost.
  *
  * live.c APIs:
  *	kiln_live_run
@@ -15,9 +15,11 @@ enum { KILN_LIVE_WIDTHS = 3, KILN_LIVE_ROUNDS = 4096 };
 
 struct kiln_live {
 	const char *width;	/* width of the live registers: xmm, ymm or zmm */
-	u32 wrong;		/* number of rounds after which a register had changed */
-	u32 missed;		/* control without saving: rounds in which no change was detected */
-	u64 least, median;	/* TSC cycles of a save plus a restore */
+	/* number of rounds after which a register had changed, or the area was not wiped */
+	u32 wrong;
+	/* controls: rounds in which no change of unsaved registers, or no area with registers, was found */
+	u32 missed;
+	u64 least, median;	/* TSC cycles of saving, restoring and wiping */
 };
 
 /*

@@ -8,6 +8,7 @@
  * KILN_CONTROLS adds parameters for tests of this module. A module for users must be built without
  * them.
  */
+#include <crypto/internal/rng.h>
 #include <linux/ctype.h>
 #include <linux/delay.h>
 #include <linux/module.h>
@@ -27,7 +28,8 @@ MODULE_PARM_DESC(tiers, "instruction set tiers to use, or all; default: aesni,av
 
 static bool prefer;
 module_param(prefer, bool, 0444);
-MODULE_PARM_DESC(prefer, "priorities above those of Linux's drivers; otherwise below all of them");
+MODULE_PARM_DESC(prefer, "priorities above those of Linux's drivers; otherwise below all of them, "
+			 "which are instantiated first");
 
 static unsigned int max_section_us;
 module_param(max_section_us, uint, 0444);
@@ -36,23 +38,33 @@ MODULE_PARM_DESC(max_section_us, "FPU sections of at most so many microseconds, 
 
 static bool all;
 module_param(all, bool, 0444);
-MODULE_PARM_DESC(all, "every cipher and tier; default: what IPsec, dm-crypt, fscrypt and TLS use");
+MODULE_PARM_DESC(all, "every algorithm, and scalar drivers, of the tiers in tiers=; default: SIMD "
+		      "drivers of what IPsec, dm-crypt, fscrypt and TLS use");
 
 static char *only;
 module_param(only, charp, 0444);
-MODULE_PARM_DESC(only, "register this only: an algorithm such as xts(aes), or an implementation");
+MODULE_PARM_DESC(only, "register this only: an algorithm such as xts(aes), or a driver");
 
 #ifdef KILN_CONTROLS
 static bool check = true;
 module_param(check, bool, 0444);
 MODULE_PARM_DESC(check, "test drivers before Linux does; 0 leaves this to Linux's own tests");
+
+static bool unprepared;
+module_param(unprepared, bool, 0444);
+MODULE_PARM_DESC(unprepared, "a control: neither Linux's drivers nor its default random number "
+			     "generator are instantiated first");
 #else
-enum { check = true };
+enum { check = true, unprepared = false };
 #endif
+
+/* Number of rounds of the self-test of nested sections if the parameter does not set another. */
+enum { LIVE_ROUNDS = 64 };
 
 static unsigned int live;
 module_param(live, uint, 0444);
-MODULE_PARM_DESC(live, "save and restore live registers so many times, and log the result");
+MODULE_PARM_DESC(live, "save and restore live registers so many times, at most 4096, and log the "
+		       "result; default: 64 times, without a log");
 
 /*
  * Priorities above and below those of Linux's own drivers, which range from 100 to several
@@ -69,6 +81,8 @@ static const char *const tier_names[] __initconst = {
 #define TIER(name, bits, features) #name,
 #include "kernel/tiers.def"
 };
+
+#define PREFIX "kiln-"
 
 static struct kiln_alg *algs;
 static size_t nr_algs, nr_failed;
@@ -126,6 +140,19 @@ static void unregister_alg(struct kiln_alg *alg)
 }
 
 /*
+ * The default random number generator keeps the driver of hmac(sha512) that is preferred when it is
+ * first used, usually by the first security association, and is not freed after that. Let it take
+ * Linux's driver, because with one of this module's it would prevent unloading until a restart.
+ */
+static void __init prepare_rng(void)
+{
+	if (unprepared)
+		crypto_del_default_rng();
+	else if (!crypto_get_default_rng())
+		crypto_put_default_rng();
+}
+
+/*
  * Returns whether Linux's own tests of the driver pass. The lookup waits until these tests have
  * ended, and finds only a driver that has passed them.
  */
@@ -162,17 +189,27 @@ static const char *__init find_fault(struct kiln_alg *alg)
 		return fault;
 	if (max_section_us && alg->scalar)
 		alg->section_bytes = kiln_bytes_within(alg, max_section_us);
+	/*
+	 * Linux's templates and modules are instantiated only if no driver of the name is registered.
+	 * Without this lookup, a driver that is not preferred could become the only one.
+	 */
+	if (!prefer && !unprepared)
+		crypto_has_alg(alg->impl->alg, 0, 0);
 	err = register_alg(alg);
 	if (err) {
 		pr_err("kiln: %s: error %d\n", base_of(alg)->cra_driver_name, err);
 		return "Linux does not register it";
 	}
+	fault = "does not pass the self-tests of Linux";
 	if (passes_tests_of_linux(alg)) {
-		alg->registered = true;
-		return NULL;
+		fault = check ? kiln_check_clone(alg) : NULL;
+		if (!fault) {
+			alg->registered = true;
+			return NULL;
+		}
 	}
 	withdraw(alg);
-	return "does not pass the self-tests of Linux";
+	return fault;
 }
 
 static int __init add(struct kiln_alg *alg, const struct kiln_impl *impl)
@@ -182,11 +219,15 @@ static int __init add(struct kiln_alg *alg, const struct kiln_impl *impl)
 
 	alg->impl = impl;
 	alg->section_bytes = KILN_SECTION_BYTES;
-	if (impl->tier != KILN_TIER_GENERIC)
+	if (impl->tier != KILN_TIER_GENERIC) {
 		alg->scalar = kiln_best_scalar(impl->alg);
+		/* Where no section is possible, such a driver would use vector registers. */
+		if (WARN_ON(!alg->scalar))
+			return -EINVAL;
+	}
 	base = base_of(alg);
 	if (strscpy(base->cra_name, impl->alg, sizeof(base->cra_name)) < 0 ||
-	    snprintf(base->cra_driver_name, sizeof(base->cra_driver_name), "kiln-%s",
+	    snprintf(base->cra_driver_name, sizeof(base->cra_driver_name), PREFIX "%s",
 		     impl->driver) >= sizeof(base->cra_driver_name))
 		return -ENAMETOOLONG;
 	base->cra_priority = prefer ? PREFERRED + impl->priority : LAST + impl->priority / 100;
@@ -212,6 +253,13 @@ static void remove_all(void)
 	kfree(algs);
 }
 
+/* Returns whether the parameter `only` names the algorithm or the driver, as Linux or Kiln does. */
+static bool __init is_named(const struct kiln_impl *impl)
+{
+	return !strcmp(only, impl->alg) ||
+	       !strcmp(only + str_has_prefix(only, PREFIX), impl->driver);
+}
+
 /*
  * Returns whether to register the driver. By default, only SIMD drivers of algorithms in `offered`
  * are registered.
@@ -221,7 +269,7 @@ static bool __init is_wanted(const struct kiln_impl *impl)
 	size_t i;
 
 	if (only)
-		return !strcmp(only, impl->alg) || !strcmp(only, impl->driver);
+		return is_named(impl);
 	if (all)
 		return true;
 	for (i = 0; i < ARRAY_SIZE(offered); i++)
@@ -268,47 +316,76 @@ static u32 __init parse_tiers(void)
 	return mask;
 }
 
-static void tell_live(void)
+/*
+ * Returns whether live registers survive a nested section on this CPU. If they do not, nested
+ * sections must stay off.
+ */
+static bool __init registers_survive(void)
 {
 	struct kiln_live result[KILN_LIVE_WIDTHS];
-	const int n = kiln_live_run(result, live);
+	const u32 rounds = live ?: LIVE_ROUNDS;
+	const int n = kiln_live_run(result, rounds);
+	bool survive = n > 0;
 	int i;
 
-	if (n < 0)
-		pr_err("kiln: live: %d\n", n);
-	for (i = 0; i < n; i++)
-		pr_info("kiln: live %s rounds %u wrong %u missed %u cycles %llu %llu\n",
-			result[i].width, live, result[i].wrong, result[i].missed, result[i].least,
-			result[i].median);
+	if (n == -EOPNOTSUPP)
+		pr_warn("kiln: this CPU or its kernel does not use XSAVE, which saves registers\n");
+	else if (n < 0)
+		pr_err("kiln: live: error %d\n", n);
+	for (i = 0; i < n; i++) {
+		survive &= !result[i].wrong && !result[i].missed;
+		if (live || !survive)
+			pr_info("kiln: live %s rounds %u wrong %u missed %u cycles %llu %llu\n",
+				result[i].width, rounds, result[i].wrong, result[i].missed,
+				result[i].least, result[i].median);
+	}
+	if (n > 0 && !survive)
+		pr_err("kiln: this CPU does not restore registers rightly: nested sections are off\n");
+	return survive;
+}
+
+static int __init add_all(void)
+{
+	const struct kiln_impl *impl;
+	size_t i;
+	int err;
+
+	for (i = 0; (impl = kiln_impl(i)); i++) {
+		if (!cpu_has_tier(impl->tier) || !is_wanted(impl))
+			continue;
+		err = add(&algs[nr_algs++], impl);
+		if (err)
+			return err;
+	}
+	if (nr_algs)
+		return 0;
+	pr_err("kiln: no driver has the name in only=%s, a tier in tiers=%s and what it needs of the CPU\n",
+	       only ?: "", tiers);
+	return -ENOENT;
 }
 
 static int __init kiln_init(void)
 {
 	const u32 mask = parse_tiers();
-	const struct kiln_impl *impl;
-	size_t i;
 	int err;
 
 	if (!mask)
 		return -EINVAL;
-	cpu_tiers_mask(mask);
-	kiln_section_init();
-	if (live)
-		tell_live();
-	algs = kcalloc(kiln_impls(), sizeof(*algs), GFP_KERNEL);
-	if (!algs) {
-		kiln_section_exit();
-		return -ENOMEM;
+	if (live > KILN_LIVE_ROUNDS) {
+		pr_err("kiln: live=%u: at most %d\n", live, KILN_LIVE_ROUNDS);
+		return -EINVAL;
 	}
-	for (i = 0; (impl = kiln_impl(i)); i++) {
-		if (!cpu_has_tier(impl->tier) || !is_wanted(impl))
-			continue;
-		err = add(&algs[nr_algs++], impl);
-		if (err) {
-			remove_all();
-			kiln_section_exit();
-			return err;
-		}
+	cpu_tiers_mask(mask);
+	algs = kcalloc(kiln_impls(), sizeof(*algs), GFP_KERNEL);
+	if (!algs)
+		return -ENOMEM;
+	kiln_section_init(registers_survive());
+	prepare_rng();
+	err = add_all();
+	if (err) {
+		remove_all();
+		kiln_section_exit();
+		return err;
 	}
 	pr_info("kiln: %zu drivers%s, %zu not offered\n", nr_algs - nr_failed,
 		prefer ? ", preferred" : "", nr_failed);

@@ -17,6 +17,8 @@
 #include <linux/module.h>
 #include <linux/percpu.h>
 #include <linux/preempt.h>
+#include <linux/sched.h>
+#include <linux/string.h>
 
 #include <asm/fpu/api.h>
 #include <asm/simd.h>
@@ -40,7 +42,7 @@ void kiln_section_end(void)
 	kernel_fpu_end();
 }
 
-void kiln_section_init(void)
+void kiln_section_init(bool may_nest)
 {
 }
 
@@ -59,14 +61,29 @@ static bool nested_unsaved;
 module_param(nested_unsaved, bool, 0644);
 MODULE_PARM_DESC(nested_unsaved, "a control: without saving, which corrupts what is below");
 
+static char *user_unsaved;
+module_param(user_unsaved, charp, 0444);
+MODULE_PARM_DESC(user_unsaved, "a control: softirqs over the program of this name do not save its "
+			       "registers, which corrupts them");
+
 static bool is_saving(void)
 {
 	return !READ_ONCE(nested_unsaved);
+}
+
+static bool spoils_user(void)
+{
+	return user_unsaved && in_serving_softirq() && !strcmp(current->comm, user_unsaved);
 }
 #else
 static bool is_saving(void)
 {
 	return true;
+}
+
+static bool spoils_user(void)
+{
+	return false;
 }
 #endif
 
@@ -115,10 +132,10 @@ static bool disabled_for_test(void)
 }
 #endif
 
-static void begin_nested(void)
+/* Opens a section without kernel_fpu_begin(). If @save is true, saves the live registers. */
+static void begin_alone(bool save)
 {
 	static const u32 mxcsr = MXCSR_DEFAULT;
-	const bool save = is_saving();
 
 	/*
 	 * Disable preemption, because with PREEMPT_RT a softirq can be preempted. Softirqs do not
@@ -127,7 +144,6 @@ static void begin_nested(void)
 	preempt_disable();
 	this_cpu_write(nests.open, true);
 	this_cpu_write(nests.saved, save);
-	this_cpu_inc(nests.saves);
 	if (save)
 		kiln_state_save(this_cpu_ptr(areas));
 	asm volatile("ldmxcsr %0" : : "m"(mxcsr));
@@ -143,12 +159,16 @@ bool kiln_section_begin(void)
 	if (disabled_for_test())
 		return false;
 	if (irq_fpu_usable()) {
-		kernel_fpu_begin();
+		if (spoils_user())
+			begin_alone(false);
+		else
+			kernel_fpu_begin();
 		return true;
 	}
 	if (!may_nest())
 		return false;
-	begin_nested();
+	begin_alone(is_saving());
+	this_cpu_inc(nests.saves);
 	return true;
 }
 
@@ -158,24 +178,32 @@ void kiln_section_end(void)
 		kernel_fpu_end();
 		return;
 	}
-	if (this_cpu_read(nests.saved))
-		kiln_state_restore(this_cpu_ptr(areas));
+	if (this_cpu_read(nests.saved)) {
+		u8 *area = this_cpu_ptr(areas);
+
+		kiln_state_restore(area);
+		kiln_state_wipe(area);
+	}
 	this_cpu_write(nests.open, false);
 	preempt_enable();
 }
 
-void kiln_section_init(void)
+void kiln_section_init(bool may_nest)
 {
-	const u32 size = kiln_state_init();
+	const u32 size = may_nest ? kiln_state_init() : 0;
 
-	if (!size)
-		return;
 	/*
 	 * kiln_state_init() requires zeros before the first save. __alloc_percpu() provides them.
 	 */
-	areas = __alloc_percpu(size, KILN_STATE_ALIGN);
-	if (!areas)
-		pr_warn("kiln: no memory to save registers in: softirqs will do without SIMD\n");
+	if (size) {
+		areas = __alloc_percpu(size, KILN_STATE_ALIGN);
+		if (!areas)
+			pr_warn("kiln: no memory to save registers in\n");
+	}
+	if (!areas) {
+		pr_warn("kiln: softirqs that interrupt an FPU section will use scalar code\n");
+		nested = false;
+	}
 }
 
 void kiln_section_exit(void)

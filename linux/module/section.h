@@ -24,10 +24,10 @@ bool kiln_section_begin(void);
 void kiln_section_end(void);
 
 /*
- * Allocates the memory for the registers of interrupted sections. If this fails, sections are
- * opened only where Linux allows them.
+ * Allocates the memory for the registers of interrupted sections. If this fails, or @may_nest is
+ * false, sections are opened only where Linux allows them until the module is unloaded.
  */
-void kiln_section_init(void);
+void kiln_section_init(bool may_nest);
 void kiln_section_exit(void);
 
 /*

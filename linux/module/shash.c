@@ -99,14 +99,17 @@ static int import(struct shash_desc *desc, const void *in)
 	return -EINVAL;
 }
 
+#ifdef KILN_SHASH_CLONES
 /*
- * Does nothing, but must exist. Otherwise Linux may clone a transform by copying its context, and
- * the aligned context may have a different offset in the copy.
+ * Copies the key. TCP-AO, for example, has a clone for each CPU. Linux leaves the context of a clone
+ * zero. The aligned contexts may have different offsets.
  */
-static int init_tfm(struct crypto_shash *tfm)
+static int clone_tfm(struct crypto_shash *to, struct crypto_shash *from)
 {
+	memcpy(ctx_of(to), ctx_of(from), alg_of(to)->impl->ctxsize);
 	return 0;
 }
+#endif
 
 void kiln_shash_setup(struct kiln_alg *alg)
 {
@@ -124,7 +127,9 @@ void kiln_shash_setup(struct kiln_alg *alg)
 	to->statesize = impl->statesize;
 	if (impl->setkey) {
 		to->setkey = setkey;
-		to->init_tfm = init_tfm;
+#ifdef KILN_SHASH_CLONES
+		to->clone_tfm = clone_tfm;
+#endif
 	}
 	to->init = init;
 	to->update = update;

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /* Saves and restores registers. All instructions that do so are in this file. */
+#include <linux/minmax.h>
+#include <linux/string.h>
+
 #include "state.h"
 
 /*
@@ -10,7 +13,15 @@
 
 enum { STATE_LEAF = 0xd };
 
+/*
+ * Both formats begin with the x87 and SSE registers and a header. The header's first field has a bit
+ * for each component that was in use. The upper halves of the AVX registers are component 2, always
+ * right after the header.
+ */
+enum { HEADER_AT = 512, AVX_END = 832, UP_TO_AVX = 7 };
+
 static u64 features;
+static u32 area_size;
 static bool compact;
 
 struct regs {
@@ -36,7 +47,8 @@ u32 kiln_state_init(void)
 	features = ((u64)high << 32 | low) & ~UNTOUCHED;
 	compact = leaf(STATE_LEAF, 1).a & 2;
 	/* This is the size of the standard format. The compacted format is never larger. */
-	return leaf(STATE_LEAF, 0).b;
+	area_size = leaf(STATE_LEAF, 0).b;
+	return area_size;
 }
 
 void kiln_state_save(u8 *area)
@@ -54,4 +66,12 @@ void kiln_state_restore(const u8 *area)
 	const u32 low = features, high = features >> 32;
 
 	asm volatile("xrstor64 %0" : : "m"(*(const u8 (*)[])area), "a"(low), "d"(high) : "memory");
+}
+
+/* The parts behind AVX_END are three quarters of an area, and rarely in use. */
+void kiln_state_wipe(u8 *area)
+{
+	const u64 used = *(const u64 *)(area + HEADER_AT);
+
+	memzero_explicit(area, used & ~(u64)UP_TO_AVX ? area_size : min_t(u32, area_size, AVX_END));
 }

@@ -4,7 +4,7 @@
  * available, because it omits unused state, otherwise XSAVE. Neither instruction is privileged.
  *
  * state.c APIs:
- *	kiln_state_init, kiln_state_save, kiln_state_restore
+ *	kiln_state_init, kiln_state_save, kiln_state_restore, kiln_state_wipe
  */
 #ifndef KILN_STATE_H
 #define KILN_STATE_H
@@ -27,5 +27,11 @@ void kiln_state_save(u8 *area);
  * 24.
  */
 void kiln_state_restore(const u8 *area);
+
+/*
+ * Overwrites the registers in an area with zeros, so that keys and plaintext of the interrupted code
+ * do not stay there. The area must not have been wiped since the last save.
+ */
+void kiln_state_wipe(u8 *area);
 
 #endif

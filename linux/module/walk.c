@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /* Splits the scatterlists of a request into contiguous pieces. */
+#include <linux/bug.h>
 #include <linux/minmax.h>
 #include <linux/string.h>
 
@@ -35,6 +36,9 @@ static void skip(struct kiln_place *place, u32 n)
 
 		skip_used(place);
 		part = min(n, here(place));
+		/* The list is shorter than the request's lengths. */
+		if (WARN_ON_ONCE(!part))
+			return;
 		place->offset += part;
 		n -= part;
 	}
@@ -56,6 +60,8 @@ static void copy(u8 *buffer, struct kiln_place *place, u32 n, bool out)
 
 		skip_used(place);
 		part = min(n, here(place));
+		if (WARN_ON_ONCE(!part))
+			return;
 		if (out)
 			memcpy(at(place), buffer, part);
 		else

@@ -46,7 +46,8 @@ impl Order {
         Order::new(&["module", path, parameters])
     }
 
-    /// Creates an order to unload the module with this name.
+    /// Creates an order to unload the module with this name. If it stays in use for ten seconds, the
+    /// order fails with `EAGAIN`.
     pub fn remove(name: &str) -> Order {
         Order::new(&["remove", name])
     }

@@ -40,6 +40,15 @@ const DKMS: &str = include_str!("../../../packaging/dkms/dkms.conf");
 /// frame of a cipher has 3 KiB, and a kernel stack has 16 KiB.
 const FRAME: &str = "-Wframe-larger-than=4096";
 
+/// Lines of the Kbuild file that find out whether this kernel lets a hash clone its transforms, as
+/// those from 6.4 to some version after 6.14 do.
+const CLONES: &str = "clones := $(shell grep -q 'clone_tfm.*struct crypto_shash' \
+                      $(srctree)/include/crypto/hash.h && echo -DKILN_SHASH_CLONES)
+CFLAGS_check.o := $(clones)
+CFLAGS_shash.o := $(clones)
+
+";
+
 /// The kernel for which a module is built.
 pub enum Kernel<'a> {
     /// A user mode Linux that Kiln has built.
@@ -295,6 +304,7 @@ fn kbuild(others: &[&str], defines: &str) -> String {
 pub(crate) fn all_flags(defines: &str) -> String {
     let mut text =
         format!("ccflags-y := -I$(src) -I$(src)/include -I$(src)/kernel/include {defines}\n\n");
+    text.push_str(CLONES);
     text.extend(SOURCES.iter().map(|(name, _)| flags(name)));
     text
 }

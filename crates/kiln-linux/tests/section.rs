@@ -8,7 +8,7 @@ use std::process::Command;
 use kiln_kbuild::Compiler;
 
 /// Linux headers that `section.c` includes. `kernel.h` replaces all of them.
-const HEADERS: [&str; 8] = [
+const HEADERS: [&str; 9] = [
     "asm/fpu/api.h",
     "asm/simd.h",
     "crypto/internal/simd.h",
@@ -16,6 +16,7 @@ const HEADERS: [&str; 8] = [
     "linux/percpu.h",
     "linux/preempt.h",
     "linux/sched.h",
+    "linux/string.h",
     "linux/types.h",
 ];
 

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use super::row::{Outcome, Row, PLANTED};
-use super::script::{Package, Script};
-use crate::console::Line;
+use super::script::{Package, Script, NAMED};
+use crate::console::{End, Line};
 use crate::module::PREFIX;
 use crate::Error;
 
@@ -19,6 +19,9 @@ const REPORTS: [&str; 6] = [
     "general protection",
     "alg: self-tests for",
 ];
+
+/// Text in the kernel's log if the module's self-test of nested sections failed.
+const NESTED_OFF: &str = "nested sections are off";
 
 /// Minimum number of sections that softirqs must have interrupted. A run with fewer proves too
 /// little.
@@ -44,10 +47,13 @@ pub(super) struct Heard {
     began: Option<Instant>,
     /// Durations of the orders that have ended.
     took: BTreeMap<u32, Duration>,
+    ended: BTreeMap<u32, End>,
     out: BTreeMap<u32, Vec<String>>,
     /// Messages in which the module refuses to offer a driver, each with the number of the order
     /// that was being executed.
     refused: Vec<(u32, String)>,
+    /// Numbers of the orders during which the module gave up nested sections.
+    nested_off: Vec<u32>,
     faults: Vec<String>,
 }
 
@@ -58,13 +64,17 @@ impl Heard {
                 (self.order, self.began) = (*order, Some(Instant::now()));
             }
             Line::Out(text) => self.out.entry(self.order).or_default().push(text.clone()),
-            Line::End { order, .. } => {
+            Line::End { order, how } => {
+                self.ended.insert(*order, *how);
                 if let Some(began) = self.began.take() {
                     self.took.insert(*order, began.elapsed());
                 }
             }
             Line::Log { text, .. } if text.contains("not offered: it ") => {
                 self.refused.push((self.order, text.clone()));
+            }
+            Line::Log { text, .. } if text.contains(NESTED_OFF) => {
+                self.nested_off.push(self.order);
             }
             Line::Log { text, .. } if REPORTS.iter().any(|r| text.contains(r)) => {
                 self.faults.push(format!("the kernel's log: {text}"));
@@ -76,6 +86,27 @@ impl Heard {
 
     fn lines(&self, order: u32) -> &[String] {
         self.out.get(&order).map_or(&[], Vec::as_slice)
+    }
+
+    /// Returns Kiln's drivers in an order's list from `/proc/crypto` that no driver of Linux exceeds in
+    /// priority, so that they are found by the name of their algorithm.
+    fn best_drivers(&self, order: u32) -> Vec<&str> {
+        let (mut name, mut driver) = ("", "");
+        let mut all: Vec<(&str, &str, i64)> = Vec::new();
+        for line in self.lines(order) {
+            let (key, value) = line.split_once(": ").unwrap_or_default();
+            match key.trim() {
+                "name" => name = value.trim(),
+                "driver" => driver = value.trim(),
+                "priority" => all.extend(value.trim().parse().ok().map(|p| (name, driver, p))),
+                _ => {}
+            }
+        }
+        let (own, linux): (Vec<_>, Vec<_>) =
+            (all.into_iter()).partition(|(_, driver, _)| driver.starts_with(PREFIX));
+        let is_best = |own: &(&str, &str, i64)| !linux.iter().any(|l| l.0 == own.0 && l.2 > own.2);
+        let best = own.into_iter().filter(is_best);
+        best.map(|(_, driver, _)| driver).collect()
     }
 
     /// Returns Kiln's drivers that an order listed from `/proc/crypto`, with the status of their
@@ -142,6 +173,7 @@ pub(super) fn judge(
     if whole {
         findings.extend(find_blind_controls(&rows));
         findings.extend(find_refused(script, heard, &drivers));
+        findings.extend(find_misloaded(script, heard));
         let package = script.package.as_ref();
         findings.extend(package.into_iter().flat_map(|p| find_remains(p, heard)));
     }
@@ -169,6 +201,7 @@ fn describe(
     let refused: Vec<&str> = heard
         .refused
         .iter()
+        .filter(|(order, _)| order + 1 == script.planted)
         .map(|(_, text)| text.as_str())
         .collect();
     if !refused.is_empty() {
@@ -243,8 +276,41 @@ fn find_refused(script: &Script, heard: &Heard, drivers: &[(String, String)]) ->
     let real = heard
         .refused
         .iter()
-        .filter(|(order, _)| *order >= script.planted);
+        .filter(|(order, _)| order + 1 != script.planted);
     found.extend(real.map(|(_, text)| text.clone()));
+    found
+}
+
+/// Checks what the module's parameters did in the loads before and after the phases.
+fn find_misloaded(script: &Script, heard: &Heard) -> Vec<String> {
+    let mut found = Vec::new();
+    for (order, errno, what) in &script.failing {
+        let how = heard.ended.get(order);
+        if how != Some(&End::Errno(*errno)) {
+            found.push(format!("the control: {what}: {how:?}"));
+        }
+    }
+    let early = &script.early;
+    let best = heard.best_drivers(early.last);
+    if heard.drivers(early.last).is_empty() {
+        found.push("without prefer no driver was registered".into());
+    }
+    if !best.is_empty() {
+        found.push(format!("preferred although not asked: {}", best.join(", ")));
+    }
+    if heard.best_drivers(early.alone).is_empty() {
+        found.push("the control: Linux had all its drivers without being asked".into());
+    }
+    let names = heard.drivers(early.named).into_iter().map(|(name, _)| name);
+    if !names.eq([NAMED]) {
+        found.push(format!("only={NAMED} registered other drivers"));
+    }
+    if heard.nested_off != [early.broken] || heard.lines(early.nested) != ["N"] {
+        found.push(format!(
+            "the control: nested sections were given up in orders {:?}",
+            heard.nested_off
+        ));
+    }
     found
 }
 
@@ -296,6 +362,12 @@ fn find_blind_controls(rows: &[Row]) -> Vec<String> {
     if sum("unsaved", |r| r.wrong + r.disk_wrong) == 0 {
         found.push(
             "the control: without saving registers nothing was wrong, so nothing would have been found"
+                .into(),
+        );
+    }
+    if sum("unsaved", |r| r.registers_wrong) == 0 {
+        found.push(
+            "the control: a program whose registers were not saved did not find them changed"
                 .into(),
         );
     }
@@ -363,7 +435,7 @@ fn read_probe(lines: &[String]) -> Result<u64, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::script::Answers;
+    use super::super::script::{Answers, Early};
     use super::*;
 
     fn rows() -> Vec<Row> {
@@ -379,6 +451,7 @@ mod tests {
                 row.cryptd = if module == "with" { 0 } else { 9 };
                 row.nested_saves = if module == "with" { 500 } else { 0 };
                 row.disk_wrong = u64::from(module == "unsaved");
+                row.registers_wrong = u64::from(module == "unsaved");
                 row
             })
             .into()
@@ -388,7 +461,7 @@ mod tests {
     fn each_fault_is_found() {
         let find = |rows: &[Row]| [find_faults(rows, 0), find_blind_controls(rows)].concat();
         assert!(find(&rows()).is_empty());
-        let faults: [fn(&mut [Row]); 11] = [
+        let faults: [fn(&mut [Row]); 12] = [
             |r| r[1].wrong = 1,
             |r| r[0].wrong = 1,
             |r| r[1].disk_wrong = 1,
@@ -397,6 +470,7 @@ mod tests {
             |r| r[1].lost = 1,
             |r| r[0].lost = 90,
             |r| r[2].disk_wrong = 0,
+            |r| r[2].registers_wrong = 0,
             |r| r[1].cryptd = 1,
             |r| r[1].nested_saves = ENOUGH - 1,
             |r| r[0].cryptd = 0,
@@ -450,6 +524,69 @@ mod tests {
             refused(&["kiln-xts-aes-aesni", "kiln-rfc4106-gcm-aes-aesni"]).len(),
             1
         );
+    }
+
+    #[test]
+    fn loads_with_other_parameters_are_checked() {
+        let early = Early {
+            last: 1,
+            alone: 2,
+            broken: 3,
+            nested: 4,
+            named: 5,
+        };
+        let script = Script {
+            early,
+            failing: vec![(6, 2, "a load succeeded")],
+            ..Script::default()
+        };
+        let list = |drivers: &[(&str, i64)]| -> Vec<String> {
+            let entry = |(driver, priority): &(&str, i64)| {
+                [
+                    "name         : xts(aes)".to_owned(),
+                    format!("driver       : {driver}"),
+                    format!("priority     : {priority}"),
+                    "selftest     : passed".to_owned(),
+                    String::new(),
+                ]
+            };
+            drivers.iter().flat_map(entry).collect()
+        };
+        let heard = || {
+            let mut heard = Heard::default();
+            heard.out = BTreeMap::from([
+                (1, list(&[("xts-aes-aesni", 401), (NAMED, 4)])),
+                (2, list(&[(NAMED, 4)])),
+                (4, vec!["N".into()]),
+                (5, list(&[(NAMED, 4)])),
+            ]);
+            heard.nested_off = vec![3];
+            heard.ended.insert(6, End::Errno(2));
+            heard
+        };
+        assert_eq!(find_misloaded(&script, &heard()), Vec::<String>::new());
+        let faults: [&dyn Fn(&mut Heard); 8] = [
+            &|h| drop(h.out.insert(1, list(&[("xts-aes-aesni", 4), (NAMED, 4)]))),
+            &|h| drop(h.out.insert(1, list(&[("xts-aes-aesni", 401)]))),
+            &|h| drop(h.out.insert(2, list(&[("xts-aes-aesni", 401), (NAMED, 4)]))),
+            &|h| drop(h.out.insert(4, vec!["Y".into()])),
+            &|h| {
+                drop(
+                    h.out
+                        .insert(5, list(&[(NAMED, 4), ("kiln-xts-aes-avx2", 4)])),
+                )
+            },
+            &|h| h.nested_off.clear(),
+            &|h| h.nested_off.push(9),
+            &|h| {
+                h.ended.insert(6, End::Errno(0));
+            },
+        ];
+        for (i, fault) in faults.iter().enumerate() {
+            let mut heard = heard();
+            fault(&mut heard);
+            assert_eq!(find_misloaded(&script, &heard).len(), 1, "{i}");
+        }
     }
 
     #[test]

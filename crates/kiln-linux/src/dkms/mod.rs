@@ -31,7 +31,7 @@ const TRAFFIC: &[(&str, &str)] = &[(
 
 /// Modules of the kernel that the test needs: for IPsec and dm-crypt, Linux's fastest drivers, and
 /// the random number generator for IVs.
-const NEEDED: [&str; 24] = [
+const NEEDED: [&str; 26] = [
     "sha512_generic",
     "sha256_generic",
     "hmac",
@@ -56,6 +56,8 @@ const NEEDED: [&str; 24] = [
     "brd",
     "dm_mod",
     "dm_crypt",
+    "chacha_x86_64",
+    "poly1305_x86_64",
     "chacha20poly1305",
 ];
 
@@ -88,9 +90,10 @@ pub struct System<'a> {
     pub package: &'a Path,
 }
 
-/// Boots once and runs the load in four phases: without the module, with the module, with a module
-/// that does not save registers, and while the module is loaded and unloaded `cycles` times. As a
-/// control, a module with a planted wrong answer is loaded after the first phase. `seconds` is the
+/// Boots once, loads the module with various parameters, and runs the load in four phases: without
+/// the module, with the module, with a module that does not save registers, and while the module is
+/// loaded and unloaded `cycles` times. As a control, a module with a planted wrong answer is loaded
+/// after the first phase. `seconds` is the
 /// duration of each combination of mode and cipher. With `system`, the package is installed first
 /// and removed last, and the module is the one that DKMS has built in between.
 ///

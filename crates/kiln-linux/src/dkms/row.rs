@@ -25,8 +25,8 @@ pub struct Row {
     #[schemars(extend("x-role" = "key"))]
     pub accel: String,
     /// `without`: Linux's own drivers; `with`: Kiln's module with `prefer=1`; `unsaved`: the
-    /// control, a module that does not save the registers of interrupted sections; `cycles`: the
-    /// module is repeatedly loaded, used and unloaded.
+    /// control, a module that saves neither the registers of interrupted sections nor those of the
+    /// program; `cycles`: the module is repeatedly loaded, used and unloaded.
     #[schemars(extend("x-role" = "key"))]
     pub module: &'static str,
     /// `transport`: a process encrypts and a softirq decrypts; `tunnel`: softirqs do both.
@@ -69,7 +69,7 @@ pub struct Row {
     /// Kiln's drivers that were registered and had passed every self-test.
     #[schemars(extend("x-role" = "figure"))]
     pub drivers: u64,
-    /// Number of times that the module was loaded, used and unloaded.
+    /// Number of times that the module was loaded, opened a nested section and was unloaded.
     #[schemars(extend("x-role" = "figure"))]
     pub cycles: u64,
     /// Duration of the load by the guest's clock, including the wait for the last packets.

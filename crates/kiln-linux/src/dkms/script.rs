@@ -6,8 +6,16 @@ use crate::init::Order;
 use crate::program;
 use crate::Error;
 
+/// Errno values of Linux on x86.
+const ENOENT: i32 = 2;
+const EAGAIN: i32 = 11;
+const EINVAL: i32 = 22;
+
 const TRACING: &str = "/sys/kernel/debug/tracing";
 const DISK: &str = "/dev/dm-0";
+
+/// Name of the process of the load that holds values in vector registers.
+const HOLDER: &str = "registers";
 
 /// Directory at which the Debian system's disk is mounted.
 pub(super) const SYSTEM: &str = "/system";
@@ -38,7 +46,28 @@ pub(super) struct Script {
     pub listed: u32,
     /// Numbers of the orders that install and remove the package.
     pub package: Option<Package>,
+    pub early: Early,
+    /// Orders that must fail: their numbers, the errno, and what succeeded if they do not fail.
+    pub failing: Vec<(u32, i32, &'static str)>,
 }
+
+/// Numbers of the orders before the loads, in which the module is loaded with other parameters.
+#[derive(Default)]
+pub(super) struct Early {
+    /// The order that prints `/proc/crypto` after a load without `prefer`.
+    pub last: u32,
+    /// The same for the control, which does not instantiate Linux's drivers first.
+    pub alone: u32,
+    /// The order that loads the module with a self-test of nested sections that must fail.
+    pub broken: u32,
+    /// The order that prints the parameter `nested` after that.
+    pub nested: u32,
+    /// The order that prints `/proc/crypto` while a single driver is registered.
+    pub named: u32,
+}
+
+/// Driver that is requested by its name in `/proc/crypto`.
+pub(super) const NAMED: &str = "kiln-xts-aes-aesni";
 
 /// Numbers of the orders that install the package in a Debian system and remove it again.
 #[derive(Default)]
@@ -182,6 +211,62 @@ impl Script {
         Ok(())
     }
 
+    /// Adds an order that must fail with this errno. `what` describes its success.
+    fn fails(&mut self, order: Order, errno: i32, what: &'static str) {
+        let number = self.add(order.may_fail());
+        self.failing.push((number, errno, what));
+    }
+
+    /// Loads a preferred module, sets up and deletes an association, and unloads the module. In this
+    /// boot it must be the first association, because that lets the kernel choose a driver for its
+    /// default random number generator, for good.
+    fn associate_first(&mut self) -> Result<(), Error> {
+        self.add(Order::module("/kiln.ko", "prefer=1"));
+        self.associate("tunnel", "gcm")?;
+        self.dissociate()?;
+        self.add(Order::remove("kiln"));
+        Ok(())
+    }
+
+    /// The control of [`Script::associate_first`]. The module stays loaded, so this must be last.
+    fn associate_unprepared(&mut self) -> Result<(), Error> {
+        self.add(Order::module("/controls.ko", "prefer=1 unprepared=1"));
+        self.associate("tunnel", "gcm")?;
+        self.dissociate()?;
+        self.fails(
+            Order::remove("kiln"),
+            EAGAIN,
+            "a module was unloaded whose driver the default random number generator should have",
+        );
+        Ok(())
+    }
+
+    /// Loads the module with other parameters than those of the phases.
+    fn vary_parameters(&mut self) {
+        const PROC: &str = "/proc/crypto";
+        self.early.broken = self.add(Order::module("/controls.ko", "unprepared=1 live_unsaved=1"));
+        self.early.alone = self.add(Order::print(PROC));
+        self.early.nested = self.add(Order::print("/sys/module/kiln/parameters/nested"));
+        self.add(Order::remove("kiln"));
+        self.add(Order::module("/kiln.ko", ""));
+        self.early.last = self.add(Order::print(PROC));
+        self.add(Order::remove("kiln"));
+        self.add(Order::module("/kiln.ko", &format!("only={NAMED}")));
+        self.early.named = self.add(Order::print(PROC));
+        self.add(Order::remove("kiln"));
+        for (parameters, errno, what) in [
+            (
+                "only=kiln-none",
+                ENOENT,
+                "only= without a driver of that name",
+            ),
+            ("tiers=generic", ENOENT, "tiers= without a SIMD driver"),
+            ("live=4097", EINVAL, "live= beyond its limit"),
+        ] {
+            self.fails(Order::module("/kiln.ko", parameters), errno, what);
+        }
+    }
+
     /// Creates the encrypted disk. It keeps using the drivers that are preferred at this time.
     fn map_disk(&mut self) -> Result<(), Error> {
         let path = program::path("dmsetup")?;
@@ -281,6 +366,8 @@ pub(super) fn write(
         script.install(release)?;
     }
     script.connect()?;
+    script.associate_first()?;
+    script.vary_parameters();
     script.phases("without", seconds)?;
     script.add(Order::module("/planted.ko", ""));
     script.planted = script.add(Order::print("/proc/crypto"));
@@ -289,9 +376,14 @@ pub(super) fn write(
     script.listed = script.add(Order::print("/proc/crypto"));
     script.phases("with", seconds)?;
     script.add(Order::remove("kiln"));
-    script.add(Order::module("/controls.ko", "prefer=1 nested_unsaved=1"));
+    script.add(Order::module(
+        "/controls.ko",
+        &format!("prefer=1 nested_unsaved=1 user_unsaved={HOLDER}"),
+    ));
     script.map_disk()?;
-    script.phase("unsaved", "tunnel", "gcm", &[&seconds.to_string(), DISK])?;
+    // Softirqs interrupt the program that holds registers much more rarely than the disk's sections.
+    let longer = (2 * seconds).to_string();
+    script.phase("unsaved", "tunnel", "gcm", &[&longer, DISK])?;
     script.unmap_disk()?;
     script.add(Order::remove("kiln"));
     if cycles > 0 {
@@ -303,5 +395,6 @@ pub(super) fn write(
         script.unmap_disk()?;
     }
     script.purge()?;
+    script.associate_unprepared()?;
     Ok(script)
 }

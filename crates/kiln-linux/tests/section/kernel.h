@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 typedef uint8_t u8;
 typedef uint32_t u32;
@@ -50,6 +51,11 @@ struct kernel_param_ops {
 #define free_percpu(p) free(p)
 #define sysfs_emit sprintf
 #define pr_warn printf
+
+/* The interrupted program. */
+static const struct {
+	const char *comm;
+} program = { "registers" }, *const current = &program;
 
 extern int warnings, preempt_depth, linux_sections;
 extern bool fpu_usable, serving_softirq;

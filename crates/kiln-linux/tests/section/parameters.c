@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
  * Changes the module's parameters between any two reads of them. Exits with 1 if a section opens
- * over another section without saving its registers, or if a section is closed differently from how
- * it was opened.
+ * over another section without saving its registers, if a section is closed differently from how it
+ * was opened, or if the registers of an interrupted section stay in memory.
  */
 #include "section.c"
 
@@ -10,7 +10,7 @@ int warnings, preempt_depth, linux_sections;
 bool fpu_usable, serving_softirq;
 
 static int reads, change_at;
-static int saves, restores;
+static int saves, restores, wipes;
 
 void parameter_read(void)
 {
@@ -37,6 +37,13 @@ void kiln_state_restore(const u8 *area)
 	restores++;
 }
 
+/* A wipe before the restore would destroy the registers. */
+void kiln_state_wipe(u8 *area)
+{
+	(void)area;
+	wipes += restores == wipes + 1;
+}
+
 #define CHECK(condition)                                                          \
 	do {                                                                      \
 		if (!(condition)) {                                               \
@@ -58,19 +65,19 @@ static bool crypt_over_section(bool may_nest, bool unsaved)
 	serving_softirq = true;
 	nested = may_nest;
 	nested_unsaved = unsaved;
-	reads = saves = restores = 0;
+	reads = saves = restores = wipes = 0;
 	impl = kiln_simd_begin(&alg);
 	CHECK(!warnings && !linux_sections);
 	CHECK((impl == &simd) == preempt_depth);
 	kiln_simd_end(impl);
 	CHECK(!linux_sections && !preempt_depth);
-	CHECK(saves == restores);
+	CHECK(saves == restores && wipes == restores);
 	return impl == &simd;
 }
 
 int main(void)
 {
-	kiln_section_init();
+	kiln_section_init(true);
 
 	/*
 	 * Controls: the parameters must have an effect, and Linux's section must be used if
@@ -84,6 +91,15 @@ int main(void)
 	CHECK(kiln_simd_begin(&alg) == &simd && linux_sections == 1);
 	kiln_simd_end(&simd);
 	CHECK(linux_sections == 0);
+	/* The control for a program's registers skips Linux's section over that program only. */
+	user_unsaved = "others";
+	CHECK(kiln_simd_begin(&alg) == &simd && linux_sections == 1);
+	kiln_simd_end(&simd);
+	user_unsaved = "registers";
+	CHECK(kiln_simd_begin(&alg) == &simd && linux_sections == 0 && preempt_depth == 1);
+	kiln_simd_end(&simd);
+	CHECK(linux_sections == 0 && preempt_depth == 0);
+	user_unsaved = NULL;
 
 	for (change_at = 0; change_at < 4; change_at++) {
 		crypt_over_section(true, false);
@@ -92,5 +108,11 @@ int main(void)
 		crypt_over_section(false, true);
 	}
 	kiln_section_exit();
+
+	/* After a failed self-test nothing is saved, even if somebody sets the parameter again. */
+	change_at = -1;
+	areas = NULL;
+	kiln_section_init(false);
+	CHECK(!nested && !crypt_over_section(true, false) && saves == 0);
 	return 0;
 }

@@ -15,8 +15,9 @@ use super::virtio::VirtioArgs;
 
 /// Run Kiln's ciphers in a real Linux kernel, booted in user land
 ///
-/// User mode Linux needs neither a VM nor root. Linux's own testmgr tests Kiln's ciphers, and its
-/// own tcrypt measures them.
+/// In user mode Linux, without a VM or root, Linux's own testmgr tests Kiln's ciphers, and its own
+/// tcrypt measures them (build, boot, tcrypt, selftest). Others boot a stock kernel under
+/// QEMU (fidelity, nested, dkms, record); virtio does either.
 #[derive(Args)]
 pub struct LinuxArgs {
     #[command(subcommand)]

@@ -23,22 +23,33 @@ encrypt and decrypt) and two algorithms (AES-GCM; AES-CBC with HMAC-SHA-256),
 first with Linux's own drivers and then with Kiln's (prefer=1). Packets move on
 in bursts, in the softirq of a timer's interrupt, which often interrupts an FPU
 section of dm-crypt. Finally the module is loaded, used and unloaded again and
-again under load.
+again under load. Before the loads it must unload after the boot's first
+security association, leave Linux's drivers their place without prefer=1, and
+refuse parameters that name no driver.
 
-Two controls: a module with one wrong bit in a known answer must not offer that
-driver, and a module that does not save registers must be found out. Needs the
-programs ip, tc and dmsetup.
+Controls: a module with one wrong bit in a known answer must not offer that
+driver; one that does not save registers must be found out, on the disk and in
+a program's registers; one whose self-test of nested sections fails must give
+them up; and one that leaves the kernel's random number generator to itself
+must fail to unload. The programs ip, tc and dmsetup are copied from this
+machine.
 
 The module is built on this machine from the package's sources. With --system,
 apt-get and DKMS install the package in the guest and build the module there,
 which takes minutes if QEMU translates; after the loads the package is removed,
 and must leave no file. --system needs root, to read the system's files, and
-mke2fs.
+mke2fs; mount, cp, chroot and xz are copied from this machine, too.
+
+The boot is killed --limit seconds after its planned time, which is
+10 * (SECONDS + 20) + 20 * N + 120 seconds, and 3600 more with --system.
 
 Exit status:
   1 if a byte was wrong, or a packet was lost or deferred to cryptd in spite of
     the module, or the kernel reported a fault, or a control found nothing, or
-    the removed package left a file
+    a load did not run, or there were fewer than 100 nested sections or fewer
+    cycles than asked for, or a driver was missing or had not passed its
+    self-test, or the module did not load or unload as above, or with --system
+    DKMS did not install it or the removed package left a file
 
 Examples:
   kiln linux dkms
@@ -64,12 +75,15 @@ pub(super) struct DkmsArgs {
     package: Option<PathBuf>,
 }
 
-/// Number of loads per boot: two modes and two algorithms, each measured twice, and the control.
-const LOADS: u64 = 9;
+/// Number of loads per boot: two modes and two algorithms, each measured twice, and the control, which
+/// takes twice as long. The help has the formula of the planned time.
+const LOADS: u64 = 10;
 /// Seconds to set up a load and to wait for its last packets on a slow host. The next constant is
 /// the time for a cycle.
 const LOAD_SECS: u64 = 20;
 const CYCLE_SECS: u64 = 20;
+/// Seconds for the loads of the module with various parameters.
+const PARAMETERS_SECS: u64 = 120;
 /// Seconds to install the package and to remove it, which includes the compilation by a translated
 /// compiler.
 const INSTALL_SECS: u64 = 3600;
@@ -92,7 +106,8 @@ impl Question for DkmsArgs {
         let report = |done: f64, what: &str| progress.report(done, what);
         let mut plan = self.qemu.plan(&kernel, &compiler, session, &report);
         let loads = LOADS * (u64::from(self.seconds) + LOAD_SECS);
-        plan.limit += Duration::from_secs(loads + CYCLE_SECS * u64::from(self.cycles));
+        let cycles = CYCLE_SECS * u64::from(self.cycles);
+        plan.limit += Duration::from_secs(loads + cycles + PARAMETERS_SECS);
         let system = self.system.as_deref().zip(self.package.as_deref());
         let system = system.map(|(root, package)| dkms::System { root, package });
         if system.is_some() {

@@ -30,7 +30,7 @@ pub(super) struct QemuArgs {
     /// The compiler of the module [default: KILN_CC, or cc, gcc, clang]
     #[arg(long, value_name = "CC")]
     cc: Option<String>,
-    /// Kill the boot after this many seconds
+    /// Kill the boot after this many seconds (linux dkms: after its planned time and this many more)
     #[arg(long, value_name = "SECONDS", default_value_t = 120.0, value_parser = seconds)]
     limit: f64,
 }
