@@ -2,18 +2,13 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use kiln_virtio::Guest;
 
 use crate::adapter::Health;
 use crate::pace::Pace;
 use crate::tally::{Count, Counters, Gauge};
-
-/// Maximum time for which a message from a guest that exceeds its rate is delayed. The connection
-/// cannot end while a message is delayed, so this time must be short.
-const LONGEST_HOLD: Duration = Duration::from_millis(200);
 
 pub(crate) struct Account {
     pub guest: Arc<Guest>,
@@ -45,24 +40,34 @@ impl Account {
     }
 
     /// Serves a control request that arrived as a vhost-user message. The metrics of the control
-    /// queue count it as a message. This call sleeps if the guest exceeds its rate.
+    /// queue count it as a message.
     pub(crate) fn message(&self, request: &[u8], answer: &mut [u8]) -> usize {
         self.by_message.store(true, Ordering::Relaxed);
         let start = Instant::now();
         let used = self.control(request, answer);
-        let mut count = Count {
+        self.count(Count {
             messages: 1,
             nanos: start.elapsed().as_nanos() as u64,
             ..Count::default()
-        };
-        if let Some(hold) = self.pace.take(request.len() as u64) {
-            count.held = 1;
-            thread::sleep(hold.min(LONGEST_HOLD));
+        });
+        used
+    }
+
+    /// Charges a message of the front end to the guest's rates.
+    pub(crate) fn charge(&self, bytes: usize) {
+        if self.pace.is_limited() && self.pace.take(bytes as u64).is_some() {
+            self.count(Count {
+                held: 1,
+                ..Count::default()
+            });
         }
+    }
+
+    /// Counts in the metrics of the control queue.
+    fn count(&self, mut count: Count) {
         if let Some(control) = self.counters.tallies().last() {
             control.add(&mut count);
         }
-        used
     }
 
     /// Returns whether the front end has sent session messages. Such a front end handles the

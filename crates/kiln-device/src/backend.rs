@@ -66,6 +66,10 @@ struct Vring {
     runner: Option<Runner>,
     /// Index of the next available entry when the ring was last stopped.
     stopped_at: u16,
+    /// Number of requests answered when the ring was last started.
+    before: u64,
+    /// Whether the ring has answered a request since the sessions began.
+    used: bool,
 }
 
 /// The vhost-user backend that serves one guest.
@@ -77,6 +81,9 @@ pub(crate) struct Backend {
     features: u64,
     /// Set when a driver has accepted features, and cleared when a ring starts.
     begun: bool,
+    /// Set when a driver has accepted features while all rings were stopped, and cleared when the
+    /// rings that start have shown whether it is another driver.
+    maybe_anew: bool,
     /// The file handed to a front end that asks for memory to record in-flight requests.
     spare: File,
     inflight: Option<Arc<Inflight>>,
@@ -109,6 +116,7 @@ impl Backend {
             vrings,
             features: 0,
             begun: false,
+            maybe_anew: false,
             spare,
             inflight: None,
             channel: None,
@@ -174,12 +182,12 @@ impl Backend {
         usize::from(self.queues.data)
     }
 
-    /// Starts a ring if the front end has set everything that the ring needs.
-    fn start(&mut self, index: usize) -> Result<()> {
+    /// Starts a ring if the front end has set everything that the ring needs. `goes_on` is set if
+    /// the device itself has stopped the ring for a change.
+    fn start(&mut self, index: usize, goes_on: bool) -> Result<()> {
         let control = self.control();
         let vring = &mut self.vrings[index];
-        let running = vring.runner.as_ref().is_some_and(Runner::is_running);
-        if running || !vring.enabled || !vring.started {
+        if vring.is_running() || !vring.enabled || !vring.started {
             return Ok(());
         }
         let map = self.memory.map();
@@ -192,23 +200,11 @@ impl Backend {
             })?),
             None => None,
         };
-        // If a driver restarts a used ring from entry 0, the driver was reset and its sessions are
-        // lost. No message reports a reset reliably, because QEMU sets the status to 0 for a pause
-        // as well. Check the control queue, or every ring if the front end handles the control
-        // queue itself: QEMU's cryptodev starts all rings before its guest can create a session.
-        // With RING_RESET (2.6.1), a driver may reset only the control queue and keep its sessions;
-        // a driver that initialises the device sets features or the status first.
-        if index == control || self.account.is_by_message() {
-            let anew = self.account.health.take_anew() | std::mem::take(&mut self.begun);
-            let alone = self.features & 1 << VIRTIO_F_RING_RESET != 0 && !anew;
-            if vring.stopped_at != 0 && vring.place.next_avail == 0 && !alone {
-                tracing::info!(
-                    sessions = self.account.guest.sessions(),
-                    "the driver was reset"
-                );
-                self.account.reset();
-            }
+        if !goes_on && !self.settle(index) {
+            return Ok(());
         }
+        let vring = &mut self.vrings[index];
+        vring.before = self.account.counters.tallies()[index].read().requests();
         if vring.runner.is_none() {
             let post = Post {
                 account: self.account.clone(),
@@ -237,12 +233,138 @@ impl Backend {
         Ok(())
     }
 
+    /// Removes the sessions of a driver that was reset, before the next driver's ring starts.
+    /// Returns false if this ring must not start yet.
+    ///
+    /// No message reports a reset reliably: QEMU sets features, and the status to 0, for a pause as
+    /// well. A driver that was reset starts its rings from entry 0, and a pause goes on where each
+    /// ring was.
+    ///
+    /// If the sessions come over the control queue, that queue tells: sessions show that it was
+    /// used. With RING_RESET (2.6.1), a driver may reset only the control queue and keep its
+    /// sessions; a driver that initialises the device sets features or the status first.
+    fn settle(&mut self, index: usize) -> bool {
+        if self.account.is_by_message() {
+            return self.settle_by_message(index);
+        }
+        let from_0 = self.vrings[index].place.next_avail == 0;
+        if index == self.control() {
+            let anew = self.account.health.take_anew() | std::mem::take(&mut self.begun);
+            if from_0 && (anew || !self.resets_rings()) {
+                self.remove_sessions();
+            }
+        }
+        true
+    }
+
+    /// Does the work of [`Backend::settle`] for a front end that handles the control queue itself
+    /// and sends sessions as messages, as QEMU's cryptodev does. It starts all rings before its
+    /// guest can create a session.
+    ///
+    /// A ring that was not used starts from entry 0 after a pause, too, so the others decide: if one
+    /// of them was used and has yet to start, this ring waits for it. If none was used, the driver is
+    /// taken for another one.
+    fn settle_by_message(&mut self, index: usize) -> bool {
+        let vring = &self.vrings[index];
+        let from_0 = vring.place.next_avail == 0;
+        let (tells, used) = (vring.tells(), vring.used);
+        self.notice_status();
+        if !self.maybe_anew {
+            let begun = std::mem::take(&mut self.begun);
+            if from_0 && (used || tells) && (begun || !self.resets_rings()) {
+                self.remove_sessions();
+            }
+            return true;
+        }
+        if from_0 && !tells && self.vrings.iter().any(Vring::tells) {
+            return false;
+        }
+        self.decide(from_0);
+        true
+    }
+
+    /// Takes note of a driver that has set the status to 0.
+    fn notice_status(&mut self) {
+        if self.account.health.take_anew() {
+            self.begun = true;
+            self.maybe_anew |= !self.vrings.iter().any(Vring::is_running);
+        }
+    }
+
+    /// Ends the wait for rings that tell whether the driver is another one.
+    fn decide(&mut self, is_anew: bool) {
+        (self.maybe_anew, self.begun) = (false, false);
+        match is_anew {
+            true => self.remove_sessions(),
+            // The other rings go on, too, even those that are at entry 0 again after 65536 requests.
+            false => self.vrings.iter_mut().for_each(|vring| vring.used = false),
+        }
+    }
+
+    /// Prepares for a session that comes as a message. A driver that creates one while rings wait
+    /// ([`Backend::settle`]) is another driver, which uses fewer rings: in a pause no driver runs.
+    pub(crate) fn begin_session(&mut self) -> Result<()> {
+        self.notice_status();
+        if self.maybe_anew {
+            self.decide(true);
+            self.start_waiting()?;
+        }
+        Ok(())
+    }
+
+    fn resets_rings(&self) -> bool {
+        self.features & 1 << VIRTIO_F_RING_RESET != 0
+    }
+
+    fn remove_sessions(&mut self) {
+        let sessions = self.account.guest.sessions();
+        if sessions > 0 {
+            tracing::info!(sessions, "the driver was reset");
+        }
+        self.account.reset();
+        for vring in &mut self.vrings {
+            vring.used = false;
+            if !vring.is_running() {
+                // The other rings of the new driver start from entry 0 as well.
+                vring.stopped_at = 0;
+            }
+        }
+    }
+
     /// Changes a ring's settings. A running ring is stopped during the change and restarted.
     fn change(&mut self, index: u32, change: impl FnOnce(&mut Vring) -> Result<()>) -> Result<()> {
-        let vring = self.vring(index)?;
-        vring.stop(patience()).map_err(stuck)?;
+        self.vring(index)?;
+        let was_running = self.stop_ring(index as usize)?;
+        let vring = &mut self.vrings[index as usize];
+        let at = vring.place.next_avail;
         change(vring)?;
-        self.start(index as usize)
+        let goes_on = was_running && vring.place.next_avail == at;
+        let waits = self.maybe_anew;
+        self.start(index as usize, goes_on)?;
+        match waits && !self.maybe_anew {
+            true => self.start_waiting(),
+            false => Ok(()),
+        }
+    }
+
+    /// Starts the rings that waited for another one to tell whether the driver was reset.
+    fn start_waiting(&mut self) -> Result<()> {
+        (0..self.vrings.len()).try_for_each(|i| self.start(i, true))
+    }
+
+    /// Stops a ring, and returns whether it was running.
+    fn stop_ring(&mut self, index: usize) -> Result<bool> {
+        self.stop_ring_until(index, patience())
+    }
+
+    fn stop_ring_until(&mut self, index: usize, until: Instant) -> Result<bool> {
+        let vring = &mut self.vrings[index];
+        let was_running = vring.stop(until).map_err(stuck)?;
+        if was_running {
+            let now = self.account.counters.tallies()[index].read().requests();
+            vring.used |= now != vring.before;
+        }
+        Ok(was_running)
     }
 
     /// Changes the guest's memory. All rings are stopped during the change, because a running ring
@@ -260,8 +382,8 @@ impl Backend {
     fn stop_rings(&mut self) -> Result<Vec<usize>> {
         let mut running = Vec::new();
         let until = patience();
-        for (i, vring) in self.vrings.iter_mut().enumerate() {
-            if vring.stop(until).map_err(stuck)? {
+        for i in 0..self.vrings.len() {
+            if self.stop_ring_until(i, until)? {
                 running.push(i);
             }
         }
@@ -269,7 +391,7 @@ impl Backend {
     }
 
     fn start_rings(&mut self, rings: Vec<usize>) -> Result<()> {
-        rings.into_iter().try_for_each(|i| self.start(i))
+        rings.into_iter().try_for_each(|i| self.start(i, true))
     }
 
     fn reset(&mut self) -> Result<()> {
@@ -283,6 +405,7 @@ impl Backend {
         }
         self.account.reset();
         self.account.health.reset();
+        (self.begun, self.maybe_anew) = (false, false);
         self.features = 0;
         self.inflight = None;
         Ok(())
@@ -290,6 +413,15 @@ impl Backend {
 }
 
 impl Vring {
+    fn is_running(&self) -> bool {
+        self.runner.as_ref().is_some_and(Runner::is_running)
+    }
+
+    /// Returns whether the entry at which this ring starts will tell a pause from a reset.
+    fn tells(&self) -> bool {
+        !self.is_running() && self.stopped_at != 0
+    }
+
     /// Stops the ring and returns whether the ring was running.
     fn stop(&mut self, until: Instant) -> std::result::Result<bool, Stuck> {
         let work = match &mut self.runner {
@@ -339,21 +471,22 @@ impl VhostUserBackendReqHandlerMut for Backend {
         if unknown != 0 {
             return Err(refused(format!("features {unknown:#x} were not offered")));
         }
+        // A request in flight is served under the old features: they decide whether it carries a key
+        // that is wiped.
+        let running = self.stop_rings()?;
         self.features = features;
         self.account.guest.negotiate(features);
+        self.begun = true;
+        self.maybe_anew |= running.is_empty();
         let event_idx = features & 1 << VIRTIO_RING_F_EVENT_IDX != 0;
         // A front end without protocol features cannot send messages that enable rings, so all
         // rings start enabled.
         let enable = features & VhostUserVirtioFeatures::PROTOCOL_FEATURES.bits() == 0;
-        for index in 0..self.vrings.len() as u32 {
-            self.change(index, |vring| {
-                vring.place.event_idx = event_idx;
-                vring.enabled |= enable;
-                Ok(())
-            })?;
+        for vring in &mut self.vrings {
+            vring.place.event_idx = event_idx;
+            vring.enabled |= enable;
         }
-        self.begun = true;
-        Ok(())
+        (0..self.vrings.len()).try_for_each(|i| self.start(i, running.contains(&i)))
     }
 
     fn set_mem_table(
@@ -424,8 +557,9 @@ impl VhostUserBackendReqHandlerMut for Backend {
     }
 
     fn get_vring_base(&mut self, index: u32) -> Result<VhostUserVringState> {
-        let vring = self.vring(index)?;
-        vring.stop(patience()).map_err(stuck)?;
+        self.vring(index)?;
+        self.stop_ring(index as usize)?;
+        let vring = &mut self.vrings[index as usize];
         vring.started = false;
         (vring.kick, vring.call) = (None, None);
         Ok(VhostUserVringState::new(

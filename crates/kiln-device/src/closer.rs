@@ -1,38 +1,55 @@
-//! Closes file descriptors from front ends in child processes, because closing can take a long
-//! time.
+//! Closes sockets from front ends in child processes, because closing can take a long time.
 //!
-//! When a connection is closed, the kernel also drops its unread messages and the descriptors sent
-//! with them. Dropping the last reference to a file frees it, which takes 0.16 s of CPU time per
-//! GiB of a memfd, and no signal interrupts that work. The main process therefore never drops the
-//! last reference to a file that a front end has sent. A child process that has no other task drops
-//! it instead.
+//! When a socket is closed, the kernel also drops its unread messages and the descriptors sent with
+//! them. Dropping the last reference to a file frees it, which takes 0.16 s of CPU time per GiB of a
+//! memfd. A TCP socket with `SO_LINGER` waits for its peer, and a file on FUSE may wait for its
+//! server. Neither a timer nor SIGKILL ends all of these waits. The main process therefore never
+//! drops the last reference to a file that a front end has sent: a child process that has no other
+//! task drops it instead.
+//!
+//! The main process never receives such a descriptor either, because every close() of a file on
+//! FUSE, not only the last, waits for its server (FUSE_FLUSH).
 
 use std::io::{self, IoSliceMut};
-use std::mem::MaybeUninit;
 use std::net::Shutdown;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use rustix::io::ioctl_fionread;
-use rustix::net::{recvmsg, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags};
+use rustix::net::{recvmsg, RecvAncillaryBuffer, RecvFlags, ReturnFlags};
 
-/// Maximum number of concurrent child processes. At the limit, the main process closes descriptors
-/// itself, and signals limit how long it waits ([`crate::alarm`]).
-const PROCESSES: usize = 64;
+/// Maximum number of concurrent child processes per owner. A child process that a file system keeps
+/// from ending takes one of its owner's places for ever.
+const PROCESSES: usize = 8;
 
-/// How long a child process may run before it is killed. Closing a socket can block until the
+/// Maximum number of sockets per owner that wait for a child process. At this limit the owner's
+/// front ends can connect only after one of its child processes has ended.
+pub(crate) const LEFT: usize = 64;
+
+/// How long a child process may run before it is killed. Closing a TCP socket can block until the
 /// remote side has read all data.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// Maximum number of descriptors that Linux allows in one message (`SCM_MAX_FD`).
-const MOST_FDS: usize = 253;
+/// The listening socket that a front end has connected to, by its index. What its front ends send
+/// counts towards its share only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Owner {
+    Socket(usize),
+    Metrics,
+}
 
 pub(crate) struct Closer {
     /// Whether this process may fork, which is safe only while it has a single thread.
     forks: bool,
-    left: Vec<OwnedFd>,
-    processes: Vec<(libc::pid_t, Instant)>,
+    left: Vec<(Owner, OwnedFd)>,
+    children: Vec<Child>,
+}
+
+struct Child {
+    owner: Owner,
+    process: libc::pid_t,
+    since: Instant,
 }
 
 impl Closer {
@@ -40,81 +57,140 @@ impl Closer {
         Closer {
             forks,
             left: Vec::new(),
-            processes: Vec::new(),
+            children: Vec::new(),
         }
     }
 
     /// Closes a connection. If unread data remains, a child process will close it.
-    pub(crate) fn end(&mut self, stream: UnixStream) {
+    pub(crate) fn end(&mut self, owner: Owner, stream: UnixStream) {
         // After the shutdown, the other side cannot send anything more.
         let _ = stream.shutdown(Shutdown::Both);
         // In a process that may not fork, the sandbox forbids this ioctl as well.
         if self.forks && ioctl_fionread(&stream) != Ok(0) {
-            self.left.push(stream.into());
+            self.left.push((owner, stream.into()));
         }
     }
 
-    /// Reads from a stream. Descriptors received with the bytes are closed by the next
-    /// [`Closer::go_on`].
-    pub(crate) fn read(&mut self, stream: &UnixStream, bytes: &mut [u8]) -> io::Result<usize> {
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_FDS))];
-        let mut ancillary = RecvAncillaryBuffer::new(&mut space);
-        let mut parts = [IoSliceMut::new(bytes)];
-        let got = recvmsg(
-            stream,
-            &mut parts,
-            &mut ancillary,
-            RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT,
-        )?;
-        for message in ancillary.drain() {
-            if let RecvAncillaryMessage::ScmRights(fds) = message {
-                self.left.extend(fds);
-            }
-        }
-        Ok(got.bytes)
+    /// Returns whether further front ends of this owner may connect.
+    pub(crate) fn has_room(&self, owner: Owner) -> bool {
+        self.left.iter().filter(|(of, _)| *of == owner).count() < LEFT
     }
 
-    /// Returns whether child processes exist that [`Closer::go_on`] has to wait for.
+    /// Returns whether [`Closer::go_on`] has something to wait for.
     pub(crate) fn is_busy(&self) -> bool {
-        !self.processes.is_empty()
+        !self.children.is_empty() || !self.left.is_empty()
     }
 
-    /// Closes everything scheduled since the last call, and reaps child processes that have ended.
+    /// Reaps child processes that have ended. Starts one for each owner that has left something and
+    /// has a place; what other owners have left waits.
     pub(crate) fn go_on(&mut self) {
-        self.processes.retain(|(process, since)| {
+        self.children.retain(|child| {
             // SAFETY: the only pointer is null, which waitpid() allows. The child has not been
             // waited for yet, so its process ID has not been reused.
             unsafe {
-                if since.elapsed() > PATIENCE {
-                    libc::kill(*process, libc::SIGKILL);
+                if child.since.elapsed() > PATIENCE {
+                    libc::kill(child.process, libc::SIGKILL);
                 }
-                libc::waitpid(*process, std::ptr::null_mut(), libc::WNOHANG) == 0
+                libc::waitpid(child.process, std::ptr::null_mut(), libc::WNOHANG) == 0
             }
         });
-        if self.left.is_empty() {
-            return;
+        while let Some(owner) = self.next_owner() {
+            let left = std::mem::take(&mut self.left).into_iter();
+            let (over, rest) = left.partition(|(of, _)| *of == owner);
+            self.left = rest;
+            if !self.hand_over(owner, over) {
+                return;
+            }
         }
+    }
+
+    /// Leaves everything to one more child process, whether its owners have places or not: this
+    /// process is about to end, and would drop the last references itself.
+    pub(crate) fn finish(mut self) {
         let left = std::mem::take(&mut self.left);
-        if !self.forks || self.processes.len() >= PROCESSES {
-            return;
+        if self.forks && !left.is_empty() {
+            self.hand_over(Owner::Metrics, left);
         }
-        match start(left) {
-            Ok(process) => self.processes.push((process, Instant::now())),
+    }
+
+    /// Leaves a listening socket, whose front ends that were never accepted may have sent
+    /// something, to [`Closer::finish`].
+    pub(crate) fn end_listener(&mut self, owner: Owner, listener: OwnedFd) {
+        // After the shutdown, the socket refuses connections.
+        let _ = rustix::net::shutdown(&listener, rustix::net::Shutdown::Both);
+        self.left.push((owner, listener));
+    }
+
+    /// Returns an owner that has left something and has a place for a child process.
+    fn next_owner(&self) -> Option<Owner> {
+        let running = |owner| self.children.iter().filter(|c| c.owner == owner).count();
+        let mut owners = self.left.iter().map(|(owner, _)| *owner);
+        owners.find(|owner| !self.forks || running(*owner) < PROCESSES)
+    }
+
+    /// Leaves the sockets to a child process. Returns false, and keeps them, if it cannot be
+    /// started.
+    fn hand_over(&mut self, owner: Owner, over: Vec<(Owner, OwnedFd)>) -> bool {
+        if !self.forks {
+            return true;
+        }
+        match start(&over) {
+            Ok((process, hold)) => {
+                drop(over);
+                // The child holds the last references now, and closing `hold` lets it exit.
+                drop(hold);
+                self.children.push(Child {
+                    owner,
+                    process,
+                    since: Instant::now(),
+                });
+                true
+            }
             Err(error) => {
                 tracing::error!(
                     %error,
                     "cannot start a process that closes descriptors from front ends"
                 );
+                self.left.extend(over);
+                false
             }
         }
     }
 }
 
-/// Starts a child process that holds the last references to these descriptors and drops them when
-/// it exits.
-fn start(left: Vec<OwnedFd>) -> io::Result<libc::pid_t> {
+/// Reads bytes that no descriptors were sent with.
+///
+/// # Errors
+/// Fails if descriptors were sent with the next bytes, and leaves both in the socket: reading the
+/// bytes alone would drop this process's references to the files.
+pub(crate) fn read(stream: &UnixStream, bytes: &mut [u8]) -> io::Result<usize> {
+    let receive = |bytes: &mut [u8], flags| {
+        let mut parts = [IoSliceMut::new(bytes)];
+        recvmsg(
+            stream,
+            &mut parts,
+            &mut RecvAncillaryBuffer::default(),
+            flags | RecvFlags::DONTWAIT,
+        )
+    };
+    // Without space for descriptors, a look at the bytes reports that they were cut off. It ends
+    // with the first bytes that have descriptors, so the bytes seen by a look that reports nothing
+    // have none.
+    let seen = receive(bytes, RecvFlags::PEEK)?;
+    if seen.flags.contains(ReturnFlags::CTRUNC) {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidData,
+            "descriptors were sent",
+        ));
+    }
+    Ok(receive(&mut bytes[..seen.bytes], RecvFlags::empty())?.bytes)
+}
+
+/// Starts a child process that holds these sockets until the returned socket is closed, and drops
+/// them when it exits.
+fn start(left: &[(Owner, OwnedFd)]) -> io::Result<(libc::pid_t, UnixStream)> {
     let (over, hold) = UnixStream::pair()?;
-    let mut keep: Vec<RawFd> = left.iter().map(AsRawFd::as_raw_fd).collect();
+    let mut keep: Vec<RawFd> = left.iter().map(|(_, fd)| fd.as_raw_fd()).collect();
     keep.push(over.as_raw_fd());
     keep.sort_unstable();
     // SAFETY: this process has a single thread, and the child makes only system calls before it
@@ -123,12 +199,7 @@ fn start(left: Vec<OwnedFd>) -> io::Result<libc::pid_t> {
     match process {
         0 => leave(&keep, over.as_raw_fd()),
         -1 => Err(io::Error::last_os_error()),
-        _ => {
-            drop(left);
-            // The child holds the last references now, and closing `hold` lets it exit.
-            drop(hold);
-            Ok(process)
-        }
+        _ => Ok((process, hold)),
     }
 }
 
@@ -159,7 +230,7 @@ mod tests {
     use std::net::{TcpListener, TcpStream};
     use std::thread::sleep;
 
-    use rustix::net::sockopt::set_socket_linger;
+    use rustix::net::sockopt::{set_socket_linger, set_socket_oobinline};
     use vmm_sys_util::sock_ctrl_msg::ScmSocket;
 
     /// Returns a TCP socket whose last close blocks for ten minutes unless the process is exiting,
@@ -174,24 +245,32 @@ mod tests {
         (stream, peer)
     }
 
+    /// Returns a connection to which a front end has sent a byte with a descriptor that is slow to
+    /// close, and what has to stay open.
+    fn sent() -> (UnixStream, impl Sized) {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let (slow, peer) = slow_to_close();
+        ours.send_with_fd(&[1u8][..], slow.as_raw_fd()).unwrap();
+        (theirs, (ours, peer))
+    }
+
     #[test]
     fn what_was_sent_is_closed_in_another_process() {
         let mut closer = Closer::new(true);
+        let owner = Owner::Socket(0);
         let (mut ours, theirs) = UnixStream::pair().unwrap();
-        closer.end(theirs);
+        closer.end(owner, theirs);
         closer.go_on();
         assert!(!closer.is_busy(), "nothing was sent");
         assert!(ours.write_all(&[1]).is_err(), "it is over");
 
-        for received in [false, true] {
-            let (ours, theirs) = UnixStream::pair().unwrap();
-            let (slow, _peer) = slow_to_close();
-            ours.send_with_fd(&[1u8][..], slow.as_raw_fd()).unwrap();
-            drop(slow);
-            if received {
-                assert_eq!(closer.read(&theirs, &mut [0]).unwrap(), 1);
+        for is_read in [false, true] {
+            let (theirs, _held) = sent();
+            if is_read {
+                let refused = read(&theirs, &mut [0]).unwrap_err();
+                assert_eq!(refused.kind(), io::ErrorKind::InvalidData);
             }
-            closer.end(theirs);
+            closer.end(owner, theirs);
             // If this process dropped the last reference, this call would block.
             closer.go_on();
             while closer.is_busy() {
@@ -199,5 +278,108 @@ mod tests {
                 closer.go_on();
             }
         }
+        let (theirs, _held) = sent();
+        closer.end(owner, theirs);
+        closer.finish();
+    }
+
+    /// Bytes without descriptors are read, also in front of bytes with descriptors; those are not,
+    /// whether they are out of band or not.
+    #[test]
+    fn bytes_are_read_only_without_descriptors() {
+        for out_of_band in [false, true] {
+            let (mut ours, theirs) = UnixStream::pair().unwrap();
+            set_socket_oobinline(&theirs, true).unwrap();
+            ours.write_all(b"abc").unwrap();
+            let mut bytes = [0; 8];
+            assert_eq!(read(&theirs, &mut bytes).unwrap(), 3);
+            assert_eq!(&bytes[..3], b"abc");
+            let empty = read(&theirs, &mut bytes).unwrap_err();
+            assert_eq!(empty.kind(), io::ErrorKind::WouldBlock);
+            let (pipe, other) = std::io::pipe().unwrap();
+            ours.write_all(b"d").unwrap();
+            send(&ours, &other, out_of_band);
+            ours.write_all(b"f").unwrap();
+            drop(other);
+            // The bytes in front of a mark are read alone.
+            if read(&theirs, &mut bytes).is_ok() {
+                assert!(out_of_band && bytes[0] == b'd');
+                assert!(read(&theirs, &mut bytes).is_err());
+            }
+            rustix::io::ioctl_fionbio(&pipe, true).unwrap();
+            let closed = rustix::io::read(&pipe, &mut [0; 1]);
+            assert_eq!(closed, Err(rustix::io::Errno::AGAIN), "it is still open");
+            drop(theirs);
+            assert_eq!(rustix::io::read(&pipe, &mut [0; 1]), Ok(0), "the control");
+        }
+    }
+
+    fn send(stream: &UnixStream, fd: &impl std::os::fd::AsFd, out_of_band: bool) {
+        use rustix::net::{sendmsg, SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
+        use std::mem::MaybeUninit;
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut ancillary = SendAncillaryBuffer::new(&mut space);
+        let fds = [fd.as_fd()];
+        ancillary.push(SendAncillaryMessage::ScmRights(&fds));
+        let flags = match out_of_band {
+            true => SendFlags::OOB,
+            false => SendFlags::empty(),
+        };
+        sendmsg(stream, &[io::IoSlice::new(b"e")], &mut ancillary, flags).unwrap();
+    }
+
+    /// A child process that does not end takes a place of its own socket only, and what that socket
+    /// leaves then waits instead of being closed here.
+    #[test]
+    fn children_that_do_not_end_take_the_places_of_their_own_socket() {
+        let mut closer = Closer::new(true);
+        let (full, other) = (Owner::Socket(0), Owner::Socket(1));
+        // SAFETY: the child only waits for a signal.
+        let stuck = || unsafe {
+            match libc::fork() {
+                0 => loop {
+                    libc::pause();
+                },
+                process => Child {
+                    owner: full,
+                    process,
+                    // It is not killed for a day, as if a signal could not end it.
+                    since: Instant::now() + Duration::from_secs(86_400),
+                },
+            }
+        };
+        closer.children = (0..PROCESSES).map(|_| stuck()).collect();
+        for n in 0..LEFT {
+            assert!(closer.has_room(full), "{n}");
+            closer.left.push((full, sent_nothing()));
+            closer.go_on();
+        }
+        assert!(!closer.has_room(full) && closer.has_room(other));
+        assert_eq!(closer.children.len(), PROCESSES);
+        let (theirs, _held) = sent();
+        closer.end(other, theirs);
+        closer.go_on();
+        assert_eq!(closer.left.len(), LEFT, "the other socket's is closed");
+        assert_eq!(closer.children.len(), PROCESSES + 1);
+        // One of them ends, so a child process takes over everything that waited.
+        // SAFETY: the child has not been waited for.
+        unsafe { libc::kill(closer.children[0].process, libc::SIGKILL) };
+        while !closer.left.is_empty() {
+            sleep(Duration::from_millis(1));
+            closer.go_on();
+        }
+        assert!(closer.has_room(full));
+        for child in &closer.children {
+            // SAFETY: as above.
+            unsafe { libc::kill(child.process, libc::SIGKILL) };
+        }
+        while closer.is_busy() {
+            sleep(Duration::from_millis(1));
+            closer.go_on();
+        }
+    }
+
+    fn sent_nothing() -> OwnedFd {
+        UnixStream::pair().unwrap().0.into()
     }
 }

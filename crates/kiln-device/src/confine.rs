@@ -69,10 +69,12 @@ pub(crate) fn confine_guest(config: &Config) -> Result<bool, Error> {
     lock(space)
 }
 
-/// Raises the main process's limit on open descriptors as far as allowed, and fails if the limit
-/// stays below `descriptors`.
+/// Turns off core dumps of the main process, keeps what it inherited from guests' processes, and
+/// raises its limit on open descriptors as far as allowed. Fails if the limit stays below
+/// `descriptors`.
 pub(crate) fn confine_main(config: &Config, descriptors: u64) -> Result<(), Error> {
     end_core_dumps(config)?;
+    close_inherited()?;
     let old = getrlimit(Resource::Nofile);
     let new = Rlimit {
         current: old.maximum,
@@ -89,12 +91,37 @@ pub(crate) fn confine_main(config: &Config, descriptors: u64) -> Result<(), Erro
 }
 
 /// Disables core dumps. Without a sandbox, a debugger may still inspect the process.
+///
+/// A limit of 0 bytes does not keep the kernel from piping a dump to a program (core(5)). It skips
+/// both the program and the file if the limit is 1.
 fn end_core_dumps(config: &Config) -> Result<(), Error> {
+    const NEITHER: u64 = 1;
     let what = "core dumps cannot be turned off";
-    if config.sandbox {
+    let least = getrlimit(Resource::Core).maximum.unwrap_or(NEITHER);
+    if config.sandbox || least < NEITHER {
         set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(|e| Error::lacks(what, e))?;
     }
-    limit(Resource::Core, 0, what)
+    limit(Resource::Core, NEITHER, what)
+}
+
+/// Keeps programs that this process starts from inheriting descriptors that it inherited itself.
+fn close_inherited() -> Result<(), Error> {
+    // SAFETY: the call changes only a flag of the descriptors, and takes no pointers.
+    let done = unsafe {
+        libc::syscall(
+            libc::SYS_close_range,
+            3 as libc::c_uint,
+            libc::c_uint::MAX,
+            libc::CLOSE_RANGE_CLOEXEC,
+        )
+    };
+    match done {
+        0 => Ok(()),
+        _ => Err(Error::lacks(
+            "descriptors for this process only",
+            io::Error::last_os_error(),
+        )),
+    }
 }
 
 /// Locks all present and future memory of this process; pages are locked when first touched.

@@ -65,16 +65,20 @@ impl Connection {
         let (kept, last) = (stream.try_clone()?, stream.try_clone()?);
         let over = Arc::new(Bell::new()?);
         let (adapter, stream) = Adapter::new(stream)?;
-        let adapter = adapter.with_health(account.health.clone());
+        let adapter = adapter.with_account(account.clone());
         let backend = Backend::new(account.clone(), queues, inflight);
         let backend = Arc::new(Mutex::new(backend));
         let adapter = thread::Builder::new()
             .name(format!("kiln-{number}-adapt"))
             .spawn({
-                let account = account.clone();
+                let (account, backend) = (account.clone(), backend.clone());
                 move || {
-                    adapter
-                        .run(&|request: &[u8], answer: &mut [u8]| account.message(request, answer))
+                    adapter.run(&|request: &[u8], answer: &mut [u8]| match lock(&backend)
+                        .begin_session()
+                    {
+                        Ok(()) => account.message(request, answer),
+                        Err(_) => 0,
+                    })
                 }
             })?;
         let thread = thread::Builder::new()

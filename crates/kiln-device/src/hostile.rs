@@ -13,6 +13,7 @@ use kiln_virtio::Limits;
 
 use crate::chain::MAX_DESCRIPTORS;
 use crate::notify::Kick;
+use crate::pace::Rates;
 use crate::rig::{Rig, Which, BUFFERS, INDIRECT, MEMORY, NEXT, RING, WRITE};
 use crate::ring::Broken;
 
@@ -544,4 +545,24 @@ fn a_wake_up_for_nothing_is_followed_by_longer_and_longer_pauses() {
         let most = 32 + start.elapsed().as_millis() as u64 / 5;
         assert!(sleeps > 0 && sleeps < most, "{sleeps} of {most}");
     }
+}
+
+/// Each restart interrupts the hold of a guest that exceeds its rate.
+#[test]
+fn a_ring_that_is_restarted_is_held_to_the_rate() {
+    const REQUESTS: usize = 12;
+    let restart = |bytes| {
+        let rates = Rates {
+            bytes,
+            ..Rates::default()
+        };
+        let mut rig = Rig::with_rates(limits(), &rates);
+        let table = rig.place(Which::Data).desc;
+        rig.describe(table, 0, (BUFFERS, 1000), 0, 0);
+        rig.offer(Which::Data, &[0; REQUESTS]);
+        (0..REQUESTS).map(|_| rig.restart(Which::Data)).last()
+    };
+    // At one byte per second, the second request is due after 1000 s.
+    assert_eq!(restart(Some(1)), Some(1));
+    assert_eq!(restart(None), Some(REQUESTS), "the control");
 }

@@ -1,6 +1,7 @@
 //! The process that serves one guest. It receives the guest's connection from the main process.
 
 use std::env;
+use std::fs::File;
 use std::io::Write;
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
@@ -21,9 +22,12 @@ use crate::process::{GUEST, READY, READY_UNLOCKED, VARIABLE};
 use crate::sandbox::{self, Role};
 use crate::tally::Counters;
 
-/// The channel to the main process, as inherited by a guest's process.
+/// What connects a guest's process to the main process.
 pub struct Inside {
+    /// Where the main process passes the guest, and orders this process to stop by closing it.
     channel: UnixStream,
+    /// Where this process says that it is ready. It stays open until the process ends.
+    pipe: File,
 }
 
 impl Inside {
@@ -38,21 +42,25 @@ impl Inside {
             return Ok(None);
         };
         env::remove_var(VARIABLE);
-        let parts = text.to_str().and_then(|text| text.split_once(','));
-        let (fd, clock) = parts.unzip();
-        let fd = fd.and_then(|fd| fd.parse::<RawFd>().ok());
         // SAFETY: the call accesses only a descriptor's flags, and no memory.
         let open = |fd: &RawFd| unsafe { libc::fcntl(*fd, libc::F_SETFD, libc::FD_CLOEXEC) } == 0;
-        match fd.filter(|fd| *fd > 2).filter(open) {
-            Some(fd) => {
-                if let Some(hz) = clock.and_then(|hz| hz.parse::<f64>().ok()) {
+        let descriptor = |text: &str| text.parse().ok().filter(|fd| *fd > 2).filter(open);
+        let parts: Vec<&str> = text.to_str().unwrap_or_default().split(',').collect();
+        let (channel, pipe, clock) = match parts[..] {
+            [channel, pipe, clock] => (descriptor(channel), descriptor(pipe), clock.parse().ok()),
+            _ => (None, None, None),
+        };
+        match channel.zip(pipe).filter(|(channel, pipe)| channel != pipe) {
+            Some((channel, pipe)) => {
+                if let Some(hz) = clock {
                     Worker::set_clock(hz);
                 }
-                // SAFETY: the main process passed this descriptor to be owned here, and no other
-                // code in this process uses it.
-                let channel = unsafe { OwnedFd::from_raw_fd(fd) };
+                // SAFETY: the main process passed these two descriptors to be owned here, and no
+                // other code in this process uses them.
+                let [channel, pipe] = [channel, pipe].map(|fd| unsafe { OwnedFd::from_raw_fd(fd) });
                 Ok(Some(Inside {
                     channel: channel.into(),
+                    pipe: pipe.into(),
                 }))
             }
             None => Err(Error::Argument(format!(
@@ -74,7 +82,7 @@ impl Inside {
         if config.sandbox {
             sandbox::close(Role::Guest)?;
         }
-        if self.channel.write_all(&[ready]).is_err() {
+        if self.pipe.write_all(&[ready]).is_err() {
             return Ok(());
         }
         let socket = Socket::new(self.channel.try_clone().map_err(lacks)?);

@@ -13,7 +13,6 @@ extern crate self as kiln_device;
 
 mod account;
 pub mod adapter;
-mod alarm;
 mod backend;
 mod chain;
 mod closer;

@@ -162,7 +162,15 @@ impl Line<'_> {
         loop {
             self.ring.silence();
             let before = self.ring.next_avail();
-            let hold = self.drain(halt, count)?;
+            // A front end that restarts the ring interrupts a hold, so ask before the first request.
+            // A drain ends with the process and is not held.
+            let hold = match halt.order() {
+                Order::Drain => self.drain(halt, count)?,
+                Order::Run | Order::Stop => match self.pace.hold() {
+                    None => self.drain(halt, count)?,
+                    hold => hold,
+                },
+            };
             if self.ring.next_avail() != before {
                 futile = 0;
             }

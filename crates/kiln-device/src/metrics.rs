@@ -12,8 +12,9 @@ use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 use rustix::event::PollFlags;
+use rustix::net::sockopt::set_socket_oobinline;
 
-use crate::closer::Closer;
+use crate::closer::{self, Closer, Owner};
 use crate::cpu::cpu_time;
 use crate::tally::{Count, Counters, Gauge, CLASSES, STATUSES};
 
@@ -332,11 +333,15 @@ pub(crate) struct Clients(pub Vec<Client>);
 
 impl Clients {
     pub(crate) fn add(&mut self, stream: UnixStream, closer: &mut Closer) {
-        if stream.set_nonblocking(true).is_err() {
+        // Data out of band is read in its place, because the kernel would otherwise drop it together
+        // with its descriptors.
+        let inline = set_socket_oobinline(&stream, true);
+        if stream.set_nonblocking(true).is_err() || inline.is_err() {
+            closer.end(Owner::Metrics, stream);
             return;
         }
         if self.0.len() >= CLIENTS {
-            closer.end(self.0.remove(0).stream);
+            closer.end(Owner::Metrics, self.0.remove(0).stream);
         }
         self.0.push(Client {
             stream,
@@ -351,9 +356,9 @@ impl Clients {
     /// slow.
     pub(crate) fn go_on(&mut self, meter: &Meter, closer: &mut Closer) {
         for mut client in std::mem::take(&mut self.0) {
-            match client.since.elapsed() < PATIENCE && client.go_on(meter, closer) {
+            match client.since.elapsed() < PATIENCE && client.go_on(meter) {
                 true => self.0.push(client),
-                false => closer.end(client.stream),
+                false => closer.end(Owner::Metrics, client.stream),
             }
         }
     }
@@ -362,7 +367,7 @@ impl Clients {
     pub(crate) fn close(self, closer: &mut Closer) {
         self.0
             .into_iter()
-            .for_each(|client| closer.end(client.stream));
+            .for_each(|client| closer.end(Owner::Metrics, client.stream));
     }
 }
 
@@ -378,11 +383,11 @@ impl Client {
     }
 
     /// Continues the exchange. Returns false if the exchange has ended.
-    fn go_on(&mut self, meter: &Meter, closer: &mut Closer) -> bool {
+    fn go_on(&mut self, meter: &Meter) -> bool {
         let blocks = |e: &io::Error| e.kind() == io::ErrorKind::WouldBlock;
         let mut part = [0; 512];
         while self.answer.is_none() {
-            match closer.read(&self.stream, &mut part) {
+            match closer::read(&self.stream, &mut part) {
                 Ok(n) => {
                     self.asked.extend_from_slice(&part[..n]);
                     let whole = self.asked.windows(4).any(|w| w == b"\r\n\r\n");

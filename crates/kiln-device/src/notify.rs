@@ -11,6 +11,7 @@ use std::io::{self, IoSliceMut, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::time::Duration;
 
+use rustix::event::Timespec;
 use rustix::io::{preadv2, Errno, ReadWriteFlags};
 use vmm_sys_util::eventfd::{EventFd, EFD_CLOEXEC, EFD_NONBLOCK};
 
@@ -132,5 +133,13 @@ pub(crate) fn wait(kick: Option<&Kick>, bell: &Bell, limit: Option<Duration>) ->
     Woken {
         bell: fds[0].revents != 0,
         kick: fds[1].revents != 0,
+    }
+}
+
+/// Converts a time limit of poll().
+pub(crate) fn timespec(time: Duration) -> Timespec {
+    Timespec {
+        tv_sec: time.as_secs() as i64,
+        tv_nsec: i64::from(time.subsec_nanos()),
     }
 }

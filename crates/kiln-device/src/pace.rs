@@ -47,6 +47,12 @@ impl Bucket {
         self.used_until.load(Ordering::Relaxed) <= now.saturating_add(self.burst)
     }
 
+    /// Returns how many nanoseconds to wait at time `now` until the use so far conforms to the rate.
+    fn ahead(&self, now: u64) -> u64 {
+        let until = self.used_until.load(Ordering::Relaxed);
+        until.saturating_sub(now.saturating_add(self.burst))
+    }
+
     /// Records the use of `amount` at time `now`. Returns how many nanoseconds to wait until this
     /// use conforms to the rate.
     pub(crate) fn take(&self, amount: u64, now: u64) -> u64 {
@@ -93,22 +99,43 @@ impl Pace {
         self.ops.is_some() || self.bytes.is_some() || self.cpu.is_some()
     }
 
-    /// Counts a request of `bytes` bytes. If the guest exceeds its rate, returns how long to wait
-    /// before the next request.
+    /// Counts a request or message of `bytes` bytes. If the guest exceeds its rate, returns how long
+    /// to wait before the next one.
     pub(crate) fn take(&self, bytes: u64) -> Option<Duration> {
-        let now = self.start.elapsed().as_nanos() as u64;
+        let now = self.now();
         let ops = self.ops.as_ref().map_or(0, |b| b.take(1, now));
         let bytes = self.bytes.as_ref().map_or(0, |b| b.take(bytes, now));
-        let cpu = self.cpu.as_ref().map_or(0, |b| {
+        wait_of(ops.max(bytes).max(self.take_cpu(now)))
+    }
+
+    /// Returns how long the guest has to wait before its next request or message. Unlike the answer
+    /// of [`Pace::take`], which is lost if the wait is interrupted, this is correct at any time.
+    pub(crate) fn hold(&self) -> Option<Duration> {
+        if !self.is_limited() {
+            return None;
+        }
+        let now = self.now();
+        let ahead = |bucket: &Option<Bucket>| bucket.as_ref().map_or(0, |b| b.ahead(now));
+        let ops = ahead(&self.ops).max(ahead(&self.bytes));
+        wait_of(ops.max(self.take_cpu(now)))
+    }
+
+    fn now(&self) -> u64 {
+        self.start.elapsed().as_nanos() as u64
+    }
+
+    /// Charges the CPU time since the last call. Returns how many nanoseconds to wait.
+    fn take_cpu(&self, now: u64) -> u64 {
+        self.cpu.as_ref().map_or(0, |b| {
             let spent = spent();
             let before = self.spent.fetch_max(spent, Ordering::Relaxed);
             b.take(spent.saturating_sub(before), now)
-        });
-        match ops.max(bytes).max(cpu) {
-            0 => None,
-            ahead => Some(Duration::from_nanos(ahead)),
-        }
+        })
     }
+}
+
+fn wait_of(nanos: u64) -> Option<Duration> {
+    (nanos > 0).then(|| Duration::from_nanos(nanos))
 }
 
 /// Returns the CPU time of this process so far, in nanoseconds. Each guest has a separate process,
@@ -155,10 +182,28 @@ mod tests {
         }
         // 20 ms at one percent of a core takes 2 s.
         assert!(pace.take(0).unwrap() > Duration::from_millis(1500));
+        assert!(pace.hold().unwrap() > Duration::from_millis(1500));
         let free = Pace::new(&Rates {
             cpu: Some(100_000),
             ..Rates::default()
         });
         assert_eq!(free.take(0), None);
+        assert_eq!(free.hold(), None);
+    }
+
+    #[test]
+    fn a_hold_lasts_until_the_rate_permits_more() {
+        let pace = Pace::new(&Rates {
+            ops: Some(1),
+            ..Rates::default()
+        });
+        assert_eq!(pace.hold(), None);
+        let first = pace.take(0).unwrap();
+        for _ in 0..3 {
+            let hold = pace.hold().unwrap();
+            assert!(hold <= first && hold > first / 2, "{hold:?} of {first:?}");
+        }
+        let free = Pace::new(&Rates::default());
+        assert!(free.take(0).is_none() && free.hold().is_none());
     }
 }

@@ -4,21 +4,21 @@
 
 use std::env;
 use std::fs::File;
-use std::io;
+use std::io::{self, Read};
 use std::net::Shutdown;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
 
 use kiln_virtio::Worker;
+use rustix::pipe::{pipe_with, PipeFlags};
 
 use crate::adapter::{Message, Socket};
-use crate::closer::Closer;
 
-/// The environment variable that marks a guest's process. It contains the number of the channel's
-/// descriptor and the TSC frequency, which would take 20 ms to measure after the guest has
-/// connected.
+/// The environment variable that marks a guest's process. It contains the numbers of two
+/// descriptors, the channel and the pipe, and the TSC frequency, which would take 20 ms to measure
+/// after the guest has connected.
 pub(crate) const VARIABLE: &str = "KILN_SERVE_GUEST";
 
 /// Values that a guest's process sends when it is ready for a guest. The second value also reports
@@ -37,26 +37,33 @@ pub(crate) enum State {
     Ready {
         locked: bool,
     },
-    /// The process has closed its channel, so it is ending or has ended.
+    /// The process has closed its end of the pipe, so it is ending or has ended.
     Closed,
 }
 
 pub(crate) struct Process {
     child: Child,
+    /// Passes the guest to the process. Nothing can be sent to this end: a process that was taken
+    /// over could send descriptors, and closing those can block.
     channel: UnixStream,
+    /// Where the process says that it is ready. A pipe cannot carry descriptors.
+    pipe: File,
     pub state: State,
 }
 
 impl Process {
     pub(crate) fn start() -> io::Result<Process> {
-        let (channel, theirs) = UnixStream::pair()?;
-        let theirs = OwnedFd::from(theirs);
-        let fd = theirs.as_raw_fd();
+        let (channel, theirs) = one_way()?;
+        let (pipe, says) = pipe_with(PipeFlags::CLOEXEC)?;
+        let fds = [theirs.as_raw_fd(), says.as_raw_fd()];
         let mut command = Command::new("/proc/self/exe");
         command
             .arg0(env::args_os().next().unwrap_or_else(|| "kiln".into()))
             .args(env::args_os().skip(1))
-            .env(VARIABLE, format!("{fd},{}", Worker::clock()))
+            .env(
+                VARIABLE,
+                format!("{},{},{}", fds[0], fds[1], Worker::clock()),
+            )
             // Do not look for a configuration file: the sandbox that the child inherits may make
             // reading it fail, and the child would then end.
             .env("KILN_DEFAULTS", "")
@@ -68,7 +75,7 @@ impl Process {
         // exec() and make the kernel kill the child when its parent ends.
         unsafe {
             command.pre_exec(move || {
-                if libc::fcntl(fd, libc::F_SETFD, 0) != 0
+                if fds.iter().any(|fd| libc::fcntl(*fd, libc::F_SETFD, 0) != 0)
                     || libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) != 0
                 {
                     return Err(io::Error::last_os_error());
@@ -77,33 +84,30 @@ impl Process {
             });
         }
         let child = command.spawn()?;
-        // A compromised process must not be able to block this one through its end of the channel.
+        // A process that was taken over must not be able to block this one.
         channel.set_nonblocking(true)?;
+        rustix::io::ioctl_fionbio(&pipe, true)?;
         Ok(Process {
             child,
             channel,
+            pipe: pipe.into(),
             state: State::Starting,
         })
     }
 
-    /// Returns the channel, which becomes readable when [`Process::look`] has something to read.
-    pub(crate) fn channel(&self) -> &UnixStream {
-        &self.channel
-    }
-
-    /// Returns the channel of a process that has ended.
-    pub(crate) fn into_channel(self) -> UnixStream {
-        self.channel
+    /// Returns the pipe, which becomes readable when [`Process::look`] has something to read.
+    pub(crate) fn pipe(&self) -> &File {
+        &self.pipe
     }
 
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Reads everything that the process has sent on its channel, and updates its state.
-    pub(crate) fn look(&mut self, closer: &mut Closer) {
+    /// Reads what the process has written to its pipe, and updates its state.
+    pub(crate) fn look(&mut self) {
         let mut said = [0; 16];
-        match closer.read(&self.channel, &mut said) {
+        match self.pipe.read(&mut said) {
             Ok(0) => self.state = State::Closed,
             Ok(n) if self.state == State::Starting => {
                 let locked = said[n - 1] != READY_UNLOCKED;
@@ -147,5 +151,30 @@ impl Process {
     /// Returns the exit status, or `None` if the process has not ended.
     pub(crate) fn ended(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().ok().flatten()
+    }
+}
+
+/// Returns the two ends of a new channel. Nothing can be sent to the first one.
+fn one_way() -> io::Result<(UnixStream, UnixStream)> {
+    let (channel, theirs) = UnixStream::pair()?;
+    channel.shutdown(Shutdown::Read)?;
+    Ok((channel, theirs))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use vmm_sys_util::sock_ctrl_msg::ScmSocket;
+
+    #[test]
+    fn nothing_can_be_sent_to_the_main_process() {
+        let (channel, theirs) = one_way().unwrap();
+        let (pipe, _other) = pipe_with(PipeFlags::CLOEXEC).unwrap();
+        let send = |stream: &UnixStream| stream.send_with_fd(&[1u8][..], pipe.as_raw_fd()).is_ok();
+        assert!(!send(&theirs), "to the main process");
+        assert!(send(&channel), "to the guest's process");
+        // Control: a channel of two ways takes them from both ends.
+        let (channel, theirs) = UnixStream::pair().unwrap();
+        assert!(send(&theirs) && send(&channel));
     }
 }

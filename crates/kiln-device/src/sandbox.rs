@@ -143,7 +143,6 @@ const STARTS: &[libc::c_long] = &[
     libc::SYS_readlinkat,
     libc::SYS_sched_setaffinity,
     libc::SYS_set_tid_address,
-    libc::SYS_setitimer,
     libc::SYS_setpgid,
     libc::SYS_socketpair,
     libc::SYS_stat,
@@ -206,13 +205,16 @@ pub(crate) enum Files {
     Open,
 }
 
+fn condition(
+    arg: u8,
+    op: SeccompCmpOp,
+    value: u64,
+) -> Result<SeccompCondition, seccompiler::BackendError> {
+    SeccompCondition::new(arg, SeccompCmpArgLen::Qword, op, value)
+}
+
 fn when(arg: u8, op: SeccompCmpOp, value: u64) -> Result<SeccompRule, seccompiler::BackendError> {
-    SeccompRule::new(vec![SeccompCondition::new(
-        arg,
-        SeccompCmpArgLen::Qword,
-        op,
-        value,
-    )?])
+    SeccompRule::new(vec![condition(arg, op, value)?])
 }
 
 fn low(arg: u8, value: u64) -> Result<SeccompRule, seccompiler::BackendError> {
@@ -241,9 +243,22 @@ fn always(more: &[libc::c_long]) -> Result<Rules, seccompiler::BackendError> {
         rules.insert(call, Vec::new());
     }
     let code = libc::PROT_EXEC as u64;
-    for call in [libc::SYS_mmap, libc::SYS_mprotect] {
-        rules.insert(call, vec![when(2, SeccompCmpOp::MaskedEq(code), 0)?]);
-    }
+    rules.insert(
+        libc::SYS_mprotect,
+        vec![when(2, SeccompCmpOp::MaskedEq(code), 0)?],
+    );
+    // Memory that is shared and anonymous does not count towards the limit on the process's memory.
+    // One of the two flags is allowed, but not both.
+    let without = |flag: libc::c_int| {
+        SeccompRule::new(vec![
+            condition(2, SeccompCmpOp::MaskedEq(code), 0)?,
+            condition(3, SeccompCmpOp::MaskedEq(flag as u64), 0)?,
+        ])
+    };
+    rules.insert(
+        libc::SYS_mmap,
+        vec![without(libc::MAP_SHARED)?, without(libc::MAP_ANONYMOUS)?],
+    );
     rules.insert(libc::SYS_madvise, each(2, &MADVISE)?);
     rules.insert(libc::SYS_prctl, each(0, &PRCTL)?);
     rules.insert(libc::SYS_arch_prctl, each(0, &ARCH_PRCTL)?);
@@ -442,10 +457,13 @@ mod tests {
                     libc::socketpair(libc::AF_UNIX, libc::SOCK_STREAM, 0, pair.as_mut_ptr());
                     libc::send(pair[0], pair.as_ptr().cast(), 1, 0);
                     libc::open(c"/dev/null".as_ptr(), libc::O_RDONLY);
+                    let private = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+                    libc::mmap(none, 4096, libc::PROT_READ, private, -1, 0);
+                    libc::mmap(none, 4096, libc::PROT_READ, libc::MAP_SHARED, -1, 0);
                 }),
                 0
             );
-            let attempts: [(&str, &dyn Fn()); 8] = [
+            let attempts: [(&str, &dyn Fn()); 9] = [
                 ("a signal to another process", &|| {
                     libc::syscall(libc::SYS_tgkill, parent, parent, 0);
                 }),
@@ -467,6 +485,10 @@ mod tests {
                 }),
                 ("a program", &|| {
                     libc::execve(c"/bin/true".as_ptr(), std::ptr::null(), std::ptr::null());
+                }),
+                ("memory beyond its limit", &|| {
+                    let shared = libc::MAP_SHARED | libc::MAP_ANONYMOUS;
+                    libc::mmap(none, 4096, libc::PROT_READ, shared, -1, 0);
                 }),
                 ("executable memory", &|| {
                     let code = libc::PROT_READ | libc::PROT_EXEC;

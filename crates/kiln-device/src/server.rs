@@ -18,18 +18,18 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use kiln_virtio::Services;
-use rustix::event::{poll, PollFd, PollFlags, Timespec};
+use rustix::event::{poll, PollFd, PollFlags};
 use rustix::io::Errno;
 use rustix::net::sockopt::socket_acceptconn;
 
-use crate::alarm::Alarm;
-use crate::closer::Closer;
+use crate::closer::{self, Closer, Owner};
 use crate::config::Config;
 use crate::confine;
 use crate::error::Error;
 use crate::guest::{Connection, Name};
 use crate::inflight::Inflight;
 use crate::metrics::{Clients, Meter};
+use crate::notify::timespec;
 use crate::pace::Bucket;
 use crate::process::{Process, State};
 use crate::sandbox::{self, Files, Role};
@@ -256,7 +256,13 @@ impl Socket {
     /// Accepts one connection. Rejects it if all of the socket's guest slots are in use (`full`) or
     /// if `most` connections are already waiting, because each waiting connection holds one of this
     /// process's descriptors, which all sockets share.
-    fn accept(&mut self, full: bool, most: usize, meter: &mut Meter, closer: &mut Closer) {
+    fn accept(
+        &mut self,
+        full: bool,
+        most: usize,
+        meter: &mut Meter,
+        (owner, closer): (Owner, &mut Closer),
+    ) {
         let Some(listener) = &self.listener else {
             return;
         };
@@ -268,10 +274,11 @@ impl Socket {
                         "connection rejected: --max-guests is reached"
                     );
                     meter.refused += 1;
-                    closer.end(stream);
+                    closer.end(owner, stream);
                     return;
                 }
                 if stream.set_nonblocking(false).is_err() {
+                    closer.end(owner, stream);
                     return;
                 }
                 let silent = self.waiting.iter().filter(|w| !w.speaks).count();
@@ -281,13 +288,13 @@ impl Socket {
                         "connection rejected: too many connections are waiting to be served"
                     );
                     meter.refused += 1;
-                    closer.end(stream);
+                    closer.end(owner, stream);
                     return;
                 }
                 if silent >= SILENT {
                     let oldest = self.waiting.iter().position(|w| !w.speaks);
                     if let Some(oldest) = oldest.and_then(|at| self.waiting.remove(at)) {
-                        closer.end(oldest.stream);
+                        closer.end(owner, oldest.stream);
                         meter.refused += 1;
                     }
                 }
@@ -358,12 +365,9 @@ impl Guest {
         }
     }
 
-    /// Closes the connections of a guest that has ended.
+    /// Closes the connection of a guest that has ended.
     fn close(self, closer: &mut Closer) {
-        closer.end(self.stream);
-        if let Host::Process(process) = self.host {
-            closer.end(process.into_channel());
-        }
+        closer.end(Owner::Socket(self.socket), self.stream);
     }
 }
 
@@ -413,7 +417,12 @@ impl Server {
         // Each guest needs descriptors for its connection, its channel and its counters. In
         // addition, as many guests may have left whose processes a file system keeps from ending.
         let waiting = (SILENT + self.most_waiting()) as u64;
-        let descriptors = sockets * (guests * 10 + waiting + 8) + 64;
+        // Only a process without threads leaves sockets to others: front ends' and metrics' ones.
+        let left = match self.config.isolation {
+            true => (sockets + 1) * closer::LEFT as u64,
+            false => 0,
+        };
+        let descriptors = sockets * (guests * 10 + waiting + 8) + 64 + left;
         if !self.config.shares_process {
             confine::confine_main(&self.config, descriptors)?;
         }
@@ -486,23 +495,21 @@ impl Server {
         let mut start_again = start;
         let mut turn = 0;
         let own = self.config.isolation && !self.config.shares_process;
-        let alarm = own.then(Alarm::new).transpose();
-        let alarm = alarm.map_err(|e| Error::lacks("a timer", e))?;
         let mut closer = Closer::new(own);
         loop {
             let is_over = |s: &Socket| s.listener.is_none() && s.waiting.is_empty();
             if guests.is_empty() && self.sockets.iter().all(is_over) {
                 // Only inherited connections were to be served, and all of them have ended.
+                lost.into_iter().for_each(|guest| guest.close(&mut closer));
                 self.finish(guests, spares, clients, closer, &mut served);
                 return Ok(served);
             }
-            alarm.iter().for_each(Alarm::clear);
             let ready = self.wait(stop, &guests, &spares, &clients, (&lost, &closer))?;
-            alarm.iter().for_each(Alarm::set);
             let mut listening = Vec::new();
             for (watched, found) in ready {
                 match watched {
                     Watched::Stop => {
+                        lost.into_iter().for_each(|guest| guest.close(&mut closer));
                         self.finish(guests, spares, clients, closer, &mut served);
                         return Ok(served);
                     }
@@ -513,10 +520,10 @@ impl Server {
                     }
                     Watched::Process(k) => {
                         if let Host::Process(process) = &mut guests[k].host {
-                            process.look(&mut closer);
+                            process.look();
                         }
                     }
-                    Watched::Spare(k) => spares[k].look(&mut closer),
+                    Watched::Spare(k) => spares[k].look(),
                     Watched::Metrics => {
                         // Accept one client per iteration, so that a client that connects in a loop
                         // does not delay the others.
@@ -535,15 +542,16 @@ impl Server {
                 let full =
                     places(&guests, &lost, i) >= self.config.max_guests && !makes_room(&guests, i);
                 let most = self.most_waiting();
-                self.sockets[i].accept(full, most, &mut self.meter, &mut closer);
+                let closer = (Owner::Socket(i), &mut closer);
+                self.sockets[i].accept(full, most, &mut self.meter, closer);
             }
             let now = Instant::now();
-            for socket in &mut self.sockets {
+            for (i, socket) in self.sockets.iter_mut().enumerate() {
                 let before = socket.waiting.len();
                 let is_over = |w: &Waiting| w.gone || !w.speaks && now - w.since >= SILENCE;
                 while let Some(at) = socket.waiting.iter().position(is_over) {
                     if let Some(over) = socket.waiting.remove(at) {
-                        closer.end(over.stream);
+                        closer.end(Owner::Socket(i), over.stream);
                     }
                 }
                 if socket.waiting.len() < before {
@@ -606,6 +614,8 @@ impl Server {
         for (i, socket) in self.sockets.iter().enumerate() {
             match &socket.listener {
                 Some(_) if socket.rests_until.is_some_and(|until| now < until) => within(SELDOM),
+                // Its connections would take more descriptors, and the closer ends the pause.
+                Some(_) if !closer.has_room(Owner::Socket(i)) => {}
                 Some(listener) => add(Watched::Listener(i), listener.as_fd(), PollFlags::IN),
                 None => {}
             }
@@ -629,24 +639,21 @@ impl Server {
             }
             if let Host::Process(process) = &guest.host {
                 if process.state != State::Closed {
-                    add(
-                        Watched::Process(k),
-                        process.channel().as_fd(),
-                        PollFlags::IN,
-                    );
+                    add(Watched::Process(k), process.pipe().as_fd(), PollFlags::IN);
                 }
             }
         }
         for (k, spare) in spares.iter().enumerate() {
             match spare.state {
                 State::Closed => within(LOOK),
-                _ => add(Watched::Spare(k), spare.channel().as_fd(), PollFlags::IN),
+                _ => add(Watched::Spare(k), spare.pipe().as_fd(), PollFlags::IN),
             }
         }
         if spares.is_empty() && self.config.isolation {
             within(SELDOM);
         }
-        if let Some(metrics) = &self.metrics {
+        let metrics = self.metrics.as_ref();
+        if let Some(metrics) = metrics.filter(|_| closer.has_room(Owner::Metrics)) {
             add(Watched::Metrics, metrics.as_fd(), PollFlags::IN);
         }
         for client in &clients.0 {
@@ -760,7 +767,7 @@ impl Server {
                     );
                     self.meter.refused += 1;
                     if let Some(late) = self.sockets[i].waiting.remove(at) {
-                        closer.end(late.stream);
+                        closer.end(Owner::Socket(i), late.stream);
                     }
                     continue;
                 }
@@ -781,9 +788,21 @@ impl Server {
                 };
                 served.guests += 1;
                 let spare = spare.map(|at| spares.swap_remove(at));
-                match self.take_in(waiting, i, served.guests, spare, services) {
-                    Ok(guest) => guests.push(guest),
-                    Err(error) => tracing::error!(%error, "connection rejected"),
+                match self.take_in(&waiting, i, served.guests, spare, services) {
+                    Ok(host) => guests.push(Guest {
+                        number: served.guests,
+                        socket: i,
+                        stream: waiting.stream,
+                        host,
+                        gone: None,
+                        closed: None,
+                        killed: None,
+                        stays: false,
+                    }),
+                    Err(error) => {
+                        tracing::error!(%error, "connection rejected");
+                        closer.end(Owner::Socket(i), waiting.stream);
+                    }
                 }
             }
         }
@@ -796,12 +815,12 @@ impl Server {
 
     fn take_in(
         &mut self,
-        waiting: Waiting,
+        waiting: &Waiting,
         socket: usize,
         number: u64,
         spare: Option<Process>,
         services: Option<&Services>,
-    ) -> io::Result<Guest> {
+    ) -> io::Result<Host> {
         let counters = Counters::new(self.config.queues)?;
         let path = &self.sockets[socket].path;
         tracing::info!(guest = number, socket = %path.display(), peer = waiting.peer, "accepted");
@@ -826,16 +845,7 @@ impl Server {
             (None, None) => return Err(io::Error::other("no process is ready")),
         };
         self.meter.joined(number, counters, process);
-        Ok(Guest {
-            number,
-            socket,
-            stream: waiting.stream,
-            host,
-            gone: None,
-            closed: None,
-            killed: None,
-            stays: false,
-        })
+        Ok(host)
     }
 
     /// Lets all guests finish, and ends the processes of those that do not.
@@ -848,19 +858,27 @@ impl Server {
         served: &mut Served,
     ) {
         let until = Instant::now() + self.config.drain;
-        let sockets = std::mem::take(&mut self.sockets).into_iter();
-        for waiting in sockets.flat_map(|socket| socket.waiting) {
-            closer.end(waiting.stream);
+        for (i, socket) in std::mem::take(&mut self.sockets).into_iter().enumerate() {
+            for waiting in socket.waiting {
+                closer.end(Owner::Socket(i), waiting.stream);
+            }
+            if let Some(listener) = socket.listener {
+                closer.end_listener(Owner::Socket(i), listener.into());
+            }
         }
         clients.close(&mut closer);
-        drop(self.metrics.take());
+        if let Some(metrics) = self.metrics.take() {
+            closer.end_listener(Owner::Metrics, metrics.into());
+        }
         closer.go_on();
         let mut processes: Vec<(Option<u64>, Process)> =
             spares.into_iter().map(|spare| (None, spare)).collect();
         let mut threads = Vec::new();
+        let mut streams = Vec::new();
         // Order all guests to drain before waiting for the first. The same order makes spare
         // processes end.
         for guest in guests {
+            streams.push((Owner::Socket(guest.socket), guest.stream));
             match guest.host {
                 Host::Process(process) => processes.push((Some(guest.number), process)),
                 Host::Threads(connection) => threads.push(connection),
@@ -887,6 +905,10 @@ impl Server {
             }
             thread::sleep(Duration::from_millis(2));
         }
+        for (owner, stream) in streams {
+            closer.end(owner, stream);
+        }
+        closer.finish();
         let queues = self.meter.queues();
         served.requests = queues.iter().map(|count| count.requests()).sum();
         tracing::info!(
@@ -909,13 +931,6 @@ fn makes_room(guests: &[Guest], socket: usize) -> bool {
     guests.iter().any(|g| g.socket == socket && g.is_ending())
 }
 
-fn timespec(time: Duration) -> Timespec {
-    Timespec {
-        tv_sec: time.as_secs() as i64,
-        tv_nsec: i64::from(time.subsec_nanos()),
-    }
-}
-
 fn warn_of_unlocked_memory() {
     tracing::warn!(
         "keys are not in locked memory: raise the limit (ulimit -l unlimited, LimitMEMLOCK=infinity)"
@@ -933,10 +948,10 @@ fn first_process() -> Result<Process, Error> {
             process.kill();
             return Err(Error::lacks(what, "it does not start"));
         }
-        let mut fds = [PollFd::new(process.channel(), PollFlags::IN)];
+        let mut fds = [PollFd::new(process.pipe(), PollFlags::IN)];
         // If poll() fails, the next look at the process shows the cause.
         let _ = poll(&mut fds, Some(&timespec(SELDOM)));
-        process.look(&mut Closer::new(false));
+        process.look();
     }
     match process.state {
         State::Ready { locked } => {
@@ -1031,7 +1046,8 @@ mod tests {
             self.clients.push(client);
             let most = self.server.most_waiting();
             let Server { sockets, meter, .. } = &mut self.server;
-            sockets[socket].accept(false, most, meter, &mut self.closer);
+            let closer = (Owner::Socket(socket), &mut self.closer);
+            sockets[socket].accept(false, most, meter, closer);
             let (stop, clients) = (self.stop.as_fd(), Clients::default());
             let ready = self
                 .server

@@ -6,6 +6,7 @@ use std::mem::MaybeUninit;
 use std::net::Shutdown;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
+use std::thread;
 
 use crate::link::{hang_up_later, reach, Target, TimeLimit};
 use kiln_virtio::wire::feature;
@@ -121,26 +122,24 @@ impl Raw {
 
     /// Sends arbitrary bytes with these descriptors. Returns whether everything could be sent.
     pub(crate) fn send_bytes(&self, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> bool {
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(32))];
-        let mut ancillary = SendAncillaryBuffer::new(&mut space);
-        if !fds.is_empty() {
-            ancillary.push(SendAncillaryMessage::ScmRights(fds));
-        }
-        let parts = [IoSlice::new(bytes)];
-        sendmsg(&self.socket, &parts, &mut ancillary, SendFlags::NOSIGNAL)
-            .is_ok_and(|sent| sent == bytes.len())
+        send_with(&self.socket, bytes, fds).is_ok_and(|sent| sent == bytes.len())
     }
 
     pub(crate) fn send(&self, request: u32, payload: &[u8], fds: &[BorrowedFd<'_>]) -> bool {
         self.send_bytes(&message(request, 0, payload), fds)
     }
 
-    /// Receives the next answer. Returns its payload and its descriptor, if it has one, or `None`
-    /// if the connection has ended.
-    pub(crate) fn receive(&mut self) -> Option<(Vec<u8>, Option<File>)> {
+    /// Receives the next answer. Returns its payload, or `None` if the connection has ended.
+    pub(crate) fn receive(&mut self) -> Option<Vec<u8>> {
+        Some(self.receive_with(&mut [])?.0)
+    }
+
+    /// Receives the next answer, and a descriptor if there is `space` for one. Without, the kernel
+    /// drops descriptors: to close one here could wait for ever for a server of the device's
+    /// (FUSE).
+    fn receive_with(&mut self, space: &mut [MaybeUninit<u8>]) -> Option<(Vec<u8>, Option<File>)> {
         let mut header = [0; 12];
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-        let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+        let mut ancillary = RecvAncillaryBuffer::new(space);
         let got = {
             let mut parts = [IoSliceMut::new(&mut header)];
             let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::WAITALL;
@@ -161,21 +160,28 @@ impl Raw {
         Some((payload, file))
     }
 
-    pub(crate) fn ask(&mut self, request: u32, payload: &[u8]) -> Option<(Vec<u8>, Option<File>)> {
+    pub(crate) fn ask(&mut self, request: u32, payload: &[u8]) -> Option<Vec<u8>> {
         self.send(request, payload, &[]);
         self.receive()
     }
 
+    /// Sends a message whose answer has a descriptor.
+    pub(crate) fn ask_file(&mut self, request: u32, payload: &[u8]) -> Option<(Vec<u8>, File)> {
+        self.send(request, payload, &[]);
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let (bytes, file) = self.receive_with(&mut space)?;
+        Some((bytes, file?))
+    }
+
     fn ask_number(&mut self, request: u32) -> Option<u64> {
-        let (bytes, _) = self.ask(request, &[])?;
+        let bytes = self.ask(request, &[])?;
         Some(u64::from_le_bytes(bytes.try_into().ok()?))
     }
 
     /// Sends a message. Returns whether the device reports success.
     pub(crate) fn done(&mut self, request: u32, payload: &[u8], fds: &[BorrowedFd<'_>]) -> bool {
         self.send_bytes(&message(request, NEED_REPLY, payload), fds);
-        self.receive()
-            .is_some_and(|(bytes, _)| bytes == words(&[0]))
+        self.receive() == Some(words(&[0]))
     }
 
     /// Negotiates features, including the protocol features `protocol`. Returns false if the device
@@ -247,4 +253,32 @@ impl Raw {
 
 pub(crate) fn event() -> io::Result<OwnedFd> {
     Ok(eventfd(0, EventfdFlags::CLOEXEC)?)
+}
+
+/// Notifies the device. The write is made by a thread that is never joined, because the device can
+/// block it by filling the eventfd.
+pub(crate) fn ring(kick: &OwnedFd) -> io::Result<()> {
+    let kick = kick.try_clone()?;
+    thread::spawn(move || rustix::io::write(&kick, &1_u64.to_ne_bytes()));
+    Ok(())
+}
+
+/// Sends bytes with these descriptors, and returns how many bytes were sent.
+pub(crate) fn send_with(
+    socket: &UnixStream,
+    bytes: &[u8],
+    fds: &[BorrowedFd<'_>],
+) -> io::Result<usize> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(32))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    if !fds.is_empty() {
+        ancillary.push(SendAncillaryMessage::ScmRights(fds));
+    }
+    let parts = [IoSlice::new(bytes)];
+    Ok(sendmsg(
+        socket,
+        &parts,
+        &mut ancillary,
+        SendFlags::NOSIGNAL,
+    )?)
 }

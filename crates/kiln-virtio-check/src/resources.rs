@@ -23,6 +23,8 @@ use crate::vectors::Vector;
 
 const PLAIN: MemfdFlags = MemfdFlags::empty();
 const HUGE: u64 = 2 << 20;
+/// Maximum size of the notes on requests in flight for one queue. A device needs a few KiB.
+const MOST_NOTES: u64 = 4 << 20;
 
 /// Connections and descriptors that a front end keeps open until another driver has been served.
 type Held = Box<dyn Any>;
@@ -39,19 +41,15 @@ const ACTS: [(&str, Rule, Act); 19] = [
             let Some(mut raw) = agreed(target)? else {
                 continue;
             };
+            // Fill the counter while the device cannot block this write.
+            rustix::io::write(&call, &(u64::MAX - 1).to_ne_bytes())?;
             if raw.table(SIZE, &file) && raw.ring(0, 0, Some(kick.as_fd()), call.as_fd()) {
-                // Fill the counter and make the eventfd blocking, so that the device's next write
-                // blocks. If the device has already written, the full value does not fit, so read
-                // the counter first.
-                fcntl_setfl(&call, fcntl_getfl(&call)? | OFlags::NONBLOCK)?;
-                while rustix::io::write(&call, &(u64::MAX - 1).to_ne_bytes()).is_err() {
-                    let _ = rustix::io::read(&call, &mut [0; 8]);
-                }
+                // Make the eventfd blocking, so that the device's next write blocks.
                 fcntl_setfl(&call, fcntl_getfl(&call)? - OFlags::NONBLOCK)?;
                 // Make an empty descriptor available, so that the device returns it and writes the
                 // call eventfd.
                 file.write_all_at(&1_u16.to_le_bytes(), raw::AVAIL + 2)?;
-                rustix::io::write(&kick, &1_u64.to_ne_bytes())?;
+                raw::ring(&kick)?;
                 sleep(Duration::from_millis(20));
             }
             // Keep the last ten connections open.
@@ -91,7 +89,7 @@ const ACTS: [(&str, Rule, Act); 19] = [
         let started = started(target, SIZE, &file)?;
         if let Some((_, kick)) = &started {
             file.set_len(0)?;
-            rustix::io::write(kick, &1_u64.to_ne_bytes())?;
+            raw::ring(kick)?;
             sleep(Duration::from_millis(100));
         }
         Ok(Box::new(started))
@@ -591,11 +589,8 @@ fn with_notes(
         Some((told, file)) => (told.clone(), file.try_clone().map_err(|e| e.to_string())?),
         None => {
             let asked = words(&[0, 0, 1 | u64::from(raw::RING) << 16]);
-            let answer = raw.ask(raw::GET_INFLIGHT_FD, &asked);
-            match answer {
-                Some((told, Some(file))) => (told, file),
-                _ => return Err("GET_INFLIGHT_FD got no answer with a descriptor".into()),
-            }
+            raw.ask_file(raw::GET_INFLIGHT_FD, &asked)
+                .ok_or("GET_INFLIGHT_FD got no answer with a descriptor")?
         }
     };
     let well = raw.done(raw::SET_INFLIGHT_FD, &notes.0, &[notes.1.as_fd()])
@@ -621,7 +616,7 @@ fn goes_on(target: &Target, vector: &Vector) -> Result<Verdict, String> {
             return Ok(not_offered("INFLIGHT_SHMFD"));
         };
         pile.put(vector).map_err(of_io)?;
-        rustix::io::write(&kick, &1_u64.to_ne_bytes()).map_err(|e| of_io(e.into()))?;
+        raw::ring(&kick).map_err(of_io)?;
         raw.close();
         let _again = loop {
             // A device that serves one front end at a time may need a moment to accept the next
@@ -664,7 +659,8 @@ fn notes(target: &Target, vector: &Vector) -> Result<Verdict, String> {
     let size = told
         .first_chunk()
         .map_or(0, |size| u64::from_le_bytes(*size));
-    if size > 1 << 30 {
+    // Memory of this size is allocated here, and the device chose it.
+    if size > MOST_NOTES {
         return Err(format!(
             "the device wants {size} bytes for one queue of {}",
             raw::RING
@@ -706,8 +702,8 @@ fn status(target: &Target, vector: &Vector) -> Result<Verdict, String> {
     for bits in [1_u64, 3, 11, 0, 1] {
         raw.send(raw::SET_STATUS, &words(&[bits]), &[]);
         match raw.ask(GET_STATUS, &[]) {
-            Some((got, _)) if got == words(&[bits]) => (),
-            Some((got, _)) => {
+            Some(got) if got == words(&[bits]) => (),
+            Some(got) => {
                 let got = match <[u8; 8]>::try_from(got) {
                     Ok(got) => name_device_status(u64::from_le_bytes(got)),
                     Err(got) => format!("a payload of {} bytes", got.len()),

@@ -483,3 +483,65 @@ fn after_the_device_has_ended_the_rest_is_skipped() {
     let skipped = |row: &crate::Row| matches!(&row.verdict, Verdict::Skip(w) if *w == why);
     assert!(rows[first + 1..].iter().all(skipped));
 }
+
+/// The device can fill the counter of a kick and make it blocking, so no check may wait for a write.
+#[test]
+fn a_kick_that_the_device_holds_holds_no_check() {
+    let kick = Arc::new(raw::event().unwrap());
+    rustix::io::write(&*kick, &(u64::MAX - 1).to_ne_bytes()).unwrap();
+    raw::ring(&kick).unwrap();
+    // Control: a write that is waited for is held.
+    let (done, ended) = channel();
+    let held = kick.clone();
+    let thread = thread::spawn(move || {
+        rustix::io::write(&*held, &1_u64.to_ne_bytes()).unwrap();
+        done.send(()).unwrap();
+    });
+    assert!(ended.recv_timeout(PATIENCE / 20).is_err());
+    // Each read lets the writes go on.
+    while !thread.is_finished() {
+        rustix::io::read(&*kick, &mut [0; 8]).unwrap();
+        rustix::io::write(&*kick, &1_u64.to_ne_bytes()).unwrap();
+        thread::yield_now();
+    }
+}
+
+/// Returns whether this process has a lock on the file. It loses the lock when it closes any
+/// descriptor of the file.
+fn has_lock(file: &std::fs::File) -> bool {
+    let inode = format!(":{} ", rustix::fs::fstat(file).unwrap().st_ino);
+    let own = format!(" {} ", std::process::id());
+    let locks = std::fs::read_to_string("/proc/locks").unwrap();
+    locks
+        .lines()
+        .any(|line| line.contains(&inode) && line.contains(&own))
+}
+
+/// A device can attach a descriptor to any answer, and close() of a descriptor can wait for ever
+/// (a file on FUSE). The checks receive only the one that they asked for.
+#[test]
+fn a_descriptor_that_was_not_asked_for_is_never_received() {
+    use rustix::fs::FlockOperation;
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("device");
+    let listener = UnixListener::bind(&path).unwrap();
+    let file = std::fs::File::create(dir.path().join("file")).unwrap();
+    let target = Target {
+        path,
+        stop: Default::default(),
+    };
+    let mut checks = raw::Raw::connect(&target).unwrap();
+    let (device, _) = listener.accept().unwrap();
+    let answer = || {
+        let bytes = raw::message(raw::GET_FEATURES, REPLY, &[0; 8]);
+        raw::send_with(&device, &bytes, &[file.as_fd()]).unwrap();
+    };
+    rustix::fs::fcntl_lock(&file, FlockOperation::LockExclusive).unwrap();
+    answer();
+    assert!(checks.ask(raw::GET_FEATURES, &[]).is_some());
+    assert!(has_lock(&file));
+    // Control: a descriptor that was asked for is received, and closed afterwards.
+    answer();
+    assert!(checks.ask_file(raw::GET_FEATURES, &[]).is_some());
+    assert!(!has_lock(&file));
+}

@@ -23,6 +23,7 @@ mod status;
 use std::io;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
+use std::time::Duration;
 
 use rustix::event::{poll, PollFd, PollFlags};
 use rustix::io::Errno;
@@ -35,12 +36,16 @@ pub use status::Health;
 
 pub(crate) use socket::Socket;
 
+use crate::account::Account;
+use crate::notify::timespec;
+
 /// The adapter for the connection of one front end. It forwards messages between the front end and
 /// the vhost crate, and translates or answers those that the crate does not support.
 pub struct Adapter {
     front_end: Socket,
     device: Socket,
-    health: Arc<Health>,
+    /// The rates and the health of the guest.
+    account: Option<Arc<Account>>,
 }
 
 impl Adapter {
@@ -54,14 +59,16 @@ impl Adapter {
         let adapter = Adapter {
             front_end: Socket::new(front_end),
             device: Socket::new(ours),
-            health: Arc::default(),
+            account: None,
         };
         Ok((adapter, device))
     }
 
-    /// Sets the health that the adapter reports to the front end.
-    pub(crate) fn with_health(self, health: Arc<Health>) -> Adapter {
-        Adapter { health, ..self }
+    /// Sets the guest, to whose rates each message of the front end is charged, and whose health is
+    /// reported.
+    pub(crate) fn with_account(self, account: Arc<Account>) -> Adapter {
+        let account = Some(account);
+        Adapter { account, ..self }
     }
 
     /// Forwards messages until one side closes, then ends the device's connection as well.
@@ -77,9 +84,15 @@ impl Adapter {
     }
 
     fn pass(&self, sessions: &Sessions) -> Result<(), Error> {
-        let mut conversation = Conversation::new(self.health.clone());
+        let account = self.account.as_deref();
+        let health = account.map_or_else(Arc::default, |account| account.health.clone());
+        let mut conversation = Conversation::new(health);
         loop {
-            let (front_end, device) = self.wait(!conversation.waits())?;
+            let hold = account.and_then(|account| account.pace.hold());
+            let wanted = !conversation.waits() && hold.is_none();
+            let Some((front_end, device)) = self.wait(wanted, hold)? else {
+                return Ok(());
+            };
             if device {
                 let Some(message) = self.device.receive()? else {
                     return Ok(());
@@ -90,14 +103,22 @@ impl Adapter {
                 let Some(message) = self.front_end.receive()? else {
                     return Ok(());
                 };
+                if let Some(account) = account {
+                    account.charge(HEADER + message.payload.len());
+                }
                 self.send(conversation.handle_front_end(message, sessions)?)?;
             }
         }
     }
 
-    /// Waits until at least one side is readable. Returns whether the front end is readable, and
-    /// whether the device is.
-    fn wait(&self, front_end_too: bool) -> Result<(bool, bool), Error> {
+    /// Waits until at least one side is readable, or for `limit` at most. Returns whether the front
+    /// end is readable, and whether the device is; or `None` if the front end has hung up while it
+    /// exceeds its rate, so that its further messages are not served.
+    fn wait(
+        &self,
+        front_end_too: bool,
+        limit: Option<Duration>,
+    ) -> Result<Option<(bool, bool)>, Error> {
         let wanted = |is| {
             if is {
                 PollFlags::IN
@@ -105,12 +126,14 @@ impl Adapter {
                 PollFlags::empty()
             }
         };
+        let limit = limit.map(timespec);
         loop {
             let mut fds = [
                 PollFd::new(&self.device, wanted(true)),
                 PollFd::new(&self.front_end, wanted(front_end_too)),
             ];
-            match poll(&mut fds, None) {
+            match poll(&mut fds, limit.as_ref()) {
+                Ok(0) => return Ok(Some((false, false))),
                 Ok(_) => {}
                 Err(Errno::INTR) => continue,
                 Err(e) => return Err(Error::Io(e.into())),
@@ -118,10 +141,13 @@ impl Adapter {
             let [device, front_end] = [0, 1].map(|i| fds[i].revents());
             // poll() reports a hang-up even if no event was requested.
             if !front_end_too && !front_end.is_empty() {
-                return Err(Error::CutShort);
+                return match limit {
+                    Some(_) => Ok(None),
+                    None => Err(Error::CutShort),
+                };
             }
             if !device.is_empty() || !front_end.is_empty() {
-                return Ok((!front_end.is_empty(), !device.is_empty()));
+                return Ok(Some((!front_end.is_empty(), !device.is_empty())));
             }
         }
     }
@@ -145,7 +171,6 @@ mod tests {
     use std::io::{Read, Write};
     use std::os::fd::OwnedFd;
     use std::thread::{self, JoinHandle};
-    use std::time::Duration;
 
     fn none(_: &[u8], _: &mut [u8]) -> usize {
         0

@@ -62,6 +62,11 @@ pub struct Rig {
 impl Rig {
     /// Creates a guest with these limits.
     pub fn new(limits: Limits) -> Rig {
+        Rig::with_rates(limits, &Rates::default())
+    }
+
+    /// Creates a guest with these limits that is held to these rates.
+    pub(crate) fn with_rates(limits: Limits, rates: &Rates) -> Rig {
         let max_chain = crate::Config {
             limits: limits.clone(),
             ..crate::Config::default()
@@ -70,7 +75,7 @@ impl Rig {
         let counters = Counters::new(1).expect("shared memory");
         let tally = counters.tallies().remove(0);
         let guest = Guest::new(limits, &Services::detect());
-        let account = Arc::new(Account::new(guest, counters, Pace::new(&Rates::default())));
+        let account = Arc::new(Account::new(guest, counters, Pace::new(rates)));
         let guest = account.guest.clone();
         guest.negotiate(0);
         let worker = Worker::new().expect("an emulated CPU");
@@ -196,6 +201,18 @@ impl Rig {
         let mut count = tally.read();
         count.sleeps -= before;
         count
+    }
+
+    /// Starts the ring and stops it at once. Returns how many requests have been answered so far.
+    #[cfg(test)]
+    pub(crate) fn restart(&mut self, which: Which) -> usize {
+        self.with_line(which, None, |line, halt| {
+            halt.set(Order::Stop);
+            line.run(halt)
+        })
+        .and_then(|done| done)
+        .expect("a ring that is in order");
+        self.used(which).len()
     }
 
     fn with_line<R>(

@@ -41,7 +41,7 @@ pub fn message(request: u32, flags: u32, payload: &[u8]) -> Vec<u8> {
     bytes
 }
 
-fn words(words: &[u64]) -> Vec<u8> {
+pub fn words(words: &[u64]) -> Vec<u8> {
     words.iter().flat_map(|w| w.to_le_bytes()).collect()
 }
 
@@ -199,6 +199,46 @@ impl Raw {
             && self.done(13, &words(&[0]), &call)
             && self.done(12, &words(&[without]), &kick)
             && self.done(18, &pair(0, 1), &[])
+    }
+
+    /// Starts the ring as if `base` requests had been answered.
+    pub fn ring_at(&mut self, base: u16) -> bool {
+        self.set_indices(0x1002, 0x2002, base);
+        self.avail = base;
+        self.goes_on(base)
+    }
+
+    /// Starts another data ring at entry `base`, without requests and without a kick.
+    pub fn idle_ring(&mut self, ring: u32, base: u16) -> bool {
+        const AT: u64 = 0xa000;
+        self.set_indices(AT + 0x802, AT + 0x1002, base);
+        let at = |offset: u64| BASE + AT + offset;
+        let number = u64::from(ring);
+        self.done(8, &pair(ring, RING), &[])
+            && self.done(10, &pair(ring, u32::from(base)), &[])
+            && self.done(9, &words(&[number, at(0), at(0x1000), at(0x800), 0]), &[])
+            && self.done(12, &words(&[number | 1 << 8]), &[])
+            && self.done(18, &pair(ring, 1), &[])
+    }
+
+    /// Sets the available and the used index.
+    fn set_indices(&self, avail: u64, used: u64, index: u16) {
+        let slice = self.memory.as_ref().unwrap().as_volatile_slice();
+        for at in [avail, used] {
+            slice
+                .write_slice(&index.to_le_bytes(), at as usize)
+                .unwrap();
+        }
+    }
+
+    /// Enables the ring, which runs already. The device stops it and starts it again.
+    pub fn enable_again(&mut self) {
+        assert!(self.done(18, &pair(0, 1), &[]));
+    }
+
+    /// Sets the features again, as a driver does that initialises the device, and QEMU in a pause.
+    pub fn features_again(&mut self) {
+        assert!(self.done(2, &words(&[self.features]), &[]));
     }
 
     /// Continues the ring after `used` entries, where the previous device stopped. Returns whether

@@ -1,0 +1,116 @@
+//! Tests that sessions that come as messages end with their driver, and survive a pause.
+//!
+//! No message says that a driver was reset. QEMU stops all rings and sets the features for a pause,
+//! too, and starts the rings one after the other.
+
+use super::RING_RESET;
+use crate::device::Device;
+use crate::guest::memfd;
+use crate::raw::{Raw, SIZE};
+
+const BY_MESSAGE: u64 = 1 << 7;
+
+fn connect(device: &Device, more: u64) -> Raw {
+    let mut raw = Raw::connect(&device.path("kiln.sock")).wants(more, 0);
+    raw.hello(BY_MESSAGE);
+    assert!(raw.table(SIZE, &memfd(SIZE, 0)));
+    raw
+}
+
+#[test]
+fn sessions_of_messages_end_with_their_driver_whatever_it_asked_for() {
+    let device = Device::start(&[]);
+    for more in [0, RING_RESET] {
+        let mut raw = connect(&device, more);
+        assert!(raw.ring(0));
+        let session = raw.create();
+        raw.stop(0);
+        raw.features_again();
+        assert!(raw.ring(0));
+        assert!(!raw.encrypts(session), "{more:#x}: no request was made");
+
+        // With one more request, the ring is at entry 0 again.
+        raw.stop(0);
+        raw.features_again();
+        assert!(raw.ring_at(u16::MAX));
+        let session = raw.create();
+        assert!(raw.encrypts(session) && raw.stop(0) == 0, "the control");
+        raw.features_again();
+        assert!(raw.ring(0));
+        assert!(
+            !raw.encrypts(session),
+            "{more:#x}: 65536 requests were made"
+        );
+
+        // The ring that starts first was not used, and the other one was.
+        assert!(raw.idle_ring(1, 0));
+        let session = raw.create();
+        assert!(raw.encrypts(session), "the control");
+        assert!(raw.stop(0) > 0 && raw.stop(1) == 0);
+        raw.features_again();
+        assert!(raw.idle_ring(1, 0) && raw.ring(0));
+        assert!(!raw.encrypts(session), "{more:#x}: two rings");
+
+        // The ring that was not used is the one that the next driver uses.
+        raw.stop(1);
+        assert!(raw.idle_ring(1, 5));
+        raw.stop(0);
+        assert!(raw.ring(0));
+        let session = raw.create();
+        assert!(raw.stop(0) == 0 && raw.stop(1) == 5);
+        raw.features_again();
+        assert!(raw.ring(0) && raw.idle_ring(1, 0));
+        assert!(!raw.encrypts(session), "{more:#x}: it waited for the other");
+
+        // The next driver does not use the other ring.
+        assert!(raw.stop(1) == 0 && raw.idle_ring(1, 5));
+        raw.stop(0);
+        assert!(raw.ring(0));
+        let session = raw.create();
+        assert!(raw.stop(0) == 0 && raw.stop(1) == 5);
+        raw.features_again();
+        assert!(raw.ring(0));
+        let next = raw.create();
+        assert!(raw.encrypts(next) && !raw.encrypts(session), "{more:#x}");
+    }
+}
+
+/// The control of the test above: what looks alike and is not the start of another driver.
+#[test]
+fn sessions_of_messages_survive_a_pause() {
+    let device = Device::start(&[]);
+    for more in [0, RING_RESET] {
+        // Sessions may be made before the first ring starts.
+        let mut raw = connect(&device, more);
+        let session = raw.create();
+        assert!(raw.ring(0) && raw.encrypts(session), "{more:#x}");
+
+        // The ring that was not used starts last, and first. QEMU sets the features for each ring.
+        assert!(raw.idle_ring(1, 0));
+        for is_last in [true, false] {
+            let base = raw.stop(0);
+            assert!(base > 0 && raw.stop(1) == 0);
+            raw.features_again();
+            assert!(is_last || raw.idle_ring(1, 0));
+            raw.features_again();
+            assert!(raw.ring(base));
+            raw.features_again();
+            assert!(!is_last || raw.idle_ring(1, 0));
+            assert!(raw.encrypts(session), "{more:#x} {is_last}");
+        }
+
+        // The ring with requests was not used before, and waits for the one that was.
+        let mut raw = connect(&device, more);
+        assert!(raw.ring(0) && raw.idle_ring(1, 5));
+        let session = raw.create();
+        assert!(raw.stop(0) == 0 && raw.stop(1) == 5);
+        raw.features_again();
+        assert!(raw.ring(0) && raw.idle_ring(1, 5));
+        assert!(raw.encrypts(session), "{more:#x}: it waited for the other");
+
+        // A ring may be reset alone with RING_RESET.
+        raw.stop(0);
+        assert!(raw.ring(0));
+        assert_eq!(raw.encrypts(session), more == RING_RESET, "{more:#x}");
+    }
+}
