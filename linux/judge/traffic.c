@@ -312,6 +312,13 @@ static void hold_registers(void)
 
 	/* The control of the module recognises the program by this name. */
 	prctl(PR_SET_NAME, "registers");
+	/*
+	 * Leave most of the time to the disk. With a lower priority, softirqs would interrupt the
+	 * program too rarely for the control.
+	 */
+	errno = 0;
+	if (nice(5) < 0 && errno)
+		fail("nice");
 	for (uint64_t round = 0; !counts->stop; round++) {
 		uint64_t spins = SPINS;
 

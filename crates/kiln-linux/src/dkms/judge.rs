@@ -553,16 +553,18 @@ mod tests {
             drivers.iter().flat_map(entry).collect()
         };
         let heard = || {
-            let mut heard = Heard::default();
-            heard.out = BTreeMap::from([
+            let out = BTreeMap::from([
                 (1, list(&[("xts-aes-aesni", 401), (NAMED, 4)])),
                 (2, list(&[(NAMED, 4)])),
                 (4, vec!["N".into()]),
                 (5, list(&[(NAMED, 4)])),
             ]);
-            heard.nested_off = vec![3];
-            heard.ended.insert(6, End::Errno(2));
-            heard
+            Heard {
+                out,
+                nested_off: vec![3],
+                ended: BTreeMap::from([(6, End::Errno(2))]),
+                ..Heard::default()
+            }
         };
         assert_eq!(find_misloaded(&script, &heard()), Vec::<String>::new());
         let faults: [&dyn Fn(&mut Heard); 8] = [
