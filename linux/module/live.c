@@ -75,7 +75,7 @@ static bool same(const struct width *w, const struct pattern *a, const struct pa
 
 /*
  * Returns the time of saving, restoring and wiping. If @saved is false, returns the time of reading
- * the clock, and leaves registers in the area.
+ * the TSC, and leaves registers in the area.
  */
 static u64 play(const struct width *w, struct room *room, u8 *area, const u8 *reset, bool saved)
 {

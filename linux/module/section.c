@@ -2,13 +2,13 @@
 /*
  * FPU sections. Linux before 6.15 does not allow a section in a softirq that interrupts another
  * section; this file does. It saves the registers of the interrupted section to a per-CPU area and
- * restores them at the end, so drivers need no fallback. The idea is from "x86/fpu: Allow nested
+ * restores them at the end, so that in softirqs drivers need neither cryptd nor scalar code. The idea is from "x86/fpu: Allow nested
  * in-kernel use of FPU" (see references), but this file works on an unmodified Linux.
  *
  * One area per CPU is enough, because the depth is at most two. Softirqs do not nest. A hardirq
  * that interrupts a nested section cannot open another section: the outer section, which belongs to
- * Linux, is still open, so irq_fpu_usable() returns false. A softirq is not preempted, so it stays
- * on its CPU.
+ * Linux, is still open, so irq_fpu_usable() returns false. A softirq stays on its CPU: without
+ * PREEMPT_RT it is not preempted, and with it, begin_alone() disables preemption.
  *
  * A softirq may also interrupt a task that has claimed the FPU but has not yet saved the user's
  * registers. The user's registers are then live. They are restored unchanged, and the task saves
@@ -54,7 +54,7 @@ void kiln_section_exit(void)
 
 static bool nested = true;
 module_param(nested, bool, 0644);
-MODULE_PARM_DESC(nested, "sections in softirqs over a section; else code in general registers");
+MODULE_PARM_DESC(nested, "in a softirq that interrupts an FPU section, save its registers and use SIMD; 0: use scalar code");
 
 #ifdef KILN_CONTROLS
 static bool nested_unsaved;
@@ -89,7 +89,7 @@ static bool spoils_user(void)
 
 struct nest {
 	bool open;
-	bool saved;	/* whether registers were saved; false if nested_unsaved was set */
+	bool saved;	/* whether registers were saved; the controls leave this out */
 	u64 saves;
 };
 
@@ -108,7 +108,7 @@ static int saves_get(char *to, const struct kernel_param *param)
 
 static const struct kernel_param_ops saves_ops = { .get = saves_get };
 module_param_cb(nested_saves, &saves_ops, NULL, 0444);
-MODULE_PARM_DESC(nested_saves, "sections that were opened over another one");
+MODULE_PARM_DESC(nested_saves, "number of nested sections");
 
 /* Returns whether this is a softirq in which no nested section is open yet. */
 static bool may_nest(void)

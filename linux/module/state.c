@@ -68,7 +68,7 @@ void kiln_state_restore(const u8 *area)
 	asm volatile("xrstor64 %0" : : "m"(*(const u8 (*)[])area), "a"(low), "d"(high) : "memory");
 }
 
-/* The parts behind AVX_END are three quarters of an area, and rarely in use. */
+/* With AVX-512, two thirds of an area are behind AVX_END, and rarely in use. */
 void kiln_state_wipe(u8 *area)
 {
 	const u64 used = *(const u64 *)(area + HEADER_AT);

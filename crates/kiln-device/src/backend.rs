@@ -237,12 +237,13 @@ impl Backend {
     /// Returns false if this ring must not start yet.
     ///
     /// No message reports a reset reliably: QEMU sets features, and the status to 0, for a pause as
-    /// well. A driver that was reset starts its rings from entry 0, and a pause goes on where each
-    /// ring was.
+    /// well. A driver that was reset starts its rings from entry 0. After a pause, each ring resumes
+    /// at its old index, which may also be 0, if it was not used or has wrapped around.
     ///
-    /// If the sessions come over the control queue, that queue tells: sessions show that it was
-    /// used. With RING_RESET (2.6.1), a driver may reset only the control queue and keep its
-    /// sessions; a driver that initialises the device sets features or the status first.
+    /// If sessions are created over the control queue, only that queue is looked at: sessions prove
+    /// that it was used, so entry 0 means a reset. If RING_RESET (2.6.1) was negotiated, a driver
+    /// may reset the control queue alone and keep its sessions. Then features or the status must have
+    /// been set as well, which a new driver does first.
     fn settle(&mut self, index: usize) -> bool {
         if self.account.is_by_message() {
             return self.settle_by_message(index);
@@ -263,7 +264,7 @@ impl Backend {
     ///
     /// A ring that was not used starts from entry 0 after a pause, too, so the others decide: if one
     /// of them was used and has yet to start, this ring waits for it. If none was used, the driver is
-    /// taken for another one.
+    /// treated as a new one.
     fn settle_by_message(&mut self, index: usize) -> bool {
         let vring = &self.vrings[index];
         let from_0 = vring.place.next_avail == 0;
@@ -301,8 +302,9 @@ impl Backend {
         }
     }
 
-    /// Prepares for a session that comes as a message. A driver that creates one while rings wait
-    /// ([`Backend::settle`]) is another driver, which uses fewer rings: in a pause no driver runs.
+    /// Prepares for a session that comes as a message. If rings still wait for others
+    /// ([`Backend::settle`]), the driver is a new one that enables fewer rings: a driver that is
+    /// paused cannot create sessions.
     pub(crate) fn begin_session(&mut self) -> Result<()> {
         self.notice_status();
         if self.maybe_anew {

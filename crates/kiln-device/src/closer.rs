@@ -31,8 +31,8 @@ pub(crate) const LEFT: usize = 64;
 /// remote side has read all data.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// The listening socket that a front end has connected to, by its index. What its front ends send
-/// counts towards its share only.
+/// The listening socket that a front end has connected to, by its index. The limits above are per
+/// owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Owner {
     Socket(usize),
@@ -173,9 +173,9 @@ pub(crate) fn read(stream: &UnixStream, bytes: &mut [u8]) -> io::Result<usize> {
             flags | RecvFlags::DONTWAIT,
         )
     };
-    // Without space for descriptors, a look at the bytes reports that they were cut off. It ends
-    // with the first bytes that have descriptors, so the bytes seen by a look that reports nothing
-    // have none.
+    // Without a control buffer, MSG_PEEK sets MSG_CTRUNC if descriptors are attached. recvmsg() never
+    // reads beyond the first bytes that have descriptors, so if the flag is clear, none of the bytes
+    // has any.
     let seen = receive(bytes, RecvFlags::PEEK)?;
     if seen.flags.contains(ReturnFlags::CTRUNC) {
         return Err(io::Error::new(

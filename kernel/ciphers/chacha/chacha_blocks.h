@@ -59,10 +59,11 @@ static const u32 set_counters[16] __aligned(64) = {
  * have done EARLY of their ten, and the powers of r, and what the caller hashes before the text, are
  * computed while the vectors finish.
  *
- * With a smaller EARLY, the vectors' last rounds have little beside them. Their operations then
- * wait for each other in such numbers that the core does not reach the next message (Zen 5, 512-bit
- * tier, 256 bytes sealed: 727 cycles with 5, 705 with 6, 673 with 7, 663 with 8, 749 with 10). The
- * double rounds with two are apart: 635 cycles with the first two, 570 with the third and seventh.
+ * With a smaller EARLY, the vectors' last rounds have little beside them. So many dependent vector
+ * operations then fill the scheduler that the next message cannot begin. With 10, nothing is beside
+ * the powers of r (Zen 5, 512-bit tier, 256 bytes sealed: 727 cycles with 5, 705 with 6, 673 with 7,
+ * 663 with 8, 749 with 10). The two double rounds that have two of block 0 beside them are apart:
+ * after other changes, 635 cycles if they are the first two, 570 as the third and the seventh.
  */
 #define EARLY 8
 #define TWO_BESIDE(i) ((i) % 4 == 2)

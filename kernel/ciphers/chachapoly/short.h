@@ -8,8 +8,8 @@
  * text, and general-purpose registers finish it.
  *
  * Calls for independent messages overlap only as far as the core can hold waiting instructions.
- * Therefore the vector computes more rounds than balance the two (14 instead of 10, Zen 5), and
- * everything after the rounds is kept in few instructions and in registers.
+ * Therefore more rounds of the text's block are computed in vectors than would balance the two (14
+ * instead of 10, Zen 5), and the code after the rounds has few instructions and stays in registers.
  *
  * The including file includes ../simd/vec_xmm.h and defines what ../chacha/chacha_blocks.h needs,
  * and
