@@ -108,7 +108,12 @@ pub enum Case {
         request: Box<Request>,
     },
     /// Several messages that are processed in parallel.
-    Many(Box<Many>),
+    Many {
+        many: Box<Many>,
+        /// The case for implementations without a function for several messages; `None` if they
+        /// have nothing to check.
+        otherwise: Option<Box<Case>>,
+    },
     /// A message with a wrong tag. It must be refused as it is.
     Rejection {
         /// The message; its text is ciphertext.
@@ -320,7 +325,7 @@ impl Case {
                     rng: rng.next_u64(),
                 })
             }
-            Suite::Many => several(family, &mut rng, Context::Task),
+            Suite::Many => several(family, &mut rng, Context::Task, None),
             Suite::Requests | Suite::Refusals => {
                 let request = match suite {
                     Suite::Requests => asked::random(judge, &mut rng, n)?,
@@ -337,9 +342,11 @@ impl Case {
                 // Where a section is refused, callers process one message after the other.
                 let parallel = family.subjects.iter().any(|i| i.lanes().is_some())
                     && !refused_in(policy).contains(&context);
-                match parallel && rng.one_in(ONE_IN_PARALLEL) {
-                    true => several(family, &mut rng, context),
-                    false => drawn(family, &mut rng, context),
+                let parallel = parallel && rng.one_in(ONE_IN_PARALLEL);
+                let one = drawn(family, &mut rng, context)?;
+                match parallel {
+                    true => several(family, &mut rng, context, Some(Box::new(one))),
+                    false => Ok(one),
                 }
             }
         }
@@ -373,9 +380,18 @@ impl Case {
             }
             Case::Long { op, vector } => (1, vector.check_plainly(imp, *op)),
             Case::Wipe { key, context } => (1, wiped::check(imp, key, context)),
-            // An implementation without this function has nothing to check.
-            Case::Many(_) if imp.lanes().is_none() => (0, Ok(())),
-            Case::Many(many) => (many.messages.len() as u64, bench.many(imp, many, replay)),
+            Case::Many { otherwise, .. } if imp.lanes().is_none() => match otherwise {
+                Some(case) => case.check(bench, imp, replay),
+                None => (0, Ok(())),
+            },
+            Case::Many { many, otherwise } => {
+                // In contexts, each implementation has one check per case.
+                let checks = match otherwise {
+                    Some(_) => 1,
+                    None => many.messages.len() as u64,
+                };
+                (checks, bench.many(imp, many, replay))
+            }
             Case::Request { api, request } => {
                 let api = api.unwrap_or_else(|| Api::get_linked());
                 (1, bench.request(api, imp, request, replay))
@@ -450,9 +466,14 @@ fn drawn(family: &Family, rng: &mut SplitMix64, context: Context) -> Result<Case
     message_case(judge, op, message, layout)
 }
 
-fn several(family: &Family, rng: &mut SplitMix64, context: Context) -> Result<Case, String> {
-    let many = Many::draw(family.judge, context, rng)?;
-    Ok(Case::Many(Box::new(many)))
+fn several(
+    family: &Family,
+    rng: &mut SplitMix64,
+    context: Context,
+    otherwise: Option<Box<Case>>,
+) -> Result<Case, String> {
+    let many = Box::new(Many::draw(family.judge, context, rng)?);
+    Ok(Case::Many { many, otherwise })
 }
 
 fn length(judge: Impl, n: u64) -> u64 {
@@ -571,7 +592,13 @@ impl fmt::Display for Case {
             Case::Long { op, vector } => {
                 write!(f, "{}: {op:?} {}", vector.name, vector.message)
             }
-            Case::Many(many) => many.fmt(f),
+            Case::Many { many, otherwise } => {
+                many.fmt(f)?;
+                match otherwise {
+                    Some(case) => write!(f, "; one at a time: {case}"),
+                    None => Ok(()),
+                }
+            }
             Case::Request { request, .. } => request.fmt(f),
             Case::Wipe { key, .. } => write!(f, "a key of {} bytes in a transform", key.len()),
             Case::Key { key, .. } => write!(f, "a key of {} bytes", key.len()),
