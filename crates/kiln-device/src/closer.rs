@@ -81,8 +81,8 @@ impl Closer {
         !self.children.is_empty() || !self.left.is_empty()
     }
 
-    /// Reaps child processes that have ended. Starts one for each owner that has left something and
-    /// has a place; what other owners have left waits.
+    /// Reaps child processes that have ended. Starts one for each owner with waiting sockets and
+    /// fewer than [`PROCESSES`] children; the sockets of other owners go on waiting.
     pub(crate) fn go_on(&mut self) {
         self.children.retain(|child| {
             // SAFETY: the only pointer is null, which waitpid() allows. The child has not been
@@ -104,8 +104,8 @@ impl Closer {
         }
     }
 
-    /// Leaves everything to one more child process, whether its owners have places or not: this
-    /// process is about to end, and would drop the last references itself.
+    /// Leaves all waiting sockets to one more child process, whatever the limits: this process is
+    /// about to end, and would drop the last references itself.
     pub(crate) fn finish(mut self) {
         let left = std::mem::take(&mut self.left);
         if self.forks && !left.is_empty() {
@@ -121,7 +121,7 @@ impl Closer {
         self.left.push((owner, listener));
     }
 
-    /// Returns an owner that has left something and has a place for a child process.
+    /// Returns an owner with waiting sockets that may start a child process.
     fn next_owner(&self) -> Option<Owner> {
         let running = |owner| self.children.iter().filter(|c| c.owner == owner).count();
         let mut owners = self.left.iter().map(|(owner, _)| *owner);

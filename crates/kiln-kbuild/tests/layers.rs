@@ -476,7 +476,7 @@ fn examples_are_run_where_there_are_any() {
         let off = read(&dir.join("Cargo.toml")).contains("\ndoctest = false\n");
         assert_eq!(any, !off, "{}: doctest in Cargo.toml", name(&dir));
     }
-    // Control: examples, and text that is none.
+    // Controls: two examples, and a source without an example.
     assert!(has_example("//! ```\n//! let a = 1;\n//! ```"));
     assert!(has_example("    /// ```no_run\n    /// f();"));
     assert!(!has_example("/// `one` word\nlet fence = \"```\";"));

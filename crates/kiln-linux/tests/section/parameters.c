@@ -109,7 +109,7 @@ int main(void)
 	}
 	kiln_section_exit();
 
-	/* After a failed self-test nothing is saved, even if somebody sets the parameter again. */
+	/* After a failed self-test, setting the parameter again does not make sections nest. */
 	change_at = -1;
 	areas = NULL;
 	kiln_section_init(false);
