@@ -17,8 +17,16 @@ const ITEMS: [&str; 8] = [
     "const", "enum", "fn", "static", "struct", "trait", "type", "union",
 ];
 
-/// Splits a source file into tokens. Groups in brackets are flattened, and literals are omitted.
-/// `::` and a lifetime are one token each.
+/// Returns the path in a string literal such as `"Layout::is_plain"`, by which an attribute of serde
+/// names a function.
+fn path_in(literal: &str) -> Option<TokenStream> {
+    let path = literal.strip_prefix('"')?.strip_suffix('"')?;
+    let word = |w: &str| !w.is_empty() && w.chars().all(|c| c.is_alphanumeric() || c == '_');
+    (path.contains("::") && path.split("::").all(word)).then(|| path.parse().ok())?
+}
+
+/// Splits a source file into tokens. Groups in brackets are flattened, and literals are omitted
+/// unless they hold a path. `::` and a lifetime are one token each.
 fn tokens(text: &str) -> Vec<String> {
     fn flatten(stream: TokenStream, out: &mut Vec<String>) {
         for tree in stream {
@@ -41,7 +49,11 @@ fn tokens(text: &str) -> Vec<String> {
                     Some(last) if last == ":" && punct.as_char() == ':' => last.push(':'),
                     _ => out.push(punct.to_string()),
                 },
-                TokenTree::Literal(_) => {}
+                TokenTree::Literal(literal) => {
+                    if let Some(path) = path_in(&literal.to_string()) {
+                        flatten(path, out);
+                    }
+                }
             }
         }
     }
@@ -578,7 +590,8 @@ fn planted_public_items_are_found() {
              {} impl Named { pub fn method(&'static self) {} } pub const ALONE: u8 = 1; pub struct Argument;",
         ),
     ]);
-    let outside = ["used", "Named"].map(str::to_owned).into();
+    let used = r#"fn f() -> Named { "not used::unused"; used() }"#;
+    let outside = tokens(used).into_iter().collect();
     let unused = library.unused_items(&outside);
     assert_eq!(
         unused,
@@ -590,4 +603,8 @@ fn planted_public_items_are_found() {
             "a::ALONE"
         ]
     );
+    let by_serde = r#"#[serde(skip_serializing_if = "Named::method")] fn f() -> Named { used() }"#;
+    let outside = tokens(by_serde).into_iter().collect();
+    let unused = library.unused_items(&outside);
+    assert!(!unused.contains(&"a::method".to_owned()), "{unused:?}");
 }

@@ -9,23 +9,18 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | `timing/` | what is timed: shapes, messages, candidates, and the bench that times them |
-//! | `peer/` | other libraries, loaded at run time |
 //! | `limits/` | measured limits of the hardware |
 //! | `device.rs` | a virtio-crypto device in a separate process |
 
 mod device;
 mod limits;
-mod peer;
 #[cfg(test)]
 mod testing;
-mod timing;
 
 use kiln_question::survey::{self, Answer, Contribution, Topic};
 use kiln_question::{Error, Exit, Question, RowType, Session, Shard};
 use kiln_record::Description;
-
-use peer::Wanted;
+use kiln_timing::peer::Wanted;
 
 /// Expands the list of questions to their modules, the commands, the row types, and the survey's
 /// contributions.

@@ -3,17 +3,25 @@ pub mod oracle;
 pub mod schema;
 pub mod tree;
 
+use std::fmt;
 use std::io::Write;
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
 /// The exit status and the output of a run.
-#[derive(Debug)]
 pub struct Run {
     pub status: i32,
     pub bytes: Vec<u8>,
     pub stderr: String,
+}
+
+/// Shows the output as text, since a record as a list of byte values cannot be read.
+impl fmt::Debug for Run {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let stdout = String::from_utf8_lossy(&self.bytes);
+        write!(f, "status {}\n{}\n{stdout}", self.status, self.stderr)
+    }
 }
 
 impl Run {

@@ -11,7 +11,7 @@ use kiln_tree::make_scratch;
 
 use super::catalogue::Library;
 use super::job::{Built, Fault, Job};
-use crate::peer;
+use kiln_timing::peer;
 
 /// Installs a library into a directory below `all`. Returns a sentence about the result.
 pub(super) fn install(

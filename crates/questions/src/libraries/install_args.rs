@@ -8,7 +8,7 @@ use super::install::install;
 use super::job::Fault;
 use super::row::list_libraries;
 use super::view;
-use crate::peer::installed::directory;
+use kiln_timing::peer::installed::directory;
 
 /// Build or unpack current libraries into Kiln's cache
 ///

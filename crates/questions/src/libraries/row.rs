@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::catalogue::ALL;
-use crate::peer::{self, release};
+use kiln_timing::peer::{self, release};
 
 /// A library that Kiln can be compared with.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]

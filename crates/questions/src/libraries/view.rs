@@ -3,7 +3,7 @@
 use kiln_question::table::{align, paragraph, plain, text};
 
 use super::row::Row;
-use crate::peer::installed::directory;
+use kiln_timing::peer::installed::directory;
 
 /// Formats one line per library, then the commands that install the current versions, then the
 /// reasons why libraries are missing.

@@ -14,7 +14,7 @@ use serde::Serialize;
 
 use crate::compilers::compilers_on_path;
 use crate::limits::Limits;
-use crate::peer;
+use kiln_timing::peer;
 
 /// One item that may be available on this machine: a tier, an implementation, a CPU feature, a
 /// library, a compiler or a hardware limit.

@@ -6,7 +6,7 @@ use super::multi::{bench_all, create_sets};
 use super::run::Run;
 use super::set::{Set, Table};
 use super::steps;
-use crate::timing::Candidate;
+use kiln_timing::Candidate;
 
 impl Run<'_> {
     /// After a sweep, measures the largest steps a second time, for longer and with both lengths

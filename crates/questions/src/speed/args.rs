@@ -22,8 +22,8 @@ use super::row::Row;
 use super::run::{run, run_with};
 use super::via::{self, ViaArgs};
 use super::{kunit, tcrypt, view, view_all};
-use crate::peer::Wanted;
-use crate::timing::{Layout, Level, Op, Tree};
+use kiln_timing::peer::Wanted;
+use kiln_timing::{Layout, Level, Op, Tree};
 
 /// Cycles per byte by implementation, key size and length
 ///

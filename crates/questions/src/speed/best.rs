@@ -8,8 +8,8 @@ use kiln_record::family;
 
 use super::rival::{BestPeer, BestTree, ManyRival};
 use super::row::Row;
-use crate::peer::release;
-use crate::timing::{Candidate, Level, KILN};
+use kiln_timing::peer::release;
+use kiln_timing::{Candidate, Level, KILN};
 
 /// Ratios of cycles and of time, with the verdict that both support.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -9,7 +9,7 @@ use kiln_tree::event::Checked;
 use super::plan::Plan;
 use super::run::works;
 use super::set::Table;
-use crate::timing::{check, Layout, Level, Op, Own, Source, Tree};
+use kiln_timing::{check, Layout, Level, Op, Own, Source, Tree};
 
 /// Lengths near the ends of blocks and near the ends of the chunks that functions process.
 const LENS: [usize; 33] = [

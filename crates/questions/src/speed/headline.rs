@@ -5,7 +5,7 @@ use kiln_question::survey::{Against, Estimate, Row, Runs, Topic};
 use serde_json::Value;
 
 use super::best::SHORT;
-use crate::peer::release;
+use kiln_timing::peer::release;
 
 pub(super) static TOPIC: Topic = Topic {
     name: "speed",

@@ -4,7 +4,7 @@
 use std::time::Instant;
 
 use super::row::Row;
-use crate::timing::{Candidate, Messages};
+use kiln_timing::{Candidate, Messages};
 
 /// Number of times that each benchmark runs while a row with a long message is measured. The
 /// highest mean is used.

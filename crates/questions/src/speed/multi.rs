@@ -9,7 +9,7 @@ use kiln_measure::Team;
 use super::plan::Plan;
 use super::set::{Set, Table};
 use super::sources::Sources;
-use crate::timing::{
+use kiln_timing::{
     bench, check_after, check_before, subjects, Crew, Entry, Reference, Timed, Work,
 };
 

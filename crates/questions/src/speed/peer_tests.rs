@@ -8,8 +8,8 @@ use kiln_question::lens::Lens;
 use kiln_record::family;
 
 use super::{run, Plan};
-use crate::peer::{load, Wanted, NAMES};
-use crate::timing::Op;
+use kiln_timing::peer::{load, Wanted, NAMES};
+use kiln_timing::Op;
 
 #[test]
 fn words() {

@@ -8,8 +8,8 @@ use kiln_record::family;
 
 use super::cores::Cores;
 use super::effort::SWEEP;
-use crate::peer::{self, Wanted};
-use crate::timing::{Choice, Layout, Level, Op, Own, Source, Spec, KILN};
+use kiln_timing::peer::{self, Wanted};
+use kiln_timing::{Choice, Layout, Level, Op, Own, Source, Spec, KILN};
 
 /// What to measure. An empty list selects the default.
 #[derive(Clone, Debug)]
@@ -445,7 +445,7 @@ fn dedup<T: PartialEq + Clone>(list: &mut Vec<T>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::timing::{Candidate, Judge, Kind, Takes, Work};
+    use kiln_timing::{Candidate, Judge, Kind, Takes, Work};
 
     fn fault(change: impl FnOnce(&mut Plan)) -> String {
         let mut plan = Plan::new(1);

@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use kiln_measure::{Series, Verdict};
 
 use super::rival::{BestPeer, BestTree, ManyRival};
-use crate::timing::{Layout, Level};
+use kiln_timing::{Layout, Level};
 
 /// The speed of one implementation at one message length.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

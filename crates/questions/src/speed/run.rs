@@ -19,10 +19,8 @@ use super::row::{Against, Row};
 use super::set::{Set, Table};
 use super::sources::Sources;
 use crate::limits::{serial_cycles, xts_cycles, Limits};
-use crate::peer::release;
-use crate::timing::{
-    bench_cold, Candidate, Entry, Layout, Level, Op, Reference, Source, Spec, Work,
-};
+use kiln_timing::peer::release;
+use kiln_timing::{bench_cold, Candidate, Entry, Layout, Level, Op, Reference, Source, Spec, Work};
 
 /// Measures Kiln's own implementations and other libraries.
 pub fn run(plan: Plan, stop: &AtomicBool, progress: Report<'_>) -> Result<Outcome<Row>, Error> {
@@ -531,7 +529,7 @@ fn here<T: Clone>(best: &Option<(usize, T)>, row: usize) -> Option<T> {
 }
 
 fn is_peer(candidate: &Candidate) -> bool {
-    crate::peer::NAMES.contains(&candidate.family())
+    kiln_timing::peer::NAMES.contains(&candidate.family())
 }
 
 fn against(series: Option<&Series>, baseline: Option<&Series>) -> Against {

@@ -7,7 +7,7 @@ use kiln_measure::SplitMix64;
 use kiln_question::Error;
 
 use super::plan::Plan;
-use crate::timing::{
+use kiln_timing::{
     Candidate, Judge, Kind, Layout, Level, Messages, Op, Reference, Shape, Source, Work, KILN,
 };
 
@@ -194,8 +194,8 @@ mod tests {
     use kiln_measure::SplitMix64;
 
     use super::*;
-    use crate::timing::requests::candidate;
-    use crate::timing::Spec;
+    use kiln_timing::requests::candidate;
+    use kiln_timing::Spec;
 
     /// Returns the work that a table measures for one algorithm and operation, with a fixed key.
     fn work(spec: &Spec, op: Op) -> Work {

@@ -4,8 +4,8 @@ use kiln_question::Error;
 
 use super::effort::SWEEP;
 use super::plan::Plan;
-use crate::peer::Peers;
-use crate::timing::{Own, Source};
+use kiln_timing::peer::Peers;
+use kiln_timing::{Own, Source};
 
 /// What a plan measures in this process, apart from a kernel tree.
 pub(super) struct Sources {

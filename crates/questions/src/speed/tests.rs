@@ -13,8 +13,8 @@ use super::cores::{Cores, Threads};
 use super::plan::Plan;
 use super::row::Row;
 use super::run::{run, run_with};
-use crate::peer::Wanted;
-use crate::timing::{
+use kiln_timing::peer::Wanted;
+use kiln_timing::{
     Candidate, Choice, Judge, Kind, Level, Messages, Op, Run, Source, Spec, Takes, Work, KILN,
 };
 

@@ -7,7 +7,7 @@ use kiln_record::family;
 
 use super::effort::SWEEP;
 use super::row::Row;
-use crate::timing::{Level, KILN};
+use kiln_timing::{Level, KILN};
 
 /// Number of implementations that fit on a line next to length, limit and interval.
 const COLUMNS: usize = 6;

@@ -4,7 +4,7 @@ use kiln_question::table::figure;
 
 use super::row::Row;
 use super::view::threads;
-use crate::timing::{Level, KILN};
+use kiln_timing::{Level, KILN};
 
 /// Number of lengths that fit on a line next to a name in the table of all algorithms.
 const MANY: usize = 8;

@@ -16,7 +16,7 @@ use super::tree::run_tree;
 use super::view;
 use crate::fpu::plan::implementation;
 use crate::fpu::policy_args;
-use crate::timing::Tree;
+use kiln_timing::Tree;
 
 /// What each way to call a cipher costs: direct calls, simd helper, cryptd
 ///

@@ -8,9 +8,9 @@ use kiln_question::{Error, Outcome, Report};
 
 use super::plan::Plan;
 use super::run::{compare, Path, Row};
-use crate::peer::Wanted;
 use crate::speed;
-use crate::timing::{Op, Tree};
+use kiln_timing::peer::Wanted;
+use kiln_timing::{Op, Tree};
 
 const ALG: &str = "xts(aes)";
 

@@ -15,9 +15,9 @@ use kiln_virtio::wire::{algo, session, Action, Create, Operation};
 use super::plan::{Plan, Subject};
 use super::row::Row;
 use crate::device::Device;
-use crate::peer::Wanted;
 use crate::speed;
-use crate::timing::Op;
+use kiln_timing::peer::Wanted;
+use kiln_timing::Op;
 
 /// Duration of the warm-up before a row is measured, as a share of the row's time.
 const WARM: f64 = 0.1;

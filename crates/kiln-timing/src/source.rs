@@ -11,7 +11,7 @@ use super::shape::{Kind, Op, Shape};
 
 /// An algorithm with the sizes that are needed to time it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Spec {
+pub struct Spec {
     /// Name of the algorithm in the kernel.
     pub name: Cow<'static, str>,
     pub kind: Kind,
@@ -35,7 +35,7 @@ pub(crate) struct Spec {
 
 impl Spec {
     /// Returns the shape of a call with a message of `len` bytes.
-    pub(crate) fn shape(&self, op: Op, len: usize) -> Shape {
+    pub fn shape(&self, op: Op, len: usize) -> Shape {
         Shape {
             kind: self.kind,
             op,
@@ -57,12 +57,12 @@ impl Spec {
 
     /// Returns the length in bytes of the complete key for a cipher key of `bits` bits: see
     /// [`key_bytes`].
-    pub(crate) fn key_bytes(&self, bits: u32) -> usize {
+    pub fn key_bytes(&self, bits: u32) -> usize {
         key_bytes(&self.name, bits)
     }
 
     /// Returns the default key size: 256 bits, or the largest available.
-    pub(crate) fn usual_key(&self) -> u32 {
+    pub fn usual_key(&self) -> u32 {
         match self.key_bits.contains(&256) {
             true => 256,
             false => self.key_bits.last().copied().unwrap_or(0),
@@ -70,7 +70,7 @@ impl Spec {
     }
 
     /// Returns the heading of a table, such as `AES-256-XTS` or `sha256`.
-    pub(crate) fn title(&self, key_bits: u32) -> String {
+    pub fn title(&self, key_bits: u32) -> String {
         title(&self.name, key_bits)
     }
 }
@@ -108,7 +108,7 @@ pub(super) fn title(alg: &str, key_bits: u32) -> String {
 }
 
 /// The operation and the key that all candidates of a table use.
-pub(crate) struct Work {
+pub struct Work {
     pub spec: Spec,
     pub op: Op,
     /// Size of the cipher's key in bits.
@@ -119,17 +119,17 @@ pub(crate) struct Work {
 
 impl Work {
     /// Returns the shape of a call with a message of `len` bytes.
-    pub(crate) fn shape(&self, len: usize) -> Shape {
+    pub fn shape(&self, len: usize) -> Shape {
         self.spec.shape(self.op, len)
     }
 
     /// Returns a description of the work with messages of `len` bytes, for notes.
-    pub(crate) fn what(&self, len: usize) -> String {
+    pub fn what(&self, len: usize) -> String {
         format!("{} {}, {len} B", self.spec.title(self.key_bits), self.op)
     }
 
     /// Returns the same work with another operation.
-    pub(crate) fn with_op(&self, op: Op) -> Work {
+    pub fn with_op(&self, op: Op) -> Work {
         Work {
             spec: self.spec.clone(),
             op,
@@ -141,7 +141,7 @@ impl Work {
 
 /// Which candidates of an algorithm are measured.
 #[derive(Clone, Copy)]
-pub(crate) struct Choice<'a> {
+pub struct Choice<'a> {
     /// Names of implementations; if empty, all are selected.
     pub impls: &'a [String],
     /// Level of the calls; if `None`, all levels are selected.
@@ -152,14 +152,14 @@ pub(crate) struct Choice<'a> {
 
 impl Choice<'_> {
     /// Returns whether this candidate is selected.
-    pub(crate) fn wants(&self, name: &str, level: Level) -> bool {
+    pub fn wants(&self, name: &str, level: Level) -> bool {
         let named = self.impls.is_empty() || self.impls.iter().any(|n| n == name);
         named && self.level.is_none_or(|l| l == level)
     }
 }
 
 /// A supplier of candidates for algorithms and, in most cases, of correct results.
-pub(crate) trait Source {
+pub trait Source {
     /// Returns the algorithms that the source supports.
     fn algorithms(&self) -> Vec<Spec>;
 

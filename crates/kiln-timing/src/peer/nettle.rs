@@ -18,7 +18,7 @@ use std::sync::Arc;
 use super::each::{call_each, ccm_nonce, same_tag, Memory};
 use super::interface::Peer;
 use super::library::{Find, Opened};
-use crate::timing::{Candidate, Messages, Op, Run, Work};
+use crate::{Candidate, Messages, Op, Run, Work};
 
 const FIND: Find = Find {
     peer: "nettle",

@@ -55,7 +55,7 @@ const AAD: usize = 16;
 const TAG: usize = 16;
 
 /// A kernel tree that was booted in this process, with its drivers and functions.
-pub(crate) struct Tree {
+pub struct Tree {
     host: RefCell<Host>,
     calls: Rc<Calls>,
     listed: Vec<Listed>,
@@ -74,7 +74,7 @@ pub(crate) struct Tree {
 impl Tree {
     /// Boots the tree that `order` names, on this thread. Instantiates the algorithms in `asked`
     /// that are not registered, or the usual ones if `asked` is empty.
-    pub(crate) fn boot(order: &Order, asked: &[String]) -> Result<Tree, Error> {
+    pub fn boot(order: &Order, asked: &[String]) -> Result<Tree, Error> {
         let host = Host::boot(order, &cpu::Config::default())?;
         let calls = Calls::find(&host).map_err(|e| Error::input(e.to_string()))?;
         let mut tree = Tree {

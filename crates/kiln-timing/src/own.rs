@@ -16,7 +16,7 @@ use super::shape::{Kind, Op, Shape};
 use super::source::{bits_of_key, Choice, Source, Spec, Work};
 
 /// All implementations of `kernel/`, called as functions or as drivers of its crypto API.
-pub(crate) enum Own {
+pub enum Own {
     /// Functions, called directly.
     Functions,
     /// Drivers, called by requests with this memory layout.

@@ -12,14 +12,14 @@ use super::candidate::{Candidate, Judge};
 use super::messages::{Messages, Wrong};
 
 /// The results that a judge expects for a set of messages.
-pub(crate) struct Reference<'a> {
+pub struct Reference<'a> {
     judge: Rc<Judge<'a>>,
     independent: Messages,
 }
 
 impl<'a> Reference<'a> {
     /// Computes the expected results of `messages`, unless they are chained.
-    pub(crate) fn new(judge: Rc<Judge<'a>>, messages: &Messages) -> Result<Reference<'a>, String> {
+    pub fn new(judge: Rc<Judge<'a>>, messages: &Messages) -> Result<Reference<'a>, String> {
         let mut independent = messages.afresh();
         let count = independent.count() as u64;
         if !independent.chained {
@@ -54,7 +54,7 @@ impl<'a> Reference<'a> {
 }
 
 /// A candidate with a separate copy of the messages.
-pub(crate) struct Entry<'c, 'a> {
+pub struct Entry<'c, 'a> {
     candidate: &'c Candidate<'a>,
     messages: Messages,
     /// Number of calls in the last run, or the error that ended that run.
@@ -63,7 +63,7 @@ pub(crate) struct Entry<'c, 'a> {
 
 impl<'c, 'a> Entry<'c, 'a> {
     /// Copies the messages for one candidate, so that candidates do not share memory.
-    pub(crate) fn new(candidate: &'c Candidate<'a>, messages: &Messages) -> Entry<'c, 'a> {
+    pub fn new(candidate: &'c Candidate<'a>, messages: &Messages) -> Entry<'c, 'a> {
         Entry {
             candidate,
             messages: messages.afresh(),
@@ -112,7 +112,7 @@ impl<'c, 'a> Entry<'c, 'a> {
 }
 
 /// Checks whether a candidate computes the expected results for all messages, without timing it.
-pub(crate) fn check(
+pub fn check(
     candidate: &Candidate,
     messages: &Messages,
     references: &[Reference],
@@ -123,14 +123,14 @@ pub(crate) fn check(
 }
 
 /// The result for one candidate: a series of times, or a description of what is wrong.
-pub(crate) type Timed = Result<Series, String>;
+pub type Timed = Result<Series, String>;
 
 /// The faults of all entries, in their order; `None` for an entry that is right.
 pub(crate) type Faults = Vec<Option<String>>;
 
 /// Runs each entry on all its messages and checks the results. Then clears them, so that the check
 /// after timing sees only what the timed calls wrote.
-pub(crate) fn check_before(entries: &mut [Entry], references: &[Vec<&Reference>]) -> Faults {
+pub fn check_before(entries: &mut [Entry], references: &[Vec<&Reference>]) -> Faults {
     let check = |(entry, references): (&mut Entry, &Vec<&Reference>)| {
         entry.run(entry.messages.count() as u64);
         let before = entry.check(references);
@@ -144,7 +144,7 @@ pub(crate) fn check_before(entries: &mut [Entry], references: &[Vec<&Reference>]
 }
 
 /// Makes subjects of all entries, in their order.
-pub(crate) fn subjects<'e>(entries: &'e mut [Entry]) -> Vec<Subject<'e>> {
+pub fn subjects<'e>(entries: &'e mut [Entry]) -> Vec<Subject<'e>> {
     let subject = |entry: &'e mut Entry| {
         let name = entry.candidate.name.to_string();
         // A function for several messages is slower with the few that would be left at the end.
@@ -158,7 +158,7 @@ pub(crate) fn subjects<'e>(entries: &'e mut [Entry]) -> Vec<Subject<'e>> {
 }
 
 /// Checks the results of the timed calls of entries that were right before, and adds the faults.
-pub(crate) fn check_after(entries: &[Entry], references: &[Vec<&Reference>], faults: &mut Faults) {
+pub fn check_after(entries: &[Entry], references: &[Vec<&Reference>], faults: &mut Faults) {
     for ((entry, references), fault) in entries.iter().zip(references).zip(faults) {
         if fault.is_none() {
             *fault = entry.check(references).err();
@@ -170,7 +170,7 @@ pub(crate) fn check_after(entries: &[Entry], references: &[Vec<&Reference>], fau
 /// checks the results of the timed calls. The results of `entries[i]` must agree with every
 /// reference in `references[i]`. With a `crew`, its threads run the same entries at the same time,
 /// and an entry that is wrong in any of them has no result.
-pub(crate) fn bench(
+pub fn bench(
     mut entries: Vec<Entry>,
     references: &[Vec<&Reference>],
     crew: Option<&Crew>,
@@ -214,7 +214,7 @@ pub(crate) fn bench(
 
 /// Checks entries as [`bench`] does and times single calls with cold caches. Every candidate must
 /// have a function for that.
-pub(crate) fn bench_cold(
+pub fn bench_cold(
     mut entries: Vec<Entry>,
     references: &[Vec<&Reference>],
     evictor: &Evictor,
@@ -241,7 +241,7 @@ pub(crate) fn bench_cold(
 
 /// The other threads of a team, each of which has entries of its own and reports their faults
 /// twice: before and after the entries are timed.
-pub(crate) struct Crew<'t> {
+pub struct Crew<'t> {
     pub team: &'t Team,
     pub reports: Vec<Receiver<Faults>>,
 }

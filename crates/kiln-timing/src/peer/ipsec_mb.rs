@@ -31,7 +31,7 @@ use std::sync::Arc;
 use super::each::{call_each, same_tag, Memory};
 use super::interface::Peer;
 use super::library::{Find, Opened};
-use crate::timing::{Candidate, Messages, Op, Run, Work};
+use crate::{Candidate, Messages, Op, Run, Work};
 use layout::*;
 
 const FIND: Find = Find {

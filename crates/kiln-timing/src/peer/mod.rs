@@ -6,27 +6,27 @@ mod each;
 mod gcrypt;
 #[cfg(feature = "peers")]
 mod graviola;
-pub(crate) mod installed;
+pub mod installed;
 mod interface;
 mod ipsec_mb;
 mod library;
 mod nettle;
 mod openssl;
-pub(crate) mod release;
+pub mod release;
 
 use std::path::Path;
 
 use kiln_question::{unknown, Error};
 
-use crate::timing::{Candidate, Choice, Judge, Kind, Level, Source, Spec, Work};
+use crate::{Candidate, Choice, Judge, Kind, Level, Source, Spec, Work};
 use interface::Peer;
 
 /// Names that `--peers` accepts in addition to `auto` and `none`.
 #[cfg(not(feature = "peers"))]
-pub(crate) const NAMES: [&str; 5] = ["openssl", "libgcrypt", "nettle", "ipsec-mb", "aws-lc"];
+pub const NAMES: [&str; 5] = ["openssl", "libgcrypt", "nettle", "ipsec-mb", "aws-lc"];
 /// Names that `--peers` accepts in addition to `auto` and `none`.
 #[cfg(feature = "peers")]
-pub(crate) const NAMES: [&str; 6] = [
+pub const NAMES: [&str; 6] = [
     "openssl",
     "libgcrypt",
     "nettle",
@@ -39,7 +39,7 @@ pub(crate) const NAMES: [&str; 6] = [
 ///
 /// # Errors
 /// Returns one line that states the reason and a remedy.
-pub(crate) fn load(name: &str) -> Result<Box<dyn Peer>, String> {
+pub fn load(name: &str) -> Result<Box<dyn Peer>, String> {
     load_from(name, None)
 }
 
@@ -47,7 +47,7 @@ pub(crate) fn load(name: &str) -> Result<Box<dyn Peer>, String> {
 ///
 /// # Errors
 /// Returns one line that states the reason and a remedy.
-pub(crate) fn load_from(name: &str, file: Option<&Path>) -> Result<Box<dyn Peer>, String> {
+pub fn load_from(name: &str, file: Option<&Path>) -> Result<Box<dyn Peer>, String> {
     match name {
         "openssl" => openssl::OpenSsl::load(file).map(|p| Box::new(p) as Box<dyn Peer>),
         "libgcrypt" => gcrypt::Gcrypt::load(file).map(|p| Box::new(p) as Box<dyn Peer>),
@@ -103,14 +103,14 @@ impl Wanted {
 
 /// The libraries that were loaded.
 #[derive(Default)]
-pub(crate) struct Peers {
+pub struct Peers {
     all: Vec<Box<dyn Peer>>,
 }
 
 impl Peers {
     /// Loads the requested libraries. A library that serves as the baseline is required. If another
     /// library was not requested by name, a failure to load it only adds a note.
-    pub(crate) fn load(
+    pub fn load(
         wanted: &Wanted,
         baseline: Option<&str>,
         notes: &mut Vec<String>,
@@ -131,7 +131,7 @@ impl Peers {
         Ok(peers)
     }
 
-    pub(crate) fn count(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.all.len()
     }
 }

@@ -9,7 +9,7 @@ use super::{generic, measured, plain, Tree};
 /// Names of an algorithm's drivers, and of the function that does the work. Without a simd helper,
 /// `helper` and `cryptd` are `None`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Ways {
+pub struct Ways {
     /// The function that the driver `direct` calls to do the work.
     pub primitive: Option<String>,
     /// The driver that calls `primitive` in the context of the request.
@@ -30,7 +30,7 @@ impl Tree {
     ///
     /// # Errors
     /// The tree has no such driver.
-    pub(crate) fn ways(&mut self, alg: &str, driver: Option<&str>) -> Result<Ways, Error> {
+    pub fn ways(&mut self, alg: &str, driver: Option<&str>) -> Result<Ways, Error> {
         let kind = engine::Kind::Skcipher;
         let public = |l: &&Listed| !l.internal && l.name == alg && measured(l);
         let best = match driver {

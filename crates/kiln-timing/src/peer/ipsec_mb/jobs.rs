@@ -7,7 +7,7 @@ use super::layout::*;
 use super::{IpsecMb, Manager, BATCH};
 use crate::peer::each::{call_each, ccm_nonce, same_tag, Call, Memory};
 use crate::peer::interface::Peer;
-use crate::timing::{Messages, Op, Run, Shape, Work};
+use crate::{Messages, Op, Run, Shape, Work};
 
 impl IpsecMb {
     /// Submits a job for each message, then flushes. Use this only with version 1.3, because its

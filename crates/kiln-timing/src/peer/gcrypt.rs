@@ -16,7 +16,7 @@ use std::sync::Arc;
 use super::each::{call_each, ccm_nonce};
 use super::interface::Peer;
 use super::library::{Find, Opened};
-use crate::timing::{Candidate, Messages, Op, Run, Work};
+use crate::{Candidate, Messages, Op, Run, Work};
 
 const FIND: Find = Find {
     peer: "libgcrypt",

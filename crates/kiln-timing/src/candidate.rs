@@ -12,7 +12,7 @@ use super::messages::Messages;
 
 /// A function that makes the given number of calls, with each message in turn. After the last
 /// message, it starts over.
-pub(crate) type Run<'a> = Box<dyn Fn(&mut Messages, u64) -> Result<(), String> + 'a>;
+pub type Run<'a> = Box<dyn Fn(&mut Messages, u64) -> Result<(), String> + 'a>;
 
 /// An independent benchmark of the candidate's function, such as the one in a kernel tree's KUnit
 /// suite. It returns, for each message length in bytes, the throughput in 10^6 bytes per second.
@@ -23,10 +23,10 @@ pub(crate) type Beside<'a> = Box<dyn Fn() -> Result<Vec<(usize, f64)>, String> +
 pub(crate) type Cold<'a> = Box<dyn Fn(&mut Messages, usize, &Evictor) -> Result<u64, String> + 'a>;
 
 /// Provider name of Kiln's own implementations.
-pub(crate) const KILN: &str = "kiln";
+pub const KILN: &str = "kiln";
 
 /// An implementation that is compared with others.
-pub(crate) struct Candidate<'a> {
+pub struct Candidate<'a> {
     /// The driver's name, the library's own name for the function, or the function's symbol.
     pub name: Cow<'static, str>,
     /// Name of the provider: `kiln`, or the library or tree with its version.
@@ -57,7 +57,7 @@ pub(crate) struct Candidate<'a> {
 
 impl<'a> Candidate<'a> {
     /// Creates a candidate for a function of Kiln or of a library. The function accepts any length.
-    pub(crate) fn primitive(
+    pub fn primitive(
         name: impl Into<Cow<'static, str>>,
         provider: impl Into<String>,
         tier: Option<&'static str>,
@@ -80,13 +80,13 @@ impl<'a> Candidate<'a> {
     }
 
     /// Returns the provider's name without the version.
-    pub(crate) fn family(&self) -> &str {
+    pub fn family(&self) -> &str {
         family(&self.provider)
     }
 }
 
 /// A trusted implementation that computes the expected results.
-pub(crate) struct Judge<'a> {
+pub struct Judge<'a> {
     /// Name of the trusted implementation in messages for the user.
     pub name: String,
     /// Function that calls the trusted implementation.
@@ -95,7 +95,7 @@ pub(crate) struct Judge<'a> {
 
 /// The lengths that an implementation accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Takes {
+pub struct Takes {
     /// Minimum length in bytes.
     pub least: usize,
     /// Maximum length in bytes.
@@ -116,7 +116,7 @@ impl Default for Takes {
 
 impl Takes {
     /// Returns whether the implementation accepts messages of `len` bytes.
-    pub(crate) fn len(&self, len: usize) -> bool {
+    pub fn len(&self, len: usize) -> bool {
         (self.least..=self.most).contains(&len) && len % self.multiple.max(1) == 0
     }
 }

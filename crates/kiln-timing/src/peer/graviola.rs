@@ -13,7 +13,7 @@ use graviola::hashing::{Hash, Sha256, Sha512};
 
 use super::each::{call_each, Call};
 use super::interface::Peer;
-use crate::timing::{Candidate, Messages, Op, Run, Shape, Work};
+use crate::{Candidate, Messages, Op, Run, Shape, Work};
 
 /// The library's name in the flag `--peers`.
 pub(super) const NAME: &str = "graviola";

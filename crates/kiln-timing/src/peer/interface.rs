@@ -1,9 +1,9 @@
 //! The interface through which all other libraries are measured.
 
-use crate::timing::{Candidate, Work};
+use crate::{Candidate, Work};
 
 /// A library that has been loaded.
-pub(crate) trait Peer {
+pub trait Peer {
     /// Returns the library's name, which is one of [`super::NAMES`].
     fn name(&self) -> &'static str;
 

@@ -11,12 +11,12 @@ use kiln_tree::engine::{self, Engine};
 use kiln_tree::primitive::{Bound, Keys, Primitive};
 
 use super::{answers, Tree};
-use crate::timing::candidate::{Candidate, Judge, Run, Takes};
-use crate::timing::level::Level;
-use crate::timing::messages::cipher_messages;
-use crate::timing::own;
-use crate::timing::shape::Kind;
-use crate::timing::source::{Choice, Spec, Work};
+use crate::candidate::{Candidate, Judge, Run, Takes};
+use crate::level::Level;
+use crate::messages::cipher_messages;
+use crate::own;
+use crate::shape::Kind;
+use crate::source::{Choice, Spec, Work};
 
 /// Length in bytes of the key at the beginning of each message. A tree's library takes Poly1305's
 /// key as a separate argument.

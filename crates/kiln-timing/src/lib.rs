@@ -1,5 +1,8 @@
-//! The code with which several commands measure times. Kiln's implementations, libraries and kernel
-//! trees process the same messages, and their results are checked before and after timing.
+//! Times implementations. Kiln's own, other libraries' and those of kernel trees process the same
+//! messages, and their results are checked before and after timing.
+//!
+//! This is a crate of its own because the loops that are timed are compiled in it, with all
+//! optimisations. The commands, which do not need them, are in `crates/questions`.
 //!
 //! | file | contents |
 //! |---|---|
@@ -10,6 +13,7 @@
 //! | `source.rs` | where candidates come from: the trait `Source` |
 //! | `own.rs`, `requests.rs` | Kiln's own implementations: functions, and requests to drivers |
 //! | `tree/` | a hosted kernel tree |
+//! | `peer/` | other libraries, loaded at run time |
 //! | `bench.rs` | times candidates in turns, and checks their results |
 
 mod bench;
@@ -18,21 +22,20 @@ mod level;
 mod messages;
 mod own;
 mod pages;
-pub(crate) mod requests;
+pub mod peer;
+pub mod requests;
 mod shape;
 mod source;
 mod tree;
 
-pub(crate) use bench::{
+pub use bench::{
     bench, bench_cold, check, check_after, check_before, subjects, Crew, Entry, Reference, Timed,
 };
-#[cfg(test)]
-pub(crate) use candidate::Takes;
-pub(crate) use candidate::{Candidate, Judge, Run, KILN};
-pub(crate) use level::{Layout, Level};
-pub(crate) use messages::{Messages, IV_UNIT};
-pub(crate) use own::Own;
-pub(crate) use shape::Op;
-pub(crate) use shape::{Kind, Shape};
-pub(crate) use source::{Choice, Source, Spec, Work};
-pub(crate) use tree::Tree;
+pub use candidate::{Candidate, Judge, Run, Takes, KILN};
+pub use level::{Layout, Level};
+pub use messages::{Messages, IV_UNIT};
+pub use own::Own;
+pub use shape::Op;
+pub use shape::{Kind, Shape};
+pub use source::{Choice, Source, Spec, Work};
+pub use tree::Tree;

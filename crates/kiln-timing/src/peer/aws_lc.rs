@@ -14,7 +14,7 @@ use std::sync::Arc;
 use super::each::call_each;
 use super::interface::Peer;
 use super::library::{Find, Opened};
-use crate::timing::{Candidate, Messages, Op, Run, Work};
+use crate::{Candidate, Messages, Op, Run, Work};
 
 const FIND: Find = Find {
     peer: "aws-lc",

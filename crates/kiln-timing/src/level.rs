@@ -76,7 +76,7 @@ impl Layout {
     }
 
     /// Returns whether this is the default layout, which rows omit.
-    pub(crate) fn is_plain(&self) -> bool {
+    pub fn is_plain(&self) -> bool {
         *self == Layout::Plain
     }
 }

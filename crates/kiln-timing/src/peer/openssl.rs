@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 use super::each::{call_each, ccm_nonce};
 use super::interface::Peer;
-use crate::timing::{Candidate, Messages, Op, Run, Work};
+use crate::{Candidate, Messages, Op, Run, Work};
 use functions::{Functions, Param};
 
 // Constants from evp.h, such as `EVP_CTRL_AEAD_SET_IVLEN`.

@@ -20,7 +20,7 @@ pub(super) const PAGE: usize = 4096;
 /// Value of every byte between the results. A changed value reveals a write outside the results.
 const CANARY: u8 = 0xa5;
 /// IVs are stored in units of this many bytes.
-pub(crate) const IV_UNIT: usize = 16;
+pub const IV_UNIT: usize = 16;
 
 /// Memory that begins at a chosen offset within a page.
 #[derive(Debug)]
@@ -58,7 +58,7 @@ impl Placed {
 /// from a recent store, which some processors would treat as a dependency. This layout is the same
 /// for all candidates.
 #[derive(Debug)]
-pub(crate) struct Messages {
+pub struct Messages {
     /// The shape and operation of each message.
     pub shape: Shape,
     /// Whether each call's IV is the beginning of the previous call's result.
@@ -75,7 +75,7 @@ pub(crate) struct Messages {
 
 /// The position of a wrong byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Wrong {
+pub struct Wrong {
     /// Index of the message in the set.
     pub message: usize,
     /// Index of the byte in the message's result. An index beyond the end of the result refers to
@@ -95,18 +95,13 @@ fn iv_units(iv: usize) -> usize {
 
 impl Messages {
     /// Creates random messages. The number of messages depends on their length.
-    pub(crate) fn random(shape: Shape, chained: bool, rng: &mut SplitMix64) -> Messages {
+    pub fn random(shape: Shape, chained: bool, rng: &mut SplitMix64) -> Messages {
         let count = (BYTES / shape.len.max(1)).clamp(FEWEST, MESSAGES);
         Messages::so_many(count, shape, chained, rng)
     }
 
     /// Creates the given number of random messages.
-    pub(crate) fn so_many(
-        count: usize,
-        shape: Shape,
-        chained: bool,
-        rng: &mut SplitMix64,
-    ) -> Messages {
+    pub fn so_many(count: usize, shape: Shape, chained: bool, rng: &mut SplitMix64) -> Messages {
         let mut ivs = vec![[0; IV_UNIT]; count * iv_units(shape.iv)];
         ivs.iter_mut().for_each(|iv| rng.fill(iv));
         let (src_stride, dst_stride) = (stride(shape.src()), stride(shape.dst()));
@@ -125,7 +120,7 @@ impl Messages {
     }
 
     /// Copies the messages into newly allocated memory, without their results.
-    pub(crate) fn afresh(&self) -> Messages {
+    pub fn afresh(&self) -> Messages {
         let mut src = Placed::new(self.src.len, 0, 0);
         src.bytes_mut().copy_from_slice(self.src.bytes());
         Messages {
@@ -136,7 +131,7 @@ impl Messages {
         }
     }
 
-    pub(crate) fn count(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.count
     }
 
@@ -146,12 +141,12 @@ impl Messages {
     }
 
     /// Returns all IVs, all sources and all destinations.
-    pub(crate) fn parts(&mut self) -> (&[[u8; IV_UNIT]], &[u8], &mut [u8]) {
+    pub fn parts(&mut self) -> (&[[u8; IV_UNIT]], &[u8], &mut [u8]) {
         (&self.ivs, self.src.bytes(), self.dst.bytes_mut())
     }
 
     /// Returns the IVs for modification, because some algorithms accept only certain IVs.
-    pub(crate) fn ivs_mut(&mut self) -> impl Iterator<Item = &mut [u8]> {
+    pub fn ivs_mut(&mut self) -> impl Iterator<Item = &mut [u8]> {
         let (units, len) = (self.iv_units(), self.shape.iv);
         self.ivs
             .chunks_mut(units)
@@ -159,7 +154,7 @@ impl Messages {
     }
 
     /// Returns the IV and the mutable source of message `i`.
-    pub(crate) fn one_mut(&mut self, i: usize) -> (&[u8], &mut [u8]) {
+    pub fn one_mut(&mut self, i: usize) -> (&[u8], &mut [u8]) {
         let units = self.iv_units();
         let at = i * self.src_stride;
         (
@@ -169,24 +164,24 @@ impl Messages {
     }
 
     /// Returns the source of message `i`, including the bytes before the text.
-    pub(crate) fn source(&self, i: usize) -> &[u8] {
+    pub fn source(&self, i: usize) -> &[u8] {
         &self.src.bytes()[i * self.src_stride..][..self.shape.src()]
     }
 
     /// Returns the whole result of message `i`.
-    pub(crate) fn result(&self, i: usize) -> &[u8] {
+    pub fn result(&self, i: usize) -> &[u8] {
         let at = i * self.dst_stride;
         &self.dst.bytes()[at..at + self.shape.dst()]
     }
 
     /// Overwrites all results, so that a later check sees only new results.
-    pub(crate) fn wipe(&mut self) {
+    pub fn wipe(&mut self) {
         self.dst.bytes_mut().fill(CANARY);
     }
 
     /// Checks that the results of the first `calls` calls equal those in `right`, and that nothing
     /// was written between results.
-    pub(crate) fn compare(&self, right: &Messages, calls: u64) -> Result<(), Wrong> {
+    pub fn compare(&self, right: &Messages, calls: u64) -> Result<(), Wrong> {
         let calls = usize::try_from(calls).unwrap_or(usize::MAX);
         let (got, want) = (self.dst.bytes(), right.dst.bytes());
         let (first, len) = (self.shape.unsaid(), self.shape.dst());

@@ -8,11 +8,11 @@ use kiln_tree::event::Checked;
 use kiln_tree::library::{self, Function, Keyed};
 
 use super::{known, reference, Tree};
-use crate::timing::candidate::{Beside, Candidate, Judge, Run, Takes};
-use crate::timing::level::Level;
-use crate::timing::messages::cipher_messages;
-use crate::timing::shape::{Kind, Op};
-use crate::timing::source::{bits_of_key, Choice, Spec, Work};
+use crate::candidate::{Beside, Candidate, Judge, Run, Takes};
+use crate::level::Level;
+use crate::messages::cipher_messages;
+use crate::shape::{Kind, Op};
+use crate::source::{bits_of_key, Choice, Spec, Work};
 
 impl Tree {
     /// Adds the algorithms that only the library's functions compute.
@@ -123,14 +123,14 @@ impl Tree {
     }
 
     /// Reports a function's result to the parent process.
-    pub(crate) fn tell(&mut self, checked: &Checked) -> Result<(), Error> {
+    pub fn tell(&mut self, checked: &Checked) -> Result<(), Error> {
         let mut line = serde_json::to_value(checked).expect("plain values");
         line["event"] = "checked".into();
         Ok(self.host.get_mut().tell(&format!("{line}\n"))?)
     }
 
     /// Reports to the parent process that all functions have been checked.
-    pub(crate) fn end(&mut self) -> Result<(), Error> {
+    pub fn end(&mut self) -> Result<(), Error> {
         let host = self.host.get_mut();
         let done = format!("{{\"event\":\"done\",\"initcalls\":{}}}\n", host.initcalls);
         Ok(host.tell(&done)?)

@@ -9,8 +9,8 @@ use kiln_kernel::cipher::{self, Context, Impl};
 use kiln_tree::primitive::Primitive;
 
 use super::crc::Crc;
-use crate::timing::candidate::{Judge, Run};
-use crate::timing::source::Work;
+use crate::candidate::{Judge, Run};
+use crate::source::Work;
 
 /// A function that computes the result of one message. Its arguments are the IV, the source
 /// (including the bytes before the message), and the destination.

@@ -15,11 +15,7 @@ use super::shape::{Kind, Op, Shape};
 use super::source::Work;
 
 /// Creates a candidate that sends requests to an implementation's driver.
-pub(crate) fn candidate(
-    imp: Impl,
-    work: &Work,
-    layout: Layout,
-) -> Result<Candidate<'static>, Error> {
+pub fn candidate(imp: Impl, work: &Work, layout: Layout) -> Result<Candidate<'static>, Error> {
     let fault = |what: &str, e| Error::Failed(format!("{}: {what}: {e}", imp.driver()));
     let mut driver = Driver::open(imp).map_err(|e| fault("the crypto API has none", e))?;
     if !work.key.is_empty() {

@@ -19,7 +19,7 @@ pub(crate) struct Installed {
 
 /// Returns the cache directory that contains one subdirectory per installed library; `None` if no
 /// cache directory can be determined.
-pub(crate) fn directory() -> Option<PathBuf> {
+pub fn directory() -> Option<PathBuf> {
     Some(kiln_tree::root().ok()?.join("kiln/libraries"))
 }
 

@@ -5,7 +5,7 @@ use std::ptr::NonNull;
 
 use zeroize::Zeroize;
 
-use crate::timing::{Messages, Op, Shape, IV_UNIT};
+use crate::{Messages, Op, Shape, IV_UNIT};
 
 /// Pointers to the parts of one message. If the algorithm lacks a part, the pointer to that part
 /// has an unspecified value.

@@ -6,7 +6,7 @@ use kiln_question::{unknown, Error};
 
 /// Kinds of algorithms that can be timed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Kind {
+pub enum Kind {
     /// A cipher, with output as long as its input.
     Skcipher,
     /// A cipher with associated data and a tag.
@@ -21,7 +21,7 @@ pub(crate) enum Kind {
 
 impl Kind {
     /// Returns the operations of this kind. The first one is the default.
-    pub(crate) fn ops(self) -> &'static [Op] {
+    pub fn ops(self) -> &'static [Op] {
         match self {
             Kind::Skcipher | Kind::Aead => &[Op::Encrypt, Op::Decrypt],
             Kind::Hash | Kind::Parity => &[Op::Digest],
@@ -69,7 +69,7 @@ impl fmt::Display for Op {
 
 /// The sizes of one call's data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Shape {
+pub struct Shape {
     pub kind: Kind,
     pub op: Op,
     /// Message length in bytes. Rows store it in the field `len`.
@@ -88,7 +88,7 @@ pub(crate) struct Shape {
 impl Shape {
     /// Returns the shape of a cipher's message.
     #[cfg(test)]
-    pub(crate) fn skcipher(op: Op, len: usize, iv: usize) -> Shape {
+    pub fn skcipher(op: Op, len: usize, iv: usize) -> Shape {
         Shape {
             kind: Kind::Skcipher,
             op,
@@ -101,7 +101,7 @@ impl Shape {
     }
 
     /// Returns the length of the source in bytes.
-    pub(crate) fn src(&self) -> usize {
+    pub fn src(&self) -> usize {
         let tag = match (self.kind, self.op) {
             (Kind::Aead, Op::Decrypt) => self.tag,
             _ => 0,
@@ -111,7 +111,7 @@ impl Shape {
 
     /// Returns the length of the destination in bytes. For an AEAD, the destination begins with
     /// space for the associated data, which need not be written.
-    pub(crate) fn dst(&self) -> usize {
+    pub fn dst(&self) -> usize {
         match (self.kind, self.op) {
             (Kind::Skcipher, _) => self.len,
             (Kind::Aead, Op::Encrypt) => self.prefix + self.len + self.tag,
@@ -131,7 +131,7 @@ impl Shape {
 
     /// Returns whether calls can be chained through their IVs: each IV is then the beginning of the
     /// previous result.
-    pub(crate) fn chains(&self) -> bool {
+    pub fn chains(&self) -> bool {
         self.kind == Kind::Skcipher && self.iv > 0 && self.len >= self.iv
     }
 }

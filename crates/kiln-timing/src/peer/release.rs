@@ -39,7 +39,7 @@ const SERIES: [(&str, &str, u16); 30] = [
 
 /// Returns the year of the release series to which a provider such as `openssl-3.0.19` belongs;
 /// `None` if it is unknown.
-pub(crate) fn year(provider: &str) -> Option<u16> {
+pub fn year(provider: &str) -> Option<u16> {
     let name = family(provider);
     let version = provider[name.len()..].trim_start_matches('-');
     // The prefix must end at the end of a number: 1.10 does not belong to the series 1.1, but
@@ -55,7 +55,7 @@ pub(crate) fn year(provider: &str) -> Option<u16> {
 }
 
 /// Returns name, version and year for use in a sentence: `openssl 3.0.19 (release series of 2021)`.
-pub(crate) fn describe(provider: &str) -> String {
+pub fn describe(provider: &str) -> String {
     let name = family(provider);
     let version = provider[name.len()..].trim_start_matches('-');
     let named = format!("{name} {version}").trim().to_string();
