@@ -34,6 +34,7 @@
 
 mod facts;
 mod part;
+mod plain;
 pub mod read;
 mod record;
 mod reference;
@@ -44,6 +45,7 @@ pub mod view;
 
 pub use facts::Facts;
 pub use part::Part;
+pub use plain::plain;
 pub use record::{utc_now, Record, Row, SCHEMA};
 pub use reference::reference;
 pub use row_type::{

@@ -3,6 +3,7 @@
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::plain::plain_lines;
 pub use crate::Row;
 use crate::{machine_facts, Aspect, Part, SCHEMA};
 
@@ -41,6 +42,23 @@ pub fn check(name: &str, document: &Value) -> Result<(), String> {
         return fault("it needs a string 'type'");
     }
     Ok(())
+}
+
+/// Replaces control characters in all names and texts of a document, except line breaks and tabs. A
+/// terminal obeys the escape sequences that it prints.
+pub fn clean(document: &mut Value) {
+    match document {
+        Value::String(text) => *text = plain_lines(text),
+        Value::Array(all) => all.iter_mut().for_each(clean),
+        Value::Object(fields) => {
+            let old = std::mem::take(fields);
+            fields.extend(old.into_iter().map(|(name, mut value)| {
+                clean(&mut value);
+                (plain_lines(&name), value)
+            }));
+        }
+        _ => {}
+    }
 }
 
 /// Formats a value of any type as text, and truncates long text.

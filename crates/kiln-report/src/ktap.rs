@@ -2,6 +2,8 @@
 
 use std::io::{self, Write};
 
+use kiln_record::plain;
+
 /// The result of a test.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
@@ -89,11 +91,6 @@ impl<W: Write> Ktap<W> {
             self.error = written.err();
         }
     }
-}
-
-/// Replaces line breaks, because a result must be a single line.
-fn plain(text: &str) -> String {
-    text.trim().replace(char::is_control, " ")
 }
 
 #[cfg(test)]

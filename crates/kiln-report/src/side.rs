@@ -60,6 +60,7 @@ impl Side {
     /// Creates a side from a record, or from all records of a bundle.
     pub fn new(name: &str, mut document: Value) -> Result<Side, Error> {
         record::check(name, &document).map_err(Error::new)?;
+        record::clean(&mut document);
         let fields = document.as_object_mut().expect("checked");
         let inner = match fields.remove("records") {
             Some(Value::Array(inner)) => inner,
@@ -184,7 +185,9 @@ fn read_page(name: &str, text: &str) -> Result<Vec<Side>, Error> {
     let end = rest
         .find("</script>")
         .ok_or_else(|| fault("it is cut off"))?;
-    let document: Value = serde_json::from_str(&rest[..end]).map_err(|e| fault(&e.to_string()))?;
+    let mut document: Value =
+        serde_json::from_str(&rest[..end]).map_err(|e| fault(&e.to_string()))?;
+    record::clean(&mut document);
     let sides = document.get("sides").and_then(Value::as_array);
     let sides = sides.ok_or_else(|| fault("it holds no records"))?;
     let mut found = Vec::new();

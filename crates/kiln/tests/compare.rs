@@ -403,3 +403,22 @@ fn bad_input_is_one_line_and_125_for_bisect() {
         0
     );
 }
+
+#[test]
+fn no_escape_sequence_of_a_record_reaches_the_terminal() {
+    let dir = tempfile::tempdir().unwrap();
+    // One name is in a row, and the other in the note on rows of one side only.
+    let rows = [("both\x1b[2Jx", 1000.0), ("alone\x1b[1A\u{9b}2Kx", 1000.0)];
+    let a = record(dir.path(), "a.json", 0.003, &rows);
+    let b = record(dir.path(), "b.json", 0.003, &rows[..1]);
+    for more in [&[][..], &["--format", "commit-message"]] {
+        let run = compare(&a, &b, more);
+        for text in [&run.stdout(), &run.stderr] {
+            assert!(!text.contains(['\x1b', '\u{9b}']), "{more:?}: {text:?}");
+        }
+    }
+    // Control: both names are shown.
+    let run = compare(&a, &b, &[]);
+    assert!(run.stdout().contains("both [2Jx"), "{}", run.stdout());
+    assert!(run.stdout().contains("alone [1A 2Kx"), "{}", run.stdout());
+}

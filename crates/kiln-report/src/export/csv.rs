@@ -91,4 +91,13 @@ mod tests {
              s,speed,7,\"two\nlines\",,,true,,1,2,\r\n"
         );
     }
+
+    #[test]
+    fn no_field_has_an_escape_sequence() {
+        let rows = json!([{"alg": "a\x1b[2J", "impl\x1b]0;t\x07": "x", "len": 16}]);
+        let record = json!({"command": "speed\x1b[1m", "seed": 7, "rows": rows});
+        let csv = text(&[Side::new("s", record).unwrap()]).unwrap();
+        assert!(csv.contains("speed [1m") && csv.contains("impl ]0;t ") && csv.contains("a [2J"));
+        assert!(!csv.contains('\x1b'), "{csv:?}");
+    }
 }

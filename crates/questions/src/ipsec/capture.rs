@@ -3,6 +3,8 @@
 //!
 //! The formats are specified in draft-ietf-opsawg-pcap and draft-ietf-opsawg-pcapng.
 
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::Path;
 
 use kiln_question::Error;
@@ -47,23 +49,40 @@ pub(super) fn read(path: &Path) -> Result<Vec<Packet>, Error> {
             "--load pcap: cannot read '{name}': {why}: name a pcap or pcapng file"
         ))
     };
-    let size = std::fs::metadata(path).map_err(|e| cannot(e.to_string()))?;
-    if size.is_dir() {
+    let found = std::fs::metadata(path).map_err(|e| cannot(e.to_string()))?;
+    if found.is_dir() {
         return Err(cannot("it is a directory".into()));
     }
-    if size.len() > LARGEST {
-        return Err(cannot(format!(
-            "it has {} bytes, and 2^30 are the most; cut it with editcap -c",
-            size.len()
-        )));
-    }
-    let bytes = std::fs::read(path).map_err(|e| cannot(e.to_string()))?;
+    let file = File::open(path).map_err(|e| cannot(e.to_string()))?;
+    let bytes = read_at_most(LARGEST, file, found.len()).map_err(|e| cannot(e.to_string()))?;
     parse(&bytes).map_err(|f| {
         Error::input(format!(
             "--load pcap: '{name}' at offset {}: {}: capture it again, or repair it with tcpdump -r … -w …",
             f.offset, f.why
         ))
     })
+}
+
+/// Reads a file to its end.
+///
+/// # Errors
+/// The file has more than `most` bytes. Its size, `len`, is 0 for devices and pipes, which may have
+/// no end, so the bytes are counted as well.
+fn read_at_most(most: u64, file: impl Read, len: u64) -> io::Result<Vec<u8>> {
+    let too_long = || {
+        io::Error::other(format!(
+            "it has more than {most} bytes, the limit; cut it with editcap -c"
+        ))
+    };
+    if len > most {
+        return Err(too_long());
+    }
+    let mut bytes = Vec::new();
+    file.take(most + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > most {
+        return Err(too_long());
+    }
+    Ok(bytes)
 }
 
 fn parse(bytes: &[u8]) -> Result<Vec<Packet>, Fault> {
@@ -259,6 +278,39 @@ mod tests {
             }
             let want = [(0, 40), (250_000, 1500)].map(|(at, len)| Packet { at, len });
             assert_eq!(parse(&pcapng(big)).unwrap(), want, "{big}");
+        }
+    }
+
+    /// Counts the bytes that are read from it.
+    struct Counted<R>(R, u64);
+
+    impl<R: Read> Read for Counted<R> {
+        fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+            let n = self.0.read(to)?;
+            self.1 += n as u64;
+            Ok(n)
+        }
+    }
+
+    #[test]
+    fn a_file_that_does_not_end_is_not_read_to_its_end() {
+        const MOST: u64 = 1000;
+        let mut endless = Counted(File::open("/dev/zero").unwrap(), 0);
+        let error = read_at_most(MOST, &mut endless, 0).unwrap_err().to_string();
+        assert!(error.contains("more than 1000 bytes"), "{error}");
+        assert_eq!(endless.1, MOST + 1);
+        // A pipe whose other end stays open.
+        let (pipe, mut other) = io::pipe().unwrap();
+        io::Write::write_all(&mut other, &[0; 2000]).unwrap();
+        assert!(read_at_most(MOST, pipe, 0).is_err());
+        // A regular file that is too long is not read at all.
+        let mut long = Counted(io::repeat(0), 0);
+        assert!(read_at_most(MOST, &mut long, MOST + 1).is_err());
+        assert_eq!(long.1, 0);
+        // Control: a file of exactly the bound is read, and so is one that grew meanwhile.
+        let all = [7; MOST as usize];
+        for len in [MOST, 0] {
+            assert_eq!(read_at_most(MOST, &all[..], len).unwrap(), all);
         }
     }
 
