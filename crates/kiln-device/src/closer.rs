@@ -71,6 +71,16 @@ impl Closer {
         }
     }
 
+    /// Closes a connection that a guest's process had, in a child process in any case. A process that
+    /// was taken over can receive a byte out of band, and then the descriptors sent with that byte
+    /// stay in the socket although FIONREAD returns 0.
+    pub(crate) fn end_served(&mut self, owner: Owner, stream: UnixStream) {
+        let _ = stream.shutdown(Shutdown::Both);
+        if self.forks {
+            self.left.push((owner, stream.into()));
+        }
+    }
+
     /// Returns whether further front ends of this owner may connect.
     pub(crate) fn has_room(&self, owner: Owner) -> bool {
         self.left.iter().filter(|(of, _)| *of == owner).count() < LEFT
@@ -228,6 +238,7 @@ mod tests {
     use super::*;
     use std::io::Write;
     use std::net::{TcpListener, TcpStream};
+    use std::os::fd::AsFd;
     use std::thread::sleep;
 
     use rustix::net::sockopt::{set_socket_linger, set_socket_oobinline};
@@ -252,6 +263,27 @@ mod tests {
         let (slow, peer) = slow_to_close();
         ours.send_with_fd(&[1u8][..], slow.as_raw_fd()).unwrap();
         (theirs, (ours, peer))
+    }
+
+    #[test]
+    fn what_was_sent_out_of_band_and_read_is_closed_in_another_process() {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let (slow, _peer) = slow_to_close();
+        let fds = [slow.as_fd()];
+        let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut control = rustix::net::SendAncillaryBuffer::new(&mut space);
+        assert!(control.push(rustix::net::SendAncillaryMessage::ScmRights(&fds)));
+        let byte = [io::IoSlice::new(&[1])];
+        let flags = rustix::net::SendFlags::OOB;
+        rustix::net::sendmsg(&ours, &byte, &mut control, flags).unwrap();
+        let mut read = [0; 1];
+        rustix::net::recv(&theirs, &mut read, RecvFlags::OOB).unwrap();
+        // Control: nothing is left to read, so end() would close the socket in this process.
+        assert_eq!(ioctl_fionread(&theirs), Ok(0));
+        let mut closer = Closer::new(true);
+        closer.end_served(Owner::Socket(0), theirs);
+        assert_eq!(closer.left.len(), 1);
+        closer.finish();
     }
 
     #[test]

@@ -1,12 +1,21 @@
 //! Logs events with fields to stderr, as text or JSON. Fields never contain keys, request bytes, or
 //! addresses of guest memory.
+//!
+//! A line that stderr has no room for is dropped and counted. If the write blocked instead, a reader
+//! that stalls would stop the main process: it would neither accept guests nor end on SIGTERM.
 
-use std::io::stderr;
+use std::io::{self, stderr, IoSlice, Write};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::str::FromStr;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::event::{poll, PollFd, PollFlags, Timespec};
+use rustix::fs::{fstat, open, FileType, Mode, OFlags};
+use rustix::io::{pwritev2, Errno, ReadWriteFlags};
+use rustix::net::{sendmsg, SendAncillaryBuffer, SendFlags};
+use rustix::pipe::PIPE_BUF;
 use tracing::{Event, Subscriber};
 use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
@@ -21,20 +30,23 @@ use crate::pace::Bucket;
 const LINES: u64 = 20;
 const LINES_AT_ONCE: Duration = Duration::from_secs(10);
 
-/// A rate limit for log lines. It drops lines that exceed the rate, and later reports how many it
-/// has dropped.
+/// A rate limit for log lines. It drops lines that exceed the rate, and later reports how many
+/// lines were dropped, for any reason.
 struct Limit {
     bucket: Bucket,
     start: Instant,
     left_out: AtomicU64,
+    /// Number of lines that the output had no room for, shared with [`Out::lost`].
+    lost: Arc<AtomicU64>,
 }
 
 impl Limit {
-    fn new() -> Limit {
+    fn new(lost: Arc<AtomicU64>) -> Limit {
         Limit {
             bucket: Bucket::new(LINES, LINES_AT_ONCE),
             start: Instant::now(),
             left_out: AtomicU64::new(0),
+            lost,
         }
     }
 
@@ -47,31 +59,113 @@ impl Limit {
             return None;
         }
         self.bucket.take(1, now);
-        Some(self.left_out.swap(0, Ordering::Relaxed))
+        Some(self.left_out.swap(0, Ordering::Relaxed) + self.lost.swap(0, Ordering::Relaxed))
     }
 }
 
 impl<S: Subscriber> Layer<S> for Limit {
     fn event_enabled(&self, _: &Event<'_>, _: Context<'_, S>) -> bool {
-        if !has_room() {
-            self.left_out.fetch_add(1, Ordering::Relaxed);
-            return false;
-        }
         match self.admit(self.start.elapsed()) {
             None => return false,
             Some(0) => {}
-            Some(lines) => tracing::warn!(lines, "lines were dropped: the rate limit was exceeded"),
+            Some(lines) => {
+                tracing::warn!(
+                    lines,
+                    "lines were dropped: the rate limit was exceeded, or the output had no room"
+                );
+                if self.lost.load(Ordering::Relaxed) != 0 {
+                    // This line was dropped itself, so its number has to be reported later.
+                    self.left_out.fetch_add(lines, Ordering::Relaxed);
+                }
+            }
         }
         true
     }
 }
 
-/// Returns whether a line can be written without blocking. A write blocks if stderr is a full pipe
-/// whose reader is stalled.
-fn has_room() -> bool {
-    let out = stderr();
-    let mut fds = [PollFd::new(&out, PollFlags::OUT)];
-    poll(&mut fds, Some(&Timespec::default())) != Ok(0)
+/// An output for log lines. Each write is one line, and is dropped and counted if it would block.
+struct Out {
+    to: To,
+    lost: Arc<AtomicU64>,
+}
+
+/// How lines are written without blocking. `O_NONBLOCK` is never set on an inherited descriptor,
+/// because all processes that share the open file description would see it.
+#[derive(Debug)]
+enum To {
+    /// A descriptor that was opened anew for this process with `O_NONBLOCK`: a pipe or a terminal.
+    Own(OwnedFd),
+    /// A socket, whose writes can be made non-blocking one by one.
+    Socket(OwnedFd),
+    /// A pipe or a terminal that another user owns, so that it cannot be opened anew.
+    Foreign(OwnedFd),
+    /// A regular file or a block device, whose writes do not wait for a reader.
+    File(OwnedFd),
+}
+
+impl Out {
+    fn new(out: BorrowedFd<'_>, lost: Arc<AtomicU64>) -> io::Result<Out> {
+        let copy = out.try_clone_to_owned()?;
+        let to = match FileType::from_raw_mode(fstat(out)?.st_mode) {
+            FileType::Socket => To::Socket(copy),
+            FileType::Fifo | FileType::CharacterDevice => {
+                let path = format!("/proc/self/fd/{}", out.as_raw_fd());
+                let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+                match open(path, flags, Mode::empty()) {
+                    Ok(own) => To::Own(own),
+                    Err(_) => To::Foreign(copy),
+                }
+            }
+            _ => To::File(copy),
+        };
+        Ok(Out { to, lost })
+    }
+
+    fn write_line(&self, line: &[u8]) -> Result<usize, Errno> {
+        match &self.to {
+            To::Own(out) | To::File(out) => rustix::io::write(out, line),
+            To::Socket(out) => sendmsg(
+                out,
+                &[IoSlice::new(line)],
+                &mut SendAncillaryBuffer::default(),
+                SendFlags::DONTWAIT | SendFlags::NOSIGNAL,
+            ),
+            To::Foreign(out) => {
+                // The offset -1 stands for the file's own position.
+                let at_end = u64::MAX;
+                match pwritev2(out, &[IoSlice::new(line)], at_end, ReadWriteFlags::NOWAIT) {
+                    Err(Errno::OPNOTSUPP | Errno::NOSYS) => write_if_room(out, line),
+                    done => done,
+                }
+            }
+        }
+    }
+}
+
+/// Writes a line if poll() reports room. Only for what has no non-blocking writes: a terminal of
+/// another user, or a pipe of another user before Linux 6.5. Another writer of the same pipe can
+/// take the room between the two calls, and then the write blocks.
+fn write_if_room(out: &OwnedFd, line: &[u8]) -> Result<usize, Errno> {
+    let mut fds = [PollFd::new(out, PollFlags::OUT)];
+    if poll(&mut fds, Some(&Timespec::default()))? == 0 || line.len() > PIPE_BUF {
+        return Err(Errno::AGAIN);
+    }
+    rustix::io::write(out, line)
+}
+
+impl Write for &Out {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        // The rest of a line that was cut off is not written later: it would end up within another
+        // process's line.
+        if self.write_line(line) != Ok(line.len()) {
+            self.lost.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -103,18 +197,24 @@ pub fn start(form: Form, level: &str) -> Result<(), Error> {
             "unknown log level '{level}': choose from off, error, warn, info, debug, trace"
         ))
     })?;
+    let lost = Arc::new(AtomicU64::new(0));
+    let limit = Limit::new(Arc::clone(&lost));
+    // Without stderr, no line can be written.
+    let Ok(out) = Out::new(stderr().as_fd(), lost) else {
+        return Ok(());
+    };
     let log = tracing_subscriber::fmt()
         .with_max_level(level)
         .with_target(false)
         .with_ansi(false)
-        .with_writer(stderr)
+        .with_writer(Arc::new(out))
         // The reader may have closed stderr, and reporting that on stderr would panic.
         .log_internal_errors(false);
     let done = match form {
-        Form::Text => log.finish().with(Limit::new()).try_init(),
+        Form::Text => log.finish().with(limit).try_init(),
         Form::Json => {
             let log = log.json().flatten_event(true);
-            log.finish().with(Limit::new()).try_init()
+            log.finish().with(limit).try_init()
         }
     };
     done.map_err(|e| Error::Argument(format!("--log: {e}")))
@@ -123,10 +223,14 @@ pub fn start(form: Form, level: &str) -> Result<(), Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::net::UnixStream;
+
+    use rustix::fs::fcntl_getfl;
+    use rustix::pipe::pipe;
 
     #[test]
     fn lines_beyond_the_rate_are_left_out_and_counted() {
-        let limit = Limit::new();
+        let limit = Limit::new(Arc::default());
         let most = LINES * LINES_AT_ONCE.as_secs();
         let admitted = (0..10 * most).filter(|_| limit.admit(Duration::ZERO).is_some());
         // The line that exceeds the burst is still admitted, so one more than `most` is expected.
@@ -134,5 +238,73 @@ mod tests {
         let later = LINES_AT_ONCE * 2;
         assert_eq!(limit.admit(later), Some(9 * most - 1));
         assert_eq!(limit.admit(later), Some(0), "they are counted once");
+    }
+
+    /// Fills a pipe or a socket with lines until one is dropped, and returns the number of bytes
+    /// that were written.
+    fn fill(out: &Out) -> usize {
+        let line = [b'x'; 100];
+        let mut out = out;
+        let lost = out.lost.load(Ordering::Relaxed);
+        let mut written = 0;
+        while out.lost.load(Ordering::Relaxed) == lost {
+            written += out.write(&line).unwrap();
+        }
+        written - line.len()
+    }
+
+    #[test]
+    fn a_line_without_room_is_dropped_and_not_waited_for() {
+        let (read, write) = pipe().unwrap();
+        let (near, far) = UnixStream::pair().unwrap();
+        let foreign = |fd: BorrowedFd<'_>| Out {
+            to: To::Foreign(fd.try_clone_to_owned().unwrap()),
+            lost: Arc::default(),
+        };
+        let (slow, other) = pipe().unwrap();
+        let outs = [
+            (
+                Out::new(write.as_fd(), Arc::default()).unwrap(),
+                read.as_fd(),
+            ),
+            (Out::new(near.as_fd(), Arc::default()).unwrap(), far.as_fd()),
+            (foreign(other.as_fd()), slow.as_fd()),
+        ];
+        assert!(matches!(outs[0].0.to, To::Own(_)), "{:?}", outs[0].0.to);
+        assert!(matches!(outs[1].0.to, To::Socket(_)), "{:?}", outs[1].0.to);
+        for (out, reader) in &outs {
+            assert!(fill(out) > 1000, "{:?}", out.to);
+            // Once there is room again, lines are written again.
+            rustix::io::read(reader, &mut [0; 1 << 16]).unwrap();
+            assert!(fill(out) > 1000, "{:?}", out.to);
+            assert_eq!(out.lost.load(Ordering::Relaxed), 2);
+        }
+        // Those who share the description keep writes that block.
+        for shared in [write.as_fd(), near.as_fd(), other.as_fd()] {
+            assert!(!fcntl_getfl(shared).unwrap().contains(OFlags::NONBLOCK));
+        }
+    }
+
+    #[test]
+    fn without_non_blocking_writes_a_full_pipe_is_seen_first() {
+        let (_read, write) = pipe().unwrap();
+        while write_if_room(&write, &[0; 100]).is_ok() {}
+        assert_eq!(write_if_room(&write, &[0; 100]), Err(Errno::AGAIN));
+        let (_read, write) = pipe().unwrap();
+        let long = write_if_room(&write, &[0; PIPE_BUF + 1]);
+        assert_eq!(long, Err(Errno::AGAIN), "a part of it could block");
+    }
+
+    #[test]
+    fn lines_without_room_are_counted_once() {
+        let (_read, write) = pipe().unwrap();
+        let lost = Arc::default();
+        let out = Out::new(write.as_fd(), Arc::clone(&lost)).unwrap();
+        let limit = Limit::new(lost);
+        assert_eq!(limit.admit(Duration::ZERO), Some(0), "the control");
+        fill(&out);
+        fill(&out);
+        assert_eq!(limit.admit(Duration::ZERO), Some(2));
+        assert_eq!(limit.admit(Duration::ZERO), Some(0));
     }
 }

@@ -33,6 +33,7 @@ const ALWAYS: &[libc::c_long] = &[
     libc::SYS_read,
     libc::SYS_preadv2,
     libc::SYS_write,
+    libc::SYS_pwritev2,
     libc::SYS_close,
     libc::SYS_poll,
     libc::SYS_ppoll,

@@ -367,7 +367,7 @@ impl Guest {
 
     /// Closes the connection of a guest that has ended.
     fn close(self, closer: &mut Closer) {
-        closer.end(Owner::Socket(self.socket), self.stream);
+        closer.end_served(Owner::Socket(self.socket), self.stream);
     }
 }
 

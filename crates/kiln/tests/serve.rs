@@ -1,7 +1,8 @@
 //! Tests of `kiln serve` as users run it: the sandboxed program, and guests on its socket.
 
+use std::io::Write;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
@@ -150,6 +151,30 @@ fn a_device_whose_log_has_no_reader_goes_on() {
         let session = guest.create();
         assert_eq!(guest.encrypt(session).1, 0);
     }
+    device.signal(libc::SIGTERM);
+    assert_eq!(device.child.wait().unwrap().code(), Some(0));
+}
+
+/// The process that reads the log may stall. The device must serve guests and end on SIGTERM.
+#[test]
+fn a_device_whose_log_is_a_full_pipe_goes_on() {
+    let mut device = Device::start(&["--log-level", "debug"]);
+    let reader = device.child.stderr.take().unwrap();
+    // Another process that shares the pipe has filled it.
+    let mut filler = std::fs::OpenOptions::new()
+        .write(true)
+        .custom_flags(libc::O_NONBLOCK)
+        .open(format!("/proc/self/fd/{}", reader.as_raw_fd()))
+        .unwrap();
+    while filler.write(b"x").is_ok() {}
+    for _ in 0..2 {
+        let mut guest = guest(&device);
+        let session = guest.create();
+        assert_eq!(guest.encrypt(session).1, 0);
+    }
+    // Control: the pipe is still full, so that a plain write would have blocked.
+    let full = filler.write(b"x").unwrap_err();
+    assert_eq!(full.kind(), std::io::ErrorKind::WouldBlock);
     device.signal(libc::SIGTERM);
     assert_eq!(device.child.wait().unwrap().code(), Some(0));
 }

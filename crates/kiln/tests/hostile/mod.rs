@@ -615,6 +615,22 @@ fn a_device_without_a_sandbox_has_no_core_dumps_and_locks_its_memory() {
     }
 }
 
+#[test]
+fn a_guests_process_has_no_descriptor_that_the_device_inherited() {
+    // Without the sandbox, the descriptors can be listed by the same user.
+    let device = Device::start_with(&["--no-sandbox"], || {
+        // SAFETY: dup2() accesses no memory, and the new process uses no descriptor 100.
+        unsafe { libc::dup2(2, 100) };
+    });
+    let (_victim, guest) = device.process_of(|| Victim::new(&device));
+    let has = |pid: u32, fd: u32| {
+        let link = format!("/proc/{pid}/fd/{fd}");
+        Path::new(&link).symlink_metadata().is_ok()
+    };
+    assert!(has(guest, 2) && !has(guest, 100));
+    assert!(has(device.child.id(), 100), "the control");
+}
+
 /// Returns a TCP socket on which close() blocks, because its peer does not read the data sent to
 /// it. Also returns the peer, which must be kept open.
 fn lingering() -> (TcpStream, impl Sized) {
