@@ -3,8 +3,8 @@
  * A separate module for tests of nested sections, at a higher rate than IPsec reaches in a
  * translated guest. The task that loads it encrypts and decrypts sectors, as dm-crypt does, and long
  * messages. A timer interrupts the task, and a tasklet on the same CPU then encrypts and decrypts
- * messages of a packet's size, as IPsec does. Each result is compared with an answer from before the
- * timer's start. Loading ends after `sections` nested sections.
+ * messages of a packet's size, as IPsec does. Each result is compared with one that was computed
+ * before the timer started. Loading ends after `sections` nested sections.
  */
 #include <crypto/aead.h>
 #include <crypto/skcipher.h>
@@ -251,7 +251,7 @@ static int fill(u8 **plain, u8 **sealed, u32 len)
 	return 0;
 }
 
-/* Seals a message while nothing interrupts, which gives the answer. */
+/* Seals a message while the timer is off. The result is what later ones are compared with. */
 static int make_message(struct message *m, u32 alg, u32 len)
 {
 	int err = fill(&m->plain, &m->sealed, len);
@@ -296,6 +296,24 @@ static int make_answers(void)
 	for (i = 0; i < SECTORS && !err; i++)
 		err = make_sector(&sector_table[i]);
 	return err;
+}
+
+/* A control of the comparisons: they must find one flipped bit. */
+static int check_comparisons(void)
+{
+	struct message *m = &messages[0][0];
+	struct sector *s = &sector_table[0];
+	bool missed;
+
+	m->sealed[AAD + m->len - 1] ^= 1;
+	s->sealed[SECTOR - 1] ^= 1;
+	missed = is_right(&softirq, 0, m) || is_sector_right(s);
+	m->sealed[AAD + m->len - 1] ^= 1;
+	s->sealed[SECTOR - 1] ^= 1;
+	if (!missed && is_right(&softirq, 0, m) && is_sector_right(s))
+		return 0;
+	pr_err("nest: the comparisons do not find a flipped bit\n");
+	return -EINVAL;
 }
 
 static int make_side(struct side *side)
@@ -400,7 +418,8 @@ static int __init nest_init(void)
 
 	if (!burst || !gap_us || gap_us > USEC_PER_SEC)
 		return -EINVAL;
-	err = make_tfms() ?: make_side(&task) ?: make_side(&softirq) ?: make_answers();
+	err = make_tfms() ?: make_side(&task) ?: make_side(&softirq) ?: make_answers() ?:
+	      check_comparisons();
 	if (!err) {
 		hrtimer_init(&timer, CLOCK_MONOTONIC, HRTIMER_MODE_REL_PINNED_HARD);
 		timer.function = on_timer;

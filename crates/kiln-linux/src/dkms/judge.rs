@@ -385,13 +385,16 @@ fn find_faults(rows: &[Row], load: &Load) -> Vec<String> {
 fn find_blind_controls(rows: &[Row]) -> Vec<String> {
     let mut found = Vec::new();
     let sum = |module: &str, count: fn(&Row) -> u64| -> u64 {
-        let counted = rows.iter().filter(|r| r.module == module && r.mode != TIMER);
+        let counted = rows
+            .iter()
+            .filter(|r| r.module == module && r.mode != TIMER);
         counted.map(count).sum()
     };
     let mut timer = rows.iter().filter(|r| r.mode == TIMER);
     if timer.any(|r| r.module == "unsaved" && r.wrong + r.disk_wrong == 0) {
         found.push(
-            "the control: without saving registers nothing was wrong over a timer's softirqs".into(),
+            "the control: without saving registers nothing was wrong over a timer's softirqs"
+                .into(),
         );
     }
     let saves = sum("with", |r| r.nested_saves);
@@ -533,22 +536,32 @@ mod tests {
         let line = "sent 90 received 90 reordered 0 wrong 0 refused 0 chunks 5 chunks_wrong 0 rounds 7 rounds_wrong 0 \
                     cycles 0 saves 0 ms 5000";
         let timer = "sent 520 wrong 0 interrupted 100 nested 500 pieces 90 pieces_wrong 0 addresses 80 ms 900";
-        [("without", ""), ("with", ""), ("unsaved", ""), ("with", TIMER), ("unsaved", TIMER)]
-            .map(|(module, mode)| {
-                let mut row = Row {
-                    module,
-                    mode,
-                    ..Row::default()
-                };
-                let read = if mode == TIMER { read_timer } else { read_traffic };
-                read(&mut row, if mode == TIMER { timer } else { line }).unwrap();
-                row.cryptd = if module == "with" { 0 } else { 9 };
-                row.nested_saves = if module == "with" { 500 } else { 0 };
-                row.disk_wrong = u64::from(module == "unsaved");
-                row.registers_wrong = u64::from(module == "unsaved");
-                row
-            })
-            .into()
+        [
+            ("without", ""),
+            ("with", ""),
+            ("unsaved", ""),
+            ("with", TIMER),
+            ("unsaved", TIMER),
+        ]
+        .map(|(module, mode)| {
+            let mut row = Row {
+                module,
+                mode,
+                ..Row::default()
+            };
+            let read = if mode == TIMER {
+                read_timer
+            } else {
+                read_traffic
+            };
+            read(&mut row, if mode == TIMER { timer } else { line }).unwrap();
+            row.cryptd = if module == "with" { 0 } else { 9 };
+            row.nested_saves = if module == "with" { 500 } else { 0 };
+            row.disk_wrong = u64::from(module == "unsaved");
+            row.registers_wrong = u64::from(module == "unsaved");
+            row
+        })
+        .into()
     }
 
     #[test]
@@ -558,8 +571,7 @@ mod tests {
             cycles,
             sections: 500,
         };
-        let find =
-            |rows: &[Row]| [find_faults(rows, &load(0)), find_blind_controls(rows)].concat();
+        let find = |rows: &[Row]| [find_faults(rows, &load(0)), find_blind_controls(rows)].concat();
         assert!(find(&rows()).is_empty());
         let faults: [fn(&mut [Row]); 18] = [
             |r| r[1].wrong = 1,

@@ -31,14 +31,14 @@ refuse parameters that name no driver.
 network: a task encrypts and decrypts sectors (XTS) and messages (ChaCha20-
 Poly1305) of up to 4 KiB. A timer interrupts it, and its softirq encrypts and
 decrypts 1 to 8 messages of 40 to 1372 bytes (AES-GCM or ChaCha20-Poly1305).
-Each result is compared with an answer from before.
+Each result is compared with one that was computed before the timer started.
 
 Controls: a module with one wrong bit in a known answer must not offer that
 driver; one that does not save registers must be found out, on the disk, in a
-program's registers and in the mode timer; one whose self-test of nested sections fails must give
-them up; and one that leaves the kernel's random number generator to itself
-must fail to unload. The programs ip, tc and dmsetup are copied from this
-machine.
+program's registers and in the mode timer; one whose self-test of nested
+sections fails must give them up; and one that leaves the kernel's random
+number generator to itself must fail to unload. The programs ip, tc and dmsetup
+are copied from this machine.
 
 The module is built on this machine from the package's sources. With --system,
 apt-get and DKMS install the package in the guest and build the module there,
@@ -54,9 +54,9 @@ Exit status:
   1 if a byte was wrong, or a packet was lost or deferred to cryptd in spite of
     the module, or the kernel reported a fault, or a control found nothing, or
     a load did not run, or there were fewer than 100 nested sections, or fewer
-    sections or cycles than asked for, or a driver was missing or had not passed its
-    self-test, or the module did not load or unload as above, or with --system
-    DKMS did not install it or the removed package left a file
+    sections or cycles than asked for, or a driver was missing or had not passed
+    its self-test, or the module did not load or unload as above, or with
+    --system DKMS did not install it or the removed package left a file
 
 Examples:
   kiln linux dkms
@@ -73,10 +73,10 @@ pub(super) struct DkmsArgs {
     #[arg(long, value_name = "SECONDS", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=3600))]
     seconds: u32,
     /// Number of times to load, use and unload the module under load
-    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(0..=10_000))]
+    #[arg(long, value_name = "CYCLES", default_value_t = 5, value_parser = clap::value_parser!(u32).range(0..=10_000))]
     cycles: u32,
     /// Number of nested sections that a timer's softirqs open, without a network; 0: none
-    #[arg(long, value_name = "N", default_value_t = 20_000, value_parser = clap::value_parser!(u64).range(0..=1_000_000_000))]
+    #[arg(long, value_name = "SECTIONS", default_value_t = 20_000, value_parser = clap::value_parser!(u64).range(0..=1_000_000_000))]
     sections: u64,
     /// The root of a Debian system with DKMS and the kernel's headers: apt-get installs the package there, in the guest
     #[arg(long, value_name = "DIR", requires = "package")]
