@@ -177,7 +177,7 @@ static ktime_t gap(void)
 /* The softirq runs when this interrupt returns, on top of the interrupted code. */
 static enum hrtimer_restart on_timer(struct hrtimer *unused)
 {
-	const struct pt_regs *regs = get_irq_regs();
+	struct pt_regs *regs = get_irq_regs();
 
 	interrupted_at = regs ? instruction_pointer(regs) : 0;
 	tasklet_schedule(&tasklet);
