@@ -372,6 +372,17 @@ mod tests {
     }
 
     #[test]
+    fn the_package_has_none_of_the_modules_for_tests() {
+        let dir = tempfile::tempdir().unwrap();
+        update_sources(dir.path()).unwrap();
+        for name in [HIDE, NEST] {
+            assert!(!dir.path().join(format!("{name}.c")).exists(), "{name}");
+        }
+        // Control: the module that is built for tests has them.
+        assert!(kbuild(&[HIDE, NEST], CONTROLS).starts_with("obj-m := kiln.o hide.o nest.o\n"));
+    }
+
+    #[test]
     fn warnings_are_found_wherever_they_come_from() {
         let found = warnings(
             "  CC [M]  a.o\na.c:1:2: warning: unused\nWARNING: modpost: missing\n\

@@ -607,6 +607,20 @@ mod tests {
     }
 
     #[test]
+    fn the_timers_line_has_all_counts() {
+        let said = describe_timer(&rows()[3]);
+        assert_eq!(
+            said,
+            "softirqs of a timer: 500 nested sections over 100 interrupted ones, at 80 instructions, in 0 s, 33333 per \
+             minute; wrong: 0 of 520 messages of softirqs, 0 of 90 pieces of the task"
+        );
+        let control = describe_timer(&rows()[4]);
+        assert!(
+            control.starts_with("control, ") && control.ends_with("1 of 90 pieces of the task")
+        );
+    }
+
+    #[test]
     fn a_driver_with_a_wrong_answer_has_to_be_absent_and_no_other() {
         let mut script = Script::default();
         (script.planted, script.listed) = (1, 2);
