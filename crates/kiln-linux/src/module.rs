@@ -22,6 +22,10 @@ pub const NAME: &str = "kiln";
 /// Name of the module that hides algorithms from a benchmark.
 const HIDE: &str = "hide";
 
+/// Name of the module that interrupts FPU sections at a high rate, for `kiln linux dkms`.
+const NEST: &str = "nest";
+const NEST_SOURCE: &str = include_str!("../../../linux/judge/nest.c");
+
 /// Prefix of the name that each implementation has in Linux. Linux's own drivers have the names
 /// without the prefix.
 pub const PREFIX: &str = "kiln-";
@@ -75,6 +79,9 @@ pub struct Module {
     pub path: PathBuf,
     /// Path of the module that hides algorithms from a benchmark.
     pub hide: PathBuf,
+    /// Path of the module that interrupts FPU sections. Only [`build`] for a distribution's kernel
+    /// makes it.
+    pub nest: PathBuf,
     /// Warnings from the compiler, modpost and objtool, one per line.
     pub warnings: Vec<String>,
 }
@@ -151,7 +158,15 @@ fn headers_key(headers: &Path, compiler: &Compiler) -> String {
 /// Fails if the module does not compile, or the directory cannot be written.
 pub fn build(plan: &Plan) -> Result<Module, Error> {
     copy(&plan.dir, plan.edit)?;
-    update(&plan.dir.join("Kbuild"), &kbuild(&[HIDE], CONTROLS))?;
+    let others: &[&str] = match plan.kernel {
+        // The host interrupts user mode Linux, whose sections need no nesting.
+        Kernel::User(_) => &[HIDE],
+        Kernel::Headers(_) => {
+            update(&plan.dir.join(format!("{NEST}.c")), NEST_SOURCE)?;
+            &[HIDE, NEST]
+        }
+    };
+    update(&plan.dir.join("Kbuild"), &kbuild(others, CONTROLS))?;
     compile(plan)
 }
 
@@ -191,6 +206,7 @@ fn compile(plan: &Plan) -> Result<Module, Error> {
     Ok(Module {
         path,
         hide: plan.dir.join(format!("{HIDE}.ko")),
+        nest: plan.dir.join(format!("{NEST}.ko")),
         warnings: warnings(&said.text),
     })
 }
@@ -353,6 +369,17 @@ mod tests {
         }
         let general = text.lines().find(|l| l.contains("xts/generic.o :="));
         assert!(!general.unwrap().contains("-m"), "{general:?}");
+    }
+
+    #[test]
+    fn the_package_has_none_of_the_modules_for_tests() {
+        let dir = tempfile::tempdir().unwrap();
+        update_sources(dir.path()).unwrap();
+        for name in [HIDE, NEST] {
+            assert!(!dir.path().join(format!("{name}.c")).exists(), "{name}");
+        }
+        // Control: the module that is built for tests has them.
+        assert!(kbuild(&[HIDE, NEST], CONTROLS).starts_with("obj-m := kiln.o hide.o nest.o\n"));
     }
 
     #[test]

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use super::row::{Outcome, Row, PLANTED};
+use super::row::{Outcome, Row, PLANTED, TIMER};
 use super::script::{Package, Script, NAMED};
+use super::Load;
 use crate::console::{End, Line};
 use crate::module::PREFIX;
 use crate::Error;
@@ -140,9 +141,10 @@ impl Heard {
 pub(super) fn judge(
     script: &Script,
     heard: &Heard,
-    cycles: u32,
+    load: &Load,
     reached: Reached,
 ) -> Result<Outcome, Error> {
+    let cycles = load.cycles;
     let whole = reached == Reached::End;
     let drivers = heard.drivers(script.listed);
     let passed = drivers.iter().filter(|(_, test)| test == "passed").count() as u64;
@@ -159,7 +161,14 @@ pub(super) fn judge(
         }
         let line = heard.lines(answers.traffic).last();
         let line = line.ok_or_else(|| Error::Answer("the traffic has no result".into()))?;
-        read_traffic(&mut row, line).map_err(Error::Answer)?;
+        match answers.saves {
+            Some(saves) => {
+                let [before, after] = saves.map(|order| heard.lines(order));
+                read_timer(&mut row, line).map_err(Error::Answer)?;
+                row.nested_saves = read_saves(before, after).map_err(Error::Answer)?;
+            }
+            None => read_traffic(&mut row, line).map_err(Error::Answer)?,
+        }
         let total = read_probe(heard.lines(answers.cryptd)).map_err(Error::Answer)?;
         row.cryptd = total.saturating_sub(cryptd);
         cryptd = total;
@@ -169,7 +178,7 @@ pub(super) fn judge(
         rows.push(row);
     }
     let mut findings = heard.faults.clone();
-    findings.extend(find_faults(&rows, cycles));
+    findings.extend(find_faults(&rows, load));
     if whole {
         findings.extend(find_blind_controls(&rows));
         findings.extend(find_refused(script, heard, &drivers));
@@ -210,7 +219,7 @@ fn describe(
             refused.join("; ")
         ));
     }
-    let with = || rows.iter().filter(|r| r.module == "with");
+    let with = || (rows.iter()).filter(|r| r.module == "with" && r.mode != TIMER);
     let saves: u64 = with().map(|r| r.nested_saves).sum();
     let ms: u64 = with().map(|r| r.load_ms).sum();
     if ms > 0 {
@@ -220,6 +229,7 @@ fn describe(
             saves * 60_000 / ms
         ));
     }
+    notes.extend(rows.iter().filter(|r| r.mode == TIMER).map(describe_timer));
     let took = |order: u32| heard.took.get(&order).map(Duration::as_secs_f64);
     if let Some(seconds) = took(script.loaded) {
         notes.push(format!(
@@ -230,6 +240,26 @@ fn describe(
         notes.push(format!("apt-get installed the package in {seconds:.0} s"));
     }
     notes
+}
+
+fn describe_timer(row: &Row) -> String {
+    let control = match row.module {
+        "unsaved" => "control, without saving registers: ",
+        _ => "",
+    };
+    let per_minute = row.nested_saves * 60_000 / row.load_ms.max(1);
+    format!(
+        "{control}softirqs of a timer: {} nested sections over {} interrupted ones, at {} instructions, in {} s, \
+         {per_minute} per minute; wrong: {} of {} messages of softirqs, {} of {} pieces of the task",
+        row.nested_saves,
+        row.interrupted,
+        row.addresses,
+        row.load_ms / 1000,
+        row.wrong,
+        row.sent,
+        row.disk_wrong,
+        row.disk,
+    )
 }
 
 /// Checks that DKMS has built the module, and that the package's removal leaves no file.
@@ -315,7 +345,7 @@ fn find_misloaded(script: &Script, heard: &Heard) -> Vec<String> {
 }
 
 /// Describes the conditions that these rows violate.
-fn find_faults(rows: &[Row], cycles: u32) -> Vec<String> {
+fn find_faults(rows: &[Row], load: &Load) -> Vec<String> {
     let mut found = Vec::new();
     for row in rows {
         let name = format!("{}, {}, {}", row.module, row.mode, row.cipher);
@@ -328,7 +358,7 @@ fn find_faults(rows: &[Row], cycles: u32) -> Vec<String> {
                 found.push(format!("{name}: {count} {what} wrong"));
             }
         }
-        if row.sent == row.lost || row.disk == 0 || row.registers == 0 {
+        if row.sent == row.lost || row.disk == 0 || row.registers == 0 && row.mode != TIMER {
             found.push(format!("{name}: part of the load did not run"));
         }
         if row.module == "with" && row.cryptd > 0 {
@@ -337,8 +367,15 @@ fn find_faults(rows: &[Row], cycles: u32) -> Vec<String> {
         if row.module == "with" && row.lost > 0 {
             found.push(format!("{name}: {} packets were lost", row.lost));
         }
-        if row.module == "cycles" && row.cycles != u64::from(cycles) {
-            found.push(format!("{name}: {} of {cycles}", row.cycles));
+        if row.module == "cycles" && row.cycles != u64::from(load.cycles) {
+            found.push(format!("{name}: {} of {}", row.cycles, load.cycles));
+        }
+        // The module's own counter must confirm what the interrupting module has counted.
+        if row.mode == TIMER && row.module == "with" && row.nested_saves < load.sections {
+            found.push(format!(
+                "{name}: {} of {} nested sections",
+                row.nested_saves, load.sections
+            ));
         }
     }
     found
@@ -348,8 +385,18 @@ fn find_faults(rows: &[Row], cycles: u32) -> Vec<String> {
 fn find_blind_controls(rows: &[Row]) -> Vec<String> {
     let mut found = Vec::new();
     let sum = |module: &str, count: fn(&Row) -> u64| -> u64 {
-        rows.iter().filter(|r| r.module == module).map(count).sum()
+        let counted = rows
+            .iter()
+            .filter(|r| r.module == module && r.mode != TIMER);
+        counted.map(count).sum()
     };
+    let mut timer = rows.iter().filter(|r| r.mode == TIMER);
+    if timer.any(|r| r.module == "unsaved" && r.wrong + r.disk_wrong == 0) {
+        found.push(
+            "the control: without saving registers nothing was wrong over a timer's softirqs"
+                .into(),
+        );
+    }
     let saves = sum("with", |r| r.nested_saves);
     if saves < ENOUGH {
         found.push(format!(
@@ -374,6 +421,27 @@ fn find_blind_controls(rows: &[Row]) -> Vec<String> {
     found
 }
 
+fn not_a_result(line: &str) -> String {
+    format!("'{}' is not a result of the load", line.escape_debug())
+}
+
+/// Parses a line of these names, each followed by its value.
+fn read_counts<const N: usize>(line: &str, names: [&str; N]) -> Result<[u64; N], String> {
+    let bad = || not_a_result(line);
+    let words: Vec<&str> = line.split(' ').collect();
+    if words.len() != 2 * N {
+        return Err(bad());
+    }
+    let mut counts = [0u64; N];
+    for (i, pair) in words.chunks(2).enumerate() {
+        if pair[0] != names[i] {
+            return Err(bad());
+        }
+        counts[i] = pair[1].parse().map_err(|_| bad())?;
+    }
+    Ok(counts)
+}
+
 /// Parses the line of names and numbers that `linux/judge/traffic.c` prints.
 fn read_traffic(row: &mut Row, line: &str) -> Result<(), String> {
     const NAMES: [&str; 12] = [
@@ -390,23 +458,13 @@ fn read_traffic(row: &mut Row, line: &str) -> Result<(), String> {
         "saves",
         "ms",
     ];
-    let bad = || format!("'{}' is not a result of the traffic", line.escape_debug());
-    let words: Vec<&str> = line.split(' ').collect();
-    if words.len() != 2 * NAMES.len() {
-        return Err(bad());
-    }
-    let mut counts = [0u64; NAMES.len()];
-    for (i, pair) in words.chunks(2).enumerate() {
-        if pair[0] != NAMES[i] {
-            return Err(bad());
-        }
-        counts[i] = pair[1].parse().map_err(|_| bad())?;
-    }
     let [sent, received, reordered, wrong, _, disk, disk_wrong, registers, registers_wrong, cycles, nested_saves, load_ms] =
-        counts;
+        read_counts(line, NAMES)?;
     *row = Row {
         sent,
-        lost: sent.checked_sub(received).ok_or_else(bad)?,
+        lost: sent
+            .checked_sub(received)
+            .ok_or_else(|| not_a_result(line))?,
         reordered,
         wrong,
         disk,
@@ -419,6 +477,42 @@ fn read_traffic(row: &mut Row, line: &str) -> Result<(), String> {
         ..row.clone()
     };
     Ok(())
+}
+
+/// Parses the result of `linux/judge/nest.c`.
+fn read_timer(row: &mut Row, line: &str) -> Result<(), String> {
+    const NAMES: [&str; 8] = [
+        "sent",
+        "wrong",
+        "interrupted",
+        "nested",
+        "pieces",
+        "pieces_wrong",
+        "addresses",
+        "ms",
+    ];
+    let [sent, wrong, interrupted, _, disk, disk_wrong, addresses, load_ms] =
+        read_counts(line, NAMES)?;
+    *row = Row {
+        sent,
+        wrong,
+        interrupted,
+        disk,
+        disk_wrong,
+        addresses,
+        load_ms,
+        ..row.clone()
+    };
+    Ok(())
+}
+
+/// Returns the difference of the module's counter before and after a load.
+fn read_saves(before: &[String], after: &[String]) -> Result<u64, String> {
+    let read = |lines: &[String]| lines.first().and_then(|line| line.parse::<u64>().ok());
+    let difference = read(after).zip(read(before));
+    difference
+        .and_then(|(after, before)| after.checked_sub(before))
+        .ok_or_else(|| "no number of nested sections".into())
 }
 
 /// Parses `NAME HITS MISSES`, the format of the kernel's `kprobe_profile`. Misses are calls that
@@ -441,27 +535,45 @@ mod tests {
     fn rows() -> Vec<Row> {
         let line = "sent 90 received 90 reordered 0 wrong 0 refused 0 chunks 5 chunks_wrong 0 rounds 7 rounds_wrong 0 \
                     cycles 0 saves 0 ms 5000";
-        ["without", "with", "unsaved"]
-            .map(|module| {
-                let mut row = Row {
-                    module,
-                    ..Row::default()
-                };
-                read_traffic(&mut row, line).unwrap();
-                row.cryptd = if module == "with" { 0 } else { 9 };
-                row.nested_saves = if module == "with" { 500 } else { 0 };
-                row.disk_wrong = u64::from(module == "unsaved");
-                row.registers_wrong = u64::from(module == "unsaved");
-                row
-            })
-            .into()
+        let timer = "sent 520 wrong 0 interrupted 100 nested 500 pieces 90 pieces_wrong 0 addresses 80 ms 900";
+        [
+            ("without", ""),
+            ("with", ""),
+            ("unsaved", ""),
+            ("with", TIMER),
+            ("unsaved", TIMER),
+        ]
+        .map(|(module, mode)| {
+            let mut row = Row {
+                module,
+                mode,
+                ..Row::default()
+            };
+            let read = if mode == TIMER {
+                read_timer
+            } else {
+                read_traffic
+            };
+            read(&mut row, if mode == TIMER { timer } else { line }).unwrap();
+            row.cryptd = if module == "with" { 0 } else { 9 };
+            row.nested_saves = if module == "with" { 500 } else { 0 };
+            row.disk_wrong = u64::from(module == "unsaved");
+            row.registers_wrong = u64::from(module == "unsaved");
+            row
+        })
+        .into()
     }
 
     #[test]
     fn each_fault_is_found() {
-        let find = |rows: &[Row]| [find_faults(rows, 0), find_blind_controls(rows)].concat();
+        let load = |cycles| Load {
+            seconds: 1,
+            cycles,
+            sections: 500,
+        };
+        let find = |rows: &[Row]| [find_faults(rows, &load(0)), find_blind_controls(rows)].concat();
         assert!(find(&rows()).is_empty());
-        let faults: [fn(&mut [Row]); 12] = [
+        let faults: [fn(&mut [Row]); 18] = [
             |r| r[1].wrong = 1,
             |r| r[0].wrong = 1,
             |r| r[1].disk_wrong = 1,
@@ -474,6 +586,12 @@ mod tests {
             |r| r[1].cryptd = 1,
             |r| r[1].nested_saves = ENOUGH - 1,
             |r| r[0].cryptd = 0,
+            |r| r[3].wrong = 1,
+            |r| r[3].disk_wrong = 1,
+            |r| r[3].disk = 0,
+            |r| r[3].cryptd = 1,
+            |r| r[3].nested_saves = 499,
+            |r| r[4].disk_wrong = 0,
         ];
         for (i, fault) in faults.iter().enumerate() {
             let mut rows = rows();
@@ -483,9 +601,23 @@ mod tests {
         let mut rows = rows();
         rows[1].module = "cycles";
         rows[1].cycles = 99;
-        assert!(find_faults(&rows, 100)
+        assert!(find_faults(&rows, &load(100))
             .iter()
             .any(|f| f.contains("99 of 100")));
+    }
+
+    #[test]
+    fn the_timers_line_has_all_counts() {
+        let said = describe_timer(&rows()[3]);
+        assert_eq!(
+            said,
+            "softirqs of a timer: 500 nested sections over 100 interrupted ones, at 80 instructions, in 0 s, 33333 per \
+             minute; wrong: 0 of 520 messages of softirqs, 0 of 90 pieces of the task"
+        );
+        let control = describe_timer(&rows()[4]);
+        assert!(
+            control.starts_with("control, ") && control.ends_with("1 of 90 pieces of the task")
+        );
     }
 
     #[test]
@@ -601,6 +733,16 @@ mod tests {
         ] {
             assert!(read_traffic(&mut Row::default(), bad).is_err(), "{bad}");
         }
+        for bad in [
+            "",
+            "sent 1",
+            "sent 1 wrong x interrupted 1 nested 1 pieces 1 pieces_wrong 0 addresses 1 ms 1",
+        ] {
+            assert!(read_timer(&mut Row::default(), bad).is_err(), "{bad}");
+        }
+        let saves = |before: &str, after: &str| read_saves(&[before.into()], &[after.into()]);
+        assert_eq!(saves("7", "19"), Ok(12));
+        assert!(saves("19", "7").is_err() && saves("", "7").is_err());
         assert_eq!(read_probe(&["  cryptd      12     0".into()]), Ok(12));
         for bad in ["", "cryptd 12 1", "cryptd x 0", "other 12 0"] {
             assert!(read_probe(&[bad.into()]).is_err(), "{bad}");
@@ -615,6 +757,7 @@ mod tests {
             let answers = Answers {
                 traffic: order,
                 cryptd: order + 1,
+                saves: None,
             };
             script.rows.push((row, answers));
         }
@@ -631,11 +774,16 @@ mod tests {
         ] {
             heard.line(&crate::console::line(line.as_bytes()));
         }
-        let outcome = judge(&script, &heard, 0, Reached::Interruption).unwrap();
+        let load = Load {
+            seconds: 1,
+            cycles: 0,
+            sections: 0,
+        };
+        let outcome = judge(&script, &heard, &load, Reached::Interruption).unwrap();
         assert_eq!((outcome.rows.len(), outcome.rows[0].cryptd), (1, 4));
         assert!(outcome.interrupted && outcome.findings.is_empty());
         // The control: a whole run must have them all.
-        assert!(judge(&script, &heard, 0, Reached::End).is_err());
+        assert!(judge(&script, &heard, &load, Reached::End).is_err());
     }
 
     #[test]

@@ -90,11 +90,20 @@ pub struct System<'a> {
     pub package: &'a Path,
 }
 
+/// How much the guest has to do.
+pub struct Load {
+    /// Seconds per mode and algorithm.
+    pub seconds: u32,
+    /// Number of times to load, use and unload the module.
+    pub cycles: u32,
+    /// Number of nested sections that a timer's softirqs open, without a network; 0: none.
+    pub sections: u64,
+}
+
 /// Boots once, loads the module with various parameters, and runs the load in four phases: without
 /// the module, with the module, with a module that does not save registers, and while the module is
-/// loaded and unloaded `cycles` times. As a control, a module with a planted wrong answer is loaded
-/// after the first phase. `seconds` is the
-/// duration of each combination of mode and cipher. With `system`, the package is installed first
+/// loaded and unloaded. As a control, a module with a planted wrong answer is loaded
+/// after the first phase. With `system`, the package is installed first
 /// and removed last, and the module is the one that DKMS has built in between.
 ///
 /// # Errors
@@ -104,8 +113,7 @@ pub fn run(
     plan: &Plan,
     built: &Built,
     system: Option<&System>,
-    seconds: u32,
-    cycles: u32,
+    load: &Load,
 ) -> Result<Outcome, Error> {
     let content = read(&built.package.path)?;
     let modules = Modules::find(&plan.kernel.modules)?;
@@ -115,15 +123,15 @@ pub fn run(
         needed.extend(NEEDED_BY_DISK);
         programs.extend(INSTALL_PROGRAMS);
     }
-    let mut load = modules.with_needed(&needed)?;
+    let mut linux = modules.with_needed(&needed)?;
     for (name, needed) in modules.needed(&content)? {
-        if !load.iter().any(|(n, _)| *n == name) {
-            load.push((name, needed));
+        if !linux.iter().any(|(n, _)| *n == name) {
+            linux.push((name, needed));
         }
     }
-    let names: Vec<&str> = load.iter().map(|(name, _)| name.as_str()).collect();
+    let names: Vec<&str> = linux.iter().map(|(name, _)| name.as_str()).collect();
     let release = system.map(|_| plan.kernel.release.as_str());
-    let script = script::write(&names, seconds, cycles, release)?;
+    let script = script::write(&names, load, release)?;
     let mut files = vec![
         (
             "traffic",
@@ -132,6 +140,7 @@ pub fn run(
         ("planted.ko", plant(&content)?),
         ("kiln.ko", content),
         ("controls.ko", read(&built.controls.path)?),
+        ("nest.ko", read(&built.controls.nest)?),
         ("sa.a", script::batch().into_bytes()),
         ("sa.b", script::batch().into_bytes()),
         // ip-netns(8) creates its directory, but not the parent directory.
@@ -151,7 +160,7 @@ pub fn run(
     }
     let archive = |orders: &[Order]| -> Result<Vec<u8>, Error> {
         let mut archive = initramfs(plan.compiler, orders)?;
-        for (name, content) in &load {
+        for (name, content) in &linux {
             archive.file(&format!("{name}.ko"), content);
         }
         for name in &programs {
@@ -194,7 +203,7 @@ pub fn run(
         Err(Error::Interrupted) => (Reached::Interruption, Some(Error::Interrupted)),
         Err(e) => (Reached::Failure, Some(e)),
     };
-    let mut outcome = judge::judge(&script, &heard, cycles, reached)?;
+    let mut outcome = judge::judge(&script, &heard, load, reached)?;
     if let Some(fault) = fault {
         if outcome.rows.is_empty() {
             return Err(fault);

@@ -6,6 +6,9 @@ use serde::Serialize;
 /// Algorithm whose known answer is changed as a control.
 pub(super) const PLANTED: &str = "rfc4106(gcm(aes))";
 
+/// Mode in which a timer's softirqs interrupt sections without a network.
+pub(super) const TIMER: &str = "timer";
+
 /// IPsec packets between two network namespaces of a stock kernel while dm-crypt writes on the same
 /// CPU.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
@@ -29,13 +32,16 @@ pub struct Row {
     /// program; `cycles`: the module is repeatedly loaded, used and unloaded.
     #[schemars(extend("x-role" = "key"))]
     pub module: &'static str,
-    /// `transport`: a process encrypts and a softirq decrypts; `tunnel`: softirqs do both.
+    /// `transport`: a process encrypts and a softirq decrypts; `tunnel`: softirqs do both; `timer`:
+    /// without a network, a timer's softirqs encrypt and decrypt messages of a packet's size, while
+    /// the interrupted task encrypts and decrypts sectors and messages.
     #[schemars(extend("x-role" = "key"))]
     pub mode: &'static str,
-    /// `gcm`: AES-GCM; `cbc`: AES-CBC with HMAC-SHA-256.
+    /// `gcm`: AES-GCM; `cbc`: AES-CBC with HMAC-SHA-256; `gcm, chacha`: AES-GCM in three of four
+    /// messages, and ChaCha20-Poly1305.
     #[schemars(extend("x-role" = "key"))]
     pub cipher: &'static str,
-    /// Packets that the sender handed to the kernel.
+    /// Packets that the sender handed to the kernel; in the mode `timer`, messages of softirqs.
     #[schemars(extend("x-role" = "main"))]
     pub sent: u64,
     /// Packets that were sent but not received.
@@ -44,7 +50,7 @@ pub struct Row {
     /// Packets that arrived after a packet that was sent later.
     #[schemars(extend("x-role" = "figure"))]
     pub reordered: u64,
-    /// Packets received with wrong bytes.
+    /// Packets or messages with wrong bytes.
     #[schemars(extend("x-role" = "main"))]
     pub wrong: u64,
     /// Requests that were deferred to cryptd.
@@ -54,7 +60,15 @@ pub struct Row {
     /// section.
     #[schemars(extend("x-role" = "figure", "x-heading" = "nested saves"))]
     pub nested_saves: u64,
-    /// Pieces of 64 KiB that were read back from the encrypted disk and compared.
+    /// FPU sections that softirqs interrupted; counted only in the mode `timer`, where several
+    /// nested sections may interrupt the same one.
+    #[schemars(extend("x-role" = "figure"))]
+    pub interrupted: u64,
+    /// Different instructions at which these sections were interrupted.
+    #[schemars(extend("x-role" = "figure"))]
+    pub addresses: u64,
+    /// Pieces of 64 KiB that were read back from the encrypted disk and compared; in the mode
+    /// `timer`, sectors of 4 KiB and messages of up to 4 KiB that the task compared.
     #[schemars(extend("x-role" = "figure"))]
     pub disk: u64,
     /// Pieces that differed from what was written.

@@ -1,7 +1,8 @@
 //! Writes the orders for the guest. They set up its namespaces, security associations and disk, and
 //! run the load.
 
-use super::row::{Row, PLANTED};
+use super::row::{Row, PLANTED, TIMER};
+use super::Load;
 use crate::init::Order;
 use crate::program;
 use crate::Error;
@@ -16,6 +17,12 @@ const DISK: &str = "/dev/dm-0";
 
 /// Name of the process of the load that holds values in vector registers.
 const HOLDER: &str = "registers";
+
+/// File with the module's number of nested sections.
+const SAVES: &str = "/sys/module/kiln/parameters/nested_saves";
+
+/// Number of nested sections of the control of the mode `timer`, in which nothing is saved.
+const CONTROL_SECTIONS: u64 = 2000;
 
 /// Directory at which the Debian system's disk is mounted.
 pub(super) const SYSTEM: &str = "/system";
@@ -84,6 +91,9 @@ pub(super) struct Package {
 pub(super) struct Answers {
     pub traffic: u32,
     pub cryptd: u32,
+    /// In the mode `timer`, the orders that print the module's number of nested sections, before
+    /// and after.
+    pub saves: Option<[u32; 2]>,
 }
 
 impl Script {
@@ -309,6 +319,7 @@ impl Script {
         let answers = Answers {
             traffic: self.add(Order::run("/traffic", &[&ends[..], arguments].concat())),
             cryptd: self.add(Order::print(&format!("{TRACING}/kprobe_profile"))),
+            saves: None,
         };
         let row = Row {
             module,
@@ -318,6 +329,26 @@ impl Script {
         };
         self.rows.push((row, answers));
         self.dissociate()
+    }
+
+    /// Interrupts sections by a timer until so many nested ones were opened. The module's own counter
+    /// is printed too, because `linux/judge/nest.c` counts by itself.
+    fn interrupt(&mut self, module: &'static str, sections: u64) {
+        let before = self.add(Order::print(SAVES));
+        self.add(Order::module("/nest.ko", &format!("sections={sections}")));
+        let answers = Answers {
+            saves: Some([before, self.add(Order::print(SAVES))]),
+            traffic: self.add(Order::print("/sys/module/nest/parameters/result")),
+            cryptd: self.add(Order::print(&format!("{TRACING}/kprobe_profile"))),
+        };
+        self.add(Order::remove("nest"));
+        let row = Row {
+            module,
+            mode: TIMER,
+            cipher: "gcm, chacha",
+            ..Row::default()
+        };
+        self.rows.push((row, answers));
     }
 }
 
@@ -336,17 +367,13 @@ pub(super) fn batch() -> String {
     state("tunnel", GCM, 0) + "\n"
 }
 
-/// Writes all orders. `load` lists the kernel's modules in load order. If `release` is given, the
+/// Writes all orders. `modules` lists the kernel's modules in load order. If `release` is given, the
 /// package is installed in the Debian system on the guest's disk, and DKMS builds the module for the
 /// kernel of this release. Otherwise the module in the initramfs is used.
-pub(super) fn write(
-    load: &[&str],
-    seconds: u32,
-    cycles: u32,
-    release: Option<&str>,
-) -> Result<Script, Error> {
+pub(super) fn write(modules: &[&str], load: &Load, release: Option<&str>) -> Result<Script, Error> {
+    let (seconds, cycles, sections) = (load.seconds, load.cycles, load.sections);
     let mut script = Script::default();
-    for name in load {
+    for name in modules {
         let parameters = match *name {
             "brd" => "rd_nr=1 rd_size=4096",
             _ => "",
@@ -375,6 +402,9 @@ pub(super) fn write(
     script.loaded = script.add(Order::module("/kiln.ko", "prefer=1"));
     script.listed = script.add(Order::print("/proc/crypto"));
     script.phases("with", seconds)?;
+    if sections > 0 {
+        script.interrupt("with", sections);
+    }
     script.add(Order::remove("kiln"));
     script.add(Order::module(
         "/controls.ko",
@@ -385,6 +415,9 @@ pub(super) fn write(
     let longer = (2 * seconds).to_string();
     script.phase("unsaved", "tunnel", "gcm", &[&longer, DISK])?;
     script.unmap_disk()?;
+    if sections > 0 {
+        script.interrupt("unsaved", sections.min(CONTROL_SECTIONS));
+    }
     script.add(Order::remove("kiln"));
     if cycles > 0 {
         script.map_disk()?;

@@ -27,12 +27,18 @@ again under load. Before the loads it must unload after the boot's first
 security association, leave Linux's drivers their place without prefer=1, and
 refuse parameters that name no driver.
 
+--sections counts nested sections of another load (mode timer), which has no
+network: a task encrypts and decrypts sectors (XTS) and messages (ChaCha20-
+Poly1305) of up to 4 KiB. A timer interrupts it, and its softirq encrypts and
+decrypts 1 to 8 messages of 40 to 1372 bytes (AES-GCM or ChaCha20-Poly1305).
+Each result is compared with one that was computed before the timer started.
+
 Controls: a module with one wrong bit in a known answer must not offer that
-driver; one that does not save registers must be found out, on the disk and in
-a program's registers; one whose self-test of nested sections fails must give
-them up; and one that leaves the kernel's random number generator to itself
-must fail to unload. The programs ip, tc and dmsetup are copied from this
-machine.
+driver; one that does not save registers must be found out, on the disk, in a
+program's registers and in the mode timer; one whose self-test of nested
+sections fails must give them up; and one that leaves the kernel's random
+number generator to itself must fail to unload. The programs ip, tc and dmsetup
+are copied from this machine.
 
 The module is built on this machine from the package's sources. With --system,
 apt-get and DKMS install the package in the guest and build the module there,
@@ -41,19 +47,21 @@ and must leave no file. --system needs root, to read the system's files, and
 mke2fs; mount, cp, chroot and xz are copied from this machine, too.
 
 The boot is killed --limit seconds after its planned time, which is
-10 * (SECONDS + 20) + 20 * N + 120 seconds, and 3600 more with --system.
+10 * (SECONDS + 20) + 20 * CYCLES + SECTIONS / 1000 + 120 seconds, and 3600
+more with --system.
 
 Exit status:
   1 if a byte was wrong, or a packet was lost or deferred to cryptd in spite of
     the module, or the kernel reported a fault, or a control found nothing, or
-    a load did not run, or there were fewer than 100 nested sections or fewer
-    cycles than asked for, or a driver was missing or had not passed its
-    self-test, or the module did not load or unload as above, or with --system
-    DKMS did not install it or the removed package left a file
+    a load did not run, or there were fewer than 100 nested sections, or fewer
+    sections or cycles than asked for, or a driver was missing or had not passed
+    its self-test, or the module did not load or unload as above, or with
+    --system DKMS did not install it or the removed package left a file
 
 Examples:
   kiln linux dkms
   kiln linux dkms --debian 6.1 --seconds 60 --cycles 100
+  kiln linux dkms --debian 6.1 --sections 10000000
   kiln linux dkms --debian 6.1 --system ROOT --package kiln-crypto-dkms.deb
 
 See also:
@@ -65,8 +73,11 @@ pub(super) struct DkmsArgs {
     #[arg(long, value_name = "SECONDS", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=3600))]
     seconds: u32,
     /// Number of times to load, use and unload the module under load
-    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(0..=10_000))]
+    #[arg(long, value_name = "CYCLES", default_value_t = 5, value_parser = clap::value_parser!(u32).range(0..=10_000))]
     cycles: u32,
+    /// Number of nested sections that a timer's softirqs open, without a network; 0: none
+    #[arg(long, value_name = "SECTIONS", default_value_t = 20_000, value_parser = clap::value_parser!(u64).range(0..=1_000_000_000))]
+    sections: u64,
     /// The root of a Debian system with DKMS and the kernel's headers: apt-get installs the package there, in the guest
     #[arg(long, value_name = "DIR", requires = "package")]
     system: Option<PathBuf>,
@@ -82,6 +93,8 @@ const LOADS: u64 = 10;
 /// the time for a cycle.
 const LOAD_SECS: u64 = 20;
 const CYCLE_SECS: u64 = 20;
+/// Nested sections per second of the mode `timer` under the translator of a busy machine, at least.
+const SECTIONS_PER_SEC: u64 = 1000;
 /// Seconds for the loads of the module with various parameters.
 const PARAMETERS_SECS: u64 = 120;
 /// Seconds to install the package and to remove it, which includes the compilation by a translated
@@ -107,13 +120,19 @@ impl Question for DkmsArgs {
         let mut plan = self.qemu.plan(&kernel, &compiler, session, &report);
         let loads = LOADS * (u64::from(self.seconds) + LOAD_SECS);
         let cycles = CYCLE_SECS * u64::from(self.cycles);
-        plan.limit += Duration::from_secs(loads + cycles + PARAMETERS_SECS);
+        let sections = self.sections / SECTIONS_PER_SEC;
+        plan.limit += Duration::from_secs(loads + cycles + sections + PARAMETERS_SECS);
         let system = self.system.as_deref().zip(self.package.as_deref());
         let system = system.map(|(root, package)| dkms::System { root, package });
         if system.is_some() {
             plan.limit += Duration::from_secs(INSTALL_SECS);
         }
-        let outcome = dkms::run(&plan, &built, system.as_ref(), self.seconds, self.cycles)?;
+        let load = dkms::Load {
+            seconds: self.seconds,
+            cycles: self.cycles,
+            sections: self.sections,
+        };
+        let outcome = dkms::run(&plan, &built, system.as_ref(), &load)?;
         drop(progress);
         let mut notes = outcome.findings.clone();
         notes.extend(outcome.notes);
