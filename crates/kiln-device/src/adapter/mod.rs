@@ -39,6 +39,12 @@ pub(crate) use socket::Socket;
 
 use crate::account::Account;
 use crate::notify::timespec;
+use crate::watch::Watch;
+
+/// How long sending to the front end, or within the process, may wait. A front end that does not
+/// read its answers would otherwise hold the adapter for ever.
+const SENDING: Duration = Duration::from_secs(5);
+const SENDING_INSIDE: Duration = Duration::from_secs(8);
 
 /// The adapter for the connection of one front end. It forwards messages between the front end and
 /// the vhost crate, and translates or answers those that the crate does not support.
@@ -47,6 +53,8 @@ pub struct Adapter {
     device: Socket,
     /// The rates and the health of the guest.
     account: Option<Arc<Account>>,
+    /// The step that the adapter takes between two waits for messages.
+    watch: Arc<Watch>,
 }
 
 impl Adapter {
@@ -57,10 +65,15 @@ impl Adapter {
     /// Fails if the process cannot open another file descriptor.
     pub fn new(front_end: UnixStream) -> io::Result<(Adapter, UnixStream)> {
         let (ours, device) = UnixStream::pair()?;
+        front_end.set_write_timeout(Some(SENDING))?;
+        for inside in [&ours, &device] {
+            inside.set_write_timeout(Some(SENDING_INSIDE))?;
+        }
         let adapter = Adapter {
             front_end: Socket::new(front_end),
             device: Socket::new(ours),
             account: None,
+            watch: Arc::default(),
         };
         Ok((adapter, device))
     }
@@ -72,6 +85,11 @@ impl Adapter {
         Adapter { account, ..self }
     }
 
+    /// Returns the time that the adapter takes for its current step.
+    pub(crate) fn watch(&self) -> Arc<Watch> {
+        self.watch.clone()
+    }
+
     /// Forwards messages until one side closes, then ends the device's connection as well.
     ///
     /// # Errors
@@ -81,6 +99,7 @@ impl Adapter {
         // The caller closes the front end's socket later, after the device has stopped using the
         // front end's memory.
         self.device.shut();
+        self.watch.end();
         done
     }
 
@@ -91,9 +110,11 @@ impl Adapter {
         loop {
             let hold = account.and_then(|account| account.pace.hold());
             let wanted = !conversation.waits() && hold.is_none();
+            self.watch.end();
             let Some((front_end, device)) = self.wait(wanted, hold)? else {
                 return Ok(());
             };
+            self.watch.begin();
             if device {
                 let Some(message) = self.device.receive()? else {
                     return Ok(());
