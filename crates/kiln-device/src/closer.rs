@@ -71,6 +71,15 @@ impl Closer {
         }
     }
 
+    /// Closes a connection that a guest's process has held. A process that was taken over can have
+    /// changed what the kernel reports as unread, so a child process always closes it.
+    pub(crate) fn end_held(&mut self, owner: Owner, stream: UnixStream) {
+        let _ = stream.shutdown(Shutdown::Both);
+        if self.forks {
+            self.left.push((owner, stream.into()));
+        }
+    }
+
     /// Returns whether further front ends of this owner may connect.
     pub(crate) fn has_room(&self, owner: Owner) -> bool {
         self.left.iter().filter(|(of, _)| *of == owner).count() < LEFT
@@ -262,6 +271,16 @@ mod tests {
         closer.end(owner, theirs);
         closer.go_on();
         assert!(!closer.is_busy(), "nothing was sent");
+        assert!(ours.write_all(&[1]).is_err(), "it is over");
+        // A guest's process has held this one, and could have hidden what was sent.
+        let (mut ours, theirs) = UnixStream::pair().unwrap();
+        closer.end_held(owner, theirs);
+        assert!(closer.is_busy(), "a child process closes it");
+        closer.go_on();
+        while closer.is_busy() {
+            sleep(Duration::from_millis(1));
+            closer.go_on();
+        }
         assert!(ours.write_all(&[1]).is_err(), "it is over");
 
         for is_read in [false, true] {

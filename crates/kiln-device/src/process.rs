@@ -68,6 +68,8 @@ impl Process {
             // reading it fail, and the child would then end.
             .env("KILN_DEFAULTS", "")
             .stdin(Stdio::null())
+            // It writes nothing there, and could change a file or socket that other programs share.
+            .stdout(Stdio::null())
             // Ctrl-C on a terminal is meant only for the main process, which lets its guests
             // finish.
             .process_group(0);

@@ -367,7 +367,7 @@ impl Guest {
 
     /// Closes the connection of a guest that has ended.
     fn close(self, closer: &mut Closer) {
-        closer.end(Owner::Socket(self.socket), self.stream);
+        closer.end_held(Owner::Socket(self.socket), self.stream);
     }
 }
 
@@ -906,7 +906,7 @@ impl Server {
             thread::sleep(Duration::from_millis(2));
         }
         for (owner, stream) in streams {
-            closer.end(owner, stream);
+            closer.end_held(owner, stream);
         }
         closer.finish();
         let queues = self.meter.queues();
