@@ -439,6 +439,7 @@ impl Vring {
             return false;
         };
         self.place.next_avail = work.place.next_avail;
+        self.place.paid = work.place.paid;
         self.stopped_at = work.place.next_avail;
         (self.kick, self.call, self.err) = (work.kick, work.call, work.err);
         true

@@ -107,8 +107,15 @@ impl Adapter {
         let account = self.account.as_deref();
         let health = account.map_or_else(Arc::default, |account| account.health.clone());
         let mut conversation = Conversation::new(health);
+        // A message that was charged to the rates. It is served once the guest conforms to them.
+        let mut paid = None;
         loop {
             let hold = account.and_then(|account| account.pace.hold());
+            if let Some(message) = paid.take_if(|_| hold.is_none()) {
+                self.watch.begin();
+                self.send(conversation.handle_front_end(message, sessions)?)?;
+                continue;
+            }
             let wanted = !conversation.waits() && hold.is_none();
             self.watch.end();
             let Some((front_end, device)) = self.wait(wanted, hold)? else {
@@ -128,7 +135,7 @@ impl Adapter {
                 if let Some(account) = account {
                     account.charge(HEADER + message.payload.len());
                 }
-                self.send(conversation.handle_front_end(message, sessions)?)?;
+                paid = Some(message);
             }
         }
     }
