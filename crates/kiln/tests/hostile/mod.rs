@@ -2,6 +2,7 @@
 //! each test, the device must serve another guest all the time. Most tests have a control, in which
 //! the same front end attacks a device without the defence.
 
+mod held;
 mod rates;
 mod reset;
 mod waiting;
