@@ -55,7 +55,7 @@ impl Account {
 
     /// Charges a message of the front end to the guest's rates.
     pub(crate) fn charge(&self, bytes: usize) {
-        if self.pace.is_limited() && self.pace.take(bytes as u64).is_some() {
+        if self.pace.is_limited() && self.pace.take(1, bytes as u64).is_some() {
             self.count(Count {
                 held: 1,
                 ..Count::default()

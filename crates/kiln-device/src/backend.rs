@@ -240,41 +240,39 @@ impl Backend {
     /// well. A driver that was reset starts its rings from entry 0. After a pause, each ring resumes
     /// at its old index, which may also be 0, if it was not used or has wrapped around.
     ///
-    /// If sessions are created over the control queue, only that queue is looked at: sessions prove
-    /// that it was used, so entry 0 means a reset. If RING_RESET (2.6.1) was negotiated, a driver
-    /// may reset the control queue alone and keep its sessions. Then features or the status must have
-    /// been set as well, which a new driver does first.
-    fn settle(&mut self, index: usize) -> bool {
-        if self.account.is_by_message() {
-            return self.settle_by_message(index);
-        }
-        let from_0 = self.vrings[index].place.next_avail == 0;
-        if index == self.control() {
-            let anew = self.account.health.take_anew() | std::mem::take(&mut self.begun);
-            if from_0 && (anew || !self.resets_rings()) {
-                self.remove_sessions();
-            }
-        }
-        true
-    }
-
-    /// Does the work of [`Backend::settle`] for a front end that handles the control queue itself
-    /// and sends sessions as messages, as QEMU's cryptodev does. It starts all rings before its
-    /// guest can create a session.
+    /// After features or the status were set with all rings stopped, every ring is looked at,
+    /// because the next driver may use any of them, and the sessions too. A ring that was not used
+    /// starts from entry 0 after a pause as well, so the others decide: if one of them was used and
+    /// has yet to start, this ring waits for it. If none was used, the driver is treated as a new
+    /// one.
     ///
-    /// A ring that was not used starts from entry 0 after a pause, too, so the others decide: if one
-    /// of them was used and has yet to start, this ring waits for it. If none was used, the driver is
-    /// treated as a new one.
-    fn settle_by_message(&mut self, index: usize) -> bool {
+    /// Otherwise, if sessions are created over the control queue, only that queue is looked at:
+    /// sessions prove that it was used, so entry 0 means a reset. A front end that sends sessions as
+    /// messages, as QEMU's cryptodev does, handles the control queue itself, and any queue that was
+    /// used tells. If RING_RESET (2.6.1) was negotiated, a driver may reset a queue alone and keep
+    /// its sessions. Then features or the status must have been set as well, which a new driver does
+    /// first.
+    fn settle(&mut self, index: usize) -> bool {
         let vring = &self.vrings[index];
         let from_0 = vring.place.next_avail == 0;
         let (tells, used) = (vring.tells(), vring.used);
         self.notice_status();
         if !self.maybe_anew {
-            let begun = std::mem::take(&mut self.begun);
-            if from_0 && (used || tells) && (begun || !self.resets_rings()) {
+            let is_control = index == self.control();
+            let by_message = self.account.is_by_message();
+            let begun = (is_control || by_message) && std::mem::take(&mut self.begun);
+            let was_used = if by_message {
+                used || tells
+            } else {
+                is_control
+            };
+            if from_0 && was_used && (begun || !self.resets_rings()) {
                 self.remove_sessions();
             }
+            return true;
+        }
+        if !self.account.is_by_message() && self.account.guest.sessions() == 0 {
+            self.decide(true);
             return true;
         }
         if from_0 && !tells && self.vrings.iter().any(Vring::tells) {
@@ -441,6 +439,7 @@ impl Vring {
             return false;
         };
         self.place.next_avail = work.place.next_avail;
+        self.place.paid = work.place.paid;
         self.stopped_at = work.place.next_avail;
         (self.kick, self.call, self.err) = (work.kick, work.call, work.err);
         true
@@ -488,7 +487,11 @@ impl VhostUserBackendReqHandlerMut for Backend {
             vring.place.event_idx = event_idx;
             vring.enabled |= enable;
         }
-        (0..self.vrings.len()).try_for_each(|i| self.start(i, running.contains(&i)))
+        (0..self.vrings.len()).try_for_each(|i| self.start(i, running.contains(&i)))?;
+        match self.maybe_anew {
+            true => Ok(()),
+            false => self.start_waiting(),
+        }
     }
 
     fn set_mem_table(

@@ -74,7 +74,7 @@ impl Closer {
     /// Closes a connection that a guest's process had, in a child process in any case. A process that
     /// was taken over can receive a byte out of band, and then the descriptors sent with that byte
     /// stay in the socket although FIONREAD returns 0.
-    pub(crate) fn end_served(&mut self, owner: Owner, stream: UnixStream) {
+    pub(crate) fn end_held(&mut self, owner: Owner, stream: UnixStream) {
         let _ = stream.shutdown(Shutdown::Both);
         if self.forks {
             self.left.push((owner, stream.into()));
@@ -281,7 +281,7 @@ mod tests {
         // Control: nothing is left to read, so end() would close the socket in this process.
         assert_eq!(ioctl_fionread(&theirs), Ok(0));
         let mut closer = Closer::new(true);
-        closer.end_served(Owner::Socket(0), theirs);
+        closer.end_held(Owner::Socket(0), theirs);
         assert_eq!(closer.left.len(), 1);
         closer.finish();
     }
@@ -294,6 +294,16 @@ mod tests {
         closer.end(owner, theirs);
         closer.go_on();
         assert!(!closer.is_busy(), "nothing was sent");
+        assert!(ours.write_all(&[1]).is_err(), "it is over");
+        // A guest's process has held this one, and could have hidden what was sent.
+        let (mut ours, theirs) = UnixStream::pair().unwrap();
+        closer.end_held(owner, theirs);
+        assert!(closer.is_busy(), "a child process closes it");
+        closer.go_on();
+        while closer.is_busy() {
+            sleep(Duration::from_millis(1));
+            closer.go_on();
+        }
         assert!(ours.write_all(&[1]).is_err(), "it is over");
 
         for is_read in [false, true] {

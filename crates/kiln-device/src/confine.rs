@@ -11,6 +11,7 @@ use rustix::process::{
     geteuid, getrlimit, set_dumpable_behavior, setrlimit, DumpableBehavior, Resource, Rlimit,
 };
 
+use crate::adapter::IN_FLIGHT;
 use crate::config::Config;
 use crate::error::Error;
 use crate::memory::MAX_REGIONS;
@@ -18,6 +19,27 @@ use crate::memory::MAX_REGIONS;
 /// Maximum number of file descriptors in a guest's process for rings, queued messages and the
 /// process itself. Descriptors of memory regions are not included.
 const DESCRIPTORS: u64 = 256;
+
+/// Descriptors that the main process passes to a guest's process: the connection and the counters.
+const PASSED: u64 = 2;
+
+/// Returns how many descriptors all processes together can have in flight. For each place there may
+/// be a second process that is about to end.
+///
+/// The kernel counts them per user, and refuses to send one while there are more than the sending
+/// process may open. Each process must therefore be allowed to open that many.
+fn in_flight(config: &Config) -> u64 {
+    let sockets = (config.sockets.len() + config.inherited.len()) as u64;
+    let processes = sockets
+        .saturating_mul(config.max_guests as u64)
+        .saturating_mul(2);
+    processes.saturating_mul(IN_FLIGHT + PASSED)
+}
+
+/// Returns the limit on descriptors of a guest's process.
+fn descriptors(config: &Config) -> u64 {
+    in_flight(config).max(MAX_REGIONS as u64 + DESCRIPTORS)
+}
 
 /// The user and group `nobody`, to which a root process switches.
 const NOBODY: libc::uid_t = 65534;
@@ -63,7 +85,7 @@ pub(crate) fn confine_guest(config: &Config) -> Result<bool, Error> {
     limit(Resource::As, space, "the limit of address space")?;
     limit(
         Resource::Nofile,
-        MAX_REGIONS as u64 + DESCRIPTORS,
+        descriptors(config),
         "the limit of descriptors",
     )?;
     lock(space)
@@ -81,6 +103,7 @@ pub(crate) fn confine_main(config: &Config, descriptors: u64) -> Result<(), Erro
         maximum: old.maximum,
     };
     setrlimit(Resource::Nofile, new).map_err(|e| Error::lacks("the limit of descriptors", e))?;
+    let descriptors = descriptors.max(in_flight(config));
     if old.maximum.is_some_and(|most| most < descriptors) {
         return Err(Error::lacks(
             "the limit of descriptors",
@@ -176,5 +199,31 @@ pub(crate) fn leave_root() -> Result<(), Error> {
             "root cannot be given up",
             io::Error::last_os_error(),
         )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::PathBuf;
+
+    /// Whatever the flags, what all guests can have in flight lets each of them send descriptors.
+    #[test]
+    fn descriptors_in_flight_fit_the_limit_of_each_process() {
+        for (sockets, guests) in [(1, 16), (1, 1), (4, 16), (64, 100)] {
+            let config = Config {
+                sockets: vec![PathBuf::new(); sockets],
+                max_guests: guests,
+                ..Config::default()
+            };
+            let all = (2 * sockets * guests) as u64 * (8 + 4 + 2);
+            assert_eq!(in_flight(&config), all);
+            assert!(descriptors(&config) >= all);
+        }
+        let config = Config {
+            sockets: vec![PathBuf::new()],
+            ..Config::default()
+        };
+        assert_eq!(descriptors(&config), 765, "as documented");
     }
 }

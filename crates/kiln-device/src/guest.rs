@@ -10,6 +10,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
 use kiln_virtio::{Guest, Services};
+use rustix::event::{poll, PollFd, PollFlags};
 use vhost::vhost_user::{BackendReqHandler, Error};
 
 use crate::account::Account;
@@ -19,6 +20,7 @@ use crate::config::Config;
 use crate::notify::Bell;
 use crate::pace::Pace;
 use crate::tally::Counters;
+use crate::watch::Watch;
 
 /// A guest whose front end is connected.
 pub(crate) struct Connection {
@@ -26,6 +28,8 @@ pub(crate) struct Connection {
     backend: Arc<Mutex<Backend>>,
     thread: JoinHandle<()>,
     over: Arc<Bell>,
+    /// The steps of the adapter's and the device's thread.
+    watches: [Arc<Watch>; 2],
 }
 
 pub(crate) struct Name<'a> {
@@ -68,6 +72,7 @@ impl Connection {
         let adapter = adapter.with_account(account.clone());
         let backend = Backend::new(account.clone(), queues, inflight);
         let backend = Arc::new(Mutex::new(backend));
+        let watches = [adapter.watch(), Arc::new(Watch::default())];
         let adapter = thread::Builder::new()
             .name(format!("kiln-{number}-adapt"))
             .spawn({
@@ -87,13 +92,17 @@ impl Connection {
                 let backend = backend.clone();
                 let socket = name.socket.to_owned();
                 let over = over.clone();
+                let watch = watches[1].clone();
                 move || {
                     tracing::info!(guest = number, socket = %socket.display(), "connected");
-                    let why = serve(stream, &backend);
+                    let why = serve(stream, &backend, &watch);
+                    watch.begin();
                     // Stop all queues, so that no thread can use or create a session when the
                     // sessions are removed below.
                     lock(&backend).stop();
+                    watch.begin();
                     let adapter = adapter.join();
+                    watch.begin();
                     // All messages have been forwarded and all queues have been stopped, so the
                     // front end may now use its memory for another device.
                     let _ = last.shutdown(Shutdown::Both);
@@ -118,12 +127,18 @@ impl Connection {
             backend,
             thread,
             over,
+            watches,
         })
     }
 
     /// Returns whether the connection has ended.
     pub(crate) fn is_over(&self) -> bool {
         self.thread.is_finished()
+    }
+
+    /// Returns whether one of the threads has taken too long for its current step.
+    pub(crate) fn is_late(&self) -> bool {
+        self.watches.iter().any(|watch| watch.is_late())
     }
 
     /// Returns a bell that becomes readable when the connection has ended.
@@ -153,9 +168,18 @@ fn lock(backend: &Mutex<Backend>) -> MutexGuard<'_, Backend> {
 }
 
 /// Serves messages until the connection ends, and returns why it ended.
-fn serve(stream: UnixStream, backend: &Arc<Mutex<Backend>>) -> Error {
+fn serve(stream: UnixStream, backend: &Arc<Mutex<Backend>>, watch: &Watch) -> Error {
+    let waits = match stream.try_clone() {
+        Ok(waits) => waits,
+        Err(error) => return Error::SocketError(error),
+    };
     let mut handler = BackendReqHandler::from_stream(stream, backend.clone());
     loop {
+        watch.end();
+        // Wait here, so that only the time for serving the message is measured. If poll() fails,
+        // receiving the message fails as well.
+        let _ = poll(&mut [PollFd::new(&waits, PollFlags::IN)], None);
+        watch.begin();
         if let Err(error) = handler.handle_request() {
             return error;
         }

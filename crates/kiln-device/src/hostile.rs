@@ -562,7 +562,55 @@ fn a_ring_that_is_restarted_is_held_to_the_rate() {
         rig.offer(Which::Data, &[0; REQUESTS]);
         (0..REQUESTS).map(|_| rig.restart(Which::Data)).last()
     };
-    // At one byte per second, the second request is due after 1000 s.
-    assert_eq!(restart(Some(1)), Some(1));
+    // At one byte per second, the first request is served after 1000 s. Before that, nothing is
+    // served, so a front end that reconnects gains nothing.
+    assert_eq!(restart(Some(1)), Some(0));
     assert_eq!(restart(None), Some(REQUESTS), "the control");
+}
+
+/// A request that waits for the rate is charged once, however often its ring is restarted, and is
+/// served after that.
+#[test]
+fn a_request_is_charged_before_it_is_served_and_once() {
+    let rates = Rates {
+        bytes: Some(100_000),
+        ..Rates::default()
+    };
+    let mut rig = Rig::with_rates(limits(), &rates);
+    let table = rig.place(Which::Data).desc;
+    // 4 KiB take 41 ms, of which 10 ms are a burst.
+    rig.describe(table, 0, (BUFFERS, 4096), 0, 0);
+    rig.offer(Which::Data, &[0]);
+    let start = Instant::now();
+    let mut restarts = 0;
+    while rig.restart(Which::Data) == 0 {
+        restarts += 1;
+        // If each restart charged the request again, it would never be served.
+        assert!(start.elapsed() < Duration::from_secs(60), "{restarts}");
+    }
+    assert!(start.elapsed() > Duration::from_millis(30) && restarts > 0);
+}
+
+/// The device copies a request buffer by buffer. If one of them is in no memory, the key that was
+/// copied before is wiped.
+#[test]
+fn the_key_of_a_request_that_is_cut_off_is_wiped() {
+    let request = create(OP_ENCRYPT);
+    let key = &request[request.len() - 16..];
+    let mut rig = Rig::new(limits());
+    let table = rig.place(Which::Control).desc;
+    rig.put(REQUEST, &request);
+    rig.describe(table, 0, (REQUEST, request.len() as u32), NEXT, 1);
+    rig.describe(table, 1, (1 << 40, 8), NEXT, 2);
+    rig.describe(table, 2, (RESULT, 16), WRITE, 0);
+    rig.offer(Which::Control, &[0]);
+    assert_eq!(rig.serve(Which::Control).unwrap().malformed, 1);
+    assert!(!rig.holds(key));
+    // Control: a data queue's copies are not wiped, so the search finds what was copied.
+    let table = rig.place(Which::Data).desc;
+    rig.describe(table, 0, (REQUEST, request.len() as u32), NEXT, 1);
+    rig.describe(table, 1, (RESULT, 16), WRITE, 0);
+    rig.offer(Which::Data, &[0]);
+    rig.serve(Which::Data).unwrap();
+    assert!(rig.holds(key));
 }

@@ -6,7 +6,7 @@ use std::io::Write;
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use kiln_virtio::{Services, Worker};
 use rustix::event::{poll, PollFd, PollFlags};
@@ -18,9 +18,17 @@ use crate::confine;
 use crate::error::Error;
 use crate::guest::{Connection, Name};
 use crate::inflight::Inflight;
+use crate::notify::timespec;
 use crate::process::{GUEST, READY, READY_UNLOCKED, VARIABLE};
 use crate::sandbox::{self, Role};
 use crate::tally::Counters;
+use crate::watch;
+
+/// How often this process looks whether the connection is held up.
+const LOOK: Duration = Duration::from_secs(watch::LONGEST.as_secs() / 2);
+
+/// Exit status of a process whose connection was held up.
+const HELD: libc::c_int = 4;
 
 /// What connects a guest's process to the main process.
 pub struct Inside {
@@ -120,7 +128,17 @@ impl Inside {
                 PollFd::new(&self.channel, PollFlags::IN),
                 PollFd::new(connection.over(), PollFlags::IN),
             ];
-            match poll(&mut fds, None) {
+            match poll(&mut fds, Some(&timespec(LOOK))) {
+                Ok(0) if connection.is_late() => {
+                    tracing::error!(
+                        guest = number,
+                        "a step of its connection does not end: its front end holds it, so its \
+                         process ends"
+                    );
+                    // SAFETY: the call ends the process, and does not run the handlers that exit()
+                    // runs, which its blocked threads could hold up.
+                    unsafe { libc::_exit(HELD) }
+                }
                 Ok(_) => {}
                 Err(Errno::INTR) => continue,
                 Err(e) => return Err(lacks(e.into())),

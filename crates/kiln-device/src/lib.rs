@@ -42,6 +42,7 @@ mod runner;
 mod sandbox;
 mod server;
 mod tally;
+mod watch;
 
 pub use config::{Config, ControlBy};
 pub use error::Error;

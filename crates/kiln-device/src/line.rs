@@ -12,7 +12,7 @@ use crate::duty::{Duty, STATUS_ERR};
 use crate::inflight::{Log, Stage};
 use crate::notify::{wait, Bell, Call, Kick};
 use crate::pace::Pace;
-use crate::ring::{Broken, Ring};
+use crate::ring::{Broken, Paid, Ring};
 use crate::tally::{Count, Tally};
 
 /// Results are published after at most this many requests, even if more are available.
@@ -107,6 +107,12 @@ impl Scratch {
         self.request.capacity() + self.answer.capacity()
     }
 
+    /// Returns whether the copy of a request contains these bytes.
+    #[cfg(test)]
+    pub(crate) fn holds(&self, bytes: &[u8]) -> bool {
+        self.request.windows(bytes.len()).any(|w| w == bytes)
+    }
+
     /// Wipes both buffers, which may contain keys and plaintext.
     pub(crate) fn wipe(&mut self) {
         self.request.zeroize();
@@ -133,6 +139,8 @@ pub(crate) struct Line<'a> {
     pub log: Option<&'a mut Log>,
     /// Rate limits of the guest.
     pub pace: &'a Pace,
+    /// The request that was charged to the rates and not served yet, if any.
+    pub paid: Option<Paid>,
     pub tally: &'a Tally,
     /// Maximum size of a request and its answer together, in bytes.
     pub max_request: usize,
@@ -242,6 +250,11 @@ impl Line<'_> {
     fn batch(&mut self, requests: u16, count: &mut Count) -> Result<Option<Duration>, Broken> {
         let mut start = Instant::now();
         for _ in 0..requests {
+            let hold = self.charge()?;
+            if hold.is_some() {
+                return Ok(hold);
+            }
+            let paid = self.paid.take();
             let head = self.ring.take()?;
             let before = match self.log.as_mut() {
                 Some(log) => log.take(head),
@@ -260,15 +273,38 @@ impl Line<'_> {
             let end = Instant::now();
             count.answered(status, (end - start).as_nanos() as u64);
             start = end;
-            if self.pace.is_limited() {
-                let bytes = self.chain.readable().saturating_add(self.chain.writable());
-                let hold = self.pace.take(bytes);
+            if let Some(paid) = paid {
+                // The driver may have made the request longer.
+                let more = self.bytes().saturating_sub(paid.bytes);
+                let hold = self.pace.take(0, more);
                 if hold.is_some() {
                     return Ok(hold);
                 }
             }
         }
         Ok(None)
+    }
+
+    /// Charges the next request to the guest's rates, unless that was done. Returns how long to wait
+    /// before it is served. The wait comes first, because a front end that reconnects gets another
+    /// process, which does not know what the guest owes.
+    fn charge(&mut self) -> Result<Option<Duration>, Broken> {
+        let entry = self.ring.next_avail();
+        if !self.pace.is_limited() || self.paid.is_some_and(|paid| paid.entry == entry) {
+            return Ok(None);
+        }
+        let head = self.ring.peek()?;
+        // A chain that cannot be followed is reported when it is served.
+        let _ = self.chain.walk(self.memory, &self.ring, head);
+        let bytes = self.bytes();
+        self.paid = Some(Paid { entry, bytes });
+        Ok(self.pace.take(1, bytes))
+    }
+
+    /// Returns the length of the current chain, as far as it is served.
+    fn bytes(&self) -> u64 {
+        let bytes = self.chain.readable().saturating_add(self.chain.writable());
+        bytes.min(self.max_request as u64)
     }
 
     /// Serves one request, and returns the number of bytes written and the status.
@@ -310,7 +346,11 @@ impl Line<'_> {
             return Err(Malformed::Length);
         }
         let (request, answer) = self.scratch.reserve(readable as usize, writable as usize);
-        self.chain.read(self.memory, request)?;
+        if let Err(fault) = self.chain.read(self.memory, request) {
+            // What was copied may contain a part of a key.
+            request.zeroize();
+            return Err(fault);
+        }
         let used = self.duty.serve(request, answer).min(answer.len());
         let status = self.duty.status(answer, used);
         if self.duty.is_secret() {

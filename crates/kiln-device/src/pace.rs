@@ -99,11 +99,11 @@ impl Pace {
         self.ops.is_some() || self.bytes.is_some() || self.cpu.is_some()
     }
 
-    /// Counts a request or message of `bytes` bytes. If the guest exceeds its rate, returns how long
-    /// to wait before the next one.
-    pub(crate) fn take(&self, bytes: u64) -> Option<Duration> {
+    /// Counts `ops` requests or messages of `bytes` bytes. Returns how long to wait until they conform
+    /// to the rate.
+    pub(crate) fn take(&self, ops: u64, bytes: u64) -> Option<Duration> {
         let now = self.now();
-        let ops = self.ops.as_ref().map_or(0, |b| b.take(1, now));
+        let ops = self.ops.as_ref().map_or(0, |b| b.take(ops, now));
         let bytes = self.bytes.as_ref().map_or(0, |b| b.take(bytes, now));
         wait_of(ops.max(bytes).max(self.take_cpu(now)))
     }
@@ -181,13 +181,13 @@ mod tests {
             std::hint::spin_loop();
         }
         // 20 ms at one percent of a core takes 2 s.
-        assert!(pace.take(0).unwrap() > Duration::from_millis(1500));
+        assert!(pace.take(1, 0).unwrap() > Duration::from_millis(1500));
         assert!(pace.hold().unwrap() > Duration::from_millis(1500));
         let free = Pace::new(&Rates {
             cpu: Some(100_000),
             ..Rates::default()
         });
-        assert_eq!(free.take(0), None);
+        assert_eq!(free.take(1, 0), None);
         assert_eq!(free.hold(), None);
     }
 
@@ -198,12 +198,12 @@ mod tests {
             ..Rates::default()
         });
         assert_eq!(pace.hold(), None);
-        let first = pace.take(0).unwrap();
+        let first = pace.take(1, 0).unwrap();
         for _ in 0..3 {
             let hold = pace.hold().unwrap();
             assert!(hold <= first && hold > first / 2, "{hold:?} of {first:?}");
         }
         let free = Pace::new(&Rates::default());
-        assert!(free.take(0).is_none() && free.hold().is_none());
+        assert!(free.take(1, 0).is_none() && free.hold().is_none());
     }
 }

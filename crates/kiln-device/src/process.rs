@@ -10,6 +10,7 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
 
 use kiln_virtio::Worker;
 use rustix::pipe::{pipe_with, PipeFlags};
@@ -49,7 +50,11 @@ pub(crate) struct Process {
     /// Where the process says that it is ready. A pipe cannot carry descriptors.
     pipe: File,
     pub state: State,
+    started: Instant,
 }
+
+/// How long a new process may take to become ready for a guest.
+pub(crate) const START: Duration = Duration::from_secs(20);
 
 impl Process {
     pub(crate) fn start() -> io::Result<Process> {
@@ -68,6 +73,8 @@ impl Process {
             // reading it fail, and the child would then end.
             .env("KILN_DEFAULTS", "")
             .stdin(Stdio::null())
+            // It writes nothing there, and could change a file or socket that other programs share.
+            .stdout(Stdio::null())
             // Ctrl-C on a terminal is meant only for the main process, which lets its guests
             // finish.
             .process_group(0);
@@ -92,6 +99,7 @@ impl Process {
             channel,
             pipe: pipe.into(),
             state: State::Starting,
+            started: Instant::now(),
         })
     }
 
@@ -146,6 +154,17 @@ impl Process {
 
     pub(crate) fn kill(&mut self) {
         let _ = self.child.kill();
+    }
+
+    /// Ends a process that has no guest. The caller has to wait for its end.
+    pub(crate) fn discard(&mut self) {
+        self.kill();
+        self.state = State::Closed;
+    }
+
+    /// Returns whether the process should have become ready by now.
+    pub(crate) fn is_late(&self) -> bool {
+        self.state == State::Starting && self.started.elapsed() > START
     }
 
     /// Returns the exit status, or `None` if the process has not ended.

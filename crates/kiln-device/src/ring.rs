@@ -29,6 +29,17 @@ pub struct Place {
     pub next_avail: u16,
     /// `VIRTIO_F_EVENT_IDX` was negotiated.
     pub event_idx: bool,
+    /// The request that was charged to the rates of its guest and not served yet, if any.
+    pub paid: Option<Paid>,
+}
+
+/// A request that was charged to the rates of its guest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(not(feature = "rig"), allow(unreachable_pub))]
+pub struct Paid {
+    /// Index of its driver area entry.
+    pub entry: u16,
+    pub bytes: u64,
 }
 
 /// Why a ring cannot be served.
@@ -230,12 +241,18 @@ impl<'a> Ring<'a> {
 
     /// Takes the next head. Call this only for entries counted by [`Ring::available`].
     pub(crate) fn take(&mut self) -> Result<u16, Broken> {
+        let head = self.peek()?;
+        self.next_avail = self.next_avail.wrapping_add(1);
+        Ok(head)
+    }
+
+    /// Returns the next head without taking it. The driver may still change it.
+    pub(crate) fn peek(&self) -> Result<u16, Broken> {
         let slot = usize::from(self.next_avail & (self.size - 1));
         let head = u16::from_le(self.avail.load(slot));
         if head >= self.size {
             return Err(Broken::Head(head));
         }
-        self.next_avail = self.next_avail.wrapping_add(1);
         Ok(head)
     }
 

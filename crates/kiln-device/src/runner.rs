@@ -231,12 +231,14 @@ fn serve(
                 chain,
                 log: work.log.as_mut(),
                 pace: &post.account.pace,
+                paid: work.place.paid,
                 tally: &post.tally,
                 max_request: post.max_request,
                 poll: post.poll,
             };
             let done = line.run(halt);
             work.place.next_avail = line.ring.next_avail();
+            work.place.paid = line.paid;
             match done {
                 Ok(()) => return,
                 Err(broken) => broken,

@@ -64,7 +64,8 @@ const ALWAYS: &[libc::c_long] = &[
     libc::SYS_getrandom,
 ];
 
-/// Additional system calls for threads that communicate with a front end.
+/// Additional system calls for threads that communicate with a front end. For a guest's process,
+/// [`receives`] and [`only_own_files`] restrict some of them.
 const MESSAGES: &[libc::c_long] = &[
     libc::SYS_recvmsg,
     libc::SYS_recvfrom,
@@ -268,6 +269,43 @@ fn always(more: &[libc::c_long]) -> Result<Rules, seccompiler::BackendError> {
     Ok(rules)
 }
 
+/// Builds the rules for receiving. Reading out of band (MSG_OOB) is not allowed: it would take the
+/// byte and leave the descriptors that were sent with it in the socket, where the main process does
+/// not see them.
+fn receives(rules: &mut Rules) -> Result<(), seccompiler::BackendError> {
+    let in_band = SeccompCmpOp::MaskedEq(libc::MSG_OOB as u64);
+    rules.insert(libc::SYS_recvmsg, vec![when(2, in_band.clone(), 0)?]);
+    rules.insert(libc::SYS_recvfrom, vec![when(3, in_band, 0)?]);
+    Ok(())
+}
+
+/// Builds the rules for system calls that change a file for all processes that have it open, or
+/// make a copy of its descriptor. Standard input, output and error are excluded: all processes of
+/// the device share them.
+fn only_own_files(rules: &mut Rules) -> Result<(), seccompiler::BackendError> {
+    let own = || {
+        SeccompCondition::new(
+            0,
+            SeccompCmpArgLen::Dword,
+            SeccompCmpOp::Gt,
+            libc::STDERR_FILENO as u64,
+        )
+    };
+    let own_and = |value: u64| {
+        SeccompRule::new(vec![
+            own()?,
+            SeccompCondition::new(1, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, value)?,
+        ])
+    };
+    for call in [libc::SYS_shutdown, libc::SYS_setsockopt] {
+        rules.insert(call, vec![SeccompRule::new(vec![own()?])?]);
+    }
+    let commands: Result<Vec<_>, _> = FCNTL.iter().map(|&command| own_and(command)).collect();
+    rules.insert(libc::SYS_fcntl, commands?);
+    rules.insert(libc::SYS_ioctl, vec![own_and(libc::FIONBIO)?]);
+    Ok(())
+}
+
 /// Builds the filter of a process that serves guests. System calls that the filter does not allow
 /// kill the process.
 fn allow(role: Role) -> Result<BpfProgram, seccompiler::BackendError> {
@@ -282,8 +320,15 @@ fn allow(role: Role) -> Result<BpfProgram, seccompiler::BackendError> {
         libc::SYS_clone,
         vec![when(0, SeccompCmpOp::MaskedEq(threads), threads)?],
     );
-    rules.insert(libc::SYS_fcntl, each(1, &FCNTL)?);
-    rules.insert(libc::SYS_ioctl, each(1, &[libc::FIONBIO])?);
+    receives(&mut rules)?;
+    match role {
+        Role::Guest => only_own_files(&mut rules)?,
+        // It may have inherited a socket as one of these descriptors.
+        Role::Together | Role::Main => {
+            rules.insert(libc::SYS_fcntl, each(1, &FCNTL)?);
+            rules.insert(libc::SYS_ioctl, each(1, &[libc::FIONBIO])?);
+        }
+    }
     // Allow creating only pairs of connected Unix sockets.
     let stream = SeccompRule::new(vec![
         SeccompCondition::new(
@@ -450,13 +495,21 @@ mod tests {
                 sa_data: [0; 14],
             };
             let len = size_of_val(&address) as libc::socklen_t;
-            let none = std::ptr::null_mut();
+            let none: *mut libc::c_void = std::ptr::null_mut();
             // Controls: the calls needed for serving must be allowed.
             assert_eq!(
                 ends(Role::Guest, || {
                     libc::syscall(libc::SYS_tgkill, libc::getpid(), libc::gettid(), 0);
                     libc::socketpair(libc::AF_UNIX, libc::SOCK_STREAM, 0, pair.as_mut_ptr());
                     libc::send(pair[0], pair.as_ptr().cast(), 1, 0);
+                    let mut bytes = [0u8; 8];
+                    libc::recv(pair[1], bytes.as_mut_ptr().cast(), 8, libc::MSG_DONTWAIT);
+                    libc::recvmsg(pair[1], none.cast(), libc::MSG_DONTWAIT);
+                    libc::setsockopt(pair[1], libc::SOL_SOCKET, libc::SO_SNDBUF, none, 0);
+                    libc::fcntl(pair[1], libc::F_SETFL, libc::O_NONBLOCK);
+                    let mut off: libc::c_int = 0;
+                    libc::ioctl(pair[1], libc::FIONBIO, &mut off);
+                    libc::shutdown(pair[1], libc::SHUT_RDWR);
                     libc::open(c"/dev/null".as_ptr(), libc::O_RDONLY);
                     let private = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
                     libc::mmap(none, 4096, libc::PROT_READ, private, -1, 0);
@@ -464,7 +517,28 @@ mod tests {
                 }),
                 0
             );
-            let attempts: [(&str, &dyn Fn()); 9] = [
+            let attempts: [(&str, &dyn Fn()); 16] = [
+                ("a byte out of band", &|| {
+                    libc::recv(pair[0], none, 0, libc::MSG_OOB);
+                }),
+                ("a message out of band", &|| {
+                    libc::recvmsg(pair[0], none.cast(), libc::MSG_OOB);
+                }),
+                ("an end of the log", &|| {
+                    libc::shutdown(2, libc::SHUT_RDWR);
+                }),
+                ("a socket option of the log", &|| {
+                    libc::setsockopt(2, libc::SOL_SOCKET, libc::SO_SNDBUF, none, 0);
+                }),
+                ("a log that does not block", &|| {
+                    libc::fcntl(2, libc::F_SETFL, libc::O_NONBLOCK);
+                }),
+                ("the same by another call", &|| {
+                    libc::ioctl(2, libc::FIONBIO, none);
+                }),
+                ("a second descriptor of the log", &|| {
+                    libc::fcntl(2, libc::F_DUPFD_CLOEXEC, 3);
+                }),
                 ("a signal to another process", &|| {
                     libc::syscall(libc::SYS_tgkill, parent, parent, 0);
                 }),

@@ -31,7 +31,7 @@ use crate::inflight::Inflight;
 use crate::metrics::{Clients, Meter};
 use crate::notify::timespec;
 use crate::pace::Bucket;
-use crate::process::{Process, State};
+use crate::process::{Process, State, START};
 use crate::sandbox::{self, Files, Role};
 use crate::tally::Counters;
 
@@ -61,9 +61,6 @@ const LAST: Duration = Duration::from_millis(300);
 
 /// How long a listener is ignored after an error.
 const REST: Duration = Duration::from_millis(200);
-
-/// How long a new process may take to become ready for a guest.
-const START: Duration = Duration::from_secs(20);
 
 /// Intervals for checking conditions that no descriptor signals. The short one is used while a
 /// process or guest is about to end.
@@ -367,7 +364,7 @@ impl Guest {
 
     /// Closes the connection of a guest that has ended.
     fn close(self, closer: &mut Closer) {
-        closer.end_served(Owner::Socket(self.socket), self.stream);
+        closer.end_held(Owner::Socket(self.socket), self.stream);
     }
 }
 
@@ -573,6 +570,10 @@ impl Server {
             closer.go_on();
             if services.is_some() {
                 continue;
+            }
+            for spare in spares.iter_mut().filter(|spare| spare.is_late()) {
+                tracing::error!("a spare process does not become ready: it is killed");
+                spare.discard();
             }
             let before = spares.len();
             spares.retain_mut(|spare| spare.state != State::Closed || spare.ended().is_none());
@@ -788,7 +789,7 @@ impl Server {
                 };
                 served.guests += 1;
                 let spare = spare.map(|at| spares.swap_remove(at));
-                match self.take_in(&waiting, i, served.guests, spare, services) {
+                match self.take_in(&waiting, i, served.guests, (spare, &mut *spares), services) {
                     Ok(host) => guests.push(Guest {
                         number: served.guests,
                         socket: i,
@@ -818,15 +819,22 @@ impl Server {
         waiting: &Waiting,
         socket: usize,
         number: u64,
-        spare: Option<Process>,
+        (spare, spares): (Option<Process>, &mut Vec<Process>),
         services: Option<&Services>,
     ) -> io::Result<Host> {
         let counters = Counters::new(self.config.queues)?;
         let path = &self.sockets[socket].path;
         tracing::info!(guest = number, socket = %path.display(), peer = waiting.peer, "accepted");
         let (host, process) = match (spare, services) {
-            (Some(process), _) => {
-                process.give(number, socket, &waiting.stream, counters.file())?;
+            (Some(mut process), _) => {
+                let given = process.give(number, socket, &waiting.stream, counters.file());
+                if let Err(error) = given {
+                    // It may have received the guest, so it cannot be a spare, and it has to be
+                    // waited for.
+                    process.discard();
+                    spares.push(process);
+                    return Err(error);
+                }
                 let id = process.id();
                 (Host::Process(process), Some(id))
             }
@@ -906,7 +914,7 @@ impl Server {
             thread::sleep(Duration::from_millis(2));
         }
         for (owner, stream) in streams {
-            closer.end(owner, stream);
+            closer.end_held(owner, stream);
         }
         closer.finish();
         let queues = self.meter.queues();

@@ -7,7 +7,9 @@ use kiln_virtio::wire::Features;
 
 use super::error::Error;
 use super::memory;
-use super::message::{request, Message, CRYPTO_SESSION, NEED_REPLY, STATUS, VERSION};
+use super::message::{
+    most_fds, request, Message, CRYPTO_SESSION, MOST_FDS, NEED_REPLY, STATUS, VERSION,
+};
 use super::session::{self, Sessions};
 use super::status::{Health, Status};
 
@@ -17,6 +19,17 @@ const QUEUE: u64 = 0xff;
 
 /// Protocol features that the adapter itself implements.
 const OWN: u64 = CRYPTO_SESSION | STATUS;
+
+/// How often a front end may ask for memory to record in-flight requests. It may leave each answer
+/// unread, with its descriptor.
+pub(super) const ANSWERS: u32 = 4;
+
+/// Maximum number of descriptors that one connection has in flight, which means sent and not yet
+/// received: one message from the front end, and the answers.
+///
+/// The kernel counts descriptors in flight per user, over all processes. While there are more than
+/// a process may open (RLIMIT_NOFILE), that process can send none.
+pub(crate) const IN_FLIGHT: u64 = MOST_FDS as u64 + ANSWERS as u64;
 
 /// Destination of a message.
 #[derive(Debug)]
@@ -40,6 +53,11 @@ pub struct Conversation {
     unseen: bool,
     /// Number of GET_FEATURES requests from the front end that the device has not answered yet.
     asked: u32,
+    /// Set while the device may not have received the descriptors of the last message that had
+    /// some, or the front end's question for one may not be answered.
+    carried: bool,
+    /// Number of times that the front end has asked for memory to record in-flight requests.
+    answers: u32,
     /// A message held back until the device has processed everything before it.
     held: Option<Message>,
 }
@@ -62,19 +80,41 @@ impl Conversation {
     /// Handles a message from the front end.
     ///
     /// # Errors
-    /// Fails if the front end did not negotiate the feature that the message belongs to, or if the
-    /// message sets an invalid device status.
+    /// Fails if the front end did not negotiate the feature that the message belongs to, if the
+    /// message sets an invalid device status, or if it has more descriptors than its request may
+    /// have.
     pub fn handle_front_end(
         &mut self,
-        mut message: Message,
+        message: Message,
         sessions: &Sessions,
     ) -> Result<Vec<To>, Error> {
-        let mut more = None;
+        if message.fds.len() > most_fds(message.request) {
+            return Err(Error::Fds(message.request));
+        }
         match message.request {
             request::CREATE_CRYPTO_SESSION | request::CLOSE_CRYPTO_SESSION => {
                 return self.about_session(message, sessions);
             }
             request::GET_STATUS | request::SET_STATUS => return self.about_status(&message),
+            request::GET_INFLIGHT_FD if self.answers == ANSWERS => {
+                return Err(Error::TooManyAnswers);
+            }
+            request::GET_INFLIGHT_FD => self.answers += 1,
+            _ => {}
+        }
+        // At most one message with descriptors is on its way to the device.
+        if carries(&message) && self.carried {
+            return Ok(self.hold(message));
+        }
+        Ok(self.forward(message))
+    }
+
+    /// Returns the message to the device, and what has to follow it.
+    fn forward(&mut self, mut message: Message) -> Vec<To> {
+        let mut more = None;
+        self.carried |= carries(&message);
+        match message.request {
+            request::REM_MEM_REG => message.fds.clear(),
             request::SET_MEM_TABLE => memory::trim(&mut message.payload),
             request::GET_FEATURES => self.asked = self.asked.saturating_add(1),
             request::SET_FEATURES => {
@@ -97,7 +137,14 @@ impl Conversation {
         }
         self.unseen = true;
         let more = more.map(To::Device);
-        Ok([To::Device(message)].into_iter().chain(more).collect())
+        [To::Device(message)].into_iter().chain(more).collect()
+    }
+
+    /// Holds a message back, and asks the device whether it has processed all earlier ones.
+    fn hold(&mut self, message: Message) -> Vec<To> {
+        self.held = Some(message);
+        let question = Message::new(request::GET_FEATURES, VERSION, Vec::new());
+        vec![To::Device(question)]
     }
 
     pub fn handle_device(&mut self, message: Message, sessions: &Sessions) -> Vec<To> {
@@ -112,9 +159,14 @@ impl Conversation {
             // This is the answer to the adapter's own request, so the device has processed all
             // earlier messages.
             (request::GET_FEATURES, _) if self.waits() => {
-                self.unseen = false;
-                let held = self.held.take();
-                let answer = held.and_then(|held| self.serve(held, sessions));
+                (self.unseen, self.carried) = (false, false);
+                let Some(held) = self.held.take() else {
+                    return Vec::new();
+                };
+                if carries(&held) {
+                    return self.forward(held);
+                }
+                let answer = self.serve(held, sessions);
                 answer.into_iter().map(To::FrontEnd).collect()
             }
             _ => vec![To::FrontEnd(message)],
@@ -129,9 +181,7 @@ impl Conversation {
             return Err(Error::NotAgreed(message.request));
         }
         if self.unseen {
-            self.held = Some(message);
-            let question = Message::new(request::GET_FEATURES, VERSION, Vec::new());
-            return Ok(vec![To::Device(question)]);
+            return Ok(self.hold(message));
         }
         let answer = self.serve(message, sessions);
         Ok(answer.into_iter().map(To::FrontEnd).collect())
@@ -170,6 +220,12 @@ impl Conversation {
         let answer = Message::answer(message.request, u64::from(!closed).to_le_bytes().to_vec());
         wanted.then_some(answer)
     }
+}
+
+/// Returns whether the message, or its answer, has descriptors. The device processes messages in
+/// order, so it has received all descriptors once it has answered a later question.
+fn carries(message: &Message) -> bool {
+    !message.fds.is_empty() || message.request == request::GET_INFLIGHT_FD
 }
 
 /// Builds a message that enables a queue. NEED_REPLY is not set, so the device does not answer.
@@ -287,6 +343,74 @@ mod tests {
         assert_eq!(codes(&to), [-26]);
     }
 
+    fn with_fds(request: u32, fds: usize) -> Message {
+        let mut message = number(request, 0);
+        let fd = || std::fs::File::open("/dev/null").unwrap().into();
+        message.fds = (0..fds).map(|_| fd()).collect();
+        message
+    }
+
+    /// A request may have the descriptors that the specification gives it, and no more.
+    #[test]
+    fn a_request_has_no_more_descriptors_than_it_may_have() {
+        for request in 0..64 {
+            let most = match request {
+                5 => 8,
+                12..=14 | 21 | 32 | 37 | 38 => 1,
+                _ => 0,
+            };
+            let send =
+                |fds| Conversation::default().handle_front_end(with_fds(request, fds), &five);
+            assert!(!matches!(send(most), Err(Error::Fds(_))), "{request}");
+            assert!(matches!(send(most + 1), Err(Error::Fds(n)) if n == request));
+        }
+        let to = Conversation::default().handle_front_end(with_fds(38, 1), &five);
+        let [To::Device(passed)] = &to.unwrap()[..] else {
+            panic!("one message");
+        };
+        assert!(passed.fds.is_empty(), "it is closed");
+    }
+
+    /// Descriptors on their way to the device count against all guests of the device's user.
+    #[test]
+    fn one_message_with_descriptors_at_a_time_is_on_its_way_to_the_device() {
+        let mut conversation = Conversation::default();
+        let to = conversation
+            .handle_front_end(with_fds(13, 1), &five)
+            .unwrap();
+        assert_eq!(codes(&to), [13]);
+        // Messages without descriptors do not wait.
+        let to = conversation
+            .handle_front_end(with_fds(13, 0), &five)
+            .unwrap();
+        assert_eq!(codes(&to), [13]);
+        for next in [14, 5, 31, 13] {
+            let fds = usize::from(next != 31);
+            let to = conversation.handle_front_end(with_fds(next, fds), &five);
+            assert_eq!(codes(&to.unwrap()), [1], "the device is asked");
+            assert!(conversation.waits());
+            let to = conversation.handle_device(reply(request::GET_FEATURES, 1), &five);
+            assert_eq!(codes(&to), [i64::from(next)]);
+            let [To::Device(passed)] = &to[..] else {
+                panic!("{to:?}");
+            };
+            assert!(passed.fds.len() == fds && !conversation.waits());
+        }
+    }
+
+    /// A front end may leave the answers, and with them their descriptors, unread.
+    #[test]
+    fn answers_with_descriptors_are_few() {
+        let mut conversation = Conversation::default();
+        for _ in 0..ANSWERS {
+            let to = conversation.handle_front_end(with_fds(31, 0), &five);
+            to.unwrap();
+            conversation.handle_device(reply(request::GET_FEATURES, 1), &five);
+        }
+        let to = conversation.handle_front_end(with_fds(31, 0), &five);
+        assert!(matches!(to, Err(Error::TooManyAnswers)));
+    }
+
     #[test]
     fn a_close_is_answered_only_if_that_is_wanted() {
         let mut conversation = qemu();
@@ -401,6 +525,10 @@ mod tests {
                         }
                         Err(Error::NotAgreed(39 | 40)) => {
                             prop_assert!(!conversation.has_status);
+                            continue;
+                        }
+                        Err(Error::TooManyAnswers) => {
+                            prop_assert!(request == 31 && conversation.answers == ANSWERS);
                             continue;
                         }
                         Err(e) => {

@@ -3,7 +3,8 @@
 use std::fmt;
 use std::io;
 
-use super::message::{LONGEST, MOST_FDS};
+use super::conversation::ANSWERS;
+use super::message::{most_fds, LONGEST, MOST_FDS};
 
 /// Why a connection ends although neither side has closed it.
 #[derive(Debug)]
@@ -19,6 +20,11 @@ pub enum Error {
     },
     /// A message has more file descriptors than any valid message.
     TooManyFds,
+    /// A message has more file descriptors than its request may have. The value is the request
+    /// number.
+    Fds(u32),
+    /// The front end has asked for descriptors too often.
+    TooManyAnswers,
     /// The connection ended within a message.
     CutShort,
     /// A message requires a protocol feature that was not negotiated. The value is the request
@@ -40,6 +46,15 @@ impl fmt::Display for Error {
                 f,
                 "a vhost-user message has more than {} file descriptors",
                 MOST_FDS
+            ),
+            Error::Fds(request) => write!(
+                f,
+                "vhost-user message {request} has more than {} file descriptors",
+                most_fds(*request)
+            ),
+            Error::TooManyAnswers => write!(
+                f,
+                "the front end asked more than {ANSWERS} times for memory for requests in flight"
             ),
             Error::CutShort => write!(f, "the connection ended within a vhost-user message"),
             Error::NotAgreed(request) => write!(

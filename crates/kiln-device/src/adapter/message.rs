@@ -12,8 +12,25 @@ pub const HEADER: usize = 12;
 /// Maximum payload length in bytes. The limit also applies to the device's own messages.
 pub const LONGEST: usize = 4096;
 
-/// Maximum number of file descriptors accepted with a message. Valid messages have fewer.
-pub(super) const MOST_FDS: usize = 32;
+/// Maximum number of file descriptors accepted with a message: those of the regions in
+/// SET_MEM_TABLE, which cannot have more.
+pub(super) const MOST_FDS: usize = 8;
+
+/// Returns how many file descriptors a front end may send with a request.
+pub(super) fn most_fds(request: u32) -> usize {
+    match request {
+        request::SET_MEM_TABLE => MOST_FDS,
+        request::SET_VRING_KICK
+        | request::SET_VRING_CALL
+        | request::SET_VRING_ERR
+        | request::SET_BACKEND_REQ_FD
+        | request::SET_INFLIGHT_FD
+        | request::ADD_MEM_REG
+        // The specification lets a device accept this one from old front ends. It closes it.
+        | request::REM_MEM_REG => 1,
+        _ => 0,
+    }
+}
 
 /// Numbers of the requests that the adapter handles.
 pub(super) mod request {
@@ -24,12 +41,21 @@ pub(super) mod request {
     pub(crate) const SET_MEM_TABLE: u32 = 5;
     /// Passes a queue's kick descriptor, which starts the queue.
     pub(crate) const SET_VRING_KICK: u32 = 12;
+    pub(crate) const SET_VRING_CALL: u32 = 13;
+    pub(crate) const SET_VRING_ERR: u32 = 14;
     /// Asks which protocol extensions the device supports.
     pub(crate) const GET_PROTOCOL_FEATURES: u32 = 15;
     /// Sets the protocol extensions that the front end accepted.
     pub(crate) const SET_PROTOCOL_FEATURES: u32 = 16;
     /// Enables or disables a queue.
     pub(crate) const SET_VRING_ENABLE: u32 = 18;
+    /// Passes the socket on which the device could send requests.
+    pub(crate) const SET_BACKEND_REQ_FD: u32 = 21;
+    /// Asks for memory to record in-flight requests, which the answer carries as a descriptor.
+    pub(crate) const GET_INFLIGHT_FD: u32 = 31;
+    pub(crate) const SET_INFLIGHT_FD: u32 = 32;
+    pub(crate) const ADD_MEM_REG: u32 = 37;
+    pub(crate) const REM_MEM_REG: u32 = 38;
     /// Sets the device status that the driver wrote.
     pub(crate) const SET_STATUS: u32 = 39;
     pub(crate) const GET_STATUS: u32 = 40;

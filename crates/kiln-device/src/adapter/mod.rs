@@ -28,6 +28,7 @@ use std::time::Duration;
 use rustix::event::{poll, PollFd, PollFlags};
 use rustix::io::Errno;
 
+pub(crate) use conversation::IN_FLIGHT;
 pub use conversation::{Conversation, To};
 pub use error::Error;
 pub use message::{Message, HEADER, LONGEST};
@@ -38,6 +39,12 @@ pub(crate) use socket::Socket;
 
 use crate::account::Account;
 use crate::notify::timespec;
+use crate::watch::Watch;
+
+/// How long sending to the front end, or within the process, may wait. A front end that does not
+/// read its answers would otherwise hold the adapter for ever.
+const SENDING: Duration = Duration::from_secs(5);
+const SENDING_INSIDE: Duration = Duration::from_secs(8);
 
 /// The adapter for the connection of one front end. It forwards messages between the front end and
 /// the vhost crate, and translates or answers those that the crate does not support.
@@ -46,6 +53,8 @@ pub struct Adapter {
     device: Socket,
     /// The rates and the health of the guest.
     account: Option<Arc<Account>>,
+    /// The step that the adapter takes between two waits for messages.
+    watch: Arc<Watch>,
 }
 
 impl Adapter {
@@ -56,10 +65,15 @@ impl Adapter {
     /// Fails if the process cannot open another file descriptor.
     pub fn new(front_end: UnixStream) -> io::Result<(Adapter, UnixStream)> {
         let (ours, device) = UnixStream::pair()?;
+        front_end.set_write_timeout(Some(SENDING))?;
+        for inside in [&ours, &device] {
+            inside.set_write_timeout(Some(SENDING_INSIDE))?;
+        }
         let adapter = Adapter {
             front_end: Socket::new(front_end),
             device: Socket::new(ours),
             account: None,
+            watch: Arc::default(),
         };
         Ok((adapter, device))
     }
@@ -71,6 +85,11 @@ impl Adapter {
         Adapter { account, ..self }
     }
 
+    /// Returns the time that the adapter takes for its current step.
+    pub(crate) fn watch(&self) -> Arc<Watch> {
+        self.watch.clone()
+    }
+
     /// Forwards messages until one side closes, then ends the device's connection as well.
     ///
     /// # Errors
@@ -80,6 +99,7 @@ impl Adapter {
         // The caller closes the front end's socket later, after the device has stopped using the
         // front end's memory.
         self.device.shut();
+        self.watch.end();
         done
     }
 
@@ -87,12 +107,21 @@ impl Adapter {
         let account = self.account.as_deref();
         let health = account.map_or_else(Arc::default, |account| account.health.clone());
         let mut conversation = Conversation::new(health);
+        // A message that was charged to the rates. It is served once the guest conforms to them.
+        let mut paid = None;
         loop {
             let hold = account.and_then(|account| account.pace.hold());
+            if let Some(message) = paid.take_if(|_| hold.is_none()) {
+                self.watch.begin();
+                self.send(conversation.handle_front_end(message, sessions)?)?;
+                continue;
+            }
             let wanted = !conversation.waits() && hold.is_none();
+            self.watch.end();
             let Some((front_end, device)) = self.wait(wanted, hold)? else {
                 return Ok(());
             };
+            self.watch.begin();
             if device {
                 let Some(message) = self.device.receive()? else {
                     return Ok(());
@@ -106,14 +135,15 @@ impl Adapter {
                 if let Some(account) = account {
                     account.charge(HEADER + message.payload.len());
                 }
-                self.send(conversation.handle_front_end(message, sessions)?)?;
+                paid = Some(message);
             }
         }
     }
 
     /// Waits until at least one side is readable, or for `limit` at most. Returns whether the front
     /// end is readable, and whether the device is; or `None` if the front end has hung up while it
-    /// exceeds its rate, so that its further messages are not served.
+    /// exceeds its rate or one of its messages is held back, so that its further messages are not
+    /// served.
     fn wait(
         &self,
         front_end_too: bool,
@@ -141,10 +171,7 @@ impl Adapter {
             let [device, front_end] = [0, 1].map(|i| fds[i].revents());
             // poll() reports a hang-up even if no event was requested.
             if !front_end_too && !front_end.is_empty() {
-                return match limit {
-                    Some(_) => Ok(None),
-                    None => Err(Error::CutShort),
-                };
+                return Ok(None);
             }
             if !device.is_empty() || !front_end.is_empty() {
                 return Ok(Some((!front_end.is_empty(), !device.is_empty())));
@@ -290,6 +317,11 @@ mod tests {
         let mut torn = Message::new(request::SET_MEM_TABLE, VERSION, vec![]);
         torn.fds = message.fds;
         front_end.send(&torn).unwrap();
+        // It waits until the device has received the descriptors of the message before.
+        let question = device.receive().unwrap().unwrap();
+        assert_eq!(question.request, request::GET_FEATURES);
+        let answer = Message::answer(request::GET_FEATURES, vec![0; 8]);
+        device.send(&answer).unwrap();
         assert_eq!(
             device.receive().unwrap().unwrap().fds.len(),
             MOST_FDS,

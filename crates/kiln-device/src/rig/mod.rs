@@ -242,12 +242,14 @@ impl Rig {
             chain: &mut self.chain,
             log: log.as_mut(),
             pace: &self.account.pace,
+            paid: place.paid,
             tally: &self.tally,
             max_request: self.max_chain,
             poll: Duration::ZERO,
         };
         let done = run(&mut line, &self.halt);
         place.next_avail = line.ring.next_avail();
+        place.paid = line.paid;
         Ok(done)
     }
 
@@ -262,6 +264,12 @@ impl Rig {
             .map(|i| used + 4 + 8 * u64::from(i % RING))
             .map(|at| (long(at), long(at + 4)))
             .collect()
+    }
+
+    /// Returns whether the device's copy of a request contains these bytes.
+    #[cfg(test)]
+    pub(crate) fn holds(&self, bytes: &[u8]) -> bool {
+        self.scratch.holds(bytes)
     }
 
     /// Returns the number of bytes that the device has allocated for copies of requests and

@@ -122,12 +122,17 @@ impl Guest {
     /// Starts a queue at its first entry: the data queue if `data` is set, otherwise the control
     /// queue.
     fn start(&mut self, data: bool) {
+        self.start_at(data, 0);
+    }
+
+    /// Starts a queue at this entry.
+    pub fn start_at(&mut self, data: bool, entry: u16) {
         let base = self.memory.iter().next().unwrap().as_ptr() as u64;
         let index = if data { 0 } else { self.queues };
         let ring = if data { &self.data } else { &self.control };
         let front_end = &mut self.front_end;
         front_end.set_vring_num(index, RING).unwrap();
-        front_end.set_vring_base(index, 0).unwrap();
+        front_end.set_vring_base(index, entry).unwrap();
         let addresses = VringConfigData {
             queue_max_size: RING,
             queue_size: RING,
@@ -145,19 +150,34 @@ impl Guest {
 
     /// Stops a queue and starts it again, as a driver does to reset the queue.
     pub fn reset_queue(&mut self, data: bool) {
+        self.stop(data);
+        self.clear(data);
+        self.start(data);
+        // Wait for the answer to another message. The device does not answer messages that start a
+        // ring, but it processes messages in order.
+        self.front_end.get_features().unwrap();
+    }
+
+    /// Stops a queue. Returns the entry at which it goes on.
+    pub fn stop(&mut self, data: bool) -> u16 {
         let index = if data { 0 } else { self.queues };
         self.front_end.set_vring_enable(index, false).unwrap();
-        self.front_end.get_vring_base(index).unwrap();
+        self.front_end.get_vring_base(index).unwrap() as u16
+    }
+
+    /// Clears a stopped queue, as a driver does before it starts the queue at its first entry.
+    pub fn clear(&mut self, data: bool) {
         let ring = self.ring(data);
         ring.avail = 0;
         let at = ring.at;
         self.memory
             .write_slice(&[0; 0x3000], GuestAddress(at))
             .unwrap();
-        self.start(data);
-        // Wait for the answer to another message. The device does not answer messages that start a
-        // ring, but it processes messages in order.
-        self.front_end.get_features().unwrap();
+    }
+
+    /// Sets the features again, as a driver does that initialises the device.
+    pub fn features_again(&mut self, more: u64) {
+        self.front_end.set_features(FEATURES | more).unwrap();
     }
 
     /// Makes a request available to the device. Returns the request's number and the address of the

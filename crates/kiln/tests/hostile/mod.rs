@@ -2,6 +2,7 @@
 //! each test, the device must serve another guest all the time. Most tests have a control, in which
 //! the same front end attacks a device without the defence.
 
+mod held;
 mod rates;
 mod reset;
 mod waiting;
@@ -257,7 +258,7 @@ fn descriptors_of_one_guest_are_no_other_guests() {
         }
         // Send a message header with descriptors, but do not send the payload.
         let header = &message(5, 1, &[0; 40])[..12];
-        raw.send_bytes(header, &[file.as_fd().as_raw_fd(); 32]);
+        raw.send_bytes(header, &[file.as_fd().as_raw_fd(); 8]);
         held.push(raw);
     }
     victim.is_served();
@@ -369,7 +370,7 @@ fn attack(device: &Device) -> impl Sized {
     for n in 0..509 {
         assert!(full.add(n * 4096, 4096, &page));
     }
-    full.send_bytes(&message(5, 1, &[0; 40])[..12], &[page.as_raw_fd(); 32]);
+    full.send_bytes(&message(5, 1, &[0; 40])[..12], &[page.as_raw_fd(); 8]);
     let mut loud = hello();
     for _ in 0..300 {
         loud.config(4000);

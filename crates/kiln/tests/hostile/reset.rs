@@ -3,9 +3,11 @@
 //! No message says that a driver was reset. QEMU stops all rings and sets the features for a pause,
 //! too, and starts the rings one after the other.
 
+use std::os::unix::net::UnixStream;
+
 use super::RING_RESET;
 use crate::device::Device;
-use crate::guest::memfd;
+use crate::guest::{memfd, Guest};
 use crate::raw::{Raw, SIZE};
 
 const BY_MESSAGE: u64 = 1 << 7;
@@ -112,5 +114,40 @@ fn sessions_of_messages_survive_a_pause() {
         raw.stop(0);
         assert!(raw.ring(0));
         assert_eq!(raw.encrypts(session), more == RING_RESET, "{more:#x}");
+    }
+}
+
+/// The next driver may set up a data queue alone.
+#[test]
+fn sessions_end_with_their_driver_if_the_next_has_no_control_queue() {
+    let device = Device::start(&[]);
+    for more in [0, RING_RESET] {
+        let guest = || {
+            let stream = UnixStream::connect(device.path("kiln.sock")).unwrap();
+            Guest::with(stream, 2, more)
+        };
+        for is_anew in [true, false] {
+            let mut guest = guest();
+            let session = guest.create();
+            assert_eq!(guest.encrypt(session).1, 0);
+            assert!(guest.stop(false) > 0 && guest.stop(true) > 0);
+            if is_anew {
+                guest.features_again(more);
+            }
+            guest.clear(true);
+            guest.start_at(true, 0);
+            let is_kept = guest.encrypt(session).1 == 0;
+            // Control: without new features, the queue was reset alone.
+            assert_eq!(is_kept, !is_anew, "{more:#x}");
+        }
+        // A data queue that was not used waits for the control queue, which tells a pause.
+        let mut guest = guest();
+        let session = guest.create();
+        let base = guest.stop(false);
+        assert!(base > 0 && guest.stop(true) == 0);
+        guest.features_again(more);
+        guest.start_at(true, 0);
+        guest.start_at(false, base);
+        assert_eq!(guest.encrypt(session).1, 0, "{more:#x}: a pause");
     }
 }

@@ -1,0 +1,75 @@
+//! Measures how long the threads of a guest's connection take for one step.
+//!
+//! A front end can block such a thread in a system call, and can then arrange that its connection
+//! never hangs up: its own end of the connection may be among the descriptors that it sent and that
+//! this process has not received. The main process then waits for a hang-up that never comes, so
+//! this process has to notice by itself.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// How long a step may take. A queue may take 5 s to stop, and sending to the front end 5 s.
+pub(crate) const LONGEST: Duration = Duration::from_secs(10);
+
+/// When a thread began its current step.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    epoch: Instant,
+    /// Milliseconds from `epoch` to the begin of the step, plus 1; or 0 between two steps.
+    begun: AtomicU64,
+}
+
+impl Default for Watch {
+    fn default() -> Watch {
+        Watch {
+            epoch: Instant::now(),
+            begun: AtomicU64::new(0),
+        }
+    }
+}
+
+impl Watch {
+    /// Begins a step, which ends the one before.
+    pub(crate) fn begin(&self) {
+        self.begin_at(self.epoch.elapsed());
+    }
+
+    /// Ends the step. The thread now waits for something that may take any time.
+    pub(crate) fn end(&self) {
+        self.begun.store(0, Ordering::Relaxed);
+    }
+
+    /// Returns whether the current step has taken too long.
+    pub(crate) fn is_late(&self) -> bool {
+        self.is_late_at(self.epoch.elapsed())
+    }
+
+    fn begin_at(&self, now: Duration) {
+        let now = now.as_millis() as u64;
+        self.begun.store(now + 1, Ordering::Relaxed);
+    }
+
+    fn is_late_at(&self, now: Duration) -> bool {
+        let begun = self.begun.load(Ordering::Relaxed);
+        let now = now.as_millis() as u64 + 1;
+        begun != 0 && now.saturating_sub(begun) > LONGEST.as_millis() as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_step_is_late_and_a_wait_is_not() {
+        let (watch, start) = (Watch::default(), Duration::from_secs(100));
+        let late = start + LONGEST + Duration::from_millis(1);
+        assert!(!watch.is_late_at(late), "before the first step");
+        watch.begin_at(start);
+        assert!(!watch.is_late_at(start + LONGEST) && watch.is_late_at(late));
+        watch.begin_at(late);
+        assert!(!watch.is_late_at(late), "the next step");
+        watch.end();
+        assert!(!watch.is_late_at(late * 2), "between two steps");
+    }
+}

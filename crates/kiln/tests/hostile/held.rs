@@ -1,0 +1,140 @@
+//! Tests with front ends that leave messages unread, and with them descriptors: those of other
+//! files, and their own end of the connection.
+
+use std::io::Write;
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use vhost::VhostBackend;
+use vmm_sys_util::eventfd::EventFd;
+use vmm_sys_util::sock_ctrl_msg::ScmSocket;
+
+use super::{end, Victim};
+use crate::device::{until, Device};
+use crate::guest::{memfd, Guest};
+use crate::raw::{message, words};
+
+const GET_FEATURES: u32 = 1;
+const SET_MEM_TABLE: u32 = 5;
+const SET_VRING_BASE: u32 = 10;
+const SET_VRING_CALL: u32 = 13;
+const SET_VRING_ERR: u32 = 14;
+/// Index of the control queue.
+const CONTROL: u64 = 2;
+
+/// Connects a guest whose control queue's thread sleeps in write(). Also returns its connection.
+fn asleep(device: &Device) -> (Guest, UnixStream) {
+    let stream = UnixStream::connect(device.path("kiln.sock")).unwrap();
+    let raw = stream.try_clone().unwrap();
+    let mut guest = Guest::on(stream, 2);
+    guest.create();
+    guest.block_calls();
+    guest.ask_in_vain();
+    until("two requests are answered", || guest.used(false) == 2);
+    (guest, raw)
+}
+
+/// The kernel counts descriptors in flight per user, and the device's processes have one user. It
+/// does not count those of root.
+#[test]
+fn descriptors_that_are_left_unread_keep_no_other_guest_from_sending_some() {
+    // SAFETY: the call takes no pointer.
+    if unsafe { libc::geteuid() } != 0 {
+        println!("SKIPPED: the front end and the device need different users");
+        return;
+    }
+    let device = Device::start(&["--socket", "other.sock"]);
+    let mut victim = Victim::at(&device, "other.sock");
+    let file = memfd(4096, 0);
+    for (request, fds, len) in [(SET_MEM_TABLE, 8, 8 + 8 * 32), (24, 32, 12)] {
+        let (_guest, raw) = asleep(&device);
+        raw.set_nonblocking(true).unwrap();
+        // The device waits for the queue, and processes no further message.
+        let stop = message(SET_VRING_BASE, 0, &words(&[CONTROL]));
+        (&raw).write_all(&stop).unwrap();
+        sleep(Duration::from_millis(100));
+        // This fails as soon as the device does not read it.
+        let table = message(request, 0, &vec![0; len]);
+        let fds = vec![file.as_raw_fd(); fds];
+        let sent = (0..120).take_while(|_| raw.send_with_fds(&[&table[..]], &fds).is_ok());
+        sent.count();
+        sleep(Duration::from_millis(100));
+        let call = EventFd::new(0).unwrap();
+        victim.0.front_end.set_vring_call(0, &call).unwrap();
+        victim.0.front_end.get_features().unwrap();
+        victim.is_served();
+        Victim::at(&device, "other.sock").is_served();
+    }
+    end(device, &["message 24 has more than 0 file descriptors"]);
+}
+
+/// Returns how many bytes the other side has not received.
+fn unread(stream: &UnixStream) -> i32 {
+    let mut bytes = 0;
+    // SAFETY: the command writes one number, which outlives the call.
+    let done = unsafe { libc::ioctl(stream.as_raw_fd(), libc::TIOCOUTQ, &mut bytes) };
+    assert_eq!(done, 0);
+    bytes
+}
+
+/// Once the front end has exited, its own end of the connection is open only because it is in a
+/// message that the device has not received.
+#[test]
+fn a_front_end_that_reads_nothing_and_sends_its_own_end_loses_its_place() {
+    let device = Device::start(&["--max-guests", "1"]);
+    let stream = UnixStream::connect(device.path("kiln.sock")).unwrap();
+    let question = message(GET_FEATURES, 0, &[]);
+    loop {
+        for _ in 0..50 {
+            (&stream).write_all(&question).unwrap();
+        }
+        sleep(Duration::from_millis(50));
+        if unread(&stream) > 0 {
+            sleep(Duration::from_millis(500));
+            if unread(&stream) > 0 {
+                break;
+            }
+        }
+    }
+    stream
+        .send_with_fd(&question[..], stream.as_raw_fd())
+        .unwrap();
+    drop(stream);
+    until("its process is gone", || device.threads().is_empty());
+    Victim::new(&device).is_served();
+    end(device, &["the vhost-user socket failed"]);
+}
+
+/// The device's thread sleeps in write(), and the front end's own end of the connection is in a
+/// message that waits for that thread.
+#[test]
+fn a_process_whose_front_end_holds_it_for_ever_ends_by_itself() {
+    let device = Device::start(&["--max-guests", "1"]);
+    let (guest, raw) = asleep(&device);
+    let call = EventFd::new(0).unwrap();
+    call.write(u64::MAX - 1).unwrap();
+    // SAFETY: neither fcntl() command takes a pointer.
+    let flags = || unsafe { libc::fcntl(call.as_raw_fd(), libc::F_GETFL) };
+    let set = message(SET_VRING_CALL, 0, &words(&[CONTROL]));
+    raw.send_with_fd(&set[..], call.as_raw_fd()).unwrap();
+    until("the device has the call", || {
+        flags() & libc::O_NONBLOCK != 0
+    });
+    // SAFETY: as above.
+    let done = unsafe { libc::fcntl(call.as_raw_fd(), libc::F_SETFL, flags() & !libc::O_NONBLOCK) };
+    assert_eq!(done, 0);
+    // The queue stops, and the device tells the driver by the new call, whose counter is full.
+    assert!(guest.was_called());
+    let hide = message(SET_VRING_ERR, 0, &words(&[CONTROL]));
+    raw.send_with_fd(&hide[..], raw.as_raw_fd()).unwrap();
+    drop((guest, raw));
+    let limit = Instant::now() + Duration::from_secs(60);
+    while !device.threads().is_empty() {
+        assert!(Instant::now() < limit, "its process stays");
+        sleep(Duration::from_millis(100));
+    }
+    Victim::new(&device).is_served();
+    end(device, &["a step of its connection does not end"]);
+}
