@@ -430,7 +430,7 @@ pub(crate) fn narrow() -> Result<(), Error> {
 
 /// Enters a landlock domain. It forbids access to files and TCP, and it forbids signals to
 /// processes and connections to abstract sockets outside the domain. The main process may still
-/// read and execute programs, because it has to start itself.
+/// read and execute programs, because it has to start itself, and write to `/dev/null`.
 fn no_files(role: Role) -> Result<Files, Error> {
     let abi = ABI::V6;
     let closed = || -> Result<_, RulesetError> {
@@ -443,6 +443,13 @@ fn no_files(role: Role) -> Result<Files, Error> {
         let rules = match (role, PathFd::new("/")) {
             (Role::Main, Ok(root)) => {
                 rules.add_rule(PathBeneath::new(root, AccessFs::from_read(abi)))?
+            }
+            _ => rules,
+        };
+        // The main process gives it to guests' processes as their standard output.
+        let rules = match (role, PathFd::new("/dev/null")) {
+            (Role::Main, Ok(null)) => {
+                rules.add_rule(PathBeneath::new(null, AccessFs::WriteFile))?
             }
             _ => rules,
         };
