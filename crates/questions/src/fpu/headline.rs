@@ -120,8 +120,8 @@ fn outcome(speedup: &Speedup) -> &'static str {
         Some(Against::Above) => "faster",
         Some(Against::Below) => "slower",
         Some(Against::Equal) => "a tie",
-        Some(Against::CannotTell) => "measured once",
-        None => "cannot tell",
+        Some(Against::CannotTell) => "one run",
+        None => "unclear",
     }
 }
 
@@ -581,7 +581,7 @@ mod tests {
         assert!(verdict(FASTER, None).ends_with("6.15's: faster"));
         assert!(verdict(SLOWER, None).ends_with("6.15's: slower"));
         assert!(verdict(EQUAL, None).ends_with("6.15's: a tie"));
-        assert!(verdict(FASTER, Some(SLOWER)).ends_with("6.15's: cannot tell"));
+        assert!(verdict(FASTER, Some(SLOWER)).ends_with("6.15's: unclear"));
     }
 
     #[test]

@@ -131,8 +131,8 @@ pub(super) fn knees(runs: &Runs) -> Option<Row> {
         _ => "Measured once, so the two cannot be compared",
     };
     let text = format!(
-        "One emulated core encrypts packets, and also disk sectors. With cryptd, to which softirqs fall back up to Linux 6.14, it loses \
-         packets: {}. With FPU sections that disable softirqs, as since 6.15: {}. {verdict}. Conditions: {}, IMIX packet sizes, \
+        "Packet loss of one emulated core that encrypts packets, and also disk sectors. With cryptd, to which softirqs fall back up to \
+         Linux 6.14: {}. With FPU sections that disable softirqs, as since 6.15: {}. {verdict}. Conditions: {}, IMIX packet sizes, \
          scheduler {} as on {} CPU{}, no other work of a network stack",
         legacy.phrase(first),
         direct.phrase(second),
@@ -142,7 +142,8 @@ pub(super) fn knees(runs: &Runs) -> Option<Row> {
         if number(conditions, "scheduler_cpus") == Some(1.0) { "" } else { "s" },
     );
     let brief = format!(
-        "IPsec with cryptd loses packets {}; without, {}",
+        "IPsec with cryptd loses {}{}; without, {}",
+        if matches!(legacy, Knee::Above(_)) { "" } else { "packets " },
         legacy.brief(),
         direct.brief()
     );
@@ -170,7 +171,7 @@ pub(super) fn knees(runs: &Runs) -> Option<Row> {
 mod tests {
     use super::super::survey::ESP;
     use super::*;
-    use crate::testing::{answer, sentences};
+    use crate::testing::{answer, sentences, verdicts};
     use kiln_question::survey::Answer;
     use serde_json::json;
 
@@ -199,7 +200,7 @@ mod tests {
     fn legacy_loses_earlier() {
         let text = sentence(|x| at("legacy", 250e3 * x), |x| at("bh-off", 5e6 * x));
         assert!(
-            text.contains("it loses packets: from 255 k packets/s ("),
+            text.contains("up to Linux 6.14: from 255 k packets/s ("),
             "{text}"
         );
         assert!(
@@ -241,7 +242,7 @@ mod tests {
             |x| at("bh-off", 5e6 * x),
         );
         assert!(
-            text.contains("loses packets: even at 32 k packets/s, the lowest rate tried"),
+            text.contains("up to Linux 6.14: even at 32 k packets/s, the lowest rate tried"),
             "{text}"
         );
         let text = sentence(
@@ -249,6 +250,27 @@ mod tests {
             |_| row("bh-off", None, Some(9e6), None),
         );
         assert!(text.contains(". No difference was found"), "{text}");
+    }
+
+    #[test]
+    fn the_verdict_reads_well_with_and_without_a_loss() {
+        let verdict = |legacy: Value, direct: Value| {
+            let answers = [answer(&ESP, json!([legacy, direct]))];
+            verdicts(&NESTED_FPU, &answers).remove(0)
+        };
+        let none = |policy| row(policy, None, Some(9e6), None);
+        assert_eq!(
+            verdict(at("legacy", 2e5), none("bh-off")),
+            "IPsec with cryptd loses packets from 200 k/s; without, none up to 9.00 M/s"
+        );
+        assert_eq!(
+            verdict(none("legacy"), at("bh-off", 5e6)),
+            "IPsec with cryptd loses none up to 9.00 M/s; without, from 5.00 M/s"
+        );
+        assert_eq!(
+            verdict(row("legacy", None, None, Some(32e3)), none("bh-off")),
+            "IPsec with cryptd loses packets even at 32 k/s; without, none up to 9.00 M/s"
+        );
     }
 
     #[test]
