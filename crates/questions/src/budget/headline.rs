@@ -142,9 +142,8 @@ fn interval(estimate: &Estimate, show: impl Fn(f64) -> String) -> String {
 pub(super) fn held(runs: &Runs) -> Option<Row> {
     let (ranges, smallest) = ranges(runs, "holds_bytes")?;
     let text = format!(
-        "{} is the slowest algorithm measured. Sizes from the slowest to the fastest algorithm, each in its fastest implementation{}: \
-         {ranges}. A message has 1,024 KiB, and its data is in the cache. A longer section delays other work on its CPU by more than \
-         {:.0} µs",
+        "{} is the slowest algorithm. From the slowest to the fastest of each kind{}: {ranges}. Each runs its fastest implementation on \
+         cached messages of 1,024 KiB. A longer section delays other work for more than {:.0} µs",
         slowest(runs, "holds_bytes"),
         once(&smallest),
         target(runs)?
@@ -173,7 +172,7 @@ pub(super) fn budgets(runs: &Runs) -> Option<Row> {
         slowest(runs, "budget_bytes")
     );
     let detail = format!(
-        "The limit keeps a fifth of the {:.0} µs in reserve and assumes that no data is cached",
+        "It keeps a fifth of the {:.0} µs in reserve and assumes uncached data",
         target(runs)?
     );
     let row = Row::estimate(&TOPIC, &smallest, "KiB", text).with_verdict(verdict);
@@ -277,8 +276,8 @@ pub(super) fn posted(runs: &Runs) -> Option<Row> {
         (limits, timer) => format!(". Undecided are {limits} with the limits and {timer} with the timer"),
     };
     let detail = format!(
-        "They are byte limits; the timer ends a section when the {target:.0} µs are over. {:.0} µs are the target and 10 %, and 95 % of an \
-         implementation's sections must end within them{undecided}",
+        "This means 95 % of an implementation's sections; {:.0} µs are the target and 10 %. The limits are in bytes; the timer ends a \
+         section after {target:.0} µs{undecided}",
         1.1 * target
     );
     let row = Row::new(topic, value, "implementations", text).with_verdict(verdict);
@@ -353,10 +352,9 @@ mod tests {
         assert_eq!(all.len(), 3, "{all:?}");
         assert_eq!(
             all[0],
-            "sm3 is the slowest algorithm measured. Sizes from the slowest to the fastest algorithm, each in its fastest implementation: \
-             hashes 17.0 KiB (sm3, 16.2 to 17.8) to 55.0 KiB (sha1, 52.4 to 57.7); keyed hashes 256 KiB \
-             (ghash, 244 to 269) to 260 KiB (polyval, 248 to 273); CRCs 1,024 KiB or more (crc32c, crct10dif). A message has 1,024 KiB, \
-             and its data is in the cache. A longer section delays other work on its CPU by more than 30 µs"
+            "sm3 is the slowest algorithm. From the slowest to the fastest of each kind: hashes 17.0 KiB (sm3, 16.2 to 17.8) to 55.0 KiB (sha1, 52.4 to 57.7); keyed hashes 256 KiB \
+             (ghash, 244 to 269) to 260 KiB (polyval, 248 to 273); CRCs 1,024 KiB or more (crc32c, crct10dif). Each runs its fastest \
+             implementation on cached messages of 1,024 KiB. A longer section delays other work for more than 30 µs"
         );
         assert!(
             all[1].starts_with("Kiln's byte limits for a section keep a fifth of the 30 µs")

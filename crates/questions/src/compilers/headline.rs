@@ -236,8 +236,7 @@ pub(super) fn compilers(runs: &Runs) -> Option<Row> {
             percent(ratio.value)
         ),
     };
-    let row = Row::estimate(&TOPIC, &ratio, "times", text).with_verdict(verdict);
-    Some(row.with_detail("Plain means -O2 without further flags; the cipher is AES-256-CBC again".to_string()))
+    Some(Row::estimate(&TOPIC, &ratio, "times", text).with_verdict(verdict))
 }
 
 /// Formats the range in which the results are expected to fall when the builds are timed again.

@@ -87,9 +87,8 @@ fn undecided(runs: &Runs, needed: f64, there: f64) -> Option<Row> {
         .filter_map(|(ctrl, device, _)| Some(format!(". With {device}: {}", rates(runs, ctrl)?)))
         .collect();
     let text = format!(
-        "A driver can sleep until an interrupt announces the answer, or poll for the answer. Eight workers, the interrupt thread and the \
-         device's threads need {needed} cores. On {there} cores, the host's scheduler affects both rates, so they do not show which method \
-         is better. A pair creates and closes an RSA session; the rates are for all eight workers together{}",
+        "Eight workers, the interrupt thread and the device's threads need {needed} cores. On {there} cores, the host's scheduler affects \
+         the rates, so they do not show whether sleeping or polling is better. A pair creates and closes an RSA session{}",
         said.concat()
     );
     (!said.is_empty()).then(|| Row {

@@ -144,7 +144,7 @@ pub(super) fn direct_to_helper(runs: &Runs) -> Option<Row> {
     let steps = before.zip(ns("legacy", "direct")).zip(now);
     let steps = steps.map_or(String::new(), |((before, direct), now)| {
         format!(
-            " With 16 bytes, direct calls change the time from {} to {} ns, and disabled softirqs change it to {} ns.",
+            " Direct calls change the time from {} to {} ns, disabled softirqs change it to {} ns.",
             figure(before),
             figure(direct),
             figure(now)
@@ -154,16 +154,16 @@ pub(super) fn direct_to_helper(runs: &Runs) -> Option<Row> {
     let lengths = now.map_or(String::new(), |now| {
         // A fixed cost weighs more in a shorter request.
         let so = if now < theirs {
-            ", so a fixed cost is a smaller part of it"
+            ", so a fixed cost matters less there"
         } else {
             ""
         };
         format!(". That request took {} ns{so}", figure(theirs))
     });
     let text = format!(
-        "Both are Kiln's models, on an emulated CPU. Up to Linux 6.14, AES-XTS requests go through the simd helper. Since 6.15, callers \
-         call the cipher directly, and FPU sections disable softirqs so that softirqs can always use SIMD.{steps} Speed of 6.15's \
-         model compared with 6.14's: {}. Published for 16 bytes: {} times, faster (Biggers, 2025, Ryzen 9 9950X){lengths}",
+        "These are Kiln's models, on an emulated CPU. Up to 6.14, AES-XTS requests go through the simd helper. Since 6.15, they go \
+         directly to the cipher, and FPU sections disable softirqs so that softirqs can use SIMD.{steps} Speed of 6.15 compared with \
+         6.14: {}. Published for 16 bytes: {} times, faster (Biggers, 2025, Ryzen 9 9950X){lengths}",
         parts.join("; "),
         figure(published)
     );
@@ -207,7 +207,7 @@ pub(super) fn other_sections(runs: &Runs) -> Option<Row> {
         brief(&legacy)
     ));
     let row = row.with_detail(
-        "This compares them with the simd helper, in FPU sections that leave softirqs enabled, as up to 6.14".to_string(),
+        "Compared with the simd helper; softirqs stay enabled in both cases".to_string(),
     );
     Some(row.beside(topic, DIRECT_LEGACY / HELPER_LEGACY))
 }
@@ -241,7 +241,7 @@ pub(super) fn detour_of_tree(runs: &Runs) -> Option<Row> {
         library(provider),
         brief(&direct)
     ));
-    let row = row.with_detail("This compares them with calls through the tree's own simd helper".to_string());
+    let row = row.with_detail("Compared with calls through the tree's own simd helper".to_string());
     Some(match legacy {
         true => row.beside(topic, published),
         false => row,
@@ -352,10 +352,9 @@ pub(super) fn interrupted(runs: &Runs) -> Option<Row> {
         return None;
     }
     let counted = format!(
-        "{} interrupts occurred during FPU sections under {} policies, {} of them with nested sections. {} results were wrong, and the \
-         registers of user space had changed {} times. The control is a policy that saves no registers, so that it must lose some: in \
-         {} interrupts, {} of its results were wrong. It also changed the registers of user space in {} kernel entries, interrupted \
-         or not",
+        "{} interrupts occurred during FPU sections, under {} policies ({} with nested sections). {} results were wrong, and \
+         {} kernel entries changed user registers. The control saves no registers, so it must lose some: in {} interrupts, {} results \
+         were wrong, and {} kernel entries, interrupted or not, changed user registers",
         show(hit),
         lost.policies(|_| true),
         lost.policies(nests),
@@ -537,13 +536,13 @@ mod tests {
         };
         let (text, verdict) = said(16.7, 12.5, 20.9);
         assert!(
-            text.contains("direct calls change the time from 16.7 to 12.5 ns, and disabled softirqs change it to 20.9 ns."),
+            text.contains("Direct calls change the time from 16.7 to 12.5 ns, disabled softirqs change it to 20.9 ns."),
             "{text}"
         );
         assert!(verdict.ends_with(": 16.7 ns in Linux 6.14's model, 20.9 ns in 6.15's: slower"), "{verdict}");
         // 16 bytes at the published 461 MB/s.
         assert!(
-            text.ends_with("That request took 34.7 ns, so a fixed cost is a smaller part of it"),
+            text.ends_with("That request took 34.7 ns, so a fixed cost matters less there"),
             "{text}"
         );
         // A longer request does not explain the difference.
@@ -663,10 +662,9 @@ mod tests {
         let row = told(0, 0);
         assert_eq!(
             row.headline.unwrap(),
-            "1,000,500 interrupts occurred during FPU sections under 2 policies, 1 of them with nested sections. 0 results were wrong, \
-             and the registers of user space had changed 0 times. The control is a policy that saves no registers, so that it must \
-             lose some: in 2,100 interrupts, 940 of its results were wrong. It also changed the registers of user space in 10 kernel \
-             entries, interrupted or not"
+            "1,000,500 interrupts occurred during FPU sections, under 2 policies (1 with nested sections). 0 results were wrong, \
+             and 0 kernel entries changed user registers. The control saves no registers, so it must lose some: in 2,100 interrupts, \
+             940 results were wrong, and 10 kernel entries, interrupted or not, changed user registers"
         );
         assert_eq!(
             row.verdict.as_deref(),

@@ -148,12 +148,12 @@ pub(super) fn knees(runs: &Runs) -> Option<Row> {
         direct.brief()
     );
     let most = match &direct {
-        Knee::Above(rate) => format!("; {}/s is the highest rate tried", packets(*rate)),
+        Knee::Above(rate) => format!(", tried up to {}/s", packets(*rate)),
         _ => String::new(),
     };
     let detail = format!(
-        "Rates are in packets per second on one emulated core, which also encrypts disk sectors{most}. Without cryptd, FPU sections \
-         disable softirqs, as since Linux 6.15. {verdict}"
+        "Packets per second of one emulated core, which also encrypts disk sectors{most}. Without cryptd, FPU sections disable softirqs \
+         (Linux 6.15). {verdict}"
     );
     let row = match &legacy {
         Knee::At(e) => Row::estimate(&NESTED_FPU, e, "packets/s", text),

@@ -62,7 +62,7 @@ pub(super) fn throughput(runs: &Runs) -> Option<Row> {
         let percent = 100.0 * share.value;
         format!(". The CPU's AES unit is busy for {percent:.0} % of the time; 100 % would be its limit")
     });
-    let text = format!("The messages have {len} bytes, and the implementation is {imp}{limit}");
+    let text = format!("The messages have {len} bytes; the implementation is {imp}{limit}");
     let verdict = format!(
         "AES-256-XTS encrypts {} GB/s{} on one core",
         figure(mb.value / 1e3),
@@ -312,7 +312,7 @@ pub(super) fn against_tree(runs: &Runs) -> Option<Row> {
     let verdict = brief(&format!("XTS function, {} B", cell.len), cell, &other);
     let row = Row::estimate(&TOPIC, &cell.time.inverse(), "times", text).with_verdict(verdict);
     Some(row.with_detail(
-        "This compares Kiln's function with the kernel's own, without the crypto API; above 1, Kiln is faster".to_string(),
+        "Kiln's function is compared with the kernel's own".to_string(),
     ))
 }
 
@@ -344,7 +344,7 @@ pub(super) fn against_peers(runs: &Runs) -> Option<Row> {
     let verdict = brief(&format!("AES-256-XTS, {} B", cell.len), cell, &other);
     let row = Row::estimate(&TOPIC, &cell.time.inverse(), "times", text).with_verdict(verdict);
     Some(row.with_detail(
-        "This compares a request to Kiln's crypto API with one to the fastest installed library; above 1, Kiln is faster".to_string(),
+        "Kiln's request is compared with one to the fastest installed library".to_string(),
     ))
 }
 
@@ -391,7 +391,7 @@ pub(super) fn all_ciphers(runs: &Runs) -> Option<Row> {
     );
     let row = Row::estimate(&TOPIC, &long, "times", text).with_verdict(verdict);
     Some(row.with_detail(
-        "A case is one algorithm and one message length; a tie means that no difference was found".to_string(),
+        "A case is an algorithm and a message length; in a tie, no difference was found".to_string(),
     ))
 }
 
@@ -496,7 +496,7 @@ mod tests {
         );
         assert!(
             told[0].ends_with(
-                "have 1024 bytes, and the implementation is fast. The CPU's AES unit is busy for 50 % of the time; 100 % would be its limit"
+                "have 1024 bytes; the implementation is fast. The CPU's AES unit is busy for 50 % of the time; 100 % would be its limit"
             ),
             "{}",
             told[0]
