@@ -162,8 +162,8 @@ pub(super) fn direct_to_helper(runs: &Runs) -> Option<Row> {
     });
     let text = format!(
         "These are Kiln's models, on an emulated CPU. Up to 6.14, AES-XTS requests go through the simd helper. Since 6.15, they go \
-         directly to the cipher, and FPU sections disable softirqs so that softirqs can use SIMD.{steps} Speed of 6.15 compared with \
-         6.14: {}. Published for 16 bytes: {} times, faster (Biggers, 2025, Ryzen 9 9950X){lengths}",
+         directly to the cipher, and FPU sections disable softirqs so that softirqs can use SIMD.{steps} These ratios compare \
+         the speed of 6.15 with that of 6.14. {}. Published for 16 bytes: {} times, faster (Biggers, 2025, Ryzen 9 9950X){lengths}",
         parts.join("; "),
         figure(published)
     );
@@ -511,7 +511,7 @@ mod tests {
         assert!(said(SLOWER, FASTER)
             .contains("by cycles but 1.21 times (1.18 to 1.23) by time, no verdict"));
         // Control cases, in which cycles and time agree.
-        assert!(said(FASTER, FASTER).contains(": 16 bytes: 1.21 times (1.18 to 1.23), faster. "));
+        assert!(said(FASTER, FASTER).contains(". 16 bytes: 1.21 times (1.18 to 1.23), faster. "));
         assert!(said(SLOWER, SLOWER).contains("(0.78 to 0.82), slower. "));
         assert!(said(EQUAL, EQUAL).contains("no difference found. "));
     }
