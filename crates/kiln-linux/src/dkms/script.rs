@@ -47,7 +47,7 @@ pub(super) struct Script {
     /// Numbers of the commands that install and remove the package.
     pub package: Option<Package>,
     pub early: Early,
-    /// Orders that must fail: their numbers, the errno, and what succeeded if they do not fail.
+    /// Commands that must fail: their numbers, the errno, and what succeeded if they do not fail.
     pub failing: Vec<(u32, i32, &'static str)>,
 }
 
