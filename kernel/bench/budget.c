@@ -113,7 +113,10 @@ static void end_part(struct kiln_budget_run *run, struct cpu *cpu, u32 part,
 			     before->sections_long_witnessed;
 }
 
-/* Performs one operation, either divided by the active chunking strategy or in a single section. */
+/*
+ * Performs one operation, either split into sections by the active chunking strategy or in a single
+ * section.
+ */
 static u64 operation(struct kiln_budget_run *run, struct cpu *cpu, u32 part)
 {
 	const struct crypto_alg *alg = ((struct crypto_tfm *)run->requests->tfm)->alg;

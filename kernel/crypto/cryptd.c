@@ -43,10 +43,7 @@ static void complete_request(struct crypto_request *req, int err)
 	local_bh_enable();
 }
 
-/*
- * Returns the outer transform to which a queued request holds a reference in addition to its own
- * transform, or NULL.
- */
+/* Returns the outer transform that a queued request also holds a reference to, or NULL. */
 static struct crypto_tfm *parent(const struct crypto_request *req)
 {
 	const struct crypto_request *outer = req->data;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Executes the orders in the initramfs one after the other, reports each of them on the console,
+ * Executes the commands in the initramfs one after the other, reports each of them on the console,
  * and powers off. The reports are lines that begin with PREFIX:
  *	start RELEASE MACHINE		init is running
- *	begin N ORDER			the order in line N begins
- *	out, err TEXT			a line of the order's program, or of the file it prints
+ *	begin N ORDER			the command in line N begins
+ *	out, err TEXT			a line of the command's program, or of the file it prints
  *	log LEVEL SECONDS TEXT		a line of the kernel's log
- *	end N exit|errno|signal NUMBER	how the order ended
- *	exit 0|1			all orders succeeded, or one failed
+ *	end N exit|errno|signal NUMBER	how the command ended
+ *	exit 0|1			all commands succeeded, or one failed
  */
 #include <fcntl.h>
 #include <linux/reboot.h>
@@ -46,7 +46,7 @@ static void set_up(void)
 	for (size_t i = 0; i < sizeof(mounts) / sizeof(mounts[0]); i++) {
 		mkdir(mounts[i][1], 0755);
 		/*
-		 * Ignore errors. If the kernel lacks this file system, the orders that need it
+		 * Ignore errors. If the kernel lacks this file system, the commands that need it
 		 * fail.
 		 */
 		mount(mounts[i][0], mounts[i][1], mounts[i][0], 0, NULL);

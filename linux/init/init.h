@@ -47,7 +47,7 @@ void relay_end(struct relay *r);
 int log_open(void);
 void log_relay(int fd);
 
-/* Executes the order in line `number` of the file. Returns true on success. */
+/* Executes the command in line `number` of the file. Returns true on success. */
 bool order_obey(unsigned number, char *line, int log);
 
 #endif

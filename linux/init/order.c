@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Executes each order in a child process. Meanwhile init can relay the log, because an order such
- * as loading a module may take minutes.
+ * Executes each command in a child process. Meanwhile init can relay the log, because a command
+ * such as loading a module may take minutes.
  *
- * The words of an order are separated by tabs:
+ * The words of a command are separated by tabs:
  *	module PATH [PARAMETERS]	load a module (the kernel decompresses .ko.xz and similar)
  *	remove NAME			unload a module; if it is in use, try again for some
  *					seconds, because users may release it with a delay
@@ -14,7 +14,7 @@
  *					each line with the file's path and a tab before it; if words
  *					are given, only lines that contain one of them. Unreadable
  *					files are left out
- * If an order begins with a minus, the following orders are executed even if it fails.
+ * If a command begins with a minus, the following commands are executed even if it fails.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -145,7 +145,7 @@ static int run(char *const *word)
 
 static const struct verb {
 	const char *name;
-	int words;	/* minimum number of words, including the name of the order */
+	int words;	/* minimum number of words, including the name of the command */
 	int (*obey)(char *const *word);
 } verbs[] = {
 	{ "module", 2, load },

@@ -54,7 +54,7 @@ enum {
 	SILENCE_S = 5,
 	CHUNK = 64 << 10,
 	SPINS = 20000,
-	/* Time for which packets are sent after each change of the associations. */
+	/* How long to keep sending packets after each change to the security associations. */
 	CARRY_NS = 30000000,
 	UNLOAD_S = 30,
 	/* Maximum time to wait for a nested section. */

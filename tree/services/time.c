@@ -44,8 +44,8 @@ void time_init(void)
 }
 
 /*
- * Updates jiffies. As in the kernel, jiffies wrap around five minutes after start-up, in order to
- * expose wrong comparisons.
+ * Updates jiffies. As in the kernel, they overflow five minutes after start-up, in order to expose
+ * wrong comparisons.
  */
 void kiln_image_jiffies(void)
 {

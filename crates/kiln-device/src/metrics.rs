@@ -352,8 +352,8 @@ impl Clients {
         });
     }
 
-    /// Continues every client's exchange, and drops clients that are answered, disconnected or too
-    /// slow.
+    /// Advances every client's exchange, and drops clients that have been answered, have
+    /// disconnected or are too slow.
     pub(crate) fn go_on(&mut self, meter: &Meter, closer: &mut Closer) {
         for mut client in std::mem::take(&mut self.0) {
             match client.since.elapsed() < PATIENCE && client.go_on(meter) {

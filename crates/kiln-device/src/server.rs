@@ -1067,8 +1067,8 @@ mod tests {
             }
         }
 
-        /// Hands over the front ends that the rate admits at time `now`. Returns how many front ends
-        /// have been admitted so far.
+        /// Hands over as many waiting front ends as the rate limit allows by time `now`. Returns
+        /// the number of front ends admitted so far.
         fn hand_over(&mut self, now: Duration) -> usize {
             self.server.hand_over(
                 &mut self.guests,
@@ -1081,7 +1081,7 @@ mod tests {
             self.guests.len()
         }
 
-        /// Returns whether the front end has received nothing and its connection is open.
+        /// Returns whether the front end has received nothing yet and is still connected.
         fn is_kept_waiting(&self, client: usize) -> bool {
             let stream = &self.clients[client];
             stream.set_nonblocking(true).unwrap();

@@ -31,7 +31,7 @@ const LONGEST: u64 = 1 << 16;
 pub struct Boot<'a> {
     /// The executable of user mode Linux.
     pub linux: &'a Path,
-    /// An archive with Kiln's init and its orders.
+    /// An archive with Kiln's init and its commands.
     pub initramfs: Vec<u8>,
     /// Memory size, such as `256M`.
     pub memory: &'a str,
@@ -44,8 +44,8 @@ pub struct Boot<'a> {
 
 #[derive(Debug)]
 pub struct Outcome {
-    /// Exit code from init's last line: 0 if all orders succeeded. `None` if init did not print its
-    /// last line.
+    /// Exit code from init's last line: 0 if all commands succeeded. `None` if init did not print
+    /// its last line.
     pub exit: Option<i32>,
     /// Time from the start of the process to init's first line.
     pub to_init: Option<Duration>,

@@ -4,7 +4,7 @@
 /// Prefix of every line that init prints.
 const PREFIX: &str = "kiln:";
 
-/// How an order ended.
+/// How a command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     /// A program's exit status.
@@ -13,12 +13,12 @@ pub enum End {
     Errno(i32),
     /// Number of the signal that killed the program.
     Signal(i32),
-    /// Init does not support this kind of order.
+    /// Init does not support this kind of command.
     Unknown,
 }
 
 impl End {
-    /// Returns whether the order succeeded.
+    /// Returns whether the command succeeded.
     pub fn well(self) -> bool {
         matches!(self, End::Exit(0) | End::Errno(0))
     }
@@ -34,16 +34,16 @@ pub enum Line {
         /// Machine type that `uname -m` prints.
         machine: String,
     },
-    /// Init begins to execute an order.
+    /// Init begins to execute a command.
     Begin {
-        /// Line number of the order in the file of orders, counted from 1.
+        /// Line number of the command in the file of commands, counted from 1.
         order: u32,
-        /// The order, as it is written in the file.
+        /// The command, as it is written in the file.
         text: String,
     },
-    /// A line of output from the current order's program, or of the file that the order prints.
+    /// A line of output from the current command's program, or of the file that the command prints.
     Out(String),
-    /// A line that the current order's program wrote to standard error.
+    /// A line that the current command's program wrote to standard error.
     Err(String),
     /// A message from the kernel's log.
     Log {
@@ -56,10 +56,10 @@ pub enum Line {
     /// Init could not read some messages of the kernel, because newer messages had overwritten
     /// them.
     Lost,
-    /// Init has finished an order.
+    /// Init has finished a command.
     End { order: u32, how: End },
-    /// Init has finished, and the machine powers off. The value is 0 if all orders succeeded, and 1
-    /// if one failed.
+    /// Init has finished, and the machine powers off. The value is 0 if all commands succeeded, and
+    /// 1 if one failed.
     Exit(i32),
     /// A line that init did not print, such as a boot message, firmware output or a panic.
     Noise(String),

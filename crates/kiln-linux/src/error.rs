@@ -159,7 +159,7 @@ pub enum Error {
         limit: Duration,
         tail: Vec<String>,
     },
-    /// Init ran, but one of its orders failed.
+    /// Init ran, but one of its commands failed.
     #[error("{what}; the end of its console is above\n  {}", tail.join("\n  "))]
     Console { what: String, tail: Vec<String> },
     #[error("Kiln's module in Linux {version}, hosted: {fault}")]

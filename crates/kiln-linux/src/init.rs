@@ -1,5 +1,5 @@
-//! Builds the first program of a kernel that Kiln boots (`linux/init/`), and writes the orders that
-//! this program executes.
+//! Builds the first program of a kernel that Kiln boots (`linux/init/`), and writes the commands
+//! that this program executes.
 
 use std::fmt;
 use std::fs;
@@ -20,9 +20,9 @@ const SOURCES: &[(&str, &str)] = &[
 /// Compiler flags. The program is static, because the initramfs contains no libraries for it.
 const FLAGS: &[&str] = &["-std=gnu11", "-O2", "-static", "-s", "-w"];
 
-/// Maximum length in bytes of a line in the file of orders, including its newline.
+/// Maximum length in bytes of a line in the file of commands, including its newline.
 const LONGEST: usize = 4095;
-/// An order must have fewer words than this number.
+/// A command must have fewer words than this number.
 const WORDS: usize = 64;
 
 /// An instruction that the first program executes.
@@ -40,40 +40,40 @@ impl Order {
         }
     }
 
-    /// Creates an order to load a module from the initramfs. Parameters have the syntax of
+    /// Creates a command to load a module from the initramfs. Parameters have the syntax of
     /// `insmod`. If the file name does not end in `.ko`, the kernel decompresses the module.
     pub fn module(path: &str, parameters: &str) -> Order {
         Order::new(&["module", path, parameters])
     }
 
-    /// Creates an order to unload the module with this name. If it stays in use for ten seconds, the
-    /// order fails with `EAGAIN`.
+    /// Creates a command to unload the module with this name. If it stays in use for ten seconds,
+    /// the command fails with `EAGAIN`.
     pub fn remove(name: &str) -> Order {
         Order::new(&["remove", name])
     }
 
-    /// Creates an order to run a program. The arguments do not include the program's name.
+    /// Creates a command to run a program. The arguments do not include the program's name.
     pub fn run(path: &str, arguments: &[&str]) -> Order {
         Order::new(&[&["run", path], arguments].concat())
     }
 
-    /// Creates an order to print a file, line by line.
+    /// Creates a command to print a file, line by line.
     pub fn print(path: &str) -> Order {
         Order::new(&["print", path])
     }
 
-    /// Creates an order to print the files that match a glob(7) pattern. The file's path and a tab
+    /// Creates a command to print the files that match a glob(7) pattern. The file's path and a tab
     /// precede each line. If `words` are given, only lines that contain one of them are printed.
     pub fn lines(pattern: &str, words: &[&str]) -> Order {
         Order::new(&[&["lines", pattern], words].concat())
     }
 
-    /// Creates an order to write to an existing file, such as one in `/sys`.
+    /// Creates a command to write to an existing file, such as one in `/sys`.
     pub fn write(path: &str, text: &str) -> Order {
         Order::new(&["write", path, text])
     }
 
-    /// Allows the order to fail. In that case, later orders are still executed, and init still
+    /// Allows the command to fail. In that case, later commands are still executed, and init still
     /// succeeds.
     pub(crate) fn may_fail(mut self) -> Order {
         self.may_fail = true;
@@ -88,10 +88,10 @@ impl fmt::Display for Order {
     }
 }
 
-/// Generates the content of the file of orders.
+/// Generates the content of the file of commands.
 ///
 /// # Errors
-/// Fails if a word contains a byte that separates words or orders, or an order exceeds the
+/// Fails if a word contains a byte that separates words or commands, or a command exceeds the
 /// program's limits.
 pub fn orders(orders: &[Order]) -> Result<String, Error> {
     let mut file = String::new();
@@ -170,8 +170,8 @@ pub(crate) fn static_program(
     fs::read(&path).map_err(|e| Error::cache(&path, e))
 }
 
-/// Creates an initramfs that contains the program and its orders. The caller adds the files to
-/// which the orders refer.
+/// Creates an initramfs that contains the program and its commands. The caller adds the files to
+/// which the commands refer.
 ///
 /// # Errors
 /// The same errors as [`program`] and [`orders`].

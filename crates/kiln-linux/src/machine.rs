@@ -92,7 +92,7 @@ impl Plan<'_> {
     }
 }
 
-/// Records a line that the order `lines` printed. It consists of a path, a tab, and a line of the
+/// Records a line that the command `lines` printed. It consists of a path, a tab, and a line of the
 /// file.
 fn keep(text: &str, recorded: &mut BTreeMap<String, Vec<String>>) {
     let Some((path, line)) = text.split_once('\t') else {

@@ -39,7 +39,7 @@ impl Accel {
 /// A virtual machine with one CPU.
 pub struct Qemu<'a> {
     pub image: &'a Path,
-    /// Archive with Kiln's init and its orders.
+    /// Archive with Kiln's init and its commands.
     pub initramfs: &'a [u8],
     pub accel: Accel,
     /// Additional arguments for QEMU, such as devices.

@@ -150,7 +150,7 @@ impl Request {
             .collect()
     }
 
-    /// Returns the order that loads the benchmark. The templates must already be loaded.
+    /// Returns the command that loads the benchmark. The templates must already be loaded.
     fn benchmark(&self) -> Order {
         let mut parameters = format!("mode={} sec={}", self.mode, self.seconds);
         if let (HASHES, Some(alg)) = (self.mode, &self.alg) {
@@ -172,7 +172,7 @@ pub fn loaded(built: &Built, names: &[&str]) -> Vec<(String, Vec<u8>)> {
     names.iter().filter_map(module).collect()
 }
 
-/// Returns the order that loads a module by its file name.
+/// Returns the command that loads a module by its file name.
 pub fn insert(file: &str) -> Order {
     Order::module(&format!("/{file}"), "")
 }

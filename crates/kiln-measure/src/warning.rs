@@ -116,8 +116,9 @@ pub fn judge(before: &Reading, after: &Reading) -> Vec<Warning> {
 
 fn turbo(after: &Reading) -> Option<String> {
     (after.turbo == Some(true)).then(|| {
-        "the clock follows heat and load: results in cycles are valid, those in MB/s and µs may not repeat: write 0 to \
-         /sys/devices/system/cpu/cpufreq/boost, or 1 to .../cpu/intel_pstate/no_turbo"
+        "the core's clock depends on heat and load. Results in cycles are valid, but results per unit of time (GB/s, µs, packets/s) \
+         may not repeat. To switch turbo off, write 0 to /sys/devices/system/cpu/cpufreq/boost, or 1 to \
+         .../cpu/intel_pstate/no_turbo"
             .to_string()
     })
 }
@@ -175,10 +176,12 @@ impl Run<'_> {
         let moved = (is / was).max(was / is) - 1.0;
         (moved > CLOCK).then(|| {
             format!(
-                "the core's clock went from {:.2} to {:.2} GHz. Results in cycles are valid, those in MB/s and µs are not. Set the \
-                 clock with cpupower frequency-set -g performance, for a guest on its host",
+                "the core's clock went from {:.2} to {:.2} GHz during the run. Results in cycles are valid. Results per unit of time \
+                 (GB/s, ns, µs, packets/s) may be wrong by {:.0} % or more. To hold the clock, run cpupower frequency-set -g \
+                 performance; for a virtual machine, run it on the host",
                 was / 1e9,
-                is / 1e9
+                is / 1e9,
+                100.0 * moved
             )
         })
     }

@@ -23,7 +23,8 @@ pub struct Global {
     /// Cores of this machine to use, such as 0 or 0,2-3; measurements run on the first one listed
     #[arg(long, global = true, value_name = "LIST")]
     pub cpu: Option<String>,
-    /// Print no tables and no progress; errors, the exit status and --out remain
+    /// Print no tables and no progress. Errors are still printed; the exit status and --out are not
+    /// affected
     #[arg(short, long, global = true)]
     pub quiet: bool,
     /// Read defaults of --cpu, --out, --peers and --tree from this file [default: kiln.toml in the

@@ -19,7 +19,7 @@ use crate::event::{Event, ProveContext, Subject};
 use crate::fault::Symbols;
 use crate::Error;
 
-/// Environment variable that holds the order for a child. The variable is set only in child
+/// Environment variable that holds the command for a child. The variable is set only in child
 /// processes.
 const VARIABLE: &str = "KILN_TREE_CHILD";
 
@@ -136,7 +136,7 @@ pub struct ProveOrder {
 }
 
 impl Order {
-    /// Creates an order to load this image without self-tests.
+    /// Creates a command to load this image without self-tests.
     pub fn new(image: &Path, seed: u64) -> Order {
         Order {
             image: image.to_owned(),
@@ -154,8 +154,8 @@ impl Order {
         }
     }
 
-    /// Returns this process's order if it is a child. Must be called once and early: it removes the
-    /// environment variable, so that grandchildren do not see it.
+    /// Returns this process's command if it is a child. Must be called once and early: it removes
+    /// the environment variable, so that grandchildren do not see it.
     ///
     /// # Errors
     /// Fails if the variable is set, but not by a parent process of the same version of Kiln.

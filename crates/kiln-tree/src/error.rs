@@ -44,7 +44,7 @@ pub enum Error {
     AddressSpace { gib: usize },
     #[error("all FPU policy numbers are in use")]
     NoPolicy,
-    /// The user's environment contains a variable that Kiln reserves for orders to its children.
+    /// The user's environment contains a variable that Kiln reserves for commands to its children.
     #[error("{0} is for kiln's own use: unset it")]
     Variable(&'static str),
 

@@ -85,7 +85,7 @@ impl Stepped {
         self.auditing.clear();
     }
 
-    /// Returns the audit for the C code, to be passed in the order.
+    /// Returns a pointer to the audit, to be passed to the C code in the command.
     pub(crate) fn raw(&mut self) -> *mut Audit {
         &raw mut *self.shared
     }

@@ -145,7 +145,7 @@ impl Touched {
         Ok(touched)
     }
 
-    /// Returns whether a KUnit suite has to be tested again.
+    /// Returns whether a KUnit suite has to be run again.
     pub fn has_suite(&self, name: &str) -> bool {
         self.everything || self.suites.get(name).copied().unwrap_or(true)
     }

@@ -100,7 +100,7 @@ impl<'a> Trial<'a> {
         })
     }
 
-    /// Returns the order for the C code. The order is valid while `self` exists.
+    /// Returns the command for the C code. The command is valid while `self` exists.
     pub(crate) fn order(&mut self, name: &CStr, prove: *mut raw::Prove) -> raw::ProveLibrary {
         let function = self.function;
         let messages = self.messages.iter_mut().map(|m| raw::ProveMessage {

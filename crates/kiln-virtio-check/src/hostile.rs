@@ -20,7 +20,7 @@ use crate::vectors::{all, Vector};
 /// The status of a request, or the reason why the device did not return one.
 type Answered = Result<Status, String>;
 
-/// A check that opens the connections that it needs.
+/// A check that opens its own connections.
 type Check = fn(&Target, &Vector) -> Result<(), String>;
 
 pub(crate) fn cases(offer: &Offer) -> Vec<Case> {

@@ -131,8 +131,8 @@ fn what_a_front_end_does_to_all_others_is_seen() {
             let Verdict::Fail(what) = &row.verdict else {
                 panic!("{row:?}");
             };
-            // The connected driver may be served once more before the device has stopped, but the
-            // next driver is not served.
+            // The connected driver may be served once more before the device stops, but the next
+            // driver must not be served.
             let notices = ["another driver meanwhile", "the next driver"];
             assert!(notices.iter().any(|n| what.starts_with(n)), "{row:?}");
             n += 1;

@@ -46,20 +46,41 @@ fn list_fields(words: &str) -> String {
     };
     let paragraph = |(flags, t): (&str, &RowType)| {
         let names: Vec<&str> = t.fields.iter().map(|f| f.name.as_str()).collect();
-        let names = shorten(&names).join(", ");
-        match flags {
+        let names = shorten(&names);
+        let example = explain_short(&names).map(|text| wrap(&text));
+        let names = names.join(", ");
+        let names = match flags {
             "" => wrap(&names),
             flags => wrap(&format!("with {flags}: {names}")),
-        }
+        };
+        (names, example)
     };
     match words {
         "" => String::new(),
-        _ => row_types()
-            .iter()
-            .filter_map(written)
-            .map(paragraph)
-            .collect(),
+        _ => {
+            let (mut lists, examples): (String, Vec<Option<String>>) = row_types()
+                .iter()
+                .filter_map(written)
+                .map(paragraph)
+                .unzip();
+            // One example explains the shortened names of all lists.
+            lists.extend(examples.into_iter().flatten().next());
+            lists
+        }
     }
+}
+
+/// Explains how names are shortened, by the first shortened name; `None` if all are complete.
+fn explain_short(short: &[String]) -> Option<String> {
+    let at = short.iter().position(|name| name.starts_with('_'))?;
+    let (before, name) = (&short[at - 1], &short[at]);
+    let stem: &str = match before.rsplit_once('_') {
+        Some((stem, ending)) if is_statistic(ending) => stem,
+        _ => before,
+    };
+    Some(format!(
+        "(A name that begins with _ is shortened: {name} after {before} stands for {stem}{name}.)"
+    ))
 }
 
 /// Shortens the list of field names. In a group of statistics, only the first name is complete:
@@ -152,6 +173,21 @@ mod tests {
         );
         let buckets = ["us_le_1", "us_le_2", "us_le_4", "us_le_8"];
         assert_eq!(shorten(&buckets).join(", "), "us_le_1, … _8");
+    }
+
+    #[test]
+    fn the_first_shortened_name_is_the_example() {
+        let explained = |names: &[&str]| explain_short(&shorten(names));
+        assert_eq!(
+            explained(&["len", "loss_pct", "loss_low", "loss_high"]).unwrap(),
+            "(A name that begins with _ is shortened: _high after loss_low stands for loss_high.)"
+        );
+        // The name before may also be complete without an ending.
+        let whole = explained(&["us", "us_max"]).unwrap();
+        assert!(whole.contains("_max after us stands for us_max"), "{whole}");
+        assert_eq!(explained(&["len", "us"]), None);
+        let list = list_fields("budget");
+        assert_eq!(list.matches("is shortened").count(), 1, "{list}");
     }
 
     #[test]

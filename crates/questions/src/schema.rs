@@ -11,7 +11,7 @@ use kiln_question::{print, unknown, Error, Exit, Question, Session};
 #[command(after_long_help = "\
 Examples:
   kiln schema > kiln.schema.json
-  kiln schema here    the rows of one type
+  kiln schema budget    only the rows of 'kiln budget'
 
 See also:
   docs/RECORDS.md")]

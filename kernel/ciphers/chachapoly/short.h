@@ -2,14 +2,16 @@
 /*
  * ChaCha20-Poly1305 for messages of at most one block of text: the template of the SIMD tiers.
  *
- * Two blocks of key stream are needed: block 0, the key of Poly1305, and the block of the text. A
- * round takes 12 cycles in general-purpose registers and, on Zen 5, 24 or more in a row of vectors.
- * Block 0 is computed in general-purpose registers. Beside it, a vector begins the block of the
- * text, and general-purpose registers finish it.
+ * Two blocks of key stream are needed: block 0, which is the Poly1305 key, and the block for the
+ * text. A round takes 12 cycles in general-purpose registers and, on Zen 5, at least 24 in vector
+ * registers. Block 0 is computed in general-purpose registers. In parallel, the first rounds of the
+ * text's block are computed in vectors; its remaining rounds are computed in general-purpose
+ * registers.
  *
  * Calls for independent messages overlap only as far as the core can hold waiting instructions.
- * Therefore more rounds of the text's block are computed in vectors than would balance the two (14
- * instead of 10, Zen 5), and the code after the rounds has few instructions and stays in registers.
+ * Therefore more rounds of the text's block are computed in vectors (14 on Zen 5) than would give
+ * vectors and general-purpose registers equal work (10), and the code after the rounds has few
+ * instructions and stays in registers.
  *
  * The including file includes ../simd/vec_xmm.h and defines what ../chacha/chacha_blocks.h needs,
  * and

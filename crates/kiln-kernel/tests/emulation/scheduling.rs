@@ -263,7 +263,7 @@ fn a_slice_is_scaled_by_cpus() {
                 let mut woken = spent;
                 repeat_until("an undisturbed wake-up", || {
                     woken = wake_in_order(&config, spent);
-                    // Repeat the run if the host has prolonged it, because the slice may have
+                    // Repeat the run if the host delayed it, because the task's slice may have
                     // ended.
                     (woken.asleep_for + woken.busy_for) as f64 <= 2.2e-3 * kiln_tsc_hz()
                 });

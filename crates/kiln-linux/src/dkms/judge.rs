@@ -31,29 +31,29 @@ const ENOUGH: u64 = 100;
 /// How far a boot came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reached {
-    /// All orders were executed.
+    /// All commands were executed.
     End,
     /// Ctrl-C ended the boot.
     Interruption,
-    /// An order failed, or the boot ended early.
+    /// A command failed, or the boot ended early.
     Failure,
 }
 
 /// The console output of a boot.
 #[derive(Default)]
 pub(super) struct Heard {
-    /// Number of the order that is being executed.
+    /// Number of the command that is being executed.
     pub(super) order: u32,
     /// Start of this order, by the host's clock.
     began: Option<Instant>,
-    /// Durations of the orders that have ended.
+    /// Durations of the commands that have ended.
     took: BTreeMap<u32, Duration>,
     ended: BTreeMap<u32, End>,
     out: BTreeMap<u32, Vec<String>>,
-    /// Messages in which the module refuses to offer a driver, each with the number of the order
+    /// Messages in which the module refuses to offer a driver, each with the number of the command
     /// that was being executed.
     refused: Vec<(u32, String)>,
-    /// Numbers of the orders during which the module gave up nested sections.
+    /// Numbers of the commands during which the module gave up nested sections.
     nested_off: Vec<u32>,
     faults: Vec<String>,
 }
@@ -89,8 +89,8 @@ impl Heard {
         self.out.get(&order).map_or(&[], Vec::as_slice)
     }
 
-    /// Returns Kiln's drivers in an order's list from `/proc/crypto` that no driver of Linux exceeds in
-    /// priority, so that they are found by the name of their algorithm.
+    /// Returns Kiln's drivers in a command's list from `/proc/crypto` that no driver of Linux
+    /// exceeds in priority, so that they are found by the name of their algorithm.
     fn best_drivers(&self, order: u32) -> Vec<&str> {
         let (mut name, mut driver) = ("", "");
         let mut all: Vec<(&str, &str, i64)> = Vec::new();
@@ -110,7 +110,7 @@ impl Heard {
         best.map(|(_, driver, _)| driver).collect()
     }
 
-    /// Returns Kiln's drivers that an order listed from `/proc/crypto`, with the status of their
+    /// Returns Kiln's drivers that a command listed from `/proc/crypto`, with the status of their
     /// self-tests (`passed` or `unknown`), sorted by name.
     fn drivers(&self, order: u32) -> Vec<(String, String)> {
         let mut found = Vec::new();

@@ -1,5 +1,5 @@
-//! Writes the orders for the guest. They set up its namespaces, security associations and disk, and
-//! run the load.
+//! Writes the commands for the guest. They set up its namespaces, security associations and disk,
+//! and run the load.
 
 use super::row::{Row, PLANTED, TIMER};
 use super::Load;
@@ -39,59 +39,59 @@ const CBC: &str = "enc cbc(aes) 0x0f1e2d3c4b5a69788796a5b4c3d2e1f0 \
 /// which is a task and does not interrupt anything.
 const BURSTS: &str = "slot 20ms packets 24 limit 100000";
 
-/// The orders, and the numbers of those whose output is needed.
+/// The commands, and the numbers of those whose output is needed.
 #[derive(Default)]
 pub(super) struct Script {
     pub orders: Vec<Order>,
     pub rows: Vec<(Row, Answers)>,
-    /// Number of the order that prints `/proc/crypto` while the module with a wrong known answer is
-    /// loaded.
+    /// Number of the command that prints `/proc/crypto` while the module with a wrong known answer
+    /// is loaded.
     pub planted: u32,
-    /// Number of the order that loads the package's module.
+    /// Number of the command that loads the package's module.
     pub loaded: u32,
-    /// Number of the order that prints `/proc/crypto` while the package's module is loaded.
+    /// Number of the command that prints `/proc/crypto` while the package's module is loaded.
     pub listed: u32,
-    /// Numbers of the orders that install and remove the package.
+    /// Numbers of the commands that install and remove the package.
     pub package: Option<Package>,
     pub early: Early,
-    /// Orders that must fail: their numbers, the errno, and what succeeded if they do not fail.
+    /// Commands that must fail: their numbers, the errno, and what succeeded if they do not fail.
     pub failing: Vec<(u32, i32, &'static str)>,
 }
 
-/// Numbers of the orders before the loads, in which the module is loaded with other parameters.
+/// Numbers of the commands before the loads, in which the module is loaded with other parameters.
 #[derive(Default)]
 pub(super) struct Early {
-    /// The order that prints `/proc/crypto` after a load without `prefer`.
+    /// The command that prints `/proc/crypto` after a load without `prefer`.
     pub last: u32,
     /// The same for the control, which does not instantiate Linux's drivers first.
     pub alone: u32,
-    /// The order that loads the module with a self-test of nested sections that must fail.
+    /// The command that loads the module with a self-test of nested sections that must fail.
     pub broken: u32,
-    /// The order that prints the parameter `nested` after that.
+    /// The command that prints the parameter `nested` after that.
     pub nested: u32,
-    /// The order that prints `/proc/crypto` while a single driver is registered.
+    /// The command that prints `/proc/crypto` while a single driver is registered.
     pub named: u32,
 }
 
 /// Driver that is requested by its name in `/proc/crypto`.
 pub(super) const NAMED: &str = "kiln-xts-aes-aesni";
 
-/// Numbers of the orders that install the package in a Debian system and remove it again.
+/// Numbers of the commands that install the package in a Debian system and remove it again.
 #[derive(Default)]
 pub(super) struct Package {
     pub install: u32,
-    /// The order that prints what DKMS has built.
+    /// Number of the command that prints what DKMS has built.
     pub status: u32,
-    /// The orders that print the package's files, before and after its removal.
+    /// Numbers of the commands that list the package's files, before and after its removal.
     pub files: [u32; 2],
 }
 
-/// Numbers of the orders whose output is needed for a row.
+/// Numbers of the commands whose output is needed for a row.
 #[derive(Default)]
 pub(super) struct Answers {
     pub traffic: u32,
     pub cryptd: u32,
-    /// In the mode `timer`, the orders that print the module's number of nested sections, before
+    /// In the mode `timer`, the commands that print the module's number of nested sections, before
     /// and after.
     pub saves: Option<[u32; 2]>,
 }
@@ -102,7 +102,7 @@ impl Script {
         self.orders.len() as u32
     }
 
-    /// Adds an order that runs a program. `line` consists of the program and its arguments,
+    /// Adds a command that runs a program. `line` consists of the program and its arguments,
     /// separated by single blanks.
     fn run(&mut self, line: &str) -> Result<u32, Error> {
         let words: Vec<&str> = line.split(' ').collect();
@@ -114,7 +114,7 @@ impl Script {
         lines.iter().try_for_each(|line| self.run(line).map(drop))
     }
 
-    /// Adds an order that runs a program of the Debian system on the disk.
+    /// Adds a command that runs a program of the Debian system on the disk.
     fn run_inside(&mut self, line: &str) -> Result<u32, Error> {
         self.run(&format!("chroot {SYSTEM} {ENVIRONMENT} {line}"))
     }
@@ -221,7 +221,7 @@ impl Script {
         Ok(())
     }
 
-    /// Adds an order that must fail with this errno. `what` describes its success.
+    /// Adds a command that must fail with this errno. `what` describes its success.
     fn fails(&mut self, order: Order, errno: i32, what: &'static str) {
         let number = self.add(order.may_fail());
         self.failing.push((number, errno, what));
@@ -367,7 +367,7 @@ pub(super) fn batch() -> String {
     state("tunnel", GCM, 0) + "\n"
 }
 
-/// Writes all orders. `modules` lists the kernel's modules in load order. If `release` is given, the
+/// Writes all commands. `modules` lists the kernel's modules in load order. If `release` is given, the
 /// package is installed in the Debian system on the guest's disk, and DKMS builds the module for the
 /// kernel of this release. Otherwise the module in the initramfs is used.
 pub(super) fn write(modules: &[&str], load: &Load, release: Option<&str>) -> Result<Script, Error> {

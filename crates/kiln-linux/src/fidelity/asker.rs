@@ -265,7 +265,7 @@ fn model(cpuinfo: &[String]) -> String {
     name.unwrap_or("unknown").trim().to_owned()
 }
 
-/// The console output, grouped by the order that caused it.
+/// The console output, grouped by the command that caused it.
 #[derive(Default)]
 struct Heard {
     order: u32,

@@ -132,7 +132,7 @@ fn loads(plan: &Plan) -> Vec<Load> {
 struct Heard {
     order: u32,
     listing: Listing,
-    /// Lines that the traffic module printed, each with the number of the order that was being
+    /// Lines that the traffic module printed, each with the number of the command that was being
     /// executed.
     told: Vec<(u32, String)>,
     ends: Vec<(u32, End)>,
@@ -232,8 +232,8 @@ mod tests {
 
     static NEVER: AtomicBool = AtomicBool::new(false);
 
-    /// Returns the outcome of a boot with one worker. Its orders load three modules, and then load
-    /// and unload the traffic module once per kind of traffic.
+    /// Returns the outcome of a boot with one worker. Its commands load three modules, and then
+    /// load and unload the traffic module once per kind of traffic.
     fn judged(edit: &dyn Fn(String) -> String) -> Outcome {
         let mut text = String::from("kiln:start 6.12.1 x86_64\n");
         for (i, (kind, driver)) in [

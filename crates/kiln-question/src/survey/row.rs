@@ -39,6 +39,10 @@ pub struct Row {
     /// then gives the reason.
     #[schemars(extend("x-role" = "condition"))]
     pub headline: Option<String>,
+    /// What the words and numbers of the verdict mean. The screen shows it instead of `headline`,
+    /// except for the first answer to a question.
+    #[serde(skip)]
+    pub detail: Option<String>,
     /// The answer as a number: the median over all processes, or a count over all of them; null if
     /// this machine cannot answer the question.
     #[schemars(extend("x-role" = "main", "x-interval" = ["low", "high"]))]
@@ -97,6 +101,12 @@ impl Row {
     /// Sets the answer in a few words, which the screen shows for every row.
     pub fn with_verdict(mut self, verdict: String) -> Row {
         self.verdict = Some(verdict);
+        self
+    }
+
+    /// Sets the sentences that the screen shows instead of the headline.
+    pub fn with_detail(mut self, detail: String) -> Row {
+        self.detail = Some(detail);
         self
     }
 

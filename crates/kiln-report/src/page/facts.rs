@@ -154,7 +154,7 @@ pub(super) fn headlines(groups: &[Group], names: &[String]) -> Markup {
                         article.card {
                             @if let Some(verdict) = word(row, &cards.verdict) { h3.verdict { (verdict) } }
                             @match word(row, &cards.headline) {
-                                Some(headline) => p.headline { (headline) },
+                                Some(headline) => p.headline { (headline) "." },
                                 None => p.headline { (word(row, &cards.question).unwrap_or("-")) ": left out, the notes say why" },
                             }
                             p.small {

@@ -1,4 +1,4 @@
-//! Draws a row type's pictures as described by its view.
+//! Draws the charts of a row type as its view describes them.
 
 use kiln_record::view::{all_hold, Shape, Term};
 use kiln_record::{row_type, RowType};

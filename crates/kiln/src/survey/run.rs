@@ -22,6 +22,10 @@ const PATIENCE_S: f64 = 10.0;
 /// for a loaded machine.
 const BUILDING_S: f64 = 900.0;
 
+/// What the numbers on the screen mean; see [`kiln_question::survey::Estimate`].
+const INTERVALS: &str = "Each number with a range in parentheses is the median of five measurements. With 95 % probability, a sixth \
+                         would be within the range.";
+
 /// A survey in progress, with the results so far.
 pub struct Survey<'a> {
     plan: Plan,
@@ -42,9 +46,13 @@ impl<'a> Survey<'a> {
         }
     }
 
-    /// Prints a description of the machine.
+    /// Prints a description of the machine, and the meaning of intervals if there will be any.
     pub fn begin(&self, facts: &Facts) -> Result<(), Error> {
-        self.say(&format!("{}\n\n", table::machine(facts)))
+        let intervals = match self.plan.steps.iter().any(|s| s.processes == PROCESSES) {
+            true => format!("\n{}", table::paragraph(INTERVALS)),
+            false => String::new(),
+        };
+        self.say(&format!("{}{intervals}\n\n", table::machine(facts)))
     }
 
     /// Runs all passes and prints the results of each topic.
@@ -145,7 +153,7 @@ impl<'a> Survey<'a> {
             Ended::Done | Ended::Interrupted => {}
         }
         for (peer, add) in answer.peers_left_out() {
-            self.leave_out(topic, format!("library {peer}: not installed"), add);
+            self.leave_out(topic, format!("library {peer}, not installed"), add);
         }
     }
 

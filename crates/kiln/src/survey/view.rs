@@ -17,8 +17,9 @@ pub fn block(topic: &Topic, rows: &[Row], tty: bool) -> String {
     format!("{title}{}{command}\n{}", " ".repeat(gap), sentences(rows))
 }
 
-/// Formats the verdicts on a topic, one line each. The first verdict is followed by the sentence
-/// that explains it. The sentences of the other verdicts are only on the page and in the record.
+/// Formats the verdicts on a topic, one line each. The first verdict is followed by its headline,
+/// which contains the evidence, and each of the others by its detail. Their headlines are only on
+/// the page and in the record.
 fn sentences(rows: &[Row]) -> String {
     let mut text = String::new();
     for (n, row) in rows.iter().enumerate() {
@@ -26,8 +27,12 @@ fn sentences(rows: &[Row]) -> String {
             text.push_str(&paragraph(&format!("  {verdict}")));
             text.push('\n');
         }
-        if let Some(headline) = row.headline.as_ref().filter(|_| n == 0) {
-            for line in wrap(&format!("  {headline}."), WIDTH - 2).lines() {
+        let explanation = match n {
+            0 => &row.headline,
+            _ => &row.detail,
+        };
+        if let Some(sentences) = explanation {
+            for line in wrap(&format!("  {sentences}."), WIDTH - 2).lines() {
                 text.push_str(&format!("  {line}\n"));
             }
         }
@@ -50,7 +55,10 @@ pub fn left_out(all: &[LeftOut]) -> String {
     }
     let mut text = "Left out:\n".to_string();
     for (add, whats) in adds {
-        text.push_str(&paragraph(&format!("  {}: {add}", whats.join("; "))));
+        text.push_str(&paragraph(&format!(
+            "  {}. To add: {add}",
+            whats.join("; ")
+        )));
         text.push('\n');
     }
     text
@@ -82,9 +90,13 @@ mod tests {
             assert!(block(topic, &rows, true).starts_with("\x1b[1m"));
         }
         assert_eq!(sentences(&[Row::none(topics()[0])]), "");
-        // The second row must show only its verdict.
+        // The second row must show only its verdict, and its detail if it has one.
         let twice = sentences(&[rows[0].clone(), rows[0].clone()]);
         assert_eq!(twice.matches("3.00 times").count(), 2);
+        assert_eq!(twice.matches("a sentence that").count(), 3, "{twice}");
+        let detailed = rows[0].clone().with_detail("It means this".to_string());
+        let twice = sentences(&[detailed.clone(), detailed]);
+        assert_eq!(twice.matches("    It means this.\n").count(), 1, "{twice}");
         assert_eq!(twice.matches("a sentence that").count(), 3, "{twice}");
     }
 
@@ -96,13 +108,13 @@ mod tests {
             add: add.to_string(),
         };
         let all = [
-            left("a: time", "kiln survey --minutes 3"),
+            left("a, for lack of time", "kiln survey --minutes 3"),
             left("b", "apt-get install b"),
-            left("c: time", "kiln survey --minutes 3"),
+            left("c", "kiln survey --minutes 3"),
         ];
         assert_eq!(
             left_out(&all),
-            "Left out:\n  a: time; c: time: kiln survey --minutes 3\n  b: apt-get install b\n"
+            "Left out:\n  a, for lack of time; c. To add: kiln survey --minutes 3\n  b. To add: apt-get install b\n"
         );
         assert_eq!(left_out(&[]), "");
     }

@@ -28,10 +28,10 @@ use super::{parse_ways, Plan};
 Chunking strategies (--mode):
   unbounded    one section for the whole message
   page         4 KiB per section
-  fixed        the byte limits posted in 2022 and never merged (only for
-               algorithms and tiers that had a limit)
-  class        16, 256 or 512 KiB per section, by kind of algorithm
-  calibrated   as many bytes as fit the target, by the speed measured at start
+  fixed        the byte limits proposed on the kernel list in 2022, which were
+               not merged (only for algorithms and tiers that had a limit)
+  class        16, 256 or 512 KiB per section, depending on the algorithm
+  calibrated   as many bytes as fit the target at the speed measured at start
   clocked      a section ends when the cycle counter reaches the target
   on-demand    a section ends when a softirq is pending or a reschedule is due
 

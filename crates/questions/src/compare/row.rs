@@ -436,7 +436,7 @@ mod tests {
         }
     }
 
-    /// Adds a time of `ns` nanoseconds per cycle to a result in cycles.
+    /// Adds the equivalent in nanoseconds to a result in cycles, at `ns` nanoseconds per cycle.
     fn at(figure: Figure, ns: f64) -> Figure {
         let ends = |(low, high)| (low * ns, high * ns);
         let time = Figure {

@@ -140,7 +140,7 @@ pub struct CompilersArgs {
     /// CC/LEVEL/SUBJECT/VARIANT
     #[arg(long, value_name = "CELL", conflicts_with_all = ["baseline", "reproduce"])]
     explain: Option<String>,
-    /// Write a directory for a compiler's bug report; --out gives the path
+    /// Write a directory of files to attach to a compiler bug report; --out names it
     #[arg(long, value_name = "CELL", conflicts_with = "baseline")]
     reproduce: Option<String>,
     /// For --explain and --reproduce: the cell to compare with [default: the default variant of the

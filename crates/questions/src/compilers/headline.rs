@@ -138,8 +138,8 @@ pub(super) fn cells(runs: &Runs) -> Option<Row> {
     );
     let text = match judge(runs, fastest, slowest, &ratio) {
         Apart::Yes => format!(
-            "The slowest -O2 build of AES-256-CBC (C code), {named}. In 2018 (gcc 4.3 to 8, clang 5; Bergmann, Threadripper) the slowest \
-             took {} times as many",
+            "The slowest -O2 build of AES-256-CBC (C code), {named}. In 2018, the slowest build of this cipher took {} times as many \
+             cycles as the fastest (Bergmann, gcc 4.3 to 8, clang 5, Threadripper)",
             figure(CELLS.1 / CELLS.0)
         ),
         Apart::No => format!(
@@ -148,22 +148,33 @@ pub(super) fn cells(runs: &Runs) -> Option<Row> {
             range(&cells)
         ),
         Apart::Disagree(time) => format!(
-            "Cycles and time disagree about the -O2 builds of AES-256-CBC (C code), because the core's clock was not the same: \
-             {named}, but {} times{} the time",
+            "Cycles and time disagree about the -O2 builds of AES-256-CBC (C code), because the core's clock was not the same. The \
+             slowest build by cycles, {named}. It takes {} times{} the time",
             figure(time.value),
             time.interval(figure)
         ),
-        Apart::CannotTell => format!("Measured once: the slowest -O2 build of AES-256-CBC (C code), {named}"),
+        Apart::CannotTell => {
+            format!("Measured once, so no verdict. The slowest -O2 build of AES-256-CBC (C code), {named}")
+        }
     };
     let verdict = match judge(runs, fastest, slowest, &ratio) {
-        Apart::Yes | Apart::CannotTell => format!(
+        Apart::Yes => format!(
             "AES-CBC: {} takes {} times{} as long as {}",
             slowest.name(),
             figure(ratio.value),
             ratio.interval(figure),
             fastest.name()
         ),
-        Apart::No => format!("AES-CBC: {} builds within 2 % of each other", cells.len()),
+        Apart::No => format!(
+            "AES-CBC: no difference above 2 % between {} builds",
+            cells.len()
+        ),
+        Apart::CannotTell => format!(
+            "AES-CBC, measured once: {} takes {} times as long as {}",
+            slowest.name(),
+            figure(ratio.value),
+            fastest.name()
+        ),
         Apart::Disagree(_) => "AES-CBC: cannot tell, cycles and time disagree".to_string(),
     };
     Some(Row::estimate(&TOPIC, &ratio, "times", text).with_verdict(verdict))
@@ -179,8 +190,8 @@ pub(super) fn compilers(runs: &Runs) -> Option<Row> {
     let percent = |x: f64| format!("{:.1}", 100.0 * (x - 1.0).max(0.0));
     let text = match judge(runs, fastest, slowest, &ratio) {
         Apart::Yes => format!(
-            "At plain -O2, code from {} is {} %{} slower than code from {} ({} compilers tested). In 2018 code from gcc 7.2 was {} % \
-             slower than from gcc 7.1",
+            "At -O2 without further flags, AES-256-CBC compiled by {} takes {} %{} more cycles than compiled by {} ({} compilers tested). \
+             In 2018, code from gcc 7.2 took {} % more than code from gcc 7.1",
             slowest.name(),
             percent(ratio.value),
             ratio.interval(percent),
@@ -211,18 +222,19 @@ pub(super) fn compilers(runs: &Runs) -> Option<Row> {
     };
     let verdict = match judge(runs, fastest, slowest, &ratio) {
         Apart::Yes => format!(
-            "Plain -O2: {} is {} % slower than {}",
+            "Plain -O2: {} takes {} %{} more cycles than {}",
             slowest.name(),
             percent(ratio.value),
+            ratio.interval(percent),
             fastest.name()
         ),
         Apart::No => format!(
-            "Plain -O2: {} compilers within 2 % of each other",
+            "Plain -O2: no difference above 2 % between {} compilers",
             cells.len()
         ),
         Apart::Disagree(_) => "Plain -O2: cannot tell, cycles and time disagree".to_string(),
         Apart::CannotTell => format!(
-            "Plain -O2: {} compilers within {} %, measured once",
+            "Plain -O2: {} compilers within {} % of each other, measured once",
             cells.len(),
             percent(ratio.value)
         ),
@@ -296,12 +308,15 @@ mod tests {
             all[0].contains("as many as the fastest, gcc-12 (12.0)"),
             "{all:?}"
         );
-        assert!(all[1].contains("code from clang-14 is 24.9 % ("), "{all:?}");
+        assert!(
+            all[1].contains("compiled by clang-14 takes 24.9 % ("),
+            "{all:?}"
+        );
         assert_eq!(
             verdicts(&TOPIC, &answers(&SPREAD, PROCESSES)),
             [
                 "AES-CBC: gcc-12 ubsan takes 5.00 times (4.97 to 5.03) as long as gcc-12",
-                "Plain -O2: clang-14 is 24.9 % slower than gcc-12"
+                "Plain -O2: clang-14 takes 24.9 % (24.2 to 25.9) more cycles than gcc-12"
             ]
         );
     }
@@ -340,18 +355,21 @@ mod tests {
         let all = said(0.2);
         assert!(all[0].starts_with("Cycles and time disagree"), "{all:?}");
         assert!(
-            all[0].contains("but 1.00 times (0.99 to 1.01) the time"),
+            all[0].ends_with(". It takes 1.00 times (0.99 to 1.01) the time"),
             "{all:?}"
         );
         assert!(
             all[1].contains("code from clang-14 takes 1.25 times ("),
             "{all:?}"
         );
-        assert!(!all[1].contains("slower"), "{all:?}");
+        assert!(!all[1].contains("more cycles than"), "{all:?}");
         // Control: all builds have the same clock frequency.
         let all = said(0.25);
         assert!(all[0].starts_with("The slowest"), "{all:?}");
-        assert!(all[1].contains("slower than code from gcc-12"), "{all:?}");
+        assert!(
+            all[1].contains("more cycles than compiled by gcc-12"),
+            "{all:?}"
+        );
     }
 
     #[test]
@@ -371,7 +389,8 @@ mod tests {
         (cells[0].4, cells[4].4) = (15.0, 12.0);
         let all = sentences(&TOPIC, &answers(&cells, PROCESSES));
         assert!(
-            all[1].contains("code from gcc-12 is") && all[1].contains("than code from clang-14"),
+            all[1].contains("compiled by gcc-12 takes")
+                && all[1].contains("than compiled by clang-14"),
             "{all:?}"
         );
     }
@@ -384,7 +403,7 @@ mod tests {
             "{all:?}"
         );
         assert!(
-            all[1].contains("measured once") && !all[1].contains("code from"),
+            all[1].contains("measured once") && !all[1].contains("compiled by"),
             "{all:?}"
         );
         assert_eq!(

@@ -44,8 +44,11 @@ const VARIANTS: usize = 2;
 
 fn missing(means: &Means) -> Option<(&'static str, &'static str)> {
     match means.compilers.len() {
-        0 => Some(("compilers: none is here", "apt-get install gcc clang")),
-        1 => Some(("a second compiler: not installed", "apt-get install clang")),
+        0 => Some((
+            "all compilers, because none is installed",
+            "apt-get install gcc clang",
+        )),
+        1 => Some(("a second compiler, not installed", "apt-get install clang")),
         _ => None,
     }
 }

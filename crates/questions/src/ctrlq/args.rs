@@ -27,7 +27,7 @@ Examples:
   kiln ctrlq --quick
   kiln ctrlq --mode wait --workers 8 --session cipher --seconds 10
   kiln ctrlq --mode poll --session akcipher --ctrl thread --seconds 5
-  kiln ctrlq --socket /run/kiln.sock    a device that is there already
+  kiln ctrlq --socket /run/kiln.sock    a device that is running already
 
 See also:
   docs/CTRLQ.md")]

@@ -21,12 +21,12 @@ const WORKERS: f64 = 8.0;
 const DEVICES: [(&str, &str, bool); 2] = [
     (
         "thread",
-        "a device that hands requests to a second thread",
+        "a device that hands each request to a second thread",
         true,
     ),
     (
         "inline",
-        "a device that serves requests on the queue's thread",
+        "a device that serves each request on the queue's own thread",
         false,
     ),
 ];
@@ -73,7 +73,7 @@ fn rates(runs: &Runs, ctrl: &str) -> Option<String> {
         Some(format!("{}{}", said(rate.value), rate.interval(said)))
     };
     Some(format!(
-        "{} pairs/s waiting and {} pairs/s polling",
+        "{} pairs/s sleeping and {} pairs/s polling",
         rate("wait")?,
         rate("poll")?
     ))
@@ -84,12 +84,12 @@ fn rates(runs: &Runs, ctrl: &str) -> Option<String> {
 fn undecided(runs: &Runs, needed: f64, there: f64) -> Option<Row> {
     let said: Vec<String> = DEVICES
         .iter()
-        .filter_map(|(ctrl, device, _)| Some(format!("{} with {device}", rates(runs, ctrl)?)))
+        .filter_map(|(ctrl, device, _)| Some(format!(". With {device}: {}", rates(runs, ctrl)?)))
         .collect();
     let text = format!(
-        "Eight workers, the interrupt thread and the device's threads need {needed} cores. On {there}, the host's scheduler, not the \
-         way of waiting, determines these rates of creating and closing RSA sessions: {}",
-        said.join("; ")
+        "Eight workers, the interrupt thread and the device's threads need {needed} cores. On {there} cores, the host's scheduler affects \
+         the rates, so they do not show whether sleeping or polling is better. A pair creates and closes an RSA session{}",
+        said.concat()
     );
     (!said.is_empty()).then(|| Row {
         headline: Some(text),
@@ -103,29 +103,19 @@ fn decided(runs: &Runs, (ctrl, device, published): (&str, &str, bool)) -> Option
     let ratio = estimate(runs, "poll", ctrl, "ops_ratio_to_wait")?;
     let times = format!("{} times{}", figure(ratio.value), ratio.interval(figure));
     let verdict = match ratio.against(1.0) {
-        Against::Above => format!("Polling is faster: {times} as many pairs as waiting"),
-        Against::Below => format!("Waiting is faster: polling completes {times} as many pairs"),
-        Against::Equal => {
-            format!("No difference was found: polling completes {times} as many pairs as waiting")
-        }
-        Against::CannotTell => {
-            format!(
-                "Measured once, so no verdict: polling completes {times} as many pairs as waiting"
-            )
-        }
+        Against::Above => "Polling is faster",
+        Against::Below => "Sleeping is faster",
+        Against::Equal => "No difference was found",
+        Against::CannotTell => "Measured once, so no verdict",
     };
-    let on = if published {
-        "a second thread"
-    } else {
-        "one thread"
-    };
+    let on = if published { "2 threads" } else { "1 thread" };
     let brief = format!(
-        "Device on {on}: {}, polling {times} the pairs",
+        "{} (device on {on}): polling is {times} as fast",
         match ratio.against(1.0) {
-            Against::Above => "polling wins",
-            Against::Below => "waiting wins",
-            Against::Equal => "no difference",
-            Against::CannotTell => "measured once",
+            Against::Above => "Poll",
+            Against::Below => "Sleep",
+            Against::Equal => "Tie",
+            Against::CannotTell => "Measured once",
         }
     );
     let tail = |mode| {
@@ -133,17 +123,20 @@ fn decided(runs: &Runs, (ctrl, device, published): (&str, &str, bool)) -> Option
         Some(figure(tail.value / 1e3))
     };
     let mut text = format!(
-        "{verdict} (eight workers, RSA sessions, {device}: {}); p99.9 of an operation is {} ms waiting, {} ms polling",
+        "{verdict}: polling completes {times} as many pairs as sleeping. A pair creates and closes an RSA session. With eight workers and \
+         {device}: {}. The 99.9th percentile of an operation's time is {} ms sleeping, {} ms polling",
         rates(runs, ctrl)?,
         tail("wait")?,
         tail("poll")?
     );
     if !published {
-        return Some(Row::estimate(topic, &ratio, "times", text).with_verdict(brief));
+        let detail = format!("That is {device}");
+        let row = Row::estimate(topic, &ratio, "times", text).with_verdict(brief);
+        return Some(row.with_detail(detail));
     }
     let baseline = paper::POLL_PAIRS_PER_S[1].1 / paper::WAIT_PAIRS_PER_S;
     text += &format!(
-        "; published {} times (40 K and 200 K; Pi, 2022, Platinum 8260)",
+        ". Published: {} times (Pi, 2022, Platinum 8260: 40 K polling, 200 K sleeping)",
         figure(baseline)
     );
     let row = Row::estimate(topic, &ratio, "times", text).with_verdict(brief);
@@ -199,10 +192,10 @@ mod tests {
         let rows = told(5, 0.5, |_| ());
         assert_eq!(
             text(&rows[0]),
-            "Waiting is faster: polling completes 0.50 times (0.48 to 0.52) as many pairs (eight workers, RSA sessions, a \
-             device that hands requests to a second thread: 20.0 K (19.1 K to 21.0 K) pairs/s waiting and 10.0 K (9.53 K to \
-             10.5 K) pairs/s polling); p99.9 of an operation is 1.02 ms waiting, 52.4 ms polling; published 0.20 times (40 K and \
-             200 K; Pi, 2022, Platinum 8260)"
+            "Sleeping is faster: polling completes 0.50 times (0.48 to 0.52) as many pairs as sleeping. A pair creates and closes an RSA \
+             session. With eight workers and a device that hands each request to a second thread: 20.0 K (19.1 K to 21.0 K) pairs/s \
+             sleeping and 10.0 K (9.53 K to 10.5 K) pairs/s polling. The 99.9th percentile of an operation's time is 1.02 ms sleeping, \
+             52.4 ms polling. Published: 0.20 times (Pi, 2022, Platinum 8260: 40 K polling, 200 K sleeping)"
         );
         assert_eq!((rows[0].value, rows[0].baseline), (Some(0.5), Some(0.2)));
         assert_eq!(rows[0].values.len(), 5);
@@ -213,7 +206,7 @@ mod tests {
         let rows = told(5, 2.0, |_| ());
         let said = text(&rows[0]);
         assert!(
-            said.starts_with("Polling is faster: 2.00 times (1.9"),
+            said.starts_with("Polling is faster: polling completes 2.00 times (1.9"),
             "{said}"
         );
     }
@@ -246,7 +239,7 @@ mod tests {
         let rows = told(5, 0.5, |_| ());
         assert_eq!(rows.len(), 2);
         assert!(
-            text(&rows[1]).ends_with("0.30 ms waiting, 44.0 ms polling"),
+            text(&rows[1]).ends_with("0.30 ms sleeping, 44.0 ms polling"),
             "{rows:?}"
         );
         assert_eq!((rows[1].baseline, rows[1].source), (None, None));
@@ -265,11 +258,11 @@ mod tests {
                 "{said}"
             );
             assert!(
-                !said.contains("published") && !said.contains("faster"),
+                !said.contains("Published") && !said.contains("faster"),
                 "{said}"
             );
             assert!(
-                said.contains("; 100 K (95.3 K to 105 K) pairs/s waiting"),
+                said.contains(" thread: 100 K (95.3 K to 105 K) pairs/s sleeping"),
                 "{said}"
             );
             assert_eq!((rows[0].value, rows[0].baseline), (None, None));
@@ -277,7 +270,7 @@ mod tests {
         // With one core less than needed, the headline has no ratio. With exactly enough cores, it
         // has one.
         assert!(text(&told(5, 1.0, |r| r["cores"] = json!(10))[0]).contains("need 11 cores. On 10"));
-        assert!(text(&told(5, 1.0, |r| r["cores"] = json!(11))[0]).contains("published"));
+        assert!(text(&told(5, 1.0, |r| r["cores"] = json!(11))[0]).contains("Published"));
     }
 
     #[test]
@@ -291,7 +284,7 @@ mod tests {
             assert_eq!(rows.len(), 1);
             let said = text(&rows[0]);
             assert!(
-                said.contains("queue's thread") && !said.contains("published"),
+                said.contains("queue's own thread") && !said.contains("Published"),
                 "{said}"
             );
         }

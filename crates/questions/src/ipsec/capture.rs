@@ -244,8 +244,8 @@ mod tests {
     fn pcap(big: bool, magic: u32) -> Vec<u8> {
         let mut b = Vec::new();
         put(&mut b, big, &[magic, 0x0004_0002, 0, 0, 65535, 1]);
-        // The second packet has an earlier time than the first, as happens in captures from several
-        // interfaces.
+        // The second packet has an earlier timestamp than the first, as happens in captures from
+        // several interfaces.
         put(&mut b, big, &[10, 500, 20, 1514]);
         b.extend([7; 20]);
         put(&mut b, big, &[10, 100, 0, 54]);

@@ -98,12 +98,12 @@ impl Knee {
         }
     }
 
-    /// Formats the knee in a few words.
+    /// Formats the knee in a few words, in packets per second.
     fn brief(&self) -> String {
         match self {
-            Knee::Above(rate) => format!("none up to {}pps", packets(*rate)),
-            Knee::Below(rate) => format!("even at {}pps", packets(*rate)),
-            Knee::At(e) => format!("from {}pps", packets(e.value)),
+            Knee::Above(rate) => format!("none up to {}/s", packets(*rate)),
+            Knee::Below(rate) => format!("even at {}/s", packets(*rate)),
+            Knee::At(e) => format!("from {}/s", packets(e.value)),
         }
     }
 
@@ -131,9 +131,9 @@ pub(super) fn knees(runs: &Runs) -> Option<Row> {
         _ => "Measured once, so the two cannot be compared",
     };
     let text = format!(
-        "Packets that one core loses while it also encrypts disk sectors. Linux up to 6.14, where softirqs fall back to cryptd: {}. \
-         Since 6.15, where FPU sections disable softirqs: {}. {verdict}. Conditions: emulated CPU, {}, IMIX packet sizes, scheduler \
-         {} as on {} CPU{}, no other work of a network stack",
+        "Packet loss of one emulated core that encrypts packets, and also disk sectors. With cryptd, to which softirqs fall back up to \
+         Linux 6.14: {}. With FPU sections that disable softirqs, as since 6.15: {}. {verdict}. Conditions: {}, IMIX packet sizes, \
+         scheduler {} as on {} CPU{}, no other work of a network stack",
         legacy.phrase(first),
         direct.phrase(second),
         word(conditions, "impl"),
@@ -142,9 +142,22 @@ pub(super) fn knees(runs: &Runs) -> Option<Row> {
         if number(conditions, "scheduler_cpus") == Some(1.0) { "" } else { "s" },
     );
     let brief = format!(
-        "IPsec loss: cryptd {}; softirqs off {}",
+        "IPsec with cryptd loses {}{}; without, {}",
+        if matches!(legacy, Knee::Above(_)) {
+            ""
+        } else {
+            "packets "
+        },
         legacy.brief(),
         direct.brief()
+    );
+    let most = match &direct {
+        Knee::Above(rate) => format!(", tried up to {}/s", packets(*rate)),
+        _ => String::new(),
+    };
+    let detail = format!(
+        "Packets per second of one emulated core, which also encrypts disk sectors{most}. Without cryptd, FPU sections disable softirqs \
+         (Linux 6.15). {verdict}"
     );
     let row = match &legacy {
         Knee::At(e) => Row::estimate(&NESTED_FPU, e, "packets/s", text),
@@ -155,14 +168,14 @@ pub(super) fn knees(runs: &Runs) -> Option<Row> {
             Row::new(&NESTED_FPU, *rate, "packets/s", text).within(None, Some(*rate))
         }
     };
-    Some(row.with_verdict(brief))
+    Some(row.with_verdict(brief).with_detail(detail))
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::survey::ESP;
     use super::*;
-    use crate::testing::{answer, sentences};
+    use crate::testing::{answer, sentences, verdicts};
     use kiln_question::survey::Answer;
     use serde_json::json;
 
@@ -191,16 +204,17 @@ mod tests {
     fn legacy_loses_earlier() {
         let text = sentence(|x| at("legacy", 250e3 * x), |x| at("bh-off", 5e6 * x));
         assert!(
-            text.contains("fall back to cryptd: from 255 k packets/s ("),
+            text.contains("up to Linux 6.14: from 255 k packets/s ("),
             "{text}"
         );
         assert!(
-            text.contains("Gbit/s. Since 6.15") && text.contains("from 5.10 M packets/s ("),
+            text.contains("Gbit/s. With FPU sections that disable softirqs, as since 6.15: ")
+                && text.contains("from 5.10 M packets/s ("),
             "{text}"
         );
         assert!(
             text.contains(
-                ". With cryptd, losses begin earlier. Conditions: emulated CPU, gcm, IMIX packet sizes, scheduler eevdf-6.12 as on 1 CPU,"
+                ". With cryptd, losses begin earlier. Conditions: gcm, IMIX packet sizes, scheduler eevdf-6.12 as on 1 CPU,"
             ),
             "{text}"
         );
@@ -233,7 +247,7 @@ mod tests {
             |x| at("bh-off", 5e6 * x),
         );
         assert!(
-            text.contains("cryptd: even at 32 k packets/s, the lowest rate tried"),
+            text.contains("up to Linux 6.14: even at 32 k packets/s, the lowest rate tried"),
             "{text}"
         );
         let text = sentence(
@@ -241,6 +255,27 @@ mod tests {
             |_| row("bh-off", None, Some(9e6), None),
         );
         assert!(text.contains(". No difference was found"), "{text}");
+    }
+
+    #[test]
+    fn the_verdict_reads_well_with_and_without_a_loss() {
+        let verdict = |legacy: Value, direct: Value| {
+            let answers = [answer(&ESP, json!([legacy, direct]))];
+            verdicts(&NESTED_FPU, &answers).remove(0)
+        };
+        let none = |policy| row(policy, None, Some(9e6), None);
+        assert_eq!(
+            verdict(at("legacy", 2e5), none("bh-off")),
+            "IPsec with cryptd loses packets from 200 k/s; without, none up to 9.00 M/s"
+        );
+        assert_eq!(
+            verdict(none("legacy"), at("bh-off", 5e6)),
+            "IPsec with cryptd loses none up to 9.00 M/s; without, from 5.00 M/s"
+        );
+        assert_eq!(
+            verdict(row("legacy", None, None, Some(32e3)), none("bh-off")),
+            "IPsec with cryptd loses packets even at 32 k/s; without, none up to 9.00 M/s"
+        );
     }
 
     #[test]

@@ -13,8 +13,8 @@ use kiln_report::{gather, missing_shards, Options, Side};
 ///
 /// For a mail, a patch or a bug report. A record is what --json printed or --out wrote. Records of
 /// several commands on one machine share a column. Records of the same command, or of different
-/// machines, have a column each, with results for the same thing in the same row. In a directory,
-/// each machine, commit and compiler has a column. The page is one file that loads nothing: it
+/// machines, have a column each, with results for the same thing in the same row. The records of a
+/// directory have one column for each combination of machine, commit and compiler. The page is one file that loads nothing: it
 /// contains pictures, tables with intervals, the commands that repeat the measurements, and the
 /// records, which report, compare and --format can read from it. The page is written to
 /// ./kiln-report.html unless --out names a directory or FILE.html. An existing file is overwritten

@@ -91,7 +91,7 @@ impl Cores {
         })
     }
 
-    /// Returns the note that says what the rows of such a run contain.
+    /// Returns the note that explains what the rows of a run on several cores contain.
     pub(super) fn note(&self) -> String {
         let shared = match self.shared {
             true => "; some of them are logical processors of one physical core (SMT)",

@@ -60,11 +60,13 @@ pub(super) fn throughput(runs: &Runs) -> Option<Row> {
     });
     let limit = share.map_or(String::new(), |share| {
         let percent = 100.0 * share.value;
-        format!(". The AES rounds occupy the CPU's AES unit for {percent:.0} % of this time")
+        format!(
+            ". The CPU's AES unit is busy for {percent:.0} % of the time; 100 % would be its limit"
+        )
     });
-    let text = format!("Encryption with {imp}, messages of {len} bytes{limit}");
+    let text = format!("The messages have {len} bytes; the implementation is {imp}{limit}");
     let verdict = format!(
-        "AES-256-XTS: {} GB/s{} on one core",
+        "AES-256-XTS encrypts {} GB/s{} on one core",
         figure(mb.value / 1e3),
         mb.interval(|x| figure(x / 1e3))
     );
@@ -269,7 +271,7 @@ fn versus(what: &str, cell: &Cell, other: &str) -> String {
     }
 }
 
-/// Describes a comparison in a few words: `AES-256-XTS call: 1.11 times (1.08 to 1.14) as fast as
+/// Describes a comparison in a few words: `AES-256-XTS, 4096 B: 1.11 times (1.08 to 1.14) as fast as
 /// libgcrypt 1.10.1`.
 fn brief(what: &str, cell: &Cell, other: &str) -> String {
     let times = cell.time.inverse();
@@ -277,7 +279,7 @@ fn brief(what: &str, cell: &Cell, other: &str) -> String {
     match (cell.outcome(), cell.time.low) {
         (_, None) => format!("{what}, measured once: {shown} as fast as {other}"),
         (Outcome::Faster | Outcome::Slower, _) => format!("{what}: {shown} as fast as {other}"),
-        (Outcome::Equal, _) => format!("{what}: no difference from {other}, {shown}"),
+        (Outcome::Equal, _) => format!("{what}: ties with {other}, {shown}"),
         (Outcome::Disagree, _) => format!("{what}: cycles and time disagree about {other}"),
     }
 }
@@ -303,14 +305,15 @@ pub(super) fn against_tree(runs: &Runs) -> Option<Row> {
     let row = compared_row(runs.first(), &TREE)?;
     let other = format!("{} of {}", word(row, "best_tree"), names(runs.all(), &TREE));
     let text = format!(
-        "{} ({} bytes); over all lengths measured: {}",
+        "{} ({} bytes). Over all lengths measured, Kiln is {}",
         versus("Kiln's AES-256-XTS function", cell, &other),
         cell.len,
         count(&cells)
     );
     let other = library(word(row, TREE.provider));
-    let verdict = brief("XTS function", cell, &other);
-    Some(Row::estimate(&TOPIC, &cell.time.inverse(), "times", text).with_verdict(verdict))
+    let verdict = brief(&format!("XTS function, {} B", cell.len), cell, &other);
+    let row = Row::estimate(&TOPIC, &cell.time.inverse(), "times", text).with_verdict(verdict);
+    Some(row.with_detail("Kiln's function is compared with the kernel's own".to_string()))
 }
 
 /// Builds the headline that compares a call through Kiln's crypto API with a call to the fastest
@@ -325,11 +328,14 @@ pub(super) fn against_peers(runs: &Runs) -> Option<Row> {
     };
     let at_length = runs.all().filter(|r| number(r, "len") == Some(cell.len));
     let other = format!(
-        "one of {}, the fastest library here",
+        "one to {}, the fastest installed library",
         names(at_length, &PEER)
     );
     let ymm = runs.estimate(usual_row).map_or(String::new(), |ymm| {
-        format!("; Kiln with 256-bit vectors {}", pace(&ymm.inverse()))
+        format!(
+            ". Compared with that library, Kiln with 256-bit vectors {}",
+            pace(&ymm.inverse())
+        )
     });
     let text = format!(
         "{} ({} bytes){ymm}",
@@ -338,8 +344,11 @@ pub(super) fn against_peers(runs: &Runs) -> Option<Row> {
     );
     let row = compared_row(runs.first(), &PEER)?;
     let other = library(word(row, PEER.provider));
-    let verdict = brief("AES-256-XTS", cell, &other);
-    Some(Row::estimate(&TOPIC, &cell.time.inverse(), "times", text).with_verdict(verdict))
+    let verdict = brief(&format!("AES-256-XTS, {} B", cell.len), cell, &other);
+    let row = Row::estimate(&TOPIC, &cell.time.inverse(), "times", text).with_verdict(verdict);
+    Some(row.with_detail(
+        "Kiln's request is compared with one to the fastest installed library".to_string(),
+    ))
 }
 
 /// Computes the geometric mean of Kiln's speedups over the lengths that `wanted` selects, in each
@@ -362,27 +371,34 @@ pub(super) fn all_ciphers(runs: &Runs) -> Option<Row> {
     let short = SHORT as f64;
     let long = mean(runs, |len| len >= short)?;
     let below = mean(runs, |len| len < short).map_or(String::new(), |mean| {
-        format!(", below that it {}", pace(&mean))
+        format!(". Below that it {}", pace(&mean))
     });
     let once = match long.low {
         Some(_) => "",
         None => ", measured once",
     };
     let text = format!(
-        "Requests to Kiln's crypto API against the fastest library for each algorithm and length{once}: {} cases. In the geometric \
-         mean, Kiln {} from {SHORT} bytes up{below}. Libraries: {}",
+        "Each algorithm and message length is a case, in which a request to Kiln's crypto API is compared with one to the fastest \
+         installed library{once}. Kiln is {} cases; equal means that no difference was found. In the geometric mean, Kiln {} from \
+         {SHORT} bytes up{below}. These libraries were the fastest: {}",
         count(&cells),
         pace(&long),
         names(runs.all(), &PEER),
     );
     let verdict = format!(
-        "{} cases: faster than the fastest library in {}, equal in {}, slower in {}",
+        "In {} cases, Kiln beats the fastest library in {}, ties in {}, loses in {}",
         cells.len(),
         number_of(&cells, Outcome::Faster),
         number_of(&cells, Outcome::Equal) + number_of(&cells, Outcome::Disagree),
         number_of(&cells, Outcome::Slower)
     );
-    Some(Row::estimate(&TOPIC, &long, "times", text).with_verdict(verdict))
+    let row = Row::estimate(&TOPIC, &long, "times", text).with_verdict(verdict);
+    Some(
+        row.with_detail(
+            "A case is an algorithm and a message length; in a tie, no difference was found"
+                .to_string(),
+        ),
+    )
 }
 
 /// Builds the headline about processing several messages at once, if a measured library can do
@@ -399,7 +415,7 @@ pub(super) fn several_messages(runs: &Runs) -> Option<Row> {
     // Report the largest lead. `ahead` contains only leads that exceed the noise.
     let most = most.map_or(String::new(), |cell| {
         format!(
-            ", up to {} times{} as fast ({}, {} bytes)",
+            ". Its largest lead is {} times{} the speed of Kiln ({}, {} bytes)",
             figure(cell.time.value),
             cell.time.interval(figure),
             cell.alg,
@@ -410,13 +426,13 @@ pub(super) fn several_messages(runs: &Runs) -> Option<Row> {
         return None;
     }
     let text = format!(
-        "With several messages at a time, {} is ahead of Kiln in {} of {} combinations of algorithm and length{most}",
+        "With several messages at a time, {} is faster than Kiln in {} of {} combinations of algorithm and length{most}",
         names(runs.all(), &MANY),
         ahead.len(),
         cells.len()
     );
     let verdict = format!(
-        "Several messages at a time: a library is ahead in {} of {} cases",
+        "Several messages at a time: a library beats Kiln in {} of {} cases",
         ahead.len(),
         cells.len()
     );
@@ -486,7 +502,7 @@ mod tests {
         );
         assert!(
             told[0].ends_with(
-                "fast, messages of 1024 bytes. The AES rounds occupy the CPU's AES unit for 50 % of this time"
+                "have 1024 bytes; the implementation is fast. The CPU's AES unit is busy for 50 % of the time; 100 % would be its limit"
             ),
             "{}",
             told[0]
@@ -494,7 +510,8 @@ mod tests {
         let throughput = |rows: &[Value]| verdicts(&TOPIC, &five(&SPEED, rows)).remove(0);
         let usual = throughput(&rows);
         assert!(
-            usual.starts_with("AES-256-XTS: 5.12 GB/s (5.0") && usual.ends_with(" on one core"),
+            usual.starts_with("AES-256-XTS encrypts 5.12 GB/s (5.0")
+                && usual.ends_with(" on one core"),
             "{usual}"
         );
         // With twice the cycles, the throughput must be half as high.
@@ -502,7 +519,7 @@ mod tests {
         assert!(half.contains("2.56 GB/s"), "{half}");
         // A single process gives no interval.
         let once = verdicts(&TOPIC, &[answer(&SPEED, json!([rows[1]]))]);
-        assert_eq!(once, ["AES-256-XTS: 5.12 GB/s on one core"]);
+        assert_eq!(once, ["AES-256-XTS encrypts 5.12 GB/s on one core"]);
     }
 
     fn versus_library(cycles: f64, time: f64) -> String {
@@ -517,12 +534,12 @@ mod tests {
     fn a_library_that_is_slower_equal_or_faster_reads_so() {
         let told = versus_library(0.5, 0.5);
         assert!(
-            told.starts_with("An AES-256-XTS request to Kiln's crypto API is 2.00 times (1.98 to 2.02) as fast as one of openssl 3.0.19 (release series of 2021), the fastest library here (4096 bytes); Kiln with 256-bit vectors is 2.22 times ("),
+            told.starts_with("An AES-256-XTS request to Kiln's crypto API is 2.00 times (1.98 to 2.02) as fast as one to openssl 3.0.19 (release series of 2021), the fastest installed library (4096 bytes). Compared with that library, Kiln with 256-bit vectors is 2.22 times ("),
             "{told}"
         );
         let told = versus_library(1.25, 1.25);
         assert!(
-            told.contains("crypto API takes 1.25 times (1.24 to 1.26) as long as one of"),
+            told.contains("crypto API takes 1.25 times (1.24 to 1.26) as long as one to"),
             "{told}"
         );
         assert!(!told.contains("0.80"), "{told}");
@@ -619,7 +636,7 @@ mod tests {
             told.contains("openssl 3.0.19 (release series of 2021)"),
             "{told}"
         );
-        assert!(told.contains("below that it is 2.00 times ("), "{told}");
+        assert!(told.contains(". Below that it is 2.00 times ("), "{told}");
         let slower = all(&[
             call("sha256", 64, 2.0, 2.0),
             call("sha256", 512, 1.25, 1.25),
@@ -627,7 +644,7 @@ mod tests {
         assert!(
             slower.contains("faster in 0, equal in 0, slower in 2 of 2")
                 && slower.contains("Kiln takes 1.25 times (")
-                && slower.contains(" from 256 bytes up, below that it takes 2.00 times ("),
+                && slower.contains(" from 256 bytes up. Below that it takes 2.00 times ("),
             "{slower}"
         );
     }
@@ -648,15 +665,16 @@ mod tests {
             ],
         );
         assert!(
-            told[0].starts_with("With several messages at a time, ipsec-mb 1.3.0 (release series of 2022) is ahead of Kiln in 2 of 4 combinations of algorithm and length, up to 12.0 times (")
-                && told[0].ends_with("as fast (cbc(aes), 4096 bytes)"),
+            told[0].starts_with("With several messages at a time, ipsec-mb 1.3.0 (release series of 2022) is faster than Kiln in 2 of 4 combinations of algorithm and length. Its largest lead is 12.0 times (")
+                && told[0].ends_with("the speed of Kiln (cbc(aes), 4096 bytes)"),
             "{told:?}"
         );
         // If Kiln is equally fast or faster in all rows, no library is reported as ahead.
         for time in [1.0, 0.5] {
             let told = sentence(&MORE, &[many("cbc(aes)", time), many("sha256", time)]);
             assert!(
-                told[0].ends_with("ahead of Kiln in 0 of 2 combinations of algorithm and length"),
+                told[0]
+                    .ends_with("faster than Kiln in 0 of 2 combinations of algorithm and length"),
                 "{told:?}"
             );
         }

@@ -1,4 +1,4 @@
-//! Tests whole runs of `kiln speed` with a source that is not Kiln's own.
+//! Tests whole runs of `kiln speed` with a source of toy algorithms.
 
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;

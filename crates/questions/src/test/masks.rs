@@ -90,7 +90,7 @@ pub struct Row {
     /// Why the suite was skipped; null if the suite ran.
     #[schemars(extend("x-role" = "figure"))]
     pub reason: Option<String>,
-    /// The first failures. They are not part of the record.
+    /// The first few failures. They are not part of the record.
     #[serde(skip)]
     pub failures: Vec<Failure>,
 }

@@ -37,7 +37,7 @@ pub struct Part {
     pub subject: usize,
     /// The context of the calls.
     pub context: Context,
-    /// Numbers of cases and failures, and the first failures.
+    /// Case and failure counts, and the first few failures.
     pub tally: Tally,
 }
 
