@@ -51,12 +51,13 @@ The boot is killed --limit seconds after its planned time, which is
 more with --system.
 
 Exit status:
-  1 if a byte was wrong, or a packet was lost or deferred to cryptd in spite of
-    the module, or the kernel reported a fault, or a control found nothing, or
-    a load did not run, or there were fewer than 100 nested sections, or fewer
-    sections or cycles than asked for, or a driver was missing or had not passed
-    its self-test, or the module did not load or unload as above, or with
-    --system DKMS did not install it or the removed package left a file
+  1 if a byte was wrong, or a packet was lost or deferred to cryptd in
+    spite of the module, or the kernel reported a fault, or a control found
+    nothing, or a load did not run, or there were fewer than 100 nested
+    sections, or fewer sections or cycles than asked for, or a driver was
+    missing or had not passed its self-test, or the module did not load or
+    unload as above, or with --system DKMS did not install it or the removed
+    package left a file
 
 Examples:
   kiln linux dkms
