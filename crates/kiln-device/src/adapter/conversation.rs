@@ -8,7 +8,7 @@ use kiln_virtio::wire::Features;
 use super::error::Error;
 use super::memory;
 use super::message::{
-    most_fds, request, Message, CRYPTO_SESSION, MOST_FDS, NEED_REPLY, STATUS, VERSION,
+    most_fds, request, Message, ANSWERS, CRYPTO_SESSION, MOST_FDS, NEED_REPLY, STATUS, VERSION,
 };
 use super::session::{self, Sessions};
 use super::status::{Health, Status};
@@ -19,10 +19,6 @@ const QUEUE: u64 = 0xff;
 
 /// Protocol features that the adapter itself implements.
 const OWN: u64 = CRYPTO_SESSION | STATUS;
-
-/// How often a front end may ask for memory to record in-flight requests. It may leave each answer
-/// unread, with its descriptor.
-pub(super) const ANSWERS: u32 = 4;
 
 /// Maximum number of descriptors that one connection has in flight, which means sent and not yet
 /// received: one message from the front end, and the answers.

@@ -3,8 +3,7 @@
 use std::fmt;
 use std::io;
 
-use super::conversation::ANSWERS;
-use super::message::{most_fds, LONGEST, MOST_FDS};
+use super::message::{most_fds, ANSWERS, LONGEST, MOST_FDS};
 
 /// Why a connection ends although neither side has closed it.
 #[derive(Debug)]

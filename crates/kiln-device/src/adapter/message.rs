@@ -16,6 +16,10 @@ pub const LONGEST: usize = 4096;
 /// SET_MEM_TABLE, which cannot have more.
 pub(super) const MOST_FDS: usize = 8;
 
+/// How often a front end may ask for memory to record in-flight requests. It may leave each answer
+/// unread, with its descriptor.
+pub(super) const ANSWERS: u32 = 4;
+
 /// Returns how many file descriptors a front end may send with a request.
 pub(super) fn most_fds(request: u32) -> usize {
     match request {

@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use super::row::{Outcome, Row, PLANTED, TIMER};
-use super::script::{Package, Script, NAMED};
-use super::Load;
+use super::script::{Load, Package, Script, NAMED};
 use crate::console::{End, Line};
 use crate::module::PREFIX;
 use crate::Error;

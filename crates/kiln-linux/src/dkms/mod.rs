@@ -22,6 +22,7 @@ use crate::Error;
 use judge::Reached;
 use row::PLANTED;
 pub use row::{Outcome, Row};
+pub use script::Load;
 
 /// Source of the program that generates the load.
 const TRAFFIC: &[(&str, &str)] = &[(
@@ -88,16 +89,6 @@ pub struct System<'a> {
     pub root: &'a Path,
     /// The package's file.
     pub package: &'a Path,
-}
-
-/// How much the guest has to do.
-pub struct Load {
-    /// Seconds per mode and algorithm.
-    pub seconds: u32,
-    /// Number of times to load, use and unload the module.
-    pub cycles: u32,
-    /// Number of nested sections that a timer's softirqs open, without a network; 0: none.
-    pub sections: u64,
 }
 
 /// Boots once, loads the module with various parameters, and runs the load in four phases: without

@@ -2,10 +2,19 @@
 //! and run the load.
 
 use super::row::{Row, PLANTED, TIMER};
-use super::Load;
 use crate::init::Order;
 use crate::program;
 use crate::Error;
+
+/// How much the guest has to do.
+pub struct Load {
+    /// Seconds per mode and algorithm.
+    pub seconds: u32,
+    /// Number of times to load, use and unload the module.
+    pub cycles: u32,
+    /// Number of nested sections that a timer's softirqs open, without a network; 0: none.
+    pub sections: u64,
+}
 
 /// Errno values of Linux on x86.
 const ENOENT: i32 = 2;
