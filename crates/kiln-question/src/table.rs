@@ -63,7 +63,7 @@ fn processor(facts: &Facts) -> String {
 pub fn machine(facts: &Facts) -> String {
     let hardware = processor(facts);
     let software = format!(
-        "Linux {}; Kiln's C code built by {}",
+        "Linux {}; C code built by {}",
         facts.machine.kernel,
         compiler(&facts.kernel_cc)
     );

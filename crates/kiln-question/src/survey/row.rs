@@ -39,8 +39,8 @@ pub struct Row {
     /// then gives the reason.
     #[schemars(extend("x-role" = "condition"))]
     pub headline: Option<String>,
-    /// What the words and numbers of the verdict mean. The screen shows it instead of `headline`,
-    /// except for the first answer to a question.
+    /// The evidence in one sentence, which the screen shows below the verdict. Without it, the screen
+    /// shows `headline` below the first verdict of a question.
     #[serde(skip)]
     pub detail: Option<String>,
     /// The answer as a number: the median over all processes, or a count over all of them; null if
@@ -104,7 +104,7 @@ impl Row {
         self
     }
 
-    /// Sets the sentences that the screen shows instead of the headline.
+    /// Sets the sentence that the screen shows instead of the headline.
     pub fn with_detail(mut self, detail: String) -> Row {
         self.detail = Some(detail);
         self

@@ -23,8 +23,8 @@ const PATIENCE_S: f64 = 10.0;
 const BUILDING_S: f64 = 900.0;
 
 /// What the numbers on the screen mean; see [`kiln_question::survey::Estimate`].
-const INTERVALS: &str = "Each number with a range in parentheses is the median of five measurements. With 95 % probability, a sixth \
-                         would be within the range.";
+const INTERVALS: &str = "A number with a range in parentheses is the median of five measurements; a sixth would be within the range \
+                         with 95 % probability.";
 
 /// A survey in progress, with the results so far.
 pub struct Survey<'a> {
@@ -139,8 +139,11 @@ impl<'a> Survey<'a> {
             Ended::Lacks(why) => {
                 // Split the error text, which ends with the remedy.
                 let (what, add) = why.rsplit_once(": ").unwrap_or((why, topic.command));
-                let what = format!("{name}: {what}");
-                self.leave_out(topic, what, add);
+                // Each process words this differently if it names a temporary file.
+                let prefix = format!("{name}: ");
+                if !self.left_out.iter().any(|l| l.what.starts_with(&prefix)) {
+                    self.leave_out(topic, format!("{prefix}{what}"), add);
+                }
             }
             Ended::Died(why) => self.note(format!(
                 "{name}: {why}: a process without results; run it alone: {}",
@@ -226,7 +229,8 @@ impl<'a> Survey<'a> {
                 let kind = rest.split(':').next().unwrap_or_default();
                 if !kinds.contains(&kind) {
                     kinds.push(kind);
-                    lines.push(format!("{line} (while measuring {})", answer.part.what));
+                    let what = answer.part.what;
+                    lines.push(line.replacen(kind, &format!("{kind} while measuring {what}"), 1));
                 }
             }
         }

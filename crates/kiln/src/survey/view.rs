@@ -17,9 +17,9 @@ pub fn block(topic: &Topic, rows: &[Row], tty: bool) -> String {
     format!("{title}{}{command}\n{}", " ".repeat(gap), sentences(rows))
 }
 
-/// Formats the verdicts on a topic, one line each. The first verdict is followed by its headline,
-/// which contains the evidence, and each of the others by its detail. Their headlines are only on
-/// the page and in the record.
+/// Formats the verdicts on a topic, each followed by its evidence in one sentence. If the first
+/// verdict has no such sentence, its headline follows. All headlines, which contain the full
+/// evidence, are on the page and in the record.
 fn sentences(rows: &[Row]) -> String {
     let mut text = String::new();
     for (n, row) in rows.iter().enumerate() {
@@ -27,11 +27,8 @@ fn sentences(rows: &[Row]) -> String {
             text.push_str(&paragraph(&format!("  {verdict}")));
             text.push('\n');
         }
-        let explanation = match n {
-            0 => &row.headline,
-            _ => &row.detail,
-        };
-        if let Some(sentences) = explanation {
+        let headline = row.headline.as_ref().filter(|_| n == 0);
+        if let Some(sentences) = row.detail.as_ref().or(headline) {
             for line in wrap(&format!("  {sentences}."), WIDTH - 2).lines() {
                 text.push_str(&format!("  {line}\n"));
             }
@@ -53,15 +50,24 @@ pub fn left_out(all: &[LeftOut]) -> String {
             None => adds.push((&left.add, vec![&left.what])),
         }
     }
-    let mut text = "Left out:\n".to_string();
+    let mut text = "Left out, and how to add it:\n".to_string();
     for (add, whats) in adds {
-        text.push_str(&paragraph(&format!(
-            "  {}. To add: {add}",
-            whats.join("; ")
-        )));
+        text.push_str(&paragraph(&format!("  {}: {add}", join(&whats))));
         text.push('\n');
     }
     text
+}
+
+/// Joins the omissions. If all have the same reason, which follows the last comma, it is given once.
+fn join(whats: &[&str]) -> String {
+    let split: Option<Vec<_>> = whats.iter().map(|w| w.rsplit_once(", ")).collect();
+    match split.as_deref() {
+        Some([(_, reason), rest @ ..]) if rest.iter().all(|(_, r)| r == reason) => {
+            let whats: Vec<&str> = split.iter().flatten().map(|(what, _)| *what).collect();
+            format!("{}, {reason}", whats.join("; "))
+        }
+        _ => whats.join("; "),
+    }
 }
 
 #[cfg(test)]
@@ -96,8 +102,8 @@ mod tests {
         assert_eq!(twice.matches("a sentence that").count(), 3, "{twice}");
         let detailed = rows[0].clone().with_detail("It means this".to_string());
         let twice = sentences(&[detailed.clone(), detailed]);
-        assert_eq!(twice.matches("    It means this.\n").count(), 1, "{twice}");
-        assert_eq!(twice.matches("a sentence that").count(), 3, "{twice}");
+        assert_eq!(twice.matches("    It means this.\n").count(), 2, "{twice}");
+        assert_eq!(twice.matches("a sentence that").count(), 0, "{twice}");
     }
 
     #[test]
@@ -114,8 +120,13 @@ mod tests {
         ];
         assert_eq!(
             left_out(&all),
-            "Left out:\n  a, for lack of time; c. To add: kiln survey --minutes 3\n  b. To add: apt-get install b\n"
+            "Left out, and how to add it:\n  a, for lack of time; c: kiln survey --minutes 3\n  b: apt-get install b\n"
         );
+        let all = [
+            left("10 ciphers, for lack of time", "a"),
+            left("1 compiler, for lack of time", "a"),
+        ];
+        assert!(left_out(&all).ends_with("  10 ciphers; 1 compiler, for lack of time: a\n"));
         assert_eq!(left_out(&[]), "");
     }
 }

@@ -177,7 +177,13 @@ pub(super) fn cells(runs: &Runs) -> Option<Row> {
         ),
         Apart::Disagree(_) => "AES-CBC: cannot tell, cycles and time disagree".to_string(),
     };
-    Some(Row::estimate(&TOPIC, &ratio, "times", text).with_verdict(verdict))
+    let detail = format!(
+        "-O2 builds of AES-256-CBC in C: {} and {} cycles per byte",
+        figure(slowest.cycles.value),
+        figure(fastest.cycles.value)
+    );
+    let row = Row::estimate(&TOPIC, &ratio, "times", text).with_verdict(verdict);
+    Some(row.with_detail(detail))
 }
 
 /// Builds the headline about default builds at -O2, if there are several compilers.

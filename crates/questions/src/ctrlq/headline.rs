@@ -94,6 +94,7 @@ fn undecided(runs: &Runs, needed: f64, there: f64) -> Option<Row> {
     (!said.is_empty()).then(|| Row {
         headline: Some(text),
         verdict: Some(format!("Cannot tell on {there} cores: this needs {needed}")),
+        detail: Some("Eight workers, the interrupt thread and the device's threads".to_string()),
         ..Row::none(&TOPIC)
     })
 }

@@ -58,7 +58,7 @@ pub(super) fn throughput(runs: &Runs) -> Option<Row> {
             Some(number(r, "limit_cycles")? / number(r, "cycles_per_op")?)
         })
     });
-    let limit = share.map_or(String::new(), |share| {
+    let limit = share.as_ref().map_or(String::new(), |share| {
         let percent = 100.0 * share.value;
         format!(
             ". The CPU's AES unit is busy for {percent:.0} % of the time; 100 % would be its limit"
@@ -70,7 +70,12 @@ pub(super) fn throughput(runs: &Runs) -> Option<Row> {
         figure(mb.value / 1e3),
         mb.interval(|x| figure(x / 1e3))
     );
-    Some(Row::estimate(&TOPIC, &mb, "mb_per_s", text).with_verdict(verdict))
+    let busy = share.map_or(String::new(), |share| {
+        let percent = 100.0 * share.value;
+        format!("; the AES unit, which is the limit, is {percent:.0} % busy")
+    });
+    let row = Row::estimate(&TOPIC, &mb, "mb_per_s", text).with_verdict(verdict);
+    Some(row.with_detail(format!("{len}-byte messages{busy}")))
 }
 
 /// Names of the `speed` row fields that contain a comparison.
@@ -347,7 +352,8 @@ pub(super) fn against_peers(runs: &Runs) -> Option<Row> {
     let verdict = brief(&format!("AES-256-XTS, {} B", cell.len), cell, &other);
     let row = Row::estimate(&TOPIC, &cell.time.inverse(), "times", text).with_verdict(verdict);
     Some(row.with_detail(
-        "Kiln's request is compared with one to the fastest installed library".to_string(),
+        "One crypto API request, and one call of the fastest installed library"
+            .to_string(),
     ))
 }
 
@@ -386,7 +392,7 @@ pub(super) fn all_ciphers(runs: &Runs) -> Option<Row> {
         names(runs.all(), &PEER),
     );
     let verdict = format!(
-        "In {} cases, Kiln beats the fastest library in {}, ties in {}, loses in {}",
+        "Of {} cases, Kiln beats the fastest library in {}, ties in {}, loses in {}",
         cells.len(),
         number_of(&cells, Outcome::Faster),
         number_of(&cells, Outcome::Equal) + number_of(&cells, Outcome::Disagree),
@@ -395,7 +401,7 @@ pub(super) fn all_ciphers(runs: &Runs) -> Option<Row> {
     let row = Row::estimate(&TOPIC, &long, "times", text).with_verdict(verdict);
     Some(
         row.with_detail(
-            "A case is an algorithm and a message length; in a tie, no difference was found"
+            "A case is an algorithm and a message length; a tie is no difference found"
                 .to_string(),
         ),
     )
