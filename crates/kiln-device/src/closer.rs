@@ -31,6 +31,10 @@ pub(crate) const LEFT: usize = 64;
 /// remote side has read all data.
 const PATIENCE: Duration = Duration::from_millis(100);
 
+/// How long a front end whose connection has ended is expected to exit, or to read its answers.
+/// Others may wait for its place meanwhile.
+const READING: Duration = Duration::from_millis(500);
+
 /// The listening socket that a front end has connected to, by its index. The limits above are per
 /// owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +47,16 @@ pub(crate) struct Closer {
     /// Whether this process may fork, which is safe only while it has a single thread.
     forks: bool,
     left: Vec<(Owner, OwnedFd)>,
+    /// Connections that are shut down, but whose front ends have not read all answers. The kernel
+    /// counts the descriptors in these answers, which are in flight, against the device's user.
+    unread: Vec<Unread>,
     children: Vec<Child>,
+}
+
+struct Unread {
+    owner: Owner,
+    stream: UnixStream,
+    since: Instant,
 }
 
 struct Child {
@@ -57,6 +70,7 @@ impl Closer {
         Closer {
             forks,
             left: Vec::new(),
+            unread: Vec::new(),
             children: Vec::new(),
         }
     }
@@ -74,11 +88,48 @@ impl Closer {
     /// Closes a connection that a guest's process had, in a child process in any case. A process that
     /// was taken over can receive a byte out of band, and then the descriptors sent with that byte
     /// stay in the socket although FIONREAD returns 0.
-    pub(crate) fn end_held(&mut self, owner: Owner, stream: UnixStream) {
+    ///
+    /// Returns false if the front end has not read all answers: until it has, or closes its end, the
+    /// connection counts among those of [`Closer::unread`].
+    pub(crate) fn end_held(&mut self, owner: Owner, stream: UnixStream) -> bool {
         let _ = stream.shutdown(Shutdown::Both);
-        if self.forks {
-            self.left.push((owner, stream.into()));
+        if !self.forks {
+            return true;
         }
+        if is_read(&stream) {
+            self.left.push((owner, stream.into()));
+            return true;
+        }
+        // The front end's own end may be in a message that was not received. A child process drops
+        // the messages, because otherwise the front end could never close it.
+        match stream.try_clone() {
+            Ok(copy) => {
+                self.left.push((owner, copy.into()));
+                let since = Instant::now();
+                self.unread.push(Unread {
+                    owner,
+                    stream,
+                    since,
+                });
+                false
+            }
+            Err(_) => {
+                self.left.push((owner, stream.into()));
+                true
+            }
+        }
+    }
+
+    /// Returns the number of an owner's connections whose front ends have not read all answers.
+    pub(crate) fn unread(&self, owner: Owner) -> usize {
+        self.unread.iter().filter(|u| u.owner == owner).count()
+    }
+
+    /// Returns whether one of these connections has ended so recently that the front end may still
+    /// be about to exit.
+    pub(crate) fn may_be_read(&self, owner: Owner) -> bool {
+        let is_new = |u: &Unread| u.owner == owner && u.since.elapsed() < READING;
+        self.unread.iter().any(is_new)
     }
 
     /// Returns whether further front ends of this owner may connect.
@@ -88,12 +139,17 @@ impl Closer {
 
     /// Returns whether [`Closer::go_on`] has something to wait for.
     pub(crate) fn is_busy(&self) -> bool {
-        !self.children.is_empty() || !self.left.is_empty()
+        !self.children.is_empty() || !self.left.is_empty() || !self.unread.is_empty()
     }
 
     /// Reaps child processes that have ended. Starts one for each owner with waiting sockets and
     /// fewer than [`PROCESSES`] children; the sockets of other owners go on waiting.
     pub(crate) fn go_on(&mut self) {
+        let unread = std::mem::take(&mut self.unread).into_iter();
+        let (read, unread): (Vec<_>, _) = unread.partition(|u| is_read(&u.stream));
+        self.unread = unread;
+        let read = read.into_iter().map(|u| (u.owner, u.stream.into()));
+        self.left.extend(read);
         self.children.retain(|child| {
             // SAFETY: the only pointer is null, which waitpid() allows. The child has not been
             // waited for yet, so its process ID has not been reused.
@@ -117,7 +173,9 @@ impl Closer {
     /// Leaves all waiting sockets to one more child process, whatever the limits: this process is
     /// about to end, and would drop the last references itself.
     pub(crate) fn finish(mut self) {
-        let left = std::mem::take(&mut self.left);
+        let mut left = std::mem::take(&mut self.left);
+        let unread = std::mem::take(&mut self.unread).into_iter();
+        left.extend(unread.map(|u| (u.owner, u.stream.into())));
         if self.forks && !left.is_empty() {
             self.hand_over(Owner::Metrics, left);
         }
@@ -168,6 +226,15 @@ impl Closer {
     }
 }
 
+/// Returns whether the other side has received everything that was sent on a connection, or has
+/// closed it.
+fn is_read(stream: &UnixStream) -> bool {
+    let mut bytes: libc::c_int = 0;
+    // SAFETY: the command writes one number, which outlives the call.
+    let done = unsafe { libc::ioctl(stream.as_raw_fd(), libc::TIOCOUTQ, &mut bytes) };
+    done != 0 || bytes == 0
+}
+
 /// Reads bytes that no descriptors were sent with.
 ///
 /// # Errors
@@ -196,8 +263,8 @@ pub(crate) fn read(stream: &UnixStream, bytes: &mut [u8]) -> io::Result<usize> {
     Ok(receive(&mut bytes[..seen.bytes], RecvFlags::empty())?.bytes)
 }
 
-/// Starts a child process that holds these sockets until the returned socket is closed, and drops
-/// them when it exits.
+/// Starts a child process that holds these sockets until the returned socket is closed, and then
+/// drops what they have received and exits.
 fn start(left: &[(Owner, OwnedFd)]) -> io::Result<(libc::pid_t, UnixStream)> {
     let (over, hold) = UnixStream::pair()?;
     let mut keep: Vec<RawFd> = left.iter().map(|(_, fd)| fd.as_raw_fd()).collect();
@@ -214,7 +281,7 @@ fn start(left: &[(Owner, OwnedFd)]) -> io::Result<(libc::pid_t, UnixStream)> {
 }
 
 /// Runs in the child: closes all descriptors not in `keep`, waits until the other end of `over` is
-/// closed, and exits.
+/// closed, drops what the sockets have received, and exits.
 fn leave(keep: &[RawFd], over: RawFd) -> ! {
     let mut next: libc::c_uint = 0;
     // SAFETY: this process does not use any of the closed descriptors afterwards, and `byte`
@@ -229,6 +296,12 @@ fn leave(keep: &[RawFd], over: RawFd) -> ! {
         libc::syscall(libc::SYS_close_range, next, libc::c_uint::MAX, 0);
         let mut byte = 0u8;
         libc::read(over, std::ptr::from_mut(&mut byte).cast(), 1);
+        // The main process may keep some of the sockets open.
+        for fd in keep {
+            let mut bytes = [0u8; 4096];
+            let at = bytes.as_mut_ptr().cast();
+            while libc::recv(*fd, at, bytes.len(), libc::MSG_DONTWAIT) > 0 {}
+        }
         libc::_exit(0)
     }
 }

@@ -24,7 +24,8 @@ const DESCRIPTORS: u64 = 256;
 const PASSED: u64 = 2;
 
 /// Returns how many descriptors all processes together can have in flight. For each place there may
-/// be a second process that is about to end.
+/// be a second process that is about to end. A place is free only when the front end has received
+/// what was sent to it.
 ///
 /// The kernel counts them per user, and refuses to send one while there are more than the sending
 /// process may open. Each process must therefore be allowed to open that many.

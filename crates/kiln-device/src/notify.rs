@@ -1,6 +1,6 @@
 //! The file descriptors with which driver and device notify each other.
 //!
-//! A front end passes these descriptors, so they may refer to any file. The front end shares their
+//! A front end passes these descriptors: eventfds, pipes and sockets. The front end shares their
 //! non-blocking flag and may change it at any time. Each read therefore requests non-blocking
 //! behaviour explicitly, but writes to these files have no such option. A front end that fills its
 //! counter can block the queue's thread, and therefore the guest's process, which the main process
@@ -12,10 +12,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::time::Duration;
 
 use rustix::event::Timespec;
-use rustix::fs::{fstat, FileType};
 use rustix::io::{preadv2, Errno, ReadWriteFlags};
-use rustix::net::sockopt::{socket_domain, socket_type};
-use rustix::net::{AddressFamily, SocketType};
 use vmm_sys_util::eventfd::{EventFd, EFD_CLOEXEC, EFD_NONBLOCK};
 
 /// The descriptor with which the driver signals that requests are available.
@@ -23,23 +20,6 @@ pub(crate) struct Kick(File);
 
 /// The descriptor with which the device signals that requests are completed.
 pub(crate) struct Call(File);
-
-/// Refuses sockets other than Unix stream sockets, which user mode Linux passes. With another one,
-/// code in a process that was taken over could send to any address.
-fn check_kind(file: &File) -> io::Result<()> {
-    if !FileType::from_raw_mode(fstat(file)?.st_mode).is_socket() {
-        return Ok(());
-    }
-    let is_harmless =
-        socket_domain(file)? == AddressFamily::UNIX && socket_type(file)? == SocketType::STREAM;
-    match is_harmless {
-        true => Ok(()),
-        false => Err(io::Error::new(
-            io::ErrorKind::InvalidInput,
-            "a kick or call descriptor is a socket other than a Unix stream socket",
-        )),
-    }
-}
 
 fn unblock(file: &File) -> io::Result<()> {
     // SAFETY: the descriptor is open while `file` is borrowed, and neither command takes a pointer.
@@ -56,11 +36,7 @@ fn unblock(file: &File) -> io::Result<()> {
 
 impl Kick {
     /// Takes ownership of the file and makes it non-blocking.
-    ///
-    /// # Errors
-    /// Fails if the file is a socket other than a Unix stream socket.
     pub(crate) fn new(file: File) -> io::Result<Kick> {
-        check_kind(&file)?;
         unblock(&file)?;
         Ok(Kick(file))
     }
@@ -81,11 +57,7 @@ impl Kick {
 
 impl Call {
     /// Takes ownership of the file and makes it non-blocking.
-    ///
-    /// # Errors
-    /// Fails if the file is a socket other than a Unix stream socket.
     pub(crate) fn new(file: File) -> io::Result<Call> {
-        check_kind(&file)?;
         unblock(&file)?;
         Ok(Call(file))
     }
@@ -169,30 +141,5 @@ pub(crate) fn timespec(time: Duration) -> Timespec {
     Timespec {
         tv_sec: time.as_secs() as i64,
         tv_nsec: i64::from(time.subsec_nanos()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::net::UdpSocket;
-    use std::os::fd::OwnedFd;
-    use std::os::unix::net::{UnixDatagram, UnixStream};
-
-    #[test]
-    fn a_socket_that_can_send_to_any_address_is_neither_kick_nor_call() {
-        let (datagram, _other) = UnixDatagram::pair().unwrap();
-        let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
-        for socket in [OwnedFd::from(datagram), OwnedFd::from(udp)] {
-            let file = || File::from(socket.try_clone().unwrap());
-            assert!(Kick::new(file()).is_err() && Call::new(file()).is_err());
-        }
-        // Controls: what user mode Linux and other front ends pass.
-        let (stream, _other) = UnixStream::pair().unwrap();
-        let (_pipe, write) = std::io::pipe().unwrap();
-        for fine in [OwnedFd::from(stream), OwnedFd::from(write)] {
-            let file = || File::from(fine.try_clone().unwrap());
-            assert!(Kick::new(file()).is_ok() && Call::new(file()).is_ok());
-        }
     }
 }

@@ -71,6 +71,7 @@ const MESSAGES: &[libc::c_long] = &[
     libc::SYS_recvfrom,
     libc::SYS_sendmsg,
     libc::SYS_shutdown,
+    libc::SYS_getpeername,
     libc::SYS_getsockopt,
     libc::SYS_setsockopt,
     libc::SYS_readv,

@@ -364,7 +364,12 @@ impl Guest {
 
     /// Closes the connection of a guest that has ended.
     fn close(self, closer: &mut Closer) {
-        closer.end_held(Owner::Socket(self.socket), self.stream);
+        if !closer.end_held(Owner::Socket(self.socket), self.stream) {
+            tracing::warn!(
+                guest = self.number,
+                "its front end has not read all answers: it keeps its place until it does, or exits"
+            );
+        }
     }
 }
 
@@ -536,8 +541,8 @@ impl Server {
             self.reap_lost(&mut lost, &mut closer);
             for i in listening {
                 // A guest that is about to end will free its slot, so the socket is not full.
-                let full =
-                    places(&guests, &lost, i) >= self.config.max_guests && !makes_room(&guests, i);
+                let full = places(&guests, &lost, &closer, i) >= self.config.max_guests
+                    && !makes_room(&guests, &closer, i);
                 let most = self.most_waiting();
                 let closer = (Owner::Socket(i), &mut closer);
                 self.sockets[i].accept(full, most, &mut self.meter, closer);
@@ -756,10 +761,10 @@ impl Server {
         let mut room = false;
         for n in 0..self.sockets.len() {
             let i = (*turn + n) % self.sockets.len();
-            room |= places(guests, lost, i) < self.config.max_guests;
+            room |= places(guests, lost, closer, i) < self.config.max_guests;
             while let Some(at) = self.sockets[i].waiting.iter().position(|w| w.speaks) {
-                if places(guests, lost, i) >= self.config.max_guests {
-                    if makes_room(guests, i) {
+                if places(guests, lost, closer, i) >= self.config.max_guests {
+                    if makes_room(guests, closer, i) {
                         break;
                     }
                     tracing::warn!(
@@ -914,7 +919,7 @@ impl Server {
             thread::sleep(Duration::from_millis(2));
         }
         for (owner, stream) in streams {
-            closer.end_held(owner, stream);
+            let _ = closer.end_held(owner, stream);
         }
         closer.finish();
         let queues = self.meter.queues();
@@ -927,16 +932,18 @@ impl Server {
     }
 }
 
-/// Returns the number of a socket's guest slots that are in use: the number of its guests, or the
-/// number of its processes that could not be killed, whichever is larger.
-fn places(guests: &[Guest], lost: &[Guest], socket: usize) -> usize {
+/// Returns the number of a socket's guest slots that are in use: the number of its guests and of
+/// front ends that have not read their last answers, or the number of its processes that could not
+/// be killed, whichever is larger.
+fn places(guests: &[Guest], lost: &[Guest], closer: &Closer, socket: usize) -> usize {
     let count = |all: &[Guest]| all.iter().filter(|g| g.socket == socket).count();
-    count(guests).max(count(lost))
+    (count(guests) + closer.unread(Owner::Socket(socket))).max(count(lost))
 }
 
-/// Returns whether a guest of this socket is about to end.
-fn makes_room(guests: &[Guest], socket: usize) -> bool {
-    guests.iter().any(|g| g.socket == socket && g.is_ending())
+/// Returns whether a place of this socket is about to be free.
+fn makes_room(guests: &[Guest], closer: &Closer, socket: usize) -> bool {
+    let is_ending = |g: &Guest| g.socket == socket && g.is_ending();
+    guests.iter().any(is_ending) || closer.may_be_read(Owner::Socket(socket))
 }
 
 fn warn_of_unlocked_memory() {

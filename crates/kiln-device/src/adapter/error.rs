@@ -22,6 +22,8 @@ pub enum Error {
     /// A message has more file descriptors than its request may have. The value is the request
     /// number.
     Fds(u32),
+    /// A descriptor for signals is neither an eventfd nor a pipe. The value is the request number.
+    Signal(u32),
     /// The front end has asked for descriptors too often.
     TooManyAnswers,
     /// The connection ended within a message.
@@ -50,6 +52,10 @@ impl fmt::Display for Error {
                 f,
                 "vhost-user message {request} has more than {} file descriptors",
                 most_fds(*request)
+            ),
+            Error::Signal(request) => write!(
+                f,
+                "the descriptor of vhost-user message {request} is not an eventfd, a pipe, or (except for kicks) one of a socket pair"
             ),
             Error::TooManyAnswers => write!(
                 f,

@@ -17,6 +17,7 @@ mod error;
 mod memory;
 mod message;
 mod session;
+mod signals;
 mod socket;
 mod status;
 
@@ -132,6 +133,7 @@ impl Adapter {
                 let Some(message) = self.front_end.receive()? else {
                     return Ok(());
                 };
+                signals::check(&message)?;
                 if let Some(account) = account {
                     account.charge(HEADER + message.payload.len());
                 }

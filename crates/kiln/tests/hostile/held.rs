@@ -1,7 +1,7 @@
 //! Tests with front ends that leave messages unread, and with them descriptors: those of other
 //! files, and their own end of the connection.
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::thread::sleep;
@@ -19,6 +19,7 @@ use crate::raw::{message, words};
 const GET_FEATURES: u32 = 1;
 const SET_MEM_TABLE: u32 = 5;
 const SET_VRING_BASE: u32 = 10;
+const SET_VRING_KICK: u32 = 12;
 const SET_VRING_CALL: u32 = 13;
 const SET_VRING_ERR: u32 = 14;
 /// Index of the control queue.
@@ -127,7 +128,7 @@ fn a_process_whose_front_end_holds_it_for_ever_ends_by_itself() {
     assert_eq!(done, 0);
     // The queue stops, and the device tells the driver by the new call, whose counter is full.
     assert!(guest.was_called());
-    let hide = message(SET_VRING_ERR, 0, &words(&[CONTROL]));
+    let hide = message(SET_MEM_TABLE, 0, &vec![0; 8 + 32]);
     raw.send_with_fd(&hide[..], raw.as_raw_fd()).unwrap();
     drop((guest, raw));
     let limit = Instant::now() + Duration::from_secs(60);
@@ -137,4 +138,99 @@ fn a_process_whose_front_end_holds_it_for_ever_ends_by_itself() {
     }
     Victim::new(&device).is_served();
     end(device, &["a step of its connection does not end"]);
+}
+
+/// A signal descriptor stays with the device as long as the connection. If it were the front end's
+/// own end, or held a message with it, the connection would never hang up.
+#[test]
+fn a_front_end_that_hides_its_own_end_in_a_signal_loses_its_place() {
+    const SET_BACKEND_REQ_FD: u32 = 21;
+    let device = Device::start(&["--max-guests", "1"]);
+    let first = words(&[0]);
+    let mut connected = 0;
+    for (request, payload) in [
+        (SET_VRING_KICK, &first[..]),
+        (SET_VRING_CALL, &first),
+        (SET_VRING_ERR, &first),
+        (SET_BACKEND_REQ_FD, &[]),
+    ] {
+        for nested in [false, true] {
+            let stream = UnixStream::connect(device.path("kiln.sock")).unwrap();
+            let (signal, theirs) = UnixStream::pair().unwrap();
+            let hidden = match nested {
+                false => stream.as_raw_fd(),
+                true => {
+                    let own = stream.as_raw_fd();
+                    theirs.send_with_fd(&[0u8][..], own).unwrap();
+                    signal.as_raw_fd()
+                }
+            };
+            let set = message(request, 0, payload);
+            stream.send_with_fd(&set[..], hidden).unwrap();
+            drop((stream, signal, theirs));
+            let mut is_gone = || {
+                connected += 1;
+                let count = format!("kiln_connections_total {connected}\n");
+                until("it is gone", || {
+                    device.metrics().contains(&count) && device.threads().is_empty()
+                });
+            };
+            is_gone();
+            Victim::new(&device).is_served();
+            is_gone();
+        }
+    }
+    end(device, &["is not an eventfd, a pipe"]);
+}
+
+/// The descriptors in answers that a front end has not read stay in flight after its process has
+/// ended, and count against the device's user.
+#[test]
+fn a_front_end_that_leaves_answers_unread_keeps_its_place_and_no_other() {
+    const SET_PROTOCOL_FEATURES: u32 = 16;
+    const GET_INFLIGHT_FD: u32 = 31;
+    const SET_OWNER: u32 = 3;
+    const GET_PROTOCOL_FEATURES: u32 = 15;
+    const INFLIGHT: u64 = 1 << 12;
+    let device = Device::start(&["--max-guests", "1", "--socket", "other.sock"]);
+    let stream = UnixStream::connect(device.path("kiln.sock")).unwrap();
+    let know = [SET_OWNER, GET_FEATURES, GET_PROTOCOL_FEATURES];
+    let know = know.map(|request| message(request, 0, &[])).concat();
+    let agree = message(SET_PROTOCOL_FEATURES, 0, &words(&[INFLIGHT]));
+    (&stream).write_all(&[know, agree].concat()).unwrap();
+    until("the features are answered", || received(&stream) == 2 * 20);
+    let ask = message(GET_INFLIGHT_FD, 0, &words(&[0, 0, 2 | 64 << 16]));
+    (&stream).write_all(&ask).unwrap();
+    until("it is answered", || received(&stream) > 2 * 20);
+    stream.shutdown(std::net::Shutdown::Write).unwrap();
+    until("its process is gone", || device.threads().is_empty());
+    // Its place stays taken, on its own socket only.
+    let metrics = || device.metrics();
+    let late = UnixStream::connect(device.path("kiln.sock")).unwrap();
+    (&late).write_all(&message(GET_FEATURES, 0, &[])).unwrap();
+    until("it is rejected", || {
+        metrics().contains("kiln_refused_total 1")
+    });
+    Victim::at(&device, "other.sock").is_served();
+    drop((stream, late));
+    // Connecting too early would be rejected again.
+    let served = || {
+        let stream = UnixStream::connect(device.path("kiln.sock")).unwrap();
+        stream
+            .set_read_timeout(Some(Duration::from_secs(5)))
+            .unwrap();
+        let asked = (&stream).write_all(&message(GET_FEATURES, 0, &[]));
+        asked.is_ok() && (&stream).read(&mut [0; 20]).is_ok_and(|n| n > 0)
+    };
+    until("its place is free", served);
+    end(device, &["has not read all answers"]);
+}
+
+/// Returns how many bytes have arrived.
+fn received(stream: &UnixStream) -> i32 {
+    let mut bytes = 0;
+    // SAFETY: the command writes one number, which outlives the call.
+    let done = unsafe { libc::ioctl(stream.as_raw_fd(), libc::FIONREAD, &mut bytes) };
+    assert_eq!(done, 0);
+    bytes
 }

@@ -1,0 +1,164 @@
+//! Checks the descriptors by which a front end and the device signal each other: kicks, calls,
+//! errors, and the device's channel to the front end. The device keeps them as long as the
+//! connection.
+//!
+//! Such a descriptor must never keep the front end's own end of the connection open, directly or
+//! because it holds a message or a file that does. Otherwise the connection would never hang up
+//! after the front end has exited, and its process, memory and place would be lost.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::net::Shutdown;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+
+use rustix::fs::{fstat, FileType};
+use rustix::io::Errno;
+use rustix::net::sockopt::{socket_domain, socket_type};
+use rustix::net::{recv, AddressFamily, RecvFlags, SocketType};
+
+use super::error::Error;
+use super::message::{request, Message};
+
+/// Refuses a message whose descriptors are not what drivers use as signals: an eventfd or a pipe.
+/// User mode Linux passes a socket of a pair as a call and as the channel. Nothing can be received
+/// from that socket afterwards.
+///
+/// # Errors
+/// Fails if a descriptor is anything else.
+pub(super) fn check(message: &Message) -> Result<(), Error> {
+    let may_be_socket = match message.request {
+        request::SET_VRING_KICK => false,
+        request::SET_VRING_CALL | request::SET_VRING_ERR | request::SET_BACKEND_REQ_FD => true,
+        _ => return Ok(()),
+    };
+    let is_fine = |fd: &OwnedFd| match FileType::from_raw_mode(fstat(fd)?.st_mode) {
+        FileType::Fifo => Ok(true),
+        FileType::Socket if may_be_socket => keep_from_receiving(fd),
+        // Files without a type belong to the kernel, such as eventfds.
+        FileType::Unknown => is_eventfd(fd),
+        _ => Ok(false),
+    };
+    for fd in &message.fds {
+        if !is_fine(fd).map_err(Error::Io)? {
+            return Err(Error::Signal(message.request));
+        }
+    }
+    Ok(())
+}
+
+/// Returns whether a file is an eventfd, to which 0 can be added. Others, such as those of io_uring,
+/// which can keep further files open, refuse to be written to.
+fn is_eventfd(fd: &OwnedFd) -> io::Result<bool> {
+    let file = File::from(fd.try_clone()?);
+    Ok((&file).write(&0u64.to_ne_bytes()).is_ok())
+}
+
+/// Shuts down the receiving side of a Unix stream socket and drops what is in it. Returns false if
+/// it is another socket, or if its other end has a name: that of a front end's own end is the path
+/// of the device, whereas the ends of a pair have none.
+fn keep_from_receiving(fd: &OwnedFd) -> io::Result<bool> {
+    if socket_domain(fd)? != AddressFamily::UNIX || socket_type(fd)? != SocketType::STREAM {
+        return Ok(false);
+    }
+    let stream = UnixStream::from(fd.try_clone()?);
+    if !stream.peer_addr().is_ok_and(|peer| peer.is_unnamed()) {
+        return Ok(false);
+    }
+    // After this, the other end cannot send, so the loop ends.
+    stream.shutdown(Shutdown::Read)?;
+    let mut bytes = [0; 4096];
+    loop {
+        // Without a control buffer, descriptors that were sent are dropped.
+        match recv(&stream, &mut bytes, RecvFlags::DONTWAIT) {
+            Ok((0, _)) => return Ok(true),
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(e) => return Err(e.into()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::message::VERSION;
+    use super::*;
+    use std::net::UdpSocket;
+    use std::os::fd::AsRawFd;
+    use std::os::unix::net::{UnixDatagram, UnixListener};
+
+    use vmm_sys_util::sock_ctrl_msg::ScmSocket;
+
+    const SIGNALS: [u32; 4] = [12, 13, 14, 21];
+
+    fn message(request: u32, fd: OwnedFd) -> Message {
+        let mut message = Message::new(request, VERSION, vec![0; 8]);
+        message.fds.push(fd);
+        message
+    }
+
+    /// Returns in which of the four messages a file is accepted.
+    fn accepted(fd: impl Into<OwnedFd>) -> [bool; 4] {
+        let fd = fd.into();
+        SIGNALS.map(|request| check(&message(request, fd.try_clone().unwrap())).is_ok())
+    }
+
+    #[test]
+    fn only_what_drivers_use_as_a_signal_is_accepted() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("device.sock");
+        let listener = UnixListener::bind(&path).unwrap();
+        let own = UnixStream::connect(&path).unwrap();
+        let (datagram, _other) = UnixDatagram::pair().unwrap();
+        let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let epoll = rustix::event::epoll::create(rustix::event::epoll::CreateFlags::CLOEXEC);
+        // The front end's own end of the connection, or that of another connection.
+        assert_eq!(accepted(own), [false; 4]);
+        assert_eq!(accepted(listener), [false; 4]);
+        // These can send to any address.
+        assert_eq!(accepted(datagram), [false; 4]);
+        assert_eq!(accepted(udp), [false; 4]);
+        assert_eq!(accepted(epoll.unwrap()), [false; 4]);
+        assert_eq!(accepted(File::open("/dev/zero").unwrap()), [false; 4]);
+        // Controls.
+        let (pair, _other) = UnixStream::pair().unwrap();
+        let (reader, writer) = std::io::pipe().unwrap();
+        let event = rustix::event::eventfd(1, rustix::event::EventfdFlags::empty()).unwrap();
+        assert_eq!(accepted(event.try_clone().unwrap()), [true; 4]);
+        assert_eq!(rustix::io::read(&event, &mut [0; 8]), Ok(8), "unchanged");
+        assert_eq!(accepted(reader), [true; 4]);
+        assert_eq!(accepted(writer), [true; 4]);
+        assert_eq!(accepted(pair), [false, true, true, true]);
+        // Other messages are not concerned.
+        assert!(check(&message(5, File::open("/dev/zero").unwrap().into())).is_ok());
+    }
+
+    /// A file in a message that a call has not received would stay open as long as the call.
+    #[test]
+    fn a_call_keeps_no_other_file_open() {
+        for sent_before in [true, false] {
+            let (reader, writer) = std::io::pipe().unwrap();
+            let (call, theirs) = UnixStream::pair().unwrap();
+            let send = || theirs.send_with_fd(&[0u8][..], writer.as_raw_fd());
+            if sent_before {
+                send().unwrap();
+            }
+            let call = message(13, call.into());
+            check(&call).unwrap();
+            if !sent_before {
+                assert!(send().is_err());
+            }
+            drop(writer);
+            // The end of the pipe shows that its other side is closed everywhere.
+            rustix::io::ioctl_fionbio(&reader, true).unwrap();
+            assert_eq!(rustix::io::read(&reader, &mut [0; 8]), Ok(0));
+        }
+        // The control: without the check, the other side stays open.
+        let (reader, writer) = std::io::pipe().unwrap();
+        let (call, theirs) = UnixStream::pair().unwrap();
+        theirs.send_with_fd(&[0u8][..], writer.as_raw_fd()).unwrap();
+        drop(writer);
+        rustix::io::ioctl_fionbio(&reader, true).unwrap();
+        assert_eq!(rustix::io::read(&reader, &mut [0; 8]), Err(Errno::AGAIN));
+        drop(call);
+    }
+}
