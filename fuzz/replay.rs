@@ -1,4 +1,4 @@
-//! Replays the kept inputs of a fuzz target in an ordinary test.
+//! Replays the corpus of a fuzz target in an ordinary test.
 //!
 //! `fuzz/corpora/TARGET` has one input per line, in base64. `fuzz/corpora.sh` writes it.
 
@@ -8,7 +8,7 @@ use std::path::Path;
 
 use base64::prelude::{Engine, BASE64_STANDARD};
 
-/// Reads the kept inputs of a target.
+/// Reads a target's corpus.
 ///
 /// # Errors
 /// Returns a line that names the file, and the line in it that is not base64.

@@ -22,8 +22,8 @@
 
 #define KILN_SOFTIRQ IRQ_POLL_SOFTIRQ	/* the tree's code does not use this softirq */
 /*
- * Number of consecutive instructions, all of which were interrupted before, after which
- * single-stepping stops. This saves time in loops.
+ * Single-stepping stops after this many consecutive instructions that have all been interrupted
+ * before. This saves time in loops.
  */
 #define IDLE 256
 #define IDLE_THOROUGH 1024

@@ -19,8 +19,8 @@ use std::time::{Duration, Instant};
 use rustix::io::ioctl_fionread;
 use rustix::net::{recvmsg, RecvAncillaryBuffer, RecvFlags, ReturnFlags};
 
-/// Maximum number of concurrent child processes per owner. A child process that a file system keeps
-/// from ending takes one of its owner's places for ever.
+/// Maximum number of concurrent child processes per owner. A child process stuck in a file system
+/// occupies one of its owner's slots forever.
 const PROCESSES: usize = 8;
 
 /// Maximum number of sockets per owner that wait for a child process. At this limit the owner's
@@ -71,9 +71,9 @@ impl Closer {
         }
     }
 
-    /// Closes a connection that a guest's process had, in a child process in any case. A process that
-    /// was taken over can receive a byte out of band, and then the descriptors sent with that byte
-    /// stay in the socket although FIONREAD returns 0.
+    /// Closes a connection that a guest's process has held, always in a child process. A
+    /// compromised process can receive a byte out of band, and then the descriptors sent with that
+    /// byte stay in the socket although FIONREAD returns 0.
     pub(crate) fn end_held(&mut self, owner: Owner, stream: UnixStream) {
         let _ = stream.shutdown(Shutdown::Both);
         if self.forks {
@@ -92,7 +92,7 @@ impl Closer {
     }
 
     /// Reaps child processes that have ended. Starts one for each owner with waiting sockets and
-    /// fewer than [`PROCESSES`] children; the sockets of other owners go on waiting.
+    /// fewer than [`PROCESSES`] children; the sockets of other owners keep waiting.
     pub(crate) fn go_on(&mut self) {
         self.children.retain(|child| {
             // SAFETY: the only pointer is null, which waitpid() allows. The child has not been
@@ -114,8 +114,8 @@ impl Closer {
         }
     }
 
-    /// Leaves all waiting sockets to one more child process, whatever the limits: this process is
-    /// about to end, and would drop the last references itself.
+    /// Hands all waiting sockets to one more child process, regardless of the limits, because this
+    /// process is about to exit and would otherwise drop the last references itself.
     pub(crate) fn finish(mut self) {
         let left = std::mem::take(&mut self.left);
         if self.forks && !left.is_empty() {
@@ -123,8 +123,8 @@ impl Closer {
         }
     }
 
-    /// Leaves a listening socket, whose front ends that were never accepted may have sent
-    /// something, to [`Closer::finish`].
+    /// Keeps a listening socket for [`Closer::finish`], because front ends that were never accepted
+    /// may have sent something.
     pub(crate) fn end_listener(&mut self, owner: Owner, listener: OwnedFd) {
         // After the shutdown, the socket refuses connections.
         let _ = rustix::net::shutdown(&listener, rustix::net::Shutdown::Both);
@@ -138,7 +138,7 @@ impl Closer {
         owners.find(|owner| !self.forks || running(*owner) < PROCESSES)
     }
 
-    /// Leaves the sockets to a child process. Returns false, and keeps them, if it cannot be
+    /// Hands the sockets to a child process. Returns false, and keeps them, if it cannot be
     /// started.
     fn hand_over(&mut self, owner: Owner, over: Vec<(Owner, OwnedFd)>) -> bool {
         if !self.forks {
@@ -168,7 +168,7 @@ impl Closer {
     }
 }
 
-/// Reads bytes that no descriptors were sent with.
+/// Reads bytes that were sent without descriptors.
 ///
 /// # Errors
 /// Fails if descriptors were sent with the next bytes, and leaves both in the socket: reading the
@@ -257,7 +257,7 @@ mod tests {
     }
 
     /// Returns a connection to which a front end has sent a byte with a descriptor that is slow to
-    /// close, and what has to stay open.
+    /// close, and whatever must stay open meanwhile.
     fn sent() -> (UnixStream, impl Sized) {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let (slow, peer) = slow_to_close();
@@ -295,7 +295,7 @@ mod tests {
         closer.go_on();
         assert!(!closer.is_busy(), "nothing was sent");
         assert!(ours.write_all(&[1]).is_err(), "it is over");
-        // A guest's process has held this one, and could have hidden what was sent.
+        // A guest's process has held this connection and could have hidden what was sent.
         let (mut ours, theirs) = UnixStream::pair().unwrap();
         closer.end_held(owner, theirs);
         assert!(closer.is_busy(), "a child process closes it");
@@ -325,8 +325,8 @@ mod tests {
         closer.finish();
     }
 
-    /// Bytes without descriptors are read, also in front of bytes with descriptors; those are not,
-    /// whether they are out of band or not.
+    /// Bytes without descriptors are read, even if bytes with descriptors follow. Bytes with
+    /// descriptors are not, out of band or not.
     #[test]
     fn bytes_are_read_only_without_descriptors() {
         for out_of_band in [false, true] {
@@ -343,7 +343,7 @@ mod tests {
             send(&ours, &other, out_of_band);
             ours.write_all(b"f").unwrap();
             drop(other);
-            // The bytes in front of a mark are read alone.
+            // The bytes before an out-of-band mark are read separately.
             if read(&theirs, &mut bytes).is_ok() {
                 assert!(out_of_band && bytes[0] == b'd');
                 assert!(read(&theirs, &mut bytes).is_err());
@@ -370,8 +370,8 @@ mod tests {
         sendmsg(stream, &[io::IoSlice::new(b"e")], &mut ancillary, flags).unwrap();
     }
 
-    /// A child process that does not end takes a place of its own socket only, and what that socket
-    /// leaves then waits instead of being closed here.
+    /// A child process that never exits occupies only a slot of its own socket. That socket's
+    /// further connections then wait instead of being closed here.
     #[test]
     fn children_that_do_not_end_take_the_places_of_their_own_socket() {
         let mut closer = Closer::new(true);

@@ -163,7 +163,7 @@ impl Log {
         found.expect("aligned, and within the queue's part")
     }
 
-    /// Returns a field of the entry of descriptor `head`, which must be less than the ring size.
+    /// Returns a field of descriptor `head`'s entry. `head` must be less than the ring size.
     fn of(&self, head: u16, part: usize) -> &AtomicU16 {
         self.short(HEADER + DESCRIPTOR * usize::from(head) + part)
     }

@@ -333,8 +333,8 @@ pub(crate) struct Clients(pub Vec<Client>);
 
 impl Clients {
     pub(crate) fn add(&mut self, stream: UnixStream, closer: &mut Closer) {
-        // Data out of band is read in its place, because the kernel would otherwise drop it together
-        // with its descriptors.
+        // Read out-of-band data inline, because the kernel would otherwise drop it together with
+        // its descriptors.
         let inline = set_socket_oobinline(&stream, true);
         if stream.set_nonblocking(true).is_err() || inline.is_err() {
             closer.end(Owner::Metrics, stream);
@@ -352,8 +352,8 @@ impl Clients {
         });
     }
 
-    /// Advances every client's exchange, and drops clients that have been answered, have
-    /// disconnected or are too slow.
+    /// Serves every client, and drops clients that have been answered, have disconnected or are too
+    /// slow.
     pub(crate) fn go_on(&mut self, meter: &Meter, closer: &mut Closer) {
         for mut client in std::mem::take(&mut self.0) {
             match client.since.elapsed() < PATIENCE && client.go_on(meter) {

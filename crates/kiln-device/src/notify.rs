@@ -24,8 +24,8 @@ pub(crate) struct Kick(File);
 /// The descriptor with which the device signals that requests are completed.
 pub(crate) struct Call(File);
 
-/// Refuses sockets other than Unix stream sockets, which user mode Linux passes. With another one,
-/// code in a process that was taken over could send to any address.
+/// Refuses sockets other than Unix stream sockets, which user mode Linux passes. Through any other
+/// socket, a compromised process could send to any address.
 fn check_kind(file: &File) -> io::Result<()> {
     if !FileType::from_raw_mode(fstat(file)?.st_mode).is_socket() {
         return Ok(());
@@ -187,7 +187,7 @@ mod tests {
             let file = || File::from(socket.try_clone().unwrap());
             assert!(Kick::new(file()).is_err() && Call::new(file()).is_err());
         }
-        // Controls: what user mode Linux and other front ends pass.
+        // Controls: the descriptors that user mode Linux and other front ends pass.
         let (stream, _other) = UnixStream::pair().unwrap();
         let (_pipe, write) = std::io::pipe().unwrap();
         for fine in [OwnedFd::from(stream), OwnedFd::from(write)] {

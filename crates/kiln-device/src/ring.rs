@@ -29,11 +29,12 @@ pub struct Place {
     pub next_avail: u16,
     /// `VIRTIO_F_EVENT_IDX` was negotiated.
     pub event_idx: bool,
-    /// The request that was charged to the rates of its guest and not served yet, if any.
+    /// The request that has been charged against the guest's rate limits but not yet served, if
+    /// any.
     pub paid: Option<Paid>,
 }
 
-/// A request that was charged to the rates of its guest.
+/// A request that has been charged against its guest's rate limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(not(feature = "rig"), allow(unreachable_pub))]
 pub struct Paid {

@@ -203,7 +203,7 @@ pub(crate) enum Files {
     Closed,
     /// This kernel supports only some of the requested restrictions.
     Partly,
-    /// The kernel does not have landlock, but seccomp still refuses system calls that open files.
+    /// The kernel lacks landlock, but seccomp still refuses system calls that open files.
     Open,
 }
 
@@ -249,8 +249,8 @@ fn always(more: &[libc::c_long]) -> Result<Rules, seccompiler::BackendError> {
         libc::SYS_mprotect,
         vec![when(2, SeccompCmpOp::MaskedEq(code), 0)?],
     );
-    // Memory that is shared and anonymous does not count towards the limit on the process's memory.
-    // One of the two flags is allowed, but not both.
+    // Shared anonymous memory does not count towards the process's memory limit. One of the two
+    // flags is allowed, but not both.
     let without = |flag: libc::c_int| {
         SeccompRule::new(vec![
             condition(2, SeccompCmpOp::MaskedEq(code), 0)?,
@@ -280,8 +280,8 @@ fn receives(rules: &mut Rules) -> Result<(), seccompiler::BackendError> {
 }
 
 /// Builds the rules for system calls that change a file for all processes that have it open, or
-/// make a copy of its descriptor. Standard input, output and error are excluded: all processes of
-/// the device share them.
+/// duplicate its descriptor. Standard input, output and error are excluded: all processes of the
+/// device share them.
 fn only_own_files(rules: &mut Rules) -> Result<(), seccompiler::BackendError> {
     let own = || {
         SeccompCondition::new(
@@ -323,7 +323,7 @@ fn allow(role: Role) -> Result<BpfProgram, seccompiler::BackendError> {
     receives(&mut rules)?;
     match role {
         Role::Guest => only_own_files(&mut rules)?,
-        // It may have inherited a socket as one of these descriptors.
+        // The process may have inherited a socket as one of these descriptors.
         Role::Together | Role::Main => {
             rules.insert(libc::SYS_fcntl, each(1, &FCNTL)?);
             rules.insert(libc::SYS_ioctl, each(1, &[libc::FIONBIO])?);
@@ -446,7 +446,7 @@ fn no_files(role: Role) -> Result<Files, Error> {
             }
             _ => rules,
         };
-        // The main process gives it to guests' processes as their standard output.
+        // Guests' processes get it as their standard output.
         let rules = match (role, PathFd::new("/dev/null")) {
             (Role::Main, Ok(null)) => {
                 rules.add_rule(PathBeneath::new(null, AccessFs::WriteFile))?

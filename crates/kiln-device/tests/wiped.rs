@@ -21,7 +21,7 @@ fn bytes(request: u32, payload: Vec<u8>) -> Vec<u8> {
     [&message.header()[..], &message.payload].concat()
 }
 
-/// Runs an adapter whose front end sends these bytes and disconnects, while the device stays
+/// Runs an adapter while the front end sends these bytes and disconnects, and the device stays
 /// silent. Returns the adapter's result.
 fn ends(sent: &[u8]) -> Result<(), Error> {
     let (mut front_end, theirs) = UnixStream::pair().unwrap();

@@ -24,8 +24,8 @@ impl Waiter {
         matches!(self, Waiter::Parked(c) if Arc::ptr_eq(c, completion))
     }
 
-    /// Delivers the result. Returns false if the waiter has given up. If a thread has to be
-    /// woken, the thread is added to `woken`.
+    /// Delivers the result. Returns false if the waiter has given up. Adds a thread that must be
+    /// woken to `woken`.
     pub(crate) fn tell(
         self,
         batch: &mut Batch,

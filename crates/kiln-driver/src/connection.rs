@@ -258,8 +258,8 @@ impl Watch {
         for n in 1_u32.. {
             let mut fds = [PollFd::new(&self.socket, PollFlags::RDHUP)];
             match poll(&mut fds, Some(&look)) {
-                // Check every kick instead of stopping at the first that is held, because `release`
-                // must be called on each of them.
+                // Check every kick instead of stopping at the first that is blocked, because
+                // `release` must be called on each of them.
                 Ok(0) => {
                     let look = n % HELD == 0;
                     let held = look && kicks.iter().filter(|kick| kick.release()).count() > 0;

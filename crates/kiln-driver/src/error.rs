@@ -10,7 +10,7 @@ pub enum Lie {
     Index {
         /// Number of entries that the device claims to have used.
         claimed: u16,
-        /// Number of requests the device held.
+        /// Number of requests that the device had.
         held: u16,
     },
     /// A used entry contains the index of a descriptor that is not the head of a request.

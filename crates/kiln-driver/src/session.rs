@@ -15,7 +15,7 @@ const NONE: u64 = u64::MAX;
 /// Index of an entry that is not in [`Live`].
 const NOWHERE: usize = usize::MAX;
 
-/// A request to create a session: its kind and keys in wire format.
+/// A request to create a session: its kind, and its keys in wire format.
 #[derive(Clone)]
 pub struct Request {
     pub(crate) service: Service,

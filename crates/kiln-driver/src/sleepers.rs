@@ -44,8 +44,8 @@ impl Sleepers {
         NonZeroU32::new(1 << (n % 32)).unwrap_or(NonZeroU32::MIN)
     }
 
-    /// Sleeps until the thread is woken and `done` holds, or until `until`. Returns whether `done`
-    /// holds.
+    /// Sleeps until the thread is woken and `done` is true, or until `until`. Returns the value of
+    /// `done`.
     pub(crate) fn sleep(
         &self,
         bed: NonZeroU32,

@@ -6,7 +6,7 @@ const BINUTILS: [&str; 10] = [
     "ar", "as", "ld", "ld.bfd", "ld.gold", "ld.lld", "nm", "objcopy", "ranlib", "strip",
 ];
 
-/// Phrases that identify linker errors in lines that begin with a file and a position.
+/// Phrases that identify linker errors in lines that start with a file and a position.
 const OF_LINKERS: [&str; 4] = [
     "undefined reference to ",
     "undefined symbol: ",
@@ -14,7 +14,7 @@ const OF_LINKERS: [&str; 4] = [
     "relocation truncated to fit",
 ];
 
-/// Beginnings of errors that only report the failure of another program.
+/// How errors begin that only report the failure of another program.
 const CONSEQUENCES: [&str; 4] = [
     "ld returned ",
     "linker command failed",
@@ -22,7 +22,7 @@ const CONSEQUENCES: [&str; 4] = [
     "aborting due to ",
 ];
 
-/// Beginnings of messages that follow three asterisks but are not errors.
+/// How messages begin that follow three asterisks but are not errors.
 const GOOD_NEWS: [&str; 3] = ["Default configuration", "End of ", "Execute "];
 
 /// Programs that a kernel's build may need, with their Debian packages. Kiln does not check for

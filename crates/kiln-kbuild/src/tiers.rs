@@ -14,7 +14,7 @@ pub struct Table {
     /// CPU features, from rows `FEATURE`.
     pub features: Vec<Feature>,
     /// Pairs from rows `KERNEL_FEATURE`: the name of a feature in Linux, and the CPU feature that
-    /// makes it visible. A hosted tree sees the first whenever it sees the second.
+    /// makes it visible. A hosted tree sees the Linux feature whenever it sees the CPU feature.
     pub kernel_features: Vec<(&'static str, &'static str)>,
     /// Tiers, from rows `TIER`.
     pub tiers: Vec<Tier>,

@@ -329,7 +329,7 @@ fn every_structure_at_the_border_is_asserted() {
     assert_eq!(without_assertion(&[header], "", ""), ["kiln_new"]);
 }
 
-/// Returns the lines of a Rust file that refer to other modules of the same crate.
+/// Returns the lines of a Rust file that refer to other modules of the crate.
 fn uses_of_the_crate(text: &str) -> Vec<&str> {
     let lines = text
         .lines()

@@ -26,7 +26,7 @@ fn path_in(literal: &str) -> Option<TokenStream> {
 }
 
 /// Splits a source file into tokens. Groups in brackets are flattened, and literals are omitted
-/// unless they hold a path. `::` and a lifetime are one token each.
+/// unless they contain a path. `::` and a lifetime are one token each.
 fn tokens(text: &str) -> Vec<String> {
     fn flatten(stream: TokenStream, out: &mut Vec<String>) {
         for tree in stream {
@@ -474,8 +474,8 @@ fn has_example(source: &str) -> bool {
     })
 }
 
-/// A crate whose documentation has examples must compile and run them. Another crate must not look
-/// for them, which takes one or two minutes for all crates.
+/// A crate whose documentation has examples must compile and run them. Other crates must not search
+/// for examples, which takes one or two minutes for all crates.
 #[test]
 fn examples_are_run_where_there_are_any() {
     for dir in crates() {

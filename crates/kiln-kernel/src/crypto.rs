@@ -19,7 +19,7 @@ use crate::sys;
 /// Flag of an algorithm whose requests may complete asynchronously. Callers can exclude such
 /// algorithms.
 pub const ASYNC: u32 = 0x80;
-/// Flag of an internal algorithm. A lookup finds an internal algorithm only if the caller asks for
+/// Flag of an internal algorithm. A lookup finds an internal algorithm only if the caller requests
 /// internal algorithms.
 pub const INTERNAL: u32 = 0x2000;
 /// Flag of a request that may wait for space in a full queue.

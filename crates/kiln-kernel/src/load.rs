@@ -237,7 +237,7 @@ pub struct Load<'a> {
     _pattern: Box<(Pattern, Pattern)>,
 }
 
-/// The buffers that either the task or the softirqs write to.
+/// The buffers written by either the task or the softirqs.
 struct Buffers {
     dst: Vec<u8>,
     op: Option<Box<sys::Op>>,

@@ -147,7 +147,7 @@ impl<'a> Messages<'a> {
         }
     }
 
-    /// Returns the messages without the first `n`.
+    /// Returns the messages after the first `n`.
     ///
     /// # Panics
     /// If there are fewer.

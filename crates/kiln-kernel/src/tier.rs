@@ -94,8 +94,9 @@ impl Tier {
     }
 
     /// Returns masks for tests: the first mask has only the lowest tier, and each following mask
-    /// has one more usable tier, up to all of them. No mask ends with AVX unless that is the highest
-    /// usable tier, because Kiln has no code for it: the tests would repeat those of the mask before.
+    /// has one more usable tier, up to all of them. No mask ends with AVX unless that is the
+    /// highest usable tier, because Kiln has no code for it, and the tests would repeat those of
+    /// the previous mask.
     pub fn masks() -> Vec<Vec<Tier>> {
         let mut masks = Tier::all_masks();
         let all = masks.pop();

@@ -36,7 +36,7 @@ pub enum Line {
     },
     /// Init begins to execute a command.
     Begin {
-        /// Line number of the command in the file of commands, counted from 1.
+        /// Line number of the command in the command file, counted from 1.
         order: u32,
         /// The command, as it is written in the file.
         text: String,

@@ -212,7 +212,7 @@ fn download(cache: &Path, release: &str, progress: &dyn Fn(&str)) -> Result<Kern
         .map_err(|e| Error::cache(cache, e))?;
     fill(dir.path(), release, progress)?;
     let place = cache.join(release);
-    // Remove what an interrupted download has left, or a directory that another kiln has just
+    // Remove the remains of an interrupted download, or a directory that another kiln has just
     // completed.
     let _ = fs::remove_dir_all(&place);
     fs::rename(dir.path(), &place).map_err(|e| Error::cache(&place, e))?;

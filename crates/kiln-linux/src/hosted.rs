@@ -27,7 +27,7 @@ use crate::Error;
 /// Name of the module's object, and of its directory in the tree's cache.
 const NAME: &str = "ciphers";
 
-/// Symbols of the module, each with the name to which it is renamed. An image keeps symbols whose
+/// The module's symbols, and the names to which they are renamed. An image keeps symbols whose
 /// names begin with `kiln_glue_`.
 const NAMES: [(&str, &str); 5] = [
     ("kiln_init", INIT),
@@ -42,7 +42,7 @@ const TIERS: &str = "kiln_glue_module_tiers";
 const ALL: &str = "kiln_glue_module_all";
 const CHECK: &str = "kiln_glue_module_check";
 
-/// Fractions of the total time that building and testmgr take. Used only for the progress bar.
+/// Fractions of the total time for building and for testmgr, used only for the progress bar.
 const BUILDING: f64 = 0.9;
 const TESTING: f64 = 0.05;
 

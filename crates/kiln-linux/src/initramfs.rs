@@ -26,8 +26,7 @@ impl Default for Initramfs {
 }
 
 impl Initramfs {
-    /// Creates an archive that contains only `/dev/console`, which the first program needs for its
-    /// output.
+    /// Creates an archive that contains only `/dev/console`, which init needs for its output.
     pub fn new() -> Initramfs {
         let mut archive = Initramfs {
             bytes: Vec::new(),

@@ -1,5 +1,5 @@
-//! Boots a stock kernel under QEMU and records the contents of files in `/proc` and `/sys`. Tests
-//! of `kiln here` use the recordings.
+//! Boots a stock kernel under QEMU and records files in `/proc` and `/sys`. Tests of `kiln here`
+//! use the recordings.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -44,8 +44,8 @@ const DKMS: &str = include_str!("../../../packaging/dkms/dkms.conf");
 /// frame of a cipher has 3 KiB, and a kernel stack has 16 KiB.
 const FRAME: &str = "-Wframe-larger-than=4096";
 
-/// Lines of the Kbuild file that find out whether this kernel lets a hash clone its transforms, as
-/// those from 6.4 to some version after 6.14 do.
+/// Kbuild lines that detect whether this kernel lets a hash clone its transforms, as kernels from
+/// 6.4 to some version after 6.14 do.
 const CLONES: &str = "clones := $(shell grep -q 'clone_tfm.*struct crypto_shash' \
                       $(srctree)/include/crypto/hash.h && echo -DKILN_SHASH_CLONES)
 CFLAGS_check.o := $(clones)
@@ -263,7 +263,7 @@ pub(crate) fn known_answer(alg: &str) -> Vec<u8> {
         .lines()
         .find_map(|line| line.trim().strip_prefix(&format!("{{ {alg:?}, ")))
         .expect("an algorithm with known answers");
-    // The numbers are the offset, and the lengths of key, IV, associated data, text, ciphertext and
+    // The numbers are the offset and the lengths of key, IV, associated data, text, ciphertext and
     // tag.
     let numbers: Vec<usize> = row
         .trim_end_matches(" },")
@@ -378,7 +378,7 @@ mod tests {
         for name in [HIDE, NEST] {
             assert!(!dir.path().join(format!("{name}.c")).exists(), "{name}");
         }
-        // Control: the module that is built for tests has them.
+        // Control: the module built for tests has them.
         assert!(kbuild(&[HIDE, NEST], CONTROLS).starts_with("obj-m := kiln.o hide.o nest.o\n"));
     }
 

@@ -20,8 +20,7 @@ use crate::tcrypt::{insert, loaded, TEMPLATES};
 use crate::uml::Built;
 use crate::Error;
 
-/// Message by which testmgr reports that its full tests are enabled. It is printed once, when the
-/// first test begins.
+/// Message that testmgr prints once, when its first test begins, if its full tests are enabled.
 const FULL: &str = "crypto tests enabled";
 
 /// Number of rounds in which the module saves and restores live registers.
@@ -143,7 +142,7 @@ pub(crate) fn select_impls(only: Option<&str>) -> Vec<Impl> {
 }
 
 /// What a kernel reported about its drivers. A booted kernel reports on its console, a hosted tree
-/// by events.
+/// through events.
 #[derive(Debug, Default)]
 pub(crate) struct Heard {
     full: bool,

@@ -1,4 +1,4 @@
-//! The self-check, which grades the clock, the quietness of the machine, and the measuring method
+//! The self-check, which grades the clock, how quiet the machine is, and the measuring method
 //! itself.
 
 use std::sync::atomic::{AtomicBool, Ordering};

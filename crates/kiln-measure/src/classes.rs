@@ -86,7 +86,7 @@ pub fn difference(classes: [&[u32]; 2], crop: usize) -> Option<Difference> {
     })
 }
 
-/// Computes the difference at the crop at which the two classes differ most.
+/// Computes the difference at the crop where the two classes differ most.
 pub fn most_different(classes: [&[u32]; 2]) -> Option<Difference> {
     (0..CROPS.len())
         .filter_map(|crop| difference(classes, crop))

@@ -289,8 +289,7 @@ mod tests {
         assert!(of(libc::EIO).starts_with("perf_event_open: "));
     }
 
-    /// Depending on the machine, either the counters must count, or a reason for their absence must
-    /// be given.
+    /// Depending on the machine, either the counters count or `refusal` gives a reason.
     #[test]
     fn counters_count_or_give_a_reason() {
         let counters = Counters::open();

@@ -35,7 +35,7 @@ pub struct Subject<'a> {
     /// Performs the operation `n` times when called as `run(n)`. It must consume its results
     /// (`black_box`, a checksum), because the compiler may otherwise remove the work.
     pub run: Box<dyn FnMut(u64) + 'a>,
-    /// The number of operations in a sample is a multiple of this.
+    /// Each sample's operation count is a multiple of this.
     pub step: u64,
 }
 
@@ -49,8 +49,8 @@ impl<'a> Subject<'a> {
         }
     }
 
-    /// Makes every sample a multiple of `step` operations, for a subject that takes that many at a
-    /// time and is slower with fewer.
+    /// Makes every sample a multiple of `step` operations, for a subject that processes that many
+    /// at a time and is slower with fewer.
     pub fn in_steps_of(self, step: u64) -> Self {
         Subject {
             step: step.max(1),
@@ -135,8 +135,8 @@ pub fn measure_counted(
     measure_with(&mut source, subjects, plan, stop, progress)
 }
 
-/// Calls [`measure_with`] with the real clock for subjects that time one operation each time they
-/// run, and leave its TSC ticks in `ticks`. The number of operations of a sample is 1.
+/// Calls [`measure_with`] with the real clock, for subjects that time one operation per run and
+/// leave its TSC ticks in `ticks`. Each sample is one operation.
 pub fn measure_single(
     ticks: &Cell<u64>,
     subjects: &mut [Subject],
@@ -391,7 +391,7 @@ mod tests {
 
     #[test]
     fn samples_consist_of_whole_steps() {
-        // A sample of no length is the smallest one.
+        // A zero-length sample runs one step, the minimum.
         let plan = Plan {
             rounds: 1,
             samples: 1,

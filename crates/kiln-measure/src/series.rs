@@ -47,10 +47,10 @@ pub struct Series {
     pub iters: u64,
     /// The rounds. In all series from one `measure` call, round `i` covers the same period of time.
     pub rounds: Vec<Round>,
-    /// The same samples in nanoseconds per operation, computed from the TSC alone.
+    /// The same samples in nanoseconds per operation, from the TSC alone.
     pub rounds_ns: Vec<Round>,
-    /// With several threads: the nanoseconds per operation of each thread, in the sample that took
-    /// the least time. Empty for one thread.
+    /// With several threads: each thread's nanoseconds per operation in the fastest sample. Empty
+    /// for one thread.
     pub shares: Vec<f64>,
     /// Number of samples discarded because their chains disagreed or the source found them unsound.
     pub rejected: u64,
@@ -85,8 +85,8 @@ impl Series {
         complete.map(|round| round.best).take(most).collect()
     }
 
-    /// Returns whether a sample of `ns` nanoseconds per operation takes less time than all samples
-    /// kept so far.
+    /// Returns whether a sample of `ns` nanoseconds per operation is faster than every sample kept
+    /// so far.
     pub(crate) fn is_fastest(&self, ns: f64) -> bool {
         let mut bests = self.rounds_ns.iter().filter_map(|round| round.best);
         bests.all(|best| ns < best)

@@ -16,13 +16,12 @@ pub trait TimeSource {
         (0..n).map(|_| self.chain()).min().unwrap_or(0)
     }
 
-    /// Returns the number of operations of each sample, if the source does not let the sampler
-    /// choose it.
+    /// Returns the number of operations per sample if the source fixes it.
     fn fixed_iters(&self) -> Option<u64> {
         None
     }
 
-    /// Names the subject, by its position, whose time is taken next.
+    /// Selects the subject that is timed next, by its position.
     fn select(&mut self, _subject: usize) {}
 
     /// Returns whether [`TimeSource::time`] runs a subject untimed before its sample, so that the
@@ -36,8 +35,8 @@ pub trait TimeSource {
         true
     }
 
-    /// Returns the ticks that each thread took for the last sample; empty for a source of one
-    /// thread.
+    /// Returns the ticks that each thread took for the last sample; empty for a single-threaded
+    /// source.
     fn shares(&self) -> &[u64] {
         &[]
     }
@@ -123,7 +122,7 @@ impl TimeSource for Within<'_> {
         Some(1)
     }
 
-    /// A subject determines by itself in what state it finds the caches.
+    /// The subjects themselves determine the state of the caches.
     fn warms_up(&self) -> bool {
         true
     }

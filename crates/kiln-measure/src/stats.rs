@@ -10,8 +10,7 @@ use crate::series::{Counted, Series};
 pub(crate) const CALIBRATION: f64 = 0.001;
 /// Maximum probability that the interval of a [`Ratio`] misses the true median.
 const MISS: f64 = 0.05;
-/// Rank of the round whose best result is the upper end of an estimate, when the rounds are sorted
-/// by their best results.
+/// The upper end of an estimate is the n-th smallest of the rounds' best results.
 const RANK: usize = 5;
 
 /// Cycles per operation.
@@ -145,8 +144,8 @@ pub fn ratio_among(a: &Series, b: &Series, comparisons: usize) -> Option<Ratio> 
     middle(ratios.collect(), comparisons)
 }
 
-/// Returns the median of one value per round, such as a rate, with its interval. Returns `None`
-/// with fewer than six rounds.
+/// Returns the median of per-round values, such as rates, with its interval. Returns `None` with
+/// fewer than six rounds.
 pub fn median_of_rounds(values: &[f64]) -> Option<Ratio> {
     middle(values.to_vec(), 1)
 }

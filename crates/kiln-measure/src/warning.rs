@@ -315,7 +315,7 @@ mod tests {
 
     #[test]
     fn what_a_run_does_itself_is_no_disturbance() {
-        // Add the CPU time of three more threads, or of child processes that have ended.
+        // Add the CPU time of three more threads, or of child processes that have exited.
         let own = |_: &mut Reading, a: &mut Reading| {
             a.own_s += 30.0;
             a.busy_s[1..].iter_mut().for_each(|b| b.1 += 10.0);

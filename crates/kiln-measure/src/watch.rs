@@ -16,7 +16,7 @@ pub struct Reading {
     pub at_s: f64,
     /// The number of each processor, and its busy time since boot without stolen time.
     pub busy_s: Vec<(usize, f64)>,
-    /// CPU time of this process and of its child processes that have ended.
+    /// CPU time of this process and of its child processes that have exited.
     pub own_s: f64,
     /// Time stolen by the hypervisor since boot, summed over all processors.
     pub stolen_s: Option<f64>,
@@ -46,8 +46,8 @@ pub struct ThreadTime {
     pub waited_s: f64,
 }
 
-/// An observation of the machine that begins at [`Watch::start`]. [`Watch::start`] and
-/// [`Watch::readings`] must be called from the measuring thread.
+/// Observes the machine from [`Watch::start`] on. [`Watch::start`] and [`Watch::readings`] must be
+/// called from the measuring thread.
 #[derive(Clone, Debug)]
 pub struct Watch {
     since: Instant,
@@ -171,8 +171,8 @@ fn core(stat: &str) -> Option<usize> {
     after_name.split_whitespace().nth(36)?.parse().ok()
 }
 
-/// Returns whether turbo is enabled, according to the file of Intel's driver if it exists, and
-/// otherwise the generic file.
+/// Returns whether turbo is enabled, from the Intel driver's file if it exists, and otherwise from
+/// the generic file.
 fn turbo(no_turbo: &str, boost: &str) -> Option<bool> {
     match (no_turbo.trim(), boost.trim()) {
         ("0", _) => Some(true),

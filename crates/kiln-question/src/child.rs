@@ -49,7 +49,7 @@ pub fn run<S: AsRef<OsStr>>(program: &str, args: &[S], watch: &mut Watch) -> Res
     command
         .arg0("kiln")
         .args(args)
-        // The child must not read the configuration file, because the parent has already read it.
+        // The child must not read the configuration file, which the parent has already read.
         .env(DEFAULTS, "")
         .stdin(Stdio::null())
         .stdout(Stdio::piped())

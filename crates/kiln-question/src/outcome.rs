@@ -8,7 +8,7 @@ pub enum Exit {
     Done,
     /// A check failed, for example because a result was wrong.
     Failed,
-    /// With `--bisect`, the revision could not be built or tested.
+    /// With `--bisect`, this revision could not be built or tested.
     Untried,
     /// A child failed with this status and has printed the reason.
     Refused(u8),

@@ -57,7 +57,7 @@ impl Progress {
     /// Reports the completed fraction and the current activity.
     pub fn report(&self, fraction: f64, what: &str) {
         let Some(bar) = &self.0 else {
-            // Such a wait may take minutes, so it is reported without a terminal, too.
+            // Such a wait may take minutes, so report it even without a terminal.
             if what == kiln_tree::WAITING && !SILENT.load(Ordering::Relaxed) {
                 eprintln!("kiln: {what}");
             }

@@ -20,7 +20,7 @@ use signal_hook::low_level;
 
 use crate::{replace, shard, tiers, Error, Global, Progress, Shard, Share};
 
-/// Time after a signal in which further signals belong to the same request to end. timeout(1) sends
+/// Further signals within this time belong to the same request to exit, because timeout(1) sends
 /// each signal twice, to the process and to its group.
 const ONE_SIGNAL_MS: u64 = 500;
 /// Value that means that no signal has arrived.
@@ -61,7 +61,7 @@ pub struct Session {
     pub defaults: Vec<Setting>,
     /// Set if this process is a child that hosts a kernel tree and prints JSON for its parent.
     pub child: Option<Order>,
-    /// An observation of other activity on the machine during the run.
+    /// Observes other activity on the machine during the run.
     pub(crate) watch: Watch,
 }
 

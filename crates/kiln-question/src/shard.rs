@@ -1,5 +1,5 @@
 //! Shards: `--shard I/N` divides a run among processes or machines. Every shard builds the same
-//! list of items and processes those with its number, so shards need not communicate.
+//! list of items and processes its own share, so shards need not communicate.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -148,7 +148,7 @@ impl Share {
         asked.is_empty()
     }
 
-    /// Takes over the description of the part that a child process has done on behalf of this run.
+    /// Adopts the description of the part that a child process did for this run.
     pub fn adopt(&self, part: Option<Part>) {
         if let Some(part) = part {
             // If a part is already set, the new one is equal: children that measure several trees

@@ -1,4 +1,4 @@
-//! Reads the fields of records that any version of Kiln, or another program, may have written.
+//! Reads the fields of records, which any version of Kiln or another program may have written.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -44,8 +44,8 @@ pub fn check(name: &str, document: &Value) -> Result<(), String> {
     Ok(())
 }
 
-/// Replaces control characters in all names and texts of a document, except line breaks and tabs. A
-/// terminal obeys the escape sequences that it prints.
+/// Replaces control characters, except line breaks and tabs, in all of a document's names and
+/// texts, because a terminal obeys escape sequences.
 pub fn clean(document: &mut Value) {
     match document {
         Value::String(text) => *text = plain_lines(text),
@@ -98,12 +98,12 @@ pub fn date(record: &Value) -> Option<&str> {
     text(record, "date")
 }
 
-/// Returns the seed that determined the run's random choices.
+/// Returns the seed from which the run's random choices were derived.
 pub fn seed(record: &Value) -> Option<u64> {
     record.get("seed").and_then(Value::as_u64)
 }
 
-/// The facts about the machine that exports include. Old records may lack some of them.
+/// The machine facts that exports include. Old records may lack some of them.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct Host {
@@ -127,8 +127,7 @@ pub fn host(record: &Value) -> Host {
     serde_json::from_value(machine).unwrap_or_default()
 }
 
-/// The properties that distinguish the sides of a report: the machine, commit and compiler of a
-/// record.
+/// The properties that distinguish a report's sides: a record's machine, commit and compiler.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Origin {
     /// The facts that identify a kind of machine, separated by commas.
@@ -139,7 +138,7 @@ pub struct Origin {
     pub compiler: String,
 }
 
-/// Returns the machine, commit and compiler of the record. Facts that the record lacks are omitted.
+/// Returns the record's machine, commit and compiler, omitting facts that it lacks.
 pub fn origin(record: &Value) -> Origin {
     let facts = |side: Aspect| -> String {
         let own = machine_facts().iter().filter(|f| f.side == Some(side));
@@ -174,7 +173,7 @@ pub fn notes(record: &Value) -> impl Iterator<Item = &str> {
     notes.into_iter().flatten().filter_map(Value::as_str)
 }
 
-/// Looks up a fact about the machine by field name.
+/// Looks up a machine fact by field name.
 pub fn fact<'a>(record: &'a Value, name: &str) -> Option<&'a Value> {
     record.get("machine")?.get(name).filter(|v| !v.is_null())
 }
@@ -195,8 +194,7 @@ pub fn word<'a>(row: &'a Row, name: &str) -> Option<&'a str> {
     row.get(name).and_then(Value::as_str)
 }
 
-/// Returns the description of the shard that the record contains, or `None` if the run was not
-/// divided.
+/// Returns the description of the record's shard, or `None` if the run was not divided.
 pub fn part(record: &Value) -> Option<Part> {
     serde_json::from_value(record.get("shard")?.clone()).ok()
 }

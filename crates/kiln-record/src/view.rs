@@ -116,7 +116,7 @@ pub enum Shape {
         along: String,
         upwards: String,
     },
-    /// One line per row over time, from the fields `PREFIX_0`, `PREFIX_1` and so on.
+    /// One line per row over time, from fields `PREFIX_0`, `PREFIX_1` and so on.
     Course {
         title: String,
         prefix: String,
@@ -197,7 +197,7 @@ pub struct Check {
     /// Conditions for a row to be a check.
     #[serde(default)]
     pub only: Vec<Term>,
-    /// Conditions for a failed check; one of them is enough.
+    /// Conditions under which a check failed; one of them is enough.
     pub fail: Vec<Term>,
     /// Conditions for a skipped check; one of them is enough, unless the check failed.
     #[serde(default)]
@@ -222,8 +222,8 @@ pub struct Loss {
     pub wrong: (String, String),
     /// The field with the number of interrupts that could have caused a loss.
     pub hit: String,
-    /// The field with the number of wrong results expected if the judged policy lost state as often
-    /// as the control policy.
+    /// The field with the number of wrong results that would be expected if the judged policy lost
+    /// state as often as the control policy.
     pub expected: String,
     /// Whether all rows with the same value of `of` are judged together.
     #[serde(default)]

@@ -171,7 +171,7 @@ fn extremes(values: &[Option<Value>]) -> Option<(Value, Option<usize>)> {
 }
 
 /// Returns the ratio of the last result to the first, and the column at which the result changed
-/// most between adjacent results that differ. A change that was reversed later also counts.
+/// most between adjacent results that differ. A change that was later reversed counts, too.
 fn changes(values: &[Option<Value>]) -> Option<(Value, Option<usize>)> {
     let known: Vec<(usize, &Value)> = values
         .iter()
@@ -318,7 +318,7 @@ mod tests {
         let row = &found[0].1[0].rows[0];
         assert_eq!(found[0].1[0].columns[row.at.unwrap()], "1 (c2)");
         assert!((row.ratio.best - 1.2).abs() < 0.01);
-        // A result that was slow for a while and is fast again also counts as a change.
+        // A result that was slow for a while and then fast again counts as a change, too.
         let spike: Vec<Side> = [1.0, 2.0, 1.0]
             .iter()
             .enumerate()

@@ -171,7 +171,7 @@ pub(crate) fn differing<'a>(origin: &'a Origin, all: &[Origin]) -> Vec<&'a str> 
         .collect()
 }
 
-/// Reads the sides from which a report page was made.
+/// Reads the sides that a report page was made from.
 fn read_page(name: &str, text: &str) -> Result<Vec<Side>, Error> {
     let fault = |why: &str| {
         Error::new(format!(

@@ -17,7 +17,7 @@ pub(crate) struct Column {
     pub numeric: bool,
 }
 
-/// A table cell with a number or a word.
+/// A table cell, which contains a number or a word.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Cell {
     pub text: String,
@@ -238,7 +238,7 @@ fn spread(kind: &RowType, across: &Across, rows: &[&Row]) -> Vec<Table> {
     split(rows, each).into_iter().map(table).collect()
 }
 
-/// Formats the results that the table does not show, for the tooltip.
+/// Formats the tooltip: the results that the table does not show.
 fn hint(kind: &RowType, across: &Across, row: &Row) -> Option<String> {
     let fields = across.hint.iter().filter_map(|name| kind.field(name));
     let one = |f: &Field| {

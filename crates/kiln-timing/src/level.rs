@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Level {
-    /// Direct calls of the function. One FPU section encloses many calls.
+    /// Direct calls to the function. One FPU section encloses many calls.
     #[default]
     Primitive,
     /// Requests to a driver through the crypto API. The driver is selected by its name.

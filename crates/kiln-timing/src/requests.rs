@@ -52,7 +52,7 @@ fn told(answer: Result<u64, Errno>, calls: u64) -> Result<(), String> {
     }
 }
 
-/// Returns a closure that makes a new request for each message.
+/// Returns a closure that makes a new request per message.
 fn each(driver: Driver, op: Op) -> Run<'static> {
     let state = RefCell::new((driver, Vec::new()));
     Box::new(move |messages: &mut Messages, calls| {

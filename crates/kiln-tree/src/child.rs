@@ -1,5 +1,5 @@
 //! Starts this program a second time, as a child process that loads a tree. If the tree's code
-//! crashes, only the child ends.
+//! crashes, only the child dies.
 
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Read};
@@ -23,7 +23,7 @@ use crate::Error;
 /// processes.
 const VARIABLE: &str = "KILN_TREE_CHILD";
 
-/// How long a child may take after Ctrl-C to print its results.
+/// How long a child may take to print its results after Ctrl-C.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The input of a child, in addition to its arguments.
@@ -66,8 +66,8 @@ pub struct Order {
     events: RawFd,
 }
 
-/// The description of a tree in result rows. The parent passes it to the child, because the image
-/// does not contain it.
+/// A tree's description in result rows. The parent passes it to the child, because the image does
+/// not contain it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Label {
     /// The name that the user gave, such as `tree:DIR`; empty if the rows do not contain a tree's
@@ -178,7 +178,7 @@ impl Order {
     }
 }
 
-/// What a child sent, and how it ended.
+/// The events from a child, and how it ended.
 #[derive(Debug)]
 pub struct Ended {
     /// The events that the child sent, in order.
@@ -226,7 +226,7 @@ pub struct Watch<'a> {
 }
 
 /// Makes the kernel kill the child when the thread that starts it ends, even if this process is
-/// killed. Otherwise the child would keep working although its results are not read.
+/// killed. Otherwise the child would keep running with nobody to read its results.
 pub fn end_with_parent(command: &mut Command) {
     let parent = std::process::id();
     // SAFETY: the closure makes only system calls that are allowed between fork and exec.

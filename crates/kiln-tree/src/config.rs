@@ -1,5 +1,5 @@
-//! Determines the configuration of a tree: Kiln's own, or the user's file together with the options
-//! that hosting needs.
+//! Determines a tree's configuration: Kiln's own, or the user's file plus the options that hosting
+//! needs.
 
 use std::fs;
 use std::path::Path;
@@ -14,8 +14,8 @@ const HOSTING: &str = include_str!("../../../tree/config.hosting");
 /// Options that Kiln adds only if the base is `x86_64_defconfig`.
 const KILN: &str = include_str!("../../../tree/config");
 
-/// Options that are added only if the preemption model of the user's configuration does not
-/// maintain the preempt count.
+/// Options added only if the preemption model in the user's configuration does not maintain the
+/// preempt count.
 const COUNTING: &str = "CONFIG_DEBUG_KERNEL=y\nCONFIG_DEBUG_ATOMIC_SLEEP=y\n";
 
 /// A configuration with which a tree is built.
@@ -68,7 +68,7 @@ impl Config {
         })
     }
 
-    /// Returns a hash of the content, for the name of the cache directory.
+    /// Returns a hash of the content, for the cache directory's name.
     pub fn key(&self) -> u64 {
         let base = self.base.as_deref().unwrap_or("");
         hash(&[base.as_bytes(), self.fragment.as_bytes()])

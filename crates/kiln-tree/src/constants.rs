@@ -17,7 +17,7 @@ use object::{
 use crate::cache::{update, Cache};
 use crate::Error;
 
-/// Name of the file, next to the image, in which the findings are listed.
+/// Name of the file next to the image that lists the findings.
 pub(crate) const FILE: &str = "constants";
 
 /// An instruction that reads a constant whose alignment is not guaranteed.
@@ -29,9 +29,8 @@ pub(crate) struct ByChance {
     pub what: String,
 }
 
-/// Examines those of the objects that were built from assembly files, and writes the findings to
-/// [`FILE`] in the directory `place`. Objects of C files are skipped, because the compiler aligns
-/// their constants.
+/// Examines the objects built from assembly files, and writes the findings to [`FILE`] in the
+/// directory `place`. Objects of C files are skipped, because the compiler aligns their constants.
 ///
 /// # Errors
 /// Fails if an object cannot be read, or the file cannot be written.

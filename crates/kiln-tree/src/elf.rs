@@ -31,7 +31,7 @@ pub(crate) struct Symbol {
     pub absolute: bool,
 }
 
-/// A section, with only the fields that Kiln uses.
+/// A section, reduced to the fields that Kiln uses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Section {
     pub name: String,

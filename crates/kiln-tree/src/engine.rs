@@ -11,7 +11,7 @@ use kiln_kernel::messages::{IvRoom, Messages, Needs};
 
 use crate::{raw, Error, Host};
 
-/// How the crypto API classifies a driver.
+/// The crypto API's driver types.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u32)]
 pub enum Kind {
@@ -42,7 +42,7 @@ pub struct Listed {
     pub is_async: bool,
 }
 
-/// The errno with which the crypto API refused a call.
+/// The errno with which the crypto API rejected a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refused(pub i32);
 
@@ -69,8 +69,8 @@ pub(crate) fn check(result: u64) -> Result<(), Refused> {
     }
 }
 
-/// Addresses of the glue functions through which Kiln uses the tree's crypto API. They are looked
-/// up once per tree.
+/// Addresses of the glue functions through which Kiln uses the tree's crypto API, looked up once
+/// per tree.
 #[derive(Clone, Copy)]
 pub struct Calls {
     list: GateFn,
@@ -123,7 +123,7 @@ impl Calls {
         unsafe { cpu::gate(function, argument) }
     }
 
-    /// Sets the driver name that a crash report shows if the next call crashes.
+    /// Sets the driver name to report if the next call crashes.
     pub(crate) fn name(&self, name: &CStr) {
         // SAFETY: the function only copies the string, so it need not be called through the gate.
         unsafe { (self.testing)(name.as_ptr()) }
@@ -193,7 +193,7 @@ pub struct Sizes {
     pub keyed: bool,
 }
 
-/// The fields of a request, except its source and destination.
+/// A request's fields, except for its source and destination.
 pub struct Request<'a> {
     /// IV. The driver may modify it.
     pub iv: &'a mut [u8],

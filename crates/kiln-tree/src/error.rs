@@ -1,11 +1,11 @@
-//! The errors of this crate. Each has a one-line message for the user.
+//! This crate's errors. Each has a one-line message for the user.
 
 use std::ffi::NulError;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// An error that occurs while a tree is built or run. Variants without a comment are explained by
-/// their messages.
+/// An error in building or running a tree. Variants without a comment are explained by their
+/// messages.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The user has no cache directory.
@@ -129,7 +129,7 @@ pub enum Error {
     NoFunction { image: PathBuf, name: String },
     #[error("the tree's code cannot be loaded at {start:#x}, where it was linked for: {why}")]
     Load { start: u64, why: String },
-    /// The image was linked without the glue that makes requests.
+    /// The image was linked without the glue for making requests.
     #[error(
         "this tree cannot be called by kiln ({name} is not in {}): 'kiln tree' says what does not build",
         image.display()

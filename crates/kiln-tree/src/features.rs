@@ -31,9 +31,8 @@ macro_rules! features {
     };
 }
 
-/// The features by which drivers select code for FPU sections. AES, PCLMULQDQ, AVX, SHA and GFNI
-/// imply SSE4.2, because every CPU with one of them has SSE4.2, and kernels do not check for SSE4.2
-/// separately.
+/// Features by which drivers select their FPU code. AES, PCLMULQDQ, AVX, SHA and GFNI imply SSE4.2,
+/// because every CPU with one of them has SSE4.2, and kernels do not check for SSE4.2 separately.
 pub(crate) const ALL: &[Feature] = features! {
     "SSSE3" = 4 * 32 + 9, [SSSE3];
     "SSE4.1" = 4 * 32 + 19, [SSE4_1] needs "SSSE3";

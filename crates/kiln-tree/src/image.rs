@@ -1,5 +1,5 @@
-//! Maps an image into this process at the addresses for which it was linked. The image consists of
-//! a tree's objects, the glue and the services.
+//! Maps an image into this process at its link addresses. The image consists of a tree's objects,
+//! the glue and the services.
 
 use std::collections::HashMap;
 use std::mem;
@@ -178,8 +178,8 @@ fn map(path: &Path, elf: &Elf, segment: &Segment) -> Result<(), Error> {
             contents.len(),
         );
     }
-    // Read-only data stay writable, because the tree's initcalls modify some of them: a kernel
-    // makes them read-only only after its initcalls.
+    // Read-only data stay writable, because initcalls modify some of them: a kernel write-protects
+    // them only after its initcalls.
     if segment.executable {
         let all = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;
         // SAFETY: the call affects only the mapping made above.

@@ -21,7 +21,7 @@ use crate::pattern::matches;
 use crate::prove::{self, Proving};
 use crate::{raw, Error};
 
-/// Average number of interrupts per second. Each interrupt uses 20 to 30 us of host time, so the
+/// Average number of interrupts per second. Each interrupt takes 20 to 30 us of host time, so the
 /// interrupted task gets about half of the CPU.
 const RATE: f64 = 20_000.0;
 
@@ -29,7 +29,7 @@ const RATE: f64 = 20_000.0;
 /// every case finishes within a minute here.
 const SILENCE: Duration = Duration::from_secs(60);
 
-/// Name of a pseudo-suite that steps the functions exported by the tree's library.
+/// Name of a pseudo-suite that steps the tree's exported library functions.
 pub const LIBRARY: &str = "library";
 
 /// Maximum number of parts into which the library's functions are divided. Each part runs in
@@ -134,12 +134,12 @@ pub struct Ran {
     /// Warnings that the tree raised, as file and line.
     pub warnings: Vec<String>,
     /// The crash or early exit that ended the suite, so that later cases did not run; empty if the
-    /// suite ran to its end. The library goes on after a crash, so it has one entry per function
-    /// that crashed.
+    /// suite ran to its end. The library suite continues after a crash, so it has one entry per
+    /// crashed function.
     pub faults: Vec<Crash>,
 }
 
-/// A crash of a suite, or of a function of the library.
+/// A crash of a suite or of a library function.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Crash {
     /// The function that was being stepped; empty if a suite crashed.
@@ -418,8 +418,8 @@ fn drop_through(order: &mut Order, crashed: &str) -> bool {
     !functions.is_empty()
 }
 
-/// Merges equal lines and appends the number of occurrences, because a case may raise the same
-/// warning thousands of times.
+/// Merges equal lines and appends a count, because a case may raise the same warning thousands of
+/// times.
 fn merge_repeats(lines: Vec<String>) -> Vec<String> {
     let mut merged: Vec<(String, u64)> = Vec::new();
     for line in lines {
@@ -544,7 +544,7 @@ mod tests {
         let mut stepped = parts(&all).concat();
         stepped.sort();
         assert_eq!(stepped, all);
-        // A part without functions would boot the tree for nothing.
+        // A part without functions would boot the tree in vain.
         assert_eq!(parts(&all[..2]), [names(&["sha10"]), names(&["sha11"])]);
         assert!(parts(&[]).is_empty());
     }

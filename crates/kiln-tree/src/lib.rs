@@ -105,7 +105,7 @@ impl Outcome {
     }
 }
 
-/// A tree that has been linked into a loadable image.
+/// A tree linked into a loadable image.
 pub struct Built {
     pub image: PathBuf,
     /// Configuration, such as `kiln`, or `cloud.config (retpoline, rethunk, ibt)`.

@@ -16,7 +16,7 @@ use crate::engine::{check, Calls, Refused};
 use crate::event::{Checked, Event};
 use crate::{raw, Error, Host};
 
-/// Kind of a library function, which determines the arguments that it takes.
+/// The kind of a library function, which determines its arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Cipher,
@@ -177,7 +177,7 @@ impl Library {
         Some(Rc::new(library))
     }
 
-    /// Sets the name that a crash report shows if the next call crashes.
+    /// Sets the name to report if the next call crashes.
     pub(crate) fn name(&self, name: &CStr) {
         self.calls.name(name);
     }

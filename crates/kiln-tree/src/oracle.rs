@@ -30,12 +30,11 @@ const SILENCE: Duration = Duration::from_secs(60);
 /// limit is longer than [`SILENCE`], because a template sends no event while it refuses children.
 const REACH_SILENCE: Duration = Duration::from_secs(300);
 
-/// Maximum number of drivers that one child examines. If a driver crashes the child, a new child
-/// examines the remaining drivers.
+/// Maximum number of drivers that one child examines.
 const CHUNK: usize = 120;
 
-/// Maximum number of crashes in one family of drivers under one oracle. The rest of the family is
-/// then skipped.
+/// Maximum number of crashes in one driver family under one oracle, after which the rest of the
+/// family is skipped.
 const CRASHES: usize = 4;
 
 /// Maximum number of crashes while templates are instantiated. If more crashes occur, no driver is
@@ -103,7 +102,7 @@ pub const ALL: [Oracle; 12] = [
 ];
 
 impl Oracle {
-    /// Describes the group of cases to which an answer word belongs.
+    /// Describes the group of cases that an answer word belongs to.
     fn group(&self, number: usize) -> String {
         let named = |names: &[&str]| names.get(number).copied().unwrap_or_default().to_owned();
         match self.number {
@@ -112,8 +111,8 @@ impl Oracle {
         }
     }
 
-    /// Formats the finding that a driver's answer differs from the answer of `other`, a driver of
-    /// the same algorithm.
+    /// Formats the finding that a driver's answer differs from that of `other`, a driver for the
+    /// same algorithm.
     fn differs(&self, other: &str, alg: &str) -> String {
         match self.number {
             raw::KILN_ORACLE_SEQUENCE => format!("differs from {other}, which is {alg}, too"),
@@ -166,8 +165,7 @@ pub struct Wanted<'a> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
     pub oracle: &'static str,
-    /// The driver that violates the rule at this place. If there are several, the one with the
-    /// shortest name.
+    /// The driver that violates the rule here; of several, the one with the shortest name.
     pub driver: String,
     pub alg: String,
     pub rule: String,
@@ -179,7 +177,7 @@ pub struct Finding {
     pub place: String,
     /// Names of the calling functions, innermost first.
     pub trace: Vec<String>,
-    /// Number of other drivers that violate the rule at this place.
+    /// Number of other drivers that violate the rule here.
     pub others: usize,
     /// The reason given in the list of known findings; `None` if the finding is not in the list.
     pub known: Option<String>,
@@ -461,7 +459,7 @@ pub fn run(wanted: &Wanted) -> Result<Found, Error> {
     Ok(found)
 }
 
-/// Strips the prefix of internal algorithms from the algorithm's name.
+/// Strips the internal-algorithm prefix from the name.
 fn plain(alg: &str) -> &str {
     alg.trim_start_matches("__")
 }
@@ -488,7 +486,7 @@ fn without_features(wanted: &Wanted, told: &mut [Told], crashes: &Crashes) -> Re
     else {
         return Ok(());
     };
-    // An instance of a template executes the code of its children, which are examined themselves.
+    // A template instance executes the code of its children, which are examined separately.
     let users = |name: &str| -> Vec<Subject> {
         let told = told.iter();
         let users = told.filter(|t| uses(t, name) && has_code(&t.subject.driver));
@@ -648,8 +646,8 @@ impl Crashes {
     }
 }
 
-/// Returns a name that identifies the code of a driver. An internal driver, its simd wrapper, and
-/// cryptd over either of them run the same code and get the same name.
+/// Returns a name that identifies a driver's code. An internal driver, its simd wrapper, and cryptd
+/// over either of them run the same code and get the same name.
 fn code(driver: &str) -> &str {
     let inner = driver.strip_prefix("cryptd(").unwrap_or(driver);
     let inner = inner.trim_start_matches("__");
@@ -742,7 +740,7 @@ fn run_chunk(
     Ok(told)
 }
 
-/// Finds drivers whose answers differ from the answers of other drivers of the same algorithm.
+/// Finds drivers whose answers differ from those of other drivers for the same algorithm.
 fn compare(told: &mut [Told], oracle: Oracle) {
     let mut groups: BTreeMap<(String, usize, u64), Vec<usize>> = BTreeMap::new();
     for (i, t) in told.iter().enumerate() {
@@ -943,7 +941,7 @@ mod tests {
         );
         assert_eq!(wrong(&[("a-generic", 1), ("b", 2)]), ["b"]);
         assert_eq!(wrong(&[("a-generic", 1), ("b", 1)]), [""; 0]);
-        // Drivers that share code have only one vote together.
+        // Drivers that share code share one vote.
         let avx = [("__x-avx", 2), ("x-avx", 2), ("cryptd(__x-avx)", 2)];
         let shared = [
             &avx[..],

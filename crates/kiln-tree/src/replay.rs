@@ -38,17 +38,17 @@ const SCRIPTS: &str = "scripts";
 /// Files with the configuration, as written by Kconfig and as read by make.
 const CONFIGURATION: [&str; 2] = [".config", "include/config/auto.conf"];
 
-/// Options for which Kbuild runs further steps after the recorded command.
+/// Options that make Kbuild run further steps after the recorded command.
 const MORE_STEPS: [&str; 2] = [
     "CONFIG_MODVERSIONS=y",
     "CONFIG_FTRACE_MCOUNT_USE_RECORDMCOUNT=y",
 ];
 
-/// Directories whose objects only Kbuild may rebuild. These objects are programs that the build
-/// uses, or are compiled by two Makefiles with different flags.
+/// Directories whose objects only Kbuild may rebuild. They are programs that the build uses, or are
+/// compiled by two Makefiles with different flags.
 const OTHERS: [&str; 4] = ["scripts", "tools", "arch/x86/tools", "arch/x86/lib"];
 
-/// Time and size of a file. The file has been changed if either differs.
+/// A file's time and size. If either differs, the file has changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 struct Stamp {
     /// Modification time, as seconds and nanoseconds.
@@ -303,7 +303,7 @@ fn compile(dir: &Path, object: &Path) -> Option<()> {
     fs::write(&record, new).ok()
 }
 
-/// The parsed record of an object.
+/// An object's parsed record.
 struct Recorded<'a> {
     /// The command that compiles the object, in Makefile syntax.
     text: &'a str,
@@ -370,7 +370,7 @@ fn objects_of(changed: &BTreeSet<&Path>, records: &[Record]) -> Option<Vec<PathB
     Some(objects.into_iter().collect())
 }
 
-/// Finds the files that determine what is built but do not occur in Kbuild's records.
+/// Finds the files that determine what is built but are not in Kbuild's records.
 fn find_rules(source: &Path) -> BTreeSet<PathBuf> {
     let mut found = BTreeSet::new();
     let mut open = vec![PathBuf::new()];

@@ -55,8 +55,8 @@ const EVERYWHERE: [&str; 3] = ["Kconfig", "Makefile", "Kbuild"];
 /// The part of a revision to check out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Extent {
-    /// Only the files that the build of a hosted tree reads. They are a sixth of all files and
-    /// contain a tenth of all bytes.
+    /// Only the files that a hosted tree's build reads: a sixth of all files, with a tenth of all
+    /// bytes.
     Hosted,
     /// All files of the revision.
     Whole,
@@ -105,8 +105,8 @@ fn builds(slot: &Path) -> PathBuf {
     slot.join("builds")
 }
 
-/// A description of a slot's contents: the hash of the tree object, and the list of files. The slot
-/// has no manifest while its files are being changed.
+/// A slot's contents: the hash of the tree object, and the list of files. A slot has no manifest
+/// while its files are being changed.
 struct Manifest {
     tree: String,
     files: Files,
@@ -145,7 +145,7 @@ struct Slot {
     manifest: Option<Manifest>,
 }
 
-/// Finds the slot that contains a commit's files, or checks out the commit into a slot.
+/// Finds the slot with a commit's files, or checks out the commit into a slot.
 pub(crate) fn check_out(
     repository: Repository,
     commit: Commit,

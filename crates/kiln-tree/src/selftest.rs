@@ -19,7 +19,7 @@ use crate::Error;
 /// Time without events after which a child is considered hung. The slowest test takes 0.1 s.
 const SILENCE: Duration = Duration::from_secs(60);
 
-/// Maximum number of crashes. After this many crashes, no further child is started.
+/// Maximum number of crashes, after which no further child is started.
 const CRASHES: usize = 16;
 
 /// Default number of iterations of each random test in the tree.
@@ -79,8 +79,7 @@ pub struct Seen {
     /// Crashes of earlier children, by driver under test. Each entry holds a description and the
     /// address of the instruction.
     pub faults: HashMap<String, (String, u64)>,
-    /// A crash that occurred outside any driver's test. Such a crash keeps the child from listing
-    /// the algorithms.
+    /// A crash outside any driver's test, which keeps the child from listing the algorithms.
     pub broken: Option<(String, u64)>,
 }
 

@@ -92,7 +92,7 @@ impl Stream {
         }
     }
 
-    /// Returns a load operation that uses the stream. The stream must outlive the operation.
+    /// Returns a load operation that uses the stream, which must outlive the operation.
     pub fn operation(&self) -> Operation {
         // SAFETY: the tree's code fulfils the contract of `struct kiln_op`.
         unsafe { Operation::new(self.crypt, self.raw, self.slots) }

@@ -61,7 +61,7 @@ fn in_child(name: &str, tests: bool, lonely: bool, body: impl FnOnce(Loaded)) ->
         body(Host::load(&order).unwrap());
         return None;
     }
-    // One child at a time: two of its CPUs cannot race while another child has one of two cores.
+    // One child at a time: two of its CPUs cannot race if another child occupies one of two cores.
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let mut order = Order::new(&image()?, 1);

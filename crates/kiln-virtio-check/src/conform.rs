@@ -148,7 +148,7 @@ fn served(name: String, offer: &Offer, wanted: u64, vector: Vector) -> Case {
     })
 }
 
-/// Returns the section that says what a device does with data requests of a service.
+/// Returns the section on a service's data requests.
 fn rule_of(service: Service) -> Rule {
     match service {
         Service::Cipher => rule::CIPHER,
@@ -187,12 +187,12 @@ pub(crate) fn create(link: &mut Link, vector: &Vector) -> Result<u64, String> {
     link.control(&control)?.map_err(not_created)
 }
 
-/// Describes the status of a session that a device did not create.
+/// Describes the status of a failed session creation.
 pub(crate) fn not_created(status: Status) -> String {
     format!("creating the session: status {}", name_status(status as u8))
 }
 
-/// Describes the status of a session that a device did not destroy.
+/// Describes the status of a failed session destruction.
 pub(crate) fn not_destroyed(status: Status) -> String {
     format!(
         "destroying the session: status {}",

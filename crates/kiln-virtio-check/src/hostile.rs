@@ -176,8 +176,7 @@ pub(crate) fn cases(offer: &Offer) -> Vec<Case> {
     cases
 }
 
-/// Creates a check with a request that the device must refuse. The check also tests that the device
-/// still works afterwards.
+/// Creates a check for a request that the device must refuse, after which it must still work.
 pub(crate) fn refused(
     rule: Rule,
     name: impl Into<String>,

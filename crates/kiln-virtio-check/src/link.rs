@@ -86,7 +86,7 @@ pub struct Offer {
 }
 
 impl Offer {
-    /// Describes the features, algorithms and limits, one line for each.
+    /// Describes the features, algorithms and limits, one per line.
     pub fn describe(&self) -> Vec<String> {
         let config = &self.config;
         let mut lines = vec![format!("features: {}", name_features(self.features))];
@@ -138,11 +138,12 @@ impl Offer {
 pub enum Fault {
     /// Nothing listens on the socket.
     Connect(String),
-    /// The device closed the connection before its first answer, for example because it already
-    /// serves its maximum number of front ends.
+    /// The device closed the connection before its first answer, for example because it already has
+    /// its maximum number of front ends.
     Refused,
     /// An answer did not arrive within [`PATIENCE`]. It is unknown whether the device is slow or is
-    /// not a virtio-crypto device. The text says what the device did not do: "answer GET_FEATURES".
+    /// not a virtio-crypto device. The text states what the device failed to do, such as "answer
+    /// GET_FEATURES".
     Late(&'static str),
     /// Something answers on the socket, but it is not a virtio-crypto device.
     Device(String),
@@ -325,8 +326,8 @@ impl Link {
         let mut frontend = Frontend::from_stream(again, 256);
         let (file, memory) = shared().map_err(of_connect)?;
         let fault = |e: vhost::Error| Fault::Device(e.to_string());
-        // Once the time is up, this side closes the connection itself, and the library reports
-        // only that it is closed.
+        // When the time is up, this side closes the connection, and the library reports only that
+        // it is closed.
         let without = |answer| {
             let limit = &limit;
             move |e: vhost::Error| match limit.is_over() {

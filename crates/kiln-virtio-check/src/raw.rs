@@ -47,8 +47,8 @@ pub(crate) const INFLIGHT: u64 = 1 << 12;
 pub(crate) const STATUS: u64 = 1 << 16;
 /// MQ, REPLY_ACK, CONFIG, CONFIGURE_MEM_SLOTS.
 const USUAL: u64 = 1 | 1 << 3 | 1 << 9 | 1 << 15;
-/// Feature bits that this front end accepts: VERSION_1, VHOST_USER_F_PROTOCOL_FEATURES, and the
-/// bits that stateless requests need.
+/// Feature bits that this front end accepts: VERSION_1, VHOST_USER_F_PROTOCOL_FEATURES, and those
+/// that stateless requests need.
 const TAKEN: u64 = 1 << 32 | 1 << 30 | feature::ALL;
 
 /// Size of the front end's memory in bytes, and its guest address, which the front end also reports
@@ -100,7 +100,7 @@ pub(crate) fn memory(size: u64, flags: MemfdFlags) -> io::Result<File> {
     Ok(file)
 }
 
-/// Ends the connection at once. The implementation for [`crate::link::Link`] gives the reason.
+/// Ends the connection at once. [`crate::link::Link`]'s implementation explains why.
 impl Drop for Raw {
     fn drop(&mut self) {
         let _ = self.socket.shutdown(Shutdown::Both);
@@ -134,9 +134,9 @@ impl Raw {
         Some(self.receive_with(&mut [])?.0)
     }
 
-    /// Receives the next answer, and a descriptor if there is `space` for one. Without, the kernel
-    /// drops descriptors: to close one here could wait for ever for a server of the device's
-    /// (FUSE).
+    /// Receives the next answer, and a descriptor if there is `space` for one. Without it, the
+    /// kernel drops descriptors, because closing one here could wait forever for a FUSE server of
+    /// the device.
     fn receive_with(&mut self, space: &mut [MaybeUninit<u8>]) -> Option<(Vec<u8>, Option<File>)> {
         let mut header = [0; 12];
         let mut ancillary = RecvAncillaryBuffer::new(space);
@@ -226,7 +226,7 @@ impl Raw {
         let number = u64::from(index);
         let at = |offset: u64| BASE + EACH * number + offset;
         let addresses = words(&[number, at(0), at(USED), at(AVAIL), 0]);
-        // Bit 8 states that the message carries no descriptor.
+        // Bit 8 indicates that the message carries no descriptor.
         let without = if kick.is_some() { 0 } else { 1 << 8 };
         let kick: Vec<_> = kick.into_iter().collect();
         self.done(SET_VRING_ENABLE, &pair(index, 0), &[])

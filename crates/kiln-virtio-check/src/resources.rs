@@ -1,6 +1,6 @@
 //! Checks with front ends that exhaust shared resources: descriptors, memory, threads, time.
-//! Whatever a front end does, the device must serve another front end's driver meanwhile, and the
-//! next driver afterwards.
+//! Whatever a front end does, the device must keep serving another front end's driver, and then
+//! serve the next driver.
 
 use std::any::Any;
 use std::fs::File;
@@ -23,7 +23,7 @@ use crate::vectors::Vector;
 
 const PLAIN: MemfdFlags = MemfdFlags::empty();
 const HUGE: u64 = 2 << 20;
-/// Maximum size of the notes on requests in flight for one queue. A device needs a few KiB.
+/// Maximum size of one queue's in-flight record. A device needs a few KiB.
 const MOST_NOTES: u64 = 4 << 20;
 
 /// Connections and descriptors that a front end keeps open until another driver has been served.
@@ -253,7 +253,7 @@ fn hold(what: impl Any) -> Held {
     Box::new(what)
 }
 
-/// A check of a feature that is optional for a device, but must work if offered.
+/// A check of an optional feature, which must work if offered.
 type Check = fn(&Target, &Vector) -> Result<Verdict, String>;
 
 pub(crate) fn cases(offer: &Offer) -> Vec<Case> {
@@ -659,7 +659,7 @@ fn notes(target: &Target, vector: &Vector) -> Result<Verdict, String> {
     let size = told
         .first_chunk()
         .map_or(0, |size| u64::from_le_bytes(*size));
-    // Memory of this size is allocated here, and the device chose it.
+    // This memory is allocated here, and the device chose its size.
     if size > MOST_NOTES {
         return Err(format!(
             "the device wants {size} bytes for one queue of {}",

@@ -26,7 +26,7 @@ fn once(imp: Impl, ctx: &Context, aad: &[u8], message: Messages<'_>) -> bool {
     refused.unwrap_or_else(|e| panic!("{imp:?}: {e}")) == 0
 }
 
-/// Splits a message of `len` bytes into one piece per FPU section, and returns the pieces' lengths.
+/// Splits a message of `len` bytes into one piece per FPU section, and returns the piece lengths.
 fn pieces(len: usize) -> Vec<usize> {
     let mut pieces = vec![BYTES; len / BYTES];
     if len % BYTES > 0 {

@@ -1,4 +1,4 @@
-//! Tests of `kiln compare` from a user's point of view.
+//! Tests `kiln compare` from a user's point of view.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -274,7 +274,7 @@ fn a_commit_message_says_what_was_measured() {
 ";
     assert_eq!(message(&a, &b), wanted.trim_start_matches('\n'));
 
-    // Control: a run without --quick must not be taken for a quick one.
+    // Control: a run without --quick must not be mistaken for a quick one.
     let long = record("long.json", "4a5b6c7", false, after);
     let text = message(&a, &long);
     assert!(

@@ -1,4 +1,4 @@
-//! Tests of the configuration file `kiln.toml`: the effect of each key, which of several files is
+//! Tests the configuration file `kiln.toml`: the effect of each key, which of several files is
 //! read, and errors in a file.
 
 use std::fs;

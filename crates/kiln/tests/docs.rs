@@ -215,8 +215,8 @@ fn try_span(at: &Place, text: &str, scratch: &Scratch) -> Result<(), String> {
     Err(said.trim().to_string())
 }
 
-/// Calls `work` for each item, several items concurrently. Returns the number of commands run, and
-/// the faults.
+/// Calls `work` for each item, with several items in parallel. Returns the number of commands run,
+/// and the faults.
 fn each<T: Sync>(
     all: &[T],
     work: impl Fn(&T) -> (usize, Vec<Fault>) + Sync,
@@ -294,8 +294,8 @@ fn page(text: &str) -> Page {
     }
 }
 
-/// Asserts that a fault about `what` was reported for this line. The tests called `control_…` use
-/// it to check that faults on a deliberately wrong page are detected.
+/// Asserts that a fault that mentions `what` was reported for this line. The tests called
+/// `control_…` use it to check that faults on a deliberately wrong page are detected.
 #[track_caller]
 fn assert_found(faults: &[Fault], line: usize, what: &str) {
     assert!(

@@ -1,5 +1,5 @@
-//! Tests of `kiln speed --tree` and of `kiln compare` with trees. They are skipped with a message
-//! unless KILN_TEST_TREE is set.
+//! Tests `kiln speed --tree` and `kiln compare` with trees. They are skipped with a message unless
+//! KILN_TEST_TREE is set.
 
 use std::io::Write;
 use std::path::Path;

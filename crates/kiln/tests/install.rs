@@ -1,5 +1,5 @@
-//! Tests of what a Kiln package needs: the manual, the completions, and a program that works
-//! without a source tree.
+//! Tests what a Kiln package needs: the manual, the completions, and a program that works without a
+//! source tree.
 
 use std::fs;
 use std::path::Path;

@@ -20,11 +20,11 @@ const QUEUE: u64 = 0xff;
 /// Protocol features that the adapter itself implements.
 const OWN: u64 = CRYPTO_SESSION | STATUS;
 
-/// Maximum number of descriptors that one connection has in flight, which means sent and not yet
-/// received: one message from the front end, and the answers.
+/// Maximum number of descriptors in flight (sent but not yet received) on one connection: those of
+/// one front-end message, and of the answers.
 ///
-/// The kernel counts descriptors in flight per user, over all processes. While there are more than
-/// a process may open (RLIMIT_NOFILE), that process can send none.
+/// The kernel counts descriptors in flight per user, across all processes. A process cannot send
+/// any while the count exceeds its RLIMIT_NOFILE.
 pub(crate) const IN_FLIGHT: u64 = MOST_FDS as u64 + ANSWERS as u64;
 
 /// Destination of a message.
@@ -49,10 +49,10 @@ pub struct Conversation {
     unseen: bool,
     /// Number of GET_FEATURES requests from the front end that the device has not answered yet.
     asked: u32,
-    /// Set while the device may not have received the descriptors of the last message that had
-    /// some, or the front end's question for one may not be answered.
+    /// Set while descriptors sent to the device may not have been received yet, or a request for a
+    /// descriptor may be unanswered.
     carried: bool,
-    /// Number of times that the front end has asked for memory to record in-flight requests.
+    /// How often the front end has requested memory for recording in-flight requests.
     answers: u32,
     /// A message held back until the device has processed everything before it.
     held: Option<Message>,
@@ -367,7 +367,8 @@ mod tests {
         assert!(passed.fds.is_empty(), "it is closed");
     }
 
-    /// Descriptors on their way to the device count against all guests of the device's user.
+    /// Descriptors in flight to the device use up a limit that all guests of the device's user
+    /// share.
     #[test]
     fn one_message_with_descriptors_at_a_time_is_on_its_way_to_the_device() {
         let mut conversation = Conversation::default();
@@ -394,7 +395,7 @@ mod tests {
         }
     }
 
-    /// A front end may leave the answers, and with them their descriptors, unread.
+    /// A front end may leave the answers and their descriptors unread.
     #[test]
     fn answers_with_descriptors_are_few() {
         let mut conversation = Conversation::default();

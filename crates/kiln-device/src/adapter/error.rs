@@ -22,7 +22,7 @@ pub enum Error {
     /// A message has more file descriptors than its request may have. The value is the request
     /// number.
     Fds(u32),
-    /// The front end has asked for descriptors too often.
+    /// The front end has requested descriptors too often.
     TooManyAnswers,
     /// The connection ended within a message.
     CutShort,

@@ -65,7 +65,7 @@ impl Rig {
         Rig::with_rates(limits, &Rates::default())
     }
 
-    /// Creates a guest with these limits that is held to these rates.
+    /// Creates a guest with these limits and rate limits.
     pub(crate) fn with_rates(limits: Limits, rates: &Rates) -> Rig {
         let max_chain = crate::Config {
             limits: limits.clone(),

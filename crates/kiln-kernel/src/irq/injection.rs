@@ -13,7 +13,7 @@ use super::frame::Frame;
 use super::patch::{poke, INT3};
 use crate::sys;
 
-/// What the signal handler of this CPU has to do, and counts of what it has done.
+/// What this CPU's signal handler must do, and counts of what it has done.
 #[derive(Default)]
 pub(crate) struct Injection {
     /// Memory of the alternate stack; `None` until the first source is started.

@@ -210,7 +210,7 @@ fn texts_longer_than_the_counter_are_refused() {
     });
 }
 
-/// Control: a text of the maximum length is processed, which crashes, because its memory is
+/// Control: a text of the maximum length is processed, and crashes because its memory is
 /// inaccessible.
 #[test]
 fn the_longest_text_is_not_refused() {

@@ -294,7 +294,7 @@ fn algorithms_are_found_as_linux_has_them() {
         assert!(cryptd.is_async() && cryptd.is_internal());
         assert_eq!(cryptd.priority(), best.priority() as i32 + 50);
         for (name, mask) in [
-            // A caller must ask for internal algorithms explicitly.
+            // A caller must request internal algorithms explicitly.
             (&*inner, 0),
             (&format!("cryptd({best:?})"), 0),
             ("cryptd(cryptd(xts-aes-generic))", 0),

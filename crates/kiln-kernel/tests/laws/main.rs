@@ -425,7 +425,7 @@ fn law_6_control_division() {
     ] {
         assert_caught(&violations, &format!(": {mnemonic} is not known"));
     }
-    // The allowed instructions in the file must not be reported.
+    // The file's allowed instructions must not be reported.
     assert_eq!(violations.len(), 7, "{violations:?}");
     assert_caught(&violations, "divides+0x");
 }

@@ -9,8 +9,7 @@ use crate::console::{End, Line};
 use crate::module::PREFIX;
 use crate::Error;
 
-/// Texts by which faults are recognised in the kernel's log: warnings, KASAN, KCSAN, lockdep,
-/// stalls.
+/// Kernel log texts that indicate faults: warnings, KASAN, KCSAN, lockdep, stalls.
 const REPORTS: [&str; 6] = [
     "WARNING:",
     "BUG:",
@@ -27,7 +26,7 @@ const NESTED_OFF: &str = "nested sections are off";
 /// little.
 const ENOUGH: u64 = 100;
 
-/// How far a boot came.
+/// How far a boot got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reached {
     /// All commands were executed.
@@ -43,7 +42,7 @@ pub(super) enum Reached {
 pub(super) struct Heard {
     /// Number of the command that is being executed.
     pub(super) order: u32,
-    /// Start of this order, by the host's clock.
+    /// When the host saw this command start.
     began: Option<Instant>,
     /// Durations of the commands that have ended.
     took: BTreeMap<u32, Duration>,
@@ -88,8 +87,8 @@ impl Heard {
         self.out.get(&order).map_or(&[], Vec::as_slice)
     }
 
-    /// Returns Kiln's drivers in a command's list from `/proc/crypto` that no driver of Linux
-    /// exceeds in priority, so that they are found by the name of their algorithm.
+    /// Returns the Kiln drivers in a command's `/proc/crypto` listing that no Linux driver exceeds
+    /// in priority, so that a lookup by algorithm name finds them.
     fn best_drivers(&self, order: u32) -> Vec<&str> {
         let (mut name, mut driver) = ("", "");
         let mut all: Vec<(&str, &str, i64)> = Vec::new();
@@ -194,7 +193,7 @@ pub(super) fn judge(
     })
 }
 
-/// Describes what the rows do not have: the drivers, the controls, rates and times.
+/// Describes what the rows omit: the drivers, the controls, rates and times.
 fn describe(
     script: &Script,
     heard: &Heard,
@@ -380,7 +379,7 @@ fn find_faults(rows: &[Row], load: &Load) -> Vec<String> {
     found
 }
 
-/// Checks that the run proved enough, and that the controls found what they had to find.
+/// Checks that the run proved enough, and that the controls detected their faults.
 fn find_blind_controls(rows: &[Row]) -> Vec<String> {
     let mut found = Vec::new();
     let sum = |module: &str, count: fn(&Row) -> u64| -> u64 {
@@ -424,7 +423,7 @@ fn not_a_result(line: &str) -> String {
     format!("'{}' is not a result of the load", line.escape_debug())
 }
 
-/// Parses a line of these names, each followed by its value.
+/// Parses a line that consists of these names, each followed by its value.
 fn read_counts<const N: usize>(line: &str, names: [&str; N]) -> Result<[u64; N], String> {
     let bad = || not_a_result(line);
     let words: Vec<&str> = line.split(' ').collect();
@@ -781,7 +780,7 @@ mod tests {
         let outcome = judge(&script, &heard, &load, Reached::Interruption).unwrap();
         assert_eq!((outcome.rows.len(), outcome.rows[0].cryptd), (1, 4));
         assert!(outcome.interrupted && outcome.findings.is_empty());
-        // The control: a whole run must have them all.
+        // Control: a complete run must have all of them.
         assert!(judge(&script, &heard, &load, Reached::End).is_err());
     }
 

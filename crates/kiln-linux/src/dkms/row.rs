@@ -98,6 +98,6 @@ pub struct Outcome {
     pub findings: Vec<String>,
     /// Results of the controls, and notes that help the reader interpret the rows.
     pub notes: Vec<String>,
-    /// Whether Ctrl-C ended the boot. The rows are those of the loads that had ended.
+    /// Whether Ctrl-C ended the boot. The rows are then from the loads that had ended.
     pub interrupted: bool,
 }

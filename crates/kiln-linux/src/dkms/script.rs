@@ -1,12 +1,12 @@
-//! Writes the commands for the guest. They set up its namespaces, security associations and disk,
-//! and run the load.
+//! Writes the guest's commands, which set up its namespaces, security associations and disk, and
+//! run the load.
 
 use super::row::{Row, PLANTED, TIMER};
 use crate::init::Order;
 use crate::program;
 use crate::Error;
 
-/// How much the guest has to do.
+/// How much work the guest does.
 pub struct Load {
     /// Seconds per mode and algorithm.
     pub seconds: u32,
@@ -30,7 +30,7 @@ const HOLDER: &str = "registers";
 /// File with the module's number of nested sections.
 const SAVES: &str = "/sys/module/kiln/parameters/nested_saves";
 
-/// Number of nested sections of the control of the mode `timer`, in which nothing is saved.
+/// Number of nested sections for the control in mode `timer`, in which nothing is saved.
 const CONTROL_SECTIONS: u64 = 2000;
 
 /// Directory at which the Debian system's disk is mounted.
@@ -76,7 +76,7 @@ pub(super) struct Early {
     pub alone: u32,
     /// The command that loads the module with a self-test of nested sections that must fail.
     pub broken: u32,
-    /// The command that prints the parameter `nested` after that.
+    /// The command that prints the parameter `nested` after the failed self-test.
     pub nested: u32,
     /// The command that prints `/proc/crypto` while a single driver is registered.
     pub named: u32,
@@ -157,7 +157,7 @@ impl Script {
         Ok(())
     }
 
-    /// Removes the package, if it was installed.
+    /// Removes the package if it was installed.
     fn purge(&mut self) -> Result<(), Error> {
         const FILES: &str = "find /etc /usr /var -name *kiln*";
         let Some(mut package) = self.package.take() else {
@@ -230,7 +230,7 @@ impl Script {
         Ok(())
     }
 
-    /// Adds a command that must fail with this errno. `what` describes its success.
+    /// Adds a command that must fail with this errno. `what` describes what success would mean.
     fn fails(&mut self, order: Order, errno: i32, what: &'static str) {
         let number = self.add(order.may_fail());
         self.failing.push((number, errno, what));
@@ -247,7 +247,7 @@ impl Script {
         Ok(())
     }
 
-    /// The control of [`Script::associate_first`]. The module stays loaded, so this must be last.
+    /// Control for [`Script::associate_first`]. It must run last, because the module stays loaded.
     fn associate_unprepared(&mut self) -> Result<(), Error> {
         self.add(Order::module("/controls.ko", "prefer=1 unprepared=1"));
         self.associate("tunnel", "gcm")?;
@@ -260,7 +260,7 @@ impl Script {
         Ok(())
     }
 
-    /// Loads the module with other parameters than those of the phases.
+    /// Loads the module with parameters that differ from those of the phases.
     fn vary_parameters(&mut self) {
         const PROC: &str = "/proc/crypto";
         self.early.broken = self.add(Order::module("/controls.ko", "unprepared=1 live_unsaved=1"));
@@ -340,8 +340,8 @@ impl Script {
         self.dissociate()
     }
 
-    /// Interrupts sections by a timer until so many nested ones were opened. The module's own counter
-    /// is printed too, because `linux/judge/nest.c` counts by itself.
+    /// Interrupts sections with a timer until `sections` nested sections have been opened. The
+    /// module's own counter is printed too, because `linux/judge/nest.c` counts by itself.
     fn interrupt(&mut self, module: &'static str, sections: u64) {
         let before = self.add(Order::print(SAVES));
         self.add(Order::module("/nest.ko", &format!("sections={sections}")));
@@ -361,7 +361,7 @@ impl Script {
     }
 }
 
-/// Returns the arguments with which `ip` adds the security association from a to b.
+/// Returns the arguments for `ip` to add the security association from a to b.
 fn state(mode: &str, algorithm: &str, window: u32) -> String {
     format!(
         "xfrm state add src 10.0.0.1 dst 10.0.0.2 proto esp spi 0x100 reqid 1 mode {mode} replay-window {window} \
@@ -370,8 +370,8 @@ fn state(mode: &str, algorithm: &str, window: u32) -> String {
 }
 
 /// Returns the batch file that sets up the association in each cycle. The replay window is off,
-/// because the sequence numbers start anew in each cycle while packets of the previous cycle are
-/// still in flight.
+/// because the sequence numbers restart in each cycle while packets of the previous cycle are still
+/// in flight.
 pub(super) fn batch() -> String {
     state("tunnel", GCM, 0) + "\n"
 }

@@ -26,7 +26,7 @@ macro_rules! sources {
     };
 }
 
-/// Names and contents of the files in the module's directory.
+/// Names and contents of the files in the module directory.
 const SOURCES: &[(&str, &str)] =
     sources!("Kbuild" "ask.c" "costs.c" "fidelity.h" "nested.c" "requests.c" "scene.c" "where.c");
 
@@ -47,7 +47,7 @@ const NAME: &str = "kiln_fidelity";
 /// The file to which questions are written and from which answers are read.
 const FILE: &str = "/proc/kiln";
 
-/// Linux's own drivers to which the questions refer.
+/// Linux's own drivers that the questions use.
 const DRIVERS: [&str; 3] = ["aesni_intel", "xts", "chacha_x86_64"];
 
 /// Which accelerator the caller wants.
@@ -86,7 +86,7 @@ pub type Told = Result<Vec<String>, String>;
 /// The results of a boot.
 #[derive(Debug)]
 pub struct Answers {
-    /// Answers to the steps that ask for one, in the order of the steps.
+    /// Answers to the steps that return one, in step order.
     pub told: Vec<Told>,
     /// CPU model, as the guest's `/proc/cpuinfo` shows it.
     pub cpu: String,

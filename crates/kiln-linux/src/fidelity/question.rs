@@ -1,10 +1,10 @@
-//! The questions that the real kernel and the emulated CPU are asked. Each question has a permanent
-//! number, to which records refer.
+//! The questions for the real kernel and the emulated CPU. Each question has a permanent number, to
+//! which records refer.
 
 use kiln_kernel::scene::Scene;
 use kiln_kernel::script::{self, Step};
 
-/// Number of times that each question is asked. A timer tick disturbs only a few of the answers.
+/// How often each question is asked. A timer tick disturbs only a few of the answers.
 pub(super) const TIMES: u32 = 15;
 
 #[derive(Clone, Debug, PartialEq)]

@@ -29,8 +29,7 @@ use traffic::{Load, DRIVERS};
 /// answers are compared.
 const MODULES: [&str; 3] = ["aes_generic", "cbc", "virtio_crypto"];
 
-/// Texts by which messages about faults are recognised in the kernel's log. A call trace may follow
-/// such a message.
+/// Kernel log texts that indicate faults. A call trace may follow them.
 const COMPLAINTS: [&str; 4] = ["alg: ", "BUG:", "WARNING:", "vring"];
 
 pub struct Plan<'a> {
@@ -232,8 +231,8 @@ mod tests {
 
     static NEVER: AtomicBool = AtomicBool::new(false);
 
-    /// Returns the outcome of a boot with one worker. Its commands load three modules, and then
-    /// load and unload the traffic module once per kind of traffic.
+    /// Returns the outcome of a one-worker boot, whose commands load three modules, and then load
+    /// and unload the traffic module once per kind of traffic.
     fn judged(edit: &dyn Fn(String) -> String) -> Outcome {
         let mut text = String::from("kiln:start 6.12.1 x86_64\n");
         for (i, (kind, driver)) in [

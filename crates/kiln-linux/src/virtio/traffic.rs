@@ -1,5 +1,5 @@
-//! Builds the module that generates traffic in a guest (`linux/virtio/`), and parses the line in
-//! which the module reports its results.
+//! Builds the module that generates traffic in a guest (`linux/virtio/`), and parses the module's
+//! result line.
 
 use std::fs;
 use std::path::{Path, PathBuf};

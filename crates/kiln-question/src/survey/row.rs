@@ -119,7 +119,7 @@ impl Row {
         }
     }
 
-    /// Sets the published result with which the value is compared, and the ratio of the two.
+    /// Sets the published result that the value is compared with, and their ratio.
     pub fn beside(mut self, topic: &Topic, published: f64) -> Row {
         self.baseline = Some(published);
         self.ratio = self.value.map(|v| v / published);

@@ -1,5 +1,5 @@
-//! Builds the page: one self-contained file for print and for screens of any width, which also
-//! works without its script.
+//! Builds the report page: one self-contained file for print and for screens of any width, which
+//! works even without its script.
 
 mod change;
 mod facts;

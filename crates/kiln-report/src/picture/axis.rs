@@ -1,8 +1,8 @@
-//! Axes of pictures: positions of values, and tick labels.
+//! Chart axes: positions of values, and tick labels.
 
 use super::canvas::{width, FONT};
 
-/// A scale along the horizontal or vertical direction of a picture.
+/// A scale along a chart's horizontal or vertical direction.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Axis {
     low: f64,

@@ -1,5 +1,5 @@
-//! Draws distributions of times, one below the other, so that both the bulk of the values and the
-//! few long ones are visible.
+//! Draws time distributions, one below the other, so that both the bulk of the values and the few
+//! long ones are visible.
 
 use super::axis::Axis;
 use super::canvas::{colour, n, width, Picture, FONT, LEADING, WIDTH};

@@ -28,8 +28,8 @@ impl Point {
 #[derive(Clone, Debug)]
 pub(super) struct Line {
     pub name: String,
-    /// Index of the line's style. A series has the same style in all pictures of a row type. `None`
-    /// for a limit, which is drawn in a special style.
+    /// Index of the line's style. A series has the same style in all charts of a row type. `None`
+    /// for a limit, which has a style of its own.
     pub series: Option<usize>,
     /// Points of the line from left to right.
     pub points: Vec<Point>,

@@ -86,7 +86,7 @@ impl IpsecMb {
         FIND.load(file, load, |library: &IpsecMb| &library.0.version)
     }
 
-    /// Returns whether this version has functions for bursts of jobs at the known offsets.
+    /// Returns whether this version has burst functions at the known offsets.
     fn has_bursts(&self) -> bool {
         self.0.set_session.is_some()
     }
@@ -168,7 +168,7 @@ impl Manager {
         }
     }
 
-    /// Returns a copy of the job that includes the number by which bursts identify its algorithms.
+    /// Returns a copy of the job with the number by which bursts identify its algorithms.
     fn set_session(&self, job: Job) -> Result<Job2, String> {
         let mut whole = Job2 {
             job,

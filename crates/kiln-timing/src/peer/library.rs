@@ -8,7 +8,7 @@ use libloading::os::unix::Library;
 
 use super::installed::{compare_versions, directory, find_installed};
 
-/// The places in which a library may be found.
+/// Where a library may be found.
 pub(super) struct Find {
     pub peer: &'static str,
     /// Environment variable with the path of a custom build. If it is set, the names below are not

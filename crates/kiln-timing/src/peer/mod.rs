@@ -1,5 +1,5 @@
-//! Other libraries, which are compared with Kiln. Installed libraries are loaded at run time; one
-//! more library is compiled in by the cargo feature `peers`.
+//! Other libraries, with which Kiln is compared. Installed libraries are loaded at run time; the
+//! cargo feature `peers` compiles in one more.
 
 mod aws_lc;
 mod each;

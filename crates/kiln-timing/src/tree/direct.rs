@@ -22,7 +22,7 @@ use crate::source::{Choice, Spec, Work};
 /// key as a separate argument.
 const KEY_IN_MESSAGE: usize = 32;
 
-/// Keys and tables of a function, kept for as long as the function is called.
+/// A function's keys and tables, kept for as long as the function is called.
 struct Material {
     /// Engines whose contexts contain the expanded keys.
     engines: Vec<Engine>,
@@ -35,8 +35,8 @@ struct Material {
 }
 
 impl Tree {
-    /// Adds algorithms for which the tree has functions but no drivers. For functions that only
-    /// accept short messages, also adds their maximum lengths.
+    /// Adds algorithms for which the tree has functions but no drivers. For functions that accept
+    /// only short messages, also adds their maximum lengths.
     pub(super) fn describe_functions(&self, specs: &mut Vec<Spec>) {
         let there = |p: &&Primitive| self.host.borrow().image.symbol(&p.symbol).is_some();
         for row in self.primitives.iter().filter(there) {

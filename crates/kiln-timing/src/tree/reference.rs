@@ -3,8 +3,8 @@
 
 use super::crc::Crc;
 
-/// A function that computes the expected result for a message, the first slice, and writes it to
-/// the second slice, which must be exactly as long as the result.
+/// Computes the expected result for the message in the first slice, and writes it to the second
+/// slice, which must be exactly as long as the result.
 pub(super) type Answer = fn(&[u8], &mut [u8]);
 
 /// Returns the computation for an algorithm, if this file defines one.

@@ -160,7 +160,7 @@ impl Functions {
 mod tests {
     use super::*;
 
-    /// Libraries that are missing or lack a function are passed over, and a later one is loaded.
+    /// Libraries that are missing or lack a function are skipped in favour of a later one.
     #[test]
     fn the_first_library_that_will_do_is_loaded() {
         let unusable = ["libcrypto.so.none", "libc.so.6"];

@@ -1,4 +1,4 @@
-//! Plans a survey: decides how much time each part gets, and which parts are left out.
+//! Plans a survey: how much time each part gets, and which parts are left out.
 
 use kiln_question::survey::{Means, Part, Slot, Topic, PROCESSES};
 use kiln_question::{unknown, Error};
@@ -61,7 +61,7 @@ fn processes(part: &Part, repeats: bool) -> usize {
     }
 }
 
-/// The input of a plan: the requested time and topics, and the available tools.
+/// A plan's input: the requested time and topics, and the available tools.
 #[derive(Clone, Debug, Default)]
 pub struct Wanted {
     /// Time for the whole survey, in seconds.
@@ -95,7 +95,7 @@ impl Wanted {
         self.topics.is_empty() || self.topics.contains(&topic)
     }
 
-    /// Returns whether the part was requested and everything that it needs is available.
+    /// Returns whether the part was requested and has everything that it needs.
     fn may(&self, item: &Item) -> bool {
         self.asks(item.topic) && (item.part.can_run)(&self.means)
     }
@@ -124,7 +124,7 @@ pub struct LeftOut {
     pub add: String,
 }
 
-/// The parts that the survey runs, and the parts that it omits.
+/// The parts that the survey runs, and those that it omits.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plan {
     /// The steps, in the order in which they run.
@@ -238,7 +238,7 @@ fn no_time(item: &Item, wanted: &Wanted) -> Option<LeftOut> {
     })
 }
 
-/// Lists programs and trees that the machine lacks but that the requested parts could use.
+/// Lists programs and trees that the requested parts could use but the machine lacks.
 fn not_here(items: &[Item], wanted: &Wanted) -> Vec<LeftOut> {
     let asked = items.iter().filter(|item| wanted.asks(item.topic));
     let missing = asked.filter_map(|item| Some((item.topic, (item.part.missing)(&wanted.means)?)));

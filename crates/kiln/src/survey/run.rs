@@ -73,7 +73,7 @@ impl<'a> Survey<'a> {
             );
             let began = Instant::now();
             let answer = self.run_process(pass, step, &mut || {
-                // Report the planned progress, because the processes do not report their progress.
+                // Report the planned progress, because the processes do not report their own.
                 let part = began.elapsed().as_secs_f64().min(step.seconds);
                 progress.report((planned + part) / whole, &what);
             })?;
@@ -233,7 +233,7 @@ impl<'a> Survey<'a> {
         lines
     }
 
-    /// Writes the record and the page, and prints the last lines. Returns the exit status.
+    /// Writes the record and the page, and prints the closing lines. Returns the exit status.
     pub fn end<Q: Question>(&self, facts: &Facts, page: Option<&Page>) -> Result<Exit, Error> {
         let warnings = self.warnings::<Q>(facts);
         let (rows, without) = self.rows();
@@ -318,9 +318,9 @@ impl<'a> Survey<'a> {
         }
     }
 
-    /// Writes the record of a process when the process has ended. The first process of a part
-    /// writes DIR/NAME.json, the others write DIR/reruns/NAME-2.json and so on. `kiln report DIR`
-    /// does not read DIR/reruns.
+    /// Writes a process's record once the process has exited. The first process of a part writes
+    /// DIR/NAME.json, the others write DIR/reruns/NAME-2.json and so on. `kiln report DIR` does not
+    /// read DIR/reruns.
     fn save_record(&self, pass: usize, answer: &Answer) -> Result<(), Error> {
         let Some(dir) = &self.session.global.out else {
             return Ok(());

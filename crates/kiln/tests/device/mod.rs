@@ -126,7 +126,7 @@ impl Device {
         assert_eq!(unsafe { libc::kill(self.child.id() as i32, signal) }, 0);
     }
 
-    /// Waits until the device has ended. Returns its exit code and its log.
+    /// Waits until the device has exited. Returns its exit code and its log.
     pub fn end(mut self) -> (Option<i32>, String) {
         let mut log = String::new();
         self.child

@@ -7,7 +7,7 @@ pub struct Command {
     pub text: String,
 }
 
-/// Programs that commands in the documents call. If a block begins with one of these programs, all
+/// Programs that the documents' commands call. If a block begins with one of these programs, all
 /// its lines must be commands.
 const PROGRAMS: &[&str] = &[
     "apt-get",

@@ -112,7 +112,7 @@ fn lack(command: &str, need: &str) -> Option<String> {
 }
 
 /// Returns what this machine lacks for the command, if anything. The needs are those in `marked`,
-/// and those that the command's text implies.
+/// and those implied by the command's text.
 pub fn lacks(command: &Command, marked: &[String]) -> Option<String> {
     let mut said = said(&command.text);
     if command.program() != "kiln" {
@@ -130,7 +130,7 @@ fn running() -> String {
     version.trim().to_string()
 }
 
-/// Returns the needs that the text of a command implies.
+/// Returns the needs implied by a command's text.
 fn said(text: &str) -> Vec<String> {
     let mut needs = Vec::new();
     let mut need = |what: &str| needs.push(what.to_string());

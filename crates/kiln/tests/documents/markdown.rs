@@ -17,7 +17,7 @@ pub struct Block {
 /// Directives for a block, from comments immediately before the block.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Marks {
-    /// Programs and other things that the commands need, from `<!-- needs: tree, qemu -->`.
+    /// Programs and other requirements of the commands, from `<!-- needs: tree, qemu -->`.
     pub needs: Vec<String>,
     /// Allowed exit statuses in addition to 0, from `<!-- exits: 1 -->`.
     pub exits: Vec<i32>,

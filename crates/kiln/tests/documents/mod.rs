@@ -1,4 +1,4 @@
-//! Reads the documents of the repository, and checks them.
+//! Reads and checks the repository's documents.
 pub mod command;
 pub mod file;
 pub mod help;

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use super::command::unquoted;
 use super::scratch::Scratch;
 
-/// Time from the moment at which a command can be interrupted to Ctrl-C.
+/// How long after a command can be interrupted Ctrl-C is sent.
 const LOOK: Duration = Duration::from_millis(700);
 /// Maximum time from a command's start until it can be interrupted, and from Ctrl-C to its end.
 const PATIENCE: Duration = Duration::from_secs(180);

@@ -14,7 +14,7 @@ use std::process::Command;
 pub struct Edited {
     tree: PathBuf,
     dir: PathBuf,
-    /// Locks the shared directory.
+    /// A lock on the shared directory.
     _lock: Option<File>,
 }
 

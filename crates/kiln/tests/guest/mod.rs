@@ -158,7 +158,7 @@ impl Guest {
         self.front_end.get_features().unwrap();
     }
 
-    /// Stops a queue. Returns the entry at which it goes on.
+    /// Stops a queue. Returns the entry at which it will continue.
     pub fn stop(&mut self, data: bool) -> u16 {
         let index = if data { 0 } else { self.queues };
         self.front_end.set_vring_enable(index, false).unwrap();
@@ -175,7 +175,7 @@ impl Guest {
             .unwrap();
     }
 
-    /// Sets the features again, as a driver does that initialises the device.
+    /// Sets the features again, as a driver does when it initialises the device.
     pub fn features_again(&mut self, more: u64) {
         self.front_end.set_features(FEATURES | more).unwrap();
     }
@@ -277,7 +277,7 @@ impl Guest {
         }
     }
 
-    /// Breaks the data queue: makes a head available that is beyond the descriptor table.
+    /// Breaks the data queue by making available a head beyond the descriptor table.
     pub fn break_ring(&mut self) {
         let at = self.data.at;
         let put = |at: u64, n: u16| {
@@ -290,8 +290,8 @@ impl Guest {
         self.data.kick.write(1).unwrap();
     }
 
-    /// Makes the device block when it writes to the call eventfd of the control queue. Any front
-    /// end can do this at any time, because the flags of the eventfd are shared.
+    /// Makes the device block when it writes to the control queue's call eventfd. Any front end can
+    /// do this at any time, because the eventfd's flags are shared.
     pub fn block_calls(&self) {
         let call = self.control.call.as_raw_fd();
         let _ = self.control.call.read();
@@ -323,7 +323,7 @@ impl Guest {
     }
 }
 
-/// Creates a memfd of this length, the kind of file in which front ends share guest memory.
+/// Creates a memfd of this length, the kind of file that front ends use to share guest memory.
 pub fn memfd(len: u64, flags: u32) -> File {
     // SAFETY: the name is NUL-terminated, and only the returned value owns the new descriptor.
     let file = unsafe {

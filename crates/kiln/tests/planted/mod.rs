@@ -1,4 +1,4 @@
-//! Faults that are planted in copies of kernel trees. The oracles must find them.
+//! Faults planted in copies of kernel trees, which the oracles must find.
 
 mod code;
 mod requests;
@@ -28,8 +28,7 @@ pub struct Fault {
     /// Each replaces the first occurrence of a text in the file.
     pub edits: &'static [(&'static str, &'static str)],
     /// The trees in which the fault is planted, each with the driver in which it must be found, and
-    /// a prefix of the function's name in the finding; the prefix is empty if the function is not
-    /// known.
+    /// a prefix of the function's name in the finding, which is empty if the function is unknown.
     pub expect: &'static [(Tree, &'static str, &'static str)],
 }
 
@@ -45,7 +44,7 @@ impl Tree {
         }
     }
 
-    /// Returns a driver in which no fault is planted.
+    /// Returns a driver without a planted fault.
     fn control(self) -> &'static str {
         match self {
             Tree::V6_1 | Tree::V6_12 => "chacha20-simd",

@@ -83,7 +83,7 @@ pub(super) struct Subject {
     pub name: String,
     /// The algorithm that the subject computes.
     pub alg: String,
-    /// Key size in bits.
+    /// Key size in bits; `None` if the algorithm has no key.
     pub key_bits: Option<u32>,
     /// The files under test.
     pub sources: Vec<Source>,

@@ -115,8 +115,8 @@ pub(super) fn run(
         row.imp = std::mem::take(&mut run.driver).into();
         row.without_throughput();
         outcome.rows.push(row);
-        // Losses of the control are expected, so they are reported only if no other policy was
-        // requested.
+        // The control is expected to lose results, so its losses are reported only if no other
+        // policy was requested.
         if counts(run) {
             let replays = run.replays.drain(..);
             outcome

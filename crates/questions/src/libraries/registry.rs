@@ -184,7 +184,7 @@ fn parse_mirror(targets: &str) -> Option<String> {
 }
 
 fn user() -> String {
-    // SAFETY: geteuid has no arguments and cannot fail.
+    // SAFETY: geteuid takes no arguments and cannot fail.
     let id = unsafe { libc::geteuid() };
     match id {
         0 => "root".to_string(),

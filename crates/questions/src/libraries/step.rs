@@ -38,7 +38,8 @@ const IGNORED_ENV: [&str; 8] = [
 /// ends the program and every process that it started.
 ///
 /// # Errors
-/// The program fails. The error consists of the line of output that states the reason, and `help`.
+/// Fails if the program fails. The error is the output line that states the reason, followed by
+/// `help`.
 pub(super) fn run(
     job: &Job,
     dir: &Path,

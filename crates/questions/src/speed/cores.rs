@@ -26,7 +26,7 @@ impl FromStr for Threads {
     }
 }
 
-/// The cores of the threads, one each. The first is that of the measuring thread.
+/// The core of each thread, starting with the measuring thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cores {
     /// The cores that this process may use, read before a thread was pinned.
