@@ -1,4 +1,4 @@
-//! Tests of `packaging/slurm/kiln-fleet` on a real Slurm cluster with four virtual nodes on this
+//! Tests `packaging/slurm/kiln-fleet` on a real Slurm cluster with four virtual nodes on this
 //! machine. Jobs are killed, nodes go down, and a disk is full. The tests need root, `slurmctld`,
 //! `slurmd`, `slurm-client` and `munge` (Debian packages); without them, the tests are skipped.
 

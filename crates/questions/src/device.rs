@@ -96,9 +96,9 @@ impl Drop for Device {
     }
 }
 
-/// Returns the CPU time used so far by the threads of a process and of its children (proc(5),
-/// schedstat). Children are included because a device serves each guest in a separate process. The
-/// time of threads that have ended is missing.
+/// Returns the CPU time used so far by a process's threads and its children's (proc(5), schedstat).
+/// Children are included because a device serves each guest in a separate process. The time of
+/// exited threads is missing.
 pub(crate) fn cpu_time(pid: u32) -> Option<Duration> {
     let mut ns = 0;
     for child in children(pid) {

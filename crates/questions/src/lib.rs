@@ -22,8 +22,7 @@ use kiln_question::{Error, Exit, Question, RowType, Session, Shard};
 use kiln_record::Description;
 use kiln_timing::peer::Wanted;
 
-/// Expands the list of questions to their modules, the commands, the row types, and the survey's
-/// contributions.
+/// Expands the list of questions to modules, commands, row types and survey contributions.
 macro_rules! questions {
     ($($visibility:vis $module:ident: $command:ident($args:ident) $(+ $survey:ident)?;)*) => {
         $($visibility mod $module;)*
@@ -122,7 +121,7 @@ pub fn check_libraries(names: &[String]) -> Result<(), Error> {
     Wanted::parse(names).map(drop)
 }
 
-/// Returns the headlines of a topic that follow from the answers so far.
+/// Returns a topic's headlines that follow from the answers so far.
 pub fn headlines(topic: &Topic, answers: &[Answer]) -> Vec<survey::Row> {
     let contributions = survey().into_iter().filter(|c| c.topic == topic);
     contributions.flat_map(|c| (c.rows)(answers)).collect()

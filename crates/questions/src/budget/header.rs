@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use kiln_kernel::cipher::{Impl, Op};
 
-/// The machine on which the constants were measured, and the conditions of the measurement.
+/// The machine on which the constants were measured, and the measurement conditions.
 pub(super) struct Facts<'a> {
     /// CPU model as reported by the machine.
     pub model: &'a str,
@@ -26,7 +26,7 @@ fn constant(driver: &str) -> String {
     driver.chars().map(upper).collect()
 }
 
-/// Removes character sequences that would end a C comment from text that the machine reports.
+/// Removes character sequences that would end a C comment from text reported by the machine.
 fn harmless(text: &str) -> String {
     text.replace("*/", "* /").replace(['\n', '\\', '?'], " ")
 }

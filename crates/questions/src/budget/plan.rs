@@ -65,7 +65,7 @@ pub(super) struct Plan {
     pub seconds: f64,
     /// Message length in bytes.
     pub len: usize,
-    /// Seed for every random choice.
+    /// Seed for all random choices.
     pub seed: u64,
 }
 

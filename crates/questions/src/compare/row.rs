@@ -635,7 +635,7 @@ mod tests {
     #[test]
     fn turns_find_what_drift_would_hide() {
         // The machine's speed drifts by a third during the measurement, but each turn of B is 3 %
-        // slower than the turn of A next to it.
+        // slower than the adjacent turn of A.
         let mut rng = SplitMix64(3);
         let mut noise = || 1.0 + (rng.next_u64() >> 11) as f64 / (1u64 << 53) as f64 * 0.004;
         let drift = |i: usize| 100.0 * (1.0 + 0.04 * i as f64);

@@ -1,5 +1,5 @@
-//! Times builds in rounds. In each round every build is timed once, in an order drawn from the
-//! seed; runs of the reference build are interspersed.
+//! Times builds in rounds. In each round, every build is timed once, in an order drawn from the
+//! seed, interspersed with runs of the reference build.
 //!
 //! Each time, a new copy of the executable runs. On the reference machine, one file with 60 KB of
 //! code took 110 cycles per byte while it stayed in the same memory pages, but each of twenty
@@ -161,7 +161,7 @@ impl Place<'_> {
     }
 }
 
-/// The outcome of timing one entry: its series and the digest of its results, or a fault.
+/// The outcome of timing one entry: its series and result digest, or a fault.
 #[derive(Clone, Debug)]
 pub(super) struct Timed {
     /// Core cycles and nanoseconds per message.
@@ -285,12 +285,12 @@ fn turn(entry: &Entry, timed: &mut Timed, ms: u64, place: &Place) {
     }
 }
 
-/// Adds the samples of one turn to a round. The reference has several turns per round.
+/// Adds one turn's samples to a round. The reference has several turns per round.
 fn add_turn(round: Option<&mut Round>, mut samples: Vec<f64>) {
     let Some(round) = round else { return };
     samples.sort_unstable_by(f64::total_cmp);
-    // The minimum is unsuitable: among so many samples, the smallest one is the sample for which
-    // the clock measurement was disturbed most.
+    // The minimum is unsuitable: among so many samples, the smallest one is that with the most
+    // disturbed clock measurement.
     let figure = samples.get(samples.len() / LOWER).copied();
     round.best = match (round.best, figure) {
         (Some(a), Some(b)) => Some(a.min(b)),

@@ -6,7 +6,7 @@ use super::toolchain::Toolchain;
 /// The result of the search for a flag.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Culprit {
-    /// Adding this flag alone to the slow level gives the fast level's result.
+    /// Adding only this flag to the slow level gives the fast level's result.
     Alone(String),
     /// Adding this flag to the slow level gives the fast level's result, but only together with the
     /// flags that precede it in the list.

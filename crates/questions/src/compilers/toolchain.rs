@@ -277,7 +277,7 @@ fn plain(program: &Path) -> Command {
     command
 }
 
-/// Returns the names of C compilers on PATH, by family and version.
+/// Returns the C compilers on PATH, by family and version.
 pub(crate) fn compilers_on_path() -> BTreeMap<(String, u32), String> {
     let mut names = BTreeMap::new();
     let path = env::var_os("PATH").unwrap_or_default();

@@ -24,8 +24,8 @@ pub(crate) struct Plan<'a> {
     pub aad: &'a [u8],
     /// The tag that an AEAD checks. If `None`, the tag is expected at the end of the data.
     pub tag: Option<&'a [u8]>,
-    /// Lengths of the message's pieces in bytes. The list is repeated until the data ends. If it is
-    /// empty, the message is a single piece.
+    /// Piece lengths in bytes. The list is repeated until the data ends. If it is empty, the
+    /// message is a single piece.
     pub divide: &'a [usize],
 }
 
@@ -176,7 +176,7 @@ impl<'a> Cipher<'a> {
         Ok(())
     }
 
-    /// Divides data into pieces with the planned lengths. Each piece has its own buffer.
+    /// Divides data into pieces with the planned lengths, each in its own buffer.
     pub(crate) fn cut(&self, mut data: &[u8]) -> Vec<Vec<u8>> {
         let mut pieces = Vec::new();
         let mut lengths = self.plan.divide.iter().copied().cycle();

@@ -37,7 +37,7 @@ struct Cell {
     workers: usize,
 }
 
-/// The measurements of one round of a cell.
+/// One round's measurements of a cell.
 struct Sample {
     tally: Tally,
     holds: Histogram,
@@ -58,7 +58,7 @@ impl Sample {
     }
 }
 
-/// The rounds of a cell that have been measured so far.
+/// A cell's rounds measured so far.
 #[derive(Default)]
 struct Sum {
     samples: Vec<Sample>,
@@ -158,8 +158,8 @@ fn cells(plan: &Plan) -> Vec<Cell> {
 }
 
 /// Returns the order of the cells within a round. Methods with the same device, sessions and
-/// workers follow each other (poll, wait, poll, wait, …), because the ratio of their rates is the
-/// main result.
+/// workers follow each other (poll, wait, poll, wait, …), because their rate ratio is the main
+/// result.
 fn side_by_side(cells: &[Cell]) -> Vec<usize> {
     let question = |c: &Cell| (c.ctrl, c.kind.name(), c.workers);
     let mut order: Vec<usize> = (0..cells.len()).collect();
@@ -300,8 +300,8 @@ impl Cell {
         match self.way {
             Way::Poll => self.workers + device,
             Way::Wait => self.workers + 1 + device,
-            // The interrupt thread submits all requests after the first batch, so the worker needs
-            // no core from then on.
+            // The interrupt thread submits all requests after the first batch, so the worker no
+            // longer needs a core.
             Way::Async => 1 + device,
         }
     }

@@ -65,8 +65,8 @@ fn name(context: Context) -> &'static str {
     }
 }
 
-/// Returns the Kiln policy that models this version of Linux. Since Linux 6.15, FPU sections
-/// disable softirqs.
+/// Returns the Kiln policy that models this Linux version. Since Linux 6.15, FPU sections disable
+/// softirqs.
 fn rule_of(version: &str) -> Option<Policy> {
     let mut numbers = version.split('.').map(|n| n.parse::<u32>().ok());
     let series = (numbers.next()??, numbers.next()??);
@@ -131,7 +131,7 @@ pub(super) fn answers(plan: &Plan, bench: &mut Bench) -> Outcome<AnswerRow> {
     outcome
 }
 
-/// Describes how a tree's answer in one context differs from the expected policy.
+/// Describes how a tree's answer in one context differs from the expected policy's.
 fn difference(context: Context, in_section: bool, answer: &Answer, right: &Answer) -> String {
     let over = if in_section {
         ", a section in progress below"

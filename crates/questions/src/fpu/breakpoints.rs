@@ -82,8 +82,8 @@ pub(super) fn run(
             if over || control && round % CONTROL_EVERY != 0 {
                 continue;
             }
-            // The control always has full slices; with the few interrupts of a short replay it
-            // would have no statistical power.
+            // The control always gets full slices, because the few interrupts of a short replay
+            // would give it no statistical power.
             let size = if control { SLICE } else { size };
             let done = slice(plan, bench, run, (seed, size), longest, stop)?;
             hits += if control { 0 } else { done };

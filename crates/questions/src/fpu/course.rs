@@ -102,8 +102,7 @@ impl JsonSchema for Course {
 }
 
 impl<'de> Deserialize<'de> for Course {
-    /// Extracts the course's fields from all fields of the row. Without `t_ms`, the course is
-    /// empty.
+    /// Extracts the course's fields from a row's fields. Without `t_ms`, the course is empty.
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Course, D::Error> {
         let fields = HashMap::<String, Value>::deserialize(d)?;
         let number = |field: &str| fields.get(field).and_then(Value::as_f64);

@@ -1,5 +1,4 @@
-//! Accumulates the results of proof runs for one combination of policy, implementation, operation
-//! and length.
+//! Accumulates proof results for one combination of policy, implementation, operation and length.
 
 use std::borrow::Cow;
 

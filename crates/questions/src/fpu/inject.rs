@@ -175,7 +175,7 @@ impl Inject {
         }
     }
 
-    /// Returns the rate that the source actually reaches if `asked` interrupts per second are
+    /// Returns the rate that the source actually reaches when `asked` interrupts per second are
     /// requested.
     pub(crate) fn rate(&self, asked: f64) -> f64 {
         match self {
@@ -184,7 +184,7 @@ impl Inject {
         }
     }
 
-    /// Returns notes about the source that help to interpret the results.
+    /// Returns notes about the source that help interpret the results.
     pub(crate) fn notes(&self, asked: f64) -> Vec<String> {
         let how = match self {
             Inject::Timer => format!("a timer, {asked} a second, evenly"),

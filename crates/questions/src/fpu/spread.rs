@@ -93,7 +93,7 @@ impl JsonSchema for Spreads {
 }
 
 impl<'de> Deserialize<'de> for Spreads {
-    /// Extracts the histograms' fields from all fields of the row.
+    /// Extracts the histograms' fields from a row's fields.
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Spreads, D::Error> {
         let fields = HashMap::<String, Value>::deserialize(d)?;
         let [softirq, section] = NAMES.map(|name| {

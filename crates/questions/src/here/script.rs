@@ -70,8 +70,8 @@ kprobe:{end}
 	delete(@begin[cpu]);
 }}
 
-// Interruptions are counted when the section ends, so that a section whose end was
-// missed, for example while probes were attached, counts nothing.
+// Interruptions are counted only when the section ends, so that a section whose end was missed, for
+// example while probes were being attached, counts nothing.
 tracepoint:irq:softirq_entry
 /@begin[cpu]/
 {{

@@ -1,6 +1,6 @@
-//! Downloads with the registries' own clients. cargo compares a crate with the checksum in its
-//! index. apt compares a package or source archive with the checksum in an index that was signed
-//! with Debian's key.
+//! Downloads with the registries' own clients. cargo checks crates against the checksums in its
+//! index. apt checks packages and source archives against the checksums in an index signed with
+//! Debian's key.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,8 +15,8 @@ const SUITE: &str = "sid";
 /// Path at which Debian installs its public keys.
 const KEYS: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 
-/// Fetches the sources of a crate's newest release that the requirement allows. Returns the
-/// directory of the sources and the version of the release.
+/// Fetches the sources of a crate's newest release that meets the requirement. Returns their
+/// directory and the release's version.
 pub(super) fn fetch_crate(
     job: &Job,
     name: &str,
@@ -106,8 +106,8 @@ impl Apt {
             "Dir::Cache::archives=archives".to_string(),
             "Acquire::Languages=none".to_string(),
             "Acquire::IndexTargets::deb::DEP-11::DefaultEnabled=false".to_string(),
-            // If apt runs as root, it downloads as another user by default, and that user may not
-            // enter this directory.
+            // By default, apt run as root downloads as another user, who may not enter this
+            // directory.
             format!("APT::Sandbox::User={}", user()),
             "APT::Architecture=amd64".to_string(),
         ];
@@ -188,7 +188,7 @@ fn user() -> String {
     let id = unsafe { libc::geteuid() };
     match id {
         0 => "root".to_string(),
-        // Without root's rights, apt does not switch to another user.
+        // Unless it runs as root, apt does not switch to another user.
         _ => String::new(),
     }
 }

@@ -1,4 +1,4 @@
-//! Compares Kiln's best implementation with its best competitor, for each row and overall.
+//! Compares Kiln's best implementation with its best competitor, per row and overall.
 
 use kiln_kernel::Tier;
 use kiln_measure::verdict::FLOOR;
@@ -30,7 +30,7 @@ pub(super) fn compare(a: &Series, b: &Series) -> Option<Compared> {
     })
 }
 
-/// The comparisons at one length. Each comes with the index of the row to which it belongs.
+/// The comparisons at one length, each with the index of its row.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Best {
     /// The comparison of Kiln's fastest API call with the fastest library.
@@ -139,8 +139,8 @@ pub(super) fn find_best(timed: &[(&Candidate, Option<&Series>)]) -> Best {
     }
 }
 
-/// Messages with fewer bytes count as short. In short messages, the code around the cipher takes
-/// about as long as the cipher.
+/// Messages with fewer bytes count as short. For short messages, the code around the cipher takes
+/// about as long as the cipher itself.
 pub(super) const SHORT: usize = 256;
 
 /// Numbers of rows in which Kiln is faster, equally fast and slower, and its mean speedups.
@@ -211,8 +211,7 @@ impl Count {
     }
 }
 
-/// Computes the geometric mean of the speedups. A speedup is the inverse of one of these time
-/// ratios.
+/// Computes the geometric mean of the speedups, which are the inverses of these time ratios.
 fn mean(ratios: impl Iterator<Item = f64>) -> Option<f64> {
     let logs: Vec<f64> = ratios.map(|ratio| -ratio.ln()).collect();
     (!logs.is_empty()).then(|| (logs.iter().sum::<f64>() / logs.len() as f64).exp())
@@ -276,7 +275,7 @@ pub(super) struct Summary {
 }
 
 impl Summary {
-    /// Summarizes the comparisons that the rows contain.
+    /// Summarizes the rows' comparisons.
     pub(super) fn new(rows: &[Row]) -> Summary {
         let who = |wanted: &dyn Fn(&Row) -> bool| {
             let mut all: Vec<String> = Vec::new();
@@ -318,7 +317,7 @@ impl Summary {
         }
     }
 
-    /// Returns the sentences for notes. The sentence about kernel trees comes first.
+    /// Returns the sentences for notes, starting with the one about kernel trees.
     pub(super) fn sentences(&self) -> Vec<String> {
         let mut all = Vec::new();
         if let Some((who, count)) = &self.tree {
@@ -346,8 +345,8 @@ impl Summary {
     }
 }
 
-/// Describes the rows in which Kiln is slower than a tree or a library, one per line. The row with
-/// the largest difference comes first.
+/// Describes the rows in which Kiln is slower than a tree or a library, one per line, starting with
+/// the largest difference.
 pub(super) fn slower(rows: &[Row]) -> Vec<String> {
     let mut all: Vec<(f64, String)> = Vec::new();
     for row in rows {

@@ -1,4 +1,4 @@
-//! Formats the table of all algorithms of `kiln speed`.
+//! Formats `kiln speed`'s table of all algorithms.
 
 use kiln_question::table::figure;
 
@@ -47,8 +47,8 @@ pub(super) fn compact(rows: &[Row], tty: bool) -> String {
     out
 }
 
-/// Formats Kiln's line, then one line per library or tree. The fastest at the longest length comes
-/// first.
+/// Formats Kiln's line, then one line per library or tree, starting with the fastest at the longest
+/// length.
 fn lines(rows: &[&Row], lens: &[usize], tty: bool) -> String {
     let mut groups: Vec<(String, Vec<&Row>)> = Vec::new();
     for row in rows {

@@ -1,5 +1,5 @@
-//! The suites' cases. The suite, the seed and the number determine a case completely, so that it
-//! can be replayed separately.
+//! The suites' cases. A case is determined by its suite, seed and number, so it can be replayed
+//! separately.
 
 use std::fmt;
 
@@ -22,12 +22,12 @@ use super::{asked, wiped, wycheproof};
 
 /// Maximum text and key lengths in bytes of vectors that fit the guarded buffers.
 const LONGEST_VECTOR: (usize, usize) = (66_000, 8192);
-/// All lengths below this one are tested.
+/// All lengths below this are tested.
 const EVERY_LENGTH: u64 = 520;
-/// For hashes, all lengths below this one are tested, because their loops are long.
+/// For hashes, whose loops are long, all lengths below this are tested.
 const EVERY_LENGTH_OF_HASHES: u64 = 1100;
-/// Number of additional lengths that are tested around each of `STEPS`, the lengths at which the
-/// tiers' loops branch differently.
+/// Number of additional lengths to test around each of `STEPS`, the lengths at which the tiers'
+/// loops branch differently.
 const AROUND: u64 = 18;
 const STEPS: [u64; 17] = [
     640, 768, 896, 1024, 1280, 1400, 1408, 2016, 2048, 4032, 4080, 4928, 8064, 8160, 8192, 16384,

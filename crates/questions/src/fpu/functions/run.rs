@@ -30,7 +30,7 @@ pub(in crate::fpu) struct Asked<'a> {
     pub at: Option<(u64, u64)>,
 }
 
-/// Examines all suites. A child process executes only the order that it received from its parent.
+/// Examines all suites. In a child process, executes only its parent's order.
 pub(in crate::fpu) fn prove<Q: Question>(
     asked: &Asked<'_>,
     session: &Session,
@@ -79,7 +79,7 @@ pub(in crate::fpu) fn prove<Q: Question>(
         &|done, what| progress.report(done, what),
     )?;
     drop(progress);
-    // A shard may have nothing but suites without interrupt tests, or nothing at all.
+    // A shard may have only suites without interrupt tests, or nothing at all.
     let (found, chosen) = chosen.into_inner().unwrap_or_default();
     let may_be_empty = session.share.shard().is_some() && found;
     let outcome = judge(
@@ -109,7 +109,7 @@ pub(in crate::fpu) fn prove<Q: Question>(
     Ok(exit)
 }
 
-/// Says how many of the chosen functions and suites were stepped, and why the others were not.
+/// Describes how many of the chosen functions and suites were stepped, and why the others were not.
 fn count_stepped(ran: &[Ran], chosen: &[String]) -> String {
     let proofs = || {
         ran.iter()
