@@ -11,8 +11,8 @@ pub const PAGE: usize = 4096;
 pub const POISON: u8 = 0xa5;
 
 /// Minimum number of poisoned bytes that are verified on each side of the data, unless the guard
-/// page is nearer. Poison is always verified up to the boundary of the page in which the data
-/// begins or ends.
+/// page is nearer. Poison is always verified up to the boundary of the page where the data begins
+/// or ends.
 const LEAST: usize = 256;
 
 static PATTERN: [u8; PAGE + LEAST] = [POISON; PAGE + LEAST];
@@ -42,7 +42,7 @@ pub struct Span {
     len: usize,
 }
 
-/// The position of a byte of poison that was overwritten.
+/// The position of an overwritten poison byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stray {
     /// This many bytes before the data; 1 is the adjacent byte.
@@ -176,7 +176,7 @@ impl Guarded {
         Ok(())
     }
 
-    /// Refills the whole buffer with poison, which is needed after stray writes.
+    /// Refills the whole buffer with poison, as needed after stray writes.
     pub fn reset(&mut self) {
         self.wipe(Span {
             offset: 0,

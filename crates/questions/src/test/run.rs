@@ -42,8 +42,8 @@ pub struct Part {
 }
 
 impl Job {
-    /// Creates a job from the cases `cases` of `suite`. `None` selects all cases of a suite with a
-    /// fixed list. The replay commands begin with `tiers`.
+    /// Creates a job from the cases `cases` of `suite`. `None` selects all of a fixed list. The
+    /// replay commands begin with `tiers`.
     pub fn new(
         family: Family,
         suite: Suite,
@@ -90,7 +90,7 @@ impl Job {
         (self.cases.end - self.cases.start) * self.family.subjects.len() as u64
     }
 
-    /// Returns the contexts from which the job calls the tested code, in turn.
+    /// Returns the contexts from which the job calls the tested code in turn.
     fn contexts(&self) -> &'static [Context] {
         match self.suite.policy() {
             Some(_) => &CONTEXTS,
@@ -240,7 +240,7 @@ pub(crate) fn run(
     })
 }
 
-/// Runs the jobs of the share without emulating a CPU.
+/// Runs the share's jobs without emulating a CPU.
 pub(crate) fn plain(_: usize, share: &Share<'_>) -> io::Result<()> {
     let mut bench = Bench::new()?;
     (0..share.jobs.len()).for_each(|i| share.job(i, &mut bench, &mut || ()));

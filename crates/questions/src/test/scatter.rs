@@ -1,4 +1,4 @@
-//! The memory of a request: pieces at any place between two guard pages, in any order, with poison
+//! A request's memory: pieces at any place between two guard pages, in any order, with poison
 //! between them.
 
 use kiln_measure::SplitMix64;
@@ -64,7 +64,7 @@ impl Scattered {
         for i in (1..order.len()).rev() {
             order.swap(i, rng.below(i + 1));
         }
-        // On average, one gap in three is empty, so that some neighbouring pieces touch.
+        // On average, one gap in three is empty, so that some adjacent pieces touch.
         let gap = |rng: &mut SplitMix64| match rng.below(3) {
             0 => 0,
             _ => 1 + rng.below(70),

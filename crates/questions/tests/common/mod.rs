@@ -1,4 +1,4 @@
-//! Builds and loads copies of `kernel/`, in addition to the one that is linked into the test.
+//! Builds and loads copies of `kernel/`, in addition to the one linked into the test.
 
 use std::ffi::c_void;
 use std::fs;
