@@ -270,7 +270,7 @@ size_t kiln_glue_task_size(void)
 	return sizeof(struct task_struct) + 16384 + sizeof(struct completion);
 }
 
-/* Returns the completion on which kthread_stop() waits until the thread ends. */
+/* Returns the completion on which kthread_stop() waits until the thread exits. */
 static struct completion *kiln_task_end(void *memory)
 {
 	return memory + kiln_glue_task_size() - sizeof(struct completion);
@@ -281,7 +281,7 @@ void kiln_glue_new_task(void *memory, const char *name, bool user)
 	struct task_struct *task = memory;
 
 	memset(task, 0, kiln_glue_task_size());
-	/* A kthread has no user FPU state that the tree would have to save or restore. */
+	/* A kthread has no user FPU state for the tree to save or restore. */
 	task->flags = PF_KTHREAD;
 	if (user)
 		kiln_glue_fpu_task(task);

@@ -183,8 +183,7 @@ static void kiln_check(bool right)
 }
 
 /*
- * Calls the function, then ends any section that it left open. Otherwise no code could sleep
- * afterwards.
+ * Calls the function, then ends any section that it left open, or no code could sleep afterwards.
  */
 static bool kiln_call(bool (*const call)(void *state))
 {

@@ -308,8 +308,8 @@ void crypto_child_ops(struct crypto_alg *alg, u32 ctxsize, int (*init)(struct cr
 }
 
 /*
- * Checks a request. Requests in hardirqs are refused: a hardirq may interrupt any code, including a
- * request on the same transform.
+ * Checks a request. Requests in hardirqs are rejected: a hardirq may interrupt any code, including
+ * a request on the same transform.
  */
 static __always_inline int check_request(const struct crypto_request *req)
 {

@@ -2,7 +2,7 @@
 /*
  * Leaks: freeing a transform must free all memory that was allocated for it, and must restore the
  * reference counts of all drivers. Before it is freed, the transform gets a second key, keys that
- * the driver refuses, and forged messages.
+ * the driver rejects, and forged messages.
  */
 #include <linux/kernel.h>
 #include <linux/list.h>

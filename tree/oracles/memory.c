@@ -50,7 +50,9 @@ static const struct kiln_layout kiln_layouts[] = {
 	  .src = { 29 } },
 };
 
-/* The layouts of one piece, which come first. Where a batch of blocks ends depends on no other. */
+/*
+ * The single-piece layouts, which come first. No other layout affects where a batch of blocks ends.
+ */
 #define PLAIN_LAYOUTS 2
 
 /* A scatterlist whose pieces are each in their own guarded memory. */

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
  * Queues: checks asynchronous requests. They are submitted while softirqs are disabled, so that
- * none completes meanwhile. The queue of cryptd is empty, nearly full or full, and
+ * none completes meanwhile. cryptd's queue is empty, nearly full or full, and
  * CRYPTO_TFM_REQ_MAY_BACKLOG is set or not. Each request must complete once, with the right answer:
- *
+ */
  *	returned	then the callback gets
  *	-EINPROGRESS	the answer
  *	-EBUSY		-EINPROGRESS when the request leaves the backlog, and then the answer; only with
@@ -469,7 +469,7 @@ void kiln_examine_queues(struct kiln_examine *order)
 		order->cases++;
 		/*
 		 * Skip this length unless all messages can be encrypted. With echainiv(ccm(aes)),
-		 * CCM refuses most of the generated IVs, but not all.
+		 * CCM rejects most of the generated IVs, but not all.
 		 */
 		for (j = 0; j < MESSAGES; j++) {
 			kiln_message_seal(&s, &messages[j], lengths[i], s.aad, &draw);

@@ -28,9 +28,9 @@
 #define IDLE 256
 #define IDLE_THOROUGH 1024
 /*
- * Maximum number of interrupts at one instruction, for a thorough examination. The other CPU answers
- * while the first one waits, which takes longer than a softirq, so it is asked once, and for two
- * pairs of lengths only.
+ * Maximum number of interrupts at one instruction, for a thorough examination. The other CPU
+ * answers while the first one waits, which takes longer than a softirq, so it is asked only once,
+ * and only for two pairs of lengths.
  */
 #define VISITS_THOROUGH 2
 #define PAIRS_FOR_PEER 2
@@ -138,7 +138,7 @@ static void kiln_wait_for(struct kiln_sharer *r)
 		kiln_settle();
 }
 
-/* Makes the second request each time it is asked for. Runs in a task on the other CPU. */
+/* Makes the second request each time it is requested. Runs in a task on the other CPU. */
 u64 kiln_glue_peer(struct kiln_peer *peer)
 {
 	while (!READ_ONCE(peer->ends)) {

@@ -203,7 +203,7 @@ static int kiln_ask_list(struct kiln_subject *s, struct kiln_message *m, unsigne
 
 /*
  * Passes lists with an empty entry at the start, in the middle or at the end. The answer must be
- * that of the list without the entry, or an error.
+ * the same as without the entry, or an error.
  */
 static void kiln_try_lists(struct kiln_subject *s, struct kiln_examine *order,
 			   struct kiln_message *m, u64 *draw)

@@ -92,7 +92,7 @@ static __always_inline struct poly1305_words poly1305_steps(struct poly1305_word
 	return h;
 }
 
-/* Adds the carry to the words, which are less than 2^131 then. */
+/* Adds the carry to the words, which are then less than 2^131. */
 static __always_inline struct poly1305_sum poly1305_sum_of(struct poly1305_words h)
 {
 	u128 t = (u128)h.h0 + h.c;

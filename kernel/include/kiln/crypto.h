@@ -265,8 +265,8 @@ struct scatterlist *scatterwalk_ffwd(struct scatterlist room[2], struct scatterl
 u32 scatterwalk_next(struct scatterlist **sg, u32 *offset, u64 left, u8 **at);
 
 /*
- * crypto/queue.c: a queue of requests. When it has @max_qlen requests, it accepts only requests
- * with CRYPTO_TFM_REQ_MAY_BACKLOG.
+ * crypto/queue.c: a request queue. When it has @max_qlen requests, it accepts only requests with
+ * CRYPTO_TFM_REQ_MAY_BACKLOG.
  */
 struct crypto_queue {
 	struct crypto_request *head, *tail;
@@ -317,11 +317,11 @@ struct crypto_alg *crypto_instance(struct crypto_alg *first, const char *outer,
 				   struct crypto_alg *second, int *err);
 /* Adds a user to an algorithm that already has one. */
 void crypto_alg_get(struct crypto_alg *alg);
-/* Frees an instance that is not registered. */
+/* Frees an unregistered instance. */
 void crypto_instance_free(struct crypto_alg *alg);
 
 /*
- * Returns the mask for the look-up of an inner algorithm, which must be synchronous if the template
+ * Returns the mask for looking up an inner algorithm, which must be synchronous if the template
  * must be.
  */
 static inline u32 crypto_inherited_mask(u32 type, u32 mask)

@@ -56,9 +56,9 @@ enum { KILN_QUEUE = 64 };
 KILN_EXPORT u64 kiln_calls_run(void *calls);
 
 /*
- * Parameters of a single timed call with cold caches. @memory has @lines cache lines, whose first
- * word is 1; reading it replaces what the caches hold (bench/evict.c). @calls describes the call;
- * neither @chained nor @many may be set. The function sets the other members.
+ * Parameters of a single timed call with cold caches. @memory has @lines cache lines, each starting
+ * with the word 1; reading them replaces what the caches hold (bench/evict.c). @calls describes the
+ * call; neither @chained nor @many may be set. The function sets the other members.
  */
 struct kiln_cold {
 	const struct kiln_calls *calls;
