@@ -28,7 +28,7 @@ fn read(target: &str) -> Result<Vec<Vec<u8>>, String> {
 /// Runs all inputs. Returns for how many of them `run` returns true.
 ///
 /// # Errors
-/// Returns the number of the first input with which `run` panics, as a line of the target's file.
+/// Returns the number of the first input that makes `run` panic, as a line of the target's file.
 fn count(inputs: &[Vec<u8>], run: impl Fn(&[u8]) -> bool) -> Result<usize, usize> {
     let mut reached = 0;
     for (n, input) in inputs.iter().enumerate() {

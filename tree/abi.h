@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Structures by which crates/kiln-tree passes arguments to the objects in tree/ and receives their
+ * Structures that crates/kiln-tree uses to pass arguments to the objects in tree/ and to get their
  * results. They use only plain C types, so that this header can be included together with the
  * kernel's own headers.
  */

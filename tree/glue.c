@@ -270,7 +270,7 @@ size_t kiln_glue_task_size(void)
 	return sizeof(struct task_struct) + 16384 + sizeof(struct completion);
 }
 
-/* Returns the completion on which kthread_stop() waits until the thread exits. */
+/* Returns the completion that kthread_stop() waits on until the thread exits. */
 static struct completion *kiln_task_end(void *memory)
 {
 	return memory + kiln_glue_task_size() - sizeof(struct completion);

@@ -177,7 +177,7 @@ static struct crypto_alg *add_instance(const char *name, u32 type, u32 mask, int
 	return there;
 }
 
-/* Opens a transform of @alg. The transform takes over one user count from the caller. */
+/* Opens a transform of @alg. The transform inherits one user count from the caller. */
 static struct crypto_tfm *alloc_tfm(struct crypto_alg *alg, int *err)
 {
 	struct crypto_tfm *tfm;

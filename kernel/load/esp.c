@@ -19,7 +19,7 @@
 enum { SOFTIRQ_NET_RX = 3, BUDGET = 300 };
 /* Index of the phase with a high packet rate. */
 enum { HIGH = 1 };
-/* Index of the flow on which the task sends. */
+/* Index of the flow that the task sends on. */
 enum { OUT = 1 };
 
 static u64 now(const struct kiln_esp_load *load)

@@ -184,7 +184,7 @@ static int helper_and_direct(u64 null, struct answer *to)
 			       by_helper[0] - null, by_helper[1] - null, lengths[i],
 			       alone[0] - null, alone[1] - null);
 	}
-	/* A driver that does not use the helper has no internal driver with which to compare it. */
+	/* A driver that does not use the helper has no internal driver to compare it with. */
 	return err == -ENOENT ? 0 : err;
 }
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * A module that answers questions about the kernel in which it is loaded. The kernel runs in ring
+ * A module that answers questions about the kernel that it is loaded into. The kernel runs in ring
  * 0, or it is user mode Linux.
  *
  * ask.c: the file /proc/kiln, to which questions are written and from which answers are read
  * where.c APIs:
+ */
  *	where_interrupt, where_run
  * scene.c APIs:
  *	scene_ask

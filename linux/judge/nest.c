@@ -215,7 +215,7 @@ static void run_task(void)
 {
 	const ktime_t began = ktime_get();
 
-	/* The timer interrupts the CPU on which it was started. */
+	/* The timer interrupts the CPU that started it. */
 	migrate_disable();
 	hrtimer_start(&timer, gap(), HRTIMER_MODE_REL_PINNED_HARD);
 	while (READ_ONCE(counts.nested) < sections && !signal_pending(current)) {

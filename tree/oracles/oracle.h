@@ -42,7 +42,7 @@ void kiln_violates(const char *rule, const char *format, ...) __printf(2, 3);
 void kiln_guard(bool wanted);
 void *kiln_fence(unsigned long size, bool at_start);
 void kiln_unfence(void *p);
-/* Sets the byte with which allocated heap memory is filled; -1 disables filling. */
+/* Sets the fill byte for allocated heap memory; -1 disables filling. */
 void kiln_fill(int byte);
 /* Makes the allocation with this number fail, counted from 0. With -1, no allocation fails. */
 void kiln_fail(long nr);

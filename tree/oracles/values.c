@@ -17,8 +17,8 @@
 #include "kiln/oracle.h"
 
 /*
- * Random IVs in which some bytes are replaced by 0xff: the last bytes of a big-endian counter, or
- * the first bytes of a little-endian counter.
+ * Random IVs with some bytes replaced by 0xff: the last bytes of a big-endian counter, or the first
+ * bytes of a little-endian counter.
  */
 static const struct kiln_carry {
 	const char *name;

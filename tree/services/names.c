@@ -137,7 +137,7 @@ void SERVICE(___migrate_enable)(void)
 {
 }
 
-/* Space for struct rq, in which inline functions count tasks that have disabled migration. */
+/* Space for struct rq, where inline functions count tasks that have disabled migration. */
 __attribute__((section(".data..percpu"), aligned(64))) char SERVICE(runqueues)[1 << 14];
 
 /*

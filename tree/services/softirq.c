@@ -83,8 +83,8 @@ void softirq_cpu_starts(void)
 }
 
 /*
- * Functions by which a preemptible tree gives up the CPU. Inline assembly calls them, in some cases
- * through a static call, so they must preserve all registers.
+ * Functions that a preemptible tree calls to give up the CPU. Inline assembly calls them, in some
+ * cases through a static call, so they must preserve all registers.
  */
 #define THUNK(name)                                             \
 	__asm__(".pushsection .text\n"                          \

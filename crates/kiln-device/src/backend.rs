@@ -84,7 +84,7 @@ pub(crate) struct Backend {
     /// Set when a driver has accepted features while all rings were stopped, and cleared when the
     /// rings that start have shown whether the driver is a new one.
     maybe_anew: bool,
-    /// The file handed to a front end that asks for memory to record in-flight requests.
+    /// The file handed to a front end that requests memory to record in-flight requests.
     spare: File,
     inflight: Option<Arc<Inflight>>,
     /// The device's channel to the front end. The device sends nothing on this channel, but keeps
@@ -417,7 +417,7 @@ impl Vring {
         self.runner.as_ref().is_some_and(Runner::is_running)
     }
 
-    /// Returns whether the entry at which this ring starts will distinguish a pause from a reset.
+    /// Returns whether the entry where this ring starts will distinguish a pause from a reset.
     fn tells(&self) -> bool {
         !self.is_running() && self.stopped_at != 0
     }

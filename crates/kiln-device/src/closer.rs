@@ -24,7 +24,7 @@ use rustix::net::{recvmsg, RecvAncillaryBuffer, RecvFlags, ReturnFlags};
 const PROCESSES: usize = 8;
 
 /// Maximum number of sockets per owner that wait for a child process. At this limit the owner's
-/// front ends can connect only after one of its child processes has ended.
+/// front ends can connect only after one of its child processes has exited.
 pub(crate) const LEFT: usize = 64;
 
 /// How long a child process may run before it is killed. Closing a TCP socket can block until the
@@ -91,7 +91,7 @@ impl Closer {
         !self.children.is_empty() || !self.left.is_empty()
     }
 
-    /// Reaps child processes that have ended. Starts one for each owner with waiting sockets and
+    /// Reaps child processes that have exited. Starts one for each owner with waiting sockets and
     /// fewer than [`PROCESSES`] children; the sockets of other owners keep waiting.
     pub(crate) fn go_on(&mut self) {
         self.children.retain(|child| {
@@ -204,7 +204,7 @@ fn start(left: &[(Owner, OwnedFd)]) -> io::Result<(libc::pid_t, UnixStream)> {
     keep.push(over.as_raw_fd());
     keep.sort_unstable();
     // SAFETY: this process has a single thread, and the child makes only system calls before it
-    // ends with _exit().
+    // calls _exit().
     let process = unsafe { libc::fork() };
     match process {
         0 => leave(&keep, over.as_raw_fd()),
@@ -403,8 +403,8 @@ mod tests {
         closer.go_on();
         assert_eq!(closer.left.len(), LEFT, "the other socket's is closed");
         assert_eq!(closer.children.len(), PROCESSES + 1);
-        // One of them ends, so a child process takes over everything that waited.
-        // SAFETY: the child has not been waited for.
+        // One of them exits, so a child process takes over all waiting sockets. SAFETY: the child
+        // has not been waited for.
         unsafe { libc::kill(closer.children[0].process, libc::SIGKILL) };
         while !closer.left.is_empty() {
             sleep(Duration::from_millis(1));

@@ -22,8 +22,8 @@ pub enum ControlBy {
     /// The queue's own thread.
     #[default]
     Inline,
-    /// A second thread, to which the queue's thread hands each request. This setting exists to
-    /// measure the cost of the handover.
+    /// A second thread, which gets each request from the queue's thread. This setting exists to
+    /// measure the handover cost.
     Thread,
 }
 
@@ -67,7 +67,7 @@ pub struct Config {
     pub poll: Duration,
     /// Maximum time a shutdown waits for requests that guests have already made available.
     pub drain: Duration,
-    /// Path of the Unix socket on which metrics are served, if any.
+    /// Path of the Unix socket for metrics, if any.
     pub metrics: Option<PathBuf>,
     /// Whether to enter the sandbox before serving the first guest.
     pub sandbox: bool,

@@ -41,7 +41,7 @@ fn descriptors(config: &Config) -> u64 {
     in_flight(config).max(MAX_REGIONS as u64 + DESCRIPTORS)
 }
 
-/// The user and group `nobody`, to which a root process switches.
+/// The user and group `nobody`, which a root process switches to.
 const NOBODY: libc::uid_t = 65534;
 
 fn limit(resource: Resource, most: u64, what: &'static str) -> Result<(), Error> {

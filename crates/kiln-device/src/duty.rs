@@ -30,8 +30,8 @@ pub(crate) trait Duty {
     /// Returns whether requests contain keys, so that copies of them must be wiped.
     fn is_secret(&self) -> bool;
 
-    /// Returns whether a request's effects are lost when the process ends, so that the next process
-    /// must serve the request a second time.
+    /// Returns whether a request's effects are lost when the process exits, so that the next
+    /// process must serve the request a second time.
     fn is_lost_with_process(&self) -> bool;
 }
 

@@ -1,4 +1,4 @@
-//! Tests in which a hostile driver fills the queues. Each fault that is known from another device
+//! Tests with a hostile driver that fills the queues. Each fault that is known from another device
 //! has a test named after it.
 
 use std::fs::File;

@@ -91,8 +91,8 @@ impl Inflight {
         Ok(file)
     }
 
-    /// Describes the part of the file that a front end asked for. Returns `None` if the front end
-    /// asked for too many queues or descriptors.
+    /// Describes the part of the file that a front end requested. Returns `None` if the front end
+    /// requested too many queues or descriptors.
     pub(crate) fn describe(asked: &VhostUserInflight, queues: usize) -> Option<VhostUserInflight> {
         let (n, size) = (asked.num_queues, asked.queue_size);
         let possible = (1..=queues).contains(&usize::from(n)) && (1..=MAX_RING).contains(&size);
@@ -175,7 +175,7 @@ impl Log {
     }
 
     /// Returns the requests in flight in the order in which they were taken. The previous process
-    /// may have ended at any point. `used` is the ring's used index.
+    /// may have exited at any point. `used` is the ring's used index.
     pub(crate) fn recover(&mut self, used: u16) -> Vec<u16> {
         self.batch.clear();
         let same = self.short(VERSION).load(Ordering::Relaxed) == LAYOUT
@@ -250,7 +250,7 @@ impl Log {
                 2
             }
         };
-        // No other thread reads the record while this one runs, and once a process has ended, its
+        // No other thread reads the record while this one runs, and once a process has exited, its
         // stores are visible in program order. It is therefore enough to keep the compiler from
         // reordering the stores.
         compiler_fence(Ordering::SeqCst);

@@ -32,11 +32,9 @@ const HELD: libc::c_int = 4;
 
 /// A guest process's connection to the main process.
 pub struct Inside {
-    /// The channel on which the main process passes the guest, and which it closes to stop this
-    /// process.
+    /// The channel that delivers the guest. The main process closes it to stop this process.
     channel: UnixStream,
-    /// The pipe on which this process reports that it is ready. It stays open until the process
-    /// exits.
+    /// The pipe for reporting that this process is ready. It stays open until the process exits.
     pipe: File,
 }
 
@@ -96,7 +94,8 @@ impl Inside {
             return Ok(());
         }
         let socket = Socket::new(self.channel.try_clone().map_err(lacks)?);
-        // The channel closes without a message if the device ends before this process gets a guest.
+        // The channel closes without a message if the device exits before this process gets a
+        // guest.
         let Ok(Some(message)) = socket.receive() else {
             return Ok(());
         };

@@ -42,7 +42,7 @@ pub(crate) struct Meter {
     pub killed: u64,
 }
 
-/// A connected guest that is being measured.
+/// A connected guest under measurement.
 struct Measured {
     number: u64,
     counters: Arc<Counters>,
@@ -318,7 +318,7 @@ fn bound(class: usize) -> f64 {
 /// Maximum number of concurrent clients. When another one connects, the oldest is dropped.
 const CLIENTS: usize = 8;
 
-/// A client that asks for metrics. All I/O is non-blocking, so a slow client does not delay the
+/// A client that requests metrics. All I/O is non-blocking, so a slow client does not delay the
 /// device.
 pub(crate) struct Client {
     stream: UnixStream,

@@ -1,4 +1,4 @@
-//! The file descriptors with which driver and device notify each other.
+//! The file descriptors that driver and device use to notify each other.
 //!
 //! A front end passes these descriptors, so they may refer to any file. The front end shares their
 //! non-blocking flag and may change it at any time. Each read therefore requests non-blocking
@@ -18,10 +18,10 @@ use rustix::net::sockopt::{socket_domain, socket_type};
 use rustix::net::{AddressFamily, SocketType};
 use vmm_sys_util::eventfd::{EventFd, EFD_CLOEXEC, EFD_NONBLOCK};
 
-/// The descriptor with which the driver signals that requests are available.
+/// The descriptor the driver uses to signal available requests.
 pub(crate) struct Kick(File);
 
-/// The descriptor with which the device signals that requests are completed.
+/// The descriptor the device uses to signal completed requests.
 pub(crate) struct Call(File);
 
 /// Refuses sockets other than Unix stream sockets, which user mode Linux passes. Through any other

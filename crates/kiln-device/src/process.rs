@@ -38,7 +38,7 @@ pub(crate) enum State {
     Ready {
         locked: bool,
     },
-    /// The process has closed its end of the pipe, so it is ending or has ended.
+    /// The process has closed its end of the pipe, so it is exiting or has exited.
     Closed,
 }
 
@@ -47,7 +47,7 @@ pub(crate) struct Process {
     /// Passes the guest to the process. Nothing can be sent to this end: a compromised process
     /// could send descriptors, and closing those can block.
     channel: UnixStream,
-    /// The pipe on which the process reports that it is ready. A pipe cannot carry descriptors.
+    /// The pipe for the report that the process is ready. A pipe cannot carry descriptors.
     pipe: File,
     pub state: State,
     started: Instant,
@@ -80,7 +80,7 @@ impl Process {
             // finish.
             .process_group(0);
         // SAFETY: the closure makes only async-signal-safe calls. They let the descriptor survive
-        // exec() and make the kernel kill the child when its parent ends.
+        // exec() and make the kernel kill the child when its parent exits.
         unsafe {
             command.pre_exec(move || {
                 if fds.iter().any(|fd| libc::fcntl(*fd, libc::F_SETFD, 0) != 0)

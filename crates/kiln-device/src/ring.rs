@@ -12,7 +12,7 @@ use vm_memory::{ByteValued, GuestAddress, GuestMemoryBackend, GuestMemoryMmap};
 
 use crate::inflight::Log;
 
-/// Location of a ring in guest memory, and the index at which processing continues.
+/// Location of a ring in guest memory, and the index where processing continues.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 // This type is public so that the rig can expose it to fuzzers.
 #[cfg_attr(not(feature = "rig"), allow(unreachable_pub))]

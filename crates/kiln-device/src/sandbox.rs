@@ -203,7 +203,7 @@ pub(crate) enum Files {
     Closed,
     /// This kernel supports only some of the requested restrictions.
     Partly,
-    /// The kernel lacks landlock, but seccomp still refuses system calls that open files.
+    /// The kernel lacks landlock, but seccomp still blocks system calls that open files.
     Open,
 }
 
@@ -467,7 +467,7 @@ fn no_files(role: Role) -> Result<Files, Error> {
 mod tests {
     use super::*;
 
-    /// Runs `attempt` in a confined child process and returns 0, or the signal that ended the
+    /// Runs `attempt` in a confined child process and returns 0, or the signal that killed the
     /// child.
     fn ends(role: Role, attempt: impl FnOnce()) -> i32 {
         // SAFETY: the child only makes system calls and allocates, which the C library allows after

@@ -300,7 +300,7 @@ impl Lane {
         let head_len = scratch.len();
         scratch.extend_from_slice(job.aad);
         self.memory.write(slot.part(HEAD, scratch.len()), scratch);
-        // Preset an error status, so that a request counts as refused if the device does not write
+        // Preset an error status, so that a request counts as rejected if the device does not write
         // a status.
         let status = slot.part(STATUS, 1);
         self.memory.write(status, &[Status::Err as u8]);

@@ -165,8 +165,8 @@ impl Ring {
         })
     }
 
-    /// Switches the ring to VIRTIO_F_IN_ORDER, with which descriptors are used and returned in
-    /// table order (2.7.9).
+    /// Switches the ring to VIRTIO_F_IN_ORDER, which uses and returns descriptors in table order
+    /// (2.7.9).
     pub(crate) fn in_order(self) -> Ring {
         Ring {
             order: Some(VecDeque::new()),

@@ -12,7 +12,7 @@ use std::time::Instant;
 use rustix::thread::futex::{self, Flags, Timespec};
 use rustix::time::{clock_gettime, ClockId};
 
-/// The futex on which the threads sleep, and the assignment of bits to threads.
+/// The futex that the threads sleep on, and the assignment of bits to threads.
 pub(crate) struct Sleepers {
     /// Number of wake-ups. It is incremented before each wake-up, so that a thread that is about to
     /// sleep checks its condition once more.

@@ -34,7 +34,7 @@ pub struct Feature {
     pub kernel: Option<&'static str>,
 }
 
-/// A set of CPU features for which source files are written.
+/// A set of CPU features that source files are written for.
 #[derive(Debug)]
 pub struct Tier {
     /// Name in the table, such as `VAES_AVX512`.

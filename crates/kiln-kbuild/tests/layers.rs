@@ -17,8 +17,8 @@ const ITEMS: [&str; 8] = [
     "const", "enum", "fn", "static", "struct", "trait", "type", "union",
 ];
 
-/// Returns the path in a string literal such as `"Layout::is_plain"`, by which an attribute of serde
-/// names a function.
+/// Returns the path in a string literal such as `"Layout::is_plain"`, which a serde attribute uses
+/// to name a function.
 fn path_in(literal: &str) -> Option<TokenStream> {
     let path = literal.strip_prefix('"')?.strip_suffix('"')?;
     let word = |w: &str| !w.is_empty() && w.chars().all(|c| c.is_alphanumeric() || c == '_');
@@ -103,7 +103,7 @@ fn macro_arguments(tokens: &[String]) -> BTreeSet<String> {
     while !rest.is_empty() {
         let (item, others) = rest.split_at(item_len(rest));
         rest = others;
-        // Distinguish calls from definitions, in which a name follows the `!`.
+        // Distinguish calls from definitions, where a name follows the `!`.
         let is_call = item.len() > 2 && is_name(&item[0]) && item[1] == "!" && !is_name(&item[2]);
         if is_call {
             let inside = item.split(|t| t == ")").filter_map(|part| {

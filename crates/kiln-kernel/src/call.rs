@@ -159,7 +159,7 @@ impl Impl {
                 *op = function;
             }
         }
-        // Leak the copy, because a descriptor must stay valid until the process ends.
+        // Leak the copy, because a descriptor must stay valid until the process exits.
         Impl(Box::leak(Box::new(copy)))
     }
 }
@@ -171,7 +171,7 @@ pub struct Call {
     /// Arguments of the function: pointers and lengths.
     pub args: [u64; 9],
     pub context: Context,
-    /// A function that makes the call, and the memory in which it records the registers.
+    /// A function that makes the call, and the memory where it records the registers.
     pub through: Option<(Through, *mut c_void)>,
     /// Whether the FPU section is single-stepped.
     pub step: bool,

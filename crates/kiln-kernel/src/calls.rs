@@ -324,7 +324,7 @@ mod tests {
             }
             assert_eq!(cold.dst, warm.dst, "{imp:?}");
         }
-        // A wrong tag is rejected, and options of other loops are refused.
+        // A wrong tag is rejected, and options of other loops are rejected.
         let imp = Impl::best("gcm(aes)").unwrap();
         let (ctx, mut m) = (context(imp), Memory::new(imp, 48));
         let mut calls = m.calls(Op::Decrypt);

@@ -173,7 +173,7 @@ pub enum TaskWork {
     Ask(Operation, Arc<Messages>, u32),
     /// Fill every register with a pattern, run an empty loop, and check the registers.
     Keep {
-        /// Seed from which the pattern is generated.
+        /// Seed of the pattern.
         seed: u64,
         /// Number of iterations of the empty loop.
         spins: u64,
@@ -181,7 +181,7 @@ pub enum TaskWork {
 }
 
 counts! {
-    /// Counts of the operations of a load, and of their faults.
+    /// Counts of a load's operations and their faults.
     pub struct Counts {
         /// Number of operations that the task completed.
         task_ops,

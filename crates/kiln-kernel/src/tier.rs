@@ -1,4 +1,4 @@
-//! Tiers: sets of CPU features for which implementations are written, and functions that return
+//! Tiers: sets of CPU features that implementations are written for, and functions that return
 //! which of them this CPU supports.
 
 use std::ffi::CStr;
@@ -21,7 +21,7 @@ macro_rules! tiers {
             $($feature),*
         }
 
-        /// A set of CPU features for which implementations are written.
+        /// A set of CPU features that implementations are written for.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[repr(u32)]
         pub enum Tier {

@@ -18,7 +18,7 @@ use crate::console::{self, Line};
 use crate::error::BootEnd;
 use crate::Error;
 
-/// Interval at which the stop flag is checked.
+/// How often the stop flag is checked.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// Number of console lines that are kept for the error message if a boot fails.
@@ -198,7 +198,7 @@ impl Drop for Machine {
     }
 }
 
-/// Starts a thread that reads the child's output. Returns the channel on which the lines arrive.
+/// Starts a thread that reads the child's output. Returns a channel that delivers the lines.
 fn reader(child: &mut Child) -> mpsc::Receiver<Vec<u8>> {
     let output = child.stdout.take().expect("it is piped");
     let (send, lines) = mpsc::channel();

@@ -8,7 +8,7 @@ use std::process::Command;
 
 use crate::Error;
 
-/// A kernel, and the headers with which modules for it are built.
+/// A kernel, and the headers for building its modules.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kernel {
     /// Kernel release that `uname -r` prints.

@@ -27,8 +27,8 @@ use crate::Error;
 /// Name of the module's object, and of its directory in the tree's cache.
 const NAME: &str = "ciphers";
 
-/// The module's symbols, and the names to which they are renamed. An image keeps symbols whose
-/// names begin with `kiln_glue_`.
+/// The module's symbols, and their new names. An image keeps symbols whose names begin with
+/// `kiln_glue_`.
 const NAMES: [(&str, &str); 5] = [
     ("kiln_init", INIT),
     ("only", ONLY),
@@ -58,7 +58,7 @@ pub struct Plan<'a> {
     /// Number of iterations of each random test; `None` selects Linux's default of 100.
     pub fuzz: Option<u32>,
     pub seed: u64,
-    /// Command-line arguments with which this program calls [`judge`] in a child process.
+    /// Command-line arguments that make this program call [`judge`] in a child process.
     pub arguments: &'a [OsString],
     /// Flag that is set when the user presses Ctrl-C.
     pub stop: &'a AtomicBool,

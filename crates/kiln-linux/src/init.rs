@@ -170,8 +170,8 @@ pub(crate) fn static_program(
     fs::read(&path).map_err(|e| Error::cache(&path, e))
 }
 
-/// Creates an initramfs that contains the program and its commands. The caller adds the files to
-/// which the commands refer.
+/// Creates an initramfs that contains the program and its commands. The caller adds the files that
+/// the commands refer to.
 ///
 /// # Errors
 /// The same errors as [`program`] and [`orders`].

@@ -36,7 +36,7 @@ pub struct Files<'a> {
 /// A boot that records files.
 pub struct Plan<'a> {
     pub kernel: &'a Kernel,
-    /// Compiler with which init is built.
+    /// Compiler for init.
     pub compiler: &'a Compiler,
     /// Modules to load first, together with their dependencies. Modules that the kernel lacks are
     /// skipped.
@@ -105,8 +105,7 @@ fn keep(text: &str, recorded: &mut BTreeMap<String, Vec<String>>) {
     lines.push(line.to_owned());
 }
 
-/// Finds the configuration with which a kernel was built. The file is next to the kernel's image or
-/// its modules.
+/// Finds a kernel's build configuration. The file is next to the kernel's image or its modules.
 ///
 /// # Errors
 /// Fails if the configuration is in neither place, or cannot be read.

@@ -53,7 +53,7 @@ CFLAGS_shash.o := $(clones)
 
 ";
 
-/// The kernel for which a module is built.
+/// The kernel to build a module for.
 pub enum Kernel<'a> {
     /// A user mode Linux that Kiln has built.
     User(&'a Built),

@@ -75,7 +75,7 @@ const AES: [&str; 7] = [
     "cfb(aes)",
 ];
 
-/// The mode in which tcrypt measures any hash by name.
+/// The tcrypt mode that measures any hash by name.
 const HASHES: u32 = 300;
 
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -123,7 +123,7 @@ fn register_room(tree: &Path) -> Option<u32> {
 // Newer toolchains declare `__cpuid_count` safe, older ones do not.
 #[allow(unused_unsafe)]
 fn xsave_bytes() -> u32 {
-    // SAFETY: all CPUs on which Kiln runs have CPUID. If a CPU lacks leaf 13, the instruction
+    // SAFETY: all CPUs that Kiln runs on have CPUID. If a CPU lacks leaf 13, the instruction
     // returns other values, but does not fault.
     unsafe { std::arch::x86_64::__cpuid_count(13, 0) }.ebx
 }

@@ -7,8 +7,8 @@
 //! distribution, |t| at any one percentile exceeds 5 by chance only about once in two million
 //! tests.
 
-/// Percentiles at which measurements are cropped. A crop keeps only the measurements up to this
-/// percentile of both classes together; 100 keeps all of them.
+/// Percentiles for cropping measurements. A crop keeps only the measurements up to this percentile
+/// of both classes together; 100 keeps all of them.
 pub const CROPS: [f64; 7] = [100.0, 99.0, 95.0, 90.0, 75.0, 50.0, 25.0];
 
 /// Limit for |t|. If |t| reaches this limit, the difference is not attributed to chance.

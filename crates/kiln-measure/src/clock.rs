@@ -25,7 +25,7 @@ pub const CHAIN: u32 = 12288;
 pub fn tsc_start() -> u64 {
     let (low, high): (u32, u32);
     // SAFETY: rdtsc and lfence exist on every x86-64 CPU and do not access memory. If the process
-    // asked for PR_TSC_SIGSEGV, so that Linux sets CR4.TSD, the result is a signal, not undefined
+    // set PR_TSC_SIGSEGV, so that Linux sets CR4.TSD, the result is a signal, not undefined
     // behaviour. Because `nomem` is not given, the compiler does not move memory accesses across
     // the read.
     unsafe {

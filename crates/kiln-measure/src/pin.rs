@@ -4,7 +4,7 @@ use std::fmt;
 use std::fs;
 use std::str::FromStr;
 
-/// The reason why a core list was refused, as one line.
+/// The reason why a core list was rejected, as one line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PinError(String);
 

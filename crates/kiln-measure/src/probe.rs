@@ -10,7 +10,7 @@ use crate::clock::{chain, empty_read, imuls, read_cost, tsc_hz, tsc_start, tsc_s
 use crate::sample::{measure, Plan, Subject};
 use crate::stats::{ratio, Ratio};
 
-/// The cost of reading the clock, and the step by which the clock advances, both in ticks.
+/// The cost of reading the clock, and the clock's step, both in ticks.
 pub(crate) struct Reading {
     pub cost: f64,
     pub step: f64,

@@ -20,7 +20,7 @@ use crate::clock::{self, CHAIN, IMUL_CYCLES};
 use crate::sample::Subject;
 use crate::source::{switches, TimeSource};
 
-/// Each batch with which a thread keeps its core busy for the others is this fraction of a sample.
+/// Length of each batch that keeps a core busy for the other threads, as a fraction of a sample.
 const BATCHES: u64 = 16;
 /// How often a waiting thread checks for an order before it sleeps between checks.
 const SPINS: u32 = 20_000;

@@ -22,7 +22,7 @@ const STOLEN: f64 = 0.01;
 /// Relative change of the core's clock frequency that is tolerated. Repeated calibrations agree to
 /// within 1 %.
 const CLOCK: f64 = 0.03;
-/// Share of the run for which the measuring thread may wait for a core.
+/// Largest share of the run that the measuring thread may wait for a core.
 const WAITED: f64 = 0.02;
 /// The thread that takes the readings counts as the measuring thread if it ran, or waited to run,
 /// for at least this share of the run.
@@ -31,7 +31,7 @@ const MEASURES: f64 = 0.5;
 /// times in total. Starting a program causes one or two migrations.
 const MOVES_A_SECOND: f64 = 1.0;
 const MOVES: u64 = 5;
-/// Share of the run for which other work may keep the core's SMT sibling busy.
+/// Largest share of the run that other work may keep the core's SMT sibling busy.
 const SIBLING: f64 = 0.05;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -130,7 +130,7 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Returns the seconds for which this processor was busy during the run.
+    /// Returns how many seconds this processor was busy during the run.
     fn busy_time(&self, core: usize) -> Option<f64> {
         let of = |r: &Reading| r.busy_s.iter().find(|b| b.0 == core).map(|b| b.1);
         Some(of(self.after)? - of(self.before)?)
@@ -186,8 +186,8 @@ impl Run<'_> {
         })
     }
 
-    /// Returns the seconds for which the thread ran and for which it waited, or `None` if it is not
-    /// the measuring thread.
+    /// Returns how many seconds the thread ran and how many it waited, or `None` if it is not the
+    /// measuring thread.
     fn thread(&self) -> Option<(f64, f64)> {
         let (was, is) = (self.before.thread?, self.after.thread?);
         let (ran, waited) = (is.ran_s - was.ran_s, is.waited_s - was.waited_s);

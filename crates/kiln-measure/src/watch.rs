@@ -100,13 +100,13 @@ impl Reading {
     }
 }
 
-/// Returns the core on which the calling thread last ran.
+/// Returns the core that the calling thread last ran on.
 pub fn current_core() -> Option<usize> {
     core(&fs::read_to_string("/proc/thread-self/stat").ok()?)
 }
 
-/// Returns the seconds since boot for which these processors were busy, without stolen time, or
-/// `None` if /proc/stat does not list all of them.
+/// Returns how many seconds these processors were busy since boot, without stolen time, or `None`
+/// if /proc/stat does not list all of them.
 pub fn busy_on(cores: &[usize]) -> Option<f64> {
     let all = busy(&fs::read_to_string("/proc/stat").ok()?, ticks_a_second());
     let of = |core: &usize| all.iter().find(|b| b.0 == *core).map(|b| b.1);

@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
-/// Number of steps in which the bar advances.
+/// Number of steps of the bar.
 const STEPS: f64 = 1000.0;
-/// Completed fraction from which the remaining time is shown.
+/// The completed fraction above which the remaining time is shown.
 const SETTLED: f32 = 0.05;
 
 /// Callback that receives the completed fraction of a run, from 0 to 1, and what is being measured.

@@ -31,9 +31,9 @@ const NONE: u64 = u64::MAX;
 pub struct Program {
     /// The release version, such as `0.1.0`.
     pub version: &'static str,
-    /// The commit from which the program was built.
+    /// The commit that the program was built from.
     pub commit: &'static str,
-    /// The cargo features with which the program was built.
+    /// The cargo features enabled in this build.
     pub features: Vec<&'static str>,
 }
 
@@ -163,7 +163,7 @@ impl Session {
     }
 }
 
-/// Makes SIGINT and SIGTERM set the flag. A second Ctrl-C ends the program at once, without its
+/// Makes SIGINT and SIGTERM set the flag. A second Ctrl-C kills the program at once, without its
 /// results.
 fn catch_signals(stop: &Arc<AtomicBool>) -> io::Result<()> {
     let start = Instant::now();

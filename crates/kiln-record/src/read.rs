@@ -93,12 +93,12 @@ pub fn build(record: &Value) -> String {
     }
 }
 
-/// Returns the date and time at which the run began.
+/// Returns the date and time when the run began.
 pub fn date(record: &Value) -> Option<&str> {
     text(record, "date")
 }
 
-/// Returns the seed from which the run's random choices were derived.
+/// Returns the seed of the run's random choices.
 pub fn seed(record: &Value) -> Option<u64> {
     record.get("seed").and_then(Value::as_u64)
 }
@@ -121,7 +121,7 @@ pub struct Host {
     pub load: Option<Vec<f64>>,
 }
 
-/// Returns the facts about the machine on which the record was made.
+/// Returns the facts about the machine that made the record.
 pub fn host(record: &Value) -> Host {
     let machine = record.get("machine").cloned().unwrap_or_default();
     serde_json::from_value(machine).unwrap_or_default()
@@ -205,7 +205,7 @@ pub fn repeat_command(record: &Value) -> String {
     command_line(record, &["--out", "-o"])
 }
 
-/// Returns the command line of the whole run to which this shard belongs.
+/// Returns the command line of the whole run that this shard belongs to.
 pub fn whole_command(record: &Value) -> String {
     command_line(record, &["--out", "-o", "--shard"])
 }

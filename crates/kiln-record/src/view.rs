@@ -103,7 +103,7 @@ pub enum Shape {
         /// The field with the tail value, and its label.
         tail: (String, String),
         max: String,
-        /// A field with which the tail value is compared, and its label.
+        /// A field to compare the tail value with, and its label.
         beside: Option<(String, String)>,
         /// The field that contains a limit.
         target: Option<String>,
@@ -161,7 +161,7 @@ pub struct Fastest {
     pub y: String,
     /// The field that contains the limit for these results.
     pub limit: String,
-    /// Text with which pictures label the limit.
+    /// Label of the limit in charts.
     pub limit_name: String,
     /// Terms that select the best row, the most important one first. A row is better if the term's
     /// field has a greater number or, if the field is not a number, if the term holds. Only rows

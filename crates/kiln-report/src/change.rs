@@ -54,7 +54,7 @@ pub(crate) struct Difference {
     /// Between machines, the largest value divided by the smallest. Over commits, the last value
     /// divided by the first.
     pub ratio: Value,
-    /// Over commits, the column at which the result changed most.
+    /// Over commits, the column where the result changed most.
     pub at: Option<usize>,
 }
 
@@ -158,8 +158,8 @@ pub(crate) fn over_commits(groups: &[Group], sides: &[Side]) -> Vec<(String, Vec
     all
 }
 
-/// A function that judges one row. It returns the ratio and the column at which the result changed,
-/// or `None` if the results do not differ.
+/// A function that judges one row. It returns the ratio and the column where the result changed, or
+/// `None` if the results do not differ.
 type Judge = fn(&[Option<Value>]) -> Option<(Value, Option<usize>)>;
 
 /// Returns the ratio of the largest result to the smallest, if these two differ.
@@ -170,8 +170,8 @@ fn extremes(values: &[Option<Value>]) -> Option<(Value, Option<usize>)> {
     least.differs(most).then(|| (most.ratio(least), None))
 }
 
-/// Returns the ratio of the last result to the first, and the column at which the result changed
-/// most between adjacent results that differ. A change that was later reversed counts, too.
+/// Returns the ratio of the last result to the first, and the column where the result changed most
+/// between adjacent results that differ. A change that was later reversed counts, too.
 fn changes(values: &[Option<Value>]) -> Option<(Value, Option<usize>)> {
     let known: Vec<(usize, &Value)> = values
         .iter()

@@ -10,7 +10,7 @@ use serde_json::{json, Value};
 use crate::error::Error;
 use crate::record::{self, Origin};
 
-/// Maximum size of a file. Larger files are refused, so that reading a device or a disk image does
+/// Maximum size of a file. Larger files are rejected, so that reading a device or a disk image does
 /// not exhaust memory. Kiln's files are far smaller.
 const MOST_BYTES: u64 = 64 << 20;
 /// Opening tag of the element in which a page stores its records.

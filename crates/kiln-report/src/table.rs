@@ -23,7 +23,7 @@ pub(crate) struct Cell {
     pub text: String,
     /// Lower and upper end of the number's interval.
     pub ends: Option<(f64, f64)>,
-    /// The number by which the column is sorted. Cells without a number are sorted as text.
+    /// The cell's sort key. Cells without one are sorted as text.
     pub sort: Option<f64>,
     /// Text of the tooltip.
     pub hint: Option<String>,

@@ -56,7 +56,7 @@ impl Pages {
         }
     }
 
-    /// Returns the message shape for which the memory was allocated.
+    /// Returns the message shape that the memory was allocated for.
     pub(super) fn shape(&self) -> Shape {
         self.shape
     }

@@ -62,7 +62,7 @@ pub struct Order {
     /// [`crate::library::run`].
     #[serde(default)]
     pub library: bool,
-    /// File descriptor to which the child writes its events.
+    /// File descriptor for the child's events.
     events: RawFd,
 }
 
@@ -225,7 +225,7 @@ pub struct Watch<'a> {
     pub event: &'a mut dyn FnMut(&Event),
 }
 
-/// Makes the kernel kill the child when the thread that starts it ends, even if this process is
+/// Makes the kernel kill the child when the thread that starts it exits, even if this process is
 /// killed. Otherwise the child would keep running with nobody to read its results.
 pub fn end_with_parent(command: &mut Command) {
     let parent = std::process::id();
@@ -244,11 +244,10 @@ pub fn end_with_parent(command: &mut Command) {
     }
 }
 
-/// Starts this program with these arguments as a child that loads an image, and waits until it
-/// ends.
+/// Starts this program with these arguments as a child that loads an image, and waits until the
+/// child exits.
 ///
-/// # Errors
-/// Fails if the child cannot be started.
+/// # Errors Fails if the child cannot be started.
 pub fn run(order: &Order, args: &[OsString], watch: &mut Watch) -> Result<Ended, Error> {
     let (events, told) = pipe().map_err(|e| Error::host("cannot make a pipe", e))?;
     let told_fd = told.as_raw_fd();

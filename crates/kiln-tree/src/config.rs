@@ -18,7 +18,7 @@ const KILN: &str = include_str!("../../../tree/config");
 /// preempt count.
 const COUNTING: &str = "CONFIG_DEBUG_KERNEL=y\nCONFIG_DEBUG_ATOMIC_SLEEP=y\n";
 
-/// A configuration with which a tree is built.
+/// A build configuration for a tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
     /// `kiln`, or the name of the user's file.

@@ -42,7 +42,7 @@ pub struct Listed {
     pub is_async: bool,
 }
 
-/// The errno with which the crypto API rejected a call.
+/// The errno of a call that the crypto API rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refused(pub i32);
 

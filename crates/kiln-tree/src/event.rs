@@ -91,7 +91,7 @@ pub enum Event {
 /// A driver for the oracles to examine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Subject {
-    /// Name by which to allocate the driver.
+    /// Name for allocating the driver.
     pub name: String,
     /// Name of the driver's algorithm.
     pub alg: String,
@@ -125,7 +125,7 @@ pub struct Examined {
     /// The name under which the transform was allocated.
     pub name: String,
     pub cases: u64,
-    /// Number of cases that the driver refuses, whatever the memory layout of the request.
+    /// Number of cases that the driver rejects, whatever the memory layout of the request.
     pub refused: u64,
     /// 0 if the driver was examined, otherwise an errno.
     pub error: i32,

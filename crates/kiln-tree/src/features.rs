@@ -31,8 +31,9 @@ macro_rules! features {
     };
 }
 
-/// Features by which drivers select their FPU code. AES, PCLMULQDQ, AVX, SHA and GFNI imply SSE4.2,
-/// because every CPU with one of them has SSE4.2, and kernels do not check for SSE4.2 separately.
+/// Features that drivers check to select their FPU code. AES, PCLMULQDQ, AVX, SHA and GFNI imply
+/// SSE4.2, because every CPU with one of them has SSE4.2, and kernels do not check for SSE4.2
+/// separately.
 pub(crate) const ALL: &[Feature] = features! {
     "SSSE3" = 4 * 32 + 9, [SSSE3];
     "SSE4.1" = 4 * 32 + 19, [SSE4_1] needs "SSSE3";

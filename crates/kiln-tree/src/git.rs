@@ -240,7 +240,7 @@ impl Repository {
                 }
                 Ok(())
             })();
-            // Close the pipe, so that the writer thread ends.
+            // Close the pipe, so that the writer thread exits.
             drop(out);
             let _ = child.kill();
             let _ = child.wait();

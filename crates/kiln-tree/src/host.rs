@@ -39,8 +39,8 @@ pub(crate) const CPUS: u32 = 4;
 /// A booted tree, whose initcalls have run on this thread's CPU.
 pub struct Host {
     pub image: Image,
-    /// CPU 0, on which the tree was booted. Other threads may boot further CPUs. This thread may
-    /// boot another CPU only after dropping `cpu`. All CPUs of the process belong to the tree.
+    /// CPU 0, which booted the tree. Other threads may boot further CPUs. This thread may boot
+    /// another CPU only after dropping `cpu`. All CPUs of the process belong to the tree.
     pub cpu: Cpu,
     pub initcalls: u64,
     /// The FPU policy that runs the FPU code of the tree itself. It must be active whenever the
@@ -231,7 +231,7 @@ impl Host {
         self.tell(&line)
     }
 
-    /// Returns the file descriptor to which events are written.
+    /// Returns the file descriptor for events.
     pub(crate) fn events(&self) -> i32 {
         self.events
     }

@@ -29,7 +29,7 @@ pub struct Image {
     /// Initial contents of the tree's per-CPU data. Each entry holds an offset within a CPU's area,
     /// and the bytes to store there.
     pub(crate) percpu: Vec<(u64, Vec<u8>)>,
-    /// Offset within a CPU's area at which the tree's per-CPU data end.
+    /// End offset of the tree's per-CPU data within a CPU's area.
     pub(crate) percpu_end: u64,
     symbols: HashMap<String, Found>,
     names: Symbols,

@@ -380,7 +380,7 @@ fn run_suite(
     loop {
         let ended = child::run(&order, args, &mut watch)?;
         let Some(fault) = ended.fault else {
-            // A child that ends early without a crash has printed the reason on standard error.
+            // A child that exits early without a crash has printed the reason on standard error.
             if !ended.events.iter().any(|e| matches!(e, Event::Done { .. })) {
                 faults.push(Crash {
                     function: String::new(),

@@ -128,7 +128,7 @@ pub(crate) const LIBRARY_DIRS: [&str; 7] = [
     "lib/raid",
 ];
 
-/// The library directories from which KUnit suites are linked.
+/// The library directories that KUnit suites are linked from.
 const SUITES: [&str; 2] = ["lib/crc", "lib/raid"];
 
 /// Objects of the crypto API without which the glue cannot be linked.
@@ -431,7 +431,7 @@ pub struct Make<'a> {
     /// Directory that contains the Makefile.
     pub directory: &'a Path,
     pub compiler: &'a Compiler,
-    /// Log file, to which make's output is copied.
+    /// Log file for a copy of make's output.
     pub log: &'a Path,
     /// Flag that is set when the user presses Ctrl-C. The terminal also interrupts make itself.
     pub stop: &'a AtomicBool,

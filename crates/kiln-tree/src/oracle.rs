@@ -27,7 +27,7 @@ use crate::{family, raw, Error};
 const SILENCE: Duration = Duration::from_secs(60);
 
 /// Time without events after which a child that instantiates templates is considered hung. The
-/// limit is longer than [`SILENCE`], because a template sends no event while it refuses children.
+/// limit is longer than [`SILENCE`], because a template sends no event while it rejects children.
 const REACH_SILENCE: Duration = Duration::from_secs(300);
 
 /// Maximum number of drivers that one child examines.
@@ -41,8 +41,7 @@ const CRASHES: usize = 4;
 /// examined.
 const INSTANCES: usize = 16;
 
-/// A pseudo-oracle to which crashes during the instantiation of templates are attributed. Users
-/// cannot select it.
+/// A pseudo-oracle for crashes during template instantiation. Users cannot select it.
 const REACH: Oracle = oracle("reach", u32::MAX, false);
 
 /// Maximum number of answers compared per driver.
@@ -146,7 +145,7 @@ pub fn find(name: &str) -> Option<Oracle> {
 pub struct Wanted<'a> {
     pub image: &'a Path,
     pub seed: u64,
-    /// Command-line arguments with which this program calls [`measure`] in a child.
+    /// Command-line arguments that make this program call [`measure`] in a child.
     pub args: &'a [OsString],
     pub oracles: &'a [Oracle],
     pub thorough: bool,

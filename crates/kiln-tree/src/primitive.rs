@@ -79,11 +79,11 @@ pub struct Primitive {
     pub symbol: String,
     /// Calling convention, as an index into [`CONVENTIONS`].
     convention: usize,
-    /// The algorithm to which the function belongs. The function may compute only a part of it.
+    /// The function's algorithm. The function may compute only a part of it.
     pub alg: String,
     /// Operation: `encrypt`, `decrypt`, `digest` or `derive`.
     pub op: String,
-    /// ISA tier for which the function is written.
+    /// ISA tier that the function is written for.
     pub tier: String,
     /// Driver that expands the key. The function reads the expanded key from its context.
     pub key: Option<String>,

@@ -32,7 +32,7 @@ pub(crate) struct Proving {
     /// Names of functions that other objects call. These must follow the ABI, unlike functions
     /// called only by assembly code in the same file.
     globals: BTreeSet<String>,
-    /// The digests to which the raw structure points. They are stored here to keep them alive.
+    /// The digests that the raw structure points to. They are stored here to keep them alive.
     _known: Box<[u64]>,
 }
 

@@ -75,7 +75,7 @@ impl Stream {
         self.raw
     }
 
-    /// Returns the functions by which a script makes requests to this image's streams.
+    /// Returns the functions that a script calls to make requests to this image's streams.
     ///
     /// # Errors
     /// Fails if the image is from another version of Kiln.

@@ -220,7 +220,7 @@ fn touched_objects(
         let all = linked.iter().copied();
         all.filter(|o| Path::new(o).starts_with(dir)).collect()
     };
-    // Generated files, each with the changed file from which it is generated. Generated files count
+    // Generated files, each with the changed file that it is generated from. Generated files count
     // as changed too.
     let mut made: BTreeMap<String, PathBuf> = BTreeMap::new();
     for path in changed {

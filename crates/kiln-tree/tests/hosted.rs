@@ -75,7 +75,7 @@ fn in_child(name: &str, tests: bool, lonely: bool, body: impl FnOnce(Loaded)) ->
     Some(child::run(&order, &args, &mut watch).unwrap())
 }
 
-/// Like [`in_child`], but asserts that the child ends normally.
+/// Like [`in_child`], but asserts that the child exits normally.
 fn alone(name: &str, tests: bool, body: impl FnOnce(Loaded)) -> Option<Ended> {
     let ended = in_child(name, tests, false, body)?;
     let said = String::from_utf8_lossy(&ended.output).into_owned();

@@ -94,7 +94,7 @@ type Check = fn(&mut Link, &Vector) -> Result<(), String>;
 /// How long a device may take to accept another driver after a driver has disconnected.
 pub(crate) const FREED: Duration = Duration::from_secs(1);
 
-/// Connects a driver. A device that serves one driver at a time may refuse the new driver until it
+/// Connects a driver. A device that serves one driver at a time may reject the new driver until it
 /// has noticed that the previous one has disconnected.
 pub(crate) fn open(target: &Target, wanted: u64) -> Result<Link, String> {
     let until = Instant::now() + FREED;
@@ -298,7 +298,7 @@ fn require_revision_1(features: u64) -> Result<(), String> {
     }
 }
 
-/// Checks that algorithms outside the offered masks are refused.
+/// Checks that algorithms outside the offered masks are rejected.
 fn unknown(link: &mut Link, config: &Config) -> Result<(), String> {
     for algo in (0..64).filter(|&n| !config.offers(Service::Cipher, n)) {
         let create = Create::Cipher(session::Cipher {

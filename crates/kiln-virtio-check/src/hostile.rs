@@ -176,7 +176,7 @@ pub(crate) fn cases(offer: &Offer) -> Vec<Case> {
     cases
 }
 
-/// Creates a check for a request that the device must refuse, after which it must still work.
+/// Creates a check for a request that the device must reject, after which it must still work.
 pub(crate) fn refused(
     rule: Rule,
     name: impl Into<String>,

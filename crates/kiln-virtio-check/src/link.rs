@@ -59,7 +59,7 @@ pub(crate) const SILENT: &str = "the device did not answer within 5 seconds";
 /// Maximum time a device may take to answer.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Interval at which a wait checks whether it was interrupted.
+/// How often a wait checks whether it was interrupted.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// The device to check, and how to interrupt the checks.
@@ -293,7 +293,7 @@ fn offset_of_used(base: usize) -> usize {
 
 /// Ends the connection at once. Otherwise the connection would last until the thread of
 /// [`hang_up_later`] has closed its descriptor, and a device that serves one driver at a time would
-/// refuse the next one.
+/// reject the next one.
 impl Drop for Link {
     fn drop(&mut self) {
         let _ = self.socket.shutdown(Shutdown::Both);

@@ -368,7 +368,7 @@ fn agreed(target: &Target) -> std::io::Result<Option<Raw>> {
 }
 
 /// Starts a front end with this file as memory and a ring in that memory. Also returns the ring's
-/// kick. Returns `None` if the device refused.
+/// kick. Returns `None` if the device rejected the front end.
 fn started(
     target: &Target,
     size: u64,
@@ -679,7 +679,7 @@ fn notes(target: &Target, vector: &Vector) -> Result<Verdict, String> {
             .write_all_at(&vec![byte; len as usize], 0)
             .map_err(of_io)?;
         let given = (told.clone(), content);
-        // The device may refuse a corrupted record.
+        // The device may reject a corrupted record.
         if let Ok(Some((raw, _))) = with_notes(target, &file, Some(&given), ends, 0) {
             let _ = given.1.set_len(0);
             raw.send(raw::GET_VRING_BASE, &[0; 8], &[]);

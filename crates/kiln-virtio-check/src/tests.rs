@@ -63,7 +63,7 @@ fn own_device() {
     served(Limits::default().max_request, |target| {
         let offer = offer(target).unwrap();
         assert!(names(&offer).len() >= 130, "{}", names(&offer).len());
-        // Skip the checks in which a front end's memory disappears. They end the process that
+        // Skip the checks in which a front end's memory disappears. They kill the process that
         // serves the front end, which is the test process here.
         let cases = crate::cases(&offer).into_iter();
         let ends = |name: &str| {

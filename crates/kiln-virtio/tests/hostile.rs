@@ -398,7 +398,7 @@ fn no_room_for_an_answer() {
     }
 }
 
-/// Requests are refused if their format was not negotiated, or if their algorithm, direction or
+/// Requests are rejected if their format was not negotiated, or if their algorithm, direction or
 /// sizes are not supported.
 #[test]
 fn refused() {

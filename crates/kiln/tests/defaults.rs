@@ -73,7 +73,7 @@ fn defaults(record: &Value) -> Vec<String> {
         .collect()
 }
 
-/// Returns the number of a core on which this process may run.
+/// Returns the number of a core that this process may run on.
 fn a_core() -> String {
     let allowed = kiln_measure_cores();
     allowed[allowed.len() - 1].to_string()

@@ -1,4 +1,4 @@
-//! Tests that Ctrl-C ends every command that waits for a device, regardless of the device's
+//! Tests that Ctrl-C stops every command that waits for a device, regardless of the device's
 //! behaviour.
 
 use std::fs::File;

@@ -1,4 +1,4 @@
-//! Tests of oracles with planted faults (`planted/`): in Linux 6.1 (KILN_TEST_TREE_PREVIOUS), Linux
+//! Tests oracles with planted faults (`planted/`): in Linux 6.1 (KILN_TEST_TREE_PREVIOUS), Linux
 //! 6.12 (KILN_TEST_TREE) and Linux 7.x (KILN_TEST_TREE_NEXT).
 
 use std::collections::BTreeSet;

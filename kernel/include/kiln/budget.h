@@ -26,7 +26,7 @@ struct fpu_budget {
 	u64 rate;		/* TSC ticks per 65536 bytes, without @start; 0: not measured */
 };
 
-/* The state of a message that is being divided into sections. */
+/* The state of a message being divided into sections. */
 struct fpu_cut {
 	struct fpu_budget *budget;	/* NULL: no section is opened, and nothing is divided */
 	u32 way;		/* enum kiln_way */

@@ -211,7 +211,7 @@ impl Conversation {
         let closed = message
             .number()
             .is_some_and(|id| session::close(id, features, sessions));
-        // Send the acknowledgement only if the front end asked for one.
+        // Send the acknowledgement only if the front end requested one.
         let wanted = message.flags & NEED_REPLY != 0;
         let answer = Message::answer(message.request, u64::from(!closed).to_le_bytes().to_vec());
         wanted.then_some(answer)

@@ -54,7 +54,7 @@ pub(super) mod request {
     pub(crate) const SET_PROTOCOL_FEATURES: u32 = 16;
     /// Enables or disables a queue.
     pub(crate) const SET_VRING_ENABLE: u32 = 18;
-    /// Passes the socket on which the device could send requests.
+    /// Passes a socket for requests from the device.
     pub(crate) const SET_BACKEND_REQ_FD: u32 = 21;
     /// Requests memory for recording in-flight requests. The answer carries a descriptor for it.
     pub(crate) const GET_INFLIGHT_FD: u32 = 31;

@@ -327,7 +327,7 @@ impl Drop for Device {
     fn drop(&mut self) {
         self.kill();
         // If the device still waits for another driver, leave its thread running until the process
-        // ends.
+        // exits.
         let thread = self.thread.take();
         if thread.as_ref().is_some_and(JoinHandle::is_finished) {
             thread.unwrap().join().unwrap();

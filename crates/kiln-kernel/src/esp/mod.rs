@@ -113,7 +113,7 @@ pub struct Outcome {
     pub log: Vec<u32>,
 }
 
-/// A snapshot of the progress of a load.
+/// A snapshot of a load's progress.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Sample {
     /// Time in milliseconds, on the load's clock.

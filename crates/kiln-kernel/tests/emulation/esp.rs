@@ -1,4 +1,4 @@
-//! Tests of softirqs that process ESP packets while a task encrypts. Packets must be correct under
+//! Tests softirqs that process ESP packets while a task encrypts. Packets must be correct under
 //! every policy. With asynchronous requests, the number of dropped packets depends on the slice.
 //! The receiver must reject exactly the packets that a replay window must reject.
 

@@ -1,5 +1,5 @@
-//! Tests of loads with operations that may complete asynchronously, like requests to a crypto API.
-//! The load must wait for the results, check and count them, and observe the order of completion.
+//! Tests loads with operations that may complete asynchronously, like requests to a crypto API. The
+//! load must wait for the results, check and count them, and observe the order of completion.
 
 use std::ffi::c_void;
 use std::ptr;

@@ -147,9 +147,9 @@ fn hmac_keys_may_have_any_length() {
 }
 
 /// Maps `len` bytes of address space. Only the first `usable` bytes, rounded up to whole pages, are
-/// accessible; any other access ends the process.
+/// accessible; any other access kills the process.
 fn addresses(len: usize, usable: usize) -> &'static mut [u8] {
-    // SAFETY: the mapping is new and is never unmapped. An access beyond the usable bytes ends the
+    // SAFETY: the mapping is new and is never unmapped. An access beyond the usable bytes kills the
     // process.
     unsafe {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;

@@ -1,4 +1,4 @@
-//! Tests of scheduling: how the slice and the preemption model determine which task runs, and what
+//! Tests scheduling: how the slice and the preemption model determine which task runs, and what
 //! happens to a section at a task switch.
 
 use std::time::{Duration, Instant};
@@ -149,7 +149,7 @@ fn interrupts_outside_the_gate_never_schedule() {
 /// slow host.
 const NEVER_US: u64 = 10_000_000;
 
-/// Boots a CPU on which one task sleeps and is woken. Returns the results of the experiment.
+/// Boots a CPU where one task sleeps and is woken. Returns the results of the experiment.
 fn wake(config: Config, wakeup: Wakeup) -> Wakeup {
     let mut cpu = Cpu::boot(&Config {
         preempt_full: true,

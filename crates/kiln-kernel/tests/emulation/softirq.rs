@@ -1,5 +1,5 @@
-//! Tests of the limits of the softirq loop, of ksoftirqd and of the kworker. No softirq and no work
-//! item may be lost.
+//! Tests the limits of the softirq loop, ksoftirqd and the kworker. No softirq or work item may be
+//! lost.
 
 use kiln_kernel::cpu::{kiln_tsc_hz, Config};
 use kiln_kernel::storm::Storm;

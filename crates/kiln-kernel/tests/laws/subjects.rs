@@ -108,7 +108,7 @@ pub(crate) fn kernel_dir() -> &'static Path {
 }
 
 /// Returns a temporary directory for this process. Also removes the directories of processes that
-/// have ended.
+/// have exited.
 pub(crate) fn scratch() -> &'static Path {
     static DIR: LazyLock<PathBuf> = LazyLock::new(|| {
         let all = Path::new(env!("CARGO_TARGET_TMPDIR")).join("laws");

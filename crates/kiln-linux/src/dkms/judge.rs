@@ -40,11 +40,11 @@ pub(super) enum Reached {
 /// The console output of a boot.
 #[derive(Default)]
 pub(super) struct Heard {
-    /// Number of the command that is being executed.
+    /// Number of the current command.
     pub(super) order: u32,
     /// When the host saw this command start.
     began: Option<Instant>,
-    /// Durations of the commands that have ended.
+    /// Durations of the finished commands.
     took: BTreeMap<u32, Duration>,
     ended: BTreeMap<u32, End>,
     out: BTreeMap<u32, Vec<String>>,

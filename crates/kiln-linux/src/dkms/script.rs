@@ -24,7 +24,7 @@ const EINVAL: i32 = 22;
 const TRACING: &str = "/sys/kernel/debug/tracing";
 const DISK: &str = "/dev/dm-0";
 
-/// Name of the process of the load that holds values in vector registers.
+/// Name of the load process that keeps values in vector registers.
 const HOLDER: &str = "registers";
 
 /// File with the module's number of nested sections.
@@ -33,7 +33,7 @@ const SAVES: &str = "/sys/module/kiln/parameters/nested_saves";
 /// Number of nested sections for the control in mode `timer`, in which nothing is saved.
 const CONTROL_SECTIONS: u64 = 2000;
 
-/// Directory at which the Debian system's disk is mounted.
+/// Mount point of the Debian system's disk.
 pub(super) const SYSTEM: &str = "/system";
 const ENVIRONMENT: &str =
     "/usr/bin/env -i HOME=/root LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive \

@@ -44,7 +44,7 @@ const SHARED: [&str; 7] = [
 
 const NAME: &str = "kiln_fidelity";
 
-/// The file to which questions are written and from which answers are read.
+/// The file for writing questions and reading answers.
 const FILE: &str = "/proc/kiln";
 
 /// Linux's own drivers that the questions use.

@@ -1,5 +1,5 @@
-//! The questions for the real kernel and the emulated CPU. Each question has a permanent number, to
-//! which records refer.
+//! The questions for the real kernel and the emulated CPU. Each question has a permanent number,
+//! which records refer to.
 
 use kiln_kernel::scene::Scene;
 use kiln_kernel::script::{self, Step};

@@ -25,8 +25,8 @@ pub use traffic::Kind;
 use row::Listing;
 use traffic::{Load, DRIVERS};
 
-/// Modules of the kernel to load: Linux's driver, and the generic implementations with which its
-/// answers are compared.
+/// Modules of the kernel to load: Linux's driver, and the generic implementations that its answers
+/// are compared with.
 const MODULES: [&str; 3] = ["aes_generic", "cbc", "virtio_crypto"];
 
 /// Kernel log texts that indicate faults. A call trace may follow them.

@@ -1,6 +1,6 @@
 //! The survey's topics, and the parts that measure something for a topic.
 
-/// A survey topic, to which several commands may contribute.
+/// A survey topic that several commands may contribute to.
 #[derive(Debug)]
 pub struct Topic {
     /// The topic's name in rows and flags.

@@ -133,7 +133,7 @@ impl Row {
         self
     }
 
-    /// Sets the ends of the interval.
+    /// Sets the interval's ends.
     pub fn within(mut self, low: Option<f64>, high: Option<f64>) -> Row {
         (self.low, self.high) = (low, high);
         self

@@ -31,7 +31,7 @@ impl Figure {
     }
 }
 
-/// A row, with the side, type and record to which it belongs.
+/// A row, with its side, type and record.
 pub(super) struct Result<'a> {
     pub side: &'a Side,
     pub record: &'a Value,

@@ -168,7 +168,7 @@ impl Manager {
         }
     }
 
-    /// Returns a copy of the job with the number by which bursts identify its algorithms.
+    /// Returns a copy of the job with the number that identifies its algorithms in bursts.
     fn set_session(&self, job: Job) -> Result<Job2, String> {
         let mut whole = Job2 {
             job,

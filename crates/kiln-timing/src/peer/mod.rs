@@ -1,5 +1,5 @@
-//! Other libraries, with which Kiln is compared. Installed libraries are loaded at run time; the
-//! cargo feature `peers` compiles in one more.
+//! Other libraries, for comparison with Kiln. Installed libraries are loaded at run time; the cargo
+//! feature `peers` compiles in one more.
 
 mod aws_lc;
 mod each;

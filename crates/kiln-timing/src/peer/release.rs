@@ -37,8 +37,8 @@ const SERIES: [(&str, &str, u16); 30] = [
     ("ipsec-mb", "2.0", 2024),
 ];
 
-/// Returns the year of the release series to which a provider such as `openssl-3.0.19` belongs;
-/// `None` if it is unknown.
+/// Returns the year of a provider's release series, for example of `openssl-3.0.19`; `None` if it
+/// is unknown.
 pub fn year(provider: &str) -> Option<u16> {
     let name = family(provider);
     let version = provider[name.len()..].trim_start_matches('-');

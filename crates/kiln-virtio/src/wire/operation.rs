@@ -28,11 +28,11 @@ pub struct Chain {
     pub src_len: u32,
     /// Destination length in bytes, without the hash.
     pub dst_len: u32,
-    /// Offset in the source at which the cipher starts.
+    /// Offset in the source where the cipher starts.
     pub cipher_start: u32,
     /// Number of bytes that the cipher processes.
     pub cipher_len: u32,
-    /// Offset at which the hashed region starts.
+    /// Offset where the hashed region starts.
     pub hash_start: u32,
     /// Number of bytes to hash, after the associated data.
     pub hash_len: u32,

@@ -109,14 +109,14 @@ pub struct Step {
     pub seconds: f64,
     /// Number of processes that run the part.
     pub processes: usize,
-    /// Arguments with which this program is called to run the part.
+    /// Arguments that make this program run the part.
     pub args: Vec<String>,
 }
 
 /// An omission from the survey, with its reason and remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeftOut {
-    /// The topic to which the omitted part belongs.
+    /// The omitted part's topic.
     pub topic: &'static Topic,
     /// Description of the omission, including the reason.
     pub what: String,

@@ -177,7 +177,7 @@ fn threads(pid: u32) -> Vec<String> {
         .collect()
 }
 
-/// Returns the guest's number, which is part of the name of a thread.
+/// Returns the guest's number from a thread name.
 fn number(name: &str) -> Option<u64> {
     let rest = name.strip_prefix("kiln-")?;
     rest.split('-').next()?.parse().ok()

@@ -6,7 +6,7 @@ use std::path::{Component, Path, PathBuf};
 use super::markdown::{self, Parts};
 use super::{Fault, Page, Place};
 
-/// File name extensions by which a word in a document is recognised as a file name.
+/// File name extensions that make a word in a document count as a file name.
 const KINDS: [&str; 9] = [
     ".rs", ".c", ".h", ".S", ".sh", ".md", ".toml", ".config", ".service",
 ];

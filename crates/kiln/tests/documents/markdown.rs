@@ -29,7 +29,7 @@ pub struct Marks {
 #[derive(Debug, Default)]
 pub struct Parts {
     pub blocks: Vec<Block>,
-    /// Code in the text, with the number of the line at which its paragraph starts.
+    /// Code in the text, with the line number where its paragraph starts.
     pub spans: Vec<(usize, String)>,
     /// Targets of links and pictures, with their line numbers.
     pub links: Vec<(usize, String)>,

@@ -66,7 +66,7 @@ pub fn run(text: &str, allowed: &[i32], scratch: &Scratch) -> Result<(), String>
         }
         sleep(Duration::from_millis(10));
     };
-    // Ctrl-C also ends the shell if the last command of a pipeline does not handle it.
+    // Ctrl-C also kills the shell if the last command of a pipeline does not handle it.
     if told.is_some() && status.signal() == Some(SIGINT) && unquoted(text).contains('|') {
         return Ok(());
     }
@@ -95,7 +95,7 @@ pub fn begin(text: &str, scratch: &Scratch) -> Result<Background, String> {
     })
 }
 
-/// Sends a Ctrl-C to the server, and checks that it ends with status 0.
+/// Sends a Ctrl-C to the server, and checks that it exits with status 0.
 pub fn end(mut server: Background) -> Result<(), String> {
     signal("INT", server.child.id());
     let begun = Instant::now();

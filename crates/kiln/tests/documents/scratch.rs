@@ -1,5 +1,4 @@
-//! The directory in which the commands of the documents are run. It contains the files that the
-//! examples use.
+//! The directory where the documents' commands run. It contains the files that the examples use.
 
 use std::env;
 use std::fs;

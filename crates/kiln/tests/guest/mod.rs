@@ -158,7 +158,7 @@ impl Guest {
         self.front_end.get_features().unwrap();
     }
 
-    /// Stops a queue. Returns the entry at which it will continue.
+    /// Stops a queue. Returns the entry where it will continue.
     pub fn stop(&mut self, data: bool) -> u16 {
         let index = if data { 0 } else { self.queues };
         self.front_end.set_vring_enable(index, false).unwrap();

@@ -632,8 +632,8 @@ fn a_guests_process_has_no_descriptor_that_the_device_inherited() {
     assert!(has(device.child.id(), 100), "the control");
 }
 
-/// Returns a TCP socket on which close() blocks, because its peer does not read the data sent to
-/// it. Also returns the peer, which must be kept open.
+/// Returns a TCP socket whose close() blocks, because its peer does not read the data sent to it.
+/// Also returns the peer, which must be kept open.
 fn lingering() -> (TcpStream, impl Sized) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let mut stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();

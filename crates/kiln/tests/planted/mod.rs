@@ -27,8 +27,8 @@ pub struct Fault {
     pub file: &'static str,
     /// Each replaces the first occurrence of a text in the file.
     pub edits: &'static [(&'static str, &'static str)],
-    /// The trees in which the fault is planted, each with the driver in which it must be found, and
-    /// a prefix of the function's name in the finding, which is empty if the function is unknown.
+    /// The trees with the planted fault, each with the driver where it must be found, and a prefix
+    /// of the function's name in the finding, which is empty if the function is unknown.
     pub expect: &'static [(Tree, &'static str, &'static str)],
 }
 

@@ -253,7 +253,7 @@ impl Raw {
         done
     }
 
-    /// Stops the ring. Returns the index of the entry at which it can continue.
+    /// Stops the ring. Returns the index of the entry where it can continue.
     pub fn stop(&mut self, ring: u32) -> u16 {
         let state = self.ask(11, &pair(ring, 0)).unwrap();
         u16::from_le_bytes(state[4..6].try_into().unwrap())

@@ -13,10 +13,10 @@ use kiln_question::{Algorithm, Error};
 const ASSOC: usize = 16;
 /// Maximum key length in bytes, for algorithms that accept keys of different lengths.
 const LONGEST_KEY: usize = 64;
-/// Number of memory locations at which the message and its result are placed in turn. Addresses
-/// change the time of a pass over 1 MiB by several per cent, and by different amounts under
-/// different chunking strategies. With a single location, this effect would be mistaken for a
-/// property of the strategy.
+/// Number of memory locations for the message and its result, used in turn. Addresses change the
+/// time of a pass over 1 MiB by several per cent, and by different amounts under different chunking
+/// strategies. With a single location, this effect would be mistaken for a property of the
+/// strategy.
 const PLACES: u64 = 8;
 /// Size in bytes of the range from which a location's start is drawn. Starts are multiples of a
 /// cache line.

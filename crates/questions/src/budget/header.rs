@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use kiln_kernel::cipher::{Impl, Op};
 
-/// The machine on which the constants were measured, and the measurement conditions.
+/// The machine that measured the constants, and the measurement conditions.
 pub(super) struct Facts<'a> {
     /// CPU model as reported by the machine.
     pub model: &'a str,

@@ -373,7 +373,7 @@ fn row(key: &str, a: &Figure, b: &Figure) -> Row {
     row
 }
 
-/// Returns the ratio by which a row is judged; `None` if it has no interval. For cycles, also
+/// Returns the ratio that decides a row's verdict; `None` if it has no interval. For cycles, also
 /// returns the ratio of times if that ratio has an interval.
 fn ratios(row: &Row) -> Option<(Ratio, Option<Ratio>)> {
     let ratio = |ratio: Option<f64>, low: Option<f64>, high: Option<f64>| {

@@ -68,7 +68,7 @@ pub(super) struct Origin {
     pub cpu: BTreeSet<String>,
     /// Compiler of the measured code; for a kernel tree, also its configuration.
     pub compiler: BTreeSet<String>,
-    /// Kiln's version and commit, and the kernel on which it ran.
+    /// Kiln's version and commit, and the kernel it ran on.
     pub program: BTreeSet<String>,
     pub command: BTreeSet<String>,
     /// Whether some of the results were measured with `--quick`.

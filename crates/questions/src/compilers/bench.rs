@@ -19,7 +19,7 @@ use super::cell::Status;
 
 /// Duration of a build's trial run in milliseconds.
 const TRIAL_MS: u64 = 2;
-/// Signal number of SIGALRM, which ends a harness that ran out of time.
+/// Signal number of SIGALRM, which kills a harness that ran out of time.
 const ALARM: i32 = 14;
 /// The result of a round is a low quantile of its samples: one sample in `LOWER` is smaller.
 const LOWER: usize = 10;
@@ -30,14 +30,14 @@ const REFERENCE_EVERY: usize = 12;
 #[derive(Clone, Debug)]
 pub(super) struct Effort {
     pub rounds: usize,
-    /// Milliseconds for which each build is timed in a round.
+    /// Milliseconds to time each build per round.
     pub round_ms: u64,
 }
 
 /// Seed, length and number of the messages that a build processes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Messages {
-    /// The seed from which the messages are generated.
+    /// The seed of the messages.
     pub seed: u64,
     /// Length of a message in bytes.
     pub len: usize,
@@ -279,7 +279,7 @@ fn turn(entry: &Entry, timed: &mut Timed, ms: u64, place: &Place) {
             add_turn(timed.series.rounds_ns.last_mut(), ns.collect());
             add_turn(timed.series.rounds.last_mut(), told.samples);
         }
-        // Ctrl-C also ends the build's process, so this is not an error of the build.
+        // Ctrl-C also stops the build's process, so this is not an error of the build.
         Err(_) if place.stop.load(Ordering::Relaxed) => {}
         Err(fault) => timed.fault = Some(fault),
     }

@@ -21,7 +21,7 @@ use super::toolchain::Toolchain;
 use super::tree::Tree;
 use super::variant::Variant;
 
-/// Levels with which a cell is compared.
+/// Levels to compare a cell with.
 const LEVELS: [&str; 4] = ["O1", "O2", "O3", "Os"];
 /// Ratio below which two builds count as equally fast, so that no cause is searched for.
 const ALIKE: f64 = 1.02;
@@ -46,7 +46,7 @@ pub(super) struct Seen {
 pub(super) struct Explained {
     /// The requested cell.
     pub own: Seen,
-    /// The cell with which `own` is compared: the cell given by the user, another level, or the
+    /// The cell that `own` is compared with: the cell given by the user, another level, or the
     /// default variant of the same level.
     pub other: Seen,
     /// The other similar cells that were measured.
@@ -339,8 +339,8 @@ fn choose(own: &Seen, others: &[Seen]) -> Option<usize> {
         .or_else(|| (!others.is_empty()).then_some(0))
 }
 
-/// Searches the flags in which two levels differ for the one that causes the speed difference. Does
-/// nothing if the two cells differ in more than the level.
+/// Searches the flags that differ between two levels for the one that causes the speed difference.
+/// Does nothing if the two cells differ in more than the level.
 fn look_for_culprit(
     lens: &Lens,
     done: &mut Explained,

@@ -242,7 +242,7 @@ pub(super) fn compilers(runs: &Runs) -> Option<Row> {
     Some(Row::estimate(&TOPIC, &ratio, "times", text).with_verdict(verdict))
 }
 
-/// Formats the range in which results are expected if the builds are timed again.
+/// Formats the range where results are expected if the builds are timed again.
 fn range(cells: &[Cell]) -> String {
     let lows = cells.iter().filter_map(|c| c.cycles.low);
     let highs = cells.iter().filter_map(|c| c.cycles.high);

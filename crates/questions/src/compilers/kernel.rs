@@ -151,8 +151,8 @@ impl Kernel {
     }
 }
 
-/// Returns the files from which an implementation is compiled. These are its tier's files in its
-/// own folder and in the folders from which its sources include headers. The result is empty if the
+/// Returns the files that an implementation is compiled from. These are its tier's files in its own
+/// folder and in the folders from which its sources include headers. The result is empty if the
 /// folder has no file for any tier; such an implementation only calls other ciphers' functions.
 fn files(imp: Impl) -> Vec<String> {
     let Some(own) = imp.folder() else {

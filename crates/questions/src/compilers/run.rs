@@ -52,7 +52,7 @@ pub(super) struct Plan<'a> {
     pub within: Option<Duration>,
     /// Whether to rebuild cells that are in the cache.
     pub anew: bool,
-    /// The baseline with which the cells are compared.
+    /// The baseline to compare the cells with.
     pub baseline: Option<Baseline>,
     /// Maximum slowdown of a cell relative to its baseline, in per cent.
     pub max_regression: Option<f64>,

@@ -19,7 +19,7 @@ pub(super) const HARNESS: [(&str, &str); 10] = [
 /// A calling convention: a harness file, and the macros to compile it with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Convention {
-    /// Name by which a user selects the convention, such as `block` or `digest`.
+    /// Name that selects the convention, such as `block` or `digest`.
     pub name: &'static str,
     /// Harness file that implements the convention.
     pub file: &'static str,

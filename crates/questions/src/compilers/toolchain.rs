@@ -195,8 +195,8 @@ impl Toolchain {
     fn find_headers(&self) -> Option<PathBuf> {
         let mut command = self.command();
         command.args(["-E", "-x", "c", "-include", "stddef.h", "/dev/null"]);
-        // The preprocessor searches the current directory first, so use a directory to which other
-        // users cannot write.
+        // The preprocessor searches the current directory first, so use a directory that other
+        // users cannot write to.
         let output = command.current_dir("/").output().ok()?;
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         let quoted = text

@@ -22,7 +22,7 @@ use crate::device::{cpu_time, Device};
 /// next constant is its minimum in seconds.
 const WARM: f64 = 0.1;
 const LEAST_WARM: f64 = 0.005;
-/// Interval at which the stop flag is checked.
+/// How often the stop flag is checked.
 const LOOK: Duration = Duration::from_millis(20);
 /// Time without an answer after which a device is considered dead. No working device takes this
 /// long.
@@ -103,7 +103,7 @@ pub(super) fn run(
                 // After an interruption, discard the current round, because it was cut short.
                 Ok(Some(_)) | Err(_) if stop.load(Ordering::Relaxed) => {
                     // Such an error is not the device's fault: Ctrl-C aborts every wait for the
-                    // device and, on a terminal, also ends the device.
+                    // device and, on a terminal, also stops the device.
                     outcome.interrupted = true;
                     break 'rounds;
                 }

@@ -1,4 +1,4 @@
-//! The emulated CPU on which all measurements run, and the ciphers that they use: Kiln's own
+//! The emulated CPU that all measurements run on, and the ciphers that they use: Kiln's own
 //! ciphers, or those of a hosted kernel tree.
 
 use std::rc::Rc;

@@ -25,8 +25,7 @@ pub(crate) struct Course {
 }
 
 impl Course {
-    /// Creates a course from a timeline. `phases` are the times in ms at which the load's phases
-    /// end.
+    /// Creates a course from a timeline. `phases` are the times in ms when the load's phases end.
     pub(crate) fn new(timeline: &Timeline, phases: [f64; 3]) -> Course {
         let ms = phases[2] / STEPS as f64;
         let steps = |points: Vec<(f64, f64)>| -> Vec<f64> {

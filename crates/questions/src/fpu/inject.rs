@@ -226,7 +226,7 @@ impl Inject {
     }
 }
 
-/// Finds a core on which this thread does not run.
+/// Finds a core that this thread does not run on.
 fn other_core() -> Result<usize, Error> {
     let mine = CoreList::allowed().map_err(|e| Error::lacks(e.to_string()))?;
     let all = fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();

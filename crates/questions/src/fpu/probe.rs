@@ -19,7 +19,7 @@ use super::workload::{load_plan, messages};
 
 /// Size of a softirq's message in bytes.
 pub(super) const PACKET: usize = 128;
-/// Number of loop iterations for which the task keeps the pattern in its registers.
+/// Number of loop iterations while the task keeps the pattern in its registers.
 const SPINS: u64 = 20;
 /// Value of `--impl` for the task that keeps a pattern in all registers.
 pub(super) const PATTERN: &str = "pattern";

@@ -15,7 +15,7 @@ pub(crate) const PACKET: usize = 1420;
 /// softirqs.
 pub(crate) const SHORT_PACKET: usize = 128;
 
-/// Iterations of an empty loop for which the task keeps the pattern in its registers: about ten
+/// Iterations of an empty loop while the task keeps the pattern in its registers: about ten
 /// microseconds.
 const SPINS: u64 = 40_000;
 

@@ -6,7 +6,7 @@ use super::files::{Lines, Missing};
 /// cut short, and an option that it does not contain may have been set.
 const LAST: &str = "# end of Kernel hacking";
 
-/// The options on which conclusions are based. A recording contains only these.
+/// The options that conclusions are based on. A recording contains only these.
 pub(super) const OPTIONS: &[&str] = &[
     "BPF_SYSCALL",
     "CC_OPTIMIZE_FOR_PERFORMANCE",

@@ -6,7 +6,7 @@ use super::files::{Missing, CRYPTO, MODULES, RELEASE, SYMBOLS, THREADS};
 use super::machine::Machine;
 use super::row::Basis;
 
-/// The first mainline version in which FPU sections disable softirqs.
+/// The first mainline version whose FPU sections disable softirqs.
 const SECTIONS_KEEP_SOFTIRQS_OUT: (u32, u32) = (6, 15);
 
 /// Algorithms that decide question 1, the most significant first.
@@ -251,7 +251,7 @@ fn version_evidence(machine: &Machine) -> String {
     format!("{}: {release}", RELEASE.pattern)
 }
 
-/// Returns evidence: the CPU time of the threads to which softirqs and requests are deferred.
+/// Returns evidence: the CPU time of the threads that run deferred softirqs and requests.
 fn told_by_threads(machine: &Machine) -> Option<String> {
     machine.threads.map(|t| {
         format!(

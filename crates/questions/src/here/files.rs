@@ -1,4 +1,4 @@
-//! Lists the files by which a machine is judged, and reads them.
+//! Lists and reads the files needed to judge a machine.
 //!
 //! Their content is not trusted: a recording is made by someone else, and may be cut short or
 //! forged.
@@ -219,8 +219,8 @@ impl Root {
     }
 }
 
-/// Returns the paths at which distributions install the configuration, in the order Debian and
-/// SUSE, Fedora, Debian since kernel 7.3. They are tried if `/proc/config.gz` does not exist.
+/// Returns the paths where distributions install the configuration, in the order Debian and SUSE,
+/// Fedora, Debian since kernel 7.3. They are tried if `/proc/config.gz` does not exist.
 fn configurations(release: &str) -> Vec<String> {
     // A release that contains a slash could lead to another directory.
     if release.is_empty() || release.contains('/') {

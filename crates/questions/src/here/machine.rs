@@ -1,4 +1,4 @@
-//! Reads and parses all files by which a machine is judged.
+//! Reads and parses all files needed to judge a machine.
 
 use super::config::Config;
 use super::crypto::{parse_drivers, Driver};

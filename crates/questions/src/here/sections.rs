@@ -85,8 +85,8 @@ pub(super) fn judge_sections(machine: &Machine) -> Answer {
     answer.evidence(evidence).would_tell(MEASURE)
 }
 
-/// Returns the answer for a machine on which no long sections were found. They are ruled out only
-/// if the CPU lacks the instructions that they use.
+/// Returns the answer for a machine where no long sections were found. They are ruled out only if
+/// the CPU lacks the instructions that they use.
 fn nothing_found(machine: &Machine) -> Answer {
     let needed = ["ssse3", "sha_ni", "pclmulqdq"];
     if machine.has_cpu_flag(&needed) == Some(false) {

@@ -12,7 +12,7 @@ use super::step::{run, Span};
 const NETWORK: &str = "check the network, and try again";
 /// The Debian release that contains the current versions.
 const SUITE: &str = "sid";
-/// Path at which Debian installs its public keys.
+/// Path where Debian installs its public keys.
 const KEYS: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 
 /// Fetches the sources of a crate's newest release that meets the requirement. Returns their
@@ -166,7 +166,7 @@ impl Apt {
     }
 }
 
-/// Returns the mirror from which this machine's apt gets Debian's packages.
+/// Returns the Debian mirror that this machine's apt uses.
 fn find_mirror() -> Option<String> {
     let output = Command::new("apt-get")
         .args(["indextargets", "--format", "$(LABEL) $(REPO_URI)"])

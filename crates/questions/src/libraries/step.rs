@@ -35,7 +35,7 @@ const IGNORED_ENV: [&str; 8] = [
 ];
 
 /// Runs a program in `dir` and returns its standard output and standard error as one text. Ctrl-C
-/// ends the program and every process that it started.
+/// stops the program and every process that it started.
 ///
 /// # Errors
 /// Fails if the program fails. The error is the output line that states the reason, followed by

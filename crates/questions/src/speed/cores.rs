@@ -1,4 +1,4 @@
-//! The cores on which several threads run the same candidates at the same time (`--multi`).
+//! The cores for running the same candidates in several threads at once (`--multi`).
 
 use std::fmt;
 use std::str::FromStr;

@@ -39,7 +39,7 @@ fn create_entries<'c, 'a, 's>(
     (entries, references.collect())
 }
 
-/// Times jobs with these messages in this thread or, if the plan asks for several, in all threads
+/// Times jobs with these messages in this thread or, if the plan requests several, in all threads
 /// at once. The other threads create their own messages.
 pub(super) fn bench_all(
     plan: &Plan,

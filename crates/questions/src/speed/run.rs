@@ -142,7 +142,7 @@ pub(super) struct Run<'a> {
     pub stop: &'a AtomicBool,
     pub progress: Report<'a>,
     pub outcome: Outcome<Row>,
-    /// The hardware limits with which rows are compared.
+    /// The hardware limits to compare rows with.
     limits: Limits,
     pub left_out: usize,
     pub done: usize,

@@ -1,8 +1,8 @@
-//! The contexts from which cases are called.
+//! The contexts that cases are called from.
 
 use kiln_kernel::fpu::{Context, Policy};
 
-/// The contexts from which cases are called in turn.
+/// The contexts that cases are called from in turn.
 pub(super) const CONTEXTS: [Context; 4] = [
     Context::Task,
     Context::TaskBhOff,

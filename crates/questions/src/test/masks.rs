@@ -105,7 +105,7 @@ impl Row {
     }
 }
 
-/// Events by which `run` reports its progress.
+/// Progress events from `run`.
 pub enum Event<'a> {
     /// A group of rows begins: an algorithm under a mask or a policy.
     Group {

@@ -39,9 +39,9 @@ pub struct Answer {
 /// How a message is divided, and which implementations process the pieces.
 #[derive(Clone, Debug, Default)]
 pub struct Cut {
-    /// Lengths of the pieces of the associated data.
+    /// Lengths of the associated data pieces.
     pub aad: Vec<usize>,
-    /// Lengths of the pieces of the text.
+    /// Lengths of the text pieces.
     pub text: Vec<usize>,
     /// An implementation that alternates with the tested one.
     pub other: Option<Impl>,
@@ -64,7 +64,7 @@ pub struct Layout {
     /// Placement of the tag or digest.
     pub tag: Place,
     pub key: Place,
-    /// The context in which every call is made.
+    /// The context of every call.
     pub context: Context,
     /// How the message is divided, if it is processed in pieces.
     pub cut: Option<Cut>,

@@ -12,7 +12,7 @@ use kiln_question::Error;
 pub enum Suite {
     /// Known answers from standards.
     Vectors,
-    /// Tests of Project Wycheproof.
+    /// Project Wycheproof's tests.
     Wycheproof,
     /// Keys of every length, valid and invalid.
     Keys,
@@ -21,7 +21,7 @@ pub enum Suite {
     /// A message that is cut in two at any position. Its state is moved to other memory, and every
     /// other tier continues it.
     Splits,
-    /// Messages in which a bit of the tag or of another part is flipped.
+    /// Messages with a flipped bit in the tag or another part.
     Forgeries,
     /// Requests to the crypto API over divided memory, compared with the reference implementation.
     Requests,

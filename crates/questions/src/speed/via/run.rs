@@ -92,7 +92,7 @@ pub(super) fn run(
                         .and_then(|driver| measure_all(&driver, &shape, queues, plan.seed));
                     let (times, right) = match answered {
                         Ok(answered) => answered,
-                        // Ctrl-C ends every wait for the device. At a terminal, Ctrl-C also ends
+                        // Ctrl-C aborts every wait for the device. At a terminal, Ctrl-C also stops
                         // the device's process.
                         Err(_) if stop.load(Ordering::Relaxed) => {
                             outcome.interrupted = true;
