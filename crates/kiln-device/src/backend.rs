@@ -27,7 +27,7 @@ use crate::runner::{patience, Post, Runner, Stuck, Work};
 use crate::tally::Gauge;
 
 /// Feature bits of the rings, offered in addition to those of the crypto device. `IN_ORDER` is
-/// offered because the device returns requests in the order in which they became available.
+/// offered because the device returns requests in the order they became available.
 const RING_FEATURES: u64 = 1 << VIRTIO_F_VERSION_1
     | 1 << VIRTIO_F_IN_ORDER
     | 1 << VIRTIO_F_RING_RESET

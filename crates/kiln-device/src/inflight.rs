@@ -2,10 +2,10 @@
 //! process because the front end holds it (vhost-user.rst, "Inflight I/O tracking", split
 //! virtqueues). The next process that serves the guest continues from this record.
 //!
-//! The device returns requests in the order in which it took them, so the used index shows which
-//! request is next. It does not show how far that request had progressed, and serving it a second
-//! time gives a wrong result if its destination overlaps its source. Therefore the unused bytes of
-//! the layout record each request's stage:
+//! The device returns requests in the order it took them, so the used index shows which request is
+//! next. It does not show how far that request had progressed, and serving it a second time gives a
+//! wrong result if its destination overlaps its source. Therefore the unused bytes of the layout
+//! record each request's stage:
 //!
 //! | when the process ended | what the next process does |
 //! |---|---|
@@ -174,8 +174,8 @@ impl Log {
         found.expect("aligned, and within the queue's part")
     }
 
-    /// Returns the requests in flight in the order in which they were taken. The previous process
-    /// may have exited at any point. `used` is the ring's used index.
+    /// Returns the requests in flight in the order they were taken. The previous process may have
+    /// exited at any point. `used` is the ring's used index.
     pub(crate) fn recover(&mut self, used: u16) -> Vec<u16> {
         self.batch.clear();
         let same = self.short(VERSION).load(Ordering::Relaxed) == LAYOUT

@@ -112,8 +112,7 @@ pub(crate) struct Ring {
     /// Index of the next entry of the used ring.
     used: u16,
     broken: Option<Lie>,
-    /// The heads in flight in the order in which they were made available. `None` without
-    /// VIRTIO_F_IN_ORDER.
+    /// The heads in flight in the order they were made available. `None` without VIRTIO_F_IN_ORDER.
     order: Option<VecDeque<u16>>,
     /// A partly processed used entry that covers several requests: the head of the last request,
     /// and the length.

@@ -22,7 +22,7 @@ pub struct Kernel {
 
 impl Kernel {
     /// Uses a bzImage that the user named. `headers` is the directory of the kernel's headers, or
-    /// the tree in which the kernel was built.
+    /// the tree where the kernel was built.
     ///
     /// # Errors
     /// Fails if the image is not a bzImage, or the directory does not contain headers.

@@ -23,7 +23,7 @@ use crate::Error;
 /// Message that testmgr prints once, when its first test begins, if its full tests are enabled.
 const FULL: &str = "crypto tests enabled";
 
-/// Number of rounds in which the module saves and restores live registers.
+/// Number of rounds where the module saves and restores live registers.
 const LIVE_ROUNDS: u32 = 1000;
 
 /// The verdict of Linux's testmgr on one of Kiln's implementations.

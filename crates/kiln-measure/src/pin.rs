@@ -28,8 +28,8 @@ impl CoreList {
         &self.0
     }
 
-    /// Returns the cores in the order in which threads should occupy them: first one logical
-    /// processor of each physical core, then the others. Also returns the number of physical cores.
+    /// Returns the cores in the order threads should occupy them: first one logical processor of
+    /// each physical core, then the others. Also returns the number of physical cores.
     pub fn spread(&self) -> (Vec<usize>, usize) {
         self.spread_by(siblings)
     }

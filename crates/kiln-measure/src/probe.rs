@@ -85,7 +85,7 @@ fn midmean(figures: impl Iterator<Item = f64>) -> Option<f64> {
     (!middle.is_empty()).then(|| middle.iter().sum::<f64>() / middle.len() as f64)
 }
 
-/// Periods in which this thread did not run, found by reading the clock in a loop.
+/// Periods where this thread did not run, found by reading the clock in a loop.
 #[derive(Default)]
 pub(crate) struct Gaps {
     pub seconds: f64,

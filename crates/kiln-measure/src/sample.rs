@@ -13,8 +13,8 @@ use crate::series::{Counted, Round, Series};
 use crate::source::{TimeSource, Tsc, Within};
 
 /// Number of chains on each side of a sample. With too few chains, the minimum over hundreds of
-/// samples selects a sample in which *all* chains were lengthened. In a simulation with two chains
-/// per side and noise of 0.2 %, one result in 200 was too small by 0.5 %.
+/// samples selects a sample where *all* chains were lengthened. In a simulation with two chains per
+/// side and noise of 0.2 %, one result in 200 was too small by 0.5 %.
 const CHAINS: u32 = 3;
 /// Maximum relative difference between the chains before and after a sample. If it is larger, the
 /// clock was not steady, and the sample is rejected.

@@ -9,7 +9,7 @@ use crate::counters::Software;
 pub struct Round {
     /// Smallest number of cycles per operation in this round; `None` if every sample was rejected.
     pub best: Option<f64>,
-    /// Cycles per operation of every kept sample, in the order in which they were taken.
+    /// Cycles per operation of every kept sample, in the order they were taken.
     pub samples: Vec<f64>,
     /// Whether the round was completed for all subjects. Only complete rounds are compared, because
     /// the best of five samples cannot be compared fairly with the best of one.

@@ -151,7 +151,7 @@ pub fn median_of_rounds(values: &[f64]) -> Option<Ratio> {
 }
 
 /// Returns the median of `a[i] / b[i]` with its interval, where `a[i]` and `b[i]` were measured
-/// side by side in round `i`. Returns `None` if there are fewer than six rounds in which both are
+/// side by side in round `i`. Returns `None` if there are fewer than six rounds where both are
 /// numbers and `b[i]` is not zero.
 pub fn ratio_of_rounds(a: &[f64], b: &[f64]) -> Option<Ratio> {
     middle(a.iter().zip(b).map(|(a, b)| a / b).collect(), 1)
@@ -299,7 +299,7 @@ mod tests {
         let twice: Vec<f64> = rates.iter().map(|r| r * 2.0).collect();
         let r = ratio_of_rounds(&twice, &rates).unwrap();
         assert_eq!((r.ratio, r.low, r.high, r.pairs), (2.0, 2.0, 2.0, 6));
-        // A round in which one of the two has no result does not count as a pair.
+        // A round where one of the two has no result does not count as a pair.
         let mut stuck = rates;
         stuck[0] = 0.0;
         assert_eq!(ratio_of_rounds(&twice, &stuck), None);

@@ -400,7 +400,7 @@ mod tests {
         assert_eq!(shares, if series[0].kept() > 0 { 3 } else { 0 });
     }
 
-    /// Calls in the order in which they ended: the thread, and its number of operations.
+    /// Calls in the order they ended: the thread, and its number of operations.
     type Log = Mutex<Vec<(usize, u64)>>;
 
     /// Waits until the log meets a condition. Fails after a timeout that only a fault can exceed.

@@ -190,7 +190,7 @@ pub fn family(provider: &str) -> &str {
 
 const SCHEMA: &str = include_str!("../../../docs/schema.json");
 
-/// Returns all row types, in the order in which reports show them.
+/// Returns all row types, in the order reports show them.
 pub fn row_types() -> &'static [RowType] {
     static TYPES: OnceLock<Vec<RowType>> = OnceLock::new();
     TYPES.get_or_init(|| read(SCHEMA))

@@ -211,7 +211,7 @@ pub struct Check {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Loss {
-    /// Conditions for rows in which state could be lost.
+    /// Conditions for rows where state could be lost.
     #[serde(default)]
     pub only: Vec<Term>,
     /// The field that names the subject of the verdict, such as a policy.

@@ -22,7 +22,7 @@ impl Group<'_> {
     }
 }
 
-/// Returns all non-empty groups, in the order in which the page shows them.
+/// Returns all non-empty groups, in the order the page shows them.
 pub(crate) fn groups(sides: &[Side]) -> Vec<Group<'_>> {
     let mut all: Vec<Group> = Vec::new();
     for (s, side) in sides.iter().enumerate() {

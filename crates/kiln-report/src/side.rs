@@ -13,7 +13,7 @@ use crate::record::{self, Origin};
 /// Maximum size of a file. Larger files are rejected, so that reading a device or a disk image does
 /// not exhaust memory. Kiln's files are far smaller.
 const MOST_BYTES: u64 = 64 << 20;
-/// Opening tag of the element in which a page stores its records.
+/// Opening tag of the element where a page stores its records.
 const EMBEDDED: &str = "<script type=\"application/json\" id=\"kiln-records\">";
 
 #[derive(Clone, Debug, PartialEq)]

@@ -1,5 +1,5 @@
-//! Manages the directories in which trees are built. The user's cache has one per combination of
-//! tree, compiler and configuration.
+//! Manages the directories where trees are built. The user's cache has one per combination of tree,
+//! compiler and configuration.
 
 use std::fs::{self, File};
 use std::os::unix::ffi::OsStrExt;

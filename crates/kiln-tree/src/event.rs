@@ -155,7 +155,7 @@ pub struct Contexts {
     pub refused: u64,
 }
 
-/// The context in which a function is stepped.
+/// The context where a function is stepped.
 #[derive(Default, Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ProveContext {

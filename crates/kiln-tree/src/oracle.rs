@@ -84,7 +84,7 @@ pub struct Oracle {
     of_code: bool,
 }
 
-/// All oracles, in the order in which they run.
+/// All oracles, in the order they run.
 pub const ALL: [Oracle; 12] = [
     oracle("memory", raw::KILN_ORACLE_MEMORY, false),
     oracle("context", raw::KILN_ORACLE_CONTEXT, false),

@@ -32,7 +32,7 @@ const RULES: [&str; 3] = ["Makefile", "Kbuild", "Kconfig"];
 /// the assembly file, but not which program generated that file.
 const GENERATOR: &str = ".pl";
 
-/// A directory in which any file may affect a build.
+/// A directory where any file may affect a build.
 const SCRIPTS: &str = "scripts";
 
 /// Files with the configuration, as written by Kconfig and as read by make.

@@ -26,7 +26,7 @@ pub enum Group {
 }
 
 impl Group {
-    /// All groups, in the order in which their checks run.
+    /// All groups, in the order their checks run.
     pub const ALL: [Group; 8] = [
         Group::Configuration,
         Group::Services,

@@ -38,7 +38,7 @@ pub fn offer(target: &Target) -> Result<Offer, Fault> {
     link::Link::open(target, 0).map(|link| link.offer)
 }
 
-/// Returns the names of all checks for a device with this offer, in the order in which they run.
+/// Returns the names of all checks for a device with this offer, in the order they run.
 pub fn names(offer: &Offer) -> Vec<String> {
     cases(offer).into_iter().map(|case| case.name).collect()
 }

@@ -35,7 +35,7 @@ pub(crate) const MEMORY: usize = 4 << 20;
 /// Start address of the memory as the device sees it. It is not 0, so that an unwritten address is
 /// invalid.
 pub(crate) const BASE: u64 = 1 << 24;
-/// Offset of the area in which requests are written.
+/// Offset of the area where requests are written.
 pub(crate) const ROOM: usize = 0x10000;
 /// Number of ring entries.
 pub(crate) const RING: u16 = 64;

@@ -63,8 +63,8 @@ fn own_device() {
     served(Limits::default().max_request, |target| {
         let offer = offer(target).unwrap();
         assert!(names(&offer).len() >= 130, "{}", names(&offer).len());
-        // Skip the checks in which a front end's memory disappears. They kill the process that
-        // serves the front end, which is the test process here.
+        // Skip the checks where a front end's memory disappears. They kill the process that serves
+        // the front end, which is the test process here.
         let cases = crate::cases(&offer).into_iter();
         let ends = |name: &str| {
             is_of_a_front_end(name) || name.starts_with("INFLIGHT_SHMFD: a corrupted record")
@@ -85,8 +85,8 @@ fn is_of_a_front_end(name: &str) -> bool {
     name.starts_with("a front end with ")
 }
 
-/// Every check has a group and a rule, and the groups come in the order in which they are counted.
-/// Only the form of the section numbers is checked.
+/// Every check has a group and a rule, and the groups come in the order they are counted. Only the
+/// form of the section numbers is checked.
 #[test]
 fn every_check_has_a_group_and_a_section() {
     let all = list();

@@ -9,7 +9,7 @@ use crate::common::tree::{kiln_keeping_with, tree_of};
 use crate::common::{fault, schema, Run};
 use serde_json::Value;
 
-/// A temporary directory in which the program runs. It contains a separate home directory.
+/// A temporary directory where the program runs. It contains a separate home directory.
 struct Place(tempfile::TempDir);
 
 impl Place {

@@ -152,8 +152,7 @@ fn kilns_own_and_a_trees_are_in_one_table() {
     unknown(&["sha256", "--op", "encrypt"], "use --op digest");
 }
 
-/// Controls: trees in which a function computes a wrong result, crashes, is slow, or does not
-/// compile.
+/// Controls: trees where a function computes a wrong result, crashes, is slow, or does not compile.
 #[test]
 fn controls() {
     let Some(tree) = given_tree() else { return };

@@ -542,7 +542,7 @@ fn glue_that_does_not_compile_ends_the_run() {
     assert_eq!(kiln_keeping(&args).status, 0);
 }
 
-/// Returns the directory in which this run's tree was built.
+/// Returns the directory where this run's tree was built.
 fn build_directory(run: &Run) -> PathBuf {
     let doc = run.json();
     let mut notes = doc["notes"].as_array().unwrap().iter();

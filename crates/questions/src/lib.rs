@@ -74,7 +74,7 @@ macro_rules! questions {
             all
         }
 
-        /// Returns the contributions of all questions, in the order in which the survey runs them.
+        /// Returns the contributions of all questions, in the order the survey runs them.
         pub fn survey() -> Vec<&'static Contribution> {
             let mut all: Vec<&'static Contribution> = Vec::new();
             $($(all.extend($module::$survey);)?)*
@@ -105,7 +105,7 @@ questions! {
     schema: Schema(SchemaArgs);
 }
 
-/// Returns all row types, in the order in which reports show them.
+/// Returns all row types, in the order reports show them.
 pub fn row_types() -> Vec<Description> {
     let mut all = all_row_types();
     all.push(RowType::at::<survey::Row>(10));

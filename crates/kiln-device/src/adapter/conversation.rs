@@ -251,8 +251,8 @@ mod tests {
         answer.len()
     }
 
-    /// Returns the request codes in the order in which they are sent. Codes of messages to the
-    /// front end are negated.
+    /// Returns the request codes in the order they are sent. Codes of messages to the front end are
+    /// negated.
     fn codes(to: &[To]) -> Vec<i64> {
         let code = |to: &To| match to {
             To::Device(m) => i64::from(m.request),

@@ -109,7 +109,7 @@ pub struct Outcome {
     /// if this never happened.
     pub recovery_us: Option<f64>,
     pub samples: Vec<Sample>,
-    /// Sequence numbers of flow 1, in the order in which their requests completed.
+    /// Sequence numbers of flow 1, in the order their requests completed.
     pub log: Vec<u32>,
 }
 

@@ -295,7 +295,7 @@ fn a_freed_authenc_transform_lives_until_all_is_answered() {
     run_alone(|_| hold(free_authenc_while_queued));
 }
 
-/// Runs a control in which queued requests use a transform after it has been freed.
+/// Runs a control where queued requests use a transform after it has been freed.
 fn free_at_once(rule: Rule) {
     let mut m = Machine::boot();
     broken::set(broken::UNCOUNTED);

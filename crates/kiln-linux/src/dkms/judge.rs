@@ -48,7 +48,7 @@ pub(super) struct Heard {
     took: BTreeMap<u32, Duration>,
     ended: BTreeMap<u32, End>,
     out: BTreeMap<u32, Vec<String>>,
-    /// Messages in which the module refuses to offer a driver, each with the number of the command
+    /// Messages where the module refuses to offer a driver, each with the number of the command
     /// that was being executed.
     refused: Vec<(u32, String)>,
     /// Numbers of the commands during which the module gave up nested sections.

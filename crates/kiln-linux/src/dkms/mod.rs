@@ -83,7 +83,7 @@ pub struct Built<'a> {
     pub controls: &'a Module,
 }
 
-/// A Debian system in which apt-get installs the package during the boot.
+/// A Debian system where apt-get installs the package during the boot.
 pub struct System<'a> {
     /// Its root directory, with DKMS and the kernel's headers.
     pub root: &'a Path,

@@ -6,7 +6,7 @@ use serde::Serialize;
 /// Algorithm whose known answer is changed as a control.
 pub(super) const PLANTED: &str = "rfc4106(gcm(aes))";
 
-/// Mode in which a timer's softirqs interrupt sections without a network.
+/// Mode where a timer's softirqs interrupt sections without a network.
 pub(super) const TIMER: &str = "timer";
 
 /// IPsec packets between two network namespaces of a stock kernel while dm-crypt writes on the same

@@ -135,7 +135,7 @@ struct Heard {
     /// executed.
     told: Vec<(u32, String)>,
     ends: Vec<(u32, End)>,
-    /// Messages in which the driver or the kernel reported a fault.
+    /// Messages where the driver or the kernel reported a fault.
     complaints: Vec<String>,
 }
 

@@ -54,7 +54,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// All kinds, in the order in which they are measured.
+    /// All kinds, in the order they are measured.
     pub const ALL: [Kind; 3] = [
         Kind::CipherSessions,
         Kind::AkcipherSessions,

@@ -83,7 +83,7 @@ pub struct Estimate {
     pub low: Option<f64>,
     /// Upper end of the interval; `None` unless there are exactly [`PROCESSES`] values.
     pub high: Option<f64>,
-    /// The number measured by each process, in the order in which the processes ran.
+    /// The number measured by each process, in the order the processes ran.
     pub values: Vec<f64>,
 }
 

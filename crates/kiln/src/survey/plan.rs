@@ -39,7 +39,7 @@ pub struct Item {
     pub part: &'static Part,
 }
 
-/// Returns all parts, in the order in which a pass runs them.
+/// Returns all parts, in the order a pass runs them.
 fn items() -> Vec<Item> {
     let all = kiln_questions::survey().into_iter();
     let items = all.flat_map(|c| {
@@ -127,7 +127,7 @@ pub struct LeftOut {
 /// The parts that the survey runs, and those that it omits.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plan {
-    /// The steps, in the order in which they run.
+    /// The steps, in the order they run.
     pub steps: Vec<Step>,
     /// The omissions, with reasons.
     pub left_out: Vec<LeftOut>,
@@ -192,8 +192,8 @@ impl Plan {
         all.map(|s| s.seconds * s.processes as f64).sum()
     }
 
-    /// Returns all processes with their pass number, in the order in which they run. Each pass runs
-    /// every part that still has processes, which spreads a part's processes over the survey.
+    /// Returns all processes with their pass number, in the order they run. Each pass runs every
+    /// part that still has processes, which spreads a part's processes over the survey.
     pub fn runs(&self) -> Vec<(usize, &Step)> {
         let passes = self.steps.iter().map(|s| s.processes).max().unwrap_or(0);
         (0..passes)

@@ -287,7 +287,7 @@ pub(super) fn compare(a: &Side, b: &Side, gate: Gate) -> Result<Comparison, Erro
     Ok(outcome)
 }
 
-/// Adds notes about rows in which cycles and time disagree, and about rows that were judged without
+/// Adds notes about rows where cycles and time disagree, and about rows that were judged without
 /// times.
 fn tell_of_time(rows: &[Row], notes: &mut Vec<String>) {
     let disagree = |r: &&Row| r.verdict == Some(Verdict::Disagree);

@@ -190,8 +190,8 @@ impl Toolchain {
         done.then(|| fs::read_to_string(dir.path().join("out.s")).unwrap_or_default())
     }
 
-    /// Returns the directory in which the compiler's preprocessor finds `stddef.h`.
-    /// -print-file-name is unreliable: zig prints the directory of gcc's headers.
+    /// Returns the directory where the compiler's preprocessor finds `stddef.h`. -print-file-name
+    /// is unreliable: zig prints the directory of gcc's headers.
     fn find_headers(&self) -> Option<PathBuf> {
         let mut command = self.command();
         command.args(["-E", "-x", "c", "-include", "stddef.h", "/dev/null"]);

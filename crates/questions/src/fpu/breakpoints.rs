@@ -24,8 +24,8 @@ use super::workload::{load_plan, Workload, SHORT_PACKET};
 
 /// Number of interrupts into sections per slice; a slice takes about 50 ms.
 const SLICE: u64 = 16_384;
-/// Maximum duration of a slice, for loads in which few interrupts hit a section. If the requested
-/// time is short, slices are shorter, so that a whole round fits.
+/// Maximum duration of a slice, for loads where few interrupts hit a section. If the requested time
+/// is short, slices are shorter, so that a whole round fits.
 const SLICE_TIME: Duration = Duration::from_secs(2);
 /// The control runs in only one out of this many rounds, because a single wrong result shows that
 /// the check works.

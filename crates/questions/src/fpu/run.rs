@@ -1,6 +1,6 @@
-//! Measures the policy table. Short slices in which interrupts encrypt alternate with slices in
-//! which they do nothing. Each round includes all policies, so that drift of the machine affects
-//! all of them equally.
+//! Measures the policy table. Short slices where interrupts encrypt alternate with slices where
+//! they do nothing. Each round includes all policies, so that drift of the machine affects all of
+//! them equally.
 
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, Ordering};

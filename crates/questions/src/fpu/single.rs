@@ -1,7 +1,7 @@
 //! Injects one interrupt per run, before each instruction in turn, always from the same initial
 //! state.
 //!
-//! These runs complement the runs in which every instruction of a section is interrupted. In those,
+//! These runs complement the runs where every instruction of a section is interrupted. In those,
 //! the first softirq saves the user's state and updates the section timer, so the section itself
 //! never does either; with a single interrupt, the section does both. If a policy makes softirqs
 //! wait for the section's end, later interrupts run these softirqs on their own return path; only

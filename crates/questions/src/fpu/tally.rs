@@ -99,7 +99,7 @@ impl Tally {
     }
 }
 
-/// Returns the CPU time of this thread. Unlike elapsed time, CPU time excludes periods in which the
+/// Returns the CPU time of this thread. Unlike elapsed time, CPU time excludes periods where the
 /// host runs other threads and the emulated CPU makes no progress.
 pub(crate) fn cpu_time() -> Duration {
     let mut time = libc::timespec {

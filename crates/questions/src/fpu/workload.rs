@@ -47,7 +47,7 @@ impl Workload {
             entry: 24,
         },
     ];
-    /// A load in which the task keeps a pattern in all registers. Sections are long and softirqs
+    /// A load where the task keeps a pattern in all registers. Sections are long and softirqs
     /// short, so that nearly every interrupt hits a section.
     pub(crate) const PATTERN: Workload = Workload {
         len: 0,

@@ -1,4 +1,4 @@
-//! Runs rounds in which every policy processes the whole load, followed each time by its control.
+//! Runs rounds where every policy processes the whole load, followed each time by its control.
 
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, Ordering};

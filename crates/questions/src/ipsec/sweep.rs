@@ -155,7 +155,7 @@ fn knee_of(settled: Bracket, rounds: &[Bracket]) -> (Option<f64>, Option<f64>, O
 #[derive(Clone, Copy, Debug, Default)]
 struct Losses {
     trials: u32,
-    /// Number of trials in which the core had not caught up at the end.
+    /// Number of trials where the core had not caught up at the end.
     late: u32,
     offered: u64,
     delivered: u64,

@@ -22,7 +22,7 @@ const CC: (&str, &str) = ("cc", "gcc");
 const MAKE: (&str, &str) = ("make", "make");
 const APT: (&str, &str) = ("apt-get", "apt");
 
-/// All libraries, in the order in which they are installed.
+/// All libraries, in the order they are installed.
 pub(super) const ALL: [Library; 4] = [
     Library {
         name: "openssl",

@@ -143,16 +143,16 @@ pub(super) fn find_best(timed: &[(&Candidate, Option<&Series>)]) -> Best {
 /// about as long as the cipher itself.
 pub(super) const SHORT: usize = 256;
 
-/// Numbers of rows in which Kiln is faster, equally fast and slower, and its mean speedups.
+/// Numbers of rows where Kiln is faster, equally fast and slower, and its mean speedups.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Count {
-    /// Number of rows in which Kiln is faster.
+    /// Number of rows where Kiln is faster.
     pub faster: usize,
-    /// Number of rows in which no difference was shown, or cycles and time disagree.
+    /// Number of rows where no difference was shown, or cycles and time disagree.
     pub equal: usize,
     /// Number of rows, included in `equal`, in which cycles and time disagree.
     pub disagree: usize,
-    /// Number of rows in which Kiln is slower.
+    /// Number of rows where Kiln is slower.
     pub slower: usize,
     /// Geometric mean of Kiln's speedups by time, for short messages.
     pub short: Option<f64>,
@@ -181,7 +181,7 @@ impl Count {
     }
 
     /// Formats the counts, such as `faster in 56, equal in 6, slower in 0 of 62`, and the number of
-    /// rows in which cycles and time disagree.
+    /// rows where cycles and time disagree.
     pub(super) fn sentence(&self) -> String {
         let all = self.faster + self.equal + self.slower;
         let disagree = match self.disagree {
@@ -232,9 +232,9 @@ pub(super) fn pace(times: f64) -> String {
 pub(super) struct Many {
     /// Names of the libraries that process several messages at once.
     pub who: Vec<String>,
-    /// Number of rows in which a library is faster than Kiln.
+    /// Number of rows where a library is faster than Kiln.
     pub ahead: usize,
-    /// Number of rows in which Kiln is faster than the library.
+    /// Number of rows where Kiln is faster than the library.
     pub behind: usize,
     pub rows: usize,
     /// Largest speedup of a library over Kiln.
@@ -268,7 +268,7 @@ pub(super) struct Summary {
     /// library.
     pub peer: Option<(Vec<String>, Count)>,
     /// Geometric mean of the speedup of Kiln's 256-bit code over the fastest library. The mean
-    /// covers the rows in which Kiln uses 512-bit code, for lengths from [`SHORT`] on.
+    /// covers the rows where Kiln uses 512-bit code, for lengths from [`SHORT`] on.
     pub ymm: Option<f64>,
     /// The libraries that process several messages at once.
     pub many: Option<Many>,
@@ -345,7 +345,7 @@ impl Summary {
     }
 }
 
-/// Describes the rows in which Kiln is slower than a tree or a library, one per line, starting with
+/// Describes the rows where Kiln is slower than a tree or a library, one per line, starting with
 /// the largest difference.
 pub(super) fn slower(rows: &[Row]) -> Vec<String> {
     let mut all: Vec<(f64, String)> = Vec::new();

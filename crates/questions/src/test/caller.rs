@@ -10,7 +10,7 @@ pub(super) const CONTEXTS: [Context; 4] = [
     Context::Hardirq,
 ];
 
-/// Returns the contexts in which a policy never allows a section, even if no other section is open
+/// Returns the contexts where a policy never allows a section, even if no other section is open
 /// (`docs/EMULATION.md`).
 pub fn refused_in(policy: Policy) -> Vec<Context> {
     match policy.name() {

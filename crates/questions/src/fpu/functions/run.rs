@@ -22,7 +22,7 @@ pub(in crate::fpu) struct Asked<'a> {
     pub build: &'a TreeBuildArgs,
     /// Patterns for suites and cases; if empty, all are examined.
     pub suites: &'a [String],
-    /// Contexts in which functions are called; if empty, all are used.
+    /// Contexts where functions are called; if empty, all are used.
     pub contexts: &'a [String],
     /// Number of times that each instruction is interrupted, from its first execution on.
     pub visits: u64,
