@@ -481,7 +481,7 @@ static bool kiln_call_library_briefly(void *state)
 
 /*
  * Single-steps the function without interrupts. Returns whether it executes the same instructions
- * as a function that was interrupted in an earlier run.
+ * as a function interrupted in an earlier run.
  */
 static bool kiln_is_known(const struct kiln_stepped *subject, unsigned long *digest)
 {

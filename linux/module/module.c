@@ -140,9 +140,9 @@ static void unregister_alg(struct kiln_alg *alg)
 }
 
 /*
- * The default random number generator keeps the hmac(sha512) driver that is preferred at first use,
- * usually by the first security association, and is not freed after that. Let it take Linux's
- * driver, because holding one of this module's would prevent unloading until a restart.
+ * The default random number generator keeps the hmac(sha512) driver preferred at first use, usually
+ * by the first security association, and is not freed after that. Let it take Linux's driver,
+ * because holding one of this module's would prevent unloading until a restart.
  */
 static void __init prepare_rng(void)
 {

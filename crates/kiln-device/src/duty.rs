@@ -75,7 +75,7 @@ fn control_status(answer: &[u8]) -> u32 {
     }
 }
 
-/// The [`Duty`] of a control queue that is served by the queue's own thread.
+/// The [`Duty`] of a control queue served by the queue's own thread.
 pub(crate) struct Control(pub Arc<Account>);
 
 impl Duty for Control {
@@ -100,7 +100,7 @@ impl Duty for Control {
     }
 }
 
-/// A control request that is handed to the second thread, and handed back with its answer.
+/// A control request handed to the second thread, and handed back with its answer.
 #[derive(Default)]
 struct Slip {
     request: Vec<u8>,
@@ -108,9 +108,9 @@ struct Slip {
     used: usize,
 }
 
-/// The [`Duty`] of a control queue that is served by a second thread. The queue's own thread hands
-/// over each request and waits for the answer. QEMU worked this way when Kiln first measured its
-/// control queue (`references/virtio-crypto-ctrlq.txt`).
+/// The [`Duty`] of a control queue served by a second thread. The queue's own thread hands over
+/// each request and waits for the answer. QEMU worked this way when Kiln first measured its control
+/// queue (`references/virtio-crypto-ctrlq.txt`).
 pub(crate) struct HandedControl {
     to: Option<SyncSender<Slip>>,
     from: Receiver<Slip>,

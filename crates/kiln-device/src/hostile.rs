@@ -1,5 +1,5 @@
-//! Tests with a hostile driver that fills the queues. Each fault that is known from another device
-//! has a test named after it.
+//! Tests with a hostile driver that fills the queues. Each fault known from another device has a
+//! test named after it.
 
 use std::fs::File;
 use std::sync::atomic::{AtomicBool, Ordering};

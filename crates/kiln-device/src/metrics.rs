@@ -34,7 +34,7 @@ pub(crate) struct Meter {
     /// Counts per queue, summed over all guests that have left.
     gone: Vec<Count>,
     guests: Vec<Measured>,
-    /// Number of front ends that were accepted as guests.
+    /// Number of front ends accepted as guests.
     pub connections: u64,
     /// Number of front ends that were rejected.
     pub refused: u64,

@@ -24,7 +24,7 @@ use crate::tally::Tally;
 /// Maximum time a thread may take to stop. A batch of the most expensive requests takes 0.1 s.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Returns the deadline for a thread that is ordered to stop now.
+/// Returns the deadline for a thread ordered to stop now.
 pub(crate) fn patience() -> Instant {
     Instant::now() + PATIENCE
 }

@@ -270,8 +270,8 @@ fn always(more: &[libc::c_long]) -> Result<Rules, seccompiler::BackendError> {
 }
 
 /// Builds the rules for receiving. Reading out of band (MSG_OOB) is not allowed: it would take the
-/// byte and leave the descriptors that were sent with it in the socket, where the main process does
-/// not see them.
+/// byte and leave the descriptors sent with it in the socket, where the main process does not see
+/// them.
 fn receives(rules: &mut Rules) -> Result<(), seccompiler::BackendError> {
     let in_band = SeccompCmpOp::MaskedEq(libc::MSG_OOB as u64);
     rules.insert(libc::SYS_recvmsg, vec![when(2, in_band.clone(), 0)?]);

@@ -1,4 +1,4 @@
-//! Batches of requests that are submitted together, each request with its waiter.
+//! Batches of requests submitted together, each request with its waiter.
 
 use std::sync::{Arc, Weak};
 
@@ -43,7 +43,7 @@ impl Waiter {
     }
 }
 
-/// Requests that are submitted under one lock and with one notification.
+/// Requests submitted under one lock and with one notification.
 pub struct Batch {
     asks: Vec<(Ask, Waiter)>,
     closer: Weak<dyn Closer>,

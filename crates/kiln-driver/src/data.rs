@@ -124,7 +124,7 @@ impl DataQueue {
         let stale = |lane: &Lane| lane.generation != current;
         if self.lane.as_ref().is_none_or(stale) {
             if self.in_flight() > 0 {
-                // The caller must first reap the jobs that were lost with the old device.
+                // The caller must first reap the jobs lost with the old device.
                 return Err(Error::Lost);
             }
             self.lane = None;

@@ -10,7 +10,7 @@ use crate::Error;
 /// Compiler names to try, in this order, if neither the caller nor `KILN_CC` names a compiler.
 const DEFAULT: [&str; 3] = ["cc", "gcc", "clang"];
 
-/// A C compiler that is installed on this machine.
+/// A C compiler installed on this machine.
 #[derive(Debug, Clone)]
 pub struct Compiler {
     /// Path of the executable.

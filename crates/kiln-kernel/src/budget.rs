@@ -22,7 +22,7 @@ pub enum Way {
     Unbounded,
     /// 4 KiB per section.
     Page,
-    /// The section sizes that were proposed in a Linux patch series in 2022, as listed in
+    /// The section sizes proposed in a Linux patch series in 2022, as listed in
     /// `kernel/crypto/posted.def`; 4 KiB for implementations that the list omits.
     Fixed,
     /// 16, 256 or 512 KiB per section, depending on the speed of the algorithm.
@@ -244,7 +244,7 @@ pub struct Part {
     /// instruction.
     pub wake: Histogram,
     pub ops: u64,
-    /// Number of FPU sections that were opened during the operations.
+    /// Number of FPU sections opened during the operations.
     pub sections: u64,
     /// Timed sections that were interrupted.
     pub interrupted: u64,

@@ -37,8 +37,8 @@ pub enum Entry {
     SealMany,
     /// Decrypts several whole messages in parallel, and rejects those whose tags are wrong.
     OpenMany,
-    /// Begins an authenticated message that is processed in pieces. The next four functions
-    /// continue and end the message.
+    /// Begins an authenticated message processed in pieces. The next four functions continue and
+    /// end the message.
     Begin,
     Aad,
     SealPiece,

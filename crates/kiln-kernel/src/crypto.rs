@@ -105,7 +105,7 @@ pub fn memory_in_use() -> usize {
     unsafe { sys::kiln_slab_in_use() }
 }
 
-/// Sets the seed for the salts of `seqiv` transforms that are opened from now on.
+/// Sets the seed for the salts of `seqiv` transforms opened from now on.
 pub fn seed(seed: u64) {
     init();
     // SAFETY: the function accepts any number.

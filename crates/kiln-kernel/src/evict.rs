@@ -9,8 +9,8 @@ const LINE: usize = 64;
 /// cache at random: with twice its size, about one set in 110 of an 8-way LRU cache would keep a
 /// line; with four times, one in 10 million.
 const TIMES: usize = 4;
-/// Size in bytes that is assumed for the second-level cache if the CPU does not report it: the
-/// largest of current x86 CPUs.
+/// Size in bytes assumed for the second-level cache if the CPU does not report it: the largest of
+/// current x86 CPUs.
 const LARGE: usize = 4 << 20;
 /// Number of passes that the C code makes: `EVICT_PASSES` in `kernel/bench/evict.h`.
 const PASSES: u64 = 2;

@@ -21,7 +21,7 @@ use crate::Error;
 /// How often the stop flag is checked.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Number of console lines that are kept for the error message if a boot fails.
+/// Number of console lines kept for the error message if a boot fails.
 const TAIL: usize = 15;
 
 /// Maximum length of a line in bytes. Without this limit, a console that prints no newline would
@@ -86,7 +86,7 @@ impl Boot<'_> {
             // The first console writes to standard output of this process and has no input.
             .args(["con=null", "con0=null,fd:1", "console=tty0"])
             .args(self.arguments)
-            // Discard messages that are printed before the console works.
+            // Discard messages printed before the console works.
             .stderr(Stdio::null());
         command
     }

@@ -263,7 +263,7 @@ pub fn run(plan: &Plan, line: &mut dyn FnMut(&str)) -> Result<Vec<Row>, Error> {
             tail: outcome.tail,
         }),
         Err(Error::Boot { .. }) if cut && !rows.is_empty() => Ok(rows),
-        // Return the rows that were measured before Ctrl-C.
+        // Return the rows measured before Ctrl-C.
         Err(Error::Interrupted) if !rows.is_empty() => Ok(rows),
         Err(e) => Err(e),
     }

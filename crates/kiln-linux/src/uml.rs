@@ -10,13 +10,13 @@ use kiln_tree::{check_tools, hash, key, root, update, Cache, Make, Said, Source}
 
 use crate::Error;
 
-/// Options that are set on top of `allnoconfig`.
+/// Options set on top of `allnoconfig`.
 const CONFIG: &str = include_str!("../../../linux/um.config");
 
 /// Number of objects that a cold build of 6.12 compiles. Used only for the progress bar.
 const USUAL_STEPS: f64 = 1130.0;
 
-/// Number of lines that are shown from the end of the log if a build fails.
+/// Number of lines shown from the end of the log if a build fails.
 const TAIL: usize = 12;
 
 pub struct Plan<'a> {

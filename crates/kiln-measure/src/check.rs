@@ -217,8 +217,8 @@ impl Rows {
         );
     }
 
-    /// Adds the checks that are based on comparisons with known results. Returns the smallest
-    /// difference that can be trusted, in per cent.
+    /// Adds the checks based on comparisons with known results. Returns the smallest difference
+    /// that can be trusted, in per cent.
     fn comparisons(&mut self, known: &Known) -> Option<f64> {
         let share = |list: &[Ratio], wanted: Verdict| {
             let found = list.iter().filter(|r| verdict(r, FLOOR) == wanted).count();

@@ -21,7 +21,7 @@ pub trait TimeSource {
         None
     }
 
-    /// Selects the subject that is timed next, by its position.
+    /// Selects the subject timed next, by its position.
     fn select(&mut self, _subject: usize) {}
 
     /// Returns whether [`TimeSource::time`] runs a subject untimed before its sample, so that the

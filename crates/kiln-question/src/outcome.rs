@@ -43,7 +43,7 @@ impl From<Exit> for ExitCode {
 #[derive(Clone, Debug)]
 pub struct Outcome<R> {
     pub rows: Vec<R>,
-    /// Remarks that are needed to interpret the rows.
+    /// Remarks needed to interpret the rows.
     pub notes: Vec<String>,
     /// Whether a check failed, which means exit status 1.
     pub failed: bool,

@@ -57,7 +57,7 @@ pub struct Session {
     pub bold: bool,
     /// The part of the work that this run does, according to `--shard`.
     pub share: Share,
-    /// Flag values that were taken from the configuration file.
+    /// Flag values taken from the configuration file.
     pub defaults: Vec<Setting>,
     /// Set if this process is a child that hosts a kernel tree and prints JSON for its parent.
     pub child: Option<Order>,

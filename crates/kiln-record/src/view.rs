@@ -89,7 +89,7 @@ pub enum Shape {
         unit: String,
         #[serde(default)]
         log: bool,
-        /// Condition for rows that are drawn in another colour.
+        /// Condition for rows drawn in another colour.
         mark: Option<Term>,
     },
     /// One distribution per row, in microseconds.

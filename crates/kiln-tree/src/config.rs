@@ -128,7 +128,7 @@ fn checked(path: &Path, text: String) -> Result<String, Error> {
 /// The outcome of running Kconfig.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Taken {
-    /// Mitigations and hardening that are compiled in.
+    /// Mitigations and hardening compiled in.
     pub mitigations: Vec<&'static str>,
     /// Notes for the reader of the results.
     pub notes: Vec<String>,
@@ -154,7 +154,7 @@ const MITIGATIONS: [(&[&str], &str); 9] = [
     (&["ZERO_CALL_USED_REGS"], "zero-regs"),
 ];
 
-/// Formats a configuration for rows: its name, and the mitigations that are compiled in.
+/// Formats a configuration for rows: its name, and the mitigations compiled in.
 pub(crate) fn label(name: &str, mitigations: &[&str]) -> String {
     match mitigations {
         [] => name.to_string(),

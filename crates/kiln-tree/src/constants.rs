@@ -1,6 +1,6 @@
-//! Finds constants that are aligned by chance. An assembly file may read a constant with an
-//! instruction that requires an aligned address, although the constant's section does not request
-//! that alignment. Such code works until a change elsewhere moves the constant.
+//! Finds constants aligned by chance. An assembly file may read a constant with an instruction that
+//! requires an aligned address, although the constant's section does not request that alignment.
+//! Such code works until a change elsewhere moves the constant.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -226,8 +226,8 @@ mod tests {
             ("vmovdqa mask(%rip), %ymm1", 16, wrong.clone()),
             ("vmovdqa mask+16(%rip), %ymm1", 32, vec![]),
             ("vmovdqa mask(%rip), %ymm1", 32, wrong),
-            // These instructions either accept an unaligned address, or read from an address that
-            // is computed at run time.
+            // These instructions either accept an unaligned address, or read from an address
+            // computed at run time.
             ("movdqu mask(%rip), %xmm1", 1, vec![]),
             ("vpshufb mask(%rip), %xmm1, %xmm1", 1, vec![]),
             ("movdqa mask(,%rax), %xmm1", 1, vec![]),

@@ -172,11 +172,11 @@ extern "C" fn on_signal(number: i32, info: *mut libc::siginfo_t, context: *mut c
     }
     let _ = write!(line, r#"","address":{ip},"driver":""#);
     // SAFETY: the function reads only the services' memory, and returns a NUL-terminated string
-    // that is stored there.
+    // stored there.
     line.quoted(unsafe { CStr::from_ptr((watched.test)()) }.to_bytes());
     let _ = line.write_str(r#"","case":""#);
     // SAFETY: the function reads only the services' memory, and returns a NUL-terminated string
-    // that is stored there.
+    // stored there.
     line.quoted(unsafe { CStr::from_ptr((watched.case)()) }.to_bytes());
     let _ = line.write_str(r#"","trace":["#);
     let mut trace = [0; DEEPEST];

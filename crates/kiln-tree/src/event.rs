@@ -46,7 +46,7 @@ pub enum Event {
         file: String,
         line: u32,
     },
-    /// An algorithm that is registered in the tree.
+    /// An algorithm registered in the tree.
     Alg(Alg),
     /// The tree's code crashed.
     Fault {
@@ -238,7 +238,7 @@ pub struct Proof {
     /// Number of those addresses that were interrupted.
     pub points: u64,
     pub injected: u64,
-    /// Number of interrupts that were delayed because interrupts were disabled.
+    /// Number of interrupts delayed because interrupts were disabled.
     pub masked: u64,
     /// Number of answers checked, including the answers of calls made in interrupts.
     pub answers: u64,
@@ -256,7 +256,7 @@ pub struct Proof {
     /// addresses had reached its limit.
     #[serde(default)]
     pub dropped: u64,
-    /// Names of the functions that were executed in FPU sections.
+    /// Names of the functions executed in FPU sections.
     pub functions: Vec<String>,
     pub findings: Vec<Finding>,
 }

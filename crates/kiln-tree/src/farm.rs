@@ -138,7 +138,7 @@ mod tests {
         let farm = built_from(dir.path(), cache.path());
         assert!(!farm.join(".config").exists());
         assert_eq!(fs::read_to_string(farm.join("lib/a.c")).unwrap(), "lib/a.c");
-        // A file that is added after the first call is linked too.
+        // A file added after the first call is linked too.
         fs::write(dir.path().join("Kbuild"), "").unwrap();
         assert!(built_from(dir.path(), cache.path()).join("Kbuild").exists());
     }

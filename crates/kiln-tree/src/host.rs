@@ -29,8 +29,8 @@ const AREA: usize = 64 << 20;
 const STRUCT_PAGE: usize = 64;
 const ADDRESS_BITS: u32 = 47;
 
-/// Maximum number of tasks per CPU. Algorithms that are registered together are tested
-/// concurrently, each by its own kthread.
+/// Maximum number of tasks per CPU. Algorithms registered together are tested concurrently, each by
+/// its own kthread.
 const TASKS: usize = 512;
 
 /// Number of emulated CPUs visible to the tree.

@@ -404,8 +404,8 @@ fn run_suite(
     Ok(ran)
 }
 
-/// Removes the function that crashed, and those that were stepped before it, from the functions
-/// to step. Returns whether any are left.
+/// Removes the function that crashed, and those stepped before it, from the functions to step.
+/// Returns whether any are left.
 fn drop_through(order: &mut Order, crashed: &str) -> bool {
     let prove = order.kunit.as_mut().and_then(|kunit| kunit.prove.as_mut());
     let Some(functions) = prove.map(|prove| &mut prove.functions) else {

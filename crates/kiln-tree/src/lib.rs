@@ -140,8 +140,8 @@ impl Built {
     }
 }
 
-/// Code that is linked into the same image as a tree, and calls the tree's functions as the tree's
-/// own code does. Only names that begin with `kiln_glue_` are visible outside the image.
+/// Code linked into the same image as a tree, and calls the tree's functions as the tree's own code
+/// does. Only names that begin with `kiln_glue_` are visible outside the image.
 pub struct Guest<'a> {
     /// Name of the guest's cache directory, and of the single object file in that directory.
     pub name: &'a str,

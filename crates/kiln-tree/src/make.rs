@@ -175,7 +175,7 @@ impl Part {
     }
 }
 
-/// Object of the tree's benchmark, followed by the modified copy that is linked in its place.
+/// Object of the tree's benchmark, followed by the modified copy linked in its place.
 const TCRYPT: &str = "crypto/tcrypt.o";
 const BENCHMARK: &str = "crypto/kiln_tcrypt.o";
 

@@ -91,7 +91,7 @@ pub struct Primitive {
     pub raw_key: usize,
     /// Function that prepares the key, if the key does not come from a driver.
     pub prepare: Option<String>,
-    /// Name of a constant in the tree that is passed as the key.
+    /// Name of a constant in the tree passed as the key.
     pub table: Option<String>,
     /// Alignment in bytes of the key within the driver's context.
     pub ctx_align: usize,

@@ -27,7 +27,7 @@ pub(crate) struct Stepped {
     /// Names of functions that other objects call. These must follow the ABI; functions that are
     /// called only by assembly code in the same file need not.
     globals: BTreeSet<String>,
-    /// Constants that are aligned by chance.
+    /// Constants aligned by chance.
     constants: Vec<ByChance>,
 }
 

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// Bits of a name that hold the slot number.
 const SLOT_BITS: u32 = 20;
-/// Number of slots that are allocated together.
+/// Number of slots allocated together.
 const CHUNK: usize = 256;
 
 struct Slot<T> {

@@ -130,8 +130,8 @@ static __always_inline struct input input_nonce(const u8 *nonce)
 }
 
 /*
- * Macros for blocks that are stored by column. SET_STEP_2 runs one step on every column of two sets
- * of blocks, x and y.
+ * Macros for blocks stored by column. SET_STEP_2 runs one step on every column of two sets of
+ * blocks, x and y.
  */
 #define SET_STEP_2(a0, a1, a2, a3, b0, b1, b2, b3, d0, d1, d2, d3, n)         \
 	STEP2(x##a0, x##b0, x##d0, x##a1, x##b1, x##d1, n)                    \

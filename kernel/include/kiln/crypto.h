@@ -132,8 +132,8 @@ struct crypto_tfm *crypto_alloc_tfm(const char *name, u32 type, u32 mask, int *e
 /* Opens another transform of an algorithm that already has a user. */
 struct crypto_tfm *crypto_spawn_tfm(struct crypto_alg *alg, int *err);
 /*
- * Drops a reference. The transform is freed when its owner and all requests that are queued on it
- * have dropped their references.
+ * Drops a reference. The transform is freed when its owner and all requests queued on it have
+ * dropped their references.
  */
 void crypto_free_tfm(struct crypto_tfm *tfm);
 

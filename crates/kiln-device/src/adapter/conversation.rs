@@ -45,7 +45,7 @@ pub struct Conversation {
     health: Arc<Health>,
     /// Feature bits the front end accepted.
     features: u64,
-    /// Set while the device may not have processed everything that was sent to it.
+    /// Set while the device may not have processed everything sent to it.
     unseen: bool,
     /// Number of GET_FEATURES requests from the front end that the device has not answered yet.
     asked: u32,

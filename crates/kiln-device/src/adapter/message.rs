@@ -66,7 +66,7 @@ pub(super) mod request {
     pub(crate) const GET_STATUS: u32 = 40;
     /// Creates a session for the guest of QEMU's cryptodev.
     pub(crate) const CREATE_CRYPTO_SESSION: u32 = 26;
-    /// Closes a session that was created with a message.
+    /// Closes a session created with a message.
     pub(crate) const CLOSE_CRYPTO_SESSION: u32 = 27;
 }
 

@@ -158,7 +158,7 @@ impl Transform {
             ..Default::default()
         };
         // SAFETY: the function takes a pointer to this structure and returns once the request has
-        // completed. The lists end with an entry that is marked as the last.
+        // completed. The lists end with an entry marked as the last.
         unsafe { cpu::gate(self.api.request, (&raw mut raw).cast()) };
         (Errno(raw.submitted), Errno(raw.result))
     }

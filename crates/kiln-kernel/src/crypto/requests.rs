@@ -192,8 +192,8 @@ impl Driver {
             },
             ..raw_requests(self.tfm.raw.tfm, m, Part::Whole)
         };
-        // SAFETY: the caller promises that the pieces are valid. The lists end with an entry that
-        // is marked as the last.
+        // SAFETY: the caller promises that the pieces are valid. The lists end with an entry marked
+        // as the last.
         unsafe { run_raw(raw) }
     }
 

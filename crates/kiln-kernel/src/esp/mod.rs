@@ -27,7 +27,7 @@ const SLOTS: usize = 1280;
 const SAMPLES: usize = 4096;
 /// Index of the flow that comes from the tunnel.
 pub const IN: usize = 0;
-/// Index of the flow that is sent into the tunnel.
+/// Index of the flow sent into the tunnel.
 pub const OUT: usize = 1;
 
 /// The arrival of a packet at the card.

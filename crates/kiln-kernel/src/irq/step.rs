@@ -62,7 +62,7 @@ impl Stepping {
         (state.injected, state.masked)
     }
 
-    /// Returns the addresses that were executed at least `times` times during a [`Step::Trace`].
+    /// Returns the addresses executed at least `times` times during a [`Step::Trace`].
     pub fn addresses(&mut self, times: usize) -> BTreeSet<u64> {
         let state = self.state();
         let mut seen = BTreeMap::new();

@@ -104,8 +104,8 @@ fn a_wish_to_reschedule_ends_the_loop() {
     });
 }
 
-/// A softirq that is raised during another softirq has to wait until that softirq has ended. This
-/// is why softirqs start late on a busy core.
+/// A softirq raised during another softirq has to wait until that softirq has ended. This is why
+/// softirqs start late on a busy core.
 #[test]
 fn a_raise_over_a_softirq_waits_for_its_end() {
     run_alone(|_| {

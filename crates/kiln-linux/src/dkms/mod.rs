@@ -65,7 +65,7 @@ const NEEDED: [&str; 26] = [
 /// Additional modules for the disk with the Debian system.
 const NEEDED_BY_DISK: [&str; 4] = ["virtio_pci", "virtio_blk", "crc32c_generic", "ext4"];
 
-/// Programs that are copied from this machine into the guest to set it up.
+/// Programs copied from this machine into the guest to set it up.
 const PROGRAMS: [&str; 3] = ["ip", "tc", "dmsetup"];
 
 /// Additional programs for installing the package.

@@ -82,7 +82,7 @@ pub(super) struct Early {
     pub named: u32,
 }
 
-/// Driver that is requested by its name in `/proc/crypto`.
+/// Driver requested by its name in `/proc/crypto`.
 pub(super) const NAMED: &str = "kiln-xts-aes-aesni";
 
 /// Numbers of the commands that install the package in a Debian system and remove it again.
@@ -286,7 +286,7 @@ impl Script {
         }
     }
 
-    /// Creates the encrypted disk. It keeps using the drivers that are preferred at this time.
+    /// Creates the encrypted disk. It keeps using the drivers preferred at this time.
     fn map_disk(&mut self) -> Result<(), Error> {
         let path = program::path("dmsetup")?;
         let key = "5a3c".repeat(32);

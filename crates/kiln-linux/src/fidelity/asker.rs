@@ -30,8 +30,8 @@ macro_rules! sources {
 const SOURCES: &[(&str, &str)] =
     sources!("Kbuild" "ask.c" "costs.c" "fidelity.h" "nested.c" "requests.c" "scene.c" "where.c");
 
-/// Files that are shared with Kiln's module for Linux: headers, and the code that saves registers,
-/// whose cost is measured.
+/// Files shared with Kiln's module for Linux: headers, and the code that saves registers, whose
+/// cost is measured.
 const SHARED: [&str; 7] = [
     "state.",
     "live.",

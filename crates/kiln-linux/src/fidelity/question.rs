@@ -31,8 +31,8 @@ impl Question {
         policy == "legacy" || matches!(self.asked, Asked::Scene(_))
     }
 
-    /// Returns the text that is written to `/proc/kiln`, without the kind and the number of
-    /// repetitions. Records contain the same text.
+    /// Returns the text written to `/proc/kiln`, without the kind and the number of repetitions.
+    /// Records contain the same text.
     pub fn program(&self) -> String {
         match &self.asked {
             Asked::Scene(scene) => scene

@@ -57,7 +57,7 @@ pub(super) struct Chart<'a> {
     pub log: (bool, bool),
     /// The lines, starting with the most important one.
     pub lines: Vec<Line>,
-    /// Values that are labelled on the horizontal axis. By default, round values are labelled.
+    /// Values labelled on the horizontal axis. By default, round values are labelled.
     pub stops: Option<Vec<f64>>,
     /// Functions that format the labels of the horizontal and the vertical axis.
     pub words: (&'a dyn Fn(f64) -> String, &'a dyn Fn(f64) -> String),

@@ -29,7 +29,7 @@ use super::own::Own;
 use super::shape::{Kind, Op};
 use super::source::{key_bytes, Choice, Source, Spec, Work};
 
-/// Key sizes in bits that are tried with each driver. The last one is that of NHPoly1305.
+/// Key sizes in bits tried with each driver. The last one is that of NHPoly1305.
 const KEY_BITS: [u32; 9] = [64, 128, 160, 192, 256, 320, 384, 448, 8704];
 /// Algorithms to instantiate from templates, because an instance is registered only when it is
 /// requested. The kernel's own users request these.
@@ -54,7 +54,7 @@ const AAD: usize = 16;
 /// Length of a tag in bytes.
 const TAG: usize = 16;
 
-/// A kernel tree that was booted in this process, with its drivers and functions.
+/// A kernel tree booted in this process, with its drivers and functions.
 pub struct Tree {
     host: RefCell<Host>,
     calls: Rc<Calls>,
@@ -326,7 +326,7 @@ impl Source for Tree {
         let functions = self.primitives.iter().filter(|p| p.alg == alg);
         let there = functions.filter(|p| self.host.borrow().image.symbol(&p.symbol).is_some());
         names.extend(there.map(|p| (p.symbol.clone(), Level::Primitive)));
-        // The user may still name drivers that were skipped after a crash.
+        // The user may still name drivers skipped after a crash.
         names.extend(self.skipped.iter().map(|name| (name.clone(), Level::Api)));
         names
     }

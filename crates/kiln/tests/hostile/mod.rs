@@ -659,7 +659,7 @@ fn lingering() -> (TcpStream, impl Sized) {
     (stream, (listener, peer))
 }
 
-/// The main process may close the last reference to a file that was sent to it: when it rejects a
+/// The main process may close the last reference to a file sent to it: when it rejects a
 /// connection, or when a client of the metrics sends a descriptor. Closing the file must not block
 /// the process.
 #[test]

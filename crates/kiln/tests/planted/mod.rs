@@ -60,7 +60,7 @@ pub fn all() -> impl Iterator<Item = &'static Fault> {
         .flatten()
 }
 
-/// Returns the faults that are planted in a tree, each with the expected driver and function.
+/// Returns the faults planted in a tree, each with the expected driver and function.
 pub fn faults_of(tree: Tree) -> impl Iterator<Item = (&'static Fault, &'static str, &'static str)> {
     all().flat_map(move |fault| {
         let expect = fault.expect.iter().filter(move |(of, ..)| *of == tree);

@@ -26,7 +26,7 @@ const CLASSES: [(&str, &[&str]); 3] = [
 
 const KIB: f64 = 1024.0;
 
-/// An algorithm with a size in KiB that was read from a field of its rows.
+/// An algorithm with a size in KiB read from a field of its rows.
 struct Size<'a> {
     alg: &'a str,
     kib: Estimate,

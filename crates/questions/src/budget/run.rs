@@ -20,8 +20,7 @@ const LONG: f64 = 1.1;
 /// Minimum number of operations per row. Fewer operations would not give enough pairs for an
 /// interval.
 const OPS: u64 = 8;
-/// Number of dependent multiplications that are timed to determine how long a single multiplication
-/// takes.
+/// Number of dependent multiplications timed to determine how long a single multiplication takes.
 const CHAIN: u64 = 10_000;
 /// Strategies designed to keep sections within the target.
 const MEANT: [Way; 3] = [Way::Fixed, Way::Calibrated, Way::Clocked];

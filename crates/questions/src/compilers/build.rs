@@ -22,7 +22,7 @@ use super::variant::Variant;
 
 /// File name of a cell's executable in the cache.
 const EXECUTABLE: &str = "cell";
-/// File name of the description that is stored next to the executable.
+/// File name of the description stored next to the executable.
 const FACTS: &str = "facts.json";
 
 /// The executable of a cell, with its object files, sizes and build time.

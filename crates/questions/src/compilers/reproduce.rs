@@ -22,7 +22,7 @@ use super::variant::Variant;
 /// preprocessed.
 const OF_PREPROCESSING: [&str; 4] = ["-I", "-D", "-U", "-fmacro-prefix-map"];
 
-/// Writes the files that are needed to reproduce `found` to `dir`.
+/// Writes the files needed to reproduce `found` to `dir`.
 pub(super) fn write(
     dir: &Path,
     found: &Explained,

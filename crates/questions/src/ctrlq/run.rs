@@ -28,7 +28,7 @@ const LOOK: Duration = Duration::from_millis(20);
 /// long.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The combination of parameters that is measured for one row.
+/// The combination of parameters measured for one row.
 #[derive(Clone, Copy)]
 struct Cell {
     ctrl: Option<&'static str>,
@@ -67,7 +67,7 @@ struct Sum {
 }
 
 /// Runs every cell once per round, so that drift of the machine affects all cells equally. Cells
-/// that are compared with each other are measured one directly after the other.
+/// compared with each other are measured one directly after the other.
 ///
 /// # Errors
 /// The device does not exist, refuses sessions, or offers none of the requested kinds.

@@ -32,7 +32,7 @@ const SLICE_TIME: Duration = Duration::from_secs(2);
 const CONTROL_EVERY: u64 = 8;
 /// Maximum number of replay lines per policy.
 const REPLAYS: usize = 3;
-/// Number of messages that are traced to find out which instructions a section executes.
+/// Number of messages traced to find out which instructions a section executes.
 const TRACED: u64 = 4;
 
 /// One policy under one load, with its counts so far.

@@ -13,7 +13,7 @@ use super::probe::Probe;
 /// section timer.
 const SLACK: u64 = 8;
 
-/// Makes one pass over a softirq that is raised by an interrupt in the middle of the section.
+/// Makes one pass over a softirq raised by an interrupt in the middle of the section.
 pub(super) fn pass(probe: &Probe, cpu: &mut Cpu, examined: &mut Examined) -> Result<(), Error> {
     let probe = Probe {
         hardirq_fpu: true,

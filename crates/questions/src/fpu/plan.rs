@@ -68,7 +68,7 @@ pub(crate) struct Entry {
     pub fallback: Fallback,
 }
 
-/// The tree that is hosted in this process, as named in rows.
+/// The tree hosted in this process, as named in rows.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct TreeName {
     /// The policy's name, as the user gave it: `tree:DIR`.

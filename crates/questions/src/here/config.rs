@@ -40,7 +40,7 @@ pub(super) const OPTIONS: &[&str] = &[
     "UBSAN_UNREACHABLE",
 ];
 
-/// The options from a configuration file that is known to be complete.
+/// The options from a configuration file known to be complete.
 #[derive(Clone, Debug)]
 pub(super) struct Config {
     /// Path of the file, relative to the root.

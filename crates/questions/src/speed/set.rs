@@ -10,7 +10,7 @@ use kiln_timing::{
     Candidate, Judge, Kind, Layout, Level, Messages, Op, Reference, Shape, Source, Work, KILN,
 };
 
-/// All candidates that are compared with each other, at all lengths.
+/// All candidates compared with each other, at all lengths.
 pub(super) struct Table<'s> {
     pub work: Work,
     pub candidates: Vec<Candidate<'s>>,

@@ -107,7 +107,7 @@ pub enum Case {
         api: Option<&'static Api>,
         request: Box<Request>,
     },
-    /// Several messages that are processed in parallel.
+    /// Several messages processed in parallel.
     Many {
         many: Box<Many>,
         /// The case for implementations without a function for several messages; `None` if they

@@ -10,9 +10,8 @@ pub const PAGE: usize = 4096;
 /// Value of every byte outside the data.
 pub const POISON: u8 = 0xa5;
 
-/// Minimum number of poisoned bytes that are verified on each side of the data, unless the guard
-/// page is nearer. Poison is always verified up to the boundary of the page where the data begins
-/// or ends.
+/// Minimum number of poisoned bytes verified on each side of the data, unless the guard page is
+/// nearer. Poison is always verified up to the boundary of the page where the data begins or ends.
 const LEAST: usize = 256;
 
 static PATTERN: [u8; PAGE + LEAST] = [POISON; PAGE + LEAST];

@@ -11,7 +11,7 @@ use super::guard::{Guarded, Place, Span, PAGE, POISON};
 
 /// Maximum number of pieces in a list.
 const MOST: usize = 8;
-/// Number of bytes of poison that are checked before and after the pieces.
+/// Number of bytes of poison checked before and after the pieces.
 const AROUND: usize = 256;
 
 /// An address, and a length in bytes.

@@ -54,8 +54,7 @@ pub(super) fn parse_oracles(names: &[String]) -> Result<Option<Vec<Oracle>>, Err
     }
 }
 
-/// Collects the known findings for a kernel version, from the list that is compiled in and from
-/// files.
+/// Collects the known findings for a kernel version, from the list compiled in and from files.
 fn known_findings(files: &[PathBuf], version: &Version) -> Result<Known, Error> {
     let mut known = Known::built_in(version);
     for file in files {

@@ -1,5 +1,5 @@
-//! Known answers from RFCs, FIPS, NIST's SP 800-38 series, IEEE 1619, and other sources that are
-//! named in the files.
+//! Known answers from RFCs, FIPS, NIST's SP 800-38 series, IEEE 1619, and other sources named in
+//! the files.
 //!
 //! Each block of `kernel/ciphers/*/vectors.txt` ([`blocks`]) is one case. Its fields are `alg` (the
 //! kernel's name); for ciphers `key`, `iv`, `aad`, `pt`, `ct` and `tag`; and for hashes `msg` and

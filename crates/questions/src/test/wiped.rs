@@ -3,7 +3,7 @@
 use kiln_kernel::cipher::{Context, Impl};
 use kiln_kernel::crypto::{memory_holds, Transform};
 
-/// Maximum number of word pairs from a context that are searched for in memory.
+/// Maximum number of word pairs from a context searched for in memory.
 const LOOKED_FOR: usize = 4;
 
 /// Sets a key, then frees the transform, and checks that neither the key nor its context remains in

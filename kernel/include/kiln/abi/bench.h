@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
  * The host's interface to bench/: timed function calls and timed requests. Functions with a void
- * pointer argument are called through kiln_gate(); the argument points to the structure that is
- * declared before the function.
+ * pointer argument are called through kiln_gate(); the argument points to the structure declared
+ * before the function.
  */
 #ifndef KILN_ABI_BENCH_H
 #define KILN_ABI_BENCH_H
