@@ -142,7 +142,7 @@ static int time_cipher(const char *driver, u32 type, u32 len, u64 *result)
 	iv = kzalloc(16, GFP_KERNEL);
 	request = skcipher_request_alloc(tfm, GFP_KERNEL);
 	if (data && iv && request) {
-		/* The two keys of XTS must differ. */
+		/* XTS's two keys must differ. */
 		u8 key[64] = { 1 };
 
 		err = crypto_skcipher_setkey(tfm, key, sizeof(key));

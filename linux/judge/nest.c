@@ -65,7 +65,7 @@ static const struct {
 	{ "rfc7539(chacha20,poly1305)", 32 },
 };
 
-/* A message, in the layout of the requests: associated data, text, tag. */
+/* A message, laid out as in the requests: associated data, text, tag. */
 struct message {
 	u8 *plain, *sealed;
 	u32 len;

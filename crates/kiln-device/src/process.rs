@@ -168,7 +168,7 @@ impl Process {
         self.state == State::Starting && self.started.elapsed() > START
     }
 
-    /// Returns the exit status, or `None` if the process has not ended.
+    /// Returns the exit status, or `None` if the process has not exited.
     pub(crate) fn ended(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().ok().flatten()
     }

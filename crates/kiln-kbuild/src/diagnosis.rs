@@ -184,7 +184,7 @@ fn missing_program(text: &str) -> Option<&str> {
 fn package(line: &str) -> Option<String> {
     if let Some(version) = clang_of_runtime(line) {
         return Some(match version {
-            // In Debian 12, the package of clang's runtime has another name for version 14 and for
+            // In Debian 12, clang's runtime package has another name for version 14 and for
             // versions from 16 on.
             ..=13 | 15 => format!("libclang-common-{version}-dev"),
             _ => format!("libclang-rt-{version}-dev"),
@@ -195,7 +195,7 @@ fn package(line: &str) -> Option<String> {
     known.map(|(_, package)| (*package).to_owned())
 }
 
-/// Returns the version of clang to which a missing runtime library belongs, such as 14 for
+/// Returns the clang version that a missing runtime library belongs to, such as 14 for
 /// `/usr/lib/llvm-14/lib/clang/14.0.6/lib/linux/libclang_rt.asan-x86_64.a`.
 fn clang_of_runtime(line: &str) -> Option<u32> {
     let (directory, _) = line.split_once("libclang_rt.")?;

@@ -65,7 +65,7 @@ pub struct Built {
     /// Objects in the archive, in the order of their sources.
     pub objects: Vec<Object>,
     pub compiler: Compiler,
-    /// The compiler's warnings, in the order of the sources.
+    /// The compiler's warnings, in the sources' order.
     pub messages: Vec<String>,
 }
 

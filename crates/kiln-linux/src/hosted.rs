@@ -51,7 +51,7 @@ pub struct Plan<'a> {
     pub source: Source,
     /// The compiler for the tree and the module.
     pub compiler: Compiler,
-    /// Edits a source file of the module; controls use this to plant faults.
+    /// Edits one of the module's source files; controls use this to plant faults.
     pub edit: &'a dyn Fn(&str, &'static str) -> String,
     /// Algorithm or driver to test; `None` tests all.
     pub only: Option<&'a str>,

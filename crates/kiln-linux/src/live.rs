@@ -24,7 +24,7 @@ pub struct Width {
 }
 
 impl Width {
-    /// Parses a line of the kernel's log.
+    /// Parses a kernel log line.
     pub fn read(text: &str) -> Option<Width> {
         let (_, said) = text.split_once(SAID)?;
         let words: Vec<&str> = said.split_whitespace().collect();

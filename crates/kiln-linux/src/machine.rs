@@ -16,7 +16,7 @@ use crate::modinfo::Modules;
 use crate::qemu::{Accel, Qemu};
 use crate::Error;
 
-/// A virtio-crypto device of QEMU, and a virtio device of another type.
+/// QEMU's virtio-crypto device, and a virtio device of another type.
 const DEVICES: [&str; 6] = [
     "-object",
     "cryptodev-backend-builtin,id=crypto",

@@ -69,7 +69,7 @@ fn short(value: &Value) -> String {
     text.chars().filter(|c| !c.is_control()).take(40).collect()
 }
 
-/// Returns the version of Kiln that wrote the record.
+/// Returns the Kiln version that wrote the record.
 pub fn version(record: &Value) -> &str {
     text(record, "kiln").unwrap_or("-")
 }

@@ -61,7 +61,7 @@ pub enum Layout {
     /// page of a cipher's data begins with the key, and the text after the key is processed in
     /// place. An AEAD's associated data is in a separate piece.
     Tcrypt,
-    /// A single message that is repeated, as in the benchmarks of KUnit suites.
+    /// A single message that is repeated, as in KUnit benchmarks.
     Kunit,
 }
 

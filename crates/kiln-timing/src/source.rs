@@ -113,7 +113,7 @@ pub struct Work {
     pub op: Op,
     /// Size of the cipher's key in bits.
     pub key_bits: u32,
-    /// The complete key, including the second key of XTS or a salt.
+    /// The complete key, including XTS's second key or a salt.
     pub key: Zeroizing<Vec<u8>>,
 }
 

@@ -81,7 +81,7 @@ fn generic(alg: &str) -> String {
     suffixed(alg)
 }
 
-/// Appends `-generic` to the names of algorithms, but not to the names of templates.
+/// Appends `-generic` to algorithm names, but not to template names.
 fn suffixed(alg: &str) -> String {
     let mut out = String::new();
     let mut word = String::new();

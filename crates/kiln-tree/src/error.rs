@@ -14,7 +14,7 @@ pub enum Error {
     /// A file in the cache cannot be read or written.
     #[error("{}", describe_cache_fault(path, source))]
     Cache { path: PathBuf, source: io::Error },
-    /// A file of the tree cannot be read.
+    /// A file in the tree cannot be read.
     #[error("{}: {source}", path.display())]
     Read { path: PathBuf, source: io::Error },
     /// A program cannot be run; `package` is the Debian package that contains it.

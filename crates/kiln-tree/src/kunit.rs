@@ -69,7 +69,7 @@ impl Wanted {
         (!cases.is_empty()).then_some(cases)
     }
 
-    /// Whether a function of the library is selected.
+    /// Whether a library function is selected.
     fn has_function(&self, function: &str) -> bool {
         let selects = |case: Option<String>| case.is_none_or(|case| matches(&case, function));
         self.cases(LIBRARY)
@@ -376,7 +376,7 @@ fn run_suite(
         },
     };
     let mut faults = Vec::new();
-    // If a function of the library crashes, start another child for the functions after it.
+    // If a library function crashes, start another child for the functions after it.
     loop {
         let ended = child::run(&order, args, &mut watch)?;
         let Some(fault) = ended.fault else {

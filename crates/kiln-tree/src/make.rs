@@ -179,7 +179,7 @@ impl Part {
 const TCRYPT: &str = "crypto/tcrypt.o";
 const BENCHMARK: &str = "crypto/kiln_tcrypt.o";
 
-/// An object file of the tree.
+/// One of the tree's object files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Object {
     /// Path relative to the build directory.

@@ -826,7 +826,7 @@ fn collect(image: &Path, told: Vec<Told>, known: &Known) -> Found {
         let mut findings = Vec::new();
         for violation in &t.violations {
             let names: Vec<String> = violation.trace.iter().map(|&a| symbols.name(a)).collect();
-            // Remove the functions of Kiln and unknown addresses from the backtrace.
+            // Remove Kiln's functions and unknown addresses from the backtrace.
             let of_kiln = |n: &str| ["kiln_", "svc_", "0x"].iter().any(|s| n.starts_with(s));
             let trace: Vec<String> = names.into_iter().filter(|n| !of_kiln(n)).collect();
             let place = trace.iter().find(|n| !is_helper(n));

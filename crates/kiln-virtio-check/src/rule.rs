@@ -19,7 +19,7 @@ pub struct Rule {
 enum Source {
     /// The virtio specification, version 1.3.
     Virtio,
-    /// The vhost-user protocol (docs/interop/vhost-user.rst of QEMU).
+    /// The vhost-user protocol (QEMU's docs/interop/vhost-user.rst).
     VhostUser,
 }
 

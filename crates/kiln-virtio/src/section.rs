@@ -42,7 +42,7 @@ pub(crate) fn crypt(imp: Impl, ctx: &Context, op: Op, iv: &[u8], src: &[u8], dst
         return;
     }
     let mut lens = pieces(src.len());
-    // The last piece of XTS must have at least one whole block.
+    // XTS's last piece must have at least one whole block.
     if let [.., before, last] = &mut lens[..] {
         if *last < imp.shortest() {
             *before -= imp.shortest();

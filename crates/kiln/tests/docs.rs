@@ -135,7 +135,7 @@ fn type_page(page: &Page) -> (usize, Vec<Fault>) {
     reader.done()
 }
 
-/// Collects commands of Kiln in the running text of these pages. Each command is listed only once.
+/// Collects Kiln commands in the running text of these pages. Each command is listed only once.
 fn spans(pages: &[Page]) -> Vec<(Place, String)> {
     let mut seen = BTreeSet::new();
     let mut spans = Vec::new();

@@ -14,7 +14,7 @@ fn next_tree() -> Option<std::path::PathBuf> {
     tree_of("KILN_TEST_TREE_NEXT", "tree of a current kernel")
 }
 
-/// Returns the rows of KUnit cases in a record.
+/// Returns a record's rows of KUnit cases.
 fn cases(record: &str) -> Vec<Value> {
     let record: Value = serde_json::from_str(record).expect("JSON");
     let rows = record["rows"].as_array().expect("rows").clone();
@@ -182,8 +182,8 @@ fn planted_faults_are_found_in_the_suites_that_test_them() {
     assert_eq!(failed("sha3", |_| true), BTreeSet::new());
 }
 
-/// Returns the output of the kernel's build in the last run on a tree. It is empty if Kiln itself
-/// compiled everything that was needed.
+/// Returns the kernel build's output in the last run on a tree. It is empty if Kiln itself compiled
+/// everything that was needed.
 fn build_log(record: &str) -> String {
     let record: Value = serde_json::from_str(record).expect("JSON");
     let notes = record["notes"].as_array().expect("notes");

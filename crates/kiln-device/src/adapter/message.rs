@@ -64,7 +64,7 @@ pub(super) mod request {
     /// Sets the device status that the driver wrote.
     pub(crate) const SET_STATUS: u32 = 39;
     pub(crate) const GET_STATUS: u32 = 40;
-    /// Creates a session for the guest of QEMU's cryptodev.
+    /// Creates a session for QEMU's cryptodev guest.
     pub(crate) const CREATE_CRYPTO_SESSION: u32 = 26;
     /// Closes a session created with a message.
     pub(crate) const CLOSE_CRYPTO_SESSION: u32 = 27;

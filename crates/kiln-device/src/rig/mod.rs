@@ -114,7 +114,7 @@ impl Rig {
         }
     }
 
-    /// Simulates a driver that starts over: rings and buffers are empty, and sessions are closed.
+    /// Simulates a driver restart: rings and buffers are empty, and sessions are closed.
     pub fn reset(&mut self) {
         self.put(0, &[0; RESET]);
         for (place, _) in &mut self.rings {

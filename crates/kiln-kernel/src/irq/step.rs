@@ -14,7 +14,7 @@ use crate::cpu::Cpu;
 
 /// Single-stepping, which stays enabled until this value is dropped.
 pub struct Stepping {
-    /// Prevents `Send`, because the stepping belongs to this thread's CPU.
+    /// Prevents `Send`: the stepping belongs to this thread's CPU.
     _here: PhantomData<*mut ()>,
 }
 

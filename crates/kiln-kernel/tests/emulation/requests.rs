@@ -288,7 +288,7 @@ fn algorithms_are_found_as_linux_has_them() {
         let inner = format!("__{}", best.driver());
         let open_inner = |name: &str| Skcipher::open(name, INTERNAL, INTERNAL).unwrap();
         assert!(!open_inner(&inner).is_async());
-        // An instance of cryptd already exists, because the helper's transform has created it.
+        // A cryptd instance already exists, because the helper's transform has created it.
         let cryptd = open_inner(&format!("cryptd({inner})"));
         assert_eq!(cryptd.driver(), format!("cryptd({inner})"));
         assert!(cryptd.is_async() && cryptd.is_internal());

@@ -43,8 +43,8 @@ const GCM: &str = "aead rfc4106(gcm(aes)) 0x0f1e2d3c4b5a69788796a5b4c3d2e1f00102
 const CBC: &str = "enc cbc(aes) 0x0f1e2d3c4b5a69788796a5b4c3d2e1f0 \
                    auth-trunc hmac(sha256) 0xf0e1d2c3b4a5968778695a4b3c2d1e0ff0e1d2c3b4a5968778695a4b3c2d1e0f 128";
 
-/// Option of netem that releases packets in bursts. The softirq of a single timer interrupt sends a
-/// whole burst. A softirq processes up to 64 packets before it may leave the rest to ksoftirqd,
+/// The netem option that releases packets in bursts. The softirq of a single timer interrupt sends
+/// a whole burst. A softirq processes up to 64 packets before it may leave the rest to ksoftirqd,
 /// which is a task and does not interrupt anything.
 const BURSTS: &str = "slot 20ms packets 24 limit 100000";
 

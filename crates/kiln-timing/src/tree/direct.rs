@@ -179,9 +179,9 @@ impl Tree {
             }
         }
         if row.from_state() {
-            // If a function of the tree is the judge, any initial state is suitable, because the
-            // judge starts from the same one. Counters, flags and buffers after the state's words
-            // are 0.
+            // If the judge is one of the tree's functions, any initial state is suitable, because
+            // the judge starts from the same one. Counters, flags and buffers after the state's
+            // words are 0.
             let mut start = answers::state_after(&row.alg, &[]);
             let start = start.get_or_insert_with(|| self.key(row.state.unwrap_or(0)));
             let behind = match row.two_messages() || row.judge.is_some() {
@@ -230,7 +230,7 @@ fn takes(row: &Primitive) -> Takes {
     }
 }
 
-/// Returns a closure that calls a function of the tree.
+/// Returns a closure that calls one of the tree's functions.
 fn direct(bound: Bound, row: Primitive, material: Rc<Material>, work: &Work) -> Run<'static> {
     let op = work.op;
     let iv_room = RefCell::new(Vec::new());

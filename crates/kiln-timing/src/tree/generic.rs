@@ -1,4 +1,4 @@
-//! Derives the names of drivers that consist only of generic C code from an algorithm's name.
+//! Derives the names of purely generic C drivers from an algorithm's name.
 
 /// Returns the driver names to request from a tree, the most likely name first. Later trees give
 /// the library's code the suffix `-lib`.

@@ -66,7 +66,7 @@ pub struct Tree {
     provider: String,
     config: String,
     skipped: Vec<String>,
-    /// Whether to measure instances of cryptd, which complete requests in another context.
+    /// Whether to measure cryptd instances, which complete requests in another context.
     cryptd: bool,
     seed: u64,
 }
@@ -268,8 +268,8 @@ fn measured(listed: &Listed) -> bool {
     !listed.driver.contains("cryptd(") && !listed.driver.starts_with("pcrypt(")
 }
 
-/// Returns whether the driver is an instance of cryptd, which passes requests to another driver in
-/// a kworker.
+/// Returns whether the driver is a cryptd instance, which passes requests to another driver in a
+/// kworker.
 fn cryptd(listed: &Listed) -> bool {
     listed.driver.starts_with("cryptd(")
 }

@@ -1,5 +1,5 @@
-//! Bindings to functions of libcrypto, with the types from its headers evp.h, rsa.h and core.h,
-//! which are the same in versions 3.0 to 4.0.
+//! Bindings to libcrypto functions, with the types from its headers evp.h, rsa.h and core.h, which
+//! are the same in versions 3.0 to 4.0.
 
 use std::env;
 use std::ffi::{c_char, c_int, c_uint, c_void, CStr};

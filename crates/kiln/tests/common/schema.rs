@@ -177,7 +177,7 @@ fn judge(root: &Value, schema: &Value, value: &Value, at: &str, faults: &mut Vec
     }
 }
 
-/// Panics if a record of Kiln does not match the schema. Other documents are ignored.
+/// Panics if one of Kiln's records does not match the schema. Other documents are ignored.
 #[track_caller]
 pub fn check(document: &Value) {
     if document["kiln"].is_string() && document["rows"].is_array() {

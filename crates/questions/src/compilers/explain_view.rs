@@ -76,7 +76,7 @@ fn short_name(cell: &Cell, one_cc: bool, one_subject: bool) -> String {
     }
 }
 
-/// Formats what each check of a sanitizer costs alone.
+/// Formats the cost of each sanitizer check alone.
 fn checks(found: &Explained) -> String {
     let Some((worst, _)) = found.checks.first() else {
         return String::new();

@@ -15,7 +15,7 @@ pub(super) const IRQ_RATE: f64 = 4000.0;
 /// during that measurement.
 pub(super) const HIGHEST_PPS: f64 = 20e6;
 
-/// Settings of the packets and of their receivers.
+/// Packet and receiver settings.
 #[derive(Clone, Debug)]
 pub(super) struct Settings {
     pub loads: Vec<EspLoad>,

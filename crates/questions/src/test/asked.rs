@@ -109,8 +109,8 @@ pub(crate) fn refusal(judge: Impl, rng: &mut SplitMix64, n: u64) -> Result<Reque
         }
         Form::Tag(size) if judge.tag_sizes().contains(&size) => message.tag_size = size,
         Form::Tag(size) => twist = Twist::BadTag(size),
-        // Associated data of IPsec consists of four bytes, a sequence number of four or eight
-        // bytes, and the IV.
+        // IPsec's associated data consists of four bytes, a sequence number of four or eight bytes,
+        // and the IV.
         Form::Associated(len @ (16 | 20)) if is_ipsec(judge) => {
             message.aad = bytes(rng, len - message.iv.len());
         }

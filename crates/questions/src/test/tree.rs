@@ -29,7 +29,7 @@ pub(super) struct Asked<'a> {
     pub suites: &'a [String],
     /// Number of repetitions of random tests; `None` for the tree's default.
     pub fuzz: Option<u32>,
-    /// Whether to run the benchmarks of KUnit suites, too.
+    /// Whether to also run KUnit benchmarks.
     pub bench: bool,
     /// Oracles to run. `None` selects all; if suites are named, it selects none.
     pub oracles: Option<Vec<Oracle>>,
@@ -296,12 +296,12 @@ pub(super) fn ask<Q: Question>(args: &Asked, dir: &Path, session: &Session) -> R
     Ok(outcome.exit())
 }
 
-/// The kinds of tests that were requested.
+/// The requested kinds of tests.
 struct Kinds {
     testmgr: bool,
     contexts: bool,
     library: bool,
-    /// The patterns of KUnit suites.
+    /// Patterns of KUnit suites.
     kunit: Option<Vec<String>>,
     oracles: Vec<Oracle>,
 }

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/*
- * The host's interface to load/esp.c and load/replay.c, a workload of ESP packets.
- */
+/* The host's interface to load/esp.c and load/replay.c, an ESP packet workload. */
 #ifndef KILN_ABI_ESP_H
 #define KILN_ABI_ESP_H
 
