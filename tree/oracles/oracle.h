@@ -87,7 +87,7 @@ bool kiln_subject_keyed(const struct kiln_subject *s);
  * from 0 and cover every key format. Returns the key's length, or 0 after the last candidate.
  */
 unsigned int kiln_subject_key(u8 *key, unsigned int number, u64 *draw);
-/* Sets the first key that is accepted, and finds an accepted length of associated data. */
+/* Sets the first accepted key, and finds an accepted length of associated data. */
 int kiln_subject_find_key(struct kiln_subject *s);
 
 /* The arguments of one request. */

@@ -36,7 +36,7 @@ pub(crate) struct Meter {
     guests: Vec<Measured>,
     /// Number of front ends accepted as guests.
     pub connections: u64,
-    /// Number of front ends that were rejected.
+    /// Number of rejected front ends.
     pub refused: u64,
     /// Number of guests whose process was killed.
     pub killed: u64,

@@ -38,7 +38,7 @@ pub struct Boot<'a> {
     /// Additional words of the kernel's command line.
     pub arguments: &'a [&'a str],
     pub limit: Duration,
-    /// Flag that is set when the user presses Ctrl-C.
+    /// Set when the user presses Ctrl-C.
     pub stop: &'a AtomicBool,
 }
 
@@ -97,7 +97,7 @@ pub(crate) struct Watch<'a> {
     /// Name of the machine in messages.
     pub name: &'static str,
     pub limit: Duration,
-    /// Flag that is set when the user presses Ctrl-C.
+    /// Set when the user presses Ctrl-C.
     pub stop: &'a AtomicBool,
 }
 

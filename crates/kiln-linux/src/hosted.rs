@@ -60,7 +60,7 @@ pub struct Plan<'a> {
     pub seed: u64,
     /// Command-line arguments that make this program call [`judge`] in a child process.
     pub arguments: &'a [OsString],
-    /// Flag that is set when the user presses Ctrl-C.
+    /// Set when the user presses Ctrl-C.
     pub stop: &'a AtomicBool,
     /// Callback that receives the completed fraction and a description of the current activity.
     pub progress: &'a dyn Fn(f64, &str),

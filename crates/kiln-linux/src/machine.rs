@@ -44,7 +44,7 @@ pub struct Plan<'a> {
     pub files: &'a [Files<'a>],
     /// Time after which the boot is killed.
     pub limit: Duration,
-    /// Flag that is set when the user presses Ctrl-C.
+    /// Set when the user presses Ctrl-C.
     pub stop: &'a AtomicBool,
 }
 

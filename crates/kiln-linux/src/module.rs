@@ -68,7 +68,7 @@ pub struct Plan<'a> {
     pub dir: PathBuf,
     /// Callback that may edit each source file while it is copied. Controls use it to plant faults.
     pub edit: &'a dyn Fn(&str, &'static str) -> String,
-    /// Flag that is set when the user presses Ctrl-C.
+    /// Set when the user presses Ctrl-C.
     pub stop: &'a AtomicBool,
     /// Callback that receives the name of each file when its compilation starts.
     pub progress: &'a dyn Fn(&str),

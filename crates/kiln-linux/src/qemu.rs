@@ -45,7 +45,7 @@ pub struct Qemu<'a> {
     /// Additional arguments for QEMU, such as devices.
     pub arguments: &'a [String],
     pub limit: Duration,
-    /// Flag that is set when the user presses Ctrl-C.
+    /// Set when the user presses Ctrl-C.
     pub stop: &'a AtomicBool,
 }
 

@@ -199,7 +199,7 @@ pub struct Plan<'a> {
     pub enough: Option<Duration>,
     /// Time after which the boot is killed.
     pub limit: Duration,
-    /// Flag that is set when the user presses Ctrl-C.
+    /// Set when the user presses Ctrl-C.
     pub stop: &'a AtomicBool,
 }
 

@@ -23,7 +23,7 @@ pub struct Plan<'a> {
     /// The source tree. The build does not write to it.
     pub source: Source,
     pub compiler: Compiler,
-    /// Flag that is set when the user presses Ctrl-C.
+    /// Set when the user presses Ctrl-C.
     pub stop: &'a AtomicBool,
     /// Callback that receives the completed fraction and a description of the current activity.
     pub progress: &'a dyn Fn(f64, &str),

@@ -19,8 +19,8 @@ const OTHERS: f64 = 0.05;
 const OTHERS_CPU: f64 = 0.10;
 /// Share of one processor's time that the hypervisor may steal. The self-check uses the same limit.
 const STOLEN: f64 = 0.01;
-/// Relative change of the core's clock frequency that is tolerated. Repeated calibrations agree to
-/// within 1 %.
+/// Tolerated relative change of the core's clock frequency. Repeated calibrations agree to within 1
+/// %.
 const CLOCK: f64 = 0.03;
 /// Largest share of the run that the measuring thread may wait for a core.
 const WAITED: f64 = 0.02;

@@ -25,7 +25,7 @@ pub(crate) struct Cell {
     pub ends: Option<(f64, f64)>,
     /// The cell's sort key. Cells without one are sorted as text.
     pub sort: Option<f64>,
-    /// Text of the tooltip.
+    /// Tooltip text.
     pub hint: Option<String>,
 }
 

@@ -123,7 +123,7 @@ impl Work {
         self.spec.shape(self.op, len)
     }
 
-    /// Describes the work with messages of `len` bytes, for notes.
+    /// Describes work on messages of `len` bytes, for notes.
     pub fn what(&self, len: usize) -> String {
         format!("{} {}, {len} B", self.spec.title(self.key_bits), self.op)
     }

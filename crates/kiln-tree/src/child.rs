@@ -215,8 +215,8 @@ impl Fault {
 
 /// Options for supervising a child.
 pub struct Watch<'a> {
-    /// Flag that is set when the user presses Ctrl-C. The parent then sends SIGINT to the child and
-    /// gives it a few seconds to end.
+    /// Set when the user presses Ctrl-C. The parent then sends SIGINT to the child and gives it a
+    /// few seconds to end.
     pub stop: &'a AtomicBool,
     /// Maximum time between two events. A child that stays silent longer is killed. `None` sets no
     /// limit.

@@ -235,7 +235,7 @@ pub struct Proof {
     pub calls: u64,
     /// Number of distinct instruction addresses in those calls.
     pub addresses: u64,
-    /// Number of those addresses that were interrupted.
+    /// Number of those addresses interrupted.
     pub points: u64,
     pub injected: u64,
     /// Number of interrupts delayed because interrupts were disabled.

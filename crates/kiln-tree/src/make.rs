@@ -433,7 +433,7 @@ pub struct Make<'a> {
     pub compiler: &'a Compiler,
     /// Log file for a copy of make's output.
     pub log: &'a Path,
-    /// Flag that is set when the user presses Ctrl-C. The terminal also interrupts make itself.
+    /// Set when the user presses Ctrl-C. The terminal also interrupts make itself.
     pub stop: &'a AtomicBool,
 }
 

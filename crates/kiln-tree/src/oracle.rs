@@ -155,7 +155,7 @@ pub struct Wanted<'a> {
     pub known: &'a Known,
     /// Whether to examine this driver.
     pub chosen: &'a (dyn Fn(&Subject) -> bool + Sync),
-    /// Flag that is set when the user presses Ctrl-C.
+    /// Set when the user presses Ctrl-C.
     pub stop: &'a AtomicBool,
     pub progress: &'a (dyn Fn(f64, &str) + Sync),
 }

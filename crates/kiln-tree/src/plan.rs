@@ -17,7 +17,7 @@ pub struct Plan<'a> {
     pub config: Config,
     /// Seed for the random numbers that the self-tests use.
     pub seed: u64,
-    /// Flag that is set when the user presses Ctrl-C.
+    /// Set when the user presses Ctrl-C.
     pub stop: &'a AtomicBool,
     /// Callback that receives the completed fraction and a name for the current step.
     pub progress: &'a dyn Fn(f64, &str),

@@ -95,7 +95,7 @@ pub struct Trial<'a> {
     pub fuzz: Option<u32>,
     /// Expected number of tests. Used for the progress bar only.
     pub usual: f64,
-    /// Flag that is set when the user presses Ctrl-C.
+    /// Set when the user presses Ctrl-C.
     pub stop: &'a AtomicBool,
     /// Callback that receives the completed fraction and the driver that was just tested.
     pub progress: &'a dyn Fn(f64, &str),

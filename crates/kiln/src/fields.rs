@@ -9,7 +9,7 @@ use crate::help::{ORDER, ROW_FIELDS};
 /// Line width of the help text in columns, including the indentation.
 const WIDTH: usize = 78;
 
-/// Adds the lists of row fields to the help of this command and its subcommands.
+/// Adds the lists of row fields to the help texts of this command and its subcommands.
 pub fn add_fields(command: Command) -> Command {
     add(command, "")
 }

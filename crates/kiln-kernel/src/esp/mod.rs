@@ -69,7 +69,7 @@ pub struct Plan {
 /// Counts of a flow's packets and requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Flow {
-    /// Number of sequence numbers that were assigned.
+    /// Number of sequence numbers assigned.
     pub sent: u64,
     /// Number of completed requests.
     pub done: u64,

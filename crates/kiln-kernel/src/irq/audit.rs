@@ -19,7 +19,7 @@ const ROOM: usize = 1 << 19;
 const DEPTH: usize = 128;
 /// Maximum size in bytes of a tree's image.
 const IMAGE: u64 = 1 << 30;
-/// Maximum number of breaches that are recorded; later breaches are dropped.
+/// Maximum number of breaches to record; later breaches are dropped.
 const BREACHES: usize = 256;
 /// While a function is active that may need its caller's registers restored on return, the limit on
 /// idle instructions is this many times higher.

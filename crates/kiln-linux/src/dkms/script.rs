@@ -16,7 +16,7 @@ pub struct Load {
     pub sections: u64,
 }
 
-/// Errno values of Linux on x86.
+/// Linux errno values on x86.
 const ENOENT: i32 = 2;
 const EAGAIN: i32 = 11;
 const EINVAL: i32 = 22;

@@ -24,7 +24,7 @@ pub fn full() -> bool {
     env::var("KILN_DOCS").is_ok_and(|v| v == "full")
 }
 
-/// Returns the text that the names of the pages to run must contain, or `None` to run all pages.
+/// Returns the text that page names must contain to be run, or `None` to run all pages.
 pub fn only() -> Option<String> {
     env::var("KILN_DOCS")
         .ok()

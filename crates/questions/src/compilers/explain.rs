@@ -49,7 +49,7 @@ pub(super) struct Explained {
     /// The cell that `own` is compared with: the cell given by the user, another level, or the
     /// default variant of the same level.
     pub other: Seen,
-    /// The other similar cells that were measured.
+    /// The other measured cells that are similar.
     pub more: Vec<Seen>,
     /// The flag that causes the difference; `None` unless the two cells differ only in the level.
     pub culprit: Option<Culprit>,

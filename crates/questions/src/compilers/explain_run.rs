@@ -24,7 +24,7 @@ pub(super) struct CellQuestion<'a> {
     pub include: &'a [PathBuf],
     /// The subjects in `--subject`, which cells may name by their file names.
     pub subjects: &'a [String],
-    /// Whether to print the hot code of the two cells that are compared.
+    /// Whether to print the hot code of the two compared cells.
     pub code: bool,
 }
 

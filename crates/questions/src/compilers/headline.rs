@@ -16,7 +16,7 @@ const CELLS: (f64, f64) = (13.5, 124.7);
 /// Cycles per byte of gcc 7.2 divided by those of gcc 7.1, both at -O2 without further flags on a
 /// Threadripper, as published.
 const NEWER_GCC: f64 = 16.8 / 13.5;
-/// Minimum ratio that is reported. A different code placement could remove smaller differences
+/// Minimum ratio to report. A different code placement could remove smaller differences
 /// (docs/COMPILERS.md).
 const FLOOR: f64 = 1.02;
 

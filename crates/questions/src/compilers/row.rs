@@ -211,8 +211,7 @@ pub(crate) mod tests {
     const GHZ: f64 = 4.0;
 
     impl Row {
-        /// Changes the clock frequency to one that is lower by the factor `slower`, and keeps the
-        /// number of cycles.
+        /// Lowers the clock frequency by the factor `slower`, and keeps the number of cycles.
         pub(crate) fn at_clock(self, slower: f64) -> Row {
             let times = |ns: Option<f64>| ns.map(|ns| ns * slower);
             Row {

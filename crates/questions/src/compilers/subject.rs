@@ -1,4 +1,4 @@
-//! Subjects: the code that is compiled, and how it is called.
+//! Subjects: the code to compile, and how to call it.
 
 use std::path::PathBuf;
 
@@ -25,7 +25,7 @@ pub(super) struct Convention {
     pub file: &'static str,
     /// Macros `SUBJECT_…` that adapt the file to the subject.
     pub defines: Vec<String>,
-    /// Name of the function that is timed.
+    /// Name of the timed function.
     pub function: String,
     /// Length of the key that the harness generates, in bytes.
     pub key: usize,

@@ -9,11 +9,11 @@ use kiln_kernel::irq::{Arrivals, CrossCore, Timer};
 use kiln_measure::CoreList;
 use kiln_question::Error;
 
-/// Shortest gap that is replayed, in nanoseconds. With shorter gaps, a host that delivers timer
-/// signals slowly would spend all its time on their delivery.
+/// Shortest gap to replay, in nanoseconds. With shorter gaps, a host that delivers timer signals
+/// slowly would spend all its time on their delivery.
 const SHORTEST_GAP: u64 = 50_000;
-/// Longest gap that is accepted, in nanoseconds. With longer gaps, a time slice could contain no
-/// interrupt and would measure nothing.
+/// Longest accepted gap, in nanoseconds. With longer gaps, a time slice could contain no interrupt
+/// and would measure nothing.
 const LONGEST_GAP: u64 = 1_000_000_000;
 
 /// The source of interrupts that the user requested.

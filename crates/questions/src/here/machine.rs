@@ -11,7 +11,7 @@ const VIRTIO_CRYPTO: u32 = 20;
 /// A device on the virtio bus.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Device {
-    /// Name of the device in the kernel, such as `virtio0`.
+    /// The device's name in the kernel, such as `virtio0`.
     pub name: String,
     pub is_crypto: bool,
     /// Name of the bound driver; `None` if no driver is bound.

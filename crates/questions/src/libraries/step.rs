@@ -21,8 +21,8 @@ pub(super) struct Span {
     pub lines: usize,
 }
 
-/// Environment variables that are removed, because they would change the behaviour of cargo, make
-/// or compilers.
+/// Environment variables to remove, because they would change the behaviour of cargo, make or
+/// compilers.
 const IGNORED_ENV: [&str; 8] = [
     "MAKEFLAGS",
     "MFLAGS",

@@ -16,7 +16,7 @@ pub(super) const NAME_OUT: &str = "report.html";
 const MARK: &str = "name=\"generator\" content=\"kiln";
 const NEAR: u64 = 4096;
 
-/// The path of a page that is still to be written.
+/// The path of a page still to be written.
 pub struct Page(PathBuf);
 
 impl Page {

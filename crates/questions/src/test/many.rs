@@ -1,4 +1,4 @@
-//! Messages that are encrypted, decrypted or hashed in parallel, and the expected results.
+//! Messages to encrypt, decrypt or hash in parallel, and the expected results.
 
 use std::fmt;
 

@@ -18,7 +18,7 @@ const DIRECTION: u64 = 1 << 10;
 /// Control bits of MXCSR: rounding, exception masks, flush-to-zero. A function may change the other
 /// bits, the sticky exception flags.
 const CONTROL: u32 = 0xffc0;
-/// Number of words of the caller's stack that are checked.
+/// Number of words to check on the caller's stack.
 const CANARIES: u64 = 13;
 
 const SAVED: [&str; 6] = ["rbx", "rbp", "r12", "r13", "r14", "r15"];

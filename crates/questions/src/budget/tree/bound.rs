@@ -2,9 +2,9 @@
 
 use super::row::Row;
 
-/// Smallest step that is tried, in bytes. Each further step is twice as long.
+/// Smallest step to try, in bytes. Each further step is twice as long.
 const LEAST: usize = 16;
-/// Largest step that is tried, in bytes.
+/// Largest step to try, in bytes.
 const MOST: usize = 64 << 10;
 /// Shortest message length to compare, in bytes. Shorter messages may take another code path.
 const FROM: usize = 8 << 10;

@@ -63,7 +63,7 @@ pub(in crate::fpu) fn prove<Q: Question>(
                 functions: Vec::new(),
                 known: Vec::new(),
             }),
-            // A replay uses only the highest tier that is allowed.
+            // A replay uses only the highest allowed tier.
             masks: match asked.at {
                 None => Tier::tree_masks(),
                 Some(_) => Tier::masks().pop().into_iter().collect(),

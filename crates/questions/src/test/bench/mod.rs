@@ -465,9 +465,8 @@ impl Bench {
             step: self.step,
         };
         let armed = self.watch.arm(replay.0, Some(replay.1));
-        // SAFETY: the pointers refer to buffers with the lengths that are passed. Guard pages
-        // surround the buffers, so an access outside them causes a fault, which becomes a failed
-        // case.
+        // SAFETY: the pointers refer to buffers with the passed lengths. Guard pages surround the
+        // buffers, so an access outside them causes a fault, which becomes a failed case.
         let returned = unsafe { call.make() };
         drop(armed);
         self.registers.verdict(in_section || !self.interrupted)?;

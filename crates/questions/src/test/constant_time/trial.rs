@@ -14,7 +14,7 @@ const AAD: usize = 20;
 /// Number of inputs prepared in advance and then measured in one loop.
 const BATCH: usize = 256;
 
-/// An implementation or a control that is measured.
+/// A measured implementation or control.
 #[derive(Clone, Copy)]
 pub(super) enum Subject {
     /// An implementation, in one direction.
