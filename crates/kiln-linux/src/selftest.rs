@@ -67,7 +67,7 @@ pub struct Plan<'a> {
     pub fuzz: Option<u32>,
     /// Time after which the boot is killed.
     pub limit: Duration,
-    /// Flag that is set when the user presses Ctrl-C.
+    /// Set when the user presses Ctrl-C.
     pub stop: &'a AtomicBool,
     /// Callback that receives the completed fraction and a description of the current activity.
     pub progress: &'a dyn Fn(f64, &str),
