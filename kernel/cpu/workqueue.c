@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-/*
- * Work queues. Each has a thread on one CPU that runs the queue's work items one after the other.
- */
+/* Work queues. Each has a thread on one CPU that runs the queue's work items one after another. */
 #include <kiln/abi/hosted.h>
 #include <kiln/cpu.h>
 #include <kiln/preempt.h>

@@ -394,7 +394,7 @@ impl Line<'_> {
         }
     }
 
-    /// Polls briefly for more requests, to save a wake-up if the driver responds at once.
+    /// Polls briefly for more requests, to save a wake-up if the driver responds immediately.
     fn more_soon(&self, halt: &Halt) -> Result<bool, Broken> {
         let end = Instant::now() + self.poll;
         loop {

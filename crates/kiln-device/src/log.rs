@@ -74,7 +74,7 @@ impl<S: Subscriber> Layer<S> for Limit {
                     "lines were dropped: the rate limit was exceeded, or the output had no room"
                 );
                 if self.lost.load(Ordering::Relaxed) != 0 {
-                    // This line was dropped itself, so its number has to be reported later.
+                    // This line was dropped itself, so its number must be reported later.
                     self.left_out.fetch_add(lines, Ordering::Relaxed);
                 }
             }

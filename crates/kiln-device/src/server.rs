@@ -1133,7 +1133,7 @@ mod tests {
                 false => assert!(crowd.is_kept_waiting(n), "front end {n}"),
             }
         }
-        // A front end that connects to the other socket is admitted at once.
+        // A front end that connects to the other socket is admitted immediately.
         crowd.add(1);
         assert_eq!(crowd.hand_over(EACH - Duration::from_nanos(1)), AT_ONCE + 1);
         assert!(crowd.is_answered(FRONT_ENDS));

@@ -424,7 +424,7 @@ impl Ring {
         lie
     }
 
-    /// Disables interrupts. With EVENT_IDX nothing has to be done, because the used index has
+    /// Disables interrupts. With EVENT_IDX nothing needs to be done, because the used index has
     /// already passed the requested index.
     pub(crate) fn disable_interrupt(&mut self) {
         if !self.event_idx {

@@ -22,7 +22,7 @@ use crate::source::{switches, TimeSource};
 
 /// Length of each batch that keeps a core busy for the other threads, as a fraction of a sample.
 const BATCHES: u64 = 16;
-/// How often a waiting thread checks for an order before it sleeps between checks.
+/// How many times a waiting thread checks for an order before it sleeps between checks.
 const SPINS: u32 = 20_000;
 /// How long a waiting thread sleeps between checks. A thread that wakes late delays the start of a
 /// sample, but is not part of it.

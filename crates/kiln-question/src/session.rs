@@ -163,8 +163,8 @@ impl Session {
     }
 }
 
-/// Makes SIGINT and SIGTERM set the flag. A second Ctrl-C kills the program at once, without its
-/// results.
+/// Makes SIGINT and SIGTERM set the flag. A second Ctrl-C kills the program immediately, without
+/// its results.
 fn catch_signals(stop: &Arc<AtomicBool>) -> io::Result<()> {
     let start = Instant::now();
     // Milliseconds from `start` to the first signal, or `NONE`.

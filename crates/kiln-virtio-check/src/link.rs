@@ -291,7 +291,7 @@ fn offset_of_used(base: usize) -> usize {
     base + 0x2000
 }
 
-/// Ends the connection at once. Otherwise the connection would last until the thread of
+/// Closes the connection immediately. Otherwise the connection would last until the thread of
 /// [`hang_up_later`] has closed its descriptor, and a device that serves one driver at a time would
 /// reject the next one.
 impl Drop for Link {

@@ -100,7 +100,7 @@ pub(crate) fn memory(size: u64, flags: MemfdFlags) -> io::Result<File> {
     Ok(file)
 }
 
-/// Ends the connection at once. [`crate::link::Link`]'s implementation explains why.
+/// Closes the connection immediately. [`crate::link::Link`]'s implementation explains why.
 impl Drop for Raw {
     fn drop(&mut self) {
         let _ = self.socket.shutdown(Shutdown::Both);

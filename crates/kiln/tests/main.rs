@@ -1,6 +1,6 @@
 //! Tests the program `kiln`, in a single binary. A binary per file would take a minute longer to
-//! link, and cargo runs binaries one after the other, so a slow test with one thread would leave
-//! the other cores idle.
+//! link, and cargo runs binaries one after another, so a slow test with one thread would leave the
+//! other cores idle.
 //!
 //! `cargo test --release -p kiln --test all serve::` runs those in `serve.rs`.
 

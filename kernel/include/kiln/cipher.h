@@ -115,7 +115,7 @@ struct kiln_cipher_ops {
 	void (*first)(const void *ctx, u8 *iv);
 	kiln_crypt_t *encrypt_piece, *decrypt_piece;
 	/*
-	 * Encrypts @lanes messages in parallel. NULL if encrypting them one after the other is as
+	 * Encrypts @lanes messages in parallel. NULL if encrypting them one after another is as
 	 * fast.
 	 */
 	kiln_crypt_many_t *encrypt_many;

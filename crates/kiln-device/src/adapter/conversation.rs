@@ -52,7 +52,7 @@ pub struct Conversation {
     /// Set while descriptors sent to the device may not have been received yet, or a request for a
     /// descriptor may be unanswered.
     carried: bool,
-    /// How often the front end has requested memory for recording in-flight requests.
+    /// Number of times the front end has requested memory for recording in-flight requests.
     answers: u32,
     /// A message held back until the device has processed everything before it.
     held: Option<Message>,
@@ -321,7 +321,7 @@ mod tests {
             panic!("{to:?}");
         };
         assert_eq!(answer.payload[..8], 5u64.to_le_bytes());
-        // Nothing was sent to the device since its answer, so the session is created at once.
+        // Nothing was sent to the device since its answer, so the session is created immediately.
         let to = conversation.handle_front_end(session(), &five).unwrap();
         assert_eq!(codes(&to), [-26]);
     }

@@ -16,8 +16,8 @@ pub const LONGEST: usize = 4096;
 /// SET_MEM_TABLE, which cannot have more.
 pub(super) const MOST_FDS: usize = 8;
 
-/// How often a front end may request memory for recording in-flight requests. It may leave each
-/// answer and its descriptor unread.
+/// How many times a front end may request memory for recording in-flight requests. It may leave
+/// each answer and its descriptor unread.
 pub(super) const ANSWERS: u32 = 4;
 
 /// Returns how many file descriptors a front end may send with a request.

@@ -203,7 +203,8 @@ impl Rig {
         count
     }
 
-    /// Starts the ring and stops it at once. Returns how many requests have been answered so far.
+    /// Starts the ring and stops it immediately. Returns how many requests have been answered so
+    /// far.
     #[cfg(test)]
     pub(crate) fn restart(&mut self, which: Which) -> usize {
         self.with_line(which, None, |line, halt| {

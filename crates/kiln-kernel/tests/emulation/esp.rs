@@ -229,7 +229,7 @@ fn draw(next: &mut dyn FnMut(&mut [u8]), n: u64) -> u64 {
 }
 
 /// Passes random sequence numbers to the window and to a set; most are near the highest number so
-/// far, and some are far ahead. Returns how often the window and the set disagree.
+/// far, and some are far ahead. Returns how many times the window and the set disagree.
 fn disagreements(seed: u64, size: u32) -> u64 {
     let mut next = random(seed);
     let mut window = Window::new(size);

@@ -104,7 +104,7 @@ fn a_wish_to_reschedule_ends_the_loop() {
     });
 }
 
-/// A softirq raised during another softirq has to wait until that softirq has ended. This is why
+/// A softirq raised during another softirq must wait until that softirq has finished. This is why
 /// softirqs start late on a busy core.
 #[test]
 fn a_raise_over_a_softirq_waits_for_its_end() {

@@ -130,9 +130,8 @@ impl Heard {
     }
 }
 
-/// Converts the answers to rows, findings and notes. If the boot did not reach its end, the rows are
-/// those of the loads that had ended, and expectations that only a whole run can meet are not
-/// checked.
+/// Converts the answers to rows, findings and notes. If the boot did not reach its end, the rows
+/// cover the finished loads, and expectations that only a whole run can meet are not checked.
 ///
 /// # Errors
 /// Fails if an answer is missing or cannot be parsed.

@@ -4,7 +4,7 @@
 use kiln_kernel::scene::Scene;
 use kiln_kernel::script::{self, Step};
 
-/// How often each question is asked. A timer tick disturbs only a few of the answers.
+/// How many times each question is asked. A timer tick disturbs only a few of the answers.
 pub(super) const TIMES: u32 = 15;
 
 #[derive(Clone, Debug, PartialEq)]

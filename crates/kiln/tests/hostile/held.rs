@@ -1,5 +1,5 @@
-//! Tests with front ends that leave messages unread, together with the descriptors in them: those
-//! of other files, and of their own end of the connection.
+//! Tests with front ends that leave messages unread, along with the descriptors in them:
+//! descriptors of other files, and of the front end's own end of the connection.
 
 use std::io::Write;
 use std::os::fd::AsRawFd;

@@ -134,7 +134,7 @@ impl<'a> Cipher<'a> {
             Err(e) => return Err(Error::Failed(format!("{}: {e}", self.imp.driver()))),
         };
         if hash || aead && !open {
-            // Allocate the final size at once, because growing a vector would leave copies of the
+            // Allocate the final size up front, because growing a vector would leave copies of the
             // text in memory.
             let mut all = Zeroizing::new(Vec::with_capacity(result.len() + tag.len()));
             all.extend_from_slice(&result);

@@ -38,7 +38,8 @@ pub(super) fn sample(
             1 => n - 1 - rng.next_u64() % n.min(EDGE),
             _ => rng.next_u64() % n,
         };
-        // The softirq runs at once or, if the policy makes it wait, at the section's end; try both.
+        // The softirq runs immediately or, if the policy makes it wait, at the section's end; try
+        // both.
         let late = (n - k1) * (rng.next_u64() % 2);
         let k2 = late + rng.next_u64() % softirq;
         let step = Step::Pair(k1, k2);

@@ -6,11 +6,10 @@ use std::time::Instant;
 use super::row::Row;
 use kiln_timing::{Candidate, Messages};
 
-/// How often each benchmark runs while a row with a long message is measured. The highest mean is
-/// used.
+/// Number of times each benchmark runs per row with a long message. The highest mean is used.
 const TIMES: u64 = 10;
-/// How often each benchmark runs while a row with a short message is measured. Again, the highest
-/// mean is used.
+/// Number of times each benchmark runs per row with a short message. Again, the highest mean is
+/// used.
 const TIMES_SHORT: u64 = 2;
 /// Minimum length in bytes at which results are compared. For shorter messages, the call overhead
 /// would matter.

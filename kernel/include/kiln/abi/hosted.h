@@ -117,9 +117,9 @@ void *kiln_task_word(void *task);
 void kiln_kthread_exit(void);
 
 /*
- * workqueue.c: work items, which a thread on this CPU runs one after the other. struct kiln_work
- * has the layout of the kernel's struct work_struct: a pending bit that the kernel's inline
- * functions read, two words, and the function.
+ * workqueue.c: work items, which a thread on this CPU runs one after another. struct kiln_work has
+ * the layout of the kernel's struct work_struct: a pending bit that the kernel's inline functions
+ * read, two words, and the function.
  */
 struct kiln_workqueue;
 
