@@ -58,7 +58,7 @@ MODULE_PARM_DESC(unprepared, "a control: neither Linux's drivers nor its default
 enum { check = true, unprepared = false };
 #endif
 
-/* Number of rounds of the self-test of nested sections if the parameter does not set another. */
+/* Rounds of the nested-section self-test if the parameter does not set another number. */
 enum { LIVE_ROUNDS = 64 };
 
 static unsigned int live;

@@ -29,7 +29,7 @@ pub(crate) fn patience() -> Instant {
     Instant::now() + PATIENCE
 }
 
-/// The error that is returned if a queue's thread does not stop in time.
+/// The error returned if a queue's thread does not stop in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stuck;
 

@@ -57,11 +57,11 @@ pub enum Layout {
     /// typical callers store them.
     #[default]
     Plain,
-    /// A single request that is repeated, with its data in pages as in Linux's tcrypt. The first
-    /// page of a cipher's data begins with the key, and the text after the key is processed in
-    /// place. An AEAD's associated data is in a separate piece.
+    /// A single repeated request, with its data in pages as in Linux's tcrypt. The first page of a
+    /// cipher's data begins with the key, and the text after the key is processed in place. An
+    /// AEAD's associated data is in a separate piece.
     Tcrypt,
-    /// A single message that is repeated, as in KUnit benchmarks.
+    /// A single repeated message, as in KUnit benchmarks.
     Kunit,
 }
 

@@ -48,8 +48,7 @@ pub(super) struct Heard {
     took: BTreeMap<u32, Duration>,
     ended: BTreeMap<u32, End>,
     out: BTreeMap<u32, Vec<String>>,
-    /// Messages where the module refuses to offer a driver, each with the number of the command
-    /// that was being executed.
+    /// Messages where the module refuses to offer a driver, each with the current command's number.
     refused: Vec<(u32, String)>,
     /// Numbers of the commands during which the module gave up nested sections.
     nested_off: Vec<u32>,

@@ -131,8 +131,7 @@ fn loads(plan: &Plan) -> Vec<Load> {
 struct Heard {
     order: u32,
     listing: Listing,
-    /// Lines that the traffic module printed, each with the number of the command that was being
-    /// executed.
+    /// Lines that the traffic module printed, each with the current command's number.
     told: Vec<(u32, String)>,
     ends: Vec<(u32, End)>,
     /// Messages where the driver or the kernel reported a fault.

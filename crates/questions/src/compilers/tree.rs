@@ -21,8 +21,8 @@ const KNOWN: [(&str, &str, &str); 2] = [
     ("lib/crypto/aes.c", "aes_encrypt", "aes_expandkey"),
 ];
 
-/// Directories of the tree with objects that a subject may call. These objects have no state and do
-/// not register anything.
+/// The tree's directories whose objects a subject may call. These objects have no state and do not
+/// register anything.
 const LEAVES: [&str; 2] = ["lib/crypto", "lib"];
 
 /// A kernel tree that has been built.

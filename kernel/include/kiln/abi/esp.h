@@ -125,7 +125,7 @@ struct kiln_esp_load {
 	u32 next_arrival;
 	u64 missed;			/* packets that arrived while the ring was full */
 	/*
-	 * 1 + the number of ticks from the end of the high phase until no packet was waiting. 0:
+	 * 1 + the number of ticks from the end of the high phase until no packet was waiting; 0 if
 	 * this has not happened yet.
 	 */
 	u64 recovered;
