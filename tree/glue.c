@@ -262,9 +262,7 @@ bool kiln_glue_task_held(const void *task);
 
 const unsigned int kiln_glue_hz = HZ;
 
-/*
- * Returns the size of a task. It includes 16 KiB for the FPU state, whose size depends on the CPU.
- */
+/* Returns a task's size. It includes 16 KiB for the FPU state, whose size depends on the CPU. */
 size_t kiln_glue_task_size(void)
 {
 	return sizeof(struct task_struct) + 16384 + sizeof(struct completion);

@@ -101,7 +101,7 @@ static size_t packet(uint8_t *to, uint32_t number)
 	return len;
 }
 
-/* Returns the time of the monotonic clock in nanoseconds. */
+/* Returns the monotonic clock's time in nanoseconds. */
 static uint64_t now(void)
 {
 	struct timespec time;

@@ -23,7 +23,7 @@
 
 #include "kiln/tree.h"
 
-/* Parameters of a wrapper. The first @prefix bytes at @src are associated data. */
+/* A wrapper's parameters. The first @prefix bytes at @src are associated data. */
 #define MESSAGE const void *key, u8 *iv, const u8 *src, u8 *dst, size_t len, size_t prefix
 
 /*

@@ -69,7 +69,7 @@ struct kiln_subject {
 	int answer;
 	unsigned int completions;
 	u32 flags;		/* flags of each request */
-	/* Callback of each request. NULL selects the callback that kiln_await() waits for. */
+	/* Each request's callback. NULL selects the callback that kiln_await() waits for. */
 	void (*answered)(struct kiln_subject *s, int answer);
 };
 

@@ -153,7 +153,7 @@ static void kiln_free_flight(struct kiln_flight *f)
 	f->s.request = f->data = f->iv = f->digest = NULL;
 }
 
-/* Callback of each request. Checks how it is called, and whether the answer is right. */
+/* Each request's callback. Checks how it is called, and whether the answer is right. */
 static void kiln_flight_answered(struct kiln_subject *s, int answer)
 {
 	struct kiln_flight *f = container_of(s, struct kiln_flight, s);

@@ -44,7 +44,7 @@ impl FromStr for ControlBy {
 /// Settings of a device, fixed when the device starts.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Paths of the sockets to listen on. Each connection is a separate guest.
+    /// Socket paths to listen on. Each connection is a separate guest.
     pub sockets: Vec<PathBuf>,
     /// Inherited descriptors. Each is a listening socket or a single connection.
     pub inherited: Vec<RawFd>,

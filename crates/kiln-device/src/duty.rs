@@ -65,8 +65,8 @@ impl Duty for Data {
     }
 }
 
-/// Reads the status of a control request. The status follows the session number if the answer
-/// contains one; otherwise the status is the first byte.
+/// Reads a control request's status. The status follows the session number if the answer contains
+/// one; otherwise the status is the first byte.
 fn control_status(answer: &[u8]) -> u32 {
     match (answer.get(8..12), answer.first()) {
         (Some(word), _) => u32::from_le_bytes([word[0], word[1], word[2], word[3]]),

@@ -57,7 +57,7 @@ const ALIGN: usize = 64;
 
 const IN_FLIGHT: u16 = 1;
 
-/// Progress of a request.
+/// A request's progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
     /// No byte of the answer has been written.

@@ -137,7 +137,7 @@ pub(crate) struct Line<'a> {
     pub chain: &'a mut Chain,
     /// In-flight record for the next process, if the front end keeps one.
     pub log: Option<&'a mut Log>,
-    /// Rate limits of the guest.
+    /// The guest's rate limits.
     pub pace: &'a Pace,
     /// The request that has been charged against the rate limits but not yet served, if any.
     pub paid: Option<Paid>,

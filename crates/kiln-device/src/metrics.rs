@@ -29,7 +29,7 @@ const STATUS: [&str; STATUSES] = [
     "ok", "err", "badmsg", "notsupp", "invsess", "nospc", "other",
 ];
 
-/// The measurements of a device.
+/// A device's measurements.
 pub(crate) struct Meter {
     /// Counts per queue, summed over all guests that have left.
     gone: Vec<Count>,

@@ -1,5 +1,5 @@
-//! The thread of a queue. It is created when its ring first starts, is parked while the ring is
-//! stopped, and exits with the guest.
+//! A queue's thread. It is created when its ring first starts, is parked while the ring is stopped,
+//! and exits with the guest.
 
 use std::io;
 use std::sync::mpsc::{channel, Receiver, RecvTimeoutError, Sender};
@@ -35,7 +35,7 @@ pub(crate) struct Stuck;
 
 /// Everything a thread needs to serve a ring. The thread returns it when it stops.
 pub(crate) struct Work {
-    /// Location of the ring. When the thread stops, it also contains the index where processing
+    /// The ring's location. When the thread stops, it also contains the index where processing
     /// stopped.
     pub place: Place,
     /// Memory of the guest that owns the ring.

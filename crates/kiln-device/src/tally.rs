@@ -1,4 +1,4 @@
-//! Counters of queue activity. A queue's thread counts in private variables and adds them to the
+//! Queue activity counters. A queue's thread counts in private variables and adds them to the
 //! shared counters once per batch.
 
 use std::fs::File;
@@ -198,7 +198,7 @@ fn bytes(data: u16) -> usize {
     ((usize::from(data) + 1) * CELLS + GAUGES) * size_of::<u64>()
 }
 
-/// The counters of one queue.
+/// One queue's counters.
 pub(crate) struct Tally {
     counters: Arc<Counters>,
     queue: usize,

@@ -117,8 +117,8 @@ impl DataQueue {
             .map_or(0, |l| l.queue.ring.in_flight().into())
     }
 
-    /// Returns the lane of the connected device. After a reconnection, this is a new lane, because
-    /// the device has new queues.
+    /// Returns the connected device's lane. After a reconnection, this is a new lane, because the
+    /// device has new queues.
     fn lane(&mut self) -> Result<&mut Lane, Error> {
         let current = self.device.generation();
         let stale = |lane: &Lane| lane.generation != current;

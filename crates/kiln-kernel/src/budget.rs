@@ -217,7 +217,7 @@ pub fn chain(n: u64) -> u64 {
     unsafe { sys::kiln_budget_chain(n) }
 }
 
-/// Parameters of a measurement of long messages and of the delays that their sections cause.
+/// Parameters for measuring long messages and the delays that their sections cause.
 pub struct Run {
     /// Number of dependent multiplications in each section of the workload without requests.
     pub null_chain: u64,

@@ -173,9 +173,9 @@ pub enum TaskWork {
     Ask(Operation, Arc<Messages>, u32),
     /// Fill every register with a pattern, run an empty loop, and check the registers.
     Keep {
-        /// Seed of the pattern.
+        /// Pattern seed.
         seed: u64,
-        /// Number of iterations of the empty loop.
+        /// Empty loop iterations.
         spins: u64,
     },
 }

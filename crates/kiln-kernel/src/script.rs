@@ -178,7 +178,7 @@ pub fn scenarios() -> Vec<(&'static str, usize, Vec<Step>)> {
     ]
 }
 
-/// Returns the steps of a scenario.
+/// Returns a scenario's steps.
 ///
 /// # Panics
 /// If no scenario has this name.

@@ -24,8 +24,8 @@ const LOOK: Duration = Duration::from_millis(50);
 /// Number of console lines kept for the error message if a boot fails.
 const TAIL: usize = 15;
 
-/// Maximum length of a line in bytes. Without this limit, a console that prints no newline would
-/// fill memory.
+/// Maximum line length in bytes. Without this limit, a console that prints no newline would fill
+/// memory.
 const LONGEST: u64 = 1 << 16;
 
 pub struct Boot<'a> {
@@ -94,7 +94,7 @@ impl Boot<'_> {
 
 /// How to supervise a machine.
 pub(crate) struct Watch<'a> {
-    /// Name of the machine in messages.
+    /// The machine's name in messages.
     pub name: &'static str,
     pub limit: Duration,
     /// Set when the user presses Ctrl-C.

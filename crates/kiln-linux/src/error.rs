@@ -17,7 +17,7 @@ pub enum Error {
     Read { path: PathBuf, source: io::Error },
     #[error("{0}")]
     Compiler(#[source] kiln_kbuild::Error),
-    /// A directory of modules cannot be read.
+    /// A module directory cannot be read.
     #[error("{0}")]
     Walk(#[source] kiln_kbuild::Error),
 

@@ -55,7 +55,7 @@ pub struct Plan<'a> {
     pub edit: &'a dyn Fn(&str, &'static str) -> String,
     /// Algorithm or driver to test; `None` tests all.
     pub only: Option<&'a str>,
-    /// Number of iterations of each random test; `None` selects Linux's default of 100.
+    /// Iterations per random test; `None` selects Linux's default of 100.
     pub fuzz: Option<u32>,
     pub seed: u64,
     /// Command-line arguments that make this program call [`judge`] in a child process.

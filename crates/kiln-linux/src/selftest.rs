@@ -63,7 +63,7 @@ pub struct Plan<'a> {
     pub module: &'a Module,
     /// Algorithm or driver to test; `None` tests all.
     pub only: Option<&'a str>,
-    /// Number of iterations of each random test; `None` selects Linux's default of 100.
+    /// Iterations per random test; `None` selects Linux's default of 100.
     pub fuzz: Option<u32>,
     /// Time after which the boot is killed.
     pub limit: Duration,

@@ -64,7 +64,7 @@ impl<'a> Subject<'a> {
 pub struct Plan {
     /// Number of rounds. A comparison uses one pair of results per round and needs at least six.
     pub rounds: u32,
-    /// Number of samples of each subject per round.
+    /// Samples per subject per round.
     pub samples: u32,
     /// Target length of one sample, in microseconds.
     pub sample_us: f64,

@@ -41,7 +41,7 @@ pub struct Counted {
 /// All measurements of one subject.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Series {
-    /// Name of the subject that was measured.
+    /// Name of the measured subject.
     pub name: String,
     /// Number of operations in one sample.
     pub iters: u64,

@@ -57,7 +57,7 @@ pub struct Estimate {
 /// P(Binomial(n, 1/2) < k) <= 5 %. It is exact for independent rounds of any distribution.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Ratio {
-    /// Median of the ratios of all rounds. A value below 1 means that `a` is faster than `b`.
+    /// Median ratio over all rounds. A value below 1 means that `a` is faster than `b`.
     pub ratio: f64,
     /// Lower end of the 95 % confidence interval.
     pub low: f64,

@@ -26,7 +26,7 @@ pub struct Hosted {
     pub built: Built,
 }
 
-/// The results of a child process.
+/// A child process's results.
 pub struct Measured<R> {
     /// Rows that the child printed.
     pub rows: Vec<R>,

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
-/// Number of steps of the bar.
+/// Number of bar steps.
 const STEPS: f64 = 1000.0;
 /// The completed fraction above which the remaining time is shown.
 const SETTLED: f32 = 0.05;

@@ -15,7 +15,7 @@ use crate::Error;
 
 /// Maximum number of shards. A larger number is most likely a typing error.
 const MOST: u32 = 100_000;
-/// Default seed of shards. All shards of a run must use the same seed.
+/// Default shard seed. All shards of a run must use the same seed.
 pub(crate) const SEED: u64 = 1;
 /// The environment variable that replaces the host's name in file names and records.
 const HOST: &str = "KILN_HOST";
@@ -157,8 +157,8 @@ impl Share {
         }
     }
 
-    /// Returns the description of the part that was done. Returns `None` if the run is not divided
-    /// into shards, or if it failed before its list of items existed.
+    /// Returns the description of the completed part. Returns `None` if the run is not divided into
+    /// shards, or if it failed before its list of items existed.
     pub(crate) fn part(&self, complete: bool) -> Option<Part> {
         let asked = self.asked.lock().expect("no one panics with this lock");
         let part = match (self.part.get(), self.shard) {

@@ -107,7 +107,7 @@ pub fn seed(record: &Value) -> Option<u64> {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct Host {
-    /// Marketing name of the processor.
+    /// The processor's marketing name.
     pub model: Option<String>,
     /// Release of the Linux kernel.
     pub kernel: Option<String>,

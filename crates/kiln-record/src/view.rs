@@ -171,9 +171,9 @@ pub struct Fastest {
     pub title: Vec<Term>,
     /// A row that meets this condition is skipped if its provider has other rows.
     pub aside: Term,
-    /// Label of the horizontal axis.
+    /// Horizontal axis label.
     pub along: String,
-    /// Label of the vertical axis.
+    /// Vertical axis label.
     pub upwards: String,
 }
 

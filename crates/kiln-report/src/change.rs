@@ -186,8 +186,8 @@ fn changes(values: &[Option<Value>]) -> Option<(Value, Option<usize>)> {
     (at.is_some() || first.differs(last)).then(|| (last.ratio(first), at))
 }
 
-/// Finds the differing rows of a group. Rows are compared by the first result field for which
-/// smaller or larger values are better.
+/// Finds a group's differing rows. Rows are compared by the first result field for which smaller or
+/// larger values are better.
 fn find(group: &Group, columns: &[usize], names: &[String], judge: Judge) -> Option<Differences> {
     let kind: &RowType = group.kind;
     let figure = kind.figures().find(|f| f.better.is_some())?;

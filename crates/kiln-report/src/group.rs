@@ -8,7 +8,7 @@ use crate::side::Side;
 /// The rows of one type, as one list per side. The list of a side without such rows is empty.
 pub(crate) struct Group<'a> {
     pub kind: &'static RowType,
-    /// The rows of each side.
+    /// Each side's rows.
     pub rows: Vec<Vec<&'a Row>>,
     /// The records that contain the rows, each as the index of the side and of the record within
     /// that side.

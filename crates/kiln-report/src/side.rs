@@ -10,8 +10,8 @@ use serde_json::{json, Value};
 use crate::error::Error;
 use crate::record::{self, Origin};
 
-/// Maximum size of a file. Larger files are rejected, so that reading a device or a disk image does
-/// not exhaust memory. Kiln's files are far smaller.
+/// Maximum file size. Larger files are rejected, so that reading a device or a disk image does not
+/// exhaust memory. Kiln's files are far smaller.
 const MOST_BYTES: u64 = 64 << 20;
 /// Opening tag of the element where a page stores its records.
 const EMBEDDED: &str = "<script type=\"application/json\" id=\"kiln-records\">";

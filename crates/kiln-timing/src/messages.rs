@@ -76,7 +76,7 @@ pub struct Messages {
 /// The position of a wrong byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wrong {
-    /// Index of the message in the set.
+    /// The message's index in the set.
     pub message: usize,
     /// Index of the byte in the message's result. An index beyond the end of the result refers to
     /// the space after it.

@@ -12,7 +12,7 @@ use super::shape::{Kind, Op, Shape};
 /// An algorithm with the sizes needed to time it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Spec {
-    /// Name of the algorithm in the kernel.
+    /// The algorithm's name in the kernel.
     pub name: Cow<'static, str>,
     pub kind: Kind,
     /// Key sizes in bits, in ascending order, with the values that rows store in the field

@@ -22,7 +22,7 @@ pub struct Cache {
     pub objects: PathBuf,
     /// Directory for the compiled services and the linked image.
     pub host: PathBuf,
-    /// Log file of the builds.
+    /// Log file for the builds.
     pub log: PathBuf,
     _lock: File,
     /// The checkout, if the tree is a git revision. While it is held, other processes cannot change

@@ -231,7 +231,7 @@ fn parse_options(fragment: &str) -> impl Iterator<Item = (&str, &str)> {
     })
 }
 
-/// Returns the value of an option in a configuration. If several lines set the option, the last one
+/// Returns an option's value in a configuration. If several lines set the option, the last one
 /// counts.
 fn value<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     text.lines().rev().find_map(|line| {

@@ -35,7 +35,7 @@ pub struct Listed {
     pub kind: Kind,
     /// Whether the driver is internal: only other drivers of the crypto API may use it.
     pub internal: bool,
-    /// Priority of the driver. For an algorithm, the crypto API chooses the driver with the highest
+    /// The driver's priority. For an algorithm, the crypto API chooses the driver with the highest
     /// priority.
     pub priority: i32,
     /// Whether a request may complete after the call has returned.
@@ -199,7 +199,7 @@ pub struct Request<'a> {
     pub iv: &'a mut [u8],
     /// Buffer for the digest, if the driver is a hash.
     pub result: &'a mut [u8],
-    /// Number of bytes at the beginning of the source that are associated data.
+    /// Number of associated data bytes at the beginning of the source.
     pub prefix: usize,
     pub decrypt: bool,
 }

@@ -17,7 +17,7 @@ pub enum Event {
     /// An initcall returned an error.
     Initcall {
         address: u64,
-        /// Return value of the initcall.
+        /// The initcall's return value.
         result: i32,
     },
     /// A self-test ended.
@@ -42,7 +42,7 @@ pub enum Event {
     Warn {
         /// Address of the instruction that raised the warning.
         address: u64,
-        /// Source file of that instruction.
+        /// That instruction's source file.
         file: String,
         line: u32,
     },
@@ -294,7 +294,7 @@ pub struct Alg {
     /// Type in the crypto API, such as `skcipher`.
     #[serde(rename = "type")]
     pub kind: String,
-    /// Priority of the driver. For an algorithm, the crypto API chooses the driver with the highest
+    /// The driver's priority. For an algorithm, the crypto API chooses the driver with the highest
     /// priority.
     pub priority: i32,
     /// Whether a request may complete after the call has returned.

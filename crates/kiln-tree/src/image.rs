@@ -10,8 +10,8 @@ use crate::elf::{Elf, Segment};
 use crate::fault::Symbols;
 use crate::Error;
 
-/// Prefix of the names of slots (`link.rs`). A slot is a pointer through which the image calls a
-/// function of `kernel/`.
+/// Prefix of slot names (`link.rs`). A slot is a pointer through which the image calls a function
+/// of `kernel/`.
 pub(crate) const SLOT: &str = "__kiln_slot_";
 
 const PAGE: u64 = 4096;

@@ -4,11 +4,11 @@
 use crate::pattern::matches;
 use crate::Version;
 
-/// Text of the built-in list.
+/// The built-in list's text.
 const BUILT_IN: &str = include_str!("../../../tree/oracles/known");
 const BUILT_IN_NAME: &str = "tree/oracles/known";
 
-/// An entry of a list. Unset fields match everything.
+/// A list entry. Unset fields match everything.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Entry {
     oracle: String,

@@ -46,8 +46,8 @@ pub struct Wanted {
     /// How to single-step the functions of interrupt tests; `None` disables stepping. While
     /// functions are stepped, no other interrupts arrive.
     pub prove: Option<ProveOrder>,
-    /// Sets of tiers. Each suite runs once per set, and its results carry the name of the set's
-    /// last tier.
+    /// Tier sets. Each suite runs once per set, and its results carry the name of the set's last
+    /// tier.
     pub masks: Vec<Vec<Tier>>,
 }
 
@@ -101,7 +101,7 @@ impl Wanted {
     }
 }
 
-/// Outcome of a case.
+/// A case's outcome.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
     Passed,
@@ -110,7 +110,7 @@ pub enum Verdict {
     Skipped(String),
 }
 
-/// The result of one case of a suite.
+/// The result of one of a suite's cases.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Case {
     pub name: String,
@@ -139,7 +139,7 @@ pub struct Ran {
     pub faults: Vec<Crash>,
 }
 
-/// A crash of a suite or of a library function.
+/// A crash in a suite or a library function.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Crash {
     /// The function that was being stepped; empty if a suite crashed.
@@ -152,7 +152,7 @@ struct Job<'a> {
     suite: &'a str,
     cases: Option<String>,
     masks: &'a [Vec<Tier>],
-    /// Functions of the library to step.
+    /// Library functions to step.
     functions: Vec<String>,
 }
 

@@ -94,7 +94,7 @@ pub struct Outcome {
     pub config: String,
     /// Notes that help the reader interpret the rows.
     pub notes: Vec<String>,
-    /// Cache directory of the build.
+    /// The build's cache directory.
     pub cache: PathBuf,
 }
 

@@ -156,8 +156,8 @@ pub struct Library {
 }
 
 impl Library {
-    /// Finds the library functions of a booted tree. Returns `None` if `tree/library/library.c`
-    /// could not be compiled with this tree's headers.
+    /// Finds a booted tree's library functions. Returns `None` if `tree/library/library.c` could
+    /// not be compiled with this tree's headers.
     pub fn find(calls: &Rc<Calls>, host: &Host) -> Option<Rc<Library>> {
         let function = |name: &str| {
             host.image.symbol(name)?;

@@ -21,7 +21,7 @@ use crate::{constants, tools, Error, Plan};
 
 const SCRIPT: &str = include_str!("../../../tree/host.ld");
 
-/// Load address of the image. The address is below 2 GiB, in a range that the host does not use for
+/// The image's load address. The address is below 2 GiB, in a range that the host does not use for
 /// executables.
 const ADDRESS: &str = "0x10000000";
 

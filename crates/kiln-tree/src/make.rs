@@ -188,7 +188,7 @@ pub(crate) struct Object {
     pub library: bool,
 }
 
-/// The products of a build.
+/// A build's products.
 pub(crate) struct Built {
     /// The objects in link order.
     pub objects: Vec<Object>,

@@ -47,7 +47,7 @@ const REACH: Oracle = oracle("reach", u32::MAX, false);
 /// Maximum number of answers compared per driver.
 const ANSWERS: usize = 512;
 
-/// Groups of cases of the oracle `values`, in the order of `tree/oracles/values.c`.
+/// Case groups of the oracle `values`, in the order of `tree/oracles/values.c`.
 const CARRIES: [&str; 10] = [
     "drawn",
     "before a carry from 32 bits",
@@ -226,7 +226,7 @@ pub struct Found {
     pub findings: Vec<Finding>,
     /// Indices of the known findings that were seen.
     seen: Vec<usize>,
-    /// Entries of the list of known findings that were not seen. Empty unless all drivers were
+    /// Entries in the list of known findings that were not seen. Empty unless all drivers were
     /// examined.
     pub unseen: Vec<String>,
 }

@@ -25,7 +25,7 @@ use crate::{Error, Plan};
 /// overhead is negligible.
 const MOST: usize = 24;
 
-/// Prefixes of the names of files that determine what is built and how.
+/// Name prefixes of files that determine what is built and how.
 const RULES: [&str; 3] = ["Makefile", "Kbuild", "Kconfig"];
 
 /// Suffix of programs that generate assembly files. Kbuild records that an object was built from
@@ -71,7 +71,7 @@ impl Stamp {
     }
 }
 
-/// Stamps of files. The key is the path of a file relative to a directory.
+/// File stamps. The key is the path of a file relative to a directory.
 type Stamps = BTreeMap<PathBuf, Stamp>;
 
 /// Reads the stamps of all these files; `None` if one is missing.
@@ -85,9 +85,9 @@ fn look<'a>(dir: &Path, paths: impl IntoIterator<Item = &'a PathBuf>) -> Option<
 struct State {
     /// Hash of make's targets, directory and compiler.
     order: u64,
-    /// Stamps of the source files.
+    /// Source file stamps.
     sources: Stamps,
-    /// Stamps of the objects and the configuration.
+    /// Object and configuration stamps.
     made: Stamps,
 }
 
@@ -209,8 +209,7 @@ impl<'a> Last<'a> {
         }
     }
 
-    /// Reads the stamps of these files. Returns `None` if a file was changed after the build
-    /// started.
+    /// Reads these files' stamps. Returns `None` if a file was changed after the build started.
     fn older(&self, paths: &BTreeSet<PathBuf>) -> Option<Stamps> {
         let stamps = look(&self.cache.source, paths)?;
         stamps

@@ -321,8 +321,8 @@ fn free_slot(place: &Path, slots: &[Slot]) -> Option<PathBuf> {
     found.map(|s| s.dir.clone())
 }
 
-/// Returns the path of a new slot. The paths of all slots have the same length, so that a slot's
-/// path can be replaced by another inside any file.
+/// Returns a new slot's path. The paths of all slots have the same length, so that a slot's path
+/// can be replaced by another inside any file.
 fn new_slot(place: &Path, slots: &[Slot]) -> PathBuf {
     let taken: BTreeSet<&Path> = slots.iter().map(|s| s.dir.as_path()).collect();
     (0..1000)

@@ -22,7 +22,7 @@ const SILENCE: Duration = Duration::from_secs(60);
 /// Maximum number of crashes, after which no further child is started.
 const CRASHES: usize = 16;
 
-/// Default number of iterations of each random test in the tree.
+/// Default number of iterations per random test in the tree.
 const USUAL_FUZZ: u32 = 100;
 
 /// Approximate number of self-tests in Linux 6.12. Used for the progress bar only.
@@ -74,7 +74,7 @@ pub fn interrupted_with(
 
 #[derive(Debug, Default)]
 pub struct Seen {
-    /// Events of the last child.
+    /// The last child's events.
     pub events: Vec<Event>,
     /// Crashes of earlier children, by driver under test. Each entry holds a description and the
     /// address of the instruction.
@@ -91,7 +91,7 @@ pub struct Trial<'a> {
     pub seed: u64,
     /// Whether the tree tests its own drivers when its initcalls register them.
     pub tests: bool,
-    /// Number of iterations of each random test; `None` selects the tree's default.
+    /// Iterations per random test; `None` selects the tree's default.
     pub fuzz: Option<u32>,
     /// Expected number of tests. Used for the progress bar only.
     pub usual: f64,

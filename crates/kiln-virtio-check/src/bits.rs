@@ -154,7 +154,7 @@ pub(crate) struct Mask {
 }
 
 impl Mask {
-    /// Returns the names of the bits that are set.
+    /// Returns the names of the set bits.
     pub(crate) fn name(&self) -> String {
         name(self.bits, self.names)
     }

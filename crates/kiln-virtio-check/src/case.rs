@@ -3,7 +3,7 @@
 use crate::link::Target;
 use crate::rule::Rule;
 
-/// The outcome of a check. The text states why the check was skipped or failed.
+/// A check's outcome. The text states why the check was skipped or failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     Pass,

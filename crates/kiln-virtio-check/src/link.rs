@@ -251,7 +251,7 @@ pub(crate) struct Link {
 pub(crate) struct Answer {
     /// Number of bytes that the device claims to have written.
     pub used: u32,
-    /// Contents of the whole writable buffer.
+    /// The whole writable buffer's contents.
     pub bytes: Vec<u8>,
 }
 

@@ -17,7 +17,7 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags,
 };
 
-/// Numbers of vhost-user requests.
+/// vhost-user request numbers.
 pub(crate) const GET_FEATURES: u32 = 1;
 pub(crate) const SET_MEM_TABLE: u32 = 5;
 pub(crate) const GET_VRING_BASE: u32 = 11;
@@ -41,7 +41,7 @@ const SET_VRING_ENABLE: u32 = 18;
 const VERSION: u32 = 1;
 const NEED_REPLY: u32 = 8;
 
-/// Bits of vhost-user protocol features.
+/// vhost-user protocol feature bits.
 pub(crate) const CRYPTO_SESSION: u64 = 1 << 7;
 pub(crate) const INFLIGHT: u64 = 1 << 12;
 pub(crate) const STATUS: u64 = 1 << 16;

@@ -29,7 +29,7 @@ const MOST_NOTES: u64 = 4 << 20;
 /// Connections and descriptors that a front end keeps open until another driver has been served.
 type Held = Box<dyn Any>;
 
-/// An action of a hostile front end. An error is a failure of the host, not of the device.
+/// A hostile front end's action. An error is a failure of the host, not of the device.
 type Act = fn(&Target) -> std::io::Result<Held>;
 
 const ACTS: [(&str, Rule, Act); 19] = [
@@ -314,7 +314,7 @@ pub(crate) fn cases(offer: &Offer) -> Vec<Case> {
     cases
 }
 
-/// Returns the name of the check for an action.
+/// Returns the name of an action's check.
 pub(crate) fn hostile_name(act: &str) -> String {
     format!("a front end with {act}")
 }

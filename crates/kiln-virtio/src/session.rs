@@ -19,7 +19,7 @@ pub(crate) struct Digest {
     pub result_len: usize,
 }
 
-/// Which operation of a chain comes first.
+/// Which operation in a chain comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
     HashThenCipher,

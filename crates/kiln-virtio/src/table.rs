@@ -45,7 +45,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl<T> Table<T> {
-    /// Maximum capacity of a table.
+    /// Maximum table capacity.
     pub const MOST: usize = 1 << SLOT_BITS;
 
     /// Creates a table for `capacity` values, at most [`Table::MOST`]. Memory is allocated when

@@ -141,7 +141,7 @@ fn a_gate_needs_cycles_and_time() {
     assert_eq!(compare(&old, &higher, &gate).status, 1);
 }
 
-/// Writes a record of an arbitrary command.
+/// Writes a record for an arbitrary command.
 fn write(dir: &Path, name: &str, record: &Value) -> PathBuf {
     let path = dir.join(name);
     fs::write(&path, record.to_string()).unwrap();

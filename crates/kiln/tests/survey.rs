@@ -18,7 +18,7 @@ const QUESTIONS: [&str; 6] = [
     "compilers",
     "ctrlq",
 ];
-/// Maximum size of a page in bytes. Any mail server accepts a page of this size.
+/// Maximum page size in bytes. Any mail server accepts a page of this size.
 const MOST_BYTES: u64 = 2_000_000;
 
 /// Checks that every question in `asked` has one of three things: a headline with a value, a

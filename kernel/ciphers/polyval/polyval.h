@@ -21,7 +21,7 @@
 
 #define POLYVAL_BLOCK_SIZE 16
 
-/* Number of powers of the key: enough for 16 vectors of four blocks and a few more blocks. */
+/* Number of key powers: enough for 16 vectors of four blocks and a few more blocks. */
 #define POLYVAL_POWERS 68
 /* A sum of more blocks than this always covers exactly 16 whole vectors. */
 #define POLYVAL_SHORT 36

@@ -27,14 +27,14 @@ const OWN: u64 = CRYPTO_SESSION | STATUS;
 /// any while the count exceeds its RLIMIT_NOFILE.
 pub(crate) const IN_FLIGHT: u64 = MOST_FDS as u64 + ANSWERS as u64;
 
-/// Destination of a message.
+/// A message's destination.
 #[derive(Debug)]
 pub enum To {
     Device(Message),
     FrontEnd(Message),
 }
 
-/// The state of one connection.
+/// One connection's state.
 #[derive(Debug, Default)]
 pub struct Conversation {
     /// Whether the front end negotiated session messages, which only QEMU's cryptodev does.

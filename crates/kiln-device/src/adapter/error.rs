@@ -12,7 +12,7 @@ pub enum Error {
     Io(io::Error),
     /// The payload is too long for any valid message.
     TooLong {
-        /// Request number of the message.
+        /// The message's request number.
         request: u32,
         /// Payload length in bytes.
         len: usize,

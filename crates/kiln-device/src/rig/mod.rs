@@ -24,7 +24,7 @@ pub use front::Front;
 
 /// Size of the guest's memory in bytes. It starts at address 0.
 pub const MEMORY: usize = 1 << 20;
-/// Number of descriptors of each ring.
+/// Descriptors per ring.
 pub const RING: u16 = 16;
 /// Address of the first byte after the rings, where buffers may start.
 pub const BUFFERS: u64 = 0x4000;

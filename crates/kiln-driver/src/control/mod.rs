@@ -29,7 +29,7 @@ use crate::sleepers::{Sleepers, Woken};
 
 use state::{Held, State};
 
-/// Number of checks of the used ring between two checks of the clock.
+/// Used ring checks between two clock checks.
 const LOOKS: u32 = 1 << 10;
 
 /// How threads wait for the device's answers.
@@ -41,7 +41,7 @@ pub enum Mode {
     Wait,
 }
 
-/// Counters of a control queue.
+/// Control queue counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Number of times the driver notified the device.

@@ -44,7 +44,7 @@ pub(crate) enum Conduct {
 }
 
 thread_local! {
-    /// The worker of each thread. A worker must stay on the thread that created it.
+    /// Each thread's worker. A worker must stay on the thread that created it.
     static WORKER: RefCell<Option<Worker>> = const { RefCell::new(None) };
 }
 
@@ -59,7 +59,7 @@ struct Backend {
     lies: Arc<AtomicU32>,
     hang_up: Mutex<Option<ShutdownHandle>>,
     exit: Mutex<Option<(EventConsumer, EventNotifier)>>,
-    /// Index of the control queue.
+    /// Control queue index.
     control: u16,
 }
 

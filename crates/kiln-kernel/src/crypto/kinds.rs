@@ -236,7 +236,7 @@ impl Skcipher {
 }
 
 impl Aead {
-    /// Sets the length of tags in bytes. The default is the longest tag of the algorithm.
+    /// Sets the tag length in bytes. The default is the algorithm's longest tag.
     pub fn set_tag_size(&mut self, bytes: usize) -> Result<(), Errno> {
         let function = self.api.setauthsize;
         self.set(function, ptr::null(), bytes)

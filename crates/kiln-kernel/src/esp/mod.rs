@@ -30,7 +30,7 @@ pub const IN: usize = 0;
 /// Index of the flow sent into the tunnel.
 pub const OUT: usize = 1;
 
-/// The arrival of a packet at the card.
+/// A packet's arrival at the card.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
     /// Time of arrival, in nanoseconds on the load's clock.

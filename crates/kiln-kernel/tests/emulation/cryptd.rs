@@ -14,7 +14,7 @@ use crate::machine::{
     run_alone,
 };
 
-/// Capacity of a queue in requests.
+/// Queue capacity in requests.
 const LIMIT: u32 = 1000;
 
 const OK: Errno = Errno(0);

@@ -62,8 +62,8 @@ struct Helper {
     ring: [AtomicU32; RING as usize],
     head: AtomicU32,
     tail: AtomicU32,
-    /// Maximum length of the queue. Further requests are rejected or, with `backlog`, queued with
-    /// the result -EBUSY.
+    /// Maximum queue length. Further requests are rejected or, with `backlog`, queued with the
+    /// result -EBUSY.
     limit: u32,
     backlog: bool,
     always_later: bool,

@@ -83,7 +83,7 @@ pub enum Step<'a> {
 /// The lines that answer a step, or the reason why the answer is missing.
 pub type Told = Result<Vec<String>, String>;
 
-/// The results of a boot.
+/// Boot results.
 #[derive(Debug)]
 pub struct Answers {
     /// Answers to the steps that return one, in step order.

@@ -42,7 +42,7 @@ pub(super) const NAME: &str = "kiln_traffic";
 /// Prefix of the module's output line.
 pub(super) const PREFIX: &str = "kiln_traffic: ";
 
-/// The kind of traffic that the threads of a guest generate.
+/// The kind of traffic that a guest's threads generate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// The threads set cipher keys. Setting a key destroys two sessions and creates two.
@@ -61,7 +61,7 @@ impl Kind {
         Kind::CipherData,
     ];
 
-    /// Returns the name of the kind in rows.
+    /// Returns the kind's name in rows.
     pub fn name(self) -> &'static str {
         match self {
             Kind::CipherSessions => "cipher-sessions",

@@ -28,7 +28,7 @@ const SCRIPT: &str = include_str!("script.js");
 
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// Heading of the page. By default, the heading lists what the page contains.
+    /// Page heading. By default, the heading lists what the page contains.
     pub title: Option<String>,
 }
 

@@ -87,8 +87,7 @@ fn rows(n: usize) -> String {
     }
 }
 
-/// Returns the CSS class of a table cell. Numbers are right-aligned, and short words are not
-/// broken.
+/// Returns a table cell's CSS class. Numbers are right-aligned, and short words are not broken.
 fn look(numeric: bool, text: &str) -> Option<&'static str> {
     match numeric {
         true => Some("n"),

@@ -48,7 +48,7 @@ impl Axis {
         }
     }
 
-    /// Returns the position of a value. A value beyond one end of the axis is placed at that end.
+    /// Returns a value's position. A value beyond one end of the axis is placed at that end.
     pub(super) fn at(&self, value: f64) -> f64 {
         let share = match self.log {
             true if value <= 0.0 => 0.0,

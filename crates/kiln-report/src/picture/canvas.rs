@@ -6,7 +6,7 @@ use maud::{html, Markup, PreEscaped};
 pub(super) const WIDTH: f64 = 360.0;
 /// Font size of all text except titles.
 pub(super) const FONT: f64 = 11.0;
-/// Font size of titles.
+/// Title font size.
 const TITLE: f64 = 12.5;
 /// Upper bounds for the width of a character relative to the font size: for usual characters in a
 /// usual typeface, and for wide characters.

@@ -49,9 +49,9 @@ impl Line {
 /// A line chart with its labels and options.
 pub(super) struct Chart<'a> {
     pub title: String,
-    /// Label of the vertical axis.
+    /// Vertical axis label.
     pub upwards: &'a str,
-    /// Label of the horizontal axis.
+    /// Horizontal axis label.
     pub along: &'a str,
     /// Whether the horizontal and the vertical axis are logarithmic.
     pub log: (bool, bool),

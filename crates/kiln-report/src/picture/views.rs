@@ -66,7 +66,7 @@ fn label(kind: &RowType, terms: &[Term], row: &Row) -> String {
     kind.describe(row, terms).join(", ")
 }
 
-/// Returns the last component of a path.
+/// Returns a path's last component.
 fn last_part(word: &str) -> &str {
     word.rsplit('/').next().unwrap_or(word)
 }

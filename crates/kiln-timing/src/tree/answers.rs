@@ -65,7 +65,7 @@ fn for_each(answer: Answer) -> Run<'static> {
     })
 }
 
-/// Returns the generic implementation of an algorithm.
+/// Returns an algorithm's generic implementation.
 fn generic(alg: &str) -> Option<Impl> {
     Impl::find_all(alg)
         .into_iter()

@@ -40,7 +40,7 @@ pub(super) enum Curve {
 }
 
 impl Curve {
-    /// Returns the size of a coordinate in bytes.
+    /// Returns a coordinate's size in bytes.
     pub(super) fn bytes(self) -> usize {
         match self {
             Curve::P192 => 24,
@@ -83,7 +83,7 @@ pub(super) struct Ec<'a> {
     pub public: Option<&'a [u8]>,
 }
 
-/// The contents of an encoded key.
+/// An encoded key's contents.
 pub(super) enum Parts<'a> {
     Rsa(Rsa<'a>),
     Ec(Ec<'a>),

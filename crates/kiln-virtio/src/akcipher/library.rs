@@ -55,7 +55,7 @@ impl Param {
     }
 }
 
-/// Functions of the loaded library. The library is never unloaded, because its exit hooks free its
+/// The loaded library's functions. The library is never unloaded, because its exit hooks free its
 /// per-thread data.
 pub(super) struct Functions {
     pub ctx_from_name: unsafe extern "C" fn(*mut c_void, *const c_char, *const c_char) -> Ctx,

@@ -38,7 +38,7 @@ pub struct Chain {
     pub hash_len: u32,
     /// Length in bytes of the associated data, which is hashed first.
     pub aad_len: u32,
-    /// Requested length of the hash in bytes.
+    /// Requested hash length in bytes.
     pub result_len: u32,
 }
 

@@ -105,7 +105,7 @@ impl Wanted {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Step {
     pub item: Item,
-    /// Planned duration of each process in seconds.
+    /// Planned duration per process in seconds.
     pub seconds: f64,
     /// Number of processes that run the part.
     pub processes: usize,

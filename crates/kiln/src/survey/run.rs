@@ -296,7 +296,7 @@ impl<'a> Survey<'a> {
         })
     }
 
-    /// Returns the answer of the first process of each part.
+    /// Returns the answer of each part's first process.
     fn first_answers(&self) -> impl Iterator<Item = &Answer> {
         let all = self.answers.iter().enumerate();
         all.filter(|(i, a)| self.answers[..*i].iter().all(|b| b.part != a.part))

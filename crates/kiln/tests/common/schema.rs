@@ -75,8 +75,8 @@ fn is(value: &Value, kind: &str) -> bool {
     }
 }
 
-/// Returns the faults of a record. A field without a definition is a fault: readers must accept
-/// such fields, but Kiln must not write them.
+/// Returns a record's faults. A field without a definition is a fault: readers must accept such
+/// fields, but Kiln must not write them.
 pub fn faults(root: &Value, record: &Value) -> Vec<String> {
     let mut faults = Vec::new();
     judge(root, root, record, "", &mut faults);

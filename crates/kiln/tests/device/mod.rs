@@ -73,7 +73,7 @@ impl Device {
         text
     }
 
-    /// Returns the total number of sessions of all guests.
+    /// Returns the total number of sessions over all guests.
     pub fn sessions(&self) -> u64 {
         let text = self.metrics();
         let of = |line: &str| {

@@ -124,7 +124,7 @@ pub fn lacks(command: &Command, marked: &[String]) -> Option<String> {
         .find_map(|need| lack(&command.text, need))
 }
 
-/// Returns the release of the running kernel.
+/// Returns the running kernel's release.
 fn running() -> String {
     let version = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     version.trim().to_string()

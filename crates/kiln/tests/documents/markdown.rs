@@ -46,7 +46,7 @@ impl Block {
     }
 }
 
-/// Parses the text of a page.
+/// Parses a page's text.
 pub fn parts(text: &str) -> Parts {
     let mut parts = Parts::default();
     let mut marks = Marks::default();

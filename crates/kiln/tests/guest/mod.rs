@@ -25,7 +25,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// Feature bits: VIRTIO_F_VERSION_1 and VHOST_USER_F_PROTOCOL_FEATURES.
 const FEATURES: u64 = 1 << 32 | 1 << 30;
 
-/// Initial content of answer buffers. If the device writes only a status, all other bytes must keep
+/// Initial answer buffer content. If the device writes only a status, all other bytes must keep
 /// this value.
 pub const LEFT: u8 = 0xee;
 

@@ -21,7 +21,7 @@ const SET_MEM_TABLE: u32 = 5;
 const SET_VRING_BASE: u32 = 10;
 const SET_VRING_CALL: u32 = 13;
 const SET_VRING_ERR: u32 = 14;
-/// Index of the control queue.
+/// Control queue index.
 const CONTROL: u64 = 2;
 
 /// Connects a guest and makes its control queue's thread block in write(). Also returns the guest's

@@ -13,7 +13,7 @@ pub(super) struct Facts<'a> {
     pub tsc_hz: f64,
     /// Core cycles per second.
     pub core_hz: f64,
-    /// Maximum length of a section in microseconds.
+    /// Maximum section length in microseconds.
     pub target_us: f64,
 }
 
@@ -31,7 +31,7 @@ fn harmless(text: &str) -> String {
     text.replace("*/", "* /").replace(['\n', '\\', '?'], " ")
 }
 
-/// Returns the text of the whole header.
+/// Returns the whole header's text.
 pub(super) fn text(impls: &[Impl], facts: &Facts<'_>) -> String {
     let mut out = format!(
         "/*\n * Bytes that one FPU section may hold so that it lasts {} us at most.\n *\n \

@@ -24,8 +24,7 @@ use super::turns::{turns, Turn};
 use super::view;
 use crate::speed::{self, SpeedArgs};
 
-/// Number of turns of each tree. With nine turns or more, a single disturbed turn does not affect
-/// the verdict.
+/// Turns per tree. With nine turns or more, a single disturbed turn does not affect the verdict.
 const TURNS: usize = 10;
 /// Total duration of all turns in milliseconds with --quick. The next constant is the duration
 /// without it.

@@ -283,7 +283,7 @@ fn arguments(record: &Value) -> Option<String> {
 
 type TypedRow<'a> = (&'static RowType, &'a Row);
 
-/// Returns the rows of all records. Each row is paired with the row type of its record.
+/// Returns all records' rows. Each row is paired with the row type of its record.
 fn typed_rows(records: &[Value]) -> Vec<TypedRow<'_>> {
     let rows = |record| {
         let of = type_of(record);

@@ -1,4 +1,4 @@
-//! Formats the table of `compare` for people.
+//! Formats `compare`'s table for people.
 
 use std::collections::BTreeSet;
 

@@ -24,7 +24,7 @@ const FLOOR_OF_RECORDS: f64 = 0.02;
 pub(super) enum Baseline {
     /// Another compiler, whose builds are timed together with the judged ones.
     Compiler(Arc<Toolchain>),
-    /// The rows of an earlier run.
+    /// An earlier run's rows.
     Record {
         /// Name of the record's file.
         name: String,
@@ -92,7 +92,7 @@ pub(super) fn of_record<'a>(rows: &'a [Row], row: &Row) -> Option<&'a Row> {
 /// A build's cost divided by its baseline's cost.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Ratios {
-    /// The ratio of core cycles.
+    /// The core cycle ratio.
     pub cycles: Ratio,
     /// The ratio of times; `None` if either side has no times.
     pub time: Option<Ratio>,

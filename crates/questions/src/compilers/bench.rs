@@ -37,7 +37,7 @@ pub(super) struct Effort {
 /// Seed, length and number of the messages that a build processes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Messages {
-    /// The seed of the messages.
+    /// Message seed.
     pub seed: u64,
     /// Length of a message in bytes.
     pub len: usize,

@@ -422,7 +422,7 @@ pub(super) fn compile(
     Ok(())
 }
 
-/// Returns the output of the preprocessor for a source.
+/// Returns the preprocessor's output for a source.
 pub(super) fn preprocess(
     cc: &Toolchain,
     source: &Source,

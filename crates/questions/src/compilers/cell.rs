@@ -41,7 +41,7 @@ impl Opt {
     }
 }
 
-/// Width of the target architecture.
+/// Target architecture width.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
 )]

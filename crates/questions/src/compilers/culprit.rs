@@ -3,7 +3,7 @@
 
 use super::toolchain::Toolchain;
 
-/// The result of the search for a flag.
+/// The result of the flag search.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Culprit {
     /// Adding only this flag to the slow level gives the fast level's result.

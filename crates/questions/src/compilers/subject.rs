@@ -52,7 +52,7 @@ pub(super) enum Flags {
         common: Vec<String>,
         /// Flags that the tree sets for this object alone.
         own: Vec<String>,
-        /// Working directory of the compiler.
+        /// The compiler's working directory.
         dir: PathBuf,
     },
 }

@@ -134,8 +134,8 @@ pub(super) fn run(
     Ok(outcome)
 }
 
-/// Returns the seed of a round. The first round uses the given seed, so that any round can be
-/// replayed by passing its seed.
+/// Returns a round's seed. The first round uses the given seed, so that any round can be replayed
+/// by passing its seed.
 fn seed_of_round(seed: u64, round: u64) -> u64 {
     match round {
         0 => seed,

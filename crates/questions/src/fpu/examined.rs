@@ -28,7 +28,7 @@ impl Examined {
         }
     }
 
-    /// Adds the results of a probe.
+    /// Adds a probe's results.
     pub(super) fn add(&mut self, found: &Found) {
         self.row.injected += found.injected;
         self.row.masked += found.masked;

@@ -90,7 +90,7 @@ pub(crate) struct Plan {
     /// The tree hosted in this process. One of `policies` is the tree's policy.
     pub tree: Option<TreeName>,
     pub loads: Vec<Workload>,
-    /// Source of interrupts.
+    /// Interrupt source.
     pub inject: Inject,
     /// Interrupts per second.
     pub irq_rate: f64,

@@ -81,7 +81,7 @@ pub(super) struct Probe {
     pub seed: u64,
 }
 
-/// Results of one run of a probe.
+/// Results of one probe run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Found {
     /// Number of instructions that were single-stepped: `outer` in the task's section, `inner` in

@@ -9,7 +9,7 @@ use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
-/// Number of upper bounds of a histogram's buckets: half octaves in nanoseconds, 16, 24, 32, 48 ...
+/// Number of upper bucket bounds in a histogram: half octaves in nanoseconds, 16, 24, 32, 48 ...
 /// 1048576.
 const BOUNDS: usize = 33;
 

@@ -19,7 +19,7 @@ pub(crate) const SHORT_PACKET: usize = 128;
 /// microseconds.
 const SPINS: u64 = 40_000;
 
-/// A load of the policy table.
+/// A load in the policy table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Workload {
     /// Size of the task's messages in bytes; 0 for the task that keeps a pattern in all registers.

@@ -16,7 +16,7 @@ const EXPECTED: &str = include_str!("../../tests/machines/expected.tsv");
 
 type Files = BTreeMap<String, Vec<String>>;
 
-/// Returns the directory of a recording.
+/// Returns a recording's directory.
 pub(super) fn recorded(name: &str) -> PathBuf {
     let machines = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/machines");
     machines.join(name)

@@ -39,7 +39,7 @@ pub(super) struct EspLoad {
 pub(super) enum Source {
     /// The IMIX, at rates that the settings specify.
     Imix,
-    /// The packets of a capture file.
+    /// A capture file's packets.
     Capture(Arc<[Packet]>),
 }
 
@@ -92,7 +92,7 @@ impl FromStr for EspLoad {
     }
 }
 
-/// The traffic of one run.
+/// One run's traffic.
 #[derive(Clone, Debug)]
 pub(super) struct Traffic {
     /// Payload sizes in bytes. Each arrival refers to one of them.

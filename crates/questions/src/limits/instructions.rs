@@ -2,8 +2,7 @@
 
 use std::arch::asm;
 
-/// Number of instructions in the body of each loop. It is large enough to hide the loop counter and
-/// the branch.
+/// Instructions per loop body. It is large enough to hide the loop counter and the branch.
 pub(super) const IN_LOOP: u32 = 96;
 
 /// Defines a loop of `n` rounds over 96 instructions. The body repeats eight times the twelve

@@ -28,7 +28,7 @@ pub(super) struct Means {
     pub same_calls: f64,
 }
 
-/// The benchmark of one function.
+/// One function's benchmark.
 struct Turn<'c> {
     candidate: &'c Candidate<'c>,
     messages: Messages,

@@ -334,7 +334,7 @@ pub struct Against {
     pub verdict: Option<Verdict>,
 }
 
-/// Maximum number of rounds that are recorded.
+/// Maximum number of recorded rounds.
 const ROUNDS: usize = 64;
 
 /// Rounds a number to four significant digits.

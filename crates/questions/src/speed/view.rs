@@ -295,7 +295,7 @@ fn total(row: &Row) -> String {
     })
 }
 
-/// Formats one value of each row.
+/// Formats one value per row.
 fn by_column(
     rows: &[&Row],
     columns: &[&Row],

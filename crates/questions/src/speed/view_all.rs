@@ -6,7 +6,7 @@ use super::row::Row;
 use super::view::threads;
 use kiln_timing::{Level, KILN};
 
-/// Number of lengths that fit on a line next to a name in the table of all algorithms.
+/// Number of lengths that fit next to a name on a line of the table of all algorithms.
 const MANY: usize = 8;
 /// Maximum width of a name in this table, in characters.
 const WHO: usize = 22;

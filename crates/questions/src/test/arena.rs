@@ -7,14 +7,14 @@ use super::guard::{Guarded, Place, Span, PAGE};
 /// Maximum length in bytes of a message, of associated data or of a key.
 pub(super) const LONGEST: usize = 70_000;
 
-/// The purpose of a buffer.
+/// A buffer's purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub(crate) enum Role {
     Key,
     Context,
-    /// State of a message in pieces. There are two such buffers, because the state may be moved
-    /// from one to the other.
+    /// State of a message processed in pieces. There are two such buffers, because the state may be
+    /// moved from one to the other.
     State,
     OtherState,
     Source,

@@ -19,7 +19,7 @@ pub fn refused_in(policy: Policy) -> Vec<Context> {
     }
 }
 
-/// Returns the name of a context in rows.
+/// Returns a context's name in rows.
 pub(super) fn name(context: Context) -> &'static str {
     match context {
         Context::Task => "task",

@@ -8,7 +8,7 @@ use kiln_kernel::Tier;
 /// The implementations of one algorithm to test.
 #[derive(Clone, Debug)]
 pub struct Family {
-    /// Name of the algorithm in the kernel.
+    /// The algorithm's name in the kernel.
     pub alg: &'static str,
     /// The reference implementation, whose results are taken as correct: the simplest one, which
     /// runs on every CPU.

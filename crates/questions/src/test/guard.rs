@@ -141,7 +141,7 @@ impl Guarded {
         unsafe { ptr::write_bytes(self.ptr(span), byte, span.len) };
     }
 
-    /// Returns the content of a span.
+    /// Returns a span's content.
     pub fn bytes(&self, span: Span) -> &[u8] {
         // SAFETY: the span is inside the accessible pages, which `new` initialised. Tested code
         // writes to these pages only while it is being called, and no caller keeps the returned

@@ -11,7 +11,7 @@ use super::guard::{Place, PAGE};
 /// Maximum length of a random text.
 const LONGEST: usize = 66_000;
 
-/// The inputs of a function.
+/// A function's inputs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Message {
     /// The key; empty if the function takes no key.
@@ -25,7 +25,7 @@ pub struct Message {
     pub tag_size: usize,
 }
 
-/// The outputs of a function.
+/// A function's outputs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Answer {
     /// The encrypted or decrypted text; empty for a hash.

@@ -33,7 +33,7 @@ pub struct Job {
 /// A job's result for one subject in one context.
 #[derive(Clone, Debug)]
 pub struct Part {
-    /// Index of the subject in the family.
+    /// The subject's index in the family.
     pub subject: usize,
     /// The context of the calls.
     pub context: Context,

@@ -11,13 +11,13 @@ use super::guard::{Guarded, Place, Span, PAGE, POISON};
 
 /// Maximum number of pieces in a list.
 const MOST: usize = 8;
-/// Number of bytes of poison checked before and after the pieces.
+/// Number of poison bytes checked before and after the pieces.
 const AROUND: usize = 256;
 
 /// An address, and a length in bytes.
 pub(crate) type Piece = (*mut u8, usize);
 
-/// The memory of one list.
+/// One list's memory.
 pub(crate) struct Scattered {
     buffer: Guarded,
     /// The pieces in the message's order.

@@ -14,7 +14,7 @@ pub struct Failure {
     pub replay: String,
 }
 
-/// The results of an implementation.
+/// An implementation's results.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Number of cases that were run.

@@ -22,7 +22,7 @@ use crate::speed::check_library;
 /// The parsed arguments of `kiln test --tree`.
 pub(super) struct Asked<'a> {
     pub build: &'a TreeBuildArgs,
-    /// Names of algorithms. If empty, all algorithms are tested.
+    /// Algorithm names. If empty, all algorithms are tested.
     pub algs: &'a [String],
     /// `testmgr`, `contexts`, `library`, and patterns of KUnit suites. If empty, everything is
     /// tested.

@@ -15,7 +15,7 @@ use super::message::{Answer, Message};
 /// A message and its known answer.
 #[derive(Clone, Debug)]
 pub struct Vector {
-    /// Name of the algorithm in the kernel.
+    /// The algorithm's name in the kernel.
     pub alg: String,
     /// File and source of the answer.
     pub name: String,

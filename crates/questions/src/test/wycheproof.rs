@@ -15,8 +15,8 @@ pub struct Test {
     pub valid: bool,
 }
 
-/// Returns the tests of an algorithm. Tests with lengths of keys, IVs or tags that the
-/// implementation `imp` does not accept are left out.
+/// Returns an algorithm's tests. Tests with key, IV or tag lengths that the implementation `imp`
+/// does not accept are left out.
 pub fn of(imp: Impl) -> Vec<Test> {
     let mut tests = match imp.alg() {
         "xts(aes)" => ciphers(cipher::TestName::AesXts),

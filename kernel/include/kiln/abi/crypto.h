@@ -10,7 +10,7 @@
 #include <kiln/abi/submission.h>
 #include <kiln/types.h>
 
-/* One entry of a list of memory areas. With @chain, the list continues at @addr. */
+/* One entry in a list of memory areas. With @chain, the list continues at @addr. */
 struct scatterlist {
 	u8 *addr;
 	u32 length;

@@ -25,18 +25,17 @@ pub(super) type Gcm = unsafe extern "C" fn(
     u64,
 );
 pub(super) type GetJob = unsafe extern "C" fn(Mgr) -> *mut Job;
-/// Type of the functions of version 2.0 that get, submit or flush jobs. The number passed is the
+/// Type of version 2.0's functions that get, submit or flush jobs. The number passed is the
 /// maximum; the functions return the actual number of jobs.
 pub(super) type Burst = unsafe extern "C" fn(Mgr, c_uint, *mut *mut Job2) -> c_uint;
-/// Type of the function of version 2.0 that processes an array of jobs with the same mode,
-/// direction and key size. The function returns the number of processed jobs.
+/// Type of version 2.0's function that processes an array of jobs with the same mode, direction and
+/// key size. The function returns the number of processed jobs.
 pub(super) type CipherBurst =
     unsafe extern "C" fn(Mgr, *mut Job2, c_uint, c_uint, c_uint, c_uint) -> c_uint;
-/// Type of the function of version 2.0 that processes an array of jobs with the same hash. The
-/// function returns the number of processed jobs.
+/// Type of version 2.0's function that processes an array of jobs with the same hash. The function
+/// returns the number of processed jobs.
 pub(super) type HashBurst = unsafe extern "C" fn(Mgr, *mut Job2, c_uint, c_uint) -> c_uint;
-/// Type of the function of version 2.0 that prepares a job for bursts. The function returns 0 on
-/// error.
+/// Type of version 2.0's function that prepares a job for bursts. The function returns 0 on error.
 pub(super) type SetSession = unsafe extern "C" fn(Mgr, *mut Job2) -> c_uint;
 
 // Offsets into `IMB_MGR`.

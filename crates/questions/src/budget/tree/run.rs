@@ -190,7 +190,7 @@ enum Unmeasured {
     Tree(kiln_tree::Error),
 }
 
-/// Returns the rows of one function. The list is empty if the function opens no section.
+/// Returns one function's rows. The list is empty if the function opens no section.
 fn measure(
     host: &mut Host,
     bench: &mut Bench,
@@ -248,7 +248,7 @@ fn add_delays(row: &mut Row, mut ticks: Vec<u64>, tsc_hz: f64) {
 struct Called {
     took: Duration,
     sections: u64,
-    /// TSC ticks of the longest section.
+    /// The longest section's TSC ticks.
     longest: u64,
     stolen: bool,
 }

@@ -57,7 +57,7 @@ impl Path {
         Path::SyncUser,
     ];
 
-    /// Returns the name of the method in rows.
+    /// Returns the method's name in rows.
     pub(super) fn name(self) -> &'static str {
         match self {
             Path::Primitive => "primitive",

@@ -47,7 +47,7 @@ pub(super) struct Plan {
     pub depths: Vec<usize>,
     /// Measuring time per row in seconds.
     pub seconds: f64,
-    /// Socket of a running device. With `None`, a device is started.
+    /// A running device's socket. With `None`, a device is started.
     pub socket: Option<PathBuf>,
     /// Seed for the keys and the data.
     pub seed: u64,
