@@ -249,7 +249,7 @@ void kiln_glue_algorithms(const char *driver, kiln_report_t *report)
 	up_read(&crypto_alg_sem);
 }
 
-/* Tasks: Kiln allocates the memory of a task, and the tree determines its size and contents. */
+/* Tasks: Kiln allocates a task's memory, and the tree determines its size and contents. */
 extern const unsigned int kiln_glue_hz;
 size_t kiln_glue_task_size(void);
 void kiln_glue_new_task(void *memory, const char *name, bool user);

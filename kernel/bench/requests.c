@@ -77,7 +77,7 @@ struct common {
 
 /*
  * Computes these fields for the messages @m. @aead is a compile-time constant. An skcipher has
- * neither associated data nor a tag, so all its lengths are the length of the text.
+ * neither associated data nor a tag, so all its lengths are the text's length.
  */
 static __always_inline struct common read_common(const struct kiln_messages *m, const bool aead)
 {

@@ -10,8 +10,8 @@
 #define PENDING 1ul
 
 /*
- * Appends an item unless it is already pending. The queue's thread waits on the address of the
- * queue; tasks that flush the queue wait on the address of its @running field.
+ * Appends an item unless it is already pending. The queue's thread waits on the queue's address;
+ * tasks that flush the queue wait on the address of its @running field.
  */
 static bool queue(struct kiln_workqueue *q, struct kiln_work *work)
 {

@@ -54,7 +54,7 @@ static void (*return_to_user)(void);
 /*
  * Finds the address of switch_fpu_return() with a kprobe, because kernels since 2025 export the
  * function only to KVM. If the function begins with ENDBR64, the address of the probe is 4 bytes
- * past the address of the function.
+ * past the function's address.
  */
 static bool find_return_to_user(void)
 {

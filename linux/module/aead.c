@@ -9,7 +9,7 @@
 #include "section.h"
 #include "walk.h"
 
-/* Associated data of up to SHORT_AAD bytes do not count towards the limit of a section. */
+/* Associated data of up to SHORT_AAD bytes do not count towards a section's limit. */
 enum { IPSEC_IV = 8, MAX_TAG = 16, SHORT_AAD = 64 };
 
 static const struct kiln_alg *alg_of(struct crypto_aead *tfm)

@@ -177,8 +177,8 @@ static void kiln_try_second_key(struct kiln_examine *order, struct kiln_subject 
 	int error;
 
 	/*
-	 * Change only the second half of the key, because a key for authenc begins with a
-	 * description of its format.
+	 * Change only the key's second half, because a key for authenc begins with a description of
+	 * its format.
 	 */
 	for (i = s->key_len / 2; second && i < s->key_len; i++)
 		second[i] ^= 0x5a;

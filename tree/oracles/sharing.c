@@ -66,7 +66,7 @@ static bool kiln_on_peer;	/* whether the second request runs on the other CPU */
 static bool kiln_is_internal;
 static unsigned long kiln_idle;	/* IDLE or IDLE_THOROUGH */
 
-/* The step that causes the wrong answer if it is interrupted, and the backtrace of this step. */
+/* The step that causes the wrong answer if it is interrupted, and this step's backtrace. */
 static unsigned long kiln_blamed_step, kiln_blamed[DEEPEST];
 static unsigned int kiln_blamed_depth;
 

@@ -236,8 +236,8 @@ impl Log {
         before
     }
 
-    /// Records the stage of a request. The next process sees the effects of later stores only if it
-    /// also sees this stage.
+    /// Records a request's stage. The next process sees the effects of later stores only if it also
+    /// sees this stage.
     pub(crate) fn set(&self, head: u16, stage: Stage) {
         let stage = match stage {
             Stage::Taken => 0,

@@ -257,7 +257,7 @@ impl<'a> Ring<'a> {
         Ok(head)
     }
 
-    /// Copies a descriptor from the table. `index` must be less than the size of the ring.
+    /// Copies a descriptor from the table. `index` must be less than the ring's size.
     pub(crate) fn descriptor(&self, index: u16) -> Descriptor {
         self.desc.load(usize::from(index & (self.size - 1)))
     }

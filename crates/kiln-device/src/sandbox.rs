@@ -360,7 +360,7 @@ fn allow_queue() -> Result<BpfProgram, seccompiler::BackendError> {
     )
 }
 
-/// Builds the filter of the main process. Programs that it starts inherit the filter, and their C
+/// Builds the main process's filter. Programs that it starts inherit the filter, and their C
 /// library probes for system calls, so calls that are not allowed return an error instead of
 /// killing the process.
 fn allow_main() -> Result<BpfProgram, seccompiler::BackendError> {

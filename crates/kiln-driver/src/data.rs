@@ -46,7 +46,7 @@ pub struct Job<'a> {
     pub aad: &'a [u8],
 }
 
-/// The data buffers of a job. Without a destination, the result overwrites the source.
+/// A job's data buffers. Without a destination, the result overwrites the source.
 #[derive(Debug)]
 pub struct Data {
     /// The buffer that the device reads.
@@ -353,7 +353,7 @@ impl Lane {
     }
 }
 
-/// Returns the length of the source, and the space needed for the result, in bytes.
+/// Returns the source's length, and the space needed for the result, in bytes.
 fn lengths(job: &Job<'_>) -> Result<(usize, usize), Error> {
     let (source, iv, aad) = match job.op {
         Operation::Cipher(c) => (c.src_len, c.iv_len, 0),

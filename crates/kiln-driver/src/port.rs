@@ -49,7 +49,7 @@ pub(crate) struct Landed<W> {
     pub(crate) result: Result<u64, Error>,
 }
 
-/// The control queue of a connected device.
+/// A connected device's control queue.
 pub(crate) struct Port<W> {
     pub(crate) ring: Ring,
     pub(crate) kick: Arc<Kick>,

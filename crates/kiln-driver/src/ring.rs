@@ -105,11 +105,11 @@ pub(crate) struct Ring {
     tail: u16,
     free_count: u16,
     held: u16,
-    /// Index of the next entry of the available ring. Earlier entries may be unpublished.
+    /// Index of the available ring's next entry. Earlier entries may be unpublished.
     avail: u16,
     /// The available index when the driver last checked whether the device wants a notification.
     considered: u16,
-    /// Index of the next entry of the used ring.
+    /// Index of the used ring's next entry.
     used: u16,
     broken: Option<Lie>,
     /// The heads in flight in the order they were made available. `None` without VIRTIO_F_IN_ORDER.

@@ -82,7 +82,7 @@ fn first_line(compiler: &Path, argument: &str) -> Result<String, Error> {
 pub fn which(name: &str) -> Option<PathBuf> {
     if name.contains('/') {
         // Do not resolve symbolic links: the python of a venv is a link, and finds its packages by
-        // the path of the link.
+        // the link's path.
         return std::path::absolute(name).ok().filter(|p| p.is_file());
     }
     let path = env::var_os("PATH")?;

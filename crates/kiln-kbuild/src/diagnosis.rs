@@ -120,7 +120,7 @@ fn is_remark(text: &str) -> bool {
 }
 
 /// Returns the text after `error:` in a line of the form `PLACE: error: WORDS`. Ignores `error:` in
-/// quoted source code, where it does not follow a place or the name of a program.
+/// quoted source code, where it does not follow a place or a program's name.
 fn after_error(text: &str) -> Option<&str> {
     let at = text.to_ascii_lowercase().find("error: ")?;
     let mut before = text[..at].trim_end();

@@ -16,7 +16,7 @@ const LONGEST: usize = 2048;
 
 /// A block of a file: consecutive lines up to an empty line.
 pub struct Block<'a> {
-    /// The last comment before or inside the block, which gives the source of the values.
+    /// The last comment before or inside the block, which gives the values' source.
     pub source: &'a str,
     /// Pairs of name and value, in the order of the file.
     pub fields: Vec<(&'a str, &'a str)>,

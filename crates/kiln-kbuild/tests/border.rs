@@ -108,7 +108,7 @@ impl ParseCallbacks for Names {
         if !matches!(item.kind, ItemKind::Type) || !ours {
             return None;
         }
-        // bindgen gives this name to the anonymous union of a structure.
+        // bindgen gives this name to a structure's anonymous union.
         if let Some((structure, _)) = item.name.split_once("__bindgen_ty_") {
             return Some(rust_name(structure) + UNION);
         }
@@ -158,7 +158,7 @@ fn bindings(border: &Border, root: &Path) -> (String, BTreeMap<String, String>) 
     (made.to_string(), map)
 }
 
-/// A size or an offset that bindgen asserts. `member` is `None` for the size of a structure.
+/// A size or an offset that bindgen asserts. `member` is `None` for a structure's size.
 struct Fact {
     structure: String,
     member: Option<String>,

@@ -12,7 +12,7 @@ use proc_macro2::{Delimiter, TokenStream, TokenTree};
 /// Files that bindgen generates. Their public items need no user.
 const GENERATED: [&str; 2] = ["sys/generated.rs", "raw.rs"];
 
-/// Keywords followed by the name of an item.
+/// Keywords followed by an item's name.
 const ITEMS: [&str; 8] = [
     "const", "enum", "fn", "static", "struct", "trait", "type", "union",
 ];

@@ -25,7 +25,7 @@ pub enum Way {
     /// The section sizes proposed in a Linux patch series in 2022, as listed in
     /// `kernel/crypto/posted.def`; 4 KiB for implementations that the list omits.
     Fixed,
-    /// 16, 256 or 512 KiB per section, depending on the speed of the algorithm.
+    /// 16, 256 or 512 KiB per section, depending on the algorithm's speed.
     Class,
     /// As many bytes per section as fit in the target duration at the measured rates.
     Calibrated,

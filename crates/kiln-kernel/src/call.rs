@@ -54,7 +54,7 @@ pub enum Entry {
     FinishMany,
 }
 
-/// The address of a function, and whether it must be called in an FPU section.
+/// A function's address, and whether it must be called in an FPU section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Function {
     address: *const c_void,
@@ -83,8 +83,8 @@ impl Function {
 impl Impl {
     /// Returns the function for `entry`, or `None` if the implementation lacks this function.
     pub fn function(self, entry: Entry) -> Option<Function> {
-        // Returns the address of a function, or `None` if the implementation is of another kind or
-        // lacks the function.
+        // Returns a function's address, or `None` if the implementation is of another kind or lacks
+        // the function.
         macro_rules! at {
             ($kind:expr, $ops:ident, $function:ident) => {
                 match self.kind() {

@@ -215,7 +215,7 @@ impl Impl {
         self.0.ctxsize as usize
     }
 
-    /// Returns the size in bytes of the state that is kept between the pieces of a message.
+    /// Returns the size in bytes of the state that is kept between a message's pieces.
     pub fn state_size(self) -> usize {
         self.0.statesize as usize
     }

@@ -137,7 +137,7 @@ pub struct Operation(sys::Op);
 
 impl Operation {
     /// Creates an operation that passes `ctx` as the first argument to `crypt`. `ctx` must contain
-    /// the key of the messages. Up to `slots` operations may be in flight.
+    /// the messages' key. Up to `slots` operations may be in flight.
     ///
     /// # Safety
     /// `crypt` must fulfil the contract of `struct kiln_op` with this `ctx` as long as a load uses

@@ -1,5 +1,5 @@
-//! Parses the console output of a booted kernel. Lines that Kiln's init prints
-//! (`linux/init/init.c`) are distinguished from all others.
+//! Parses a booted kernel's console output. Lines that Kiln's init prints (`linux/init/init.c`) are
+//! distinguished from all others.
 
 /// Prefix of every line that init prints.
 const PREFIX: &str = "kiln:";

@@ -88,7 +88,7 @@ impl fmt::Display for Order {
     }
 }
 
-/// Generates the content of the command file.
+/// Generates the command file's content.
 ///
 /// # Errors
 /// Fails if a word contains a byte that separates words or commands, or a command exceeds the

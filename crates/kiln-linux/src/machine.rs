@@ -49,7 +49,7 @@ pub struct Plan<'a> {
 }
 
 impl Plan<'_> {
-    /// Boots the kernel and returns the lines of each file. The key is the file's path without the
+    /// Boots the kernel and returns each file's lines. The key is the file's path without the
     /// leading slash. Files that do not exist, cannot be read or are empty are left out.
     ///
     /// # Errors

@@ -325,8 +325,8 @@ pub(crate) fn all_flags(defines: &str) -> String {
     text
 }
 
-/// Generates the line of the Kbuild file that sets the flags of a single object. Returns an empty
-/// string for sources outside `kernel/`, which need no flags of their own.
+/// Generates the line of the Kbuild file that sets a single object's flags. Returns an empty string
+/// for sources outside `kernel/`, which need no flags of their own.
 pub(crate) fn flags(name: &str) -> String {
     let Some(stem) = name
         .strip_suffix(".c")

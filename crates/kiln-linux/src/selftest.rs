@@ -133,8 +133,8 @@ pub fn run(plan: &Plan) -> Result<Outcome, Error> {
     heard.outcome(&plan.built.version, plan.only)
 }
 
-/// Returns the implementations of an algorithm, or the implementation with this driver name.
-/// Without a name, returns all implementations.
+/// Returns an algorithm's implementations, or the implementation with this driver name. Without a
+/// name, returns all implementations.
 pub(crate) fn select_impls(only: Option<&str>) -> Vec<Impl> {
     let mut all = Impl::all();
     all.retain(|i| only.is_none_or(|name| name == i.alg() || name == i.driver()));

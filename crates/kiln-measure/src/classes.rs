@@ -51,7 +51,7 @@ pub struct Difference {
     /// Welch's t: the difference divided by its standard error. If neither class varies, t is 0 or
     /// infinite.
     pub t: f64,
-    /// Mean of the second class minus mean of the first class, in the unit of the measurements.
+    /// Mean of the second class minus mean of the first class, in the measurements' unit.
     pub mean: f64,
     /// The smallest difference between the means for which |t| would have reached [`LIMIT`].
     pub detectable: f64,
@@ -93,8 +93,8 @@ pub fn most_different(classes: [&[u32]; 2]) -> Option<Difference> {
         .max_by(|a, b| a.t.abs().total_cmp(&b.t.abs()))
 }
 
-/// Returns the smallest difference that would have reached [`LIMIT`], computed without the slowest
-/// tenth of the measurements. Tighter crops are not used, because all measurements that they keep
+/// Returns the smallest difference that would have reached [`LIMIT`], computed without the
+/// measurements' slowest tenth. Tighter crops are not used, because all measurements that they keep
 /// may fall into a single step of the clock, which hides any difference.
 pub fn detectable(classes: [&[u32]; 2]) -> Option<f64> {
     let crop = CROPS.iter().position(|&c| c == 90.0)?;

@@ -122,7 +122,7 @@ impl TimeSource for Within<'_> {
         Some(1)
     }
 
-    /// The subjects themselves determine the state of the caches.
+    /// The subjects themselves determine the caches' state.
     fn warms_up(&self) -> bool {
         true
     }
@@ -154,8 +154,8 @@ impl TimeSource for Within<'_> {
 pub(crate) fn switches() -> u64 {
     // SAFETY: rusage consists of integers, so all-zero bytes are valid.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-    // SAFETY: `usage` is a valid, writable rusage for the duration of the call. If the call fails,
-    // it stays zero, which means that no switches were seen.
+    // SAFETY: `usage` is a valid, writable rusage for the call's duration. If the call fails, it
+    // stays zero, which means that no switches were seen.
     unsafe { libc::getrusage(libc::RUSAGE_THREAD, &mut usage) };
     (usage.ru_nvcsw + usage.ru_nivcsw) as u64
 }

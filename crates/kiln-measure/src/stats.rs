@@ -34,7 +34,7 @@ const RANK: usize = 5;
 /// % of reruns are outside the interval, counting both ends. On the reference machine, while it was
 /// busy, 8 of 398 (2 %) were.
 ///
-/// Neither end is closer to `best` than 0.1 %, the uncertainty of the clock. With fewer than five
+/// Neither end is closer to `best` than 0.1 %, the clock's uncertainty. With fewer than five
 /// rounds, `high` is the largest round-best, and the probability of a miss is 2^-rounds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Estimate {

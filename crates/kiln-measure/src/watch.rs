@@ -141,8 +141,8 @@ fn own_s() -> f64 {
     let of = |who| {
         // SAFETY: rusage consists of integers, so all-zero bytes are valid.
         let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-        // SAFETY: `usage` is a valid, writable rusage for the duration of the call. If the call
-        // fails, it stays zero.
+        // SAFETY: `usage` is a valid, writable rusage for the call's duration. If the call fails,
+        // it stays zero.
         unsafe { libc::getrusage(who, &mut usage) };
         let seconds = |t: libc::timeval| t.tv_sec as f64 + t.tv_usec as f64 / 1e6;
         seconds(usage.ru_utime) + seconds(usage.ru_stime)

@@ -39,7 +39,7 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// Rows that answer a question, with notes and the state of the run.
+/// Rows that answer a question, with notes and the run's state.
 #[derive(Clone, Debug)]
 pub struct Outcome<R> {
     pub rows: Vec<R>,

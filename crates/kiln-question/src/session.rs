@@ -145,8 +145,8 @@ impl Session {
     }
 
     /// Writes the pictures, with a note below them, to `file` in the directory of `--out`, and
-    /// returns the path of the written file. Without `--out` or without pictures, writes nothing
-    /// and returns `None`.
+    /// returns the written file's path. Without `--out` or without pictures, writes nothing and
+    /// returns `None`.
     pub fn draw(
         &self,
         file: &str,

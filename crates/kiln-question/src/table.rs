@@ -98,7 +98,7 @@ pub fn notes(notes: &[String], seed: u64) -> String {
         .collect()
 }
 
-/// Wraps text to the width of a table.
+/// Wraps text to a table's width.
 pub fn paragraph(text: &str) -> String {
     wrap(text, WIDTH)
 }

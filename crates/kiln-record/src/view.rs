@@ -120,7 +120,7 @@ pub enum Shape {
     Course {
         title: String,
         prefix: String,
-        /// The field with the length of a time step in milliseconds.
+        /// The field with a time step's length in milliseconds.
         step: String,
         /// Names of the fields with the beginning and end of the shaded part, and that part's
         /// label.
@@ -135,7 +135,7 @@ pub enum Shape {
         along: String,
         upwards: String,
     },
-    /// A heat map of results. The view's `name` determines the name of each line.
+    /// A heat map of results. The view's `name` determines each line's name.
     Map {
         value: String,
         unit: String,

@@ -34,7 +34,7 @@ impl Value {
         self.low > other.high || other.low > self.high
     }
 
-    /// Returns this result divided by `other`, with the interval of the quotient.
+    /// Returns this result divided by `other`, with the quotient's interval.
     fn ratio(&self, other: &Value) -> Value {
         Value {
             best: self.best / other.best,

@@ -134,8 +134,8 @@ fn join(records: &[&Value], list: &[&Found], warnings: &[String]) -> Value {
         let before = rows.len();
         for row in record::rows(record) {
             let key = kind.key(row, false);
-            // Every shard contains the rows of the controls and references. Keep each such row
-            // once, and prefer a failed one.
+            // Every shard contains the controls' rows and references. Keep each such row once, and
+            // prefer a failed one.
             match places.get(&key).copied().filter(|place| *place < before) {
                 Some(place) if fails(kind, row) && !fails(kind, &rows[place]) => {
                     rows[place] = row.clone();

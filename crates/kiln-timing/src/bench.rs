@@ -240,8 +240,8 @@ pub fn bench_cold(
         .collect()
 }
 
-/// The other threads of a team. Each has its own entries, and reports their faults twice: before
-/// and after timing.
+/// A team's other threads. Each has its own entries, and reports their faults twice: before and
+/// after timing.
 pub struct Crew<'t> {
     pub team: &'t Team,
     pub reports: Vec<Receiver<Faults>>,

@@ -35,7 +35,7 @@ pub struct Candidate<'a> {
     pub tier: Option<Cow<'static, str>>,
     /// Level at which the implementation is called.
     pub level: Level,
-    /// The configuration of the kernel tree; `None` for Kiln and for libraries.
+    /// The kernel tree's configuration; `None` for Kiln and for libraries.
     pub config: Option<String>,
     /// Lengths that the implementation accepts.
     pub takes: Takes,

@@ -20,7 +20,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Returns the operations of this kind. The first one is the default.
+    /// Returns this kind's operations. The first one is the default.
     pub fn ops(self) -> &'static [Op] {
         match self {
             Kind::Skcipher | Kind::Aead => &[Op::Encrypt, Op::Decrypt],
@@ -35,7 +35,7 @@ impl Kind {
 pub enum Op {
     Encrypt,
     Decrypt,
-    /// Computes the digest of a message.
+    /// Computes a message's digest.
     Digest,
     /// Computes the shared secret from a public value.
     Derive,

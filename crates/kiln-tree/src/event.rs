@@ -125,7 +125,7 @@ pub struct Examined {
     /// The name under which the transform was allocated.
     pub name: String,
     pub cases: u64,
-    /// Number of cases that the driver rejects, whatever the memory layout of the request.
+    /// Number of cases that the driver rejects, whatever the request's memory layout.
     pub refused: u64,
     /// 0 if the driver was examined, otherwise an errno.
     pub error: i32,
@@ -188,7 +188,7 @@ impl ProveContext {
 pub enum Rule {
     /// Every answer must be right.
     Wrong,
-    /// An interrupt must preserve the vector registers of an open section.
+    /// An interrupt must preserve an open section's vector registers.
     Registers,
     /// Sections must not be nested.
     Nested,

@@ -145,7 +145,7 @@ impl Function {
     }
 }
 
-/// The library functions of a booted tree.
+/// A booted tree's library functions.
 pub struct Library {
     calls: Rc<Calls>,
     open: GateFn,

@@ -388,7 +388,7 @@ fn configure(plan: &Plan, cache: &Cache) -> Result<Taken, Error> {
     update(&stamp, &wanted).map(|_| taken)
 }
 
-/// The output of a build, and whether it succeeded.
+/// A build's output, and whether it succeeded.
 pub struct Said {
     /// What make printed on standard output and standard error, in order.
     pub text: String,

@@ -153,7 +153,7 @@ mod tests {
         let parent = tempfile::tempdir().unwrap();
         let (used, lock) = make_locked_scratch(parent.path()).unwrap();
         let (killed, of_killed) = make_locked_scratch(parent.path()).unwrap();
-        // The kernel releases the lock of a killed process, but the directory remains.
+        // The kernel releases a killed process's lock, but the directory remains.
         let left = killed.keep();
         drop(of_killed);
         fs::write(left.join("initramfs"), "x").unwrap();

@@ -173,8 +173,8 @@ impl Primitive {
     }
 }
 
-/// Returns whether the CPU has the features of a tier and `KILN_TIERS` allows the tier. The hosted
-/// tree sees the feature under the same condition.
+/// Returns whether the CPU has a tier's features and `KILN_TIERS` allows the tier. The hosted tree
+/// sees the feature under the same condition.
 fn has(tier: &str) -> bool {
     macro_rules! all {
         ($($name:tt is $id:literal),+) => {

@@ -186,8 +186,8 @@ fn place_name(repository: &Repository, extent: Extent) -> String {
     format!("{}-{of:016x}", safe_name(&repository.name()))
 }
 
-/// Waits for the lock of a directory. The lock file's modification time records when the slot was
-/// last used, so opening the file must not change it.
+/// Waits for a directory's lock. The lock file's modification time records when the slot was last
+/// used, so opening the file must not change it.
 fn wait_for(dir: &Path, how: Locking) -> Result<File, Error> {
     let file = open_lock(dir)?;
     lock(&file, how).map_err(|e| Error::cache(dir, e))?;
@@ -208,8 +208,8 @@ fn open_lock(dir: &Path) -> Result<File, Error> {
     options.open(&path).map_err(|e| Error::cache(&path, e))
 }
 
-/// Finds or creates a slot with the files of this commit. Returns the slot and its lock, which all
-/// users of the slot share.
+/// Finds or creates a slot with this commit's files. Returns the slot and its lock, which all users
+/// of the slot share.
 fn prepare(
     place: &Path,
     repository: &Repository,

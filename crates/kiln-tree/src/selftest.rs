@@ -77,7 +77,7 @@ pub struct Seen {
     /// The last child's events.
     pub events: Vec<Event>,
     /// Crashes of earlier children, by driver under test. Each entry holds a description and the
-    /// address of the instruction.
+    /// instruction's address.
     pub faults: HashMap<String, (String, u64)>,
     /// A crash outside any driver's test, which keeps the child from listing the algorithms.
     pub broken: Option<(String, u64)>,

@@ -1,6 +1,5 @@
-//! Tests the services on emulated CPUs, in a child that loads the image of a real tree. The
-//! environment variable KILN_TEST_TREE names the tree. Without it, the tests are skipped with a
-//! message.
+//! Tests the services on emulated CPUs, in a child that loads a real tree's image. The environment
+//! variable KILN_TEST_TREE names the tree. Without it, the tests are skipped with a message.
 
 use std::cell::UnsafeCell;
 use std::env;
@@ -533,9 +532,9 @@ fn memory_is_for_any_context() {
     });
 }
 
-/// Runs the same scripts on the tree's simd helper and cryptd, and on Kiln's. Compares the return
-/// value of each call. For each callback, compares the arguments, the order, the CPU and the
-/// preempt count.
+/// Runs the same scripts on the tree's simd helper and cryptd, and on Kiln's. Compares each call's
+/// return value. For each callback, compares the arguments, the order, the CPU and the preempt
+/// count.
 #[test]
 fn the_trees_cryptd_follows_the_rules_that_kilns_does() {
     alone(

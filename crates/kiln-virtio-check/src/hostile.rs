@@ -17,7 +17,7 @@ use crate::link::{Link, Offer, Target, GONE, ROOM, SILENT};
 use crate::rule::{self, Rule};
 use crate::vectors::{all, Vector};
 
-/// The status of a request, or the reason why the device did not return one.
+/// A request's status, or the reason why the device did not return one.
 type Answered = Result<Status, String>;
 
 /// A check that opens its own connections.

@@ -56,8 +56,8 @@ const TAKEN: u64 = 1 << 32 | 1 << 30 | feature::ALL;
 pub(crate) const SIZE: u64 = 64 << 10;
 pub(crate) const BASE: u64 = 1 << 28;
 pub(crate) const RING: u32 = 64;
-/// Offsets of the available ring and the used ring in a ring's part of the memory, and the size of
-/// each part.
+/// Offsets of the available ring and the used ring in a ring's part of the memory, and each part's
+/// size.
 pub(crate) const AVAIL: u64 = 0x1000;
 pub(crate) const USED: u64 = 0x2000;
 const EACH: u64 = 0x4000;

@@ -7,7 +7,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 
 use crate::device::{parent, until};
 
-/// Reports its process ID in the directory of this script, and runs until it is killed.
+/// Reports its process ID in this script's directory, and runs until it is killed.
 const MACHINE: &str = "#!/bin/sh
 cd \"$(dirname \"$0\")\" && echo $$ >pid.new && mv pid.new pid && exec sleep 600
 ";

@@ -61,7 +61,7 @@ fn the_smallest_target_that_is_named_is_taken() {
 fn every_way_has_a_row_with_the_fields_of_the_contract() {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().to_str().unwrap();
-    // With --quick, Kiln measures only the implementation with the widest tier of each algorithm. A
+    // With --quick, Kiln measures only the implementation with each algorithm's widest tier. A
     // limit was published for AVX2 Poly1305, but not for CTR.
     let args = [
         "budget",

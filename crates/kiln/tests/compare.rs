@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use crate::common::{fault, kiln};
 use serde_json::{json, Value};
 
-/// Writes a record of `speed` with one row per implementation. `width` is half the relative width
-/// of the interval.
+/// Writes a record of `speed` with one row per implementation. `width` is half the interval's
+/// relative width.
 fn record(dir: &Path, name: &str, width: f64, cycles: &[(&str, f64)]) -> PathBuf {
     let rows: Vec<Value> = cycles
         .iter()

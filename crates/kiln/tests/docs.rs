@@ -126,7 +126,7 @@ impl Reader<'_> {
     }
 }
 
-/// Runs the code blocks of a page. Returns the number of commands run, and the faults.
+/// Runs a page's code blocks. Returns the number of commands run, and the faults.
 fn type_page(page: &Page) -> (usize, Vec<Fault>) {
     let mut reader = Reader::new(page);
     for block in &parts(&page.text).blocks {

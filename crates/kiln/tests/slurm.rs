@@ -20,7 +20,7 @@ const FLEET: &str = concat!(
 /// The command that the campaigns run: known-answer tests of four algorithms.
 const WORK: [&str; 5] = ["test", "sha256", "ghash", "xts(aes)", "sha512"];
 
-/// Writes a site file that also contains the lines `more`. Returns the path of the file.
+/// Writes a site file that also contains the lines `more`. Returns the file's path.
 fn site(dir: &Path, more: &str) -> String {
     let path = dir.join("site.conf");
     let kiln = env!("CARGO_BIN_EXE_kiln");

@@ -1,6 +1,6 @@
 //! Tests `kiln tree` from a user's point of view. Tests that need a kernel tree are skipped with a
-//! message, unless KILN_TEST_TREE is the tree of an LTS kernel and KILN_TEST_TREE_NEXT the tree of
-//! a current kernel.
+//! message, unless KILN_TEST_TREE is the tree of an LTS kernel and KILN_TEST_TREE_NEXT a current
+//! kernel's tree.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -233,8 +233,7 @@ fn a_current_kernel_is_hosted_measured_and_tested() {
     assert!(answers > 1000, "{text}");
 }
 
-/// Writes a configuration with mitigations, similar to a distribution's. Returns the path of the
-/// file.
+/// Writes a configuration with mitigations, similar to a distribution's. Returns the file's path.
 fn mitigated() -> PathBuf {
     let file = place("tree-config").join("mine.config");
     let text = "CONFIG_PREEMPT_DYNAMIC=y\nCONFIG_FORTIFY_SOURCE=y\nCONFIG_FTRACE=y\nCONFIG_MODULES=y\n\

@@ -62,7 +62,7 @@ const XTS: &str = "xts(aes)";
 /// Encrypts or decrypts with the scalar code.
 ///
 /// # Safety
-/// The arguments must be valid for the function of this entry.
+/// The arguments must be valid for this entry's function.
 unsafe fn right(
     entry: Entry,
     ctx: *const c_void,

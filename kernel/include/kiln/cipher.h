@@ -148,8 +148,8 @@ struct kiln_aead_ops {
 };
 
 /*
- * The functions of a hash. @ctx is NULL for a hash without a key. digest() combines init(),
- * update() and final().
+ * A hash's functions. @ctx is NULL for a hash without a key. digest() combines init(), update() and
+ * final().
  */
 struct kiln_hash_ops {
 	void (*init)(const void *ctx, void *state);

@@ -200,7 +200,7 @@ static inline struct scatterlist *sg_next(struct scatterlist *sg)
 	return sg->chain ? (struct scatterlist *)sg->addr : sg;
 }
 
-/* A task that waits for the completion of a request. */
+/* A task that waits for a request's completion. */
 struct crypto_wait {
 	struct task *task;
 	int err;
@@ -211,9 +211,9 @@ void crypto_req_done(void *data, int err);
 int crypto_wait_req(int err, struct crypto_wait *wait);
 
 /*
- * crypto/walk.c: iterates over the scatterlists of a request. Each step has @nbytes at @src and
- * @dst; all steps but the last have whole blocks. Blocks that straddle entries are copied to a
- * buffer in this structure.
+ * crypto/walk.c: iterates over a request's scatterlists. Each step has @nbytes at @src and @dst;
+ * all steps but the last have whole blocks. Blocks that straddle entries are copied to a buffer in
+ * this structure.
  */
 enum { WALK_BLOCK = 16, WALK_MAX_BLOCK = 64, WALK_PAGE = 4096 };
 
@@ -338,7 +338,7 @@ struct shash_desc {
 	u8 ctx[KILN_MAX_STATE] __aligned(64);
 };
 
-/* The functions of a hash. They return 0 or -ENOKEY, and may be called in any context. */
+/* A hash's functions. They return 0 or -ENOKEY, and may be called in any context. */
 int shash_init(struct shash_desc *desc);
 int shash_update(struct shash_desc *desc, const u8 *data, u32 len);
 int shash_final(struct shash_desc *desc, u8 *out);

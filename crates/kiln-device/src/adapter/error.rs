@@ -26,8 +26,8 @@ pub enum Error {
     TooManyAnswers,
     /// The connection ended within a message.
     CutShort,
-    /// A message requires a protocol feature that was not negotiated. The value is the request
-    /// number of the message.
+    /// A message requires a protocol feature that was not negotiated. The value is the message's
+    /// request number.
     NotAgreed(u32),
     /// The front end set an invalid device status.
     Status,

@@ -134,7 +134,7 @@ pub struct Sample {
     pub waiting: u32,
 }
 
-/// The packets of a flow and their expected results. The load cycles through the packets.
+/// A flow's packets and their expected results. The load cycles through the packets.
 struct Ring {
     raw: Vec<sys::EspPacket>,
     _bytes: Vec<(Vec<u8>, Vec<u8>)>,

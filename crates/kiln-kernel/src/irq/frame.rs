@@ -19,7 +19,7 @@ const RED_ZONE: u64 = 128;
 pub(super) struct Frame<'a>(&'a mut [i64; 23]);
 
 impl Frame<'_> {
-    /// Borrows the registers of the interrupted thread.
+    /// Borrows the interrupted thread's registers.
     ///
     /// # Safety
     /// `context` must be the argument that the kernel passed to a signal handler.

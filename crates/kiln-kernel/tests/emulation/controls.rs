@@ -105,8 +105,8 @@ unsafe extern "C" fn string_copy() {
     }
 }
 
-/// Shows why law 2 is needed: in a hardirq, the host's memcpy silently corrupts the registers of a
-/// section.
+/// Shows why law 2 is needed: in a hardirq, the host's memcpy silently corrupts a section's
+/// registers.
 #[test]
 fn a_host_memcpy_in_interrupt_context_is_caught() {
     run_alone(|seed| {

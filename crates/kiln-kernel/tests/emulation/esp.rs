@@ -24,7 +24,7 @@ fn sectors(seed: u64) -> Arc<Messages> {
 }
 
 /// Returns a plan with evenly spaced packets in three phases: low, high and low load. `rates` are
-/// the packets per second and `ms` the durations of the phases.
+/// the packets per second and `ms` the phases' durations.
 fn plan(transform: Transform, rates: [u64; 3], ms: [u64; 3]) -> Plan {
     let mut arrivals = Vec::new();
     let (mut at, mut end) = (0, [0; 3]);

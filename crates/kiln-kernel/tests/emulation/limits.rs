@@ -45,7 +45,7 @@ fn sums_of_lengths_do_not_wrap() {
                             for len in [20, 48, 64, 96, u32::MAX - 15] {
                                 let (mut iv, task) = ([1; BLOCK], Context::Task);
                                 let (a, n) = (assoc as usize, len as usize);
-                                // SAFETY: the pieces cover exactly the bytes of the array.
+                                // SAFETY: the pieces cover exactly the array's bytes.
                                 let got =
                                     unsafe { tfm.request(op, &mut iv, a, n, &list, &list, task) };
                                 let what = (name, op, assoc, len, list.len());
@@ -111,7 +111,7 @@ fn repeated_requests_refuse_short_pieces() {
                     digest: &mut [0; 32],
                     lens: imp.lens(0, text),
                 };
-                // SAFETY: the pieces cover exactly the bytes of the array.
+                // SAFETY: the pieces cover exactly the array's bytes.
                 let got = unsafe { driver.repeat(&mut request, 3) };
                 assert_eq!(got, want, "{alg}: {text} bytes of 80");
             }

@@ -53,8 +53,8 @@ impl Draw {
             }
     }
 
-    /// Divides `len` bytes into up to 17 pieces at random places of a buffer, like the scatterlist
-    /// of a network packet. Returns the offset and length of each piece.
+    /// Divides `len` bytes into up to 17 pieces at random places of a buffer, like a network
+    /// packet's scatterlist. Returns the offset and length of each piece.
     fn pieces(&mut self, len: usize) -> Vec<(usize, usize)> {
         let n = match self.below(4) {
             0 => 1,

@@ -149,7 +149,7 @@ fn interrupts_outside_the_gate_never_schedule() {
 /// slow host.
 const NEVER_US: u64 = 10_000_000;
 
-/// Boots a CPU where one task sleeps and is woken. Returns the results of the experiment.
+/// Boots a CPU where one task sleeps and is woken. Returns the experiment's results.
 fn wake(config: Config, wakeup: Wakeup) -> Wakeup {
     let mut cpu = Cpu::boot(&Config {
         preempt_full: true,

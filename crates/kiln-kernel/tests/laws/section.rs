@@ -56,7 +56,7 @@ impl Row {
     }
 }
 
-/// Links `no_section.c` with a build of `kernel/`. Returns the path of the program.
+/// Links `no_section.c` with a build of `kernel/`. Returns the program's path.
 pub(crate) fn link(built: &Built) -> PathBuf {
     link_with(built, "offenders/no_section.c")
 }

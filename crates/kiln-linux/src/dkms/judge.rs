@@ -37,7 +37,7 @@ pub(super) enum Reached {
     Failure,
 }
 
-/// The console output of a boot.
+/// A boot's console output.
 #[derive(Default)]
 pub(super) struct Heard {
     /// Number of the current command.

@@ -215,7 +215,7 @@ pub fn run(
     Ok(outcome)
 }
 
-/// Writes a disk image with the files of the system. The file is sparse.
+/// Writes a disk image with the system's files. The file is sparse.
 fn write_disk(root: &Path, to: &Path) -> Result<(), Error> {
     let output = Command::new("mke2fs")
         .args(["-q", "-t", "ext4", "-m", "0", "-E", "root_owner=0:0", "-d"])

@@ -376,9 +376,9 @@ pub(super) fn batch() -> String {
     state("tunnel", GCM, 0) + "\n"
 }
 
-/// Writes all commands. `modules` lists the kernel's modules in load order. If `release` is given, the
-/// package is installed in the Debian system on the guest's disk, and DKMS builds the module for the
-/// kernel of this release. Otherwise the module in the initramfs is used.
+/// Writes all commands. `modules` lists the kernel's modules in load order. If `release` is given,
+/// the package is installed in the Debian system on the guest's disk, and DKMS builds the module
+/// for this release's kernel. Otherwise the module in the initramfs is used.
 pub(super) fn write(modules: &[&str], load: &Load, release: Option<&str>) -> Result<Script, Error> {
     let (seconds, cycles, sections) = (load.seconds, load.cycles, load.sections);
     let mut script = Script::default();

@@ -175,7 +175,7 @@ const SCENES: &[Line] = &[
     ),
 ];
 
-/// Number and wording of each question that is a script, and the name of the script.
+/// Number and wording of each question that is a script, and the script's name.
 const SCRIPTS: &[(u32, &str, &str)] = &[
     (50, "SIMD usable: answered at once", "at once"),
     (

@@ -126,7 +126,7 @@ fn loads(plan: &Plan) -> Vec<Load> {
     Kind::ALL.into_iter().flat_map(of).collect()
 }
 
-/// The console output of a boot.
+/// A boot's console output.
 #[derive(Default)]
 struct Heard {
     order: u32,

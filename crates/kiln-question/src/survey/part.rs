@@ -116,7 +116,7 @@ impl Slot<'_> {
         format!("{:.1}", (self.seconds - Part::START_S).max(0.1))
     }
 
-    /// Returns the path of the kernel tree. Call this only for parts that require a tree.
+    /// Returns the kernel tree's path. Call this only for parts that require a tree.
     pub fn tree(&self) -> &str {
         self.means.tree.as_deref().unwrap_or_default()
     }

@@ -94,7 +94,7 @@ impl Picture {
         });
     }
 
-    /// Adds lines of subdued text at the bottom of the picture.
+    /// Adds lines of subdued text at the picture's bottom.
     pub fn note(&mut self, text: &str) {
         for line in wrapped(text, WIDTH - 4.0, FONT) {
             self.height += LEADING;

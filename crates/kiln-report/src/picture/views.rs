@@ -266,8 +266,8 @@ fn outline(counts: &[(f64, f64, f64)]) -> Option<Vec<Point>> {
     Some(points)
 }
 
-/// Reads a histogram's buckets: lower bound, upper bound and count. The bounds have the unit of the
-/// fields.
+/// Reads a histogram's buckets: lower bound, upper bound and count. The bounds have the fields'
+/// unit.
 fn histogram(row: &Row, prefix: &str) -> Vec<(f64, f64, f64)> {
     let bound = |field: &str| -> Option<f64> {
         let bound = field.strip_prefix(prefix)?.strip_prefix("_le_")?;

@@ -92,7 +92,7 @@ pub(super) fn call_each(
 }
 
 /// Returns whether the `len` bytes at `tag` and at `right` are equal. The run time does not depend
-/// on the position of a difference.
+/// on a difference's position.
 ///
 /// # Safety
 /// Both tags must be readable for `len` bytes.

@@ -137,8 +137,8 @@ mod tests {
         ] {
             assert_eq!(check(alg, bytes), value, "{alg}");
         }
-        // The two algorithms are CRC-32 and its big-endian variant, without the inversions of the
-        // catalogue.
+        // The two algorithms are CRC-32 and its big-endian variant, without the catalogue's
+        // inversions.
         let inverted = |alg: &str, first: &[u8]| {
             let mut message = b"123456789".to_vec();
             message.iter_mut().zip(first).for_each(|(m, f)| *m ^= f);

@@ -213,7 +213,7 @@ impl Pkey {
         op.call(call, &whole, self.modulus, dst)
     }
 
-    /// Signs a digest, and returns the length of the signature.
+    /// Signs a digest, and returns the signature's length.
     pub(super) fn sign(&self, scheme: Scheme, src: &[u8], dst: &mut [u8]) -> Result<usize, Status> {
         let f = &*self.library.0;
         let op = self.start(f.sign_init, scheme, true)?;

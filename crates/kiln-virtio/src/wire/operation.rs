@@ -70,14 +70,14 @@ pub struct Aead {
 /// `struct virtio_crypto_akcipher_data_flf`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Akcipher {
-    /// Source length in bytes. For a verification, it is the length of the signature.
+    /// Source length in bytes. For a verification, it is the signature's length.
     pub src_len: u32,
     /// Destination size in bytes. For a verification, it is the length of the signed data, which
     /// follows the signature.
     pub dst_len: u32,
 }
 
-/// The fixed part of a data request.
+/// A data request's fixed part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
     /// A cipher without a hash.

@@ -73,7 +73,7 @@ pub struct Wanted {
 }
 
 impl Wanted {
-    /// Returns the duration of the survey in seconds, as selected by the flags.
+    /// Returns the survey's duration in seconds, as selected by the flags.
     ///
     /// # Errors
     /// Fails if both flags are given or the number of minutes is outside the limits.

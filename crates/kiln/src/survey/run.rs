@@ -55,7 +55,7 @@ impl<'a> Survey<'a> {
         self.say(&format!("{}{intervals}\n\n", table::machine(facts)))
     }
 
-    /// Runs all passes and prints the results of each topic.
+    /// Runs all passes and prints each topic's results.
     pub fn ask(&mut self) -> Result<(), Error> {
         let progress = Progress::start();
         let (start, whole) = (Instant::now(), self.plan.seconds());
@@ -215,7 +215,7 @@ impl<'a> Survey<'a> {
     }
 
     /// Returns the warnings of the whole survey, and warnings of other kinds that only a part
-    /// reported, with the name of the part.
+    /// reported, with the part's name.
     fn warnings<Q: Question>(&self, facts: &Facts) -> Vec<String> {
         let own = self.session.warnings::<Q>(facts);
         let mut kinds: Vec<&str> = own.iter().map(|w| w.kind.name()).collect();

@@ -14,7 +14,7 @@ pub fn read() -> Value {
     serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap()
 }
 
-/// Returns the schema's definitions for the rows of a command.
+/// Returns the schema's definitions for a command's rows.
 pub fn defs<'a>(schema: &'a Value, command: &str) -> Vec<&'a Value> {
     let branches = schema["allOf"].as_array().unwrap();
     let own = branches

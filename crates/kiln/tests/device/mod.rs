@@ -156,7 +156,7 @@ pub fn until(what: &str, mut done: impl FnMut() -> bool) {
     }
 }
 
-/// Returns the parent of a running process, or `None` for a zombie.
+/// Returns a running process's parent, or `None` for a zombie.
 pub fn parent(pid: u32) -> Option<u32> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let mut rest = stat.rsplit_once(") ")?.1.split(' ');

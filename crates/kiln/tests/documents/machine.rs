@@ -22,7 +22,7 @@ pub fn program(name: &str) -> Option<PathBuf> {
         .find(|path| path.is_file())
 }
 
-/// Directory name that examples use for the tree of a current kernel.
+/// Directory name that examples use for a current kernel's tree.
 pub const CURRENT: &str = "linux-7.3";
 
 /// Directory name that examples use for the tree of the long-term kernel before `linux`.

@@ -46,7 +46,7 @@ pub struct Guest {
     file: File,
     data: Ring,
     control: Ring,
-    /// Number of data queues, which is also the index of the control queue.
+    /// Number of data queues, which is also the control queue's index.
     queues: usize,
 }
 
@@ -180,8 +180,8 @@ impl Guest {
         self.front_end.set_features(FEATURES | more).unwrap();
     }
 
-    /// Makes a request available to the device. Returns the request's number and the address of the
-    /// answer.
+    /// Makes a request available to the device. Returns the request's number and the answer's
+    /// address.
     fn submit(&mut self, data: bool, request: &[u8], room: u32, kick: bool) -> (u16, u64) {
         let ring = match data {
             true => &mut self.data,

@@ -35,7 +35,7 @@ pub struct Fault {
 impl Tree {
     pub const ALL: [Tree; 3] = [Tree::V6_1, Tree::V6_12, Tree::V7_3];
 
-    /// Returns the directory of the tree, or `None` if the test must be skipped.
+    /// Returns the tree's directory, or `None` if the test must be skipped.
     fn dir(self) -> Option<PathBuf> {
         match self {
             Tree::V6_1 => tree_of("KILN_TEST_TREE_PREVIOUS", "Linux 6.1 tree"),

@@ -118,7 +118,7 @@ fn head(a: &Side, b: &Side, rows: &[Row], turns: Option<usize>) -> Vec<String> {
     lines
 }
 
-/// Joins the values of a condition. Records of one side may differ in it.
+/// Joins a condition's values. Records of one side may differ in it.
 fn list(values: &BTreeSet<String>) -> String {
     let shown: Vec<&str> = values.iter().take(MOST).map(String::as_str).collect();
     let text = shown.join("; ");
@@ -236,8 +236,8 @@ fn judge(row: &Row) -> String {
     }
 }
 
-/// Returns the change in per cent. Ratios compare costs, so for a rate the change is the inverse of
-/// the ratio.
+/// Returns the change in per cent. Ratios compare costs, so for a rate the change is the ratio's
+/// inverse.
 fn percent(row: &Row, ratio: f64) -> f64 {
     match row.less {
         true => (ratio - 1.0) * 100.0,

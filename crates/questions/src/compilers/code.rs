@@ -1,4 +1,4 @@
-//! Disassembles the hottest code of a build and counts its instructions.
+//! Disassembles a build's hottest code and counts the instructions.
 
 use std::fs;
 use std::path::Path;

@@ -34,7 +34,7 @@ pub(super) fn switches(cc: &Toolchain, from: &str, to: &str) -> Vec<String> {
     flags
 }
 
-/// Returns the optimization flags of a level, and whether each is enabled.
+/// Returns a level's optimization flags, and whether each is enabled.
 fn listed(cc: &Toolchain, level: &str) -> Vec<(String, bool)> {
     let output = cc
         .command()

@@ -20,7 +20,7 @@ const NEWER_GCC: f64 = 16.8 / 13.5;
 /// (docs/COMPILERS.md).
 const FLOOR: f64 = 1.02;
 
-/// A cell at -O2, which is also the level of the published table.
+/// A cell at -O2, which is also the published table's level.
 struct Cell<'a> {
     cc: &'a str,
     variant: &'a str,

@@ -76,7 +76,7 @@ impl Plan<'_> {
         }
     }
 
-    /// Returns all cells, grouped by compiler, including the cells of a baseline.
+    /// Returns all cells, grouped by compiler, including a baseline's cells.
     fn cells(&self) -> Vec<Cell> {
         let mut ccs = self.ccs.clone();
         if let Some(Baseline::Compiler(cc)) = &self.baseline {
@@ -109,8 +109,8 @@ impl Plan<'_> {
         cells
     }
 
-    /// Selects the cells of this shard. Cells of one subject at one level stay together, because
-    /// they are compared with each other by compiler and by variant.
+    /// Selects this shard's cells. Cells of one subject at one level stay together, because they
+    /// are compared with each other by compiler and by variant.
     fn select(&self, cells: Vec<Cell>) -> Vec<Cell> {
         let unit = |cell: &Cell| format!("{}/{:?}/{:?}", cell.subject.name, cell.opt, cell.abi);
         let mut units: Vec<String> = Vec::new();

@@ -46,7 +46,7 @@ pub(super) enum Flags {
         /// Directories with headers.
         include: Vec<PathBuf>,
     },
-    /// The file is compiled with flags from the build of a kernel tree.
+    /// The file is compiled with flags from a kernel tree's build.
     Tree {
         /// Flags common to all objects.
         common: Vec<String>,

@@ -78,8 +78,8 @@ fn rule_of(version: &str) -> Option<Policy> {
     Policy::all().into_iter().find(|p| p.name() == name)
 }
 
-/// Returns the compared parts of an answer. The number of warnings is reduced to whether there was
-/// any, because the same section may cause one warning or two.
+/// Returns an answer's compared parts. The number of warnings is reduced to whether there was any,
+/// because the same section may cause one warning or two.
 fn judged(answer: &Answer) -> (bool, bool, bool) {
     (answer.usable, answer.over_section, answer.warnings > 0)
 }

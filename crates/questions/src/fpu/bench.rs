@@ -97,7 +97,7 @@ impl Bench {
         )
     }
 
-    /// Opens a stream for a task. The task waits for the result of each request.
+    /// Opens a stream for a task. The task waits for each request's result.
     pub(crate) fn task_stream(
         &mut self,
         plan: &Plan,

@@ -4,7 +4,7 @@
 //! A round is one slice of each policy under each load. A slice has a fixed number of interrupts
 //! and is determined by its seed, so that a wrong result can be reproduced. Every round has a
 //! different seed, and therefore different messages, keys and breakpoints. Counts are 64-bit sums
-//! over slices, so memory use does not grow with the length of a campaign.
+//! over slices, so memory use does not grow with a campaign's length.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};

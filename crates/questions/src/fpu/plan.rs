@@ -259,7 +259,7 @@ impl Plan {
         self.tree.as_ref().filter(|t| t.policy == policy)
     }
 
-    /// Returns the configuration of the emulated CPU.
+    /// Returns the emulated CPU's configuration.
     pub(crate) fn config(&self) -> Config {
         let mut config = Config {
             preempt_full: self.preempt_full,

@@ -49,7 +49,7 @@ impl Task {
         }
     }
 
-    /// Returns the name of the operation; `None` for the pattern task.
+    /// Returns the operation's name; `None` for the pattern task.
     pub(super) fn op(&self) -> Option<&'static str> {
         match self {
             Task::Crypt(_, op, _) | Task::Ask(_, op, _) => Some(op_name(*op)),

@@ -83,7 +83,7 @@ fn set(files: &mut Files, path: &str, text: &str) {
     files.insert(path.into(), text.lines().map(str::to_owned).collect());
 }
 
-/// Returns the lines of the configuration. Its path depends on the release.
+/// Returns the configuration's lines. Its path depends on the release.
 fn config(files: &mut Files) -> &mut Vec<String> {
     let (_, lines) = files
         .iter_mut()

@@ -68,7 +68,7 @@ pub(super) fn run(
     Ok(outcome)
 }
 
-/// Creates the traffic of a load. Default rates depend on the time per packet without interrupts.
+/// Creates a load's traffic. Default rates depend on the time per packet without interrupts.
 fn traffic_of(
     plan: &Plan,
     settings: &Settings,

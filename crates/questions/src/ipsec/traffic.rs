@@ -108,8 +108,8 @@ pub(super) struct Traffic {
 /// Packets per second in the low and in the high phase.
 pub(super) type Rates = (f64, f64);
 
-/// Idle time in nanoseconds after the packets of a trial. If the core has not caught up at the end
-/// of this time, it is overloaded.
+/// Idle time in nanoseconds after a trial's packets. If the core has not caught up at the end of
+/// this time, it is overloaded.
 pub(super) const DRAIN_NS: u64 = 10_000_000;
 
 /// Creates IMIX at a constant rate, followed by idle time in which all packets can be processed.

@@ -284,7 +284,7 @@ impl TestArgs {
             let rows = self.check(&plan, session, &progress, &mut |event| {
                 write(&mut ktap, &event)
             })?;
-            // A closed pipe is not an error; the exit status still shows the result of the checks.
+            // A closed pipe is not an error; the exit status still shows the checks' result.
             kiln_question::check(ktap.finish())?;
             rows
         };

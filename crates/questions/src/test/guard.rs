@@ -66,7 +66,7 @@ pub struct Guarded {
     len: usize,
 }
 
-// SAFETY: the value is the only owner of the mapping, and the mapping is not tied to a thread.
+// SAFETY: the value is the mapping's only owner, and the mapping is not tied to a thread.
 unsafe impl Send for Guarded {}
 
 impl Guarded {
@@ -226,7 +226,7 @@ mod tests {
         }
     }
 
-    /// Checks that a stray write is also detected beyond the boundary of a page.
+    /// Checks that a stray write is also detected beyond a page's boundary.
     #[test]
     fn a_page_boundary_hides_nothing() {
         let mut buffer = Guarded::new(3 * PAGE).unwrap();

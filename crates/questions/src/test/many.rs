@@ -112,7 +112,7 @@ impl Many {
         })
     }
 
-    /// Returns the expected outputs: the texts of a cipher or an AEAD, or the digests of a hash.
+    /// Returns the expected outputs: the texts of a cipher or an AEAD, or a hash's digests.
     pub(crate) fn results(&self) -> impl Iterator<Item = &[u8]> {
         // A hash's answer has its digest in place of a tag, and no text.
         let hash = self.messages[0].tag_size == 0 && !self.judged[0].answer.tag.is_empty();

@@ -49,7 +49,7 @@ pub struct Cut {
     pub moves: u64,
 }
 
-/// Placement of all buffers in memory, and the context of the call.
+/// Placement of all buffers in memory, and the call's context.
 #[derive(Clone, Debug)]
 pub struct Layout {
     /// Whether source and destination are the same.

@@ -57,7 +57,7 @@ pub struct Request {
     pub judged: Option<Judged>,
     /// How the request deviates from a correct one.
     pub twist: Twist,
-    /// The context of the request.
+    /// The request's context.
     pub context: Context,
     /// Seed for pieces, places and the driver.
     pub rng: u64,

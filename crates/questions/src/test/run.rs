@@ -35,7 +35,7 @@ pub struct Job {
 pub struct Part {
     /// The subject's index in the family.
     pub subject: usize,
-    /// The context of the calls.
+    /// The calls' context.
     pub context: Context,
     /// Case and failure counts, and the first few failures.
     pub tally: Tally,
@@ -109,7 +109,7 @@ impl Job {
         }
     }
 
-    /// Describes case `number` for the log of a replay.
+    /// Describes case `number` for a replay's log.
     pub fn describe(&self, number: u64) -> String {
         match Case::draw(self.suite, &self.family, &self.known, self.seed, number) {
             Ok(case) => format!("case {number}: {case}"),

@@ -27,10 +27,10 @@ enum kiln_sections {
  * Parameters of bench/calls.c, which calls an implementation's function for whole messages.
  *
  * The associated data of message i is at aad + i * aad_stride, its tag at tag + i * tag_stride.
- * Usually the associated data is the prefix of the message, and the tag follows the text. With
- * @chained (skciphers only), the IV of each message after the first is the beginning of the
- * previous result. With @many, encrypt_many(), seal_many(), open_many() or finish_many() processes
- * up to KILN_QUEUE messages per call. Both require @sections to be KILN_ONE_SECTION.
+ * Usually the associated data is the message's prefix, and the tag follows the text. With @chained
+ * (skciphers only), the IV of each message after the first is the beginning of the previous result.
+ * With @many, encrypt_many(), seal_many(), open_many() or finish_many() processes up to KILN_QUEUE
+ * messages per call. Both require @sections to be KILN_ONE_SECTION.
  */
 struct kiln_calls {
 	const struct kiln_impl *impl;

@@ -16,7 +16,7 @@ struct kiln_replay {
 };
 
 KILN_EXPORT void kiln_replay_init(struct kiln_replay *window, u32 size);
-/* Records the sequence number of an authentic packet. Returns whether the packet is accepted. */
+/* Records an authentic packet's sequence number. Returns whether the packet is accepted. */
 KILN_EXPORT bool kiln_replay_accept(struct kiln_replay *window, u64 seq);
 
 /* Fault injection for tests: each bit makes the window break one of its rules. */

@@ -5,7 +5,7 @@
  * tree's own headers.
  *
  * All functions are called in kernel mode (kiln_gate) and act on the calling thread's CPU. They do
- * not depend on the alignment of the stack, and use general-purpose registers only.
+ * not depend on the stack's alignment, and use general-purpose registers only.
  */
 #ifndef KILN_ABI_HOSTED_H
 #define KILN_ABI_HOSTED_H

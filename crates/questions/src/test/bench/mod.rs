@@ -257,7 +257,7 @@ impl Bench {
         .map_err(|e| format!("changed the {e}"))
     }
 
-    /// Begins a hash with `text`. Returns the address of the state.
+    /// Begins a hash with `text`. Returns the state's address.
     fn absorb(
         &mut self,
         imp: Impl,
