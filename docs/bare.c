@@ -126,7 +126,7 @@ static u64 chain(void)
 	return best;
 }
 
-/* inlined for each function, as a caller in C has it */
+/* Inlined for each function, as for a caller in C. */
 static inline __attribute__((always_inline)) void series(int which, u32 len, u32 stride,
 							  u32 count, u32 calls)
 {
@@ -212,7 +212,7 @@ int main(int argc, char **argv)
 		int which;
 
 		for (which = 0; which < 10; which++) {
-			/* Serpent's key is any words; the others' is an AES key. */
+			/* Serpent's key may be any words; the others take an AES key. */
 			for (i = 0; i < sizeof(ctx); i++)
 				ctx[i] = (u8)(rand() >> 7);
 			if (which < 5) {

@@ -1,4 +1,4 @@
-//! Replays the kept inputs of a fuzz target in an ordinary test.
+//! Replays the corpus of a fuzz target in an ordinary test.
 //!
 //! `fuzz/corpora/TARGET` has one input per line, in base64. `fuzz/corpora.sh` writes it.
 
@@ -8,7 +8,7 @@ use std::path::Path;
 
 use base64::prelude::{Engine, BASE64_STANDARD};
 
-/// Reads the kept inputs of a target.
+/// Reads a target's corpus.
 ///
 /// # Errors
 /// Returns a line that names the file, and the line in it that is not base64.
@@ -25,10 +25,10 @@ fn read(target: &str) -> Result<Vec<Vec<u8>>, String> {
     text.lines().enumerate().map(decode).collect()
 }
 
-/// Runs all inputs. Returns how many of them `run` returns true for.
+/// Runs all inputs. Returns for how many of them `run` returns true.
 ///
 /// # Errors
-/// Returns the number of the first input with which `run` panics, as a line of the target's file.
+/// Returns the number of the first input that makes `run` panic, as a line of the target's file.
 fn count(inputs: &[Vec<u8>], run: impl Fn(&[u8]) -> bool) -> Result<usize, usize> {
     let mut reached = 0;
     for (n, input) in inputs.iter().enumerate() {
@@ -40,8 +40,8 @@ fn count(inputs: &[Vec<u8>], run: impl Fn(&[u8]) -> bool) -> Result<usize, usize
     Ok(reached)
 }
 
-/// Checks that no kept input of the target makes `run` panic, and that at least `least` of the
-/// inputs get far: `run` returns true for them.
+/// Checks that none of the target's inputs makes `run` panic, and that at least `least` of them get
+/// far, so that `run` returns true.
 pub(crate) fn check(target: &str, least: usize, run: fn(&[u8]) -> bool) {
     let inputs = read(target).unwrap_or_else(|why| panic!("{why}"));
     let reached = count(&inputs, run)
@@ -49,8 +49,8 @@ pub(crate) fn check(target: &str, least: usize, run: fn(&[u8]) -> bool) {
     eprintln!("{target}: {} inputs, {reached} get far", inputs.len());
     assert!(reached >= least, "{reached} of {}", inputs.len());
 
-    // Controls: a panic is assigned to its input, a corpus that is missing is an error, and inputs
-    // that are cut off after two bytes do not get far.
+    // Controls: a panic is attributed to its input, a missing corpus is an error, and inputs cut
+    // off after two bytes do not get far.
     let last = inputs.last().expect("there are inputs");
     let rejects = |input: &[u8]| {
         assert_ne!(input, last.as_slice(), "planted");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Structures by which crates/kiln-tree passes arguments to the objects in tree/ and receives their
+ * Structures that crates/kiln-tree uses to pass arguments to the objects in tree/ and to get their
  * results. They use only plain C types, so that this header can be included together with the
  * kernel's own headers.
  */
@@ -153,7 +153,7 @@ struct kiln_library_delays {
 	unsigned long count;
 };
 
-/* contexts.c: runs a driver in every context that is allowed to call it. */
+/* contexts.c: runs a driver in every context allowed to call it. */
 
 enum kiln_where { KILN_IN_TASK, KILN_IN_BH_OFF, KILN_IN_SOFTIRQ, KILN_WHERES };
 enum kiln_type { KILN_TYPE_SKCIPHER, KILN_TYPE_AEAD, KILN_TYPE_HASH };

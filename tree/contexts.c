@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Runs a driver in every context that is allowed to call it: in a task, in a task with softirqs
- * disabled, and in softirqs raised by interrupts that arrive meanwhile. Each answer is compared
- * with the answer of the tree's generic driver, which was computed beforehand without interrupts.
- * The tree's own build compiles this file, like glue.c.
+ * Runs a driver in every context allowed to call it: in a task, in a task with softirqs disabled,
+ * and in softirqs raised by interrupts that arrive meanwhile. Each answer is compared with the
+ * answer of the tree's generic driver, which was computed beforehand without interrupts. The tree's
+ * own build compiles this file, like glue.c.
  */
 #include <linux/bottom_half.h>
 #include <linux/completion.h>
@@ -249,7 +249,7 @@ static void kiln_softirq(void *cpu)
 		return;
 	s->busy = true;
 	result = kiln_put(s, (s->message + 1) % MESSAGES);
-	/* The request was refused and its callback will not be called, so do not count it. */
+	/* The request was rejected and its callback will not be called, so do not count it. */
 	if (result == -ENOSPC) {
 		kiln_wanted->cases[KILN_IN_SOFTIRQ]--;
 		kiln_wanted->wrong[KILN_IN_SOFTIRQ]--;
@@ -323,7 +323,7 @@ u64 kiln_glue_contexts(struct kiln_contexts *c)
 		c->generic_error = kiln_wait_for(generic, kiln_put(generic, i));
 		/*
 		 * Poly1305 without a template takes its key from the start of the message, so it
-		 * refuses shorter messages.
+		 * rejects shorter messages.
 		 */
 		if (c->generic_error == -ENOKEY && kiln_length[i] < POLY1305_KEY) {
 			kiln_length[i] += POLY1305_KEY;

@@ -224,8 +224,8 @@ static void kiln_nops(u8 *at, size_t n)
 }
 
 /*
- * A kernel uses this function to warn about a return that is executed after boot without having
- * been patched. Kiln does not patch returns, so the alternative that installs the warning is not
+ * A kernel uses this function to warn about a return executed after boot without having been
+ * patched. Kiln does not patch returns, so the alternative that installs the warning is not
  * applied.
  */
 extern char warn_thunk_thunk[] __weak;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Makes the tree's FPU code an FPU policy of Kiln: the tree's own functions begin and end sections,
- * decide where a section is allowed, and save and restore the user's state. The tree's own build
- * compiles this file, like glue.c.
+ * Makes the tree's FPU code one of Kiln's FPU policies: the tree's own functions begin and end
+ * sections, decide where a section is allowed, and save and restore the user's state. The tree's
+ * own build compiles this file, like glue.c.
  *
  * The linker redirects the tree's FPU calls to the wrappers below. The wrappers count and time the
  * tree's sections as Kiln counts and times its own. Kiln counts the sections that it opens itself

@@ -249,7 +249,7 @@ void kiln_glue_algorithms(const char *driver, kiln_report_t *report)
 	up_read(&crypto_alg_sem);
 }
 
-/* Tasks: Kiln allocates the memory of a task, and the tree determines its size and contents. */
+/* Tasks: Kiln allocates a task's memory, and the tree determines its size and contents. */
 extern const unsigned int kiln_glue_hz;
 size_t kiln_glue_task_size(void);
 void kiln_glue_new_task(void *memory, const char *name, bool user);
@@ -262,15 +262,13 @@ bool kiln_glue_task_held(const void *task);
 
 const unsigned int kiln_glue_hz = HZ;
 
-/*
- * Returns the size of a task. It includes 16 KiB for the FPU state, whose size depends on the CPU.
- */
+/* Returns a task's size. It includes 16 KiB for the FPU state, whose size depends on the CPU. */
 size_t kiln_glue_task_size(void)
 {
 	return sizeof(struct task_struct) + 16384 + sizeof(struct completion);
 }
 
-/* Returns the completion on which kthread_stop() waits until the thread ends. */
+/* Returns the completion that kthread_stop() waits on until the thread exits. */
 static struct completion *kiln_task_end(void *memory)
 {
 	return memory + kiln_glue_task_size() - sizeof(struct completion);
@@ -281,7 +279,7 @@ void kiln_glue_new_task(void *memory, const char *name, bool user)
 	struct task_struct *task = memory;
 
 	memset(task, 0, kiln_glue_task_size());
-	/* A kthread has no user FPU state that the tree would have to save or restore. */
+	/* A kthread has no user FPU state for the tree to save or restore. */
 	task->flags = PF_KTHREAD;
 	if (user)
 		kiln_glue_fpu_task(task);

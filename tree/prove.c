@@ -183,8 +183,7 @@ static void kiln_check(bool right)
 }
 
 /*
- * Calls the function, then ends any section that it left open. Otherwise no code could sleep
- * afterwards.
+ * Calls the function, then ends any section that it left open, or no code could sleep afterwards.
  */
 static bool kiln_call(bool (*const call)(void *state))
 {
@@ -482,7 +481,7 @@ static bool kiln_call_library_briefly(void *state)
 
 /*
  * Single-steps the function without interrupts. Returns whether it executes the same instructions
- * as a function that was interrupted in an earlier run.
+ * as a function interrupted in an earlier run.
  */
 static bool kiln_is_known(const struct kiln_stepped *subject, unsigned long *digest)
 {

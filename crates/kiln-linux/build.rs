@@ -13,7 +13,7 @@ const PLACES: [(&str, &str); 3] = [
     ("kernel/include", "kernel/include"),
 ];
 
-/// Other files that the ciphers need.
+/// Other files that the ciphers include.
 const FILES: [&str; 3] = [
     "kernel/cpu/feature.c",
     "kernel/lib/string.c",

@@ -38,7 +38,7 @@ fn main() {
     }
 }
 
-/// Lists the files and directories from which the program is built.
+/// Lists the files and directories that the program is built from.
 fn sources(root: &Path) -> Vec<PathBuf> {
     let mut all: Vec<PathBuf> = SOURCES.iter().map(|name| root.join(name)).collect();
     let crates = fs::read_dir(root.join("crates")).into_iter().flatten();

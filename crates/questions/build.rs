@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use kiln_kbuild::{cipher_folders, is_source, Embedded};
 
 /// The files in a cipher's folder that `kiln test` reads: known answers, and the implementation
-/// that is expected to be chosen.
+/// expected to be chosen.
 const EXPECTATIONS: [(&str, &str); 2] = [
     ("vectors.txt", "vectors.rs"),
     ("ranking.txt", "rankings.rs"),

@@ -1,11 +1,11 @@
 //! Runs the socket adapter between a front end and a device that both send arbitrary bytes. The
-//! adapter must not panic, must forward whole messages only, and must create sessions only from
+//! adapter must not panic, must forward only whole messages, and must create sessions only from
 //! negotiated messages.
 
 use kiln_device::adapter::{Conversation, Message, To, LONGEST};
 use kiln_virtio::{Guest, Limits, Services};
 
-/// Payload sizes that some vhost-user messages have. Inputs may use other sizes too.
+/// Payload sizes of some vhost-user messages. Inputs may use other sizes, too.
 const SIZES: [usize; 8] = [0, 8, 12, 40, 72, 632, 1072, 4096];
 
 /// Runs one input. Returns whether at least four of its messages are passed on or

@@ -85,8 +85,7 @@ fn cases() -> Vec<Case> {
     ]
 }
 
-/// Applies changes to `bytes`. Each change is a position and a value, and the value is XORed into
-/// the byte at that position.
+/// Applies changes to `bytes`. Each change is a position, and a value to XOR into the byte there.
 fn change(bytes: &mut [u8], changes: &[u8]) {
     for change in changes.chunks_exact(2) {
         if let Some(byte) = bytes.get_mut(usize::from(change[0])) {

@@ -54,8 +54,8 @@ struct best {
 };
 
 /*
- * The times of one implementation in one direction. @near is the time of one call with one granule,
- * and @far the time of one call with @far_bytes.
+ * One implementation's times in one direction. @near is the time of one call with one granule, and
+ * @far the time of one call with @far_bytes.
  */
 struct subject {
 	struct best near, far;
@@ -66,8 +66,7 @@ struct subject {
 static struct subject subjects[KILN_MAX_IMPLS][2];
 static u64 chain_at_start;
 /*
- * Number of runs that were replaced by pauses. They count as runs, because tests plant stalls by
- * run number.
+ * Number of runs replaced by pauses. They count as runs, because tests plant stalls by run number.
  */
 static u32 idle_runs;
 
@@ -154,9 +153,8 @@ static u64 time_calls(struct kiln_calibration *c, const struct kiln_impl *impl, 
 }
 
 /*
- * Sets a key of the maximum length, because ciphers are slowest with it. The key length makes no
- * difference to HMAC. The two halves of a key for xts(aes) must differ, so fill() uses random
- * bytes.
+ * Sets a key of the maximum length, which is the slowest for ciphers and makes no difference to
+ * HMAC. The two halves of a key for xts(aes) must differ, so fill() uses random bytes.
  */
 static void set_key(struct kiln_calibration *c, const struct kiln_impl *impl)
 {
@@ -388,8 +386,8 @@ static void fill(struct room *room)
 }
 
 /*
- * Few implementations are left in the last rounds. Without a pause between their runs, a stall
- * that lasts as long as an SMI would hit all of them.
+ * Few implementations are left in the last rounds. Without a pause between their runs, a stall as
+ * long as an SMI would hit all of them.
  */
 static void pause_after_round(struct kiln_calibration *c, u32 first_run)
 {

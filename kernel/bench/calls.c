@@ -328,9 +328,8 @@ static noinline u64 time_call(const struct kiln_calls *c, u64 *refused)
 
 /*
  * Times a call whose data, context, tables and code are in neither the first nor the second level
- * of cache. This loop and its stack are warm: two calls of a function that does nothing, made after
- * the eviction, load them. The second of these takes as long as everything around the real call,
- * and is subtracted.
+ * of cache. This loop and its stack are warm: after the eviction, two calls to an empty function
+ * load them. The second one takes as long as everything around the real call, and is subtracted.
  */
 u64 kiln_cold_run(void *arg)
 {

@@ -3,8 +3,8 @@
  * Replaces the contents of L1 and L2, as other work does while a cipher is not in use.
  *
  * Reading memory of several times the second level's size replaces its lines, and those of the
- * first level's data cache. Lines of code may remain in the first level's instruction cache and in
- * the cache of decoded instructions on CPUs whose second level does not include the first. Both are
+ * first level's data cache. On CPUs whose second level does not include the first, code may remain
+ * in the first level's instruction cache and in the cache of decoded instructions. Both are
  * replaced by executing code: 128 KiB, twice the largest first-level instruction cache.
  */
 #include "evict.h"

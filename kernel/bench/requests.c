@@ -67,8 +67,8 @@ static __always_inline void wait_for(struct kiln_requests *r, struct crypto_wait
 }
 
 /*
- * Fields that all requests of a loop have in common. They are copied from @r before the loop: a
- * request could change @r, so the compiler would otherwise reload them for every request.
+ * Fields shared by all requests in a loop. They are copied from @r before the loop: a request could
+ * change @r, so the compiler would otherwise reload them for every request.
  */
 struct common {
 	u32 src_len, dst_len, cryptlen, assoclen;
@@ -77,7 +77,7 @@ struct common {
 
 /*
  * Computes these fields for the messages @m. @aead is a compile-time constant. An skcipher has
- * neither associated data nor a tag, so all its lengths are the length of the text.
+ * neither associated data nor a tag, so all its lengths are the text's length.
  */
 static __always_inline struct common read_common(const struct kiln_messages *m, const bool aead)
 {

@@ -52,7 +52,7 @@ static __always_inline void begin_run(struct runs *r, u32 i, enum stage stage, c
 	r->blocks[i] = blocks;
 }
 
-/* Makes @m the message of a lane. */
+/* Assigns message @m to a lane. */
 static __always_inline void take_message(struct runs *r, u32 i, const struct kiln_message *m)
 {
 	r->text[i] = m->src;

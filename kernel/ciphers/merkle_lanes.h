@@ -51,7 +51,7 @@ static __always_inline void get_digest(struct lanes *l, u32 i, u8 *out)
 	wipe_words(h, 8 * sizeof(word_t));
 }
 
-/* Begins the run of padded blocks that ends a hash; @n bytes at @rest are left of it. */
+/* Begins the run of padded blocks that ends a hash; its last @n bytes are at @rest. */
 static __always_inline void begin_end(struct lanes *l, u32 i, enum stage stage, const u8 *rest,
 				      size_t n)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Builds the last blocks of a message in vector registers. A block that is written to memory in
- * smaller pieces and read back at once cannot be forwarded from the store buffer. The load would
- * wait until the stores reach the cache, and they do so only after all older instructions,
- * including those of the previous blocks, have finished.
+ * Builds the last blocks of a message in vector registers. A block written to memory in smaller
+ * pieces and read back at once cannot be forwarded from the store buffer. The load would wait until
+ * the stores reach the cache, and they do so only after all older instructions, including those of
+ * the previous blocks, have finished.
  */
 #ifndef KILN_CIPHERS_MERKLE_SIMD_H
 #define KILN_CIPHERS_MERKLE_SIMD_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Lists of tiers that several ciphers share, from which declarations, functions and tables are
- * generated. Each list calls F(suffix of function names, tier, suffix of the driver's name,
- * priority ...) once per tier.
+ * Lists of tiers that several ciphers share, used to generate declarations, functions and tables.
+ * Each list calls F(suffix of function names, tier, suffix of the driver's name, priority ...) once
+ * per tier.
  */
 #ifndef KILN_CIPHERS_TIERS_H
 #define KILN_CIPHERS_TIERS_H

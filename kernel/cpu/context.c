@@ -16,8 +16,8 @@ struct errand {
 static void errand_hardirq(struct cpu *cpu);
 
 /*
- * Raises an interrupt that runs the errand or leads to its context. errand_hardirq() first
- * reinstalls the CPU's own handler.
+ * Raises an interrupt that runs the errand or enters its context. errand_hardirq() first reinstalls
+ * the CPU's own handler.
  */
 static void interrupt_for(struct cpu *cpu, struct errand *e)
 {

@@ -20,7 +20,7 @@ void enqueue(struct cpu *cpu, struct task *task);
 
 /* kthread.c: initialises an entry of the CPU's task table. */
 void task_init(struct cpu *cpu, struct task *task, const char *name);
-/* Called by switch.S on the stack of a new task. */
+/* Called by switch.S on a new task's stack. */
 void task_main(void);
 
 /* wait.c: adds @task to the waiters on the address @on. Called with interrupts off. */

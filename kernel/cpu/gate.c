@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-/* Work that is done before a task returns to user mode. */
+/* Work done before a task returns to user mode. */
 #include <kiln/context.h>
 #include <kiln/cpu.h>
 #include <kiln/fpu.h>

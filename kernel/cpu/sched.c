@@ -193,7 +193,7 @@ static struct task *pick(struct cpu *cpu)
 	return t;
 }
 
-/* Dequeues the current task, which goes to sleep or ends. */
+/* Dequeues the current task, which goes to sleep or exits. */
 static void leave(struct cpu *cpu, struct task *t)
 {
 	if (is_eevdf(cpu) && t->state == TASK_SLEEPING) {

@@ -100,7 +100,7 @@ void kiln_wake(const volatile void *on)
 	spin_unlock_irqrestore(&table_lock, off);
 }
 
-/* Removes all tasks of a CPU that is being destroyed from the table. */
+/* Removes all tasks of a dying CPU from the table. */
 void remove_waiters(struct cpu *cpu)
 {
 	u32 i;

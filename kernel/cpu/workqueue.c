@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-/*
- * Work queues. Each has a thread on one CPU that runs the queue's work items one after the other.
- */
+/* Work queues. Each has a thread on one CPU that runs the queue's work items one after another. */
 #include <kiln/abi/hosted.h>
 #include <kiln/cpu.h>
 #include <kiln/preempt.h>
@@ -12,8 +10,8 @@
 #define PENDING 1ul
 
 /*
- * Appends an item unless it is already pending. The queue's thread waits on the address of the
- * queue; tasks that flush the queue wait on the address of its @running field.
+ * Appends an item unless it is already pending. The queue's thread waits on the queue's address;
+ * tasks that flush the queue wait on the address of its @running field.
  */
 static bool queue(struct kiln_workqueue *q, struct kiln_work *work)
 {

@@ -35,10 +35,7 @@ static void wipe(struct scatterlist *sg, u32 behind, u32 len)
 	}
 }
 
-/*
- * The state of a message that is processed in pieces, in as many FPU sections as the budget
- * requires.
- */
+/* The state of a message processed in pieces, in as many FPU sections as the budget requires. */
 struct pieces {
 	const struct kiln_impl *impl;
 	const void *ctx;

@@ -177,7 +177,7 @@ static struct crypto_alg *add_instance(const char *name, u32 type, u32 mask, int
 	return there;
 }
 
-/* Opens a transform of @alg. The transform takes over one user count from the caller. */
+/* Opens a transform of @alg. The transform inherits one user count from the caller. */
 static struct crypto_tfm *alloc_tfm(struct crypto_alg *alg, int *err)
 {
 	struct crypto_tfm *tfm;
@@ -308,8 +308,8 @@ void crypto_child_ops(struct crypto_alg *alg, u32 ctxsize, int (*init)(struct cr
 }
 
 /*
- * Checks a request. Requests in hardirqs are refused: a hardirq may interrupt any code, including a
- * request on the same transform.
+ * Checks a request. Requests in hardirqs are rejected: a hardirq may interrupt any code, including
+ * a request on the same transform.
  */
 static __always_inline int check_request(const struct crypto_request *req)
 {

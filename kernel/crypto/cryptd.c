@@ -17,7 +17,7 @@ void kiln_cryptd_break(u32 rules)
 	broken = rules;
 }
 
-/* Per-CPU data of cryptd, stored in the @area of struct cpu. */
+/* cryptd's per-CPU data, stored in the @area of struct cpu. */
 struct cryptd_cpu {
 	struct kiln_work work;
 	struct crypto_queue queue;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-/* Builds and parses names of algorithms, including templates with their arguments. */
+/* Builds and parses algorithm names, including templates with their arguments. */
 #include <kiln/crypto.h>
 #include <kiln/slab.h>
 #include <kiln/string.h>

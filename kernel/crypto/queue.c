@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * A queue of requests with a length limit. A request beyond the limit joins a backlog if it may
- * wait; otherwise it is rejected.
+ * A request queue with a length limit. A request beyond the limit joins a backlog if it may wait;
+ * otherwise it is rejected.
  */
 #include <kiln/crypto.h>
 

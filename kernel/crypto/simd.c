@@ -8,9 +8,9 @@
 #include <kiln/preempt.h>
 
 /*
- * Copies the request and selects its transform. An atomic caller must not overtake requests that
- * are queued on this transform. A caller that can sleep may overtake them, because such a caller
- * either waits for each of its requests or does not depend on their order.
+ * Copies the request and selects its transform. An atomic caller must not overtake requests queued
+ * on this transform. A caller that can sleep may overtake them, because such a caller either waits
+ * for each of its requests or does not depend on their order.
  */
 static __always_inline struct crypto_request *sub_request(struct crypto_request *req)
 {

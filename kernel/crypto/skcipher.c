@@ -9,7 +9,7 @@
 
 /*
  * Processes a request in pieces, and in as many sections as the budget requires. An IV cannot
- * describe a later piece of an XTS message, so the pieces use a tweak that is derived from the IV.
+ * describe a later piece of an XTS message, so the pieces use a tweak derived from the IV.
  */
 static noinline int crypt_pieces(struct crypto_request *req, struct fpu_budget *budget,
 				 const bool decrypt)

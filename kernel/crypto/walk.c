@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-/* Iterates over the scatterlists of a request. */
+/* Iterates over a request's scatterlists. */
 #include <kiln/abi/crypto.h>
 #include <kiln/crypto.h>
 #include <kiln/string.h>

@@ -48,8 +48,8 @@ static void detect_method(void)
 				continue;
 			cpuid(0xd, i, &a, &b, &c);
 			/*
-			 * EAX is the size of the component, and EBX its offset for XSAVE. If bit 1
-			 * of ECX is set, the component is aligned to 64 bytes.
+			 * EAX is the component's size, and EBX its offset for XSAVE. If bit 1 of
+			 * ECX is set, the component is aligned to 64 bytes.
 			 */
 			if (m == XSAVE)
 				bytes = bytes > a + b ? bytes : a + b;

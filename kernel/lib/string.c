@@ -162,7 +162,7 @@ void *kiln_memset(void *dst, int byte, size_t n)
 	return dst;
 }
 
-/* Compares memory. It returns at the first difference, so it must not be used for secrets. */
+/* Compares memory. Returns at the first difference, so it must not be used for secrets. */
 int kiln_memcmp(const void *a, const void *b, size_t n)
 {
 	const u8 *p = a;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * An IPsec gateway on one CPU. Packets arrive through interrupts of a network card. Softirqs
- * decrypt the packets of one security association and encrypt those of another. Meanwhile a task
- * encrypts disk sectors and sends its own packets through the second association.
+ * An IPsec gateway on one CPU. Packets arrive through network card interrupts. Softirqs decrypt the
+ * packets of one security association and encrypt those of another. Meanwhile a task encrypts disk
+ * sectors and sends its own packets through the second association.
  */
 #include <kiln/abi/crypto.h>
 #include <kiln/abi/esp.h>
@@ -19,7 +19,7 @@
 enum { SOFTIRQ_NET_RX = 3, BUDGET = 300 };
 /* Index of the phase with a high packet rate. */
 enum { HIGH = 1 };
-/* Index of the flow on which the task sends. */
+/* Index of the flow that the task sends on. */
 enum { OUT = 1 };
 
 static u64 now(const struct kiln_esp_load *load)
@@ -184,7 +184,7 @@ static void card(struct kiln_esp_load *load)
 	local_irq_restore(off);
 }
 
-/* Spins for the time that the other parts of the network stack would take. */
+/* Spins for the time that the rest of the network stack would take. */
 static void route(const struct kiln_esp_load *load)
 {
 	const u64 start = rdtsc();

@@ -3,8 +3,8 @@
  * Operations in flight: their slots, the order of their completions, and the tasks that wait for
  * them.
  *
- * One context submits the messages of a side. Completions are called in this context or in another
- * one on the same CPU.
+ * One context submits a side's messages. Completions are called in this context or in another one
+ * on the same CPU.
  */
 #include <kiln/abi/hosted.h>
 #include <kiln/abi/load.h>

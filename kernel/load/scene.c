@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-/* The interpreter of scenes. It is freestanding and does not depend on a particular kernel. */
+/* The scene interpreter. It is freestanding and does not depend on a particular kernel. */
 #include <kiln/scene.h>
 
 static void put(struct kiln_scene *s, char c)

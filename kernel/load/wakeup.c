@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Tests whether a task that is woken by an interrupt preempts the running task. The caller chooses
- * how long each of the two tasks has already run, because every scheduler's decision depends on
- * these times.
+ * Tests whether a task woken by an interrupt preempts the running task. The caller chooses how long
+ * each of the two tasks has already run, because every scheduler decides by these times.
  */
 #include <kiln/abi/cpu.h>
 #include <kiln/abi/load.h>

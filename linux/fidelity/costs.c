@@ -54,7 +54,7 @@ static void (*return_to_user)(void);
 /*
  * Finds the address of switch_fpu_return() with a kprobe, because kernels since 2025 export the
  * function only to KVM. If the function begins with ENDBR64, the address of the probe is 4 bytes
- * past the address of the function.
+ * past the function's address.
  */
 static bool find_return_to_user(void)
 {
@@ -142,7 +142,7 @@ static int time_cipher(const char *driver, u32 type, u32 len, u64 *result)
 	iv = kzalloc(16, GFP_KERNEL);
 	request = skcipher_request_alloc(tfm, GFP_KERNEL);
 	if (data && iv && request) {
-		/* The two keys of XTS must differ. */
+		/* XTS's two keys must differ. */
 		u8 key[64] = { 1 };
 
 		err = crypto_skcipher_setkey(tfm, key, sizeof(key));
@@ -184,7 +184,7 @@ static int helper_and_direct(u64 null, struct answer *to)
 			       by_helper[0] - null, by_helper[1] - null, lengths[i],
 			       alone[0] - null, alone[1] - null);
 	}
-	/* A driver that does not use the helper has no internal driver with which to compare it. */
+	/* A driver that does not use the helper has no internal driver to compare it with. */
 	return err == -ENOENT ? 0 : err;
 }
 

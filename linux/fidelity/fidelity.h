@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * A module that answers questions about the kernel in which it is loaded. The kernel runs in ring
+ * A module that answers questions about the kernel that it is loaded into. The kernel runs in ring
  * 0, or it is user mode Linux.
  *
  * ask.c: the file /proc/kiln, to which questions are written and from which answers are read
  * where.c APIs:
+ */
  *	where_interrupt, where_run
  * scene.c APIs:
  *	scene_ask
@@ -64,8 +65,8 @@ bool where_interrupt(void (*fn)(void *data), void *data);
 bool where_run(enum where where, void (*fn)(void *data), void *data);
 
 /*
- * There is one function for each kind of question. @question is the text that follows the name of
- * the kind. The functions return 0 or an error.
+ * One function per kind of question. @question is the text after the kind's name. The functions
+ * return 0 or an error.
  */
 int scene_ask(char *question, struct answer *to);
 int requests_ask(char *question, struct answer *to);

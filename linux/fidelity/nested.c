@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
  * Tests nested sections. The question is `nested MILLISECONDS THREADS TIMER TASKLET`, where each of
- * the last three words is the name of a driver. Threads encrypt with the first driver, as fast as
- * they can. A timer in softirq context and a tasklet that a hardirq raises encrypt with the other
- * two drivers at random times. Everything runs on this CPU. Every result is compared with a result
- * that was computed before the test, without interruptions.
+ * the last three words is a driver's name. Threads encrypt with the first driver, as fast as they
+ * can. A timer in softirq context and a tasklet that a hardirq raises encrypt with the other two
+ * drivers at random times. Everything runs on this CPU. Every result is compared with a result
+ * computed before the test, without interruptions.
  *
  * The answer has a line for each thread, timer and tasklet:
+ */
  *	WHO DRIVER done N wrong N refused N late N over N
  * `refused` counts requests that returned an error. `late` counts requests that did not complete
  * synchronously. `over` counts requests that began where irq_fpu_usable() returned false.

@@ -91,7 +91,7 @@ static void done(struct message *m, int err)
 	note(m, true, err);
 }
 
-/* Since 6.3 the callback's argument has another type. */
+/* Since 6.3 the callback's argument has a different type. */
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 3, 0)
 static void completed(void *data, int err)
 {
@@ -221,7 +221,7 @@ static bool take(struct run *run, const char *step)
 	}
 }
 
-/* Computes the expected result with the same driver, in a context that can wait for it. */
+/* Computes the expected result with the same driver, in a context that may sleep. */
 static int prepare(struct run *run)
 {
 	u8 key[KEY], iv[IV];

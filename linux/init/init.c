@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Executes the commands in the initramfs one after the other, reports each of them on the console,
- * and powers off. The reports are lines that begin with PREFIX:
+ * Executes the commands in the initramfs one after another, reports each on the console, and powers
+ * off. The reports are lines that begin with PREFIX:
+ */
  *	start RELEASE MACHINE		init is running
  *	begin N ORDER			the command in line N begins
  *	out, err TEXT			a line of the command's program, or of the file it prints
@@ -61,7 +62,7 @@ static void set_up(void)
 			dup2(console, fd);
 	if (console > 2)
 		close(console);
-	/* Unblock the signal only in ppoll(). Otherwise the end of a child could be missed. */
+	/* Unblock the signal only in ppoll(). Otherwise a child's exit could be missed. */
 	sigaction(SIGCHLD, &action, NULL);
 	sigemptyset(&mask);
 	sigaddset(&mask, SIGCHLD);
@@ -106,6 +107,6 @@ int main(void)
 	say_string("exit", well ? "0" : "1");
 	sync();
 	reboot(RB_POWER_OFF);
-	/* If powering off fails, init ends. The kernel then panics, which also stops it. */
+	/* If powering off fails, init exits. The kernel then panics, which also stops it. */
 	return 1;
 }

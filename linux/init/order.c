@@ -188,7 +188,7 @@ static void child(const struct verb *verb, char *const *word, const int *out, co
 	_exit(verb->obey(word));
 }
 
-/* Relays output until the child has ended and its pipes are empty. Returns its wait status. */
+/* Relays output until the child has exited and its pipes are empty. Returns its wait status. */
 static int attend(pid_t pid, struct relay *out, struct relay *err, int log)
 {
 	sigset_t none;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * A separate module for tests of nested sections, at a higher rate than IPsec reaches in a
- * translated guest. The task that loads it encrypts and decrypts sectors, as dm-crypt does, and long
- * messages. A timer interrupts the task, and a tasklet on the same CPU then encrypts and decrypts
- * messages of a packet's size, as IPsec does. Each result is compared with one that was computed
- * before the timer started. Loading ends after `sections` nested sections.
+ * A separate module that tests nested sections at a higher rate than IPsec reaches in a translated
+ * guest. The task that loads it encrypts and decrypts sectors, as dm-crypt does, and long messages.
+ * A timer interrupts the task, and a tasklet on the same CPU then encrypts and decrypts
+ * packet-sized messages, as IPsec does. Each result is compared with one computed before the timer
+ * started. Loading ends after `sections` nested sections.
  */
 #include <crypto/aead.h>
 #include <crypto/skcipher.h>
@@ -65,7 +65,7 @@ static const struct {
 	{ "rfc7539(chacha20,poly1305)", 32 },
 };
 
-/* A message, in the layout of the requests: associated data, text, tag. */
+/* A message, laid out as in the requests: associated data, text, tag. */
 struct message {
 	u8 *plain, *sealed;
 	u32 len;
@@ -185,8 +185,8 @@ static enum hrtimer_restart on_timer(struct hrtimer *unused)
 }
 
 /*
- * Starts the timer again only at its end, so that the task always progresses and ksoftirqd, which
- * does not interrupt anything, is not needed.
+ * Restarts the timer only at the end, so that the task always progresses and ksoftirqd, which does
+ * not interrupt anything, is not needed.
  */
 static void on_softirq(struct tasklet_struct *unused)
 {
@@ -215,7 +215,7 @@ static void run_task(void)
 {
 	const ktime_t began = ktime_get();
 
-	/* The timer interrupts the CPU on which it was started. */
+	/* The timer interrupts the CPU that started it. */
 	migrate_disable();
 	hrtimer_start(&timer, gap(), HRTIMER_MODE_REL_PINNED_HARD);
 	while (READ_ONCE(counts.nested) < sections && !signal_pending(current)) {
@@ -240,7 +240,7 @@ static void run_task(void)
 	counts.ms = ktime_ms_delta(ktime_get(), began);
 }
 
-/* Fills a buffer with random bytes, and allocates the one for the ciphertext. */
+/* Fills a buffer with random bytes, and allocates another for the ciphertext. */
 static int fill(u8 **plain, u8 **sealed, u32 len)
 {
 	*plain = kmalloc(AAD + len + TAG, GFP_KERNEL);
@@ -251,7 +251,7 @@ static int fill(u8 **plain, u8 **sealed, u32 len)
 	return 0;
 }
 
-/* Seals a message while the timer is off. The result is what later ones are compared with. */
+/* Seals a message while the timer is off. Later results are compared with this one. */
 static int make_message(struct message *m, u32 alg, u32 len)
 {
 	int err = fill(&m->plain, &m->sealed, len);
@@ -298,7 +298,7 @@ static int make_answers(void)
 	return err;
 }
 
-/* A control of the comparisons: they must find one flipped bit. */
+/* A control for the comparisons: they must detect one flipped bit. */
 static int check_comparisons(void)
 {
 	struct message *m = &messages[0][0];
@@ -332,7 +332,7 @@ static int make_side(struct side *side)
 	return 0;
 }
 
-/* Returns an error unless the driver is Kiln's. Another one could defer requests to cryptd. */
+/* Returns an error unless the driver is Kiln's. Another driver could defer requests to cryptd. */
 static int check_driver(struct crypto_tfm *tfm)
 {
 	if (strstarts(crypto_tfm_alg_driver_name(tfm), PREFIX))
@@ -426,7 +426,7 @@ static int __init nest_init(void)
 		tasklet_setup(&tasklet, on_softirq);
 		run_task();
 	}
-	/* The module stays loaded, for its result, but must not keep Kiln's drivers. */
+	/* The module stays loaded for its results, but must not keep Kiln's drivers. */
 	free_all();
 	return err;
 }

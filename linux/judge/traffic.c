@@ -46,7 +46,7 @@ enum {
 	/* One packet in LONG_EVERY has any length up to LONGEST. The others are short. */
 	LONG_EVERY = 8,
 	BURST = 32,
-	/* Maximum number of packets in flight. The queue of cryptd has room for 1000. */
+	/* Maximum number of packets in flight. cryptd's queue has room for 1000. */
 	WINDOW = 1500,
 	PAUSE_NS = 1000000,
 	/* If no packet arrives for this time, all packets in flight are considered lost. */
@@ -101,7 +101,7 @@ static size_t packet(uint8_t *to, uint32_t number)
 	return len;
 }
 
-/* Returns the time of the monotonic clock in nanoseconds. */
+/* Returns the monotonic clock's time in nanoseconds. */
 static uint64_t now(void)
 {
 	struct timespec time;
@@ -212,7 +212,7 @@ static void send_burst(int fd, struct packets *all, uint32_t first, unsigned cou
 		const int n = sendmmsg(fd, all->headers + sent, count - sent, 0);
 
 		/*
-		 * The kernel refuses a packet if, for example, the security association is missing.
+		 * The kernel rejects a packet if, for example, the security association is missing.
 		 */
 		if (n <= 0) {
 			counts->refused++;
@@ -310,7 +310,7 @@ static void hold_registers(void)
 {
 	uint8_t want[128] __attribute__((aligned(16))), found[128] __attribute__((aligned(16)));
 
-	/* The control of the module recognises the program by this name. */
+	/* The module's control recognises the program by this name. */
 	prctl(PR_SET_NAME, "registers");
 	/*
 	 * Leave most of the time to the disk. With a lower priority, softirqs would interrupt the
@@ -413,7 +413,7 @@ static bool unload(void)
 
 /*
  * Sends packets through the module's drivers until they have opened a nested section. Returns the
- * module's count, or 0 if there was none in time.
+ * module's count, or 0 on timeout.
  */
 static uint64_t use(void)
 {

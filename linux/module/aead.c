@@ -9,7 +9,7 @@
 #include "section.h"
 #include "walk.h"
 
-/* Associated data of up to SHORT_AAD bytes do not count towards the limit of a section. */
+/* Associated data of up to SHORT_AAD bytes do not count towards a section's limit. */
 enum { IPSEC_IV = 8, MAX_TAG = 16, SHORT_AAD = 64 };
 
 static const struct kiln_alg *alg_of(struct crypto_aead *tfm)
@@ -53,7 +53,7 @@ static int aadlen_of(const struct kiln_impl *impl, const struct aead_request *re
 	if (is(impl, "rfc4106("))
 		return crypto_ipsec_check_assoclen(req->assoclen) ?:
 		       (int)(req->assoclen - IPSEC_IV);
-	/* The length field of CCM has two to eight bytes. The length of the text must fit in it. */
+	/* CCM's length field has two to eight bytes. The length of the text must fit in it. */
 	if (is(impl, "ccm(") && (req->iv[0] < 1 || req->iv[0] > 7 ||
 				 (req->iv[0] < 3 && len >> (8 * (req->iv[0] + 1)))))
 		return -EINVAL;

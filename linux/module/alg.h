@@ -34,7 +34,7 @@
 
 struct kiln_alg {
 	const struct kiln_impl *impl;
-	/* The scalar implementation of this algorithm; NULL if @impl itself is scalar. */
+	/* This algorithm's scalar implementation; NULL if @impl itself is scalar. */
 	const struct kiln_impl *scalar;
 	u32 section_bytes;	/* a multiple of KILN_PIECE, at most KILN_SECTION_BYTES */
 	bool registered;

@@ -16,7 +16,7 @@ enum {
 	LONGEST = KILN_SECTION_BYTES,
 	/* Longest key to try for an algorithm without a maximum key length. */
 	ANY_KEY = 131,
-	/* Bytes beyond the shortest key, for the comparison with a clone. */
+	/* Selects the key length for the comparison with a clone; see key_length(). */
 	KEY = 16,
 	MAX_KEY = 2048,
 	MAX_TAG = 64,

@@ -17,7 +17,10 @@ struct kiln_live {
 	const char *width;	/* width of the live registers: xmm, ymm or zmm */
 	/* number of rounds after which a register had changed, or the area was not wiped */
 	u32 wrong;
-	/* controls: rounds in which no change of unsaved registers, or no area with registers, was found */
+	/*
+	 * controls: rounds where no change of unsaved registers, or no area with registers, was
+	 * found
+	 */
 	u32 missed;
 	u64 least, median;	/* TSC cycles of saving, restoring and wiping */
 };

@@ -58,7 +58,7 @@ MODULE_PARM_DESC(unprepared, "a control: neither Linux's drivers nor its default
 enum { check = true, unprepared = false };
 #endif
 
-/* Number of rounds of the self-test of nested sections if the parameter does not set another. */
+/* Rounds of the nested-section self-test if the parameter does not set another number. */
 enum { LIVE_ROUNDS = 64 };
 
 static unsigned int live;
@@ -140,9 +140,9 @@ static void unregister_alg(struct kiln_alg *alg)
 }
 
 /*
- * The default random number generator keeps the driver of hmac(sha512) that is preferred when it is
- * first used, usually by the first security association, and is not freed after that. Let it take
- * Linux's driver, because with one of this module's it would prevent unloading until a restart.
+ * The default random number generator keeps the hmac(sha512) driver preferred at first use, usually
+ * by the first security association, and is not freed after that. Let it take Linux's driver,
+ * because holding one of this module's would prevent unloading until a restart.
  */
 static void __init prepare_rng(void)
 {
@@ -154,7 +154,7 @@ static void __init prepare_rng(void)
 
 /*
  * Returns whether Linux's own tests of the driver pass. The lookup waits until these tests have
- * ended, and finds only a driver that has passed them.
+ * finished, and finds only a driver that has passed them.
  */
 static bool passes_tests_of_linux(struct kiln_alg *alg)
 {
@@ -163,8 +163,8 @@ static bool passes_tests_of_linux(struct kiln_alg *alg)
 
 /*
  * Unregisters the driver. The test may hold a reference for a moment after the lookup has returned.
- * If the test does not end, the driver stays registered until the module is unloaded. Users cannot
- * get it, because Linux does not give them untested drivers.
+ * If the test does not finish, the driver stays registered until the module is unloaded. Users
+ * cannot get it, because Linux does not give them untested drivers.
  */
 static void withdraw(struct kiln_alg *alg)
 {
@@ -190,8 +190,9 @@ static const char *__init find_fault(struct kiln_alg *alg)
 	if (max_section_us && alg->scalar)
 		alg->section_bytes = kiln_bytes_within(alg, max_section_us);
 	/*
-	 * Linux's templates and modules are instantiated only if no driver of the name is registered.
-	 * Without this lookup, a driver that is not preferred could become the only one.
+	 * Linux's templates and modules are instantiated only if no driver of that name is
+	 * registered. Without this lookup, a driver that is not preferred could become the only
+	 * one.
 	 */
 	if (!prefer && !unprepared)
 		crypto_has_alg(alg->impl->alg, 0, 0);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
  * Poly1305. In Linux the message begins with the key. A descriptor has no room for the expanded
- * key, so the key is expanded anew for every piece.
+ * key, so the key is expanded again for every piece.
  */
 #include <linux/string.h>
 

@@ -110,7 +110,7 @@ static const struct kernel_param_ops saves_ops = { .get = saves_get };
 module_param_cb(nested_saves, &saves_ops, NULL, 0444);
 MODULE_PARM_DESC(nested_saves, "number of nested sections");
 
-/* Returns whether this is a softirq in which no nested section is open yet. */
+/* Returns whether this is a softirq with no nested section open yet. */
 static bool may_nest(void)
 {
 	return areas && READ_ONCE(nested) && in_serving_softirq() && !in_hardirq() && !in_nmi() &&

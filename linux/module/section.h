@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
  * FPU sections. Drivers call Linux's kernel_fpu_begin() only through these functions. In user mode
- * Linux, kernel_fpu_begin() does nothing, because the host saves the registers of each process.
+ * Linux, kernel_fpu_begin() does nothing, because the host saves each process's registers.
  *
  * section.c APIs:
+ */
  *	kiln_section_begin, kiln_section_end
  *	kiln_section_init, kiln_section_exit
  */
@@ -48,7 +49,7 @@ static __always_inline void kiln_simd_end(const struct kiln_impl *impl)
 		kiln_section_end();
 }
 
-/* Work that is split into steps. Each section processes at most @section_bytes of the algorithm. */
+/* Work split into steps. Each section processes at most @section_bytes of the algorithm. */
 struct kiln_steps {
 	const struct kiln_alg *alg;
 	const struct kiln_impl *impl;
@@ -70,7 +71,7 @@ static inline void kiln_steps_end(struct kiln_steps *steps)
 	kiln_simd_end(steps->impl);
 }
 
-/* Returns the implementation for the next @n bytes. @n must not exceed the limit of a section. */
+/* Returns the implementation for the next @n bytes. @n must not exceed a section's limit. */
 static inline const struct kiln_impl *kiln_step(struct kiln_steps *steps, u32 n)
 {
 	if (n > steps->left) {

@@ -55,7 +55,7 @@ struct kiln_walk {
 void kiln_walk_first(struct kiln_walk *walk, struct scatterlist *src, struct scatterlist *dst,
 		     u32 behind, u32 len, u32 block, u32 most);
 
-/* Stores the result of this step and starts the next one. */
+/* Stores this step's result and starts the next one. */
 void kiln_walk_next(struct kiln_walk *walk);
 
 #endif

@@ -57,7 +57,7 @@ static int work(void *of)
 	return memcmp(m->text, m->wanted, m->len) ? -EBADMSG : 0;
 }
 
-/* Sets the driver that encrypts all further messages. */
+/* Sets the driver that encrypts all later messages. */
 static int use(struct message *m, const char *driver)
 {
 	u8 key[KEY];

@@ -23,7 +23,7 @@
 
 #include "kiln/tree.h"
 
-/* Parameters of a wrapper. The first @prefix bytes at @src are associated data. */
+/* A wrapper's parameters. The first @prefix bytes at @src are associated data. */
 #define MESSAGE const void *key, u8 *iv, const u8 *src, u8 *dst, size_t len, size_t prefix
 
 /*
@@ -64,10 +64,7 @@ extern const size_t kiln_hash_count, kiln_cipher_count, kiln_checksum_count;
 #define WRAPPER(name) static int kiln_##name(MESSAGE)
 #define PREPARE(name) static int kiln_prepare_##name(void *key, const u8 *raw, size_t len)
 
-/*
- * Macros with which a table entry begins. The rest of the entry describes what the function
- * computes.
- */
+/* Macros that begin a table entry. The rest of the entry describes what the function computes. */
 #define FUNCTION(called) .name = #called, .call = kiln_##called, .symbol = called
 /*
  * Begins an entry for a series of calls, the last of which calls @last, or for an inline function,

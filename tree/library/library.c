@@ -77,7 +77,7 @@ u64 kiln_glue_library_list(struct kiln_library_list *list)
 	return 0;
 }
 
-/* Prepares the key of a function. Returns 0 or an errno. */
+/* Prepares a function's key. Returns 0 or an errno. */
 u64 kiln_glue_library_open(struct kiln_library_open *open)
 {
 	const struct kiln_function *f = open->function;

@@ -134,9 +134,9 @@ static struct kiln_request_note kiln_note_ahash_request(const char *function,
 }
 
 /*
- * Defines a jump through which the tree calls a function of the crypto API. The jump leads to the
- * check only while a driver is being examined or the tree tests itself. At other times, calls are
- * not slowed down.
+ * Defines a jump through which the tree calls a crypto API function. The jump leads to the check
+ * only while a driver is being examined or the tree tests itself. At other times, calls are not
+ * slowed down.
  */
 #define KILN_CHECKED(fn, type)                                                                    \
 	int __real_##fn(struct type *request) __attribute__((weak));                              \

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Leaks: freeing a transform must free all memory that was allocated for it, and must restore the
- * reference counts of all drivers. Before it is freed, the transform gets a second key, keys that
- * the driver refuses, and forged messages.
+ * Leaks: freeing a transform must free all memory allocated for it, and must restore the reference
+ * counts of all drivers. Before it is freed, the transform gets a second key, keys that the driver
+ * rejects, and forged messages.
  */
 #include <linux/kernel.h>
 #include <linux/list.h>

@@ -50,7 +50,9 @@ static const struct kiln_layout kiln_layouts[] = {
 	  .src = { 29 } },
 };
 
-/* The layouts of one piece, which come first. Where a batch of blocks ends depends on no other. */
+/*
+ * The single-piece layouts, which come first. No other layout affects where a batch of blocks ends.
+ */
 #define PLAIN_LAYOUTS 2
 
 /* A scatterlist whose pieces are each in their own guarded memory. */
@@ -396,9 +398,7 @@ void kiln_examine_memory(struct kiln_examine *order)
 				       111, 112, 127, 128, 129, 144, 160, 192, 224, 239, 240, 255, 256,
 				       257, 272, 288, 304, 320, 368, 384, 400, 496, 511, 512, 513, 528,
 				       768, 1024, 1040, 2047, 2048, 4080, 4095, 4096, 4097, 6144 };
-	/*
-	 * Lengths of associated data. They cover several pages and the ends of batches of blocks.
-	 */
+	/* Associated data lengths. They cover several pages and the ends of batches of blocks. */
 	static const u16 aads[] = { 64, 100, 257, 4097, 63, 65, 127, 128, 129, 255, 256, 511, 512, 513,
 				    1023, 1024, 4080, 4095, 4096 };
 	const unsigned int many = order->thorough ? ARRAY_SIZE(aads) : 4;

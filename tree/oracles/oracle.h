@@ -42,7 +42,7 @@ void kiln_violates(const char *rule, const char *format, ...) __printf(2, 3);
 void kiln_guard(bool wanted);
 void *kiln_fence(unsigned long size, bool at_start);
 void kiln_unfence(void *p);
-/* Sets the byte with which allocated heap memory is filled; -1 disables filling. */
+/* Sets the fill byte for allocated heap memory; -1 disables filling. */
 void kiln_fill(int byte);
 /* Makes the allocation with this number fail, counted from 0. With -1, no allocation fails. */
 void kiln_fail(long nr);
@@ -69,7 +69,7 @@ struct kiln_subject {
 	int answer;
 	unsigned int completions;
 	u32 flags;		/* flags of each request */
-	/* Callback of each request. NULL selects the callback that kiln_await() waits for. */
+	/* Each request's callback. NULL selects the callback that kiln_await() waits for. */
 	void (*answered)(struct kiln_subject *s, int answer);
 };
 
@@ -87,7 +87,7 @@ bool kiln_subject_keyed(const struct kiln_subject *s);
  * from 0 and cover every key format. Returns the key's length, or 0 after the last candidate.
  */
 unsigned int kiln_subject_key(u8 *key, unsigned int number, u64 *draw);
-/* Sets the first key that is accepted, and finds an accepted length of associated data. */
+/* Sets the first accepted key, and finds an accepted length of associated data. */
 int kiln_subject_find_key(struct kiln_subject *s);
 
 /* The arguments of one request. */

@@ -1,23 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
  * Queues: checks asynchronous requests. They are submitted while softirqs are disabled, so that
- * none completes meanwhile. The queue of cryptd is empty, nearly full or full, and
+ * none completes meanwhile. cryptd's queue is empty, nearly full or full, and
  * CRYPTO_TFM_REQ_MAY_BACKLOG is set or not. Each request must complete once, with the right answer:
- *
+ */
  *	returned	then the callback gets
  *	-EINPROGRESS	the answer
  *	-EBUSY		-EINPROGRESS when the request leaves the backlog, and then the answer; only with
  *			CRYPTO_TFM_REQ_MAY_BACKLOG
  *	anything else	nothing: this was the answer; -ENOSPC only without CRYPTO_TFM_REQ_MAY_BACKLOG
- *
- * Requests of one transform must complete in the order in which they were submitted. The queue may
- * also be full when a template submits a request in a child's callback; the template's caller must
- * not notice this.
- *
- * When the callback gets the answer, the caller owns the request again. The callback frees the
- * request, so that a later access crashes. Hashes are continued by another request, by another
- * transform, and by a clone of the transform.
- */
+ /* Requests of one transform must complete in the order they were submitted. The queue may also be
+  * full when a template submits a request in a child's callback; the template's caller must not
+  * notice this.
+  *
+  * When the callback gets the answer, the caller owns the request again. The callback frees the
+  * request, so that a later access crashes. Hashes are continued by another request, by another
+  * transform, and by a clone of the transform.
+  */
 #include <linux/bottom_half.h>
 #include <linux/err.h>
 #include <linux/kernel.h>
@@ -154,7 +153,7 @@ static void kiln_free_flight(struct kiln_flight *f)
 	f->s.request = f->data = f->iv = f->digest = NULL;
 }
 
-/* Callback of each request. Checks how it is called, and whether the answer is right. */
+/* Each request's callback. Checks how it is called, and whether the answer is right. */
 static void kiln_flight_answered(struct kiln_subject *s, int answer)
 {
 	struct kiln_flight *f = container_of(s, struct kiln_flight, s);
@@ -469,7 +468,7 @@ void kiln_examine_queues(struct kiln_examine *order)
 		order->cases++;
 		/*
 		 * Skip this length unless all messages can be encrypted. With echainiv(ccm(aes)),
-		 * CCM refuses most of the generated IVs, but not all.
+		 * CCM rejects most of the generated IVs, but not all.
 		 */
 		for (j = 0; j < MESSAGES; j++) {
 			kiln_message_seal(&s, &messages[j], lengths[i], s.aad, &draw);

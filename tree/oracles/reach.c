@@ -146,7 +146,7 @@ static bool kiln_is_representative(const struct kiln_child *child)
 
 /*
  * Adds new algorithms, which are at the head of the tree's list. The name of an instance may differ
- * from the name by which it was allocated.
+ * from the name it was allocated by.
  */
 static bool kiln_add_new(struct kiln_tried *tried)
 {
@@ -337,9 +337,9 @@ static void kiln_tell_templates(void)
 }
 
 /*
- * Marks the children with which to look for pairs. These are the first drivers of algorithms that
- * use a usual primitive, and of algorithms that are not template instances. A single-block cipher
- * must be a usual primitive.
+ * Marks the children to try in pairs. These are the first drivers of algorithms that use a usual
+ * primitive, and of algorithms that are not template instances. A single-block cipher must be a
+ * usual primitive.
  */
 static void kiln_mark_seeds(void)
 {

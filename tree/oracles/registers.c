@@ -279,8 +279,8 @@ static int kiln_prepare(struct kiln_examine *order, struct kiln_subject *s, stru
 }
 
 /*
- * Replaces the transform by another of the same driver and key. Returns whether that one gives the
- * same answer. It does not if the driver draws a salt for each transform, as echainiv does.
+ * Replaces the transform with another of the same driver and key. Returns whether the new one gives
+ * the same answer. It does not if the driver draws a salt for each transform, as echainiv does.
  */
 static bool kiln_answers_alike(struct kiln_examine *order, struct kiln_subject *s, u64 right)
 {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
  * Sequence: checks calls that follow each other. A transform that has no key, or whose last key was
- * refused, must refuse requests. A second key must replace the first completely. In chaining modes,
- * a request leaves an IV that must continue the message. A hash must give the same digest however
- * the message is divided among update and finup calls, and wherever its state is moved to another
- * request.
+ * rejected, must reject requests. A second key must replace the first completely. In chaining
+ * modes, a request leaves an IV that must continue the message. A hash must give the same digest
+ * however the message is divided among update and finup calls, and wherever its state is moved to
+ * another request.
  *
  * The parent compares which sizes, keys, tags and lengths the drivers of an algorithm accept.
  */
@@ -72,7 +72,7 @@ static int kiln_open_another(struct kiln_subject *another, const struct kiln_sub
 }
 
 /*
- * Checks that a transform without a key refuses a message. Algorithms that accept an empty key are
+ * Checks that a transform without a key rejects a message. Algorithms that accept an empty key are
  * exempt, because they need no key.
  */
 static void kiln_try_no_key(struct kiln_examine *order, struct kiln_subject *s, struct kiln_message *m)
@@ -95,10 +95,10 @@ static void kiln_try_no_key(struct kiln_examine *order, struct kiln_subject *s, 
 }
 
 /*
- * Sets keys of increasing length until one is refused. Returns the length of that key, or 0 if no
- * key is refused. @by_driver is set if the driver itself refused the key; the transform is then
- * without a key. For skciphers, the crypto API refuses lengths that are out of bounds, and the
- * previous key stays valid.
+ * Sets keys of increasing length until one is rejected. Returns the length of that key, or 0 if no
+ * key is rejected. @by_driver is set if the driver itself rejected the key; the transform is then
+ * without a key. For skciphers, the crypto API rejects out-of-range lengths, and the previous key
+ * stays valid.
  */
 static unsigned int kiln_refused(struct kiln_subject *s, const u8 *key, bool *by_driver)
 {
@@ -177,8 +177,8 @@ static void kiln_try_second_key(struct kiln_examine *order, struct kiln_subject 
 	int error;
 
 	/*
-	 * Change only the second half of the key, because a key for authenc begins with a
-	 * description of its format.
+	 * Change only the key's second half, because a key for authenc begins with a description of
+	 * its format.
 	 */
 	for (i = s->key_len / 2; second && i < s->key_len; i++)
 		second[i] ^= 0x5a;

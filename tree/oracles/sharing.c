@@ -22,15 +22,15 @@
 
 #define KILN_SOFTIRQ IRQ_POLL_SOFTIRQ	/* the tree's code does not use this softirq */
 /*
- * Number of consecutive instructions, all of which were interrupted before, after which
- * single-stepping stops. This saves time in loops.
+ * Single-stepping stops after this many consecutive instructions that have all been interrupted
+ * before. This saves time in loops.
  */
 #define IDLE 256
 #define IDLE_THOROUGH 1024
 /*
- * Maximum number of interrupts at one instruction, for a thorough examination. The other CPU answers
- * while the first one waits, which takes longer than a softirq, so it is asked once, and for two
- * pairs of lengths only.
+ * Maximum number of interrupts at one instruction, for a thorough examination. The other CPU
+ * answers while the first one waits, which takes longer than a softirq, so it is asked only once,
+ * and only for two pairs of lengths.
  */
 #define VISITS_THOROUGH 2
 #define PAIRS_FOR_PEER 2
@@ -66,7 +66,7 @@ static bool kiln_on_peer;	/* whether the second request runs on the other CPU */
 static bool kiln_is_internal;
 static unsigned long kiln_idle;	/* IDLE or IDLE_THOROUGH */
 
-/* The step that causes the wrong answer if it is interrupted, and the backtrace of this step. */
+/* The step that causes the wrong answer if it is interrupted, and this step's backtrace. */
 static unsigned long kiln_blamed_step, kiln_blamed[DEEPEST];
 static unsigned int kiln_blamed_depth;
 
@@ -138,7 +138,7 @@ static void kiln_wait_for(struct kiln_sharer *r)
 		kiln_settle();
 }
 
-/* Makes the second request each time it is asked for. Runs in a task on the other CPU. */
+/* Makes the second request each time it is requested. Runs in a task on the other CPU. */
 u64 kiln_glue_peer(struct kiln_peer *peer)
 {
 	while (!READ_ONCE(peer->ends)) {

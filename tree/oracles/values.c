@@ -17,8 +17,8 @@
 #include "kiln/oracle.h"
 
 /*
- * Random IVs in which some bytes are replaced by 0xff: the last bytes of a big-endian counter, or
- * the first bytes of a little-endian counter.
+ * Random IVs with some bytes replaced by 0xff: the last bytes of a big-endian counter, or the first
+ * bytes of a little-endian counter.
  */
 static const struct kiln_carry {
 	const char *name;
@@ -203,7 +203,7 @@ static int kiln_ask_list(struct kiln_subject *s, struct kiln_message *m, unsigne
 
 /*
  * Passes lists with an empty entry at the start, in the middle or at the end. The answer must be
- * that of the list without the entry, or an error.
+ * the same as without the entry, or an error.
  */
 static void kiln_try_lists(struct kiln_subject *s, struct kiln_examine *order,
 			   struct kiln_message *m, u64 *draw)

@@ -74,7 +74,7 @@ uint64_t kiln_image_start(void *unused)
 	return count;
 }
 
-/* Sets whether algorithms that are registered from now on are tested. */
+/* Sets whether algorithms registered from now on are tested. */
 uint64_t kiln_image_tests(void *wanted)
 {
 	boot.tests = !!wanted;

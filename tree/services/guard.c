@@ -224,7 +224,7 @@ unsigned long SERVICE(kiln_mark)(void)
 	return numbers;
 }
 
-/* Returns the number of blocks that were allocated after @mark and have not been freed. */
+/* Returns the number of blocks allocated after @mark and not freed since. */
 unsigned long SERVICE(kiln_leaked)(unsigned long mark, bool tell_them)
 {
 	unsigned long i, n = 0;

@@ -61,7 +61,7 @@ void give_cpu(void)
 	thread->since = now_ns();
 }
 
-/* Creates a task, or reuses @old, which has ended. kernel/cpu calls this hook. */
+/* Creates a task, or reuses @old, which has exited. kernel/cpu calls this hook. */
 void *new_task(void *old, const char *name, _Bool user)
 {
 	struct thread *thread = old ? thread_of(old) : NULL;
@@ -138,7 +138,7 @@ void SERVICE(kthread_exit)(long result)
 	__builtin_unreachable();
 }
 
-/* Waits until every started kthread has ended or is idle. */
+/* Waits until every started kthread has exited or is idle. */
 void wait_for_threads(void)
 {
 	daemons = false;
@@ -160,7 +160,7 @@ void threads_idle(uint64_t ns)
 	kiln_wake(&running);
 }
 
-/* Ends the process. Only KUnit calls this function, if a case takes too long. */
+/* Exits the process. Only KUnit calls this, if a case takes too long. */
 int SERVICE(kthread_stop)(void *task)
 {
 	(void)task;

@@ -126,7 +126,7 @@ void SERVICE(mutex_init_generic)(struct sleeping_lock *lock)
 	SERVICE(__mutex_init)(lock);
 }
 
-/* Ends the kthread. A kthread that calls do_exit() ends like any other. */
+/* Exits the kthread. A kthread that calls do_exit() exits like any other. */
 _Noreturn void SERVICE(do_exit)(long code)
 {
 	SERVICE(kthread_exit)(code);
@@ -137,7 +137,7 @@ void SERVICE(___migrate_enable)(void)
 {
 }
 
-/* Space for struct rq, in which inline functions count tasks that have disabled migration. */
+/* Space for struct rq, where inline functions count tasks that have disabled migration. */
 __attribute__((section(".data..percpu"), aligned(64))) char SERVICE(runqueues)[1 << 14];
 
 /*

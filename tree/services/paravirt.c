@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Privileged instructions. A tree that is built as a Xen paravirtual guest calls functions in
- * pv_ops instead of executing privileged instructions. glue.c makes pv_ops point to functions of
+ * Privileged instructions. A tree built as a Xen paravirtual guest calls functions in pv_ops
+ * instead of executing privileged instructions. glue.c makes pv_ops point to functions of
  * kernel/cpu.
  */
 #include "service.h"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Functions to which linked objects refer but which are never called here: functions for user
+ * Functions that linked objects reference but that are never called here: functions for user
  * memory, the page cache, signals, and devices. If one is called nevertheless, the host process
- * ends with a report that contains the function's name.
+ * exits with a report that names the function.
  */
 #include "service.h"
 
@@ -37,7 +37,7 @@ REFUSE(unpin_user_page)
 REFUSE(rep_movs_alternative)
 REFUSE(rep_stos_alternative)
 
-/* Functions of the page cache and of vmalloc's map. */
+/* Functions of the page cache and vmalloc's map. */
 REFUSE(__xas_next)
 REFUSE(xas_load)
 REFUSE(xas_find)
@@ -51,7 +51,7 @@ REFUSE(get_sigframe_size)
 REFUSE(setup_clear_cpu_cap)
 REFUSE(update_regset_xstate_info)
 
-/* Functions of sleepable RCU, which only some notifier chains use. */
+/* Sleepable RCU functions, which only some notifier chains use. */
 REFUSE(__srcu_read_lock)
 REFUSE(__srcu_read_unlock)
 REFUSE(init_srcu_struct)
@@ -59,7 +59,7 @@ REFUSE(synchronize_srcu)
 REFUSE(call_rcu)
 int SERVICE(system_state) = 2;	/* SYSTEM_SCHEDULING: initcalls may sleep */
 
-/* Functions to which vsnprintf() refers for the formats that print devices and flags. */
+/* Functions that vsnprintf() references for the formats that print devices and flags. */
 REFUSE(fwnode_count_parents)
 REFUSE(fwnode_get_name)
 REFUSE(fwnode_get_name_prefix)
@@ -68,7 +68,7 @@ REFUSE(has_capability_noaudit)
 REFUSE(time64_to_tm)
 void *SERVICE(gfpflag_names)[2], *SERVICE(pageflag_names)[2], *SERVICE(vmaflag_names)[2];
 
-/* Functions for devices, files and user memory, to which the string helpers refer. */
+/* Functions for devices, files and user memory that the string helpers reference. */
 REFUSE(__devm_add_action)
 REFUSE(__devres_alloc_node)
 REFUSE(devres_add)
@@ -79,8 +79,8 @@ REFUSE(memdup_user_nul)
 REFUSE(sysfs_emit)
 
 /*
- * Names that the same functions have in 6.1, and functions to which the iov_iter, vsprintf and
- * bitmap code of 6.1 refers.
+ * Names that the same functions have in 6.1, and functions that the iov_iter, vsprintf and bitmap
+ * code of 6.1 references.
  */
 REFUSE(PageHeadHuge)
 REFUSE(PageHuge)
@@ -105,7 +105,7 @@ REFUSE(warn_thunk_thunk)
 /* Functions that exist since 7.x. */
 REFUSE(init_srcu_struct_generic)
 
-/* Functions for text buffers that are read through a file. */
+/* Functions for text buffers read through a file. */
 REFUSE(d_path)
 REFUSE(seq_mangle_path)
 REFUSE(seq_write)

@@ -83,8 +83,8 @@ void softirq_cpu_starts(void)
 }
 
 /*
- * Functions by which a preemptible tree gives up the CPU. Inline assembly calls them, in some cases
- * through a static call, so they must preserve all registers.
+ * Functions that a preemptible tree calls to give up the CPU. Inline assembly calls them, in some
+ * cases through a static call, so they must preserve all registers.
  */
 #define THUNK(name)                                             \
 	__asm__(".pushsection .text\n"                          \
@@ -119,8 +119,8 @@ __asm__(".pushsection .text\n"
 	".popsection\n");
 
 /*
- * Keys of the static calls. The services never use them, but inline code refers to them so that
- * calls in modules can be patched.
+ * Static call keys. The services never use them, but inline code refers to them so that calls in
+ * modules can be patched.
  */
 void *SERVICE(__SCK__preempt_schedule)[2], *SERVICE(__SCK__preempt_schedule_notrace)[2];
 void *SERVICE(__SCK__cond_resched)[2], *SERVICE(__SCK__might_resched)[2];

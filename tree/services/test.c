@@ -190,7 +190,7 @@ void SERVICE(kiln_tell_suite)(const char *name, unsigned int cases)
 	tell("{\"event\":\"suite\",\"name\":\"%s\",\"cases\":%u}", quoted(name, a, sizeof(a)), cases);
 }
 
-/* Sets @skipped if the test must not run. The return value is then the result of the test. */
+/* Sets @skipped if the test must not run. The return value is then the test's result. */
 int SERVICE(kiln_test_skipped)(const char *name, bool *skipped)
 {
 	const char *const *s;

@@ -21,7 +21,7 @@ int kiln_image_bug(unsigned long ip, const char **file, unsigned int *line)
 	return kind;
 }
 
-/* Reports a warning that is raised by a call instead of a UD2 (versions.c). */
+/* Reports a warning raised by a call instead of a UD2 (versions.c). */
 void SERVICE(kiln_warn)(unsigned long ip, const char *file, unsigned int line)
 {
 	tell("{\"event\":\"warn\",\"address\":%lu,\"file\":\"%s\",\"line\":%u}", ip,

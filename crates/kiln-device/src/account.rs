@@ -32,15 +32,15 @@ impl Account {
         }
     }
 
-    /// Serves a request from the control queue and returns the length of the answer.
+    /// Serves a request from the control queue and returns the answer's length.
     pub(crate) fn control(&self, request: &[u8], answer: &mut [u8]) -> usize {
         let used = self.guest.control(request, answer);
         self.show();
         used
     }
 
-    /// Serves a control request that arrived as a vhost-user message. The metrics of the control
-    /// queue count it as a message.
+    /// Serves a control request that arrived as a vhost-user message. The control queue's metrics
+    /// count it as a message.
     pub(crate) fn message(&self, request: &[u8], answer: &mut [u8]) -> usize {
         self.by_message.store(true, Ordering::Relaxed);
         let start = Instant::now();
@@ -53,7 +53,7 @@ impl Account {
         used
     }
 
-    /// Charges a message of the front end to the guest's rates.
+    /// Charges a front-end message against the guest's rate limits.
     pub(crate) fn charge(&self, bytes: usize) {
         if self.pace.is_limited() && self.pace.take(1, bytes as u64).is_some() {
             self.count(Count {
@@ -63,7 +63,7 @@ impl Account {
         }
     }
 
-    /// Counts in the metrics of the control queue.
+    /// Adds to the control queue's metrics.
     fn count(&self, mut count: Count) {
         if let Some(control) = self.counters.tallies().last() {
             control.add(&mut count);
@@ -71,7 +71,7 @@ impl Account {
     }
 
     /// Returns whether the front end has sent session messages. Such a front end handles the
-    /// control queue itself, so that queue does not show that the driver was reset.
+    /// control queue itself, so the control queue does not reveal driver resets.
     pub(crate) fn is_by_message(&self) -> bool {
         self.by_message.load(Ordering::Relaxed)
     }

@@ -27,7 +27,7 @@ use crate::runner::{patience, Post, Runner, Stuck, Work};
 use crate::tally::Gauge;
 
 /// Feature bits of the rings, offered in addition to those of the crypto device. `IN_ORDER` is
-/// offered because the device returns requests in the order in which they became available.
+/// offered because the device returns requests in the order they became available.
 const RING_FEATURES: u64 = 1 << VIRTIO_F_VERSION_1
     | 1 << VIRTIO_F_IN_ORDER
     | 1 << VIRTIO_F_RING_RESET
@@ -82,9 +82,9 @@ pub(crate) struct Backend {
     /// Set when a driver has accepted features, and cleared when a ring starts.
     begun: bool,
     /// Set when a driver has accepted features while all rings were stopped, and cleared when the
-    /// rings that start have shown whether it is another driver.
+    /// rings that start have shown whether the driver is a new one.
     maybe_anew: bool,
-    /// The file handed to a front end that asks for memory to record in-flight requests.
+    /// The file handed to a front end that requests memory to record in-flight requests.
     spare: File,
     inflight: Option<Arc<Inflight>>,
     /// The device's channel to the front end. The device sends nothing on this channel, but keeps
@@ -123,7 +123,7 @@ impl Backend {
         }
     }
 
-    /// Orders all queues to serve the requests that are already available and then stop.
+    /// Makes all queues serve the requests that are already available, then stop.
     pub(crate) fn drain(&self) {
         self.vrings
             .iter()
@@ -131,7 +131,7 @@ impl Backend {
             .for_each(|runner| runner.order(Order::Drain));
     }
 
-    /// Waits for all queues to stop after [`Backend::drain`], but not beyond the time `until`.
+    /// Waits for all queues to stop after [`Backend::drain`], but no later than `until`.
     pub(crate) fn drained(&mut self, until: Instant) {
         for vring in &mut self.vrings {
             let done = vring.runner.as_mut().map(|runner| runner.wait(until));
@@ -143,7 +143,7 @@ impl Backend {
 
     /// Stops all queues, abandoning those that do not stop.
     pub(crate) fn stop(&mut self) {
-        // Order all queues to stop before waiting for the first one.
+        // Tell all queues to stop before waiting for the first one.
         self.vrings
             .iter()
             .filter_map(|vring| vring.runner.as_ref())
@@ -240,18 +240,17 @@ impl Backend {
     /// well. A driver that was reset starts its rings from entry 0. After a pause, each ring resumes
     /// at its old index, which may also be 0, if it was not used or has wrapped around.
     ///
-    /// After features or the status were set with all rings stopped, every ring is looked at,
-    /// because the next driver may use any of them, and the sessions too. A ring that was not used
-    /// starts from entry 0 after a pause as well, so the others decide: if one of them was used and
-    /// has yet to start, this ring waits for it. If none was used, the driver is treated as a new
-    /// one.
+    /// After features or the status were set with all rings stopped, every ring is checked, because
+    /// the next driver may use any of them, and the sessions too. A ring that was not used starts
+    /// from entry 0 after a pause as well, so the others decide: if one of them was used and has
+    /// yet to start, this ring waits for it. If none was used, the driver is treated as a new one.
     ///
-    /// Otherwise, if sessions are created over the control queue, only that queue is looked at:
-    /// sessions prove that it was used, so entry 0 means a reset. A front end that sends sessions as
-    /// messages, as QEMU's cryptodev does, handles the control queue itself, and any queue that was
-    /// used tells. If RING_RESET (2.6.1) was negotiated, a driver may reset a queue alone and keep
-    /// its sessions. Then features or the status must have been set as well, which a new driver does
-    /// first.
+    /// Otherwise, if sessions are created over the control queue, only that queue is checked:
+    /// sessions prove that it was used, so entry 0 means a reset. A front end that sends sessions
+    /// as messages, as QEMU's cryptodev does, handles the control queue itself, so any queue that
+    /// was used is evidence. If RING_RESET (2.6.1) was negotiated, a driver may reset a queue alone
+    /// and keep its sessions. Then features or the status must have been set as well, which a new
+    /// driver does first.
     fn settle(&mut self, index: usize) -> bool {
         let vring = &self.vrings[index];
         let from_0 = vring.place.next_avail == 0;
@@ -282,7 +281,7 @@ impl Backend {
         true
     }
 
-    /// Takes note of a driver that has set the status to 0.
+    /// Notes that the driver has set the status to 0.
     fn notice_status(&mut self) {
         if self.account.health.take_anew() {
             self.begun = true;
@@ -290,17 +289,18 @@ impl Backend {
         }
     }
 
-    /// Ends the wait for rings that tell whether the driver is another one.
+    /// Ends the wait for rings that show whether the driver is a new one.
     fn decide(&mut self, is_anew: bool) {
         (self.maybe_anew, self.begun) = (false, false);
         match is_anew {
             true => self.remove_sessions(),
-            // The other rings go on, too, even those that are at entry 0 again after 65536 requests.
+            // The other rings continue, too, even those that are at entry 0 again after 65536
+            // requests.
             false => self.vrings.iter_mut().for_each(|vring| vring.used = false),
         }
     }
 
-    /// Prepares for a session that comes as a message. If rings still wait for others
+    /// Prepares for a session that a message creates. If rings still wait for others
     /// ([`Backend::settle`]), the driver is a new one that enables fewer rings: a driver that is
     /// paused cannot create sessions.
     pub(crate) fn begin_session(&mut self) -> Result<()> {
@@ -347,7 +347,7 @@ impl Backend {
         }
     }
 
-    /// Starts the rings that waited for another one to tell whether the driver was reset.
+    /// Starts the rings that waited for another ring to show whether the driver was reset.
     fn start_waiting(&mut self) -> Result<()> {
         (0..self.vrings.len()).try_for_each(|i| self.start(i, true))
     }
@@ -417,7 +417,7 @@ impl Vring {
         self.runner.as_ref().is_some_and(Runner::is_running)
     }
 
-    /// Returns whether the entry at which this ring starts will tell a pause from a reset.
+    /// Returns whether the entry where this ring starts will distinguish a pause from a reset.
     fn tells(&self) -> bool {
         !self.is_running() && self.stopped_at != 0
     }
@@ -472,8 +472,8 @@ impl VhostUserBackendReqHandlerMut for Backend {
         if unknown != 0 {
             return Err(refused(format!("features {unknown:#x} were not offered")));
         }
-        // A request in flight is served under the old features: they decide whether it carries a key
-        // that is wiped.
+        // A request in flight must be served under the old features, which determine whether it
+        // carries a key to be wiped.
         let running = self.stop_rings()?;
         self.features = features;
         self.account.guest.negotiate(features);

@@ -1,4 +1,4 @@
-//! The buffers of one request. Each descriptor is copied from guest memory once and then validated.
+//! One request's buffers. Each descriptor is copied from guest memory once and then validated.
 
 use std::fmt;
 

@@ -19,12 +19,12 @@ use std::time::{Duration, Instant};
 use rustix::io::ioctl_fionread;
 use rustix::net::{recvmsg, RecvAncillaryBuffer, RecvFlags, ReturnFlags};
 
-/// Maximum number of concurrent child processes per owner. A child process that a file system keeps
-/// from ending takes one of its owner's places for ever.
+/// Maximum number of concurrent child processes per owner. A child process stuck in a file system
+/// occupies one of its owner's slots forever.
 const PROCESSES: usize = 8;
 
 /// Maximum number of sockets per owner that wait for a child process. At this limit the owner's
-/// front ends can connect only after one of its child processes has ended.
+/// front ends can connect only after one of its child processes has exited.
 pub(crate) const LEFT: usize = 64;
 
 /// How long a child process may run before it is killed. Closing a TCP socket can block until the
@@ -85,11 +85,11 @@ impl Closer {
         }
     }
 
-    /// Closes a connection that a guest's process had, in a child process in any case. A process that
-    /// was taken over can receive a byte out of band, and then the descriptors sent with that byte
-    /// stay in the socket although FIONREAD returns 0.
+    /// Closes a connection that a guest's process has held, always in a child process. A
+    /// compromised process can receive a byte out of band, and then the descriptors sent with that
+    /// byte stay in the socket although FIONREAD returns 0.
     ///
-    /// Returns false if the front end has not read all answers: until it has, or closes its end, the
+    /// Returns false if the front end has not read all answers. Until it has, or closes its end, the
     /// connection counts among those of [`Closer::unread`].
     pub(crate) fn end_held(&mut self, owner: Owner, stream: UnixStream) -> bool {
         let _ = stream.shutdown(Shutdown::Both);
@@ -142,8 +142,8 @@ impl Closer {
         !self.children.is_empty() || !self.left.is_empty() || !self.unread.is_empty()
     }
 
-    /// Reaps child processes that have ended. Starts one for each owner with waiting sockets and
-    /// fewer than [`PROCESSES`] children; the sockets of other owners go on waiting.
+    /// Reaps child processes that have exited. Starts one for each owner with waiting sockets and
+    /// fewer than [`PROCESSES`] children; the sockets of other owners keep waiting.
     pub(crate) fn go_on(&mut self) {
         let unread = std::mem::take(&mut self.unread).into_iter();
         let (read, unread): (Vec<_>, _) = unread.partition(|u| is_read(&u.stream));
@@ -170,8 +170,8 @@ impl Closer {
         }
     }
 
-    /// Leaves all waiting sockets to one more child process, whatever the limits: this process is
-    /// about to end, and would drop the last references itself.
+    /// Hands all waiting sockets to one more child process, regardless of the limits, because this
+    /// process is about to exit and would otherwise drop the last references itself.
     pub(crate) fn finish(mut self) {
         let mut left = std::mem::take(&mut self.left);
         let unread = std::mem::take(&mut self.unread).into_iter();
@@ -181,8 +181,8 @@ impl Closer {
         }
     }
 
-    /// Leaves a listening socket, whose front ends that were never accepted may have sent
-    /// something, to [`Closer::finish`].
+    /// Keeps a listening socket for [`Closer::finish`], because front ends that were never accepted
+    /// may have sent something.
     pub(crate) fn end_listener(&mut self, owner: Owner, listener: OwnedFd) {
         // After the shutdown, the socket refuses connections.
         let _ = rustix::net::shutdown(&listener, rustix::net::Shutdown::Both);
@@ -196,7 +196,7 @@ impl Closer {
         owners.find(|owner| !self.forks || running(*owner) < PROCESSES)
     }
 
-    /// Leaves the sockets to a child process. Returns false, and keeps them, if it cannot be
+    /// Hands the sockets to a child process. Returns false, and keeps them, if it cannot be
     /// started.
     fn hand_over(&mut self, owner: Owner, over: Vec<(Owner, OwnedFd)>) -> bool {
         if !self.forks {
@@ -226,8 +226,7 @@ impl Closer {
     }
 }
 
-/// Returns whether the other side has received everything that was sent on a connection, or has
-/// closed it.
+/// Returns whether the other side has received everything sent on a connection, or has closed it.
 fn is_read(stream: &UnixStream) -> bool {
     let mut bytes: libc::c_int = 0;
     // SAFETY: the command writes one number, which outlives the call.
@@ -235,7 +234,7 @@ fn is_read(stream: &UnixStream) -> bool {
     done != 0 || bytes == 0
 }
 
-/// Reads bytes that no descriptors were sent with.
+/// Reads bytes that were sent without descriptors.
 ///
 /// # Errors
 /// Fails if descriptors were sent with the next bytes, and leaves both in the socket: reading the
@@ -271,7 +270,7 @@ fn start(left: &[(Owner, OwnedFd)]) -> io::Result<(libc::pid_t, UnixStream)> {
     keep.push(over.as_raw_fd());
     keep.sort_unstable();
     // SAFETY: this process has a single thread, and the child makes only system calls before it
-    // ends with _exit().
+    // calls _exit().
     let process = unsafe { libc::fork() };
     match process {
         0 => leave(&keep, over.as_raw_fd()),
@@ -330,7 +329,7 @@ mod tests {
     }
 
     /// Returns a connection to which a front end has sent a byte with a descriptor that is slow to
-    /// close, and what has to stay open.
+    /// close, and whatever must stay open meanwhile.
     fn sent() -> (UnixStream, impl Sized) {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let (slow, peer) = slow_to_close();
@@ -368,7 +367,7 @@ mod tests {
         closer.go_on();
         assert!(!closer.is_busy(), "nothing was sent");
         assert!(ours.write_all(&[1]).is_err(), "it is over");
-        // A guest's process has held this one, and could have hidden what was sent.
+        // A guest's process has held this connection and could have hidden what was sent.
         let (mut ours, theirs) = UnixStream::pair().unwrap();
         closer.end_held(owner, theirs);
         assert!(closer.is_busy(), "a child process closes it");
@@ -398,8 +397,8 @@ mod tests {
         closer.finish();
     }
 
-    /// Bytes without descriptors are read, also in front of bytes with descriptors; those are not,
-    /// whether they are out of band or not.
+    /// Bytes without descriptors are read, even if bytes with descriptors follow. Bytes with
+    /// descriptors are not, out of band or not.
     #[test]
     fn bytes_are_read_only_without_descriptors() {
         for out_of_band in [false, true] {
@@ -416,7 +415,7 @@ mod tests {
             send(&ours, &other, out_of_band);
             ours.write_all(b"f").unwrap();
             drop(other);
-            // The bytes in front of a mark are read alone.
+            // The bytes before an out-of-band mark are read separately.
             if read(&theirs, &mut bytes).is_ok() {
                 assert!(out_of_band && bytes[0] == b'd');
                 assert!(read(&theirs, &mut bytes).is_err());
@@ -443,8 +442,8 @@ mod tests {
         sendmsg(stream, &[io::IoSlice::new(b"e")], &mut ancillary, flags).unwrap();
     }
 
-    /// A child process that does not end takes a place of its own socket only, and what that socket
-    /// leaves then waits instead of being closed here.
+    /// A child process that never exits occupies only a slot of its own socket. That socket's
+    /// further connections then wait instead of being closed here.
     #[test]
     fn children_that_do_not_end_take_the_places_of_their_own_socket() {
         let mut closer = Closer::new(true);
@@ -476,8 +475,8 @@ mod tests {
         closer.go_on();
         assert_eq!(closer.left.len(), LEFT, "the other socket's is closed");
         assert_eq!(closer.children.len(), PROCESSES + 1);
-        // One of them ends, so a child process takes over everything that waited.
-        // SAFETY: the child has not been waited for.
+        // One of them exits, so a child process takes over all waiting sockets. SAFETY: the child
+        // has not been waited for.
         unsafe { libc::kill(closer.children[0].process, libc::SIGKILL) };
         while !closer.left.is_empty() {
             sleep(Duration::from_millis(1));

@@ -22,8 +22,8 @@ pub enum ControlBy {
     /// The queue's own thread.
     #[default]
     Inline,
-    /// A second thread, to which the queue's thread hands each request. This setting exists to
-    /// measure the cost of the handover.
+    /// A second thread, which gets each request from the queue's thread. This setting exists to
+    /// measure the handover cost.
     Thread,
 }
 
@@ -44,7 +44,7 @@ impl FromStr for ControlBy {
 /// Settings of a device, fixed when the device starts.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Paths of the sockets to listen on. Each connection is a separate guest.
+    /// Socket paths to listen on. Each connection is a separate guest.
     pub sockets: Vec<PathBuf>,
     /// Inherited descriptors. Each is a listening socket or a single connection.
     pub inherited: Vec<RawFd>,
@@ -67,7 +67,7 @@ pub struct Config {
     pub poll: Duration,
     /// Maximum time a shutdown waits for requests that guests have already made available.
     pub drain: Duration,
-    /// Path of the Unix socket on which metrics are served, if any.
+    /// Path of the Unix socket for metrics, if any.
     pub metrics: Option<PathBuf>,
     /// Whether to enter the sandbox before serving the first guest.
     pub sandbox: bool,

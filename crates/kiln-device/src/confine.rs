@@ -23,12 +23,12 @@ const DESCRIPTORS: u64 = 256;
 /// Descriptors that the main process passes to a guest's process: the connection and the counters.
 const PASSED: u64 = 2;
 
-/// Returns how many descriptors all processes together can have in flight. For each place there may
-/// be a second process that is about to end. A place is free only when the front end has received
-/// what was sent to it.
+/// Returns how many descriptors all processes together can have in flight. For each guest slot,
+/// there may be a second process that is about to exit. A slot is free only when the front end has
+/// received everything sent to it.
 ///
-/// The kernel counts them per user, and refuses to send one while there are more than the sending
-/// process may open. Each process must therefore be allowed to open that many.
+/// The kernel counts descriptors in flight per user, and rejects a send while the count exceeds the
+/// sender's RLIMIT_NOFILE. That limit must therefore be at least this high.
 fn in_flight(config: &Config) -> u64 {
     let sockets = (config.sockets.len() + config.inherited.len()) as u64;
     let processes = sockets
@@ -42,7 +42,7 @@ fn descriptors(config: &Config) -> u64 {
     in_flight(config).max(MAX_REGIONS as u64 + DESCRIPTORS)
 }
 
-/// The user and group `nobody`, to which a root process switches.
+/// The user and group `nobody`, which a root process switches to.
 const NOBODY: libc::uid_t = 65534;
 
 fn limit(resource: Resource, most: u64, what: &'static str) -> Result<(), Error> {
@@ -92,9 +92,8 @@ pub(crate) fn confine_guest(config: &Config) -> Result<bool, Error> {
     lock(space)
 }
 
-/// Turns off core dumps of the main process, keeps what it inherited from guests' processes, and
-/// raises its limit on open descriptors as far as allowed. Fails if the limit stays below
-/// `descriptors`.
+/// Disables the main process's core dumps, sets close-on-exec on the descriptors that it inherited,
+/// and raises its descriptor limit as far as allowed. Fails if the limit stays below `descriptors`.
 pub(crate) fn confine_main(config: &Config, descriptors: u64) -> Result<(), Error> {
     end_core_dumps(config)?;
     close_inherited()?;
@@ -116,8 +115,8 @@ pub(crate) fn confine_main(config: &Config, descriptors: u64) -> Result<(), Erro
 
 /// Disables core dumps. Without a sandbox, a debugger may still inspect the process.
 ///
-/// A limit of 0 bytes does not keep the kernel from piping a dump to a program (core(5)). It skips
-/// both the program and the file if the limit is 1.
+/// Even with a limit of 0 bytes, the kernel pipes a dump to a program (core(5)). With a limit of 1,
+/// it skips both the program and the file.
 fn end_core_dumps(config: &Config) -> Result<(), Error> {
     const NEITHER: u64 = 1;
     let what = "core dumps cannot be turned off";
@@ -128,7 +127,7 @@ fn end_core_dumps(config: &Config) -> Result<(), Error> {
     limit(Resource::Core, NEITHER, what)
 }
 
-/// Keeps programs that this process starts from inheriting descriptors that it inherited itself.
+/// Keeps the programs that this process starts from inheriting its own inherited descriptors.
 fn close_inherited() -> Result<(), Error> {
     // SAFETY: the call changes only a flag of the descriptors, and takes no pointers.
     let done = unsafe {
@@ -208,7 +207,8 @@ mod tests {
     use super::*;
     use std::path::PathBuf;
 
-    /// Whatever the flags, what all guests can have in flight lets each of them send descriptors.
+    /// With any flags, a process may send descriptors even while all guests have the maximum in
+    /// flight.
     #[test]
     fn descriptors_in_flight_fit_the_limit_of_each_process() {
         for (sockets, guests) in [(1, 16), (1, 1), (4, 16), (64, 100)] {

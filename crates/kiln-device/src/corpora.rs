@@ -1,4 +1,4 @@
-//! Replays the kept inputs of the fuzz targets that need a device.
+//! Replays the corpora of the fuzz targets that need a device.
 
 #[path = "../../../fuzz/replay.rs"]
 mod replay;

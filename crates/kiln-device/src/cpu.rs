@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// Returns the CPU time that all threads of a process have used so far, or `None` if the process
-/// has ended.
+/// has exited.
 pub(crate) fn cpu_time(process: u32) -> Option<Duration> {
     let mut clock = 0;
     let mut time = libc::timespec {

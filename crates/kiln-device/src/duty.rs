@@ -30,8 +30,8 @@ pub(crate) trait Duty {
     /// Returns whether requests contain keys, so that copies of them must be wiped.
     fn is_secret(&self) -> bool;
 
-    /// Returns whether a request's effects are lost when the process ends, so that the next process
-    /// must serve the request a second time.
+    /// Returns whether a request's effects are lost when the process exits, so that the next
+    /// process must serve the request a second time.
     fn is_lost_with_process(&self) -> bool;
 }
 
@@ -65,8 +65,8 @@ impl Duty for Data {
     }
 }
 
-/// Reads the status of a control request. The status follows the session number if the answer
-/// contains one; otherwise the status is the first byte.
+/// Reads a control request's status. The status follows the session number if the answer contains
+/// one; otherwise the status is the first byte.
 fn control_status(answer: &[u8]) -> u32 {
     match (answer.get(8..12), answer.first()) {
         (Some(word), _) => u32::from_le_bytes([word[0], word[1], word[2], word[3]]),
@@ -75,7 +75,7 @@ fn control_status(answer: &[u8]) -> u32 {
     }
 }
 
-/// The [`Duty`] of a control queue that is served by the queue's own thread.
+/// The [`Duty`] of a control queue served by the queue's own thread.
 pub(crate) struct Control(pub Arc<Account>);
 
 impl Duty for Control {
@@ -100,7 +100,7 @@ impl Duty for Control {
     }
 }
 
-/// A control request that is handed to the second thread, and handed back with its answer.
+/// A control request handed to the second thread, and handed back with its answer.
 #[derive(Default)]
 struct Slip {
     request: Vec<u8>,
@@ -108,9 +108,9 @@ struct Slip {
     used: usize,
 }
 
-/// The [`Duty`] of a control queue that is served by a second thread. The queue's own thread hands
-/// over each request and waits for the answer. QEMU worked this way when Kiln first measured its
-/// control queue (`references/virtio-crypto-ctrlq.txt`).
+/// The [`Duty`] of a control queue served by a second thread. The queue's own thread hands over
+/// each request and waits for the answer. QEMU worked this way when Kiln first measured its control
+/// queue (`references/virtio-crypto-ctrlq.txt`).
 pub(crate) struct HandedControl {
     to: Option<SyncSender<Slip>>,
     from: Receiver<Slip>,

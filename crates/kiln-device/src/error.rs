@@ -17,10 +17,10 @@ pub enum Error {
         path: PathBuf,
         source: io::Error,
     },
-    /// The kernel refuses a resource that the device needs.
+    /// The kernel denies a resource that the device needs.
     Lacks {
         what: &'static str,
-        /// Why the kernel refused the resource, and what the user can do.
+        /// Why the kernel denied the resource, and what the user can do.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
 }

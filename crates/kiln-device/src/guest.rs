@@ -28,7 +28,7 @@ pub(crate) struct Connection {
     backend: Arc<Mutex<Backend>>,
     thread: JoinHandle<()>,
     over: Arc<Bell>,
-    /// The steps of the adapter's and the device's thread.
+    /// Timers for the current steps of the adapter's and the device's threads.
     watches: [Arc<Watch>; 2],
 }
 
@@ -146,13 +146,12 @@ impl Connection {
         &self.over
     }
 
-    /// Orders all queues of the guest to serve the requests that are already available and then
-    /// stop.
+    /// Makes all queues of the guest serve the requests that are already available, then stop.
     pub(crate) fn drain(&self) {
         lock(&self.backend).drain();
     }
 
-    /// Waits for the drain to finish, but not beyond the time `until`, and closes the connection.
+    /// Waits for the drain to finish, but no later than `until`, and closes the connection.
     pub(crate) fn end(self, until: Instant) {
         lock(&self.backend).drained(until);
         // This fails only if the other side closed first.

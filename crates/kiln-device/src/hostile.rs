@@ -1,5 +1,5 @@
-//! Tests in which a hostile driver fills the queues. Each fault that is known from another device
-//! has a test named after it.
+//! Tests with a hostile driver that fills the queues. Each fault known from another device has a
+//! test named after it.
 
 use std::fs::File;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -197,7 +197,7 @@ fn cve_2020_14376_14377_every_length_of_both_sides() {
     rig.is_well();
 }
 
-/// Between the result and the status, which is the last byte, guest memory keeps what it had. The
+/// Guest memory between the result and the status, which is the last byte, stays unchanged. The
 /// used length counts the result and one byte.
 #[test]
 fn room_beyond_the_result_keeps_what_it_had() {
@@ -211,8 +211,9 @@ fn room_beyond_the_result_keeps_what_it_had() {
 }
 
 /// A request that is longer than the limit is answered with the status only. The used length must
-/// not count the rest of the writable buffers: a driver would take what they had for a result
-/// (virtio 1.3, 2.7.8.2). Control: a request within the limit has the length of its whole result.
+/// not count the rest of the writable buffers: a driver would mistake their old contents for a
+/// result (virtio 1.3, 2.7.8.2). Control: a request within the limit has the length of its whole
+/// result.
 #[test]
 fn a_request_that_is_too_long_has_the_used_length_of_its_status() {
     let mut rig = Rig::new(limits());
@@ -228,8 +229,8 @@ fn a_request_that_is_too_long_has_the_used_length_of_its_status() {
     assert_eq!((used, answer[64]), (65, OK));
 }
 
-/// After a wrong tag, the guest's memory keeps what it had: no text is written, and the used length
-/// covers the status only.
+/// If the tag is wrong, guest memory stays unchanged: no text is written, and the used length
+/// covers only the status.
 #[test]
 fn a_wrong_tag_writes_no_text() {
     let mut rig = Rig::new(limits());
@@ -547,7 +548,7 @@ fn a_wake_up_for_nothing_is_followed_by_longer_and_longer_pauses() {
     }
 }
 
-/// Each restart interrupts the hold of a guest that exceeds its rate.
+/// Each restart cuts short the delay of a guest that exceeds its rate.
 #[test]
 fn a_ring_that_is_restarted_is_held_to_the_rate() {
     const REQUESTS: usize = 12;
@@ -568,8 +569,8 @@ fn a_ring_that_is_restarted_is_held_to_the_rate() {
     assert_eq!(restart(None), Some(REQUESTS), "the control");
 }
 
-/// A request that waits for the rate is charged once, however often its ring is restarted, and is
-/// served after that.
+/// A request delayed by the rate limit is charged once, however often its ring is restarted, and is
+/// served eventually.
 #[test]
 fn a_request_is_charged_before_it_is_served_and_once() {
     let rates = Rates {
@@ -578,7 +579,7 @@ fn a_request_is_charged_before_it_is_served_and_once() {
     };
     let mut rig = Rig::with_rates(limits(), &rates);
     let table = rig.place(Which::Data).desc;
-    // 4 KiB take 41 ms, of which 10 ms are a burst.
+    // 4 KiB take 41 ms, of which the burst covers 10 ms.
     rig.describe(table, 0, (BUFFERS, 4096), 0, 0);
     rig.offer(Which::Data, &[0]);
     let start = Instant::now();
@@ -591,8 +592,8 @@ fn a_request_is_charged_before_it_is_served_and_once() {
     assert!(start.elapsed() > Duration::from_millis(30) && restarts > 0);
 }
 
-/// The device copies a request buffer by buffer. If one of them is in no memory, the key that was
-/// copied before is wiped.
+/// The device copies a request buffer by buffer. If a later buffer is outside guest memory, the key
+/// that was already copied is wiped.
 #[test]
 fn the_key_of_a_request_that_is_cut_off_is_wiped() {
     let request = create(OP_ENCRYPT);

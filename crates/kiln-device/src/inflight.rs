@@ -2,10 +2,10 @@
 //! process because the front end holds it (vhost-user.rst, "Inflight I/O tracking", split
 //! virtqueues). The next process that serves the guest continues from this record.
 //!
-//! The device returns requests in the order in which it took them, so the used index shows which
-//! request is next. It does not show how far that request had progressed, and serving it a second
-//! time gives a wrong result if its destination overlaps its source. Therefore the unused bytes of
-//! the layout record each request's stage:
+//! The device returns requests in the order it took them, so the used index shows which request is
+//! next. It does not show how far that request had progressed, and serving it a second time gives a
+//! wrong result if its destination overlaps its source. Therefore the unused bytes of the layout
+//! record each request's stage:
 //!
 //! | when the process ended | what the next process does |
 //! |---|---|
@@ -57,7 +57,7 @@ const ALIGN: usize = 64;
 
 const IN_FLIGHT: u16 = 1;
 
-/// Progress of a request.
+/// A request's progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
     /// No byte of the answer has been written.
@@ -91,8 +91,8 @@ impl Inflight {
         Ok(file)
     }
 
-    /// Describes the part of the file that a front end asked for. Returns `None` if the front end
-    /// asked for too many queues or descriptors.
+    /// Describes the part of the file that a front end requested. Returns `None` if the front end
+    /// requested too many queues or descriptors.
     pub(crate) fn describe(asked: &VhostUserInflight, queues: usize) -> Option<VhostUserInflight> {
         let (n, size) = (asked.num_queues, asked.queue_size);
         let possible = (1..=queues).contains(&usize::from(n)) && (1..=MAX_RING).contains(&size);
@@ -163,7 +163,7 @@ impl Log {
         found.expect("aligned, and within the queue's part")
     }
 
-    /// Returns a field of the entry of descriptor `head`, which must be less than the ring size.
+    /// Returns a field of descriptor `head`'s entry. `head` must be less than the ring size.
     fn of(&self, head: u16, part: usize) -> &AtomicU16 {
         self.short(HEADER + DESCRIPTOR * usize::from(head) + part)
     }
@@ -174,8 +174,8 @@ impl Log {
         found.expect("aligned, and within the queue's part")
     }
 
-    /// Returns the requests in flight in the order in which they were taken. The previous process
-    /// may have ended at any point. `used` is the ring's used index.
+    /// Returns the requests in flight in the order they were taken. The previous process may have
+    /// exited at any point. `used` is the ring's used index.
     pub(crate) fn recover(&mut self, used: u16) -> Vec<u16> {
         self.batch.clear();
         let same = self.short(VERSION).load(Ordering::Relaxed) == LAYOUT
@@ -236,8 +236,8 @@ impl Log {
         before
     }
 
-    /// Records the stage of a request. The next process sees the effects of later stores only if it
-    /// also sees this stage.
+    /// Records a request's stage. The next process sees the effects of later stores only if it also
+    /// sees this stage.
     pub(crate) fn set(&self, head: u16, stage: Stage) {
         let stage = match stage {
             Stage::Taken => 0,
@@ -250,7 +250,7 @@ impl Log {
                 2
             }
         };
-        // No other thread reads the record while this one runs, and once a process has ended, its
+        // No other thread reads the record while this one runs, and once a process has exited, its
         // stores are visible in program order. It is therefore enough to keep the compiler from
         // reordering the stores.
         compiler_fence(Ordering::SeqCst);

@@ -24,17 +24,17 @@ use crate::sandbox::{self, Role};
 use crate::tally::Counters;
 use crate::watch;
 
-/// How often this process looks whether the connection is held up.
+/// How often this process checks whether the connection is stuck.
 const LOOK: Duration = Duration::from_secs(watch::LONGEST.as_secs() / 2);
 
-/// Exit status of a process whose connection was held up.
+/// Exit status of a process whose connection was stuck.
 const HELD: libc::c_int = 4;
 
-/// What connects a guest's process to the main process.
+/// A guest process's connection to the main process.
 pub struct Inside {
-    /// Where the main process passes the guest, and orders this process to stop by closing it.
+    /// The channel that delivers the guest. The main process closes it to stop this process.
     channel: UnixStream,
-    /// Where this process says that it is ready. It stays open until the process ends.
+    /// The pipe for reporting that this process is ready. It stays open until the process exits.
     pipe: File,
 }
 
@@ -94,7 +94,8 @@ impl Inside {
             return Ok(());
         }
         let socket = Socket::new(self.channel.try_clone().map_err(lacks)?);
-        // The channel closes without a message if the device ends before this process gets a guest.
+        // The channel closes without a message if the device exits before this process gets a
+        // guest.
         let Ok(Some(message)) = socket.receive() else {
             return Ok(());
         };
@@ -135,8 +136,8 @@ impl Inside {
                         "a step of its connection does not end: its front end holds it, so its \
                          process ends"
                     );
-                    // SAFETY: the call ends the process, and does not run the handlers that exit()
-                    // runs, which its blocked threads could hold up.
+                    // SAFETY: the call ends the process without running exit()'s handlers, which
+                    // blocked threads could hold up.
                     unsafe { libc::_exit(HELD) }
                 }
                 Ok(_) => {}

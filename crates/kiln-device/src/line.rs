@@ -27,7 +27,7 @@ const LONGEST_WITHOUT_KICK: Duration = Duration::from_millis(10);
 /// wait for the kick descriptor.
 const FUTILE: u32 = 8;
 
-/// What a queue's thread is ordered to do.
+/// What a queue's thread should do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Order {
@@ -137,9 +137,9 @@ pub(crate) struct Line<'a> {
     pub chain: &'a mut Chain,
     /// In-flight record for the next process, if the front end keeps one.
     pub log: Option<&'a mut Log>,
-    /// Rate limits of the guest.
+    /// The guest's rate limits.
     pub pace: &'a Pace,
-    /// The request that was charged to the rates and not served yet, if any.
+    /// The request that has been charged against the rate limits but not yet served, if any.
     pub paid: Option<Paid>,
     pub tally: &'a Tally,
     /// Maximum size of a request and its answer together, in bytes.
@@ -170,8 +170,8 @@ impl Line<'_> {
         loop {
             self.ring.silence();
             let before = self.ring.next_avail();
-            // A front end that restarts the ring interrupts a hold, so ask before the first request.
-            // A drain ends with the process and is not held.
+            // A front end can cut a delay short by restarting the ring, so check before the first
+            // request. A drain is not delayed, because the process exits after it.
             let hold = match halt.order() {
                 Order::Drain => self.drain(halt, count)?,
                 Order::Run | Order::Stop => match self.pace.hold() {
@@ -285,9 +285,9 @@ impl Line<'_> {
         Ok(None)
     }
 
-    /// Charges the next request to the guest's rates, unless that was done. Returns how long to wait
-    /// before it is served. The wait comes first, because a front end that reconnects gets another
-    /// process, which does not know what the guest owes.
+    /// Charges the next request against the guest's rate limits, unless it was already charged.
+    /// Returns how long to wait before serving it. The wait comes first, because a front end that
+    /// reconnects gets another process, which does not know what the guest owes.
     fn charge(&mut self) -> Result<Option<Duration>, Broken> {
         let entry = self.ring.next_avail();
         if !self.pace.is_limited() || self.paid.is_some_and(|paid| paid.entry == entry) {
@@ -347,7 +347,7 @@ impl Line<'_> {
         }
         let (request, answer) = self.scratch.reserve(readable as usize, writable as usize);
         if let Err(fault) = self.chain.read(self.memory, request) {
-            // What was copied may contain a part of a key.
+            // The copied bytes may contain part of a key.
             request.zeroize();
             return Err(fault);
         }
@@ -379,7 +379,7 @@ impl Line<'_> {
         Ok((used as u32, status))
     }
 
-    /// Publishes the used index, and notifies the driver if the driver asked for it.
+    /// Publishes the used index, and notifies the driver if it requested a notification.
     pub(crate) fn hand_back(&mut self, count: &mut Count) {
         self.ring.publish();
         let used = self.ring.next_used();
@@ -394,7 +394,7 @@ impl Line<'_> {
         }
     }
 
-    /// Polls briefly for more requests, to save a wake-up if the driver responds at once.
+    /// Polls briefly for more requests, to save a wake-up if the driver responds immediately.
     fn more_soon(&self, halt: &Halt) -> Result<bool, Broken> {
         let end = Instant::now() + self.poll;
         loop {

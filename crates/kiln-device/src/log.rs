@@ -74,7 +74,7 @@ impl<S: Subscriber> Layer<S> for Limit {
                     "lines were dropped: the rate limit was exceeded, or the output had no room"
                 );
                 if self.lost.load(Ordering::Relaxed) != 0 {
-                    // This line was dropped itself, so its number has to be reported later.
+                    // This line was dropped itself, so its number must be reported later.
                     self.left_out.fetch_add(lines, Ordering::Relaxed);
                 }
             }
@@ -93,11 +93,11 @@ struct Out {
 /// because all processes that share the open file description would see it.
 #[derive(Debug)]
 enum To {
-    /// A descriptor that was opened anew for this process with `O_NONBLOCK`: a pipe or a terminal.
+    /// A descriptor reopened for this process with `O_NONBLOCK`: a pipe or a terminal.
     Own(OwnedFd),
-    /// A socket, whose writes can be made non-blocking one by one.
+    /// A socket, whose writes can be made non-blocking individually.
     Socket(OwnedFd),
-    /// A pipe or a terminal that another user owns, so that it cannot be opened anew.
+    /// A pipe or a terminal owned by another user, so it cannot be reopened.
     Foreign(OwnedFd),
     /// A regular file or a block device, whose writes do not wait for a reader.
     File(OwnedFd),
@@ -142,9 +142,9 @@ impl Out {
     }
 }
 
-/// Writes a line if poll() reports room. Only for what has no non-blocking writes: a terminal of
-/// another user, or a pipe of another user before Linux 6.5. Another writer of the same pipe can
-/// take the room between the two calls, and then the write blocks.
+/// Writes a line if poll() reports room. Used only where non-blocking writes are impossible: a
+/// terminal of another user, or a pipe of another user before Linux 6.5. Another writer of the same
+/// pipe can take the room between the two calls, and then the write blocks.
 fn write_if_room(out: &OwnedFd, line: &[u8]) -> Result<usize, Errno> {
     let mut fds = [PollFd::new(out, PollFlags::OUT)];
     if poll(&mut fds, Some(&Timespec::default()))? == 0 || line.len() > PIPE_BUF {
@@ -279,7 +279,7 @@ mod tests {
             assert!(fill(out) > 1000, "{:?}", out.to);
             assert_eq!(out.lost.load(Ordering::Relaxed), 2);
         }
-        // Those who share the description keep writes that block.
+        // Others that share the file description still get blocking writes.
         for shared in [write.as_fd(), near.as_fd(), other.as_fd()] {
             assert!(!fcntl_getfl(shared).unwrap().contains(OFlags::NONBLOCK));
         }

@@ -29,20 +29,20 @@ const STATUS: [&str; STATUSES] = [
     "ok", "err", "badmsg", "notsupp", "invsess", "nospc", "other",
 ];
 
-/// The measurements of a device.
+/// A device's measurements.
 pub(crate) struct Meter {
     /// Counts per queue, summed over all guests that have left.
     gone: Vec<Count>,
     guests: Vec<Measured>,
-    /// Number of front ends that were accepted as guests.
+    /// Number of front ends accepted as guests.
     pub connections: u64,
-    /// Number of front ends that were rejected.
+    /// Number of rejected front ends.
     pub refused: u64,
     /// Number of guests whose process was killed.
     pub killed: u64,
 }
 
-/// A connected guest that is being measured.
+/// A connected guest under measurement.
 struct Measured {
     number: u64,
     counters: Arc<Counters>,
@@ -318,7 +318,7 @@ fn bound(class: usize) -> f64 {
 /// Maximum number of concurrent clients. When another one connects, the oldest is dropped.
 const CLIENTS: usize = 8;
 
-/// A client that asks for metrics. All I/O is non-blocking, so a slow client does not delay the
+/// A client that requests metrics. All I/O is non-blocking, so a slow client does not delay the
 /// device.
 pub(crate) struct Client {
     stream: UnixStream,
@@ -333,8 +333,8 @@ pub(crate) struct Clients(pub Vec<Client>);
 
 impl Clients {
     pub(crate) fn add(&mut self, stream: UnixStream, closer: &mut Closer) {
-        // Data out of band is read in its place, because the kernel would otherwise drop it together
-        // with its descriptors.
+        // Read out-of-band data inline, because the kernel would otherwise drop it together with
+        // its descriptors.
         let inline = set_socket_oobinline(&stream, true);
         if stream.set_nonblocking(true).is_err() || inline.is_err() {
             closer.end(Owner::Metrics, stream);
@@ -352,8 +352,8 @@ impl Clients {
         });
     }
 
-    /// Advances every client's exchange, and drops clients that have been answered, have
-    /// disconnected or are too slow.
+    /// Serves every client, and drops clients that have been answered, have disconnected or are too
+    /// slow.
     pub(crate) fn go_on(&mut self, meter: &Meter, closer: &mut Closer) {
         for mut client in std::mem::take(&mut self.0) {
             match client.since.elapsed() < PATIENCE && client.go_on(meter) {

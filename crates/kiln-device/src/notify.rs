@@ -1,4 +1,4 @@
-//! The file descriptors with which driver and device notify each other.
+//! The file descriptors that driver and device use to notify each other.
 //!
 //! A front end passes these descriptors: eventfds, pipes and sockets. The front end shares their
 //! non-blocking flag and may change it at any time. Each read therefore requests non-blocking
@@ -15,10 +15,10 @@ use rustix::event::Timespec;
 use rustix::io::{preadv2, Errno, ReadWriteFlags};
 use vmm_sys_util::eventfd::{EventFd, EFD_CLOEXEC, EFD_NONBLOCK};
 
-/// The descriptor with which the driver signals that requests are available.
+/// The descriptor the driver uses to signal available requests.
 pub(crate) struct Kick(File);
 
-/// The descriptor with which the device signals that requests are completed.
+/// The descriptor the device uses to signal completed requests.
 pub(crate) struct Call(File);
 
 fn unblock(file: &File) -> io::Result<()> {

@@ -108,7 +108,7 @@ impl Pace {
         wait_of(ops.max(bytes).max(self.take_cpu(now)))
     }
 
-    /// Returns how long the guest has to wait before its next request or message. Unlike the answer
+    /// Returns how long the guest has to wait before its next request or message. Unlike the result
     /// of [`Pace::take`], which is lost if the wait is interrupted, this is correct at any time.
     pub(crate) fn hold(&self) -> Option<Duration> {
         if !self.is_limited() {

@@ -38,16 +38,16 @@ pub(crate) enum State {
     Ready {
         locked: bool,
     },
-    /// The process has closed its end of the pipe, so it is ending or has ended.
+    /// The process has closed its end of the pipe, so it is exiting or has exited.
     Closed,
 }
 
 pub(crate) struct Process {
     child: Child,
-    /// Passes the guest to the process. Nothing can be sent to this end: a process that was taken
-    /// over could send descriptors, and closing those can block.
+    /// Passes the guest to the process. Nothing can be sent to this end: a compromised process
+    /// could send descriptors, and closing those can block.
     channel: UnixStream,
-    /// Where the process says that it is ready. A pipe cannot carry descriptors.
+    /// The pipe for the report that the process is ready. A pipe cannot carry descriptors.
     pipe: File,
     pub state: State,
     started: Instant,
@@ -73,13 +73,14 @@ impl Process {
             // reading it fail, and the child would then end.
             .env("KILN_DEFAULTS", "")
             .stdin(Stdio::null())
-            // It writes nothing there, and could change a file or socket that other programs share.
+            // The process writes nothing to stdout, and could otherwise change a file or socket
+            // that other programs share.
             .stdout(Stdio::null())
             // Ctrl-C on a terminal is meant only for the main process, which lets its guests
             // finish.
             .process_group(0);
         // SAFETY: the closure makes only async-signal-safe calls. They let the descriptor survive
-        // exec() and make the kernel kill the child when its parent ends.
+        // exec() and make the kernel kill the child when its parent exits.
         unsafe {
             command.pre_exec(move || {
                 if fds.iter().any(|fd| libc::fcntl(*fd, libc::F_SETFD, 0) != 0)
@@ -91,7 +92,7 @@ impl Process {
             });
         }
         let child = command.spawn()?;
-        // A process that was taken over must not be able to block this one.
+        // A compromised process must not be able to block this one.
         channel.set_nonblocking(true)?;
         rustix::io::ioctl_fionbio(&pipe, true)?;
         Ok(Process {
@@ -147,7 +148,7 @@ impl Process {
             .map_err(io::Error::other)
     }
 
-    /// Orders the process to serve the requests that are already available and then end.
+    /// Makes the process serve the requests that are already available, and then exit.
     pub(crate) fn drain(&self) {
         let _ = self.channel.shutdown(Shutdown::Write);
     }
@@ -156,7 +157,7 @@ impl Process {
         let _ = self.child.kill();
     }
 
-    /// Ends a process that has no guest. The caller has to wait for its end.
+    /// Ends a process that has no guest. The caller must wait for it to exit.
     pub(crate) fn discard(&mut self) {
         self.kill();
         self.state = State::Closed;
@@ -167,7 +168,7 @@ impl Process {
         self.state == State::Starting && self.started.elapsed() > START
     }
 
-    /// Returns the exit status, or `None` if the process has not ended.
+    /// Returns the exit status, or `None` if the process has not exited.
     pub(crate) fn ended(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().ok().flatten()
     }
@@ -192,7 +193,7 @@ mod tests {
         let send = |stream: &UnixStream| stream.send_with_fd(&[1u8][..], pipe.as_raw_fd()).is_ok();
         assert!(!send(&theirs), "to the main process");
         assert!(send(&channel), "to the guest's process");
-        // Control: a channel of two ways takes them from both ends.
+        // Control: a two-way channel accepts descriptors from both ends.
         let (channel, theirs) = UnixStream::pair().unwrap();
         assert!(send(&theirs) && send(&channel));
     }

@@ -12,7 +12,7 @@ use vm_memory::{ByteValued, GuestAddress, GuestMemoryBackend, GuestMemoryMmap};
 
 use crate::inflight::Log;
 
-/// Location of a ring in guest memory, and the index at which processing continues.
+/// Location of a ring in guest memory, and the index where processing continues.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 // This type is public so that the rig can expose it to fuzzers.
 #[cfg_attr(not(feature = "rig"), allow(unreachable_pub))]
@@ -29,11 +29,12 @@ pub struct Place {
     pub next_avail: u16,
     /// `VIRTIO_F_EVENT_IDX` was negotiated.
     pub event_idx: bool,
-    /// The request that was charged to the rates of its guest and not served yet, if any.
+    /// The request that has been charged against the guest's rate limits but not yet served, if
+    /// any.
     pub paid: Option<Paid>,
 }
 
-/// A request that was charged to the rates of its guest.
+/// A request that has been charged against its guest's rate limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(not(feature = "rig"), allow(unreachable_pub))]
 pub struct Paid {
@@ -256,7 +257,7 @@ impl<'a> Ring<'a> {
         Ok(head)
     }
 
-    /// Copies a descriptor from the table. `index` must be less than the size of the ring.
+    /// Copies a descriptor from the table. `index` must be less than the ring's size.
     pub(crate) fn descriptor(&self, index: u16) -> Descriptor {
         self.desc.load(usize::from(index & (self.size - 1)))
     }

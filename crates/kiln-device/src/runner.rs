@@ -1,5 +1,5 @@
-//! The thread of a queue. It is created when its ring first starts, is parked while the ring is
-//! stopped, and ends with the guest.
+//! A queue's thread. It is created when its ring first starts, is parked while the ring is stopped,
+//! and exits with the guest.
 
 use std::io;
 use std::sync::mpsc::{channel, Receiver, RecvTimeoutError, Sender};
@@ -24,18 +24,18 @@ use crate::tally::Tally;
 /// Maximum time a thread may take to stop. A batch of the most expensive requests takes 0.1 s.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Returns the deadline for a thread that is ordered to stop now.
+/// Returns the deadline for a thread ordered to stop now.
 pub(crate) fn patience() -> Instant {
     Instant::now() + PATIENCE
 }
 
-/// The error that is returned if a queue's thread does not stop in time.
+/// The error returned if a queue's thread does not stop in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stuck;
 
 /// Everything a thread needs to serve a ring. The thread returns it when it stops.
 pub(crate) struct Work {
-    /// Location of the ring. When the thread stops, it also contains the index at which processing
+    /// The ring's location. When the thread stops, it also contains the index where processing
     /// stopped.
     pub place: Place,
     /// Memory of the guest that owns the ring.

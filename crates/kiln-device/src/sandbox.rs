@@ -204,7 +204,7 @@ pub(crate) enum Files {
     Closed,
     /// This kernel supports only some of the requested restrictions.
     Partly,
-    /// The kernel does not have landlock, but seccomp still refuses system calls that open files.
+    /// The kernel lacks landlock, but seccomp still blocks system calls that open files.
     Open,
 }
 
@@ -250,8 +250,8 @@ fn always(more: &[libc::c_long]) -> Result<Rules, seccompiler::BackendError> {
         libc::SYS_mprotect,
         vec![when(2, SeccompCmpOp::MaskedEq(code), 0)?],
     );
-    // Memory that is shared and anonymous does not count towards the limit on the process's memory.
-    // One of the two flags is allowed, but not both.
+    // Shared anonymous memory does not count towards the process's memory limit. One of the two
+    // flags is allowed, but not both.
     let without = |flag: libc::c_int| {
         SeccompRule::new(vec![
             condition(2, SeccompCmpOp::MaskedEq(code), 0)?,
@@ -271,8 +271,8 @@ fn always(more: &[libc::c_long]) -> Result<Rules, seccompiler::BackendError> {
 }
 
 /// Builds the rules for receiving. Reading out of band (MSG_OOB) is not allowed: it would take the
-/// byte and leave the descriptors that were sent with it in the socket, where the main process does
-/// not see them.
+/// byte and leave the descriptors sent with it in the socket, where the main process does not see
+/// them.
 fn receives(rules: &mut Rules) -> Result<(), seccompiler::BackendError> {
     let in_band = SeccompCmpOp::MaskedEq(libc::MSG_OOB as u64);
     rules.insert(libc::SYS_recvmsg, vec![when(2, in_band.clone(), 0)?]);
@@ -281,8 +281,8 @@ fn receives(rules: &mut Rules) -> Result<(), seccompiler::BackendError> {
 }
 
 /// Builds the rules for system calls that change a file for all processes that have it open, or
-/// make a copy of its descriptor. Standard input, output and error are excluded: all processes of
-/// the device share them.
+/// duplicate its descriptor. Standard input, output and error are excluded: all processes of the
+/// device share them.
 fn only_own_files(rules: &mut Rules) -> Result<(), seccompiler::BackendError> {
     let own = || {
         SeccompCondition::new(
@@ -324,7 +324,7 @@ fn allow(role: Role) -> Result<BpfProgram, seccompiler::BackendError> {
     receives(&mut rules)?;
     match role {
         Role::Guest => only_own_files(&mut rules)?,
-        // It may have inherited a socket as one of these descriptors.
+        // The process may have inherited a socket as one of these descriptors.
         Role::Together | Role::Main => {
             rules.insert(libc::SYS_fcntl, each(1, &FCNTL)?);
             rules.insert(libc::SYS_ioctl, each(1, &[libc::FIONBIO])?);
@@ -361,7 +361,7 @@ fn allow_queue() -> Result<BpfProgram, seccompiler::BackendError> {
     )
 }
 
-/// Builds the filter of the main process. Programs that it starts inherit the filter, and their C
+/// Builds the main process's filter. Programs that it starts inherit the filter, and their C
 /// library probes for system calls, so calls that are not allowed return an error instead of
 /// killing the process.
 fn allow_main() -> Result<BpfProgram, seccompiler::BackendError> {
@@ -447,7 +447,7 @@ fn no_files(role: Role) -> Result<Files, Error> {
             }
             _ => rules,
         };
-        // The main process gives it to guests' processes as their standard output.
+        // Guests' processes get it as their standard output.
         let rules = match (role, PathFd::new("/dev/null")) {
             (Role::Main, Ok(null)) => {
                 rules.add_rule(PathBeneath::new(null, AccessFs::WriteFile))?
@@ -468,7 +468,7 @@ fn no_files(role: Role) -> Result<Files, Error> {
 mod tests {
     use super::*;
 
-    /// Runs `attempt` in a confined child process and returns 0, or the signal that ended the
+    /// Runs `attempt` in a confined child process and returns 0, or the signal that killed the
     /// child.
     fn ends(role: Role, attempt: impl FnOnce()) -> i32 {
         // SAFETY: the child only makes system calls and allocates, which the C library allows after

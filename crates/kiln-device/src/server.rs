@@ -47,16 +47,16 @@ const SILENT: usize = 64;
 const WAITING: usize = 64;
 
 /// Maximum number of front ends per second that each socket passes to processes, and the burst
-/// allowed after a pause. The rate is limited because each front end costs the start of a process,
-/// some 4 ms of CPU time, which a front end that connects in a loop takes from other guests.
+/// allowed after a pause. The rate is limited because each front end costs a process start, some 4
+/// ms of CPU time. A front end that connects in a loop would take that time from other guests.
 const ADMITTED: u64 = 10;
 const ADMITTED_AT_ONCE: u32 = 64;
 
-/// How long a guest's process may take to end after its front end has disconnected.
+/// How long a guest's process may take to exit after its front end has disconnected.
 const GRACE: Duration = Duration::from_millis(700);
 
 /// How long a guest keeps its slot after its process was killed, if the process still exists. A
-/// file system can keep a killed process from ending.
+/// file system can keep a killed process from exiting.
 const LAST: Duration = Duration::from_millis(300);
 
 /// How long a listener is ignored after an error.
@@ -67,7 +67,7 @@ const REST: Duration = Duration::from_millis(200);
 const LOOK: Duration = Duration::from_millis(10);
 const SELDOM: Duration = Duration::from_millis(50);
 
-/// How long a process that has closed its channel may take to end.
+/// How long a process that has closed its channel may take to exit.
 const DYING: Duration = Duration::from_millis(30);
 
 /// A device whose sockets are bound.
@@ -78,7 +78,7 @@ pub struct Server {
     meter: Meter,
 }
 
-/// A listening socket, and its connections that no process serves yet.
+/// A listening socket, and its connections that are still waiting for a process.
 struct Socket {
     path: PathBuf,
     /// The listener, or `None` for a single inherited connection.
@@ -111,11 +111,11 @@ struct Guest {
     /// When the guest's process was first seen to have closed its channel.
     closed: Option<Instant>,
     killed: Option<Instant>,
-    /// Whether it has been reported that the guest's threads do not end.
+    /// Whether it has been logged that the guest's threads do not exit.
     stays: bool,
 }
 
-/// What serves a guest: a separate process, or threads of this process.
+/// A guest's host: a separate process, or threads of this process.
 enum Host {
     Process(Process),
     Threads(Connection),
@@ -348,8 +348,8 @@ impl Guest {
         }
     }
 
-    /// Returns whether the guest is about to end. It is possible that no descriptor signals the
-    /// end, so the caller has to check for it periodically.
+    /// Returns whether the guest is about to end. Possibly no descriptor signals the end, so the
+    /// caller must check for it periodically.
     fn is_ending(&self) -> bool {
         let closed = matches!(&self.host, Host::Process(process) if process.state == State::Closed);
         closed || self.gone.is_some() || self.killed.is_some()
@@ -417,9 +417,11 @@ impl Server {
         let sockets = self.sockets.len() as u64;
         let guests = self.config.max_guests as u64;
         // Each guest needs descriptors for its connection, its channel and its counters. In
-        // addition, as many guests may have left whose processes a file system keeps from ending.
+        // addition, the same number of guests may have left while a file system keeps their
+        // processes from exiting.
         let waiting = (SILENT + self.most_waiting()) as u64;
-        // Only a process without threads leaves sockets to others: front ends' and metrics' ones.
+        // Only a single-threaded process hands sockets to child processes: those of front ends and
+        // of metrics clients.
         let left = match self.config.isolation {
             true => (sockets + 1) * closer::LEFT as u64,
             false => 0,
@@ -493,7 +495,7 @@ impl Server {
         let mut clients = Clients::default();
         let mut served = Served::default();
         let start = Instant::now();
-        // Earliest time for the next attempt after a process could not be started.
+        // Earliest time for the next attempt after a process failed to start.
         let mut start_again = start;
         let mut turn = 0;
         let own = self.config.isolation && !self.config.shares_process;
@@ -620,7 +622,8 @@ impl Server {
         for (i, socket) in self.sockets.iter().enumerate() {
             match &socket.listener {
                 Some(_) if socket.rests_until.is_some_and(|until| now < until) => within(SELDOM),
-                // Its connections would take more descriptors, and the closer ends the pause.
+                // Its connections would take up more descriptors. The pause ends when the closer
+                // makes progress.
                 Some(_) if !closer.has_room(Owner::Socket(i)) => {}
                 Some(listener) => add(Watched::Listener(i), listener.as_fd(), PollFlags::IN),
                 None => {}
@@ -698,7 +701,7 @@ impl Server {
                 continue;
             }
             // A process that has closed its channel has finished its work or is dying. Give it time
-            // to end by itself, because otherwise the log would not contain the reason for its
+            // to exit by itself, because otherwise the log would not contain the reason for its
             // death.
             let closed =
                 matches!(&guest.host, Host::Process(process) if process.state == State::Closed);
@@ -834,8 +837,8 @@ impl Server {
             (Some(mut process), _) => {
                 let given = process.give(number, socket, &waiting.stream, counters.file());
                 if let Err(error) = given {
-                    // It may have received the guest, so it cannot be a spare, and it has to be
-                    // waited for.
+                    // It may have received the guest, so it cannot be a spare, and must be waited
+                    // for.
                     process.discard();
                     spares.push(process);
                     return Err(error);
@@ -861,7 +864,7 @@ impl Server {
         Ok(host)
     }
 
-    /// Lets all guests finish, and ends the processes of those that do not.
+    /// Lets all guests finish, and kills the processes of those that do not.
     fn finish(
         mut self,
         guests: Vec<Guest>,
@@ -888,8 +891,8 @@ impl Server {
             spares.into_iter().map(|spare| (None, spare)).collect();
         let mut threads = Vec::new();
         let mut streams = Vec::new();
-        // Order all guests to drain before waiting for the first. The same order makes spare
-        // processes end.
+        // Tell all guests to drain before waiting for the first. This also makes spare processes
+        // exit.
         for guest in guests {
             streams.push((Owner::Socket(guest.socket), guest.stream));
             match guest.host {
@@ -964,7 +967,7 @@ fn first_process() -> Result<Process, Error> {
             return Err(Error::lacks(what, "it does not start"));
         }
         let mut fds = [PollFd::new(process.pipe(), PollFlags::IN)];
-        // If poll() fails, the next look at the process shows the cause.
+        // If poll() fails, the next check of the process shows the cause.
         let _ = poll(&mut fds, Some(&timespec(SELDOM)));
         process.look();
     }
@@ -979,7 +982,7 @@ fn first_process() -> Result<Process, Error> {
     }
 }
 
-/// Logs how a guest's process ended, if it ended abnormally.
+/// Logs a guest process's exit if it was abnormal.
 fn report_end(guest: &Guest, how: Option<ExitStatus>) {
     let number = guest.number;
     let Some(status) = how.filter(|status| !status.success()) else {
@@ -1004,7 +1007,7 @@ mod tests {
 
     const FRONT_ENDS: usize = 12;
     const AT_ONCE: usize = 4;
-    /// Time for one front end at the socket's rate.
+    /// Interval between front ends at the socket's rate.
     const EACH: Duration = Duration::from_nanos(1_000_000_000 / ADMITTED);
 
     /// The vhost-user messages SET_OWNER and GET_FEATURES.
@@ -1052,7 +1055,7 @@ mod tests {
             crowd
         }
 
-        /// Connects a front end, which sends its first messages, and lets the server accept it.
+        /// Connects a front end, sends its first messages, and lets the server accept it.
         fn add(&mut self, socket: usize) {
             let mut client = UnixStream::connect(&self.server.sockets[socket].path).unwrap();
             client
@@ -1120,9 +1123,9 @@ mod tests {
         }
     }
 
-    /// Front ends beyond the rate wait: they are neither rejected nor forgotten, they are admitted
-    /// in their order at the socket's rate, and other sockets do not wait for them. The clock is an
-    /// argument, so the speed of the machine has no effect.
+    /// Front ends above the rate wait. They are neither rejected nor forgotten, are admitted in
+    /// order at the socket's rate, and do not delay other sockets. The clock is an argument, so the
+    /// speed of the machine has no effect.
     #[test]
     fn front_ends_beyond_the_rate_wait_for_their_turn() {
         let burst = EACH * (AT_ONCE as u32 - 1);
@@ -1137,7 +1140,7 @@ mod tests {
                 false => assert!(crowd.is_kept_waiting(n), "front end {n}"),
             }
         }
-        // A front end that connects to the other socket is admitted at once.
+        // A front end that connects to the other socket is admitted immediately.
         crowd.add(1);
         assert_eq!(crowd.hand_over(EACH - Duration::from_nanos(1)), AT_ONCE + 1);
         assert!(crowd.is_answered(FRONT_ENDS));

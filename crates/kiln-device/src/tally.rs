@@ -1,4 +1,4 @@
-//! Counters of queue activity. A queue's thread counts in private variables and adds them to the
+//! Queue activity counters. A queue's thread counts in private variables and adds them to the
 //! shared counters once per batch.
 
 use std::fs::File;
@@ -22,7 +22,7 @@ pub(crate) const CLASSES: usize = 32;
 // This type is public so that the rig can expose it to fuzzers.
 #[cfg_attr(not(feature = "rig"), allow(unreachable_pub))]
 pub struct Count {
-    /// Number of requests by the status in the answer.
+    /// Requests by response status.
     pub status: [u64; STATUSES],
     /// Bytes read from the guest.
     pub bytes_in: u64,
@@ -114,7 +114,7 @@ fn class_of(nanos: u64) -> usize {
 /// Number of counters per queue: statuses, latency classes, and nine others.
 const CELLS: usize = STATUSES + CLASSES + 9;
 
-/// Measured values of a guest that can increase and decrease, in contrast to counters.
+/// Gauges: measured values of a guest that can go up and down, unlike counters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub(crate) enum Gauge {
@@ -198,7 +198,7 @@ fn bytes(data: u16) -> usize {
     ((usize::from(data) + 1) * CELLS + GAUGES) * size_of::<u64>()
 }
 
-/// The counters of one queue.
+/// One queue's counters.
 pub(crate) struct Tally {
     counters: Arc<Counters>,
     queue: usize,

@@ -15,7 +15,7 @@ pub(crate) const LONGEST: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub(crate) struct Watch {
     epoch: Instant,
-    /// Milliseconds from `epoch` to the begin of the step, plus 1; or 0 between two steps.
+    /// Milliseconds from `epoch` to the start of the step, plus 1; or 0 between two steps.
     begun: AtomicU64,
 }
 
@@ -29,12 +29,12 @@ impl Default for Watch {
 }
 
 impl Watch {
-    /// Begins a step, which ends the one before.
+    /// Begins a step, which ends the previous one.
     pub(crate) fn begin(&self) {
         self.begin_at(self.epoch.elapsed());
     }
 
-    /// Ends the step. The thread now waits for something that may take any time.
+    /// Ends the step. The thread now waits for something that may take arbitrarily long.
     pub(crate) fn end(&self) {
         self.begun.store(0, Ordering::Relaxed);
     }

@@ -21,7 +21,7 @@ fn bytes(request: u32, payload: Vec<u8>) -> Vec<u8> {
     [&message.header()[..], &message.payload].concat()
 }
 
-/// Runs an adapter whose front end sends these bytes and disconnects, while the device stays
+/// Runs an adapter while the front end sends these bytes and disconnects, and the device stays
 /// silent. Returns the adapter's result.
 fn ends(sent: &[u8]) -> Result<(), Error> {
     let (mut front_end, theirs) = UnixStream::pair().unwrap();
@@ -39,7 +39,7 @@ fn a_key_in_a_message_that_is_not_served_is_wiped() {
     // Control: the key must be found in memory that is not wiped.
     assert_eq!(found(|| drop(MARK.to_vec())), 1);
 
-    // An AES-CBC session in the layout of QEMU 7.2.
+    // An AES-CBC session in QEMU 7.2's layout.
     let mut session = vec![0; 632];
     session[8] = 3;
     session[12] = 16;

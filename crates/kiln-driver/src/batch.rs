@@ -1,4 +1,4 @@
-//! Batches of requests that are submitted together, each request with its waiter.
+//! Batches of requests submitted together, each request with its waiter.
 
 use std::sync::{Arc, Weak};
 
@@ -24,8 +24,8 @@ impl Waiter {
         matches!(self, Waiter::Parked(c) if Arc::ptr_eq(c, completion))
     }
 
-    /// Delivers the result. Returns false if the waiter has given up. If a thread has to be
-    /// woken, the thread is added to `woken`.
+    /// Delivers the result. Returns false if the waiter has given up. Adds a thread that must be
+    /// woken to `woken`.
     pub(crate) fn tell(
         self,
         batch: &mut Batch,
@@ -43,7 +43,7 @@ impl Waiter {
     }
 }
 
-/// Requests that are submitted under one lock and with one notification.
+/// Requests submitted under one lock and with one notification.
 pub struct Batch {
     asks: Vec<(Ask, Waiter)>,
     closer: Weak<dyn Closer>,

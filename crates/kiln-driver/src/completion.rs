@@ -12,7 +12,7 @@ const WAITING: u8 = 0;
 const DONE: u8 = 1;
 const ABANDONED: u8 = 2;
 
-/// The state and result of a request for which a thread waits.
+/// The state and result of a request that a thread waits for.
 pub(crate) struct Completion {
     state: AtomicU8,
     result: OnceLock<Result<(), Error>>,

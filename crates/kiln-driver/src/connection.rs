@@ -69,7 +69,7 @@ impl Default for Wishes {
     }
 }
 
-/// A queue shared with the device: its ring, two eventfds with which driver and device notify each
+/// A queue shared with the device: its ring, two eventfds that driver and device use to notify each
 /// other, and a third that the device cannot access.
 pub(crate) struct Queue {
     pub ring: Ring,
@@ -91,7 +91,7 @@ pub(crate) struct Connection {
     config: [u8; CONFIG_LEN],
     queues: u64,
     wishes: Wishes,
-    /// For each queue, the eventfd with which the driver notifies the device.
+    /// For each queue, the eventfd that notifies the device.
     kicks: Vec<Arc<Kick>>,
 }
 
@@ -213,7 +213,7 @@ impl Connection {
         Ok(queues)
     }
 
-    /// Returns, for each queue, the eventfd with which the driver notifies the device.
+    /// Returns, for each queue, the eventfd that notifies the device.
     pub(crate) fn kicks(&self) -> &[Arc<Kick>] {
         &self.kicks
     }
@@ -234,13 +234,13 @@ impl Connection {
     }
 }
 
-/// Interval at which waits check whether the driver must stop.
+/// How often waits check whether the driver must stop.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// Number of `LOOK` intervals between two checks for writes that the device blocks.
 const HELD: u32 = 4;
 
-/// A handle with which a thread notices that the device disconnects.
+/// A handle that lets a thread notice that the device disconnects.
 pub(crate) struct Watch {
     socket: UnixStream,
     stop: Arc<AtomicBool>,
@@ -258,8 +258,8 @@ impl Watch {
         for n in 1_u32.. {
             let mut fds = [PollFd::new(&self.socket, PollFlags::RDHUP)];
             match poll(&mut fds, Some(&look)) {
-                // Check every kick instead of stopping at the first that is held, because `release`
-                // must be called on each of them.
+                // Check every kick instead of stopping at the first that is blocked, because
+                // `release` must be called on each of them.
                 Ok(0) => {
                     let look = n % HELD == 0;
                     let held = look && kicks.iter().filter(|kick| kick.release()).count() > 0;

@@ -1,4 +1,4 @@
-//! Replays the kept inputs of the fuzz target that needs a driver.
+//! Replays the corpus of the fuzz target that needs a driver.
 
 #[path = "../../../fuzz/replay.rs"]
 mod replay;

@@ -46,7 +46,7 @@ pub struct Job<'a> {
     pub aad: &'a [u8],
 }
 
-/// The data buffers of a job. Without a destination, the result overwrites the source.
+/// A job's data buffers. Without a destination, the result overwrites the source.
 #[derive(Debug)]
 pub struct Data {
     /// The buffer that the device reads.
@@ -117,14 +117,14 @@ impl DataQueue {
             .map_or(0, |l| l.queue.ring.in_flight().into())
     }
 
-    /// Returns the lane of the connected device. After a reconnection, this is a new lane, because
-    /// the device has new queues.
+    /// Returns the connected device's lane. After a reconnection, this is a new lane, because the
+    /// device has new queues.
     fn lane(&mut self) -> Result<&mut Lane, Error> {
         let current = self.device.generation();
         let stale = |lane: &Lane| lane.generation != current;
         if self.lane.as_ref().is_none_or(stale) {
             if self.in_flight() > 0 {
-                // The caller must first reap the jobs that were lost with the old device.
+                // The caller must first reap the jobs lost with the old device.
                 return Err(Error::Lost);
             }
             self.lane = None;
@@ -300,7 +300,7 @@ impl Lane {
         let head_len = scratch.len();
         scratch.extend_from_slice(job.aad);
         self.memory.write(slot.part(HEAD, scratch.len()), scratch);
-        // Preset an error status, so that a request counts as refused if the device does not write
+        // Preset an error status, so that a request counts as rejected if the device does not write
         // a status.
         let status = slot.part(STATUS, 1);
         self.memory.write(status, &[Status::Err as u8]);
@@ -353,7 +353,7 @@ impl Lane {
     }
 }
 
-/// Returns the length of the source, and the space needed for the result, in bytes.
+/// Returns the source's length, and the space needed for the result, in bytes.
 fn lengths(job: &Job<'_>) -> Result<(usize, usize), Error> {
     let (source, iv, aad) = match job.op {
         Operation::Cipher(c) => (c.src_len, c.iv_len, 0),

@@ -32,7 +32,7 @@ pub struct Options {
     pub mode: Mode,
     /// Ring features to use, and time limits during set-up.
     pub wishes: Wishes,
-    /// Number of entries of each ring, a power of two.
+    /// Entries per ring, a power of two.
     pub queue_size: u16,
     /// Number of data queues to use. If the device has fewer, all of them are used.
     pub data_queues: usize,

@@ -10,7 +10,7 @@ pub enum Lie {
     Index {
         /// Number of entries that the device claims to have used.
         claimed: u16,
-        /// Number of requests the device held.
+        /// Number of requests that the device had.
         held: u16,
     },
     /// A used entry contains the index of a descriptor that is not the head of a request.
@@ -51,7 +51,7 @@ pub enum Error {
     Connect(String),
     /// The other end does not behave like a virtio-crypto device.
     Protocol(String),
-    /// The host refused memory, a thread or a file descriptor. The text names the resource and the
+    /// The host denied memory, a thread or a file descriptor. The text names the resource and the
     /// reason.
     Resource(String),
     /// The device violated the ring protocol, so the driver has stopped using its queue.
@@ -104,7 +104,7 @@ impl Error {
         Error::Connect(e.into().to_string())
     }
 
-    /// Returns a function that wraps an error of the host, which refused the resource `what`.
+    /// Returns a function that wraps the host's error when it denies the resource `what`.
     pub(crate) fn resource<E: fmt::Display>(what: &'static str) -> impl FnOnce(E) -> Error {
         move |e| Error::Resource(format!("{what}: {e}"))
     }

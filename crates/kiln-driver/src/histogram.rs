@@ -5,8 +5,8 @@ const FINE: u64 = 32;
 /// Number of octaves needed for 64 bits.
 const OCTAVES: usize = 60;
 
-/// A histogram of durations in nanoseconds. It keeps only the leading bit of a duration and the
-/// next 5 bits, so durations up to 63 ns are exact.
+/// A histogram of durations in nanoseconds. It keeps only a duration's leading bit and the next 5
+/// bits, so durations up to 63 ns are exact.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Histogram {
     counts: Vec<u64>,

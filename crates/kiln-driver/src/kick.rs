@@ -16,7 +16,7 @@ pub(crate) struct Kick {
     event: EventFd,
     begun: AtomicU64,
     ended: AtomicU64,
-    /// Numbers of begun and ended writes at the last check.
+    /// Writes begun and ended by the last check.
     seen: (AtomicU64, AtomicU64),
     /// Set to forbid further writes.
     retired: AtomicBool,

@@ -37,7 +37,7 @@
 //! | `buffer.rs` | data buffers |
 //! | `histogram.rs` | a histogram of durations |
 //! | `rig.rs` | a ring with a scripted device, for tests |
-//! | `corpora.rs` | replays kept inputs of the fuzz target, in tests |
+//! | `corpora.rs` | replays the fuzz target's corpus, in tests |
 //! | `error.rs` | errors |
 #![forbid(unsafe_code)]
 

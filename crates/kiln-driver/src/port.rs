@@ -49,7 +49,7 @@ pub(crate) struct Landed<W> {
     pub(crate) result: Result<u64, Error>,
 }
 
-/// The control queue of a connected device.
+/// A connected device's control queue.
 pub(crate) struct Port<W> {
     pub(crate) ring: Ring,
     pub(crate) kick: Arc<Kick>,
@@ -120,7 +120,7 @@ impl<W> Port<W> {
                 self.memory.write(request, &self.scratch);
             }
         }
-        // Preset an error, so that a request counts as refused if the device does not write an
+        // Preset an error, so that a request counts as rejected if the device does not write an
         // answer.
         let refused = control::Created {
             session: u64::MAX,

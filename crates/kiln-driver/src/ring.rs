@@ -105,15 +105,14 @@ pub(crate) struct Ring {
     tail: u16,
     free_count: u16,
     held: u16,
-    /// Index of the next entry of the available ring. Earlier entries may be unpublished.
+    /// Index of the available ring's next entry. Earlier entries may be unpublished.
     avail: u16,
     /// The available index when the driver last checked whether the device wants a notification.
     considered: u16,
-    /// Index of the next entry of the used ring.
+    /// Index of the used ring's next entry.
     used: u16,
     broken: Option<Lie>,
-    /// The heads in flight in the order in which they were made available. `None` without
-    /// VIRTIO_F_IN_ORDER.
+    /// The heads in flight in the order they were made available. `None` without VIRTIO_F_IN_ORDER.
     order: Option<VecDeque<u16>>,
     /// A partly processed used entry that covers several requests: the head of the last request,
     /// and the length.
@@ -165,8 +164,8 @@ impl Ring {
         })
     }
 
-    /// Switches the ring to VIRTIO_F_IN_ORDER, with which descriptors are used and returned in
-    /// table order (2.7.9).
+    /// Switches the ring to VIRTIO_F_IN_ORDER, which uses and returns descriptors in table order
+    /// (2.7.9).
     pub(crate) fn in_order(self) -> Ring {
         Ring {
             order: Some(VecDeque::new()),
@@ -425,7 +424,7 @@ impl Ring {
         lie
     }
 
-    /// Disables interrupts. With EVENT_IDX nothing has to be done, because the used index has
+    /// Disables interrupts. With EVENT_IDX nothing needs to be done, because the used index has
     /// already passed the requested index.
     pub(crate) fn disable_interrupt(&mut self) {
         if !self.event_idx {

@@ -1,5 +1,4 @@
-//! The driver's record of its sessions, from which it can recreate each session on a reconnected
-//! device.
+//! The driver's record of its sessions, used to recreate each session on a reconnected device.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -15,7 +14,7 @@ const NONE: u64 = u64::MAX;
 /// Index of an entry that is not in [`Live`].
 const NOWHERE: usize = usize::MAX;
 
-/// A request to create a session: its kind and keys in wire format.
+/// A request to create a session: its kind, and its keys in wire format.
 #[derive(Clone)]
 pub struct Request {
     pub(crate) service: Service,
@@ -55,7 +54,7 @@ impl Request {
 pub(crate) struct Entry {
     pub(crate) request: Request,
     id: AtomicU64,
-    /// Generation of the device on which the session exists.
+    /// Generation of the device that has the session.
     generation: AtomicU64,
     /// Index of this entry in [`Live`].
     place: AtomicUsize,

@@ -12,7 +12,7 @@ use std::time::Instant;
 use rustix::thread::futex::{self, Flags, Timespec};
 use rustix::time::{clock_gettime, ClockId};
 
-/// The futex on which the threads sleep, and the assignment of bits to threads.
+/// The futex that the threads sleep on, and the assignment of bits to threads.
 pub(crate) struct Sleepers {
     /// Number of wake-ups. It is incremented before each wake-up, so that a thread that is about to
     /// sleep checks its condition once more.
@@ -44,8 +44,8 @@ impl Sleepers {
         NonZeroU32::new(1 << (n % 32)).unwrap_or(NonZeroU32::MIN)
     }
 
-    /// Sleeps until the thread is woken and `done` holds, or until `until`. Returns whether `done`
-    /// holds.
+    /// Sleeps until the thread is woken and `done` is true, or until `until`. Returns the value of
+    /// `done`.
     pub(crate) fn sleep(
         &self,
         bed: NonZeroU32,

@@ -10,7 +10,7 @@ use crate::Error;
 /// Compiler names to try, in this order, if neither the caller nor `KILN_CC` names a compiler.
 const DEFAULT: [&str; 3] = ["cc", "gcc", "clang"];
 
-/// A C compiler that is installed on this machine.
+/// A C compiler installed on this machine.
 #[derive(Debug, Clone)]
 pub struct Compiler {
     /// Path of the executable.
@@ -82,7 +82,7 @@ fn first_line(compiler: &Path, argument: &str) -> Result<String, Error> {
 pub fn which(name: &str) -> Option<PathBuf> {
     if name.contains('/') {
         // Do not resolve symbolic links: the python of a venv is a link, and finds its packages by
-        // the path of the link.
+        // the link's path.
         return std::path::absolute(name).ok().filter(|p| p.is_file());
     }
     let path = env::var_os("PATH")?;

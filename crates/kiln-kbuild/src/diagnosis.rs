@@ -6,7 +6,7 @@ const BINUTILS: [&str; 10] = [
     "ar", "as", "ld", "ld.bfd", "ld.gold", "ld.lld", "nm", "objcopy", "ranlib", "strip",
 ];
 
-/// Phrases that identify linker errors in lines that begin with a file and a position.
+/// Phrases that identify linker errors in lines that start with a file and a position.
 const OF_LINKERS: [&str; 4] = [
     "undefined reference to ",
     "undefined symbol: ",
@@ -14,7 +14,7 @@ const OF_LINKERS: [&str; 4] = [
     "relocation truncated to fit",
 ];
 
-/// Beginnings of errors that only report the failure of another program.
+/// How errors begin that only report the failure of another program.
 const CONSEQUENCES: [&str; 4] = [
     "ld returned ",
     "linker command failed",
@@ -22,7 +22,7 @@ const CONSEQUENCES: [&str; 4] = [
     "aborting due to ",
 ];
 
-/// Beginnings of messages that follow three asterisks but are not errors.
+/// How messages begin that follow three asterisks but are not errors.
 const GOOD_NEWS: [&str; 3] = ["Default configuration", "End of ", "Execute "];
 
 /// Programs that a kernel's build may need, with their Debian packages. Kiln does not check for
@@ -120,7 +120,7 @@ fn is_remark(text: &str) -> bool {
 }
 
 /// Returns the text after `error:` in a line of the form `PLACE: error: WORDS`. Ignores `error:` in
-/// quoted source code, where it does not follow a place or the name of a program.
+/// quoted source code, where it does not follow a place or a program's name.
 fn after_error(text: &str) -> Option<&str> {
     let at = text.to_ascii_lowercase().find("error: ")?;
     let mut before = text[..at].trim_end();
@@ -184,7 +184,7 @@ fn missing_program(text: &str) -> Option<&str> {
 fn package(line: &str) -> Option<String> {
     if let Some(version) = clang_of_runtime(line) {
         return Some(match version {
-            // In Debian 12, the package of clang's runtime has another name for version 14 and for
+            // In Debian 12, clang's runtime package has another name for version 14 and for
             // versions from 16 on.
             ..=13 | 15 => format!("libclang-common-{version}-dev"),
             _ => format!("libclang-rt-{version}-dev"),
@@ -195,7 +195,7 @@ fn package(line: &str) -> Option<String> {
     known.map(|(_, package)| (*package).to_owned())
 }
 
-/// Returns the version of clang to which a missing runtime library belongs, such as 14 for
+/// Returns the clang version that a missing runtime library belongs to, such as 14 for
 /// `/usr/lib/llvm-14/lib/clang/14.0.6/lib/linux/libclang_rt.asan-x86_64.a`.
 fn clang_of_runtime(line: &str) -> Option<u32> {
     let (directory, _) = line.split_once("libclang_rt.")?;

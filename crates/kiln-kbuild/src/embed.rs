@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use crate::{walk, Error};
 
-/// Files to embed, each under a key by which the program finds it.
+/// Files to embed, each under the key that the program looks up.
 #[derive(Debug, Default)]
 pub struct Embedded(BTreeMap<String, PathBuf>);
 

@@ -1,4 +1,4 @@
-//! Errors of a build. The messages are meant for the person who started the build.
+//! Build errors. The messages are meant for the person who started the build.
 
 use std::fmt;
 use std::io;
@@ -19,9 +19,9 @@ pub enum Error {
         compiler: String,
         message: String,
     },
-    /// A tool of binutils was not found.
+    /// A binutils tool was not found.
     NoTool(String),
-    /// A tool of binutils failed.
+    /// A binutils tool failed.
     ToolFailed {
         name: String,
         /// The first error that the tool printed.

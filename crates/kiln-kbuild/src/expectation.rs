@@ -1,5 +1,4 @@
-//! Parses the text files with known answers in a cipher's folder, and generates a C table from
-//! them.
+//! Parses the known-answer text files in a cipher's folder, and generates a C table from them.
 //!
 //! A file consists of blocks separated by empty lines. A block consists of lines `name = value`. A
 //! line `# ...` gives the source of all values up to the next such line.
@@ -17,7 +16,7 @@ const LONGEST: usize = 2048;
 
 /// A block of a file: consecutive lines up to an empty line.
 pub struct Block<'a> {
-    /// The last comment before or inside the block, which gives the source of the values.
+    /// The last comment before or inside the block, which gives the values' source.
     pub source: &'a str,
     /// Pairs of name and value, in the order of the file.
     pub fields: Vec<(&'a str, &'a str)>,
@@ -72,10 +71,10 @@ fn hex(text: &str) -> Vec<u8> {
         .collect()
 }
 
-/// Generates a C header with the known answers of all ciphers. The array `kiln_known_bytes`
-/// contains the bytes of all answers. Each entry of `kiln_known` contains the algorithm, an offset
-/// into this array, and the lengths of the parts that follow each other there: key, IV, associated
-/// data, text, ciphertext, tag or digest.
+/// Generates a C header with all ciphers' known answers. The array `kiln_known_bytes` contains the
+/// bytes of all answers. Each entry of `kiln_known` contains the algorithm, an offset into this
+/// array, and the lengths of the parts stored there in sequence: key, IV, associated data, text,
+/// ciphertext, tag or digest.
 ///
 /// # Errors
 /// Fails if a file or directory cannot be read.

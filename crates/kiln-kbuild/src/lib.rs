@@ -45,15 +45,15 @@ pub struct Kbuild {
     werror: bool,
 }
 
-/// An object file and the source from which it was compiled.
+/// An object file and its source.
 #[derive(Debug, Clone)]
 pub struct Object {
     /// Path of the source, relative to the kernel directory (`ciphers/xts/aesni.c`).
     pub source: PathBuf,
     /// Path of the object file.
     pub path: PathBuf,
-    /// Suffix of the SIMD tier for which the source was compiled; `None` for general code, which
-    /// uses only general-purpose registers.
+    /// Suffix of the source's SIMD tier; `None` for general code, which uses only general-purpose
+    /// registers.
     pub simd: Option<&'static str>,
 }
 
@@ -65,7 +65,7 @@ pub struct Built {
     /// Objects in the archive, in the order of their sources.
     pub objects: Vec<Object>,
     pub compiler: Compiler,
-    /// The compiler's warnings, in the order of the sources.
+    /// The compiler's warnings, in the sources' order.
     pub messages: Vec<String>,
 }
 

@@ -68,9 +68,8 @@ pub fn extra_flags(source: &Path) -> &'static [&'static str] {
     }
 }
 
-/// Content of a header that is included before each C file. `-fvisibility=hidden` affects only
-/// definitions. Without this pragma, code would read the address of a function in another file from
-/// the GOT.
+/// Content of a header included before each C file. `-fvisibility=hidden` affects only definitions.
+/// Without this pragma, code would read the address of a function in another file from the GOT.
 pub const HIDDEN_H: &str = "#pragma GCC visibility push(hidden)\n";
 
 /// Functions that compilers call implicitly, with their replacements. There are two passes, because

@@ -14,7 +14,7 @@ pub struct Table {
     /// CPU features, from rows `FEATURE`.
     pub features: Vec<Feature>,
     /// Pairs from rows `KERNEL_FEATURE`: the name of a feature in Linux, and the CPU feature that
-    /// makes it visible. A hosted tree sees the first whenever it sees the second.
+    /// makes it visible. A hosted tree sees the Linux feature whenever it sees the CPU feature.
     pub kernel_features: Vec<(&'static str, &'static str)>,
     /// Tiers, from rows `TIER`.
     pub tiers: Vec<Tier>,
@@ -34,7 +34,7 @@ pub struct Feature {
     pub kernel: Option<&'static str>,
 }
 
-/// A set of CPU features for which source files are written.
+/// A set of CPU features that source files are written for.
 #[derive(Debug)]
 pub struct Tier {
     /// Name in the table, such as `VAES_AVX512`.

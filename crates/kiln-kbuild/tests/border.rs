@@ -108,7 +108,7 @@ impl ParseCallbacks for Names {
         if !matches!(item.kind, ItemKind::Type) || !ours {
             return None;
         }
-        // bindgen gives this name to the anonymous union of a structure.
+        // bindgen gives this name to a structure's anonymous union.
         if let Some((structure, _)) = item.name.split_once("__bindgen_ty_") {
             return Some(rust_name(structure) + UNION);
         }
@@ -123,7 +123,7 @@ impl ParseCallbacks for Names {
 fn bindings(border: &Border, root: &Path) -> (String, BTreeMap<String, String>) {
     let path = |path: &str| root.join(path).display().to_string();
     let include = |header: &&str| {
-        // Replace <kiln/tree.h>, the name by which the tree's objects include this header.
+        // Replace <kiln/tree.h>, the tree objects' name for this header.
         let header = header.replace("<kiln/tree.h>", &format!("\"{}\"", path("tree/abi.h")));
         format!("#include {header}\n")
     };
@@ -158,7 +158,7 @@ fn bindings(border: &Border, root: &Path) -> (String, BTreeMap<String, String>) 
     (made.to_string(), map)
 }
 
-/// A size or an offset that bindgen asserts. `member` is `None` for the size of a structure.
+/// A size or an offset that bindgen asserts. `member` is `None` for a structure's size.
 struct Fact {
     structure: String,
     member: Option<String>,
@@ -329,7 +329,7 @@ fn every_structure_at_the_border_is_asserted() {
     assert_eq!(without_assertion(&[header], "", ""), ["kiln_new"]);
 }
 
-/// Returns the lines of a Rust file that refer to other modules of the same crate.
+/// Returns the lines of a Rust file that refer to other modules of the crate.
 fn uses_of_the_crate(text: &str) -> Vec<&str> {
     let lines = text
         .lines()

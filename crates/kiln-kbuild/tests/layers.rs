@@ -12,13 +12,13 @@ use proc_macro2::{Delimiter, TokenStream, TokenTree};
 /// Files that bindgen generates. Their public items need no user.
 const GENERATED: [&str; 2] = ["sys/generated.rs", "raw.rs"];
 
-/// Keywords that are followed by the name of an item.
+/// Keywords followed by an item's name.
 const ITEMS: [&str; 8] = [
     "const", "enum", "fn", "static", "struct", "trait", "type", "union",
 ];
 
-/// Returns the path in a string literal such as `"Layout::is_plain"`, by which an attribute of serde
-/// names a function.
+/// Returns the path in a string literal such as `"Layout::is_plain"`, which a serde attribute uses
+/// to name a function.
 fn path_in(literal: &str) -> Option<TokenStream> {
     let path = literal.strip_prefix('"')?.strip_suffix('"')?;
     let word = |w: &str| !w.is_empty() && w.chars().all(|c| c.is_alphanumeric() || c == '_');
@@ -26,7 +26,7 @@ fn path_in(literal: &str) -> Option<TokenStream> {
 }
 
 /// Splits a source file into tokens. Groups in brackets are flattened, and literals are omitted
-/// unless they hold a path. `::` and a lifetime are one token each.
+/// unless they contain a path. `::` and a lifetime are one token each.
 fn tokens(text: &str) -> Vec<String> {
     fn flatten(stream: TokenStream, out: &mut Vec<String>) {
         for tree in stream {
@@ -103,7 +103,7 @@ fn macro_arguments(tokens: &[String]) -> BTreeSet<String> {
     while !rest.is_empty() {
         let (item, others) = rest.split_at(item_len(rest));
         rest = others;
-        // Distinguish calls from definitions, in which a name follows the `!`.
+        // Distinguish calls from definitions, where a name follows the `!`.
         let is_call = item.len() > 2 && is_name(&item[0]) && item[1] == "!" && !is_name(&item[2]);
         if is_call {
             let inside = item.split(|t| t == ")").filter_map(|part| {
@@ -474,8 +474,8 @@ fn has_example(source: &str) -> bool {
     })
 }
 
-/// A crate whose documentation has examples must compile and run them. Another crate must not look
-/// for them, which takes one or two minutes for all crates.
+/// A crate whose documentation has examples must compile and run them. Other crates must not search
+/// for examples, which takes one or two minutes for all crates.
 #[test]
 fn examples_are_run_where_there_are_any() {
     for dir in crates() {

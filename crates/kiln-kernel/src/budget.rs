@@ -22,10 +22,10 @@ pub enum Way {
     Unbounded,
     /// 4 KiB per section.
     Page,
-    /// The section sizes that were proposed in a Linux patch series in 2022, as listed in
+    /// The section sizes proposed in a Linux patch series in 2022, as listed in
     /// `kernel/crypto/posted.def`; 4 KiB for implementations that the list omits.
     Fixed,
-    /// 16, 256 or 512 KiB per section, depending on the speed of the algorithm.
+    /// 16, 256 or 512 KiB per section, depending on the algorithm's speed.
     Class,
     /// As many bytes per section as fit in the target duration at the measured rates.
     Calibrated,
@@ -217,7 +217,7 @@ pub fn chain(n: u64) -> u64 {
     unsafe { sys::kiln_budget_chain(n) }
 }
 
-/// Parameters of a measurement of long messages and of the delays that their sections cause.
+/// Parameters for measuring long messages and the delays that their sections cause.
 pub struct Run {
     /// Number of dependent multiplications in each section of the workload without requests.
     pub null_chain: u64,
@@ -244,7 +244,7 @@ pub struct Part {
     /// instruction.
     pub wake: Histogram,
     pub ops: u64,
-    /// Number of FPU sections that were opened during the operations.
+    /// Number of FPU sections opened during the operations.
     pub sections: u64,
     /// Timed sections that were interrupted.
     pub interrupted: u64,

@@ -37,8 +37,8 @@ pub enum Entry {
     SealMany,
     /// Decrypts several whole messages in parallel, and rejects those whose tags are wrong.
     OpenMany,
-    /// Begins an authenticated message that is processed in pieces. The next four functions
-    /// continue and end the message.
+    /// Begins an authenticated message processed in pieces. The next four functions continue and
+    /// end the message.
     Begin,
     Aad,
     SealPiece,
@@ -54,7 +54,7 @@ pub enum Entry {
     FinishMany,
 }
 
-/// The address of a function, and whether it must be called in an FPU section.
+/// A function's address, and whether it must be called in an FPU section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Function {
     address: *const c_void,
@@ -83,8 +83,8 @@ impl Function {
 impl Impl {
     /// Returns the function for `entry`, or `None` if the implementation lacks this function.
     pub fn function(self, entry: Entry) -> Option<Function> {
-        // Returns the address of a function, or `None` if the implementation is of another kind or
-        // lacks the function.
+        // Returns a function's address, or `None` if the implementation is of another kind or lacks
+        // the function.
         macro_rules! at {
             ($kind:expr, $ops:ident, $function:ident) => {
                 match self.kind() {
@@ -159,7 +159,7 @@ impl Impl {
                 *op = function;
             }
         }
-        // Leak the copy, because a descriptor must stay valid until the process ends.
+        // Leak the copy, because a descriptor must stay valid until the process exits.
         Impl(Box::leak(Box::new(copy)))
     }
 }
@@ -171,7 +171,7 @@ pub struct Call {
     /// Arguments of the function: pointers and lengths.
     pub args: [u64; 9],
     pub context: Context,
-    /// A function that makes the call, and the memory in which it records the registers.
+    /// A function that makes the call, and the memory where it records the registers.
     pub through: Option<(Through, *mut c_void)>,
     /// Whether the FPU section is single-stepped.
     pub step: bool,

@@ -307,8 +307,8 @@ mod tests {
         }
     }
 
-    /// Makes cold calls of every implementation, for one message after the other, and compares the
-    /// results with those of ordinary calls.
+    /// Makes cold calls to every implementation, one message at a time, and compares the results
+    /// with those of ordinary calls.
     #[test]
     fn cold_calls_have_the_results_of_others() {
         let evictor = Evictor::new();
@@ -324,7 +324,7 @@ mod tests {
             }
             assert_eq!(cold.dst, warm.dst, "{imp:?}");
         }
-        // A wrong tag is rejected, and options of other loops are refused.
+        // A wrong tag is rejected, and options of other loops are rejected.
         let imp = Impl::best("gcm(aes)").unwrap();
         let (ctx, mut m) = (context(imp), Memory::new(imp, 48));
         let mut calls = m.calls(Op::Decrypt);
@@ -476,8 +476,8 @@ mod tests {
         }
     }
 
-    /// Compares calls for several messages with calls for each, in both directions, and counts
-    /// wrong tags.
+    /// Compares calls for several messages with single calls, in both directions, and counts wrong
+    /// tags.
     #[test]
     fn several_sealed_messages_are_those_of_single_calls() {
         let several = |i: &Impl| i.kind() == Kind::Aead && i.lanes().is_some();

@@ -215,7 +215,7 @@ impl Impl {
         self.0.ctxsize as usize
     }
 
-    /// Returns the size in bytes of the state that is kept between the pieces of a message.
+    /// Returns the size in bytes of the state that is kept between a message's pieces.
     pub fn state_size(self) -> usize {
         self.0.statesize as usize
     }
@@ -232,7 +232,7 @@ impl Impl {
     /// functions must stay valid until the process ends, and must behave as `kiln/cipher.h`
     /// describes.
     pub unsafe fn foreign(descriptor: *const std::ffi::c_void) -> Impl {
-        // SAFETY: the caller promises that the descriptor is valid until the process ends.
+        // SAFETY: the caller promises that the descriptor is valid until the process exits.
         Impl(unsafe { &*descriptor.cast::<sys::Impl>() })
     }
 
@@ -249,7 +249,7 @@ pub(crate) const LONGEST_LISTED_KEY: usize = 256;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyLength(pub usize);
 
-/// A cache line, to which contexts are aligned.
+/// A cache line, the alignment of contexts.
 #[derive(Clone, Copy)]
 #[repr(align(64))]
 struct Line([u64; 8]);

@@ -19,7 +19,7 @@ use crate::sys;
 /// Flag of an algorithm whose requests may complete asynchronously. Callers can exclude such
 /// algorithms.
 pub const ASYNC: u32 = 0x80;
-/// Flag of an internal algorithm. A lookup finds an internal algorithm only if the caller asks for
+/// Flag of an internal algorithm. A lookup finds an internal algorithm only if the caller requests
 /// internal algorithms.
 pub const INTERNAL: u32 = 0x2000;
 /// Flag of a request that may wait for space in a full queue.
@@ -105,7 +105,7 @@ pub fn memory_in_use() -> usize {
     unsafe { sys::kiln_slab_in_use() }
 }
 
-/// Sets the seed for the salts of `seqiv` transforms that are opened from now on.
+/// Sets the seed for the salts of `seqiv` transforms opened from now on.
 pub fn seed(seed: u64) {
     init();
     // SAFETY: the function accepts any number.

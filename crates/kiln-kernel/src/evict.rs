@@ -1,4 +1,5 @@
-//! Memory whose reading replaces what the caches of a core hold. `kernel/bench/evict.c` reads it.
+//! Memory that evicts everything else from a core's caches when it is read. `kernel/bench/evict.c`
+//! reads it.
 
 use std::arch::x86_64::__cpuid;
 
@@ -8,13 +9,13 @@ const LINE: usize = 64;
 /// cache at random: with twice its size, about one set in 110 of an 8-way LRU cache would keep a
 /// line; with four times, one in 10 million.
 const TIMES: usize = 4;
-/// Size of the second-level cache in bytes that is assumed if the CPU does not report it: the
-/// largest of current x86 CPUs.
+/// Size in bytes assumed for the second-level cache if the CPU does not report it: the largest of
+/// current x86 CPUs.
 const LARGE: usize = 4 << 20;
-/// Number of passes of the kernel side: `EVICT_PASSES` in `kernel/bench/evict.h`.
+/// Number of passes that the C code makes: `EVICT_PASSES` in `kernel/bench/evict.h`.
 const PASSES: u64 = 2;
 
-/// See the module's description.
+/// See the module documentation.
 pub struct Evictor {
     words: Vec<u64>,
     /// Number of words before the first line.
@@ -84,7 +85,7 @@ mod tests {
     use crate::cpu;
     use crate::sys;
 
-    /// Each word is a power of two, so the sum changes if a line is left out or read once more.
+    /// Each word is a power of two, so the sum changes if a line is skipped or read twice.
     #[test]
     fn each_line_is_read_in_each_pass() {
         for lines in [1, 2, 1000] {

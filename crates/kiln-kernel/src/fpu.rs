@@ -10,8 +10,8 @@ use crate::tier::static_str;
 pub struct Policy(pub(crate) u32);
 
 impl Policy {
-    /// Returns all of Kiln's own policies. The last one is `none`, a broken policy with which tests
-    /// check that corruption is detected.
+    /// Returns all of Kiln's own policies. The last one is `none`, a broken policy that tests use
+    /// to check that corruption is detected.
     pub fn all() -> Vec<Policy> {
         // SAFETY: the function takes no arguments and returns a constant.
         (0..unsafe { sys::kiln_fpu_policies() })

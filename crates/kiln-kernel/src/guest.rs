@@ -92,7 +92,7 @@ impl Guest {
 }
 
 counts! {
-    /// Counts of interrupts and of the guests' messages.
+    /// Interrupt counts, and counts of the guests' messages.
     pub struct Counts {
         interrupts,
         /// Interrupts that arrived inside a section.

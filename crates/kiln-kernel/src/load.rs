@@ -137,7 +137,7 @@ pub struct Operation(sys::Op);
 
 impl Operation {
     /// Creates an operation that passes `ctx` as the first argument to `crypt`. `ctx` must contain
-    /// the key of the messages. Up to `slots` operations may be in flight.
+    /// the messages' key. Up to `slots` operations may be in flight.
     ///
     /// # Safety
     /// `crypt` must fulfil the contract of `struct kiln_op` with this `ctx` as long as a load uses
@@ -173,15 +173,15 @@ pub enum TaskWork {
     Ask(Operation, Arc<Messages>, u32),
     /// Fill every register with a pattern, run an empty loop, and check the registers.
     Keep {
-        /// Seed from which the pattern is generated.
+        /// Pattern seed.
         seed: u64,
-        /// Number of iterations of the empty loop.
+        /// Empty loop iterations.
         spins: u64,
     },
 }
 
 counts! {
-    /// Counts of the operations of a load, and of their faults.
+    /// Counts of a load's operations and their faults.
     pub struct Counts {
         /// Number of operations that the task completed.
         task_ops,
@@ -237,7 +237,7 @@ pub struct Load<'a> {
     _pattern: Box<(Pattern, Pattern)>,
 }
 
-/// The buffers that either the task or the softirqs write to.
+/// The buffers written by either the task or the softirqs.
 struct Buffers {
     dst: Vec<u8>,
     op: Option<Box<sys::Op>>,

@@ -45,7 +45,7 @@ pub struct Messages<'a> {
     pub count: usize,
 }
 
-/// Sizes in bytes of the parts of a message.
+/// Sizes in bytes of a message's parts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lens {
     /// Size of the prefix, which holds associated data.
@@ -147,7 +147,7 @@ impl<'a> Messages<'a> {
         }
     }
 
-    /// Returns the messages without the first `n`.
+    /// Returns the messages after the first `n`.
     ///
     /// # Panics
     /// If there are fewer.

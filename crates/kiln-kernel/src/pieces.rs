@@ -21,9 +21,9 @@ pub struct Pieces<'a> {
     pub aad: &'a [u8],
     /// Tag size in bytes; used for AEADs only.
     pub tag_size: usize,
-    /// Lengths of the pieces of the associated data.
+    /// Lengths of the associated data pieces.
     pub aad_pieces: &'a [usize],
-    /// Lengths of the pieces of the text.
+    /// Lengths of the text pieces.
     pub pieces: &'a [usize],
 }
 

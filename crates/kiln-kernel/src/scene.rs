@@ -7,13 +7,13 @@ use std::ffi::{CStr, CString};
 use crate::cpu::{self, Cpu};
 use crate::sys;
 
-/// Capacity of a trace in bytes.
+/// Trace capacity in bytes.
 const TRACE: usize = 4096;
 /// Bytes beyond the trace's capacity that an interrupted write may touch; equals
 /// `KILN_SCENE_SLACK`.
 const SLACK: usize = 64;
 
-/// The programs of a scene. Each letter is an action, as listed in `kiln/scene.h`.
+/// A scene's programs. Each letter is an action, as listed in `kiln/scene.h`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Scene {
     pub task: &'static str,

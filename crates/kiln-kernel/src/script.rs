@@ -66,7 +66,7 @@ pub struct Event {
     pub preempt_count: u32,
 }
 
-/// The events that a script caused, and the step at which it got stuck, if any.
+/// The events that a script caused, and the step where it got stuck, if any.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
     /// All events in order of occurrence.
@@ -178,7 +178,7 @@ pub fn scenarios() -> Vec<(&'static str, usize, Vec<Step>)> {
     ]
 }
 
-/// Returns the steps of a scenario.
+/// Returns a scenario's steps.
 ///
 /// # Panics
 /// If no scenario has this name.

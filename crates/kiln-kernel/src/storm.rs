@@ -1,5 +1,5 @@
 //! Softirq storms: measures how many softirqs the softirq loop leaves to ksoftirqd, and whether
-//! work items that are queued during the storm all run.
+//! work items queued during the storm all run.
 
 use crate::cpu::{self, Cpu};
 use crate::sys;

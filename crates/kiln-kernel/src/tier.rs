@@ -1,4 +1,4 @@
-//! Tiers: sets of CPU features for which implementations are written, and functions that return
+//! Tiers: sets of CPU features that implementations are written for, and functions that return
 //! which of them this CPU supports.
 
 use std::ffi::CStr;
@@ -21,7 +21,7 @@ macro_rules! tiers {
             $($feature),*
         }
 
-        /// A set of CPU features for which implementations are written.
+        /// A set of CPU features that implementations are written for.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[repr(u32)]
         pub enum Tier {
@@ -94,8 +94,9 @@ impl Tier {
     }
 
     /// Returns masks for tests: the first mask has only the lowest tier, and each following mask
-    /// has one more usable tier, up to all of them. No mask ends with AVX unless that is the highest
-    /// usable tier, because Kiln has no code for it: the tests would repeat those of the mask before.
+    /// has one more usable tier, up to all of them. No mask ends with AVX unless that is the
+    /// highest usable tier, because Kiln has no code for it, and the tests would repeat those of
+    /// the previous mask.
     pub fn masks() -> Vec<Vec<Tier>> {
         let mut masks = Tier::all_masks();
         let all = masks.pop();

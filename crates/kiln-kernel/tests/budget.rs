@@ -1,6 +1,6 @@
-//! Tests of the strategies that divide long messages into FPU sections. The results must not
-//! change, sections must not exceed their limits, and stalls must not affect the measurements on
-//! which budgets are based.
+//! Tests the strategies that divide long messages into FPU sections. The results must not change,
+//! sections must not exceed their limits, and stalls must not affect the measurements on which
+//! budgets are based.
 
 use std::collections::HashMap;
 use std::process::{Command, Stdio};

@@ -18,14 +18,14 @@ use crate::console::{self, Line};
 use crate::error::BootEnd;
 use crate::Error;
 
-/// Interval at which the stop flag is checked.
+/// How often the stop flag is checked.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Number of console lines that are kept for the error message if a boot fails.
+/// Number of console lines kept for the error message if a boot fails.
 const TAIL: usize = 15;
 
-/// Maximum length of a line in bytes. Without this limit, a console that prints no newline would
-/// fill memory.
+/// Maximum line length in bytes. Without this limit, a console that prints no newline would fill
+/// memory.
 const LONGEST: u64 = 1 << 16;
 
 pub struct Boot<'a> {
@@ -38,7 +38,7 @@ pub struct Boot<'a> {
     /// Additional words of the kernel's command line.
     pub arguments: &'a [&'a str],
     pub limit: Duration,
-    /// Flag that is set when the user presses Ctrl-C.
+    /// Set when the user presses Ctrl-C.
     pub stop: &'a AtomicBool,
 }
 
@@ -86,7 +86,7 @@ impl Boot<'_> {
             // The first console writes to standard output of this process and has no input.
             .args(["con=null", "con0=null,fd:1", "console=tty0"])
             .args(self.arguments)
-            // Discard messages that are printed before the console works.
+            // Discard messages printed before the console works.
             .stderr(Stdio::null());
         command
     }
@@ -94,10 +94,10 @@ impl Boot<'_> {
 
 /// How to supervise a machine.
 pub(crate) struct Watch<'a> {
-    /// Name of the machine in messages.
+    /// The machine's name in messages.
     pub name: &'static str,
     pub limit: Duration,
-    /// Flag that is set when the user presses Ctrl-C.
+    /// Set when the user presses Ctrl-C.
     pub stop: &'a AtomicBool,
 }
 
@@ -198,7 +198,7 @@ impl Drop for Machine {
     }
 }
 
-/// Starts a thread that reads the child's output. Returns the channel on which the lines arrive.
+/// Starts a thread that reads the child's output. Returns a channel that delivers the lines.
 fn reader(child: &mut Child) -> mpsc::Receiver<Vec<u8>> {
     let output = child.stdout.take().expect("it is piped");
     let (send, lines) = mpsc::channel();

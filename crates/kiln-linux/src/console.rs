@@ -1,5 +1,5 @@
-//! Parses the console output of a booted kernel. Lines that Kiln's init prints
-//! (`linux/init/init.c`) are distinguished from all others.
+//! Parses a booted kernel's console output. Lines that Kiln's init prints (`linux/init/init.c`) are
+//! distinguished from all others.
 
 /// Prefix of every line that init prints.
 const PREFIX: &str = "kiln:";
@@ -36,7 +36,7 @@ pub enum Line {
     },
     /// Init begins to execute a command.
     Begin {
-        /// Line number of the command in the file of commands, counted from 1.
+        /// Line number of the command in the command file, counted from 1.
         order: u32,
         /// The command, as it is written in the file.
         text: String,

@@ -8,7 +8,7 @@ use std::process::Command;
 
 use crate::Error;
 
-/// A kernel, and the headers with which modules for it are built.
+/// A kernel, and the headers for building its modules.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kernel {
     /// Kernel release that `uname -r` prints.
@@ -22,7 +22,7 @@ pub struct Kernel {
 
 impl Kernel {
     /// Uses a bzImage that the user named. `headers` is the directory of the kernel's headers, or
-    /// the tree in which the kernel was built.
+    /// the tree where the kernel was built.
     ///
     /// # Errors
     /// Fails if the image is not a bzImage, or the directory does not contain headers.
@@ -212,7 +212,7 @@ fn download(cache: &Path, release: &str, progress: &dyn Fn(&str)) -> Result<Kern
         .map_err(|e| Error::cache(cache, e))?;
     fill(dir.path(), release, progress)?;
     let place = cache.join(release);
-    // Remove what an interrupted download has left, or a directory that another kiln has just
+    // Remove the remains of an interrupted download, or a directory that another kiln has just
     // completed.
     let _ = fs::remove_dir_all(&place);
     fs::rename(dir.path(), &place).map_err(|e| Error::cache(&place, e))?;

@@ -17,7 +17,7 @@ pub enum Error {
     Read { path: PathBuf, source: io::Error },
     #[error("{0}")]
     Compiler(#[source] kiln_kbuild::Error),
-    /// A directory of modules cannot be read.
+    /// A module directory cannot be read.
     #[error("{0}")]
     Walk(#[source] kiln_kbuild::Error),
 
@@ -222,12 +222,12 @@ impl fmt::Display for BootEnd {
 }
 
 impl Error {
-    /// Creates an error about a file in the cache that cannot be used.
+    /// Creates an error about an unusable cache file.
     pub fn cache(path: &Path, source: io::Error) -> Error {
         Error::Tree(kiln_tree::Error::cache(path, source))
     }
 
-    /// Creates an error about a file that the user named and that cannot be read.
+    /// Creates an error about an unreadable file that the user named.
     pub(crate) fn read(path: &Path, source: io::Error) -> Error {
         let path = path.to_owned();
         Error::Read { path, source }

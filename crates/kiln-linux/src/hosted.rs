@@ -27,8 +27,8 @@ use crate::Error;
 /// Name of the module's object, and of its directory in the tree's cache.
 const NAME: &str = "ciphers";
 
-/// Symbols of the module, each with the name to which it is renamed. An image keeps symbols whose
-/// names begin with `kiln_glue_`.
+/// The module's symbols, and their new names. An image keeps symbols whose names begin with
+/// `kiln_glue_`.
 const NAMES: [(&str, &str); 5] = [
     ("kiln_init", INIT),
     ("only", ONLY),
@@ -42,7 +42,7 @@ const TIERS: &str = "kiln_glue_module_tiers";
 const ALL: &str = "kiln_glue_module_all";
 const CHECK: &str = "kiln_glue_module_check";
 
-/// Fractions of the total time that building and testmgr take. Used only for the progress bar.
+/// Fractions of the total time for building and for testmgr, used only for the progress bar.
 const BUILDING: f64 = 0.9;
 const TESTING: f64 = 0.05;
 
@@ -51,16 +51,16 @@ pub struct Plan<'a> {
     pub source: Source,
     /// The compiler for the tree and the module.
     pub compiler: Compiler,
-    /// Edits a source file of the module; controls use this to plant faults.
+    /// Edits one of the module's source files; controls use this to plant faults.
     pub edit: &'a dyn Fn(&str, &'static str) -> String,
     /// Algorithm or driver to test; `None` tests all.
     pub only: Option<&'a str>,
-    /// Number of iterations of each random test; `None` selects Linux's default of 100.
+    /// Iterations per random test; `None` selects Linux's default of 100.
     pub fuzz: Option<u32>,
     pub seed: u64,
-    /// Command-line arguments with which this program calls [`judge`] in a child process.
+    /// Command-line arguments that make this program call [`judge`] in a child process.
     pub arguments: &'a [OsString],
-    /// Flag that is set when the user presses Ctrl-C.
+    /// Set when the user presses Ctrl-C.
     pub stop: &'a AtomicBool,
     /// Callback that receives the completed fraction and a description of the current activity.
     pub progress: &'a dyn Fn(f64, &str),

@@ -1,5 +1,5 @@
-//! Builds the first program of a kernel that Kiln boots (`linux/init/`), and writes the commands
-//! that this program executes.
+//! Builds the init program for kernels that Kiln boots (`linux/init/`), and writes the commands
+//! that it executes.
 
 use std::fmt;
 use std::fs;
@@ -20,12 +20,12 @@ const SOURCES: &[(&str, &str)] = &[
 /// Compiler flags. The program is static, because the initramfs contains no libraries for it.
 const FLAGS: &[&str] = &["-std=gnu11", "-O2", "-static", "-s", "-w"];
 
-/// Maximum length in bytes of a line in the file of commands, including its newline.
+/// Maximum length in bytes of a line in the command file, including its newline.
 const LONGEST: usize = 4095;
-/// A command must have fewer words than this number.
+/// A command must have fewer words than this.
 const WORDS: usize = 64;
 
-/// An instruction that the first program executes.
+/// A command for init.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Order {
     words: Vec<String>,
@@ -88,7 +88,7 @@ impl fmt::Display for Order {
     }
 }
 
-/// Generates the content of the file of commands.
+/// Generates the command file's content.
 ///
 /// # Errors
 /// Fails if a word contains a byte that separates words or commands, or a command exceeds the
@@ -114,7 +114,7 @@ pub fn orders(orders: &[Order]) -> Result<String, Error> {
     Ok(file)
 }
 
-/// Returns the executable of the first program.
+/// Returns the init executable.
 ///
 /// # Errors
 /// The same errors as [`static_program`].
@@ -170,8 +170,8 @@ pub(crate) fn static_program(
     fs::read(&path).map_err(|e| Error::cache(&path, e))
 }
 
-/// Creates an initramfs that contains the program and its commands. The caller adds the files to
-/// which the commands refer.
+/// Creates an initramfs that contains the program and its commands. The caller adds the files that
+/// the commands refer to.
 ///
 /// # Errors
 /// The same errors as [`program`] and [`orders`].

@@ -12,7 +12,7 @@ const TRAILER: &str = "TRAILER!!!";
 /// Alignment in bytes of each name and each content.
 const ALIGN: usize = 4;
 
-/// An archive to which files can be added. Adding a file also adds the directories in its path.
+/// An archive that files can be added to. Adding a file also adds the directories in its path.
 pub struct Initramfs {
     bytes: Vec<u8>,
     directories: BTreeSet<String>,
@@ -26,8 +26,7 @@ impl Default for Initramfs {
 }
 
 impl Initramfs {
-    /// Creates an archive that contains only `/dev/console`, which the first program needs for its
-    /// output.
+    /// Creates an archive that contains only `/dev/console`, which init needs for its output.
     pub fn new() -> Initramfs {
         let mut archive = Initramfs {
             bytes: Vec::new(),

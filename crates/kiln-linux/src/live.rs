@@ -1,9 +1,9 @@
-//! Parses the lines in which the module reports whether it restored live registers correctly
+//! Parses the lines where the module reports whether it restored live registers correctly
 //! (`linux/module/live.c`).
 
 use crate::Error;
 
-/// Prefix of the lines in which the module reports on live registers.
+/// Prefix of the lines where the module reports on live registers.
 const SAID: &str = "kiln: live ";
 
 /// Results for one register width.
@@ -11,7 +11,7 @@ const SAID: &str = "kiln: live ";
 pub struct Width {
     /// Register width: `xmm`, `ymm` or `zmm`.
     pub name: String,
-    /// Number of rounds in which registers were saved, overwritten and restored.
+    /// Number of rounds where registers were saved, overwritten and restored.
     pub rounds: u32,
     /// Number of rounds after which a register had changed.
     pub wrong: u32,
@@ -24,7 +24,7 @@ pub struct Width {
 }
 
 impl Width {
-    /// Parses a line of the kernel's log.
+    /// Parses a kernel log line.
     pub fn read(text: &str) -> Option<Width> {
         let (_, said) = text.split_once(SAID)?;
         let words: Vec<&str> = said.split_whitespace().collect();

@@ -1,5 +1,5 @@
-//! Boots a stock kernel under QEMU and records the contents of files in `/proc` and `/sys`. Tests
-//! of `kiln here` use the recordings.
+//! Boots a stock kernel under QEMU and records files in `/proc` and `/sys`. Tests of `kiln here`
+//! use the recordings.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,7 +16,7 @@ use crate::modinfo::Modules;
 use crate::qemu::{Accel, Qemu};
 use crate::Error;
 
-/// A virtio-crypto device of QEMU, and a virtio device of another type.
+/// QEMU's virtio-crypto device, and a virtio device of another type.
 const DEVICES: [&str; 6] = [
     "-object",
     "cryptodev-backend-builtin,id=crypto",
@@ -36,7 +36,7 @@ pub struct Files<'a> {
 /// A boot that records files.
 pub struct Plan<'a> {
     pub kernel: &'a Kernel,
-    /// Compiler with which init is built.
+    /// Compiler for init.
     pub compiler: &'a Compiler,
     /// Modules to load first, together with their dependencies. Modules that the kernel lacks are
     /// skipped.
@@ -44,12 +44,12 @@ pub struct Plan<'a> {
     pub files: &'a [Files<'a>],
     /// Time after which the boot is killed.
     pub limit: Duration,
-    /// Flag that is set when the user presses Ctrl-C.
+    /// Set when the user presses Ctrl-C.
     pub stop: &'a AtomicBool,
 }
 
 impl Plan<'_> {
-    /// Boots the kernel and returns the lines of each file. The key is the file's path without the
+    /// Boots the kernel and returns each file's lines. The key is the file's path without the
     /// leading slash. Files that do not exist, cannot be read or are empty are left out.
     ///
     /// # Errors
@@ -105,8 +105,7 @@ fn keep(text: &str, recorded: &mut BTreeMap<String, Vec<String>>) {
     lines.push(line.to_owned());
 }
 
-/// Finds the configuration with which a kernel was built. The file is next to the kernel's image or
-/// its modules.
+/// Finds a kernel's build configuration. The file is next to the kernel's image or its modules.
 ///
 /// # Errors
 /// Fails if the configuration is in neither place, or cannot be read.

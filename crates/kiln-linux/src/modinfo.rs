@@ -37,7 +37,7 @@ impl Modules {
         Ok(Modules(found))
     }
 
-    /// Returns the names and contents of the modules on which the module `content` depends, each
+    /// Returns the names and contents of the modules that the module `content` depends on, each
     /// after its own dependencies. Modules that are not found are skipped, because they may be
     /// built into the kernel. If a skipped module is not built in, the kernel reports the error.
     ///
@@ -51,8 +51,8 @@ impl Modules {
         Ok(done.1)
     }
 
-    /// Returns the names and contents of the named modules and of all modules on which they depend.
-    /// Each module follows its dependencies.
+    /// Returns the names and contents of the named modules and of all modules they depend on. Each
+    /// module follows its dependencies.
     ///
     /// # Errors
     /// Fails if a module cannot be read.

@@ -44,8 +44,8 @@ const DKMS: &str = include_str!("../../../packaging/dkms/dkms.conf");
 /// frame of a cipher has 3 KiB, and a kernel stack has 16 KiB.
 const FRAME: &str = "-Wframe-larger-than=4096";
 
-/// Lines of the Kbuild file that find out whether this kernel lets a hash clone its transforms, as
-/// those from 6.4 to some version after 6.14 do.
+/// Kbuild lines that detect whether this kernel lets a hash clone its transforms, as kernels from
+/// 6.4 to some version after 6.14 do.
 const CLONES: &str = "clones := $(shell grep -q 'clone_tfm.*struct crypto_shash' \
                       $(srctree)/include/crypto/hash.h && echo -DKILN_SHASH_CLONES)
 CFLAGS_check.o := $(clones)
@@ -53,7 +53,7 @@ CFLAGS_shash.o := $(clones)
 
 ";
 
-/// The kernel for which a module is built.
+/// The kernel to build a module for.
 pub enum Kernel<'a> {
     /// A user mode Linux that Kiln has built.
     User(&'a Built),
@@ -68,7 +68,7 @@ pub struct Plan<'a> {
     pub dir: PathBuf,
     /// Callback that may edit each source file while it is copied. Controls use it to plant faults.
     pub edit: &'a dyn Fn(&str, &'static str) -> String,
-    /// Flag that is set when the user presses Ctrl-C.
+    /// Set when the user presses Ctrl-C.
     pub stop: &'a AtomicBool,
     /// Callback that receives the name of each file when its compilation starts.
     pub progress: &'a dyn Fn(&str),
@@ -263,7 +263,7 @@ pub(crate) fn known_answer(alg: &str) -> Vec<u8> {
         .lines()
         .find_map(|line| line.trim().strip_prefix(&format!("{{ {alg:?}, ")))
         .expect("an algorithm with known answers");
-    // The numbers are the offset, and the lengths of key, IV, associated data, text, ciphertext and
+    // The numbers are the offset and the lengths of key, IV, associated data, text, ciphertext and
     // tag.
     let numbers: Vec<usize> = row
         .trim_end_matches(" },")
@@ -325,8 +325,8 @@ pub(crate) fn all_flags(defines: &str) -> String {
     text
 }
 
-/// Generates the line of the Kbuild file that sets the flags of a single object. Returns an empty
-/// string for sources outside `kernel/`, which need no flags of their own.
+/// Generates the line of the Kbuild file that sets a single object's flags. Returns an empty string
+/// for sources outside `kernel/`, which need no flags of their own.
 pub(crate) fn flags(name: &str) -> String {
     let Some(stem) = name
         .strip_suffix(".c")
@@ -378,7 +378,7 @@ mod tests {
         for name in [HIDE, NEST] {
             assert!(!dir.path().join(format!("{name}.c")).exists(), "{name}");
         }
-        // Control: the module that is built for tests has them.
+        // Control: the module built for tests has them.
         assert!(kbuild(&[HIDE, NEST], CONTROLS).starts_with("obj-m := kiln.o hide.o nest.o\n"));
     }
 

@@ -1,5 +1,5 @@
-//! Adds a program of this machine to an initramfs, together with the libraries to which the program
-//! is linked.
+//! Adds one of this machine's programs to an initramfs, together with the libraries that it is
+//! linked with.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -13,7 +13,7 @@ use crate::Error;
 
 const PROGRAM: &str = "qemu-system-x86_64";
 
-/// Time limit for a boot that only tests hardware virtualisation. If init has not started by then,
+/// Time limit for a boot that only probes hardware virtualisation. If init has not started by then,
 /// hardware virtualisation does not work on this machine.
 const PROBE: Duration = Duration::from_secs(20);
 
@@ -45,7 +45,7 @@ pub struct Qemu<'a> {
     /// Additional arguments for QEMU, such as devices.
     pub arguments: &'a [String],
     pub limit: Duration,
-    /// Flag that is set when the user presses Ctrl-C.
+    /// Set when the user presses Ctrl-C.
     pub stop: &'a AtomicBool,
 }
 
@@ -131,7 +131,7 @@ fn cpu(accel: Accel) -> &'static str {
     }
 }
 
-/// Checks that QEMU is installed. This is done before anything is downloaded or built for a boot.
+/// Checks that QEMU is installed. Call this before downloading or building anything for a boot.
 ///
 /// # Errors
 /// Fails if QEMU is missing.

@@ -20,11 +20,10 @@ use crate::tcrypt::{insert, loaded, TEMPLATES};
 use crate::uml::Built;
 use crate::Error;
 
-/// Message by which testmgr reports that its full tests are enabled. It is printed once, when the
-/// first test begins.
+/// Message that testmgr prints once, when its first test begins, if its full tests are enabled.
 const FULL: &str = "crypto tests enabled";
 
-/// Number of rounds in which the module saves and restores live registers.
+/// Number of rounds where the module saves and restores live registers.
 const LIVE_ROUNDS: u32 = 1000;
 
 /// The verdict of Linux's testmgr on one of Kiln's implementations.
@@ -64,11 +63,11 @@ pub struct Plan<'a> {
     pub module: &'a Module,
     /// Algorithm or driver to test; `None` tests all.
     pub only: Option<&'a str>,
-    /// Number of iterations of each random test; `None` selects Linux's default of 100.
+    /// Iterations per random test; `None` selects Linux's default of 100.
     pub fuzz: Option<u32>,
     /// Time after which the boot is killed.
     pub limit: Duration,
-    /// Flag that is set when the user presses Ctrl-C.
+    /// Set when the user presses Ctrl-C.
     pub stop: &'a AtomicBool,
     /// Callback that receives the completed fraction and a description of the current activity.
     pub progress: &'a dyn Fn(f64, &str),
@@ -134,8 +133,8 @@ pub fn run(plan: &Plan) -> Result<Outcome, Error> {
     heard.outcome(&plan.built.version, plan.only)
 }
 
-/// Returns the implementations of an algorithm, or the implementation with this driver name.
-/// Without a name, returns all implementations.
+/// Returns an algorithm's implementations, or the implementation with this driver name. Without a
+/// name, returns all implementations.
 pub(crate) fn select_impls(only: Option<&str>) -> Vec<Impl> {
     let mut all = Impl::all();
     all.retain(|i| only.is_none_or(|name| name == i.alg() || name == i.driver()));
@@ -143,7 +142,7 @@ pub(crate) fn select_impls(only: Option<&str>) -> Vec<Impl> {
 }
 
 /// What a kernel reported about its drivers. A booted kernel reports on its console, a hosted tree
-/// by events.
+/// through events.
 #[derive(Debug, Default)]
 pub(crate) struct Heard {
     full: bool,

@@ -8,7 +8,7 @@ use kiln_tree::{root, Extent, Source};
 
 use crate::Error;
 
-/// Directory in which the package installs its archives.
+/// Directory where the package installs its archives.
 const PACKAGES: &str = "/usr/src";
 
 /// Returns the tree with this name. Without a name, unpacks the newest installed Debian package

@@ -24,13 +24,13 @@ const BENCHMARK: &str = "crypto/tcrypt.ko";
 /// those that it needs.
 pub const TEMPLATES: [&str; 7] = ["cbc", "ctr", "cts", "ecb", "xts", "ccm", "gcm"];
 
-/// How tcrypt measures an algorithm: the mode number, and the templates of which Linux's own
-/// implementation consists.
+/// How tcrypt measures an algorithm: the mode number, and the templates in Linux's own
+/// implementation.
 struct Mode {
     alg: &'static str,
     mode: u32,
     templates: &'static [&'static str],
-    /// The templates in `templates` that Kiln's driver needs too.
+    /// The subset of `templates` that Kiln's driver also needs.
     around: &'static [&'static str],
 }
 
@@ -43,8 +43,8 @@ const fn mode(alg: &'static str, mode: u32, templates: &'static [&'static str]) 
     }
 }
 
-/// Algorithms that have a mode number in tcrypt. Hashes are not listed, because a single mode
-/// measures any hash by name.
+/// Algorithms with a tcrypt mode number. Hashes are not listed, because one mode measures any hash
+/// by name.
 const MODES: [Mode; 10] = [
     mode("ecb(aes)", 200, &["ecb"]),
     mode("cbc(aes)", 200, &["cbc"]),
@@ -75,12 +75,12 @@ const AES: [&str; 7] = [
     "cfb(aes)",
 ];
 
-/// The mode number by which tcrypt measures any hash by name.
+/// The tcrypt mode that measures any hash by name.
 const HASHES: u32 = 300;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
-    /// Number by which tcrypt selects what to measure.
+    /// The tcrypt mode, which selects what to measure.
     pub mode: u32,
     /// Duration of each measurement in seconds.
     pub seconds: u32,
@@ -92,7 +92,7 @@ pub struct Request {
 }
 
 impl Request {
-    /// Creates a request from an algorithm's name. If `own` is set, Linux's own code is measured
+    /// Creates a request to measure an algorithm. If `own` is set, Linux's own code is measured
     /// instead of Kiln's driver.
     ///
     /// # Errors
@@ -193,13 +193,13 @@ pub struct Plan<'a> {
     pub request: &'a Request,
     /// The build of Kiln's module, including the module that hides algorithms.
     pub module: &'a Module,
-    /// Name in Linux of the Kiln driver to measure; `None` measures Linux's own code.
+    /// Linux's name for the Kiln driver to measure; `None` measures Linux's own code.
     pub driver: Option<&'a str>,
     /// Time after which the run ends successfully with the rows measured so far.
     pub enough: Option<Duration>,
     /// Time after which the boot is killed.
     pub limit: Duration,
-    /// Flag that is set when the user presses Ctrl-C.
+    /// Set when the user presses Ctrl-C.
     pub stop: &'a AtomicBool,
 }
 
@@ -263,7 +263,7 @@ pub fn run(plan: &Plan, line: &mut dyn FnMut(&str)) -> Result<Vec<Row>, Error> {
             tail: outcome.tail,
         }),
         Err(Error::Boot { .. }) if cut && !rows.is_empty() => Ok(rows),
-        // Return the rows that were measured before Ctrl-C.
+        // Return the rows measured before Ctrl-C.
         Err(Error::Interrupted) if !rows.is_empty() => Ok(rows),
         Err(e) => Err(e),
     }

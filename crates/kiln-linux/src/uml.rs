@@ -10,20 +10,20 @@ use kiln_tree::{check_tools, hash, key, root, update, Cache, Make, Said, Source}
 
 use crate::Error;
 
-/// Options that are set on top of `allnoconfig`.
+/// Options set on top of `allnoconfig`.
 const CONFIG: &str = include_str!("../../../linux/um.config");
 
 /// Number of objects that a cold build of 6.12 compiles. Used only for the progress bar.
 const USUAL_STEPS: f64 = 1130.0;
 
-/// Number of lines that are shown from the end of the log if a build fails.
+/// Number of lines shown from the end of the log if a build fails.
 const TAIL: usize = 12;
 
 pub struct Plan<'a> {
     /// The source tree. The build does not write to it.
     pub source: Source,
     pub compiler: Compiler,
-    /// Flag that is set when the user presses Ctrl-C.
+    /// Set when the user presses Ctrl-C.
     pub stop: &'a AtomicBool,
     /// Callback that receives the completed fraction and a description of the current activity.
     pub progress: &'a dyn Fn(f64, &str),
@@ -123,7 +123,7 @@ fn register_room(tree: &Path) -> Option<u32> {
 // Newer toolchains declare `__cpuid_count` safe, older ones do not.
 #[allow(unused_unsafe)]
 fn xsave_bytes() -> u32 {
-    // SAFETY: all CPUs on which Kiln runs have CPUID. If a CPU lacks leaf 13, the instruction
+    // SAFETY: all CPUs that Kiln runs on have CPUID. If a CPU lacks leaf 13, the instruction
     // returns other values, but does not fault.
     unsafe { std::arch::x86_64::__cpuid_count(13, 0) }.ebx
 }

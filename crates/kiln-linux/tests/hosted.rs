@@ -131,14 +131,13 @@ fn a_hosted_testmgr_passes_every_driver_and_fails_those_that_are_wrong() {
 
     let outcome = judged(&tree, None, &module::unchanged).unwrap();
     assert!(outcome.rows.len() > 90, "{}", outcome.rows.len());
-    // Linux may lack tests only for the drivers that are listed here.
+    // Linux may lack tests only for the drivers listed here.
     for row in &outcome.rows {
         let untested = row.alg.starts_with("blake2s");
         let wanted = if untested { "untested" } else { "passed" };
         assert!([wanted, "absent"].contains(&row.selftest), "{row:?}");
     }
-    // NHPoly1305 is not run in softirqs, because its key is longer than all key sizes that are
-    // tried there.
+    // NHPoly1305 is not run in softirqs, because its key is longer than all key sizes tried there.
     let untried = outcome
         .notes
         .iter()

@@ -1,4 +1,4 @@
-//! The self-check, which grades the clock, the quietness of the machine, and the measuring method
+//! The self-check, which grades the clock, how quiet the machine is, and the measuring method
 //! itself.
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -217,8 +217,8 @@ impl Rows {
         );
     }
 
-    /// Adds the checks that are based on comparisons with known results. Returns the smallest
-    /// difference that can be trusted, in per cent.
+    /// Adds the checks based on comparisons with known results. Returns the smallest difference
+    /// that can be trusted, in per cent.
     fn comparisons(&mut self, known: &Known) -> Option<f64> {
         let share = |list: &[Ratio], wanted: Verdict| {
             let found = list.iter().filter(|r| verdict(r, FLOOR) == wanted).count();

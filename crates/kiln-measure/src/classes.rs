@@ -7,8 +7,8 @@
 //! distribution, |t| at any one percentile exceeds 5 by chance only about once in two million
 //! tests.
 
-/// Percentiles at which measurements are cropped. A crop keeps only the measurements up to this
-/// percentile of both classes together; 100 keeps all of them.
+/// Percentiles for cropping measurements. A crop keeps only the measurements up to this percentile
+/// of both classes together; 100 keeps all of them.
 pub const CROPS: [f64; 7] = [100.0, 99.0, 95.0, 90.0, 75.0, 50.0, 25.0];
 
 /// Limit for |t|. If |t| reaches this limit, the difference is not attributed to chance.
@@ -51,7 +51,7 @@ pub struct Difference {
     /// Welch's t: the difference divided by its standard error. If neither class varies, t is 0 or
     /// infinite.
     pub t: f64,
-    /// Mean of the second class minus mean of the first class, in the unit of the measurements.
+    /// Mean of the second class minus mean of the first class, in the measurements' unit.
     pub mean: f64,
     /// The smallest difference between the means for which |t| would have reached [`LIMIT`].
     pub detectable: f64,
@@ -86,15 +86,15 @@ pub fn difference(classes: [&[u32]; 2], crop: usize) -> Option<Difference> {
     })
 }
 
-/// Computes the difference at the crop at which the two classes differ most.
+/// Computes the difference at the crop where the two classes differ most.
 pub fn most_different(classes: [&[u32]; 2]) -> Option<Difference> {
     (0..CROPS.len())
         .filter_map(|crop| difference(classes, crop))
         .max_by(|a, b| a.t.abs().total_cmp(&b.t.abs()))
 }
 
-/// Returns the smallest difference that would have reached [`LIMIT`], computed without the slowest
-/// tenth of the measurements. Tighter crops are not used, because all measurements that they keep
+/// Returns the smallest difference that would have reached [`LIMIT`], computed without the
+/// measurements' slowest tenth. Tighter crops are not used, because all measurements that they keep
 /// may fall into a single step of the clock, which hides any difference.
 pub fn detectable(classes: [&[u32]; 2]) -> Option<f64> {
     let crop = CROPS.iter().position(|&c| c == 90.0)?;

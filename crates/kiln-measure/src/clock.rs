@@ -25,7 +25,7 @@ pub const CHAIN: u32 = 12288;
 pub fn tsc_start() -> u64 {
     let (low, high): (u32, u32);
     // SAFETY: rdtsc and lfence exist on every x86-64 CPU and do not access memory. If the process
-    // asked for PR_TSC_SIGSEGV, so that Linux sets CR4.TSD, the result is a signal, not undefined
+    // set PR_TSC_SIGSEGV, so that Linux sets CR4.TSD, the result is a signal, not undefined
     // behaviour. Because `nomem` is not given, the compiler does not move memory accesses across
     // the read.
     unsafe {
@@ -154,8 +154,8 @@ fn raw_ns() -> u64 {
         tv_sec: 0,
         tv_nsec: 0,
     };
-    // SAFETY: `time` is a valid, writable timespec for the duration of the call. The clock exists
-    // since Linux 2.6.28; if the call failed, `time` would stay zero.
+    // SAFETY: `time` is a valid, writable timespec for the call's duration. The clock exists since
+    // Linux 2.6.28; if the call failed, `time` would stay zero.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC_RAW, &mut time) };
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }

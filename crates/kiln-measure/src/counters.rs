@@ -207,8 +207,8 @@ impl Counters {
     }
 }
 
-/// Parses the words read from a group: the number of events, the times for which the group was
-/// enabled and was counting, and one value per event. Returns `None` if the group never counted.
+/// Parses the words read from a group: the number of events, how long the group was enabled and how
+/// long it counted, and one value per event. Returns `None` if the group never counted.
 fn parse_group(words: &[u64]) -> Option<Hardware> {
     let [events, enabled, running, values @ ..] = words else {
         return None;
@@ -289,8 +289,7 @@ mod tests {
         assert!(of(libc::EIO).starts_with("perf_event_open: "));
     }
 
-    /// Depending on the machine, either the counters must count, or a reason for their absence must
-    /// be given.
+    /// Depending on the machine, either the counters count or `refusal` gives a reason.
     #[test]
     fn counters_count_or_give_a_reason() {
         let counters = Counters::open();

@@ -4,7 +4,7 @@ use std::fmt;
 use std::fs;
 use std::str::FromStr;
 
-/// The reason why a core list was refused, as one line.
+/// The reason why a core list was rejected, as one line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PinError(String);
 
@@ -28,8 +28,8 @@ impl CoreList {
         &self.0
     }
 
-    /// Returns the cores in the order in which threads should occupy them: first one logical
-    /// processor of each physical core, then the others. Also returns the number of physical cores.
+    /// Returns the cores in the order threads should occupy them: first one logical processor of
+    /// each physical core, then the others. Also returns the number of physical cores.
     pub fn spread(&self) -> (Vec<usize>, usize) {
         self.spread_by(siblings)
     }
@@ -118,9 +118,9 @@ pub fn pin(list: &CoreList) -> Result<(), PinError> {
     pin_within(&CoreList::allowed()?, list)
 }
 
-/// Restricts the calling thread like [`pin`], but to cores in `allowed`. A thread inherits the cores
-/// of the thread that starts it; if that one is pinned, the cores of the process must be read
-/// before.
+/// Restricts the calling thread like [`pin`], but to cores in `allowed`. A thread inherits the
+/// cores of the thread that starts it; if the starting thread is pinned, the process's cores must
+/// be read before pinning.
 pub fn pin_within(allowed: &CoreList, list: &CoreList) -> Result<(), PinError> {
     if let Some(core) = list.0.iter().find(|core| !allowed.0.contains(core)) {
         return Err(PinError(format!(
@@ -174,7 +174,7 @@ mod tests {
     #[test]
     fn threads_get_physical_cores_first() {
         let list: CoreList = "0-5".parse().unwrap();
-        // 0 and 1 are one physical core, 2 and 3 another. 4 and 5 have none beside them.
+        // 0 and 1 are one physical core, 2 and 3 another. 4 and 5 have no siblings.
         let pairs = |core: usize| match core {
             0..4 => vec![core ^ 1],
             _ => vec![],

@@ -10,7 +10,7 @@ use crate::clock::{chain, empty_read, imuls, read_cost, tsc_hz, tsc_start, tsc_s
 use crate::sample::{measure, Plan, Subject};
 use crate::stats::{ratio, Ratio};
 
-/// The cost of reading the clock, and the step by which the clock advances, both in ticks.
+/// The cost of reading the clock, and the clock's step, both in ticks.
 pub(crate) struct Reading {
     pub cost: f64,
     pub step: f64,
@@ -85,7 +85,7 @@ fn midmean(figures: impl Iterator<Item = f64>) -> Option<f64> {
     (!middle.is_empty()).then(|| middle.iter().sum::<f64>() / middle.len() as f64)
 }
 
-/// Periods in which this thread did not run, as found by reading the clock in a loop.
+/// Periods where this thread did not run, found by reading the clock in a loop.
 #[derive(Default)]
 pub(crate) struct Gaps {
     pub seconds: f64,
@@ -116,7 +116,7 @@ pub(crate) fn gaps(seconds: f64, stop: &AtomicBool) -> Gaps {
     gaps
 }
 
-/// The results of comparisons whose right answers are known.
+/// Results of comparisons with known outcomes.
 #[derive(Default)]
 pub(crate) struct Known {
     /// A dependency chain compared with itself. Only the clock and interrupts can cause a
@@ -140,7 +140,7 @@ pub(crate) struct Known {
     pub seconds: f64,
 }
 
-/// Measures subjects whose ratios are known, with the quick plan and a new seed each time, until
+/// Measures subjects with known ratios, using the quick plan and a new seed each time, until
 /// `seconds` have passed.
 pub(crate) fn known(seconds: f64, stop: &AtomicBool, tick: &mut dyn FnMut()) -> Known {
     let mut known = Known::default();

@@ -42,8 +42,7 @@ impl SplitMix64 {
         }
     }
 
-    /// Shuffles a list (Fisher-Yates). The bias is below 2^-50 for every list that occurs in a
-    /// plan.
+    /// Shuffles a list (Fisher-Yates). The bias is below 2^-50 for every list in a plan.
     pub fn shuffle<T>(&mut self, list: &mut [T]) {
         for i in (1..list.len()).rev() {
             list.swap(i, (self.next_u64() % (i as u64 + 1)) as usize);

@@ -13,8 +13,8 @@ use crate::series::{Counted, Round, Series};
 use crate::source::{TimeSource, Tsc, Within};
 
 /// Number of chains on each side of a sample. With too few chains, the minimum over hundreds of
-/// samples selects a sample in which *all* chains were lengthened. In a simulation with two chains
-/// per side and noise of 0.2 %, one result in 200 was too small by 0.5 %.
+/// samples selects a sample where *all* chains were lengthened. In a simulation with two chains per
+/// side and noise of 0.2 %, one result in 200 was too small by 0.5 %.
 const CHAINS: u32 = 3;
 /// Maximum relative difference between the chains before and after a sample. If it is larger, the
 /// clock was not steady, and the sample is rejected.
@@ -35,7 +35,7 @@ pub struct Subject<'a> {
     /// Performs the operation `n` times when called as `run(n)`. It must consume its results
     /// (`black_box`, a checksum), because the compiler may otherwise remove the work.
     pub run: Box<dyn FnMut(u64) + 'a>,
-    /// The number of operations in a sample is a multiple of this.
+    /// Each sample's operation count is a multiple of this.
     pub step: u64,
 }
 
@@ -49,8 +49,8 @@ impl<'a> Subject<'a> {
         }
     }
 
-    /// Makes every sample a multiple of `step` operations, for a subject that takes that many at a
-    /// time and is slower with fewer.
+    /// Makes every sample a multiple of `step` operations, for a subject that processes that many
+    /// at a time and is slower with fewer.
     pub fn in_steps_of(self, step: u64) -> Self {
         Subject {
             step: step.max(1),
@@ -64,7 +64,7 @@ impl<'a> Subject<'a> {
 pub struct Plan {
     /// Number of rounds. A comparison uses one pair of results per round and needs at least six.
     pub rounds: u32,
-    /// Number of samples of each subject per round.
+    /// Samples per subject per round.
     pub samples: u32,
     /// Target length of one sample, in microseconds.
     pub sample_us: f64,
@@ -135,8 +135,8 @@ pub fn measure_counted(
     measure_with(&mut source, subjects, plan, stop, progress)
 }
 
-/// Calls [`measure_with`] with the real clock for subjects that time one operation each time they
-/// run, and leave its TSC ticks in `ticks`. The number of operations of a sample is 1.
+/// Calls [`measure_with`] with the real clock, for subjects that time one operation per run and
+/// leave its TSC ticks in `ticks`. Each sample is one operation.
 pub fn measure_single(
     ticks: &Cell<u64>,
     subjects: &mut [Subject],
@@ -391,7 +391,7 @@ mod tests {
 
     #[test]
     fn samples_consist_of_whole_steps() {
-        // A sample of no length is the smallest one.
+        // A zero-length sample runs one step, the minimum.
         let plan = Plan {
             rounds: 1,
             samples: 1,

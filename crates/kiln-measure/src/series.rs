@@ -9,7 +9,7 @@ use crate::counters::Software;
 pub struct Round {
     /// Smallest number of cycles per operation in this round; `None` if every sample was rejected.
     pub best: Option<f64>,
-    /// Cycles per operation of every kept sample, in the order in which they were taken.
+    /// Cycles per operation of every kept sample, in the order they were taken.
     pub samples: Vec<f64>,
     /// Whether the round was completed for all subjects. Only complete rounds are compared, because
     /// the best of five samples cannot be compared fairly with the best of one.
@@ -41,16 +41,16 @@ pub struct Counted {
 /// All measurements of one subject.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Series {
-    /// Name of the subject that was measured.
+    /// Name of the measured subject.
     pub name: String,
     /// Number of operations in one sample.
     pub iters: u64,
     /// The rounds. In all series from one `measure` call, round `i` covers the same period of time.
     pub rounds: Vec<Round>,
-    /// The same samples in nanoseconds per operation, computed from the TSC alone.
+    /// The same samples in nanoseconds per operation, from the TSC alone.
     pub rounds_ns: Vec<Round>,
-    /// With several threads: the nanoseconds per operation of each thread, in the sample that took
-    /// the least time. Empty for one thread.
+    /// With several threads: each thread's nanoseconds per operation in the fastest sample. Empty
+    /// for one thread.
     pub shares: Vec<f64>,
     /// Number of samples discarded because their chains disagreed or the source found them unsound.
     pub rejected: u64,
@@ -85,8 +85,8 @@ impl Series {
         complete.map(|round| round.best).take(most).collect()
     }
 
-    /// Returns whether a sample of `ns` nanoseconds per operation takes less time than all samples
-    /// kept so far.
+    /// Returns whether a sample of `ns` nanoseconds per operation is faster than every sample kept
+    /// so far.
     pub(crate) fn is_fastest(&self, ns: f64) -> bool {
         let mut bests = self.rounds_ns.iter().filter_map(|round| round.best);
         bests.all(|best| ns < best)

@@ -16,13 +16,12 @@ pub trait TimeSource {
         (0..n).map(|_| self.chain()).min().unwrap_or(0)
     }
 
-    /// Returns the number of operations of each sample, if the source does not let the sampler
-    /// choose it.
+    /// Returns the number of operations per sample if the source fixes it.
     fn fixed_iters(&self) -> Option<u64> {
         None
     }
 
-    /// Names the subject, by its position, whose time is taken next.
+    /// Selects the subject timed next, by its position.
     fn select(&mut self, _subject: usize) {}
 
     /// Returns whether [`TimeSource::time`] runs a subject untimed before its sample, so that the
@@ -36,8 +35,8 @@ pub trait TimeSource {
         true
     }
 
-    /// Returns the ticks that each thread took for the last sample; empty for a source of one
-    /// thread.
+    /// Returns the ticks that each thread took for the last sample; empty for a single-threaded
+    /// source.
     fn shares(&self) -> &[u64] {
         &[]
     }
@@ -123,7 +122,7 @@ impl TimeSource for Within<'_> {
         Some(1)
     }
 
-    /// A subject determines by itself in what state it finds the caches.
+    /// The subjects themselves determine the caches' state.
     fn warms_up(&self) -> bool {
         true
     }
@@ -155,8 +154,8 @@ impl TimeSource for Within<'_> {
 pub(crate) fn switches() -> u64 {
     // SAFETY: rusage consists of integers, so all-zero bytes are valid.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-    // SAFETY: `usage` is a valid, writable rusage for the duration of the call. If the call fails,
-    // it stays zero, which means that no switches were seen.
+    // SAFETY: `usage` is a valid, writable rusage for the call's duration. If the call fails, it
+    // stays zero, which means that no switches were seen.
     unsafe { libc::getrusage(libc::RUSAGE_THREAD, &mut usage) };
     (usage.ru_nvcsw + usage.ru_nivcsw) as u64
 }

@@ -10,8 +10,7 @@ use crate::series::{Counted, Series};
 pub(crate) const CALIBRATION: f64 = 0.001;
 /// Maximum probability that the interval of a [`Ratio`] misses the true median.
 const MISS: f64 = 0.05;
-/// Rank of the round whose best result is the upper end of an estimate, when the rounds are sorted
-/// by their best results.
+/// The upper end of an estimate is the n-th smallest of the rounds' best results.
 const RANK: usize = 5;
 
 /// Cycles per operation.
@@ -35,7 +34,7 @@ const RANK: usize = 5;
 /// % of reruns are outside the interval, counting both ends. On the reference machine, while it was
 /// busy, 8 of 398 (2 %) were.
 ///
-/// Neither end is closer to `best` than 0.1 %, the uncertainty of the clock. With fewer than five
+/// Neither end is closer to `best` than 0.1 %, the clock's uncertainty. With fewer than five
 /// rounds, `high` is the largest round-best, and the probability of a miss is 2^-rounds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Estimate {
@@ -58,7 +57,7 @@ pub struct Estimate {
 /// P(Binomial(n, 1/2) < k) <= 5 %. It is exact for independent rounds of any distribution.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Ratio {
-    /// Median of the ratios of all rounds. A value below 1 means that `a` is faster than `b`.
+    /// Median ratio over all rounds. A value below 1 means that `a` is faster than `b`.
     pub ratio: f64,
     /// Lower end of the 95 % confidence interval.
     pub low: f64,
@@ -145,14 +144,14 @@ pub fn ratio_among(a: &Series, b: &Series, comparisons: usize) -> Option<Ratio> 
     middle(ratios.collect(), comparisons)
 }
 
-/// Returns the median of one value per round, such as a rate, with its interval. Returns `None`
-/// with fewer than six rounds.
+/// Returns the median of per-round values, such as rates, with its interval. Returns `None` with
+/// fewer than six rounds.
 pub fn median_of_rounds(values: &[f64]) -> Option<Ratio> {
     middle(values.to_vec(), 1)
 }
 
 /// Returns the median of `a[i] / b[i]` with its interval, where `a[i]` and `b[i]` were measured
-/// side by side in round `i`. Returns `None` if there are fewer than six rounds in which both are
+/// side by side in round `i`. Returns `None` if there are fewer than six rounds where both are
 /// numbers and `b[i]` is not zero.
 pub fn ratio_of_rounds(a: &[f64], b: &[f64]) -> Option<Ratio> {
     middle(a.iter().zip(b).map(|(a, b)| a / b).collect(), 1)
@@ -300,7 +299,7 @@ mod tests {
         let twice: Vec<f64> = rates.iter().map(|r| r * 2.0).collect();
         let r = ratio_of_rounds(&twice, &rates).unwrap();
         assert_eq!((r.ratio, r.low, r.high, r.pairs), (2.0, 2.0, 2.0, 6));
-        // A round in which one of the two has no result does not count as a pair.
+        // A round where one of the two has no result does not count as a pair.
         let mut stuck = rates;
         stuck[0] = 0.0;
         assert_eq!(ratio_of_rounds(&twice, &stuck), None);

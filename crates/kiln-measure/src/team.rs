@@ -1,7 +1,7 @@
 //! Threads that run the same subject at the same time, one per core.
 //!
-//! One thread, the leader, samples as always, with [`Lead`] as its time source. Each order of the
-//! leader is carried out by all threads at once:
+//! One thread, the leader, samples as always, with [`Lead`] as its time source. All threads carry
+//! out each of the leader's orders together:
 //!
 //! 1. Each thread runs the subject untimed for as long as a sample takes. After that, it continues
 //!    in short batches until all threads have come this far.
@@ -20,11 +20,11 @@ use crate::clock::{self, CHAIN, IMUL_CYCLES};
 use crate::sample::Subject;
 use crate::source::{switches, TimeSource};
 
-/// Batches per sample of the calls with which a thread keeps its core busy for the others.
+/// Number of batches per sample of the calls that keep a core busy for the other threads.
 const BATCHES: u64 = 16;
-/// Number of times that a waiting thread looks for an order before it sleeps between looks.
+/// How many times a waiting thread checks for an order before it sleeps between checks.
 const SPINS: u32 = 20_000;
-/// How long a waiting thread sleeps between looks. A thread that wakes late delays the start of a
+/// How long a waiting thread sleeps between checks. A thread that wakes late delays the start of a
 /// sample, but is not part of it.
 const NAP: Duration = Duration::from_micros(50);
 
@@ -33,15 +33,15 @@ const NAP: Duration = Duration::from_micros(50);
 enum Order {
     /// Run this number of calibrating chains.
     Chains(u32),
-    /// Run a subject, by its number, this many times.
+    /// Run the subject with this number this many times.
     Run(usize, u64),
     End,
 }
 
-/// The state that the threads of a team share.
+/// The state shared by a team's threads.
 pub struct Team {
     members: Vec<Member>,
-    /// The number of orders given.
+    /// Number of orders given so far.
     orders: AtomicUsize,
     /// The last order, as a kind and two numbers.
     kind: AtomicUsize,
@@ -57,15 +57,15 @@ pub struct Team {
     broken: AtomicBool,
 }
 
-/// What one thread reports of the last order, aligned so that threads do not write to the same
-/// cache line.
+/// One thread's report on the last order, aligned so that threads do not write to the same cache
+/// line.
 #[derive(Default)]
 #[repr(align(128))]
 struct Member {
     ticks: AtomicU64,
     /// How many times the kernel has switched the thread out so far.
     switches: AtomicU64,
-    /// Whether it was switched out during the last order.
+    /// Whether the thread was switched out during the last order.
     switched: AtomicBool,
 }
 
@@ -126,7 +126,8 @@ impl Team {
         member.early = false;
     }
 
-    /// Waits for an order after the first `seen`. Returns `None` if a thread has left the team.
+    /// Waits for an order after the first `seen` orders. Returns `None` if a thread has left the
+    /// team.
     fn next(&self, seen: &mut usize) -> Option<Order> {
         let mut looks = 0;
         while self.orders.load(Ordering::Acquire) == *seen {
@@ -164,8 +165,8 @@ impl Team {
         self.orders.fetch_add(1, Ordering::Release);
     }
 
-    /// Adds this thread to `count` and calls `meanwhile` until all threads are in it. Returns
-    /// whether all came.
+    /// Adds this thread to `count`, and calls `meanwhile` until all threads have done so. Returns
+    /// false if a thread has left the team.
     fn meet(&self, count: &AtomicUsize, mut meanwhile: impl FnMut()) -> bool {
         count.fetch_add(1, Ordering::AcqRel);
         while count.load(Ordering::Acquire) < self.members.len() {
@@ -214,7 +215,7 @@ impl Team {
     }
 }
 
-/// Marks the team as broken if the thread ends without an order to do so, such as by a panic, so
+/// Marks the team as broken if the thread exits without being told to, for example in a panic, so
 /// that the other threads do not wait for it.
 struct Leaving<'a> {
     team: &'a Team,
@@ -229,9 +230,9 @@ impl Drop for Leaving<'_> {
     }
 }
 
-/// The time source of a team's leader. The time of a sample is that of a thread with the mean rate:
-/// if the n threads took t1, t2, ..., it is n / (1/t1 + 1/t2 + ...), so that n times the rate
-/// computed from it is the sum of all rates. The time of a chain is the mean over the threads.
+/// The time source of a team's leader. A sample's time is that of a thread running at the mean
+/// rate: if the n threads took t1, t2, ..., it is n / (1/t1 + 1/t2 + ...), so that n times the
+/// resulting rate is the sum of all rates. A chain's time is the mean over the threads.
 pub struct Lead<'a> {
     team: &'a Team,
     numbers: Vec<usize>,
@@ -241,8 +242,8 @@ pub struct Lead<'a> {
 }
 
 impl Lead<'_> {
-    /// Says which subjects the sampler has: `numbers[i]` is the number by which the other threads
-    /// know its subject at position `i`.
+    /// Maps the sampler's subjects: `numbers[i]` is the number that the other threads use for its
+    /// subject at position `i`.
     pub fn take_subjects(&mut self, numbers: Vec<usize>) {
         self.numbers = numbers;
     }
@@ -262,7 +263,7 @@ impl Lead<'_> {
 
 impl Drop for Lead<'_> {
     fn drop(&mut self) {
-        // A panicking leader may be in the middle of an order, in which the others wait for it.
+        // A panicking leader may be in the middle of an order that the others wait for.
         match std::thread::panicking() {
             true => self.team.broken.store(true, Ordering::Release),
             false => self.team.order(Order::End),
@@ -344,7 +345,8 @@ mod tests {
     #[test]
     fn the_mean_rate_is_that_of_the_sum() {
         assert_eq!(mean_rate(&[100, 100]), 100);
-        // One thread at full and one at a third of the rate: 4/3 of a thread's rate in total.
+        // One thread runs at the full rate and one at a third of it: 4/3 of a thread's rate in
+        // total.
         assert_eq!(mean_rate(&[100, 300]), 150);
         assert_eq!(mean_rate(&[100, 0]), 0);
     }
@@ -377,7 +379,7 @@ mod tests {
                 let (team, subjects) = (&team, &subjects);
                 scope.spawn(move || team.follow(number, &mut subjects(number)));
             }
-            // The leader's only subject is the one that the others know as number 1.
+            // The leader's only subject is number 1 for the others.
             let mut own = subjects(0);
             own.remove(0);
             let stop = AtomicBool::new(false);
@@ -388,8 +390,8 @@ mod tests {
         assert!(!team.is_broken());
         let of = |i: usize| calls[i].load(Ordering::Relaxed);
         assert_eq!([of(0), of(2), of(4)], [0; 3], "subject 0 did not run");
-        // Four samples with their warm-ups, if none was repeated, besides the search for the number
-        // of calls.
+        // Four samples with their warm-ups, if none was repeated, plus the search for the number of
+        // calls.
         for thread in 0..3 {
             assert!(of(2 * thread + 1) >= 8 * series[0].iters, "{thread}");
         }
@@ -398,10 +400,10 @@ mod tests {
         assert_eq!(shares, if series[0].kept() > 0 { 3 } else { 0 });
     }
 
-    /// Calls in the order in which they ended: the thread, and how many operations.
+    /// Calls in the order they ended: the thread, and its number of operations.
     type Log = Mutex<Vec<(usize, u64)>>;
 
-    /// Waits until the log fulfils a condition. Fails after a time that only a fault can take.
+    /// Waits until the log meets a condition. Fails after a timeout that only a fault can exceed.
     fn wait_for(log: &Log, fulfilled: impl Fn(&[(usize, u64)]) -> bool) {
         let start = Instant::now();
         while !fulfilled(&log.lock().unwrap()) {
@@ -410,8 +412,8 @@ mod tests {
         }
     }
 
-    /// The second thread takes part in a sample only after it has seen the first one run in short
-    /// batches, before and after its own sample.
+    /// The second thread takes part in a sample only after it has seen the first run short batches,
+    /// both before and after its own sample.
     #[test]
     fn each_thread_runs_until_the_samples_of_all_have_ended() {
         const CALLS: u64 = 160;

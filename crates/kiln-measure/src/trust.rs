@@ -9,11 +9,11 @@ use crate::verdict::FLOOR;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Grade {
-    /// The value is as good as on a quiet machine.
+    /// As good as on a quiet machine.
     Ok,
-    /// The value is worse. Results are still right, but their intervals are wider.
+    /// Worse: results are still right, but their intervals are wider.
     Poor,
-    /// The value is so bad that small differences must not be compared on this machine.
+    /// So bad that small differences must not be compared on this machine.
     Bad,
 }
 

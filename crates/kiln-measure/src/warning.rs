@@ -19,10 +19,10 @@ const OTHERS: f64 = 0.05;
 const OTHERS_CPU: f64 = 0.10;
 /// Share of one processor's time that the hypervisor may steal. The self-check uses the same limit.
 const STOLEN: f64 = 0.01;
-/// Relative change of the core's clock frequency that is tolerated. Repeated calibrations agree to
-/// within 1 %.
+/// Tolerated relative change of the core's clock frequency. Repeated calibrations agree to within 1
+/// %.
 const CLOCK: f64 = 0.03;
-/// Share of the run for which the measuring thread may wait for a core.
+/// Largest share of the run for which the measuring thread may wait for a core.
 const WAITED: f64 = 0.02;
 /// The thread that takes the readings counts as the measuring thread if it ran, or waited to run,
 /// for at least this share of the run.
@@ -31,7 +31,7 @@ const MEASURES: f64 = 0.5;
 /// times in total. Starting a program causes one or two migrations.
 const MOVES_A_SECOND: f64 = 1.0;
 const MOVES: u64 = 5;
-/// Share of the run for which other work may keep the core's SMT sibling busy.
+/// Largest share of the run for which other work may keep the core's SMT sibling busy.
 const SIBLING: f64 = 0.05;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -130,7 +130,7 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Returns the seconds for which this processor was busy during the run.
+    /// Returns how many seconds this processor was busy during the run.
     fn busy_time(&self, core: usize) -> Option<f64> {
         let of = |r: &Reading| r.busy_s.iter().find(|b| b.0 == core).map(|b| b.1);
         Some(of(self.after)? - of(self.before)?)
@@ -186,8 +186,8 @@ impl Run<'_> {
         })
     }
 
-    /// Returns the seconds for which the thread ran and for which it waited, or `None` if it is not
-    /// the measuring thread.
+    /// Returns how many seconds the thread ran and how many it waited, or `None` if it is not the
+    /// measuring thread.
     fn thread(&self) -> Option<(f64, f64)> {
         let (was, is) = (self.before.thread?, self.after.thread?);
         let (ran, waited) = (is.ran_s - was.ran_s, is.waited_s - was.waited_s);
@@ -315,7 +315,7 @@ mod tests {
 
     #[test]
     fn what_a_run_does_itself_is_no_disturbance() {
-        // Add the CPU time of three more threads, or of child processes that have ended.
+        // Add the CPU time of three more threads, or of child processes that have exited.
         let own = |_: &mut Reading, a: &mut Reading| {
             a.own_s += 30.0;
             a.busy_s[1..].iter_mut().for_each(|b| b.1 += 10.0);

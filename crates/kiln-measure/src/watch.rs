@@ -16,7 +16,7 @@ pub struct Reading {
     pub at_s: f64,
     /// The number of each processor, and its busy time since boot without stolen time.
     pub busy_s: Vec<(usize, f64)>,
-    /// CPU time of this process and of its child processes that have ended.
+    /// CPU time of this process and of its child processes that have exited.
     pub own_s: f64,
     /// Time stolen by the hypervisor since boot, summed over all processors.
     pub stolen_s: Option<f64>,
@@ -46,8 +46,8 @@ pub struct ThreadTime {
     pub waited_s: f64,
 }
 
-/// An observation of the machine that begins at [`Watch::start`]. [`Watch::start`] and
-/// [`Watch::readings`] must be called from the measuring thread.
+/// Observes the machine from [`Watch::start`] on. [`Watch::start`] and [`Watch::readings`] must be
+/// called from the measuring thread.
 #[derive(Clone, Debug)]
 pub struct Watch {
     since: Instant,
@@ -100,13 +100,13 @@ impl Reading {
     }
 }
 
-/// Returns the core on which the calling thread last ran.
+/// Returns the core that the calling thread last ran on.
 pub fn current_core() -> Option<usize> {
     core(&fs::read_to_string("/proc/thread-self/stat").ok()?)
 }
 
-/// Returns the seconds since boot for which these processors were busy, without stolen time, or
-/// `None` if /proc/stat does not list all of them.
+/// Returns how many seconds these processors were busy since boot, without stolen time, or `None`
+/// if /proc/stat does not list all of them.
 pub fn busy_on(cores: &[usize]) -> Option<f64> {
     let all = busy(&fs::read_to_string("/proc/stat").ok()?, ticks_a_second());
     let of = |core: &usize| all.iter().find(|b| b.0 == *core).map(|b| b.1);
@@ -141,8 +141,8 @@ fn own_s() -> f64 {
     let of = |who| {
         // SAFETY: rusage consists of integers, so all-zero bytes are valid.
         let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-        // SAFETY: `usage` is a valid, writable rusage for the duration of the call. If the call
-        // fails, it stays zero.
+        // SAFETY: `usage` is a valid, writable rusage for the call's duration. If the call fails,
+        // it stays zero.
         unsafe { libc::getrusage(who, &mut usage) };
         let seconds = |t: libc::timeval| t.tv_sec as f64 + t.tv_usec as f64 / 1e6;
         seconds(usage.ru_utime) + seconds(usage.ru_stime)
@@ -171,8 +171,8 @@ fn core(stat: &str) -> Option<usize> {
     after_name.split_whitespace().nth(36)?.parse().ok()
 }
 
-/// Returns whether turbo is enabled, according to the file of Intel's driver if it exists, and
-/// otherwise the generic file.
+/// Returns whether turbo is enabled, from the Intel driver's file if it exists, and otherwise from
+/// the generic file.
 fn turbo(no_turbo: &str, boost: &str) -> Option<bool> {
     match (no_turbo.trim(), boost.trim()) {
         ("0", _) => Some(true),

@@ -1,4 +1,4 @@
-//! Tests the sampler's use of counters with a simulated machine on which the counts are known.
+//! Tests the sampler's use of counters with a simulated machine whose counts are known.
 
 use std::cell::Cell;
 use std::rc::Rc;

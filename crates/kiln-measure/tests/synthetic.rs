@@ -1,4 +1,4 @@
-//! Tests the sampler and the statistics with noise of known shape, without reading a real clock.
+//! Tests the sampler and the statistics with known noise, without reading a real clock.
 
 use std::cell::Cell;
 use std::rc::Rc;

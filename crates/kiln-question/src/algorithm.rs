@@ -1,4 +1,4 @@
-//! Finds algorithms and implementations by name, and parses these names on the command line.
+//! Finds algorithms and implementations by name, for the command line too.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -49,9 +49,9 @@ impl Algorithm {
         best.expect("the generic tier is always usable")
     }
 
-    /// Returns the generic implementation, which runs on every CPU. Its results serve as the
-    /// expected ones, and all implementations share its properties, such as key sizes. Its priority
-    /// is not necessarily the lowest.
+    /// Returns the generic implementation, which runs on every CPU. Its results are the expected
+    /// ones, and all implementations share its properties, such as key sizes. Its priority is not
+    /// necessarily the lowest.
     pub fn any(self) -> Impl {
         let impls = self.impls();
         let generic = |i: &&Impl| i.tier() == Tier::Generic;

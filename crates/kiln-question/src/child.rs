@@ -14,12 +14,12 @@ use crate::Error;
 
 /// The environment variable that names the configuration file. If it is empty, no file is read.
 pub const DEFAULTS: &str = "KILN_DEFAULTS";
-/// Interval at which the process is polled.
+/// How often the process is polled.
 const LOOK: Duration = Duration::from_millis(20);
 /// How long the process may take to print its results after Ctrl-C.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// The exit status and the output of a process that has ended.
+/// The exit status and the output of a process that has exited.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Left {
     /// The exit status, or the reason why the process has none, such as a signal or a timeout.
@@ -49,13 +49,13 @@ pub fn run<S: AsRef<OsStr>>(program: &str, args: &[S], watch: &mut Watch) -> Res
     command
         .arg0("kiln")
         .args(args)
-        // The child must not read the configuration file, because the parent has already read it.
+        // The child must not read the configuration file, which the parent has already read.
         .env(DEFAULTS, "")
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         // In a separate group, the child does not receive Ctrl-C from the terminal; this process
-        // forwards it. Killing the group also ends the processes that the child started.
+        // forwards it. Killing the group also kills the processes that the child started.
         .process_group(0);
     end_with_parent(&mut command);
     // A shell script starts background processes with SIGINT ignored, and their children inherit

@@ -1,4 +1,4 @@
-//! Parses the flag `--seconds`, which limits the total time of a command.
+//! Parses `--seconds`, which limits a command's total time.
 
 use std::time::Duration;
 

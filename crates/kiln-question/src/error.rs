@@ -37,7 +37,7 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (Error::Failed(line) | Error::Input(line) | Error::Lacks(line)) = self;
         // Escape line breaks and other control characters, so that the error stays one line even if
-        // a file name or a library's message contains some.
+        // a file name or a library's message contains such characters.
         for c in line.chars() {
             match c {
                 c if c.is_control() => write!(f, "{}", c.escape_default())?,

@@ -13,20 +13,20 @@ use serde::Deserialize;
 
 use crate::{Error, Exit, Progress, Session};
 
-/// Maximum number of crashes. After that many, the remaining items are skipped.
+/// Maximum number of crashes, after which the remaining items are skipped.
 const CRASHES: usize = 16;
 
 /// A kernel tree that has been built as a loadable image.
 pub struct Hosted {
     /// Kernel version and compiler, for display.
     pub title: String,
-    /// Objects that do not compile, each with the compiler's first error.
+    /// Objects that do not compile, each with its first compiler error.
     pub failures: Vec<String>,
     pub version: String,
     pub built: Built,
 }
 
-/// The results of a child process.
+/// A child process's results.
 pub struct Measured<R> {
     /// Rows that the child printed.
     pub rows: Vec<R>,
@@ -95,7 +95,7 @@ impl Hosted {
         format!("linux-{}", self.version)
     }
 
-    /// Creates the order for a child process that measures the tree.
+    /// Creates the order for a child process to measure the tree.
     pub fn order(&self, name: &str, session: &Session) -> Order {
         let mut order = Order::new(&self.built.image, session.seed);
         order.label = Label {
@@ -182,7 +182,7 @@ impl Hosted {
     }
 }
 
-/// Returns the objects of a tree that do not compile, each with the compiler's first error.
+/// Returns the tree's objects that do not compile, each with its first compiler error.
 fn failures(built: &Built) -> Vec<String> {
     let failed = built.rows.iter().filter(|r| r.status == "failed");
     failed

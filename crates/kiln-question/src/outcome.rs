@@ -8,7 +8,7 @@ pub enum Exit {
     Done,
     /// A check failed, for example because a result was wrong.
     Failed,
-    /// With `--bisect`, the revision could not be built or tested.
+    /// With `--bisect`, this revision could not be built or tested.
     Untried,
     /// A child failed with this status and has printed the reason.
     Refused(u8),
@@ -39,11 +39,11 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// Rows that answer a question, with notes and the state of the run.
+/// Rows that answer a question, with notes and the run's state.
 #[derive(Clone, Debug)]
 pub struct Outcome<R> {
     pub rows: Vec<R>,
-    /// Remarks that are needed to interpret the rows.
+    /// Remarks needed to interpret the rows.
     pub notes: Vec<String>,
     /// Whether a check failed, which means exit status 1.
     pub failed: bool,

@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
-/// Number of steps in which the bar advances.
+/// Number of bar steps.
 const STEPS: f64 = 1000.0;
-/// Completed fraction from which the remaining time is shown.
+/// The completed fraction above which the remaining time is shown.
 const SETTLED: f32 = 0.05;
 
 /// Callback that receives the completed fraction of a run, from 0 to 1, and what is being measured.
@@ -57,7 +57,7 @@ impl Progress {
     /// Reports the completed fraction and the current activity.
     pub fn report(&self, fraction: f64, what: &str) {
         let Some(bar) = &self.0 else {
-            // Such a wait may take minutes, so it is reported without a terminal, too.
+            // Such a wait may take minutes, so report it even without a terminal.
             if what == kiln_tree::WAITING && !SILENT.load(Ordering::Relaxed) {
                 eprintln!("kiln: {what}");
             }

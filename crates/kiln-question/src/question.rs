@@ -24,8 +24,8 @@ pub trait Question: Args {
         Vec::new()
     }
 
-    /// Returns the requested shard, for a command whose work can be divided. Such a command must
-    /// pass its list of items through [`Session::share`].
+    /// Returns the requested shard, if the command's work can be divided. Such a command must pass
+    /// its list of items through [`Session::share`].
     fn shard(&self) -> Option<Shard> {
         None
     }

@@ -25,7 +25,7 @@ impl Session {
         warnings
     }
 
-    /// Builds the record of this run. The row structure determines the record's type.
+    /// Builds this run's record. The row structure determines the record's type.
     pub fn record<'a, Q: Question, R: Serialize + JsonSchema>(
         &'a self,
         facts: &'a Facts,

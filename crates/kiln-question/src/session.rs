@@ -20,7 +20,7 @@ use signal_hook::low_level;
 
 use crate::{replace, shard, tiers, Error, Global, Progress, Shard, Share};
 
-/// Time after a signal in which further signals belong to the same request to end. timeout(1) sends
+/// Further signals within this time belong to the same request to exit, because timeout(1) sends
 /// each signal twice, to the process and to its group.
 const ONE_SIGNAL_MS: u64 = 500;
 /// Value that means that no signal has arrived.
@@ -31,9 +31,9 @@ const NONE: u64 = u64::MAX;
 pub struct Program {
     /// The release version, such as `0.1.0`.
     pub version: &'static str,
-    /// The commit from which the program was built.
+    /// The commit that the program was built from.
     pub commit: &'static str,
-    /// The cargo features with which the program was built.
+    /// The cargo features enabled in this build.
     pub features: Vec<&'static str>,
 }
 
@@ -57,11 +57,11 @@ pub struct Session {
     pub bold: bool,
     /// The part of the work that this run does, according to `--shard`.
     pub share: Share,
-    /// Flag values that were taken from the configuration file.
+    /// Flag values taken from the configuration file.
     pub defaults: Vec<Setting>,
     /// Set if this process is a child that hosts a kernel tree and prints JSON for its parent.
     pub child: Option<Order>,
-    /// An observation of other activity on the machine during the run.
+    /// Observes other activity on the machine during the run.
     pub(crate) watch: Watch,
 }
 
@@ -145,8 +145,8 @@ impl Session {
     }
 
     /// Writes the pictures, with a note below them, to `file` in the directory of `--out`, and
-    /// returns the path of the written file. Without `--out` or without pictures, writes nothing
-    /// and returns `None`.
+    /// returns the written file's path. Without `--out` or without pictures, writes nothing and
+    /// returns `None`.
     pub fn draw(
         &self,
         file: &str,
@@ -163,8 +163,8 @@ impl Session {
     }
 }
 
-/// Makes SIGINT and SIGTERM set the flag. A second Ctrl-C ends the program at once, without its
-/// results.
+/// Makes SIGINT and SIGTERM set the flag. A second Ctrl-C kills the program immediately, without
+/// its results.
 fn catch_signals(stop: &Arc<AtomicBool>) -> io::Result<()> {
     let start = Instant::now();
     // Milliseconds from `start` to the first signal, or `NONE`.

@@ -1,5 +1,5 @@
 //! Shards: `--shard I/N` divides a run among processes or machines. Every shard builds the same
-//! list of items and processes those with its number, so shards need not communicate.
+//! list of items and processes its own share, so shards need not communicate.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,7 +15,7 @@ use crate::Error;
 
 /// Maximum number of shards. A larger number is most likely a typing error.
 const MOST: u32 = 100_000;
-/// Default seed of shards. All shards of a run must use the same seed.
+/// Default shard seed. All shards of a run must use the same seed.
 pub(crate) const SEED: u64 = 1;
 /// The environment variable that replaces the host's name in file names and records.
 const HOST: &str = "KILN_HOST";
@@ -148,7 +148,7 @@ impl Share {
         asked.is_empty()
     }
 
-    /// Takes over the description of the part that a child process has done on behalf of this run.
+    /// Adopts the description of the part that a child process did for this run.
     pub fn adopt(&self, part: Option<Part>) {
         if let Some(part) = part {
             // If a part is already set, the new one is equal: children that measure several trees
@@ -157,8 +157,8 @@ impl Share {
         }
     }
 
-    /// Returns the description of the part that was done. Returns `None` if the run is not divided
-    /// into shards, or if it failed before its list of items existed.
+    /// Returns the description of the completed part. Returns `None` if the run is not divided into
+    /// shards, or if it failed before its list of items existed.
     pub(crate) fn part(&self, complete: bool) -> Option<Part> {
         let asked = self.asked.lock().expect("no one panics with this lock");
         let part = match (self.part.get(), self.shard) {

@@ -41,7 +41,7 @@ pub fn text(table: &Table) -> String {
     text
 }
 
-/// Returns the name of the processor, and that of the hypervisor if the machine has one.
+/// Returns the processor's name, followed by the hypervisor's, if any.
 fn processor(facts: &Facts) -> String {
     let m = &facts.machine;
     let place = match (&m.hypervisor_vendor, m.hypervisor) {
@@ -70,7 +70,7 @@ pub fn machine(facts: &Facts) -> String {
     format!("{}\n{}", paragraph(&hardware), paragraph(&software))
 }
 
-/// Returns the common name of the hypervisor with this twelve-letter signature.
+/// Returns the hypervisor's common name for this twelve-letter signature.
 pub fn hypervisor(vendor: &str) -> &str {
     match vendor {
         "KVMKVMKVM" => "KVM",
@@ -88,7 +88,7 @@ pub fn compiler(cc: &str) -> &str {
     words.unwrap_or(cc)
 }
 
-/// Formats notes and the seed, each starting on a new line and wrapped.
+/// Formats notes and the seed, each wrapped and on a line of its own.
 pub fn notes(notes: &[String], seed: u64) -> String {
     let seed = format!("seed {seed}");
     notes
@@ -98,7 +98,7 @@ pub fn notes(notes: &[String], seed: u64) -> String {
         .collect()
 }
 
-/// Wraps text to the width of a table.
+/// Wraps text to a table's width.
 pub fn paragraph(text: &str) -> String {
     wrap(text, WIDTH)
 }

@@ -1,4 +1,4 @@
-//! The error for a name that does not exist, which suggests the nearest existing name.
+//! The error for an unknown name, which suggests the nearest known name.
 
 use strsim::levenshtein;
 

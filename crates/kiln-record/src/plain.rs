@@ -1,7 +1,7 @@
-//! Text that others may have written, such as a record's, for a terminal.
+//! Makes text that others may have written, such as a record's, safe for a terminal.
 
-/// Returns the text as one line without control characters, which a terminal would obey: an escape
-/// sequence can hide or rewrite other lines. Each is replaced by a space.
+/// Returns the text as one line, with a space for each control character. A terminal would obey
+/// them: an escape sequence can hide or rewrite other lines.
 pub fn plain(text: &str) -> String {
     text.trim().replace(char::is_control, " ")
 }

@@ -1,4 +1,4 @@
-//! Reads the fields of records that any version of Kiln, or another program, may have written.
+//! Reads the fields of records, which any version of Kiln or another program may have written.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -44,8 +44,8 @@ pub fn check(name: &str, document: &Value) -> Result<(), String> {
     Ok(())
 }
 
-/// Replaces control characters in all names and texts of a document, except line breaks and tabs. A
-/// terminal obeys the escape sequences that it prints.
+/// Replaces control characters, except line breaks and tabs, in all of a document's names and
+/// texts, because a terminal obeys escape sequences.
 pub fn clean(document: &mut Value) {
     match document {
         Value::String(text) => *text = plain_lines(text),
@@ -69,7 +69,7 @@ fn short(value: &Value) -> String {
     text.chars().filter(|c| !c.is_control()).take(40).collect()
 }
 
-/// Returns the version of Kiln that wrote the record.
+/// Returns the Kiln version that wrote the record.
 pub fn version(record: &Value) -> &str {
     text(record, "kiln").unwrap_or("-")
 }
@@ -93,21 +93,21 @@ pub fn build(record: &Value) -> String {
     }
 }
 
-/// Returns the date and time at which the run began.
+/// Returns the date and time when the run began.
 pub fn date(record: &Value) -> Option<&str> {
     text(record, "date")
 }
 
-/// Returns the seed that determined the run's random choices.
+/// Returns the seed of the run's random choices.
 pub fn seed(record: &Value) -> Option<u64> {
     record.get("seed").and_then(Value::as_u64)
 }
 
-/// The facts about the machine that exports include. Old records may lack some of them.
+/// The machine facts that exports include. Old records may lack some of them.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct Host {
-    /// Marketing name of the processor.
+    /// The processor's marketing name.
     pub model: Option<String>,
     /// Release of the Linux kernel.
     pub kernel: Option<String>,
@@ -121,14 +121,13 @@ pub struct Host {
     pub load: Option<Vec<f64>>,
 }
 
-/// Returns the facts about the machine on which the record was made.
+/// Returns the facts about the machine that made the record.
 pub fn host(record: &Value) -> Host {
     let machine = record.get("machine").cloned().unwrap_or_default();
     serde_json::from_value(machine).unwrap_or_default()
 }
 
-/// The properties that distinguish the sides of a report: the machine, commit and compiler of a
-/// record.
+/// The properties that distinguish a report's sides: a record's machine, commit and compiler.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Origin {
     /// The facts that identify a kind of machine, separated by commas.
@@ -139,7 +138,7 @@ pub struct Origin {
     pub compiler: String,
 }
 
-/// Returns the machine, commit and compiler of the record. Facts that the record lacks are omitted.
+/// Returns the record's machine, commit and compiler, omitting facts that it lacks.
 pub fn origin(record: &Value) -> Origin {
     let facts = |side: Aspect| -> String {
         let own = machine_facts().iter().filter(|f| f.side == Some(side));
@@ -174,7 +173,7 @@ pub fn notes(record: &Value) -> impl Iterator<Item = &str> {
     notes.into_iter().flatten().filter_map(Value::as_str)
 }
 
-/// Looks up a fact about the machine by field name.
+/// Looks up a machine fact by field name.
 pub fn fact<'a>(record: &'a Value, name: &str) -> Option<&'a Value> {
     record.get("machine")?.get(name).filter(|v| !v.is_null())
 }
@@ -195,8 +194,7 @@ pub fn word<'a>(row: &'a Row, name: &str) -> Option<&'a str> {
     row.get(name).and_then(Value::as_str)
 }
 
-/// Returns the description of the shard that the record contains, or `None` if the run was not
-/// divided.
+/// Returns the description of the record's shard, or `None` if the run was not divided.
 pub fn part(record: &Value) -> Option<Part> {
     serde_json::from_value(record.get("shard")?.clone()).ok()
 }
@@ -207,7 +205,7 @@ pub fn repeat_command(record: &Value) -> String {
     command_line(record, &["--out", "-o"])
 }
 
-/// Returns the command line of the whole run to which this shard belongs.
+/// Returns the command line of the whole run that this shard belongs to.
 pub fn whole_command(record: &Value) -> String {
     command_line(record, &["--out", "-o", "--shard"])
 }

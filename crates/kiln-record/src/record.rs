@@ -8,8 +8,8 @@ use serde_json::{Map, Value};
 
 use crate::{Facts, Part, Setting};
 
-/// Version of the record format. It increases when a field is removed or its meaning changes, but
-/// not when a field is added.
+/// Record format version. It increases when a field is removed or its meaning changes, but not when
+/// a field is added.
 pub const SCHEMA: u32 = 2;
 
 /// A row as a JSON object, with its fields in order.

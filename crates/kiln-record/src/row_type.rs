@@ -33,7 +33,7 @@ pub enum Better {
     More,
 }
 
-/// What a fact about the machine identifies (`x-side`).
+/// What a machine fact identifies (`x-side`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Aspect {
@@ -190,7 +190,7 @@ pub fn family(provider: &str) -> &str {
 
 const SCHEMA: &str = include_str!("../../../docs/schema.json");
 
-/// Returns all row types, in the order in which reports show them.
+/// Returns all row types, in the order reports show them.
 pub fn row_types() -> &'static [RowType] {
     static TYPES: OnceLock<Vec<RowType>> = OnceLock::new();
     TYPES.get_or_init(|| read(SCHEMA))
@@ -281,7 +281,7 @@ fn read_type(name: &str, definition: &Value) -> RowType {
     }
 }
 
-/// Returns the facts about a machine that reports show.
+/// Returns the machine facts that reports show.
 pub fn machine_facts() -> &'static [Field] {
     static FACTS: OnceLock<Vec<Field>> = OnceLock::new();
     FACTS.get_or_init(|| {

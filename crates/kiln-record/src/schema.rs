@@ -7,9 +7,9 @@ use serde_json::{json, Map, Value};
 
 use crate::record::{Record, SCHEMA};
 
-/// The attribute that lists the commands that write a row type.
+/// The attribute that lists the commands that write rows of a type.
 pub(crate) const COMMANDS: &str = "x-commands";
-/// The attribute that lists the commands that wrote a row type in earlier versions.
+/// The attribute that lists the commands that wrote rows of a type in earlier versions.
 pub(crate) const OLD_COMMANDS: &str = "x-old-commands";
 
 /// A row type's name, and its definition in the schema.
@@ -40,7 +40,7 @@ pub fn describe<R: JsonSchema>() -> Description {
     Description { name, definition }
 }
 
-/// Generates the schema of records with rows of these types, listed in the order of reports.
+/// Generates the schema for records with rows of these types, listed in report order.
 pub fn schema(types: &[Description]) -> Value {
     let generator = SchemaSettings::draft2020_12()
         .for_serialize()
@@ -99,7 +99,7 @@ pub fn schema(types: &[Description]) -> Value {
     root
 }
 
-/// Returns the command lines that the definition of a row type lists in this attribute.
+/// Returns the command lines that a row type's definition lists in this attribute.
 pub(crate) fn command_lines<'a>(
     definition: &'a Value,
     attribute: &str,
@@ -126,7 +126,7 @@ fn require_what_was_always_there(definition: &mut Value) {
     definition["required"] = Value::Array(always);
 }
 
-/// A schemars transform that removes constraints that the Rust types imply but that records do not
+/// A schemars transform that removes constraints that the Rust types imply but records do not
 /// guarantee, and joins the lines of doc comments.
 struct Plain;
 

@@ -89,7 +89,7 @@ pub enum Shape {
         unit: String,
         #[serde(default)]
         log: bool,
-        /// Condition for rows that are drawn in another colour.
+        /// Condition for rows drawn in another colour.
         mark: Option<Term>,
     },
     /// One distribution per row, in microseconds.
@@ -103,7 +103,7 @@ pub enum Shape {
         /// The field with the tail value, and its label.
         tail: (String, String),
         max: String,
-        /// A field with which the tail value is compared, and its label.
+        /// A field to compare the tail value with, and its label.
         beside: Option<(String, String)>,
         /// The field that contains a limit.
         target: Option<String>,
@@ -116,11 +116,11 @@ pub enum Shape {
         along: String,
         upwards: String,
     },
-    /// One line per row over time, from the fields `PREFIX_0`, `PREFIX_1` and so on.
+    /// One line per row over time, from fields `PREFIX_0`, `PREFIX_1` and so on.
     Course {
         title: String,
         prefix: String,
-        /// The field with the length of a time step in milliseconds.
+        /// The field with a time step's length in milliseconds.
         step: String,
         /// Names of the fields with the beginning and end of the shaded part, and that part's
         /// label.
@@ -135,7 +135,7 @@ pub enum Shape {
         along: String,
         upwards: String,
     },
-    /// A heat map of results. The view's `name` determines the name of each line.
+    /// A heat map of results. The view's `name` determines each line's name.
     Map {
         value: String,
         unit: String,
@@ -161,7 +161,7 @@ pub struct Fastest {
     pub y: String,
     /// The field that contains the limit for these results.
     pub limit: String,
-    /// Text with which pictures label the limit.
+    /// Label of the limit in charts.
     pub limit_name: String,
     /// Terms that select the best row, the most important one first. A row is better if the term's
     /// field has a greater number or, if the field is not a number, if the term holds. Only rows
@@ -171,9 +171,9 @@ pub struct Fastest {
     pub title: Vec<Term>,
     /// A row that meets this condition is skipped if its provider has other rows.
     pub aside: Term,
-    /// Label of the horizontal axis.
+    /// Horizontal axis label.
     pub along: String,
-    /// Label of the vertical axis.
+    /// Vertical axis label.
     pub upwards: String,
 }
 
@@ -197,7 +197,7 @@ pub struct Check {
     /// Conditions for a row to be a check.
     #[serde(default)]
     pub only: Vec<Term>,
-    /// Conditions for a failed check; one of them is enough.
+    /// Conditions under which a check failed; one of them is enough.
     pub fail: Vec<Term>,
     /// Conditions for a skipped check; one of them is enough, unless the check failed.
     #[serde(default)]
@@ -211,7 +211,7 @@ pub struct Check {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Loss {
-    /// Conditions for rows in which state could be lost.
+    /// Conditions for rows where state could be lost.
     #[serde(default)]
     pub only: Vec<Term>,
     /// The field that names the subject of the verdict, such as a policy.
@@ -222,8 +222,8 @@ pub struct Loss {
     pub wrong: (String, String),
     /// The field with the number of interrupts that could have caused a loss.
     pub hit: String,
-    /// The field with the number of wrong results expected if the judged policy lost state as often
-    /// as the control policy.
+    /// The field with the number of wrong results that would be expected if the judged policy lost
+    /// state as often as the control policy.
     pub expected: String,
     /// Whether all rows with the same value of `of` are judged together.
     #[serde(default)]

@@ -1,4 +1,4 @@
-//! Assembles the sides of a report from the records that were read.
+//! Assembles a report's sides from the records that were read.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use crate::side::Side;
 
 /// Merges the shards of each run, then merges sides that have one record each and come from the
 /// same machine, commit and compiler, unless two of these records have the same command and row
-/// type. Finally removes the common parts of the sides' names.
+/// type. Finally, removes what all sides' names have in common.
 pub fn gather(mut found: Vec<Side>) -> Vec<Side> {
     shards::unite(&mut found);
     let mut sides: Vec<Side> = Vec::new();

@@ -34,7 +34,7 @@ impl Value {
         self.low > other.high || other.low > self.high
     }
 
-    /// Returns this result divided by `other`, with the interval of the quotient.
+    /// Returns this result divided by `other`, with the quotient's interval.
     fn ratio(&self, other: &Value) -> Value {
         Value {
             best: self.best / other.best,
@@ -54,7 +54,7 @@ pub(crate) struct Difference {
     /// Between machines, the largest value divided by the smallest. Over commits, the last value
     /// divided by the first.
     pub ratio: Value,
-    /// Over commits, the column at which the result changed most.
+    /// Over commits, the column where the result changed most.
     pub at: Option<usize>,
 }
 
@@ -158,8 +158,8 @@ pub(crate) fn over_commits(groups: &[Group], sides: &[Side]) -> Vec<(String, Vec
     all
 }
 
-/// A function that judges one row. It returns the ratio and the column at which the result changed,
-/// or `None` if the results do not differ.
+/// A function that judges one row. It returns the ratio and the column where the result changed, or
+/// `None` if the results do not differ.
 type Judge = fn(&[Option<Value>]) -> Option<(Value, Option<usize>)>;
 
 /// Returns the ratio of the largest result to the smallest, if these two differ.
@@ -170,8 +170,8 @@ fn extremes(values: &[Option<Value>]) -> Option<(Value, Option<usize>)> {
     least.differs(most).then(|| (most.ratio(least), None))
 }
 
-/// Returns the ratio of the last result to the first, and the column at which the result changed
-/// most between adjacent results that differ. A change that was reversed later also counts.
+/// Returns the ratio of the last result to the first, and the column where the result changed most
+/// between adjacent results that differ. A change that was later reversed counts, too.
 fn changes(values: &[Option<Value>]) -> Option<(Value, Option<usize>)> {
     let known: Vec<(usize, &Value)> = values
         .iter()
@@ -186,8 +186,8 @@ fn changes(values: &[Option<Value>]) -> Option<(Value, Option<usize>)> {
     (at.is_some() || first.differs(last)).then(|| (last.ratio(first), at))
 }
 
-/// Finds the differing rows of a group. Rows are compared by the first result field for which
-/// smaller or larger values are better.
+/// Finds a group's differing rows. Rows are compared by the first result field for which smaller or
+/// larger values are better.
 fn find(group: &Group, columns: &[usize], names: &[String], judge: Judge) -> Option<Differences> {
     let kind: &RowType = group.kind;
     let figure = kind.figures().find(|f| f.better.is_some())?;
@@ -318,7 +318,7 @@ mod tests {
         let row = &found[0].1[0].rows[0];
         assert_eq!(found[0].1[0].columns[row.at.unwrap()], "1 (c2)");
         assert!((row.ratio.best - 1.2).abs() < 0.01);
-        // A result that was slow for a while and is fast again also counts as a change.
+        // A result that was slow for a while and then fast again counts as a change, too.
         let spike: Vec<Side> = [1.0, 2.0, 1.0]
             .iter()
             .enumerate()

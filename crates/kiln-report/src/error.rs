@@ -1,4 +1,4 @@
-//! The error type of this crate. Each error is printed as one line.
+//! This crate's error type. Each error is printed as one line.
 
 use std::fmt;
 

@@ -8,7 +8,7 @@ use crate::side::Side;
 /// The rows of one type, as one list per side. The list of a side without such rows is empty.
 pub(crate) struct Group<'a> {
     pub kind: &'static RowType,
-    /// The rows of each side.
+    /// Each side's rows.
     pub rows: Vec<Vec<&'a Row>>,
     /// The records that contain the rows, each as the index of the side and of the record within
     /// that side.
@@ -22,7 +22,7 @@ impl Group<'_> {
     }
 }
 
-/// Returns all non-empty groups, in the order in which the page shows them.
+/// Returns all non-empty groups, in the order the page shows them.
 pub(crate) fn groups(sides: &[Side]) -> Vec<Group<'_>> {
     let mut all: Vec<Group> = Vec::new();
     for (s, side) in sides.iter().enumerate() {

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use kiln_record::plain;
 
-/// The result of a test.
+/// The test failed; comments give the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     Ok,

@@ -71,7 +71,7 @@ pub(crate) struct Shown {
     pub text: String,
     /// Lower and upper end of the interval.
     pub ends: Option<(f64, f64)>,
-    /// The number by which the result is sorted.
+    /// The result's sort key.
     pub value: Option<f64>,
 }
 

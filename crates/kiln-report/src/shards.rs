@@ -1,4 +1,4 @@
-//! Merges the shards of a run, which may come from different machines, and finds missing shards.
+//! Merges a run's shards, which may come from different machines, and finds missing shards.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -21,9 +21,9 @@ struct Found {
     date: String,
 }
 
-/// Replaces the shards of each run with one record per machine. Warnings about missing shards are
-/// added to the notes of the first record. A shard that was run twice, because a job was repeated,
-/// counts once.
+/// Replaces each run's shards with one record per machine. Warnings about missing shards are added
+/// to the notes of the first record. A shard that was run twice, because a job was repeated, counts
+/// once.
 pub(crate) fn unite(sides: &mut Vec<Side>) {
     let mut runs: BTreeMap<(String, String, u32, String), Vec<Found>> = BTreeMap::new();
     for (s, side) in sides.iter().enumerate() {
@@ -81,7 +81,7 @@ pub(crate) fn unite(sides: &mut Vec<Side>) {
     sides.retain(|side| !side.records.is_empty());
 }
 
-/// Chooses one record per shard: a complete one if possible, and the latest of several.
+/// Chooses one record per shard: a complete one if possible, and the latest if there are several.
 fn choose(found: &[Found]) -> Vec<&Found> {
     let mut chosen: BTreeMap<u32, &Found> = BTreeMap::new();
     for one in found {
@@ -95,8 +95,8 @@ fn choose(found: &[Found]) -> Vec<&Found> {
     chosen.into_values().collect()
 }
 
-/// Returns warnings about the shards of a run. Each line about a missing shard contains the command
-/// that produces this shard. Missing shards beyond [`MOST`] are only counted.
+/// Returns warnings about a run's shards. Each line about a missing shard contains the command that
+/// produces it. Missing shards beyond [`MOST`] are only counted.
 fn warnings(command: &str, count: u32, chosen: &[&Found], found: &[Found]) -> Vec<String> {
     let has = |index: u32| chosen.iter().find(|f| f.part.index == index);
     let is_missing = |index: &u32| has(*index).is_none_or(|f| !f.part.complete);
@@ -125,7 +125,7 @@ fn warnings(command: &str, count: u32, chosen: &[&Found], found: &[Found]) -> Ve
     lines
 }
 
-/// Joins the rows of all shards into one record, in the order of the shards.
+/// Joins all shards' rows into one record, in shard order.
 fn join(records: &[&Value], list: &[&Found], warnings: &[String]) -> Value {
     let kind = type_of(records[0]);
     let mut rows: Vec<Row> = Vec::new();
@@ -134,8 +134,8 @@ fn join(records: &[&Value], list: &[&Found], warnings: &[String]) -> Value {
         let before = rows.len();
         for row in record::rows(record) {
             let key = kind.key(row, false);
-            // Every shard contains the rows of the controls and references. Keep each such row
-            // once, and prefer a failed one.
+            // Every shard contains the controls' rows and references. Keep each such row once, and
+            // prefer a failed one.
             match places.get(&key).copied().filter(|place| *place < before) {
                 Some(place) if fails(kind, row) && !fails(kind, &rows[place]) => {
                     rows[place] = row.clone();
@@ -183,7 +183,7 @@ const WARNING: &str = "warning: ";
 /// First word of a line about a missing shard.
 const SHARD: &str = "shard ";
 
-/// Returns the arguments of the whole run, without those that select a shard.
+/// Returns the whole run's arguments, without those that select a shard.
 fn whole_args(args: &[Value]) -> Vec<&Value> {
     let mut skip = false;
     let own = |arg: &&Value| {

@@ -10,10 +10,10 @@ use serde_json::{json, Value};
 use crate::error::Error;
 use crate::record::{self, Origin};
 
-/// Maximum size of a file. Larger files are refused, so that reading a device or a disk image does
-/// not exhaust memory. Kiln's files are far smaller.
+/// Maximum file size. Larger files are rejected, so that reading a device or a disk image does not
+/// exhaust memory. Kiln's files are far smaller.
 const MOST_BYTES: u64 = 64 << 20;
-/// Opening tag of the element in which a page stores its records.
+/// Opening tag of the element where a page stores its records.
 const EMBEDDED: &str = "<script type=\"application/json\" id=\"kiln-records\">";
 
 #[derive(Clone, Debug, PartialEq)]
@@ -171,7 +171,7 @@ pub(crate) fn differing<'a>(origin: &'a Origin, all: &[Origin]) -> Vec<&'a str> 
         .collect()
 }
 
-/// Reads the sides from which a report page was made.
+/// Reads the sides that a report page was made from.
 fn read_page(name: &str, text: &str) -> Result<Vec<Side>, Error> {
     let fault = |why: &str| {
         Error::new(format!(

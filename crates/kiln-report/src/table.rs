@@ -17,15 +17,15 @@ pub(crate) struct Column {
     pub numeric: bool,
 }
 
-/// A table cell with a number or a word.
+/// A table cell, which contains a number or a word.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Cell {
     pub text: String,
     /// Lower and upper end of the number's interval.
     pub ends: Option<(f64, f64)>,
-    /// The number by which the column is sorted. Cells without a number are sorted as text.
+    /// The cell's sort key. Cells without one are sorted as text.
     pub sort: Option<f64>,
-    /// Text of the tooltip.
+    /// Tooltip text.
     pub hint: Option<String>,
 }
 
@@ -238,7 +238,7 @@ fn spread(kind: &RowType, across: &Across, rows: &[&Row]) -> Vec<Table> {
     split(rows, each).into_iter().map(table).collect()
 }
 
-/// Formats the results that the table does not show, for the tooltip.
+/// Formats the tooltip: the results that the table does not show.
 fn hint(kind: &RowType, across: &Across, row: &Row) -> Option<String> {
     let fields = across.hint.iter().filter_map(|name| kind.field(name));
     let one = |f: &Field| {

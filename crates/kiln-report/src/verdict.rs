@@ -1,4 +1,4 @@
-//! Decides whether rows about interrupted FPU sections allow a verdict on lost state.
+//! Decides whether interrupted FPU sections allow a verdict on lost state.
 //!
 //! Each row of a policy contains the number of wrong results that would be expected if the policy
 //! lost state as often as the control policy, which saves no state, did in the same run. If at
@@ -21,8 +21,8 @@ fn sum<'a>(rows: impl IntoIterator<Item = &'a &'a Row>, field: &str) -> f64 {
     rows.into_iter().filter_map(|r| number(r, field)).sum()
 }
 
-/// Returns the verdict on lost state that follows from these rows, or `None` if rows of this type
-/// do not count lost state.
+/// Returns these rows' verdict on lost state, or `None` if rows of this type do not count lost
+/// state.
 pub(crate) fn lost_state(kind: &RowType, rows: &[&Row]) -> Option<String> {
     let loss = kind.view.loss.as_ref()?;
     let (results, users) = &loss.wrong;

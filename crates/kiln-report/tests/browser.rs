@@ -1,5 +1,5 @@
-//! Tests the page in a browser: it must be drawn, be legible at any width in light and dark mode,
-//! be sortable, and not load any other resource.
+//! Tests the report in a browser: it must render, be legible at any width in light and dark mode,
+//! have sortable tables, and load no other resource.
 
 mod sample;
 

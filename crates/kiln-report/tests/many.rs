@@ -9,8 +9,8 @@ const MACHINES: usize = 20;
 const COMMITS: usize = 10;
 const ALGS: [&str; 5] = ["xts(aes)", "gcm(aes)", "sha256", "sha512", "chacha20"];
 const LENGTHS: usize = 40;
-/// The planted change: a machine, a commit and an algorithm. The commit makes the algorithm slow on
-/// that machine.
+/// The planted change: a commit that makes an algorithm slow on one machine. The numbers are the
+/// machine, the commit and the algorithm.
 const PLANTED: (usize, usize, usize) = (13, 6, 2);
 
 /// Creates a record of one algorithm on one machine at one commit.

@@ -1,4 +1,4 @@
-//! Checks candidates, times them in interleaved runs, and checks them again.
+//! Checks candidates, times them in interleaved runs, and then checks them again.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -71,8 +71,8 @@ impl<'c, 'a> Entry<'c, 'a> {
         }
     }
 
-    /// Makes calls. The results of chained messages are those of the last run alone; all others
-    /// remain right when a run is followed by a shorter one.
+    /// Makes calls. For chained messages, only the last run's results remain. All other results
+    /// stay right if a shorter run follows.
     fn run(&mut self, calls: u64) {
         if let Ok(before) = self.last {
             let checked = match self.messages.chained {
@@ -83,8 +83,8 @@ impl<'c, 'a> Entry<'c, 'a> {
         }
     }
 
-    /// Makes one call with cold caches, for one message after the other, and returns its ticks; 0 if
-    /// it failed.
+    /// Makes one call with cold caches, for the next message, and returns its ticks; 0 if it
+    /// failed.
     fn run_cold(&mut self, evictor: &Evictor) -> u64 {
         let (Ok(before), Some(cold)) = (&self.last, &self.candidate.cold) else {
             return 0;
@@ -125,7 +125,7 @@ pub fn check(
 /// The result for one candidate: a series of times, or a description of what is wrong.
 pub type Timed = Result<Series, String>;
 
-/// The faults of all entries, in their order; `None` for an entry that is right.
+/// The faults of all entries, in entry order; `None` for a correct entry.
 pub(crate) type Faults = Vec<Option<String>>;
 
 /// Runs each entry on all its messages and checks the results. Then clears them, so that the check
@@ -143,11 +143,12 @@ pub fn check_before(entries: &mut [Entry], references: &[Vec<&Reference>]) -> Fa
     entries.iter_mut().zip(references).map(check).collect()
 }
 
-/// Makes subjects of all entries, in their order.
+/// Creates the subjects of all entries, in entry order.
 pub fn subjects<'e>(entries: &'e mut [Entry]) -> Vec<Subject<'e>> {
     let subject = |entry: &'e mut Entry| {
         let name = entry.candidate.name.to_string();
-        // A function for several messages is slower with the few that would be left at the end.
+        // A function for several messages is slower with the few that would be left over at the
+        // end.
         let step = match entry.candidate.together {
             true => entry.messages.count() as u64,
             false => 1,
@@ -157,7 +158,7 @@ pub fn subjects<'e>(entries: &'e mut [Entry]) -> Vec<Subject<'e>> {
     entries.iter_mut().map(subject).collect()
 }
 
-/// Checks the results of the timed calls of entries that were right before, and adds the faults.
+/// Checks the timed calls' results for entries that were right before, and adds the faults.
 pub fn check_after(entries: &[Entry], references: &[Vec<&Reference>], faults: &mut Faults) {
     for ((entry, references), fault) in entries.iter().zip(references).zip(faults) {
         if fault.is_none() {
@@ -168,8 +169,8 @@ pub fn check_after(entries: &[Entry], references: &[Vec<&Reference>], faults: &m
 
 /// Checks each entry on all its messages, times the correct entries in interleaved runs, and then
 /// checks the results of the timed calls. The results of `entries[i]` must agree with every
-/// reference in `references[i]`. With a `crew`, its threads run the same entries at the same time,
-/// and an entry that is wrong in any of them has no result.
+/// reference in `references[i]`. If there is a `crew`, its threads run the same entries at the same
+/// time, and an entry that is wrong in any thread has no result.
 pub fn bench(
     mut entries: Vec<Entry>,
     references: &[Vec<&Reference>],
@@ -178,7 +179,7 @@ pub fn bench(
     stop: &AtomicBool,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Vec<Timed> {
-    // If this thread panics from here on, the threads of the crew end.
+    // If this thread panics from here on, the crew's threads end.
     let mut lead = crew.map(|crew| crew.team.lead());
     let mut faults = check_before(&mut entries, references);
     if let Some(crew) = crew {
@@ -213,7 +214,7 @@ pub fn bench(
 }
 
 /// Checks entries as [`bench`] does and times single calls with cold caches. Every candidate must
-/// have a function for that.
+/// support that.
 pub fn bench_cold(
     mut entries: Vec<Entry>,
     references: &[Vec<&Reference>],
@@ -239,15 +240,15 @@ pub fn bench_cold(
         .collect()
 }
 
-/// The other threads of a team, each of which has entries of its own and reports their faults
-/// twice: before and after the entries are timed.
+/// A team's other threads. Each has its own entries, and reports their faults twice: before and
+/// after timing.
 pub struct Crew<'t> {
     pub team: &'t Team,
     pub reports: Vec<Receiver<Faults>>,
 }
 
 impl Crew<'_> {
-    /// Waits for a report of each thread, and adds the first fault of each entry.
+    /// Waits for a report from each thread, and adds each entry's first fault.
     fn hear(&self, faults: &mut Faults) {
         for (i, report) in self.reports.iter().enumerate() {
             let heard = report
@@ -283,8 +284,8 @@ mod tests {
         }
     }
 
-    /// Makes entries of the generic implementation and of a copy of it, whose results are modified
-    /// by `spoil`, and passes them on with their references.
+    /// Creates two entries, the generic implementation and a copy whose results `spoil` modifies,
+    /// and passes them on with their references.
     fn with_entries<T>(
         chained: bool,
         spoil: impl Fn(&mut Messages),
@@ -316,7 +317,7 @@ mod tests {
         then(entries, &[vec![&reference], vec![&reference]])
     }
 
-    /// Benchmarks such entries.
+    /// Benchmarks the entries of [`with_entries`].
     fn outcome(chained: bool, spoil: impl Fn(&mut Messages)) -> Vec<Timed> {
         with_entries(chained, spoil, |entries, references| {
             let stop = AtomicBool::new(false);
@@ -324,7 +325,7 @@ mod tests {
         })
     }
 
-    /// Benchmarks such entries in two threads. Only those of the second are modified.
+    /// Benchmarks the entries in two threads, of which only the second's are modified.
     fn outcome_of_two(spoil: impl Fn(&mut Messages) + Send) -> Vec<Timed> {
         let team = Team::new(2);
         let (report, reports) = channel();
@@ -370,7 +371,7 @@ mod tests {
         assert!(timed[0].is_ok());
         let why = timed[1].as_ref().unwrap_err();
         assert!(why.starts_with("in thread 2: message 0 "), "{why}");
-        // The same only while it is timed: in the first run it is right.
+        // The result is wrong only while it is timed: the first run is right.
         let runs = AtomicU64::new(0);
         let timed = outcome_of_two(|m| {
             if runs.fetch_add(1, Ordering::Relaxed) > 0 {

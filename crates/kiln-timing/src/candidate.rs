@@ -25,7 +25,7 @@ pub(crate) type Cold<'a> = Box<dyn Fn(&mut Messages, usize, &Evictor) -> Result<
 /// Provider name of Kiln's own implementations.
 pub const KILN: &str = "kiln";
 
-/// An implementation that is compared with others.
+/// An implementation compared with others.
 pub struct Candidate<'a> {
     /// The driver's name, the library's own name for the function, or the function's symbol.
     pub name: Cow<'static, str>,
@@ -35,7 +35,7 @@ pub struct Candidate<'a> {
     pub tier: Option<Cow<'static, str>>,
     /// Level at which the implementation is called.
     pub level: Level,
-    /// The configuration of the kernel tree; `None` for Kiln and for libraries.
+    /// The kernel tree's configuration; `None` for Kiln and for libraries.
     pub config: Option<String>,
     /// Lengths that the implementation accepts.
     pub takes: Takes,

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Level {
-    /// Direct calls of the function. One FPU section encloses many calls.
+    /// Direct calls to the function. One FPU section encloses many calls.
     #[default]
     Primitive,
     /// Requests to a driver through the crypto API. The driver is selected by its name.
@@ -57,11 +57,11 @@ pub enum Layout {
     /// typical callers store them.
     #[default]
     Plain,
-    /// A single request that is repeated, with its data in pages as in Linux's tcrypt. The first
-    /// page of a cipher's data begins with the key, and the text after the key is processed in
-    /// place. An AEAD's associated data is in a separate piece.
+    /// A single repeated request, with its data in pages as in Linux's tcrypt. The first page of a
+    /// cipher's data begins with the key, and the text after the key is processed in place. An
+    /// AEAD's associated data is in a separate piece.
     Tcrypt,
-    /// A single message that is repeated, as in the benchmarks of KUnit suites.
+    /// A single repeated message, as in KUnit benchmarks.
     Kunit,
 }
 

@@ -1,8 +1,8 @@
 //! Times implementations. Kiln's own, other libraries' and those of kernel trees process the same
 //! messages, and their results are checked before and after timing.
 //!
-//! This is a crate of its own because the loops that are timed are compiled in it, with all
-//! optimisations. The commands, which do not need them, are in `crates/questions`.
+//! This is a separate crate because the timed loops are compiled in it, with all optimisations. The
+//! commands, which do not need them, are in `crates/questions`.
 //!
 //! | file | contents |
 //! |---|---|

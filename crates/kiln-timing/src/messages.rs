@@ -1,5 +1,5 @@
-//! The memory for calls: messages, IVs and space for the results, arranged as a typical caller
-//! arranges them.
+//! The memory for calls: messages, IVs and space for the results, laid out as a typical caller
+//! would.
 
 use kiln_kernel::cipher;
 use kiln_measure::SplitMix64;
@@ -76,7 +76,7 @@ pub struct Messages {
 /// The position of a wrong byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wrong {
-    /// Index of the message in the set.
+    /// The message's index in the set.
     pub message: usize,
     /// Index of the byte in the message's result. An index beyond the end of the result refers to
     /// the space after it.
@@ -87,8 +87,8 @@ fn stride(len: usize) -> usize {
     (len.div_ceil(LINE) | 1) * LINE
 }
 
-/// Returns the number of units for an IV of `iv` bytes. It is at least 1, so that every message has
-/// an entry even if the algorithm has no IV.
+/// Returns the number of units for an IV of `iv` bytes: at least 1, so that every message has an
+/// entry even if the algorithm has no IV.
 fn iv_units(iv: usize) -> usize {
     iv.div_ceil(IV_UNIT).max(1)
 }
@@ -100,7 +100,7 @@ impl Messages {
         Messages::so_many(count, shape, chained, rng)
     }
 
-    /// Creates the given number of random messages.
+    /// Creates `count` random messages.
     pub fn so_many(count: usize, shape: Shape, chained: bool, rng: &mut SplitMix64) -> Messages {
         let mut ivs = vec![[0; IV_UNIT]; count * iv_units(shape.iv)];
         ivs.iter_mut().for_each(|iv| rng.fill(iv));
@@ -208,8 +208,8 @@ pub(super) fn cipher_op(op: Op) -> cipher::Op {
     }
 }
 
-/// Converts the messages to the form that `kernel/` accepts. `iv_room` is resized, so that it can
-/// hold working copies of their IVs.
+/// Converts the messages to the form that `kernel/` accepts. Resizes `iv_room` to hold working
+/// copies of their IVs.
 pub(super) fn cipher_messages<'a>(
     op: Op,
     iv_room: &'a mut Vec<u8>,

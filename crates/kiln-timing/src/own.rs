@@ -142,7 +142,7 @@ impl Source for Own {
 }
 
 /// Finds the algorithm in `kernel/`. Returns `None` if the data that precedes the message differs
-/// from what `kernel/` expects; only other sources support such forms.
+/// from what `kernel/` expects; only other sources support such data.
 fn named(work: &Work) -> Option<Algorithm> {
     Algorithm::named(&work.spec.name).filter(|alg| spec(*alg).prefix == work.spec.prefix)
 }
@@ -209,17 +209,16 @@ fn called(alg: Algorithm) -> Vec<Impl> {
     all
 }
 
-/// Returns the candidate's name for the function with which an implementation processes many
-/// messages at once.
+/// Returns the candidate name of an implementation's function for many messages.
 fn many_name(imp: Impl) -> String {
     format!("{}-many", imp.driver())
 }
 
-/// Creates a candidate for the function with which an implementation processes many messages at
-/// once. Returns `None` if the implementation has no such function for this work.
+/// Creates a candidate for an implementation's function for many messages. Returns `None` if the
+/// implementation has no such function for this work.
 fn many(imp: Impl, work: &Work, choice: Choice) -> Result<Option<Candidate<'static>>, Error> {
     let wanted = choice.wants(&many_name(imp), Level::Primitive) && !choice.latency;
-    // Ciphers other than AEADs decrypt a single message as fast as several.
+    // Except for AEADs, ciphers decrypt a single message as fast as several.
     let both_ways = imp.kind() == cipher::Kind::Aead || work.op != Op::Decrypt;
     let has = imp.lanes().is_some() && imp.tier().usable() && both_ways;
     if !(wanted && has) {

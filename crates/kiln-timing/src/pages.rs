@@ -1,5 +1,4 @@
-//! The memory of a message in the layout of Linux's tcrypt, where each page is a piece of a
-//! request.
+//! A message's memory in the layout of Linux's tcrypt, where each page is a piece of a request.
 
 use std::ops::Range;
 
@@ -57,7 +56,7 @@ impl Pages {
         }
     }
 
-    /// Returns the shape of the messages for which the memory was allocated.
+    /// Returns the message shape that the memory was allocated for.
     pub(super) fn shape(&self) -> Shape {
         self.shape
     }

@@ -42,8 +42,8 @@ fn lens(shape: Shape) -> Lens {
     }
 }
 
-/// Converts the outcome of `calls` requests; an error number becomes text. A request that was
-/// deferred to cryptd counts as an error, because its time would not be that of the driver.
+/// Converts the outcome of `calls` requests; an error number becomes text. A request deferred to
+/// cryptd counts as an error, because its time would not be that of the driver.
 fn told(answer: Result<u64, Errno>, calls: u64) -> Result<(), String> {
     match answer {
         Ok(0) => Ok(()),
@@ -52,7 +52,7 @@ fn told(answer: Result<u64, Errno>, calls: u64) -> Result<(), String> {
     }
 }
 
-/// Returns a closure that makes a new request for each message.
+/// Returns a closure that makes a new request per message.
 fn each(driver: Driver, op: Op) -> Run<'static> {
     let state = RefCell::new((driver, Vec::new()));
     Box::new(move |messages: &mut Messages, calls| {

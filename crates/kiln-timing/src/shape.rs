@@ -20,7 +20,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Returns the operations of this kind. The first one is the default.
+    /// Returns this kind's operations. The first one is the default.
     pub fn ops(self) -> &'static [Op] {
         match self {
             Kind::Skcipher | Kind::Aead => &[Op::Encrypt, Op::Decrypt],
@@ -35,7 +35,7 @@ impl Kind {
 pub enum Op {
     Encrypt,
     Decrypt,
-    /// Computes the digest of a message.
+    /// Computes a message's digest.
     Digest,
     /// Computes the shared secret from a public value.
     Derive,
@@ -100,7 +100,7 @@ impl Shape {
         }
     }
 
-    /// Returns the length of the source in bytes.
+    /// Returns the source length in bytes.
     pub fn src(&self) -> usize {
         let tag = match (self.kind, self.op) {
             (Kind::Aead, Op::Decrypt) => self.tag,
@@ -109,8 +109,8 @@ impl Shape {
         self.prefix + self.len + tag
     }
 
-    /// Returns the length of the destination in bytes. For an AEAD, the destination begins with
-    /// space for the associated data, which need not be written.
+    /// Returns the destination length in bytes. For an AEAD, the destination begins with space for
+    /// the associated data, which need not be written.
     pub fn dst(&self) -> usize {
         match (self.kind, self.op) {
             (Kind::Skcipher, _) => self.len,

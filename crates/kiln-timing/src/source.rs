@@ -9,10 +9,10 @@ use super::candidate::{Candidate, Judge, Takes};
 use super::level::Level;
 use super::shape::{Kind, Op, Shape};
 
-/// An algorithm with the sizes that are needed to time it.
+/// An algorithm with the sizes needed to time it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Spec {
-    /// Name of the algorithm in the kernel.
+    /// The algorithm's name in the kernel.
     pub name: Cow<'static, str>,
     pub kind: Kind,
     /// Key sizes in bits, in ascending order, with the values that rows store in the field
@@ -28,7 +28,7 @@ pub struct Spec {
     pub digest: usize,
     /// The lengths that the algorithm accepts.
     pub takes: Takes,
-    /// Lengths measured in addition to the default lengths, for functions that accept only a few
+    /// Lengths measured in addition to the default ones, for functions that accept only a few
     /// lengths.
     pub more: Vec<usize>,
 }
@@ -55,7 +55,7 @@ impl Spec {
                 == (other.kind, other.iv, other.prefix, other.tag, other.digest)
     }
 
-    /// Returns the length in bytes of the complete key for a cipher key of `bits` bits: see
+    /// Returns the length in bytes of the complete key for a `bits`-bit cipher key; see
     /// [`key_bytes`].
     pub fn key_bytes(&self, bits: u32) -> usize {
         key_bytes(&self.name, bits)
@@ -75,8 +75,8 @@ impl Spec {
     }
 }
 
-/// Returns the length in bytes of the complete key for a cipher with keys of `bits` bits: XTS takes
-/// two such keys, LRW an additional block, and some AEADs a salt.
+/// Returns the length in bytes of the complete key for a `bits`-bit cipher key: XTS takes two such
+/// keys, LRW an additional block, and some AEADs a salt.
 pub(super) fn key_bytes(alg: &str, bits: u32) -> usize {
     let cipher = bits as usize / 8;
     let template = alg.trim_start_matches("__");
@@ -113,7 +113,7 @@ pub struct Work {
     pub op: Op,
     /// Size of the cipher's key in bits.
     pub key_bits: u32,
-    /// The complete key, including the second key of XTS or a salt.
+    /// The complete key, including XTS's second key or a salt.
     pub key: Zeroizing<Vec<u8>>,
 }
 
@@ -123,7 +123,7 @@ impl Work {
         self.spec.shape(self.op, len)
     }
 
-    /// Returns a description of the work with messages of `len` bytes, for notes.
+    /// Describes work on messages of `len` bytes, for notes.
     pub fn what(&self, len: usize) -> String {
         format!("{} {}, {len} B", self.spec.title(self.key_bits), self.op)
     }

@@ -1,5 +1,5 @@
-//! Runs the benchmarks in the tree's KUnit suites. They run in the child process that also measures
-//! the functions of the tree's library.
+//! Runs the benchmarks in the tree's KUnit suites. They run in the same child process that measures
+//! the tree's library functions.
 
 use std::ffi::CString;
 use std::fs::File;
@@ -10,7 +10,7 @@ use crate::event::Event;
 use crate::host::Host;
 use crate::{raw, Error};
 
-/// Functions that the suites' benchmarks measure. Each entry holds the suite, the case, the
+/// Functions measured by the suites' benchmarks. Each entry holds the suite, the case, the
 /// function, and the text that precedes the function's result in the output.
 const BENCHMARKS: [(&str, &str, &str, &str); 26] = [
     ("aes_cbc_macs", "benchmark_hash", "aes_cmac", ""),
@@ -91,8 +91,8 @@ impl Benchmark {
     }
 }
 
-/// Parses `len=4096: 2024 MB/s` or `data_len=4096: enc 2024 MB/s, dec 2030 MB/s`. The number to
-/// read follows `mark`.
+/// Parses `len=4096: 2024 MB/s` or `data_len=4096: enc 2024 MB/s, dec 2030 MB/s`. The number
+/// follows `mark`.
 fn read(line: &str, mark: &str) -> Option<Figure> {
     let (_, rest) = line.split_once("len=")?;
     let (len, rest) = rest.split_once(": ")?;

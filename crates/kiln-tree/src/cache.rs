@@ -1,5 +1,5 @@
-//! Manages the directories in which trees are built. The user's cache has one directory for each
-//! combination of tree, compiler and configuration.
+//! Manages the directories where trees are built. The user's cache has one per combination of tree,
+//! compiler and configuration.
 
 use std::fs::{self, File};
 use std::os::unix::ffi::OsStrExt;
@@ -13,7 +13,7 @@ use crate::place::{hash, safe_name, try_lock, Locking, FINISHED};
 use crate::revision::Checkout;
 use crate::{farm, Error, Source};
 
-/// A cache directory, which is locked while this value exists.
+/// A cache directory, locked while this value exists.
 pub struct Cache {
     pub dir: PathBuf,
     /// Directory with the sources to build: the tree itself, or a directory of links to its files.
@@ -22,7 +22,7 @@ pub struct Cache {
     pub objects: PathBuf,
     /// Directory for the compiled services and the linked image.
     pub host: PathBuf,
-    /// Log file of the builds.
+    /// Log file for the builds.
     pub log: PathBuf,
     _lock: File,
     /// The checkout, if the tree is a git revision. While it is held, other processes cannot change
@@ -85,8 +85,8 @@ impl Cache {
         })
     }
 
-    /// Returns the path of a file whose modification time is the time when the last build ended.
-    /// The file does not exist during a build.
+    /// Returns the path of a file whose modification time is the end of the last build. It does not
+    /// exist during a build.
     pub(crate) fn finished(&self) -> PathBuf {
         self.dir.join(FINISHED)
     }

@@ -1,5 +1,5 @@
 //! Starts this program a second time, as a child process that loads a tree. If the tree's code
-//! crashes, only the child ends.
+//! crashes, only the child dies.
 
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Read};
@@ -23,7 +23,7 @@ use crate::Error;
 /// processes.
 const VARIABLE: &str = "KILN_TREE_CHILD";
 
-/// How long a child may take after Ctrl-C to print its results.
+/// How long a child may take to print its results after Ctrl-C.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The input of a child, in addition to its arguments.
@@ -62,12 +62,12 @@ pub struct Order {
     /// [`crate::library::run`].
     #[serde(default)]
     pub library: bool,
-    /// File descriptor to which the child writes its events.
+    /// File descriptor for the child's events.
     events: RawFd,
 }
 
-/// The description of a tree in result rows. The parent passes it to the child, because the image
-/// does not contain it.
+/// A tree's description in result rows. The parent passes it to the child, because the image does
+/// not contain it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Label {
     /// The name that the user gave, such as `tree:DIR`; empty if the rows do not contain a tree's
@@ -178,7 +178,7 @@ impl Order {
     }
 }
 
-/// What a child sent, and how it ended.
+/// The events from a child, and how it ended.
 #[derive(Debug)]
 pub struct Ended {
     /// The events that the child sent, in order.
@@ -215,8 +215,8 @@ impl Fault {
 
 /// Options for supervising a child.
 pub struct Watch<'a> {
-    /// Flag that is set when the user presses Ctrl-C. The parent then sends SIGINT to the child and
-    /// gives it a few seconds to end.
+    /// Set when the user presses Ctrl-C. The parent then sends SIGINT to the child and gives it a
+    /// few seconds to end.
     pub stop: &'a AtomicBool,
     /// Maximum time between two events. A child that stays silent longer is killed. `None` sets no
     /// limit.
@@ -225,8 +225,8 @@ pub struct Watch<'a> {
     pub event: &'a mut dyn FnMut(&Event),
 }
 
-/// Makes the kernel kill the child when the thread that starts it ends, even if this process is
-/// killed. Otherwise the child would keep working although its results are not read.
+/// Makes the kernel kill the child when the thread that starts it exits, even if this process is
+/// killed. Otherwise the child would keep running with nobody to read its results.
 pub fn end_with_parent(command: &mut Command) {
     let parent = std::process::id();
     // SAFETY: the closure makes only system calls that are allowed between fork and exec.
@@ -244,8 +244,8 @@ pub fn end_with_parent(command: &mut Command) {
     }
 }
 
-/// Starts this program with these arguments as a child that loads an image, and waits until it
-/// ends.
+/// Starts this program with these arguments as a child that loads an image, and waits until the
+/// child exits.
 ///
 /// # Errors
 /// Fails if the child cannot be started.

@@ -1,5 +1,5 @@
-//! Determines the configuration of a tree: Kiln's own, or the user's file together with the options
-//! that hosting needs.
+//! Determines a tree's configuration: Kiln's own, or the user's file plus the options that hosting
+//! needs.
 
 use std::fs;
 use std::path::Path;
@@ -14,11 +14,11 @@ const HOSTING: &str = include_str!("../../../tree/config.hosting");
 /// Options that Kiln adds only if the base is `x86_64_defconfig`.
 const KILN: &str = include_str!("../../../tree/config");
 
-/// Options that are added only if the preemption model of the user's configuration does not
-/// maintain the preempt count.
+/// Options added only if the preemption model in the user's configuration does not maintain the
+/// preempt count.
 const COUNTING: &str = "CONFIG_DEBUG_KERNEL=y\nCONFIG_DEBUG_ATOMIC_SLEEP=y\n";
 
-/// A configuration with which a tree is built.
+/// A build configuration for a tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
     /// `kiln`, or the name of the user's file.
@@ -68,7 +68,7 @@ impl Config {
         })
     }
 
-    /// Returns a hash of the content, for the name of the cache directory.
+    /// Returns a hash of the content, for the cache directory's name.
     pub fn key(&self) -> u64 {
         let base = self.base.as_deref().unwrap_or("");
         hash(&[base.as_bytes(), self.fragment.as_bytes()])
@@ -128,7 +128,7 @@ fn checked(path: &Path, text: String) -> Result<String, Error> {
 /// The outcome of running Kconfig.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Taken {
-    /// Mitigations and hardening that are compiled in.
+    /// Mitigations and hardening compiled in.
     pub mitigations: Vec<&'static str>,
     /// Notes for the reader of the results.
     pub notes: Vec<String>,
@@ -154,7 +154,7 @@ const MITIGATIONS: [(&[&str], &str); 9] = [
     (&["ZERO_CALL_USED_REGS"], "zero-regs"),
 ];
 
-/// Formats a configuration for rows: its name, and the mitigations that are compiled in.
+/// Formats a configuration for rows: its name, and the mitigations compiled in.
 pub(crate) fn label(name: &str, mitigations: &[&str]) -> String {
     match mitigations {
         [] => name.to_string(),
@@ -231,7 +231,7 @@ fn parse_options(fragment: &str) -> impl Iterator<Item = (&str, &str)> {
     })
 }
 
-/// Returns the value of an option in a configuration. If several lines set the option, the last one
+/// Returns an option's value in a configuration. If several lines set the option, the last one
 /// counts.
 fn value<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     text.lines().rev().find_map(|line| {

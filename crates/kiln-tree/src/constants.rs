@@ -1,6 +1,6 @@
-//! Finds constants that are aligned by chance. An assembly file may read a constant with an
-//! instruction that requires an aligned address, although the constant's section does not request
-//! that alignment. Such code works until a change elsewhere moves the constant.
+//! Finds constants aligned by chance. An assembly file may read a constant with an instruction that
+//! requires an aligned address, although the constant's section does not request that alignment.
+//! Such code works until a change elsewhere moves the constant.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,7 +17,7 @@ use object::{
 use crate::cache::{update, Cache};
 use crate::Error;
 
-/// Name of the file, next to the image, in which the findings are listed.
+/// Name of the file next to the image that lists the findings.
 pub(crate) const FILE: &str = "constants";
 
 /// An instruction that reads a constant whose alignment is not guaranteed.
@@ -29,9 +29,8 @@ pub(crate) struct ByChance {
     pub what: String,
 }
 
-/// Examines those of the objects that were built from assembly files, and writes the findings to
-/// [`FILE`] in the directory `place`. Objects of C files are skipped, because the compiler aligns
-/// their constants.
+/// Examines the objects built from assembly files, and writes the findings to [`FILE`] in the
+/// directory `place`. Objects of C files are skipped, because the compiler aligns their constants.
 ///
 /// # Errors
 /// Fails if an object cannot be read, or the file cannot be written.
@@ -227,8 +226,8 @@ mod tests {
             ("vmovdqa mask(%rip), %ymm1", 16, wrong.clone()),
             ("vmovdqa mask+16(%rip), %ymm1", 32, vec![]),
             ("vmovdqa mask(%rip), %ymm1", 32, wrong),
-            // These instructions either accept an unaligned address, or read from an address that
-            // is computed at run time.
+            // These instructions either accept an unaligned address, or read from an address
+            // computed at run time.
             ("movdqu mask(%rip), %xmm1", 1, vec![]),
             ("vpshufb mask(%rip), %xmm1, %xmm1", 1, vec![]),
             ("movdqa mask(,%rax), %xmm1", 1, vec![]),

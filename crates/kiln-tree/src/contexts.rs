@@ -19,8 +19,8 @@ use crate::{raw, Error, Row};
 /// Names of the contexts, in the order of the results.
 pub const NAMES: [&str; 3] = ["task", "task, BH off", "softirq"];
 
-/// Number of messages in each of the first two contexts. In softirqs, at least `SOFTIRQS` messages
-/// are processed.
+/// Messages per context in the first two contexts. In softirqs, at least `SOFTIRQS` messages are
+/// processed.
 const ROUNDS: u32 = 300;
 const SOFTIRQS: u64 = 30;
 
@@ -81,7 +81,7 @@ fn generic(alg: &str) -> String {
     suffixed(alg)
 }
 
-/// Appends `-generic` to the names of algorithms, but not to the names of templates.
+/// Appends `-generic` to algorithm names, but not to template names.
 fn suffixed(alg: &str) -> String {
     let mut out = String::new();
     let mut word = String::new();

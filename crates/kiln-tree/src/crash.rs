@@ -19,7 +19,7 @@ type Trace = unsafe extern "C" fn(stack: u64, frame: u64, to: *mut u64, most: u3
 /// Maximum number of return addresses in a crash report.
 const DEEPEST: usize = 20;
 
-/// Data for the signal handler. They are set before the handler is installed.
+/// Data for the signal handler, set before the handler is installed.
 struct Watched {
     events: i32,
     bug: Bug,
@@ -91,8 +91,7 @@ impl Line {
         }
     }
 
-    /// Appends text as part of a JSON string. Replaces every byte that is not plain ASCII with a
-    /// question mark.
+    /// Appends text as part of a JSON string. Replaces every non-ASCII byte with a question mark.
     fn quoted(&mut self, text: &[u8]) {
         for &b in text.iter().take(256) {
             let plain = (b' '..=b'~').contains(&b) && b != b'"' && b != b'\\';
@@ -173,11 +172,11 @@ extern "C" fn on_signal(number: i32, info: *mut libc::siginfo_t, context: *mut c
     }
     let _ = write!(line, r#"","address":{ip},"driver":""#);
     // SAFETY: the function reads only the services' memory, and returns a NUL-terminated string
-    // that is stored there.
+    // stored there.
     line.quoted(unsafe { CStr::from_ptr((watched.test)()) }.to_bytes());
     let _ = line.write_str(r#"","case":""#);
     // SAFETY: the function reads only the services' memory, and returns a NUL-terminated string
-    // that is stored there.
+    // stored there.
     line.quoted(unsafe { CStr::from_ptr((watched.case)()) }.to_bytes());
     let _ = line.write_str(r#"","trace":["#);
     let mut trace = [0; DEEPEST];

@@ -14,7 +14,7 @@ use crate::Error;
 /// A segment of the file that must be loaded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Segment {
-    /// Address at which to load the segment.
+    /// The segment's load address.
     pub address: u64,
     /// Size in memory, in bytes.
     pub size: u64,
@@ -31,7 +31,7 @@ pub(crate) struct Symbol {
     pub absolute: bool,
 }
 
-/// A section, with only the fields that Kiln uses.
+/// A section, reduced to the fields that Kiln uses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Section {
     pub name: String,
@@ -116,7 +116,7 @@ impl Elf {
         })
     }
 
-    /// Returns the part of the file from which a segment is loaded.
+    /// Returns a segment's part of the file.
     pub(crate) fn contents(&self, segment: &Segment) -> &[u8] {
         self.range(segment.range)
     }

@@ -11,7 +11,7 @@ use kiln_kernel::messages::{IvRoom, Messages, Needs};
 
 use crate::{raw, Error, Host};
 
-/// How the crypto API classifies a driver.
+/// The crypto API's driver types.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u32)]
 pub enum Kind {
@@ -35,14 +35,14 @@ pub struct Listed {
     pub kind: Kind,
     /// Whether the driver is internal: only other drivers of the crypto API may use it.
     pub internal: bool,
-    /// Priority of the driver. For an algorithm, the crypto API chooses the driver with the highest
+    /// The driver's priority. For an algorithm, the crypto API chooses the driver with the highest
     /// priority.
     pub priority: i32,
     /// Whether a request may complete after the call has returned.
     pub is_async: bool,
 }
 
-/// The errno with which the crypto API refused a call.
+/// The errno of a call that the crypto API rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refused(pub i32);
 
@@ -69,8 +69,8 @@ pub(crate) fn check(result: u64) -> Result<(), Refused> {
     }
 }
 
-/// Addresses of the glue functions through which Kiln uses the tree's crypto API. They are looked
-/// up once per tree.
+/// Addresses of the glue functions through which Kiln uses the tree's crypto API, looked up once
+/// per tree.
 #[derive(Clone, Copy)]
 pub struct Calls {
     list: GateFn,
@@ -123,7 +123,7 @@ impl Calls {
         unsafe { cpu::gate(function, argument) }
     }
 
-    /// Sets the driver name that a crash report shows if the next call crashes.
+    /// Sets the driver name to report if the next call crashes.
     pub(crate) fn name(&self, name: &CStr) {
         // SAFETY: the function only copies the string, so it need not be called through the gate.
         unsafe { (self.testing)(name.as_ptr()) }
@@ -193,13 +193,13 @@ pub struct Sizes {
     pub keyed: bool,
 }
 
-/// The fields of a request, except its source and destination.
+/// A request's fields, except for its source and destination.
 pub struct Request<'a> {
     /// IV. The driver may modify it.
     pub iv: &'a mut [u8],
     /// Buffer for the digest, if the driver is a hash.
     pub result: &'a mut [u8],
-    /// Number of bytes at the beginning of the source that are associated data.
+    /// Number of associated data bytes at the beginning of the source.
     pub prefix: usize,
     pub decrypt: bool,
 }

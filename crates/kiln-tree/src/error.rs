@@ -1,11 +1,11 @@
-//! The errors of this crate. Each has a one-line message for the user.
+//! This crate's errors. Each has a one-line message for the user.
 
 use std::ffi::NulError;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// An error that occurs while a tree is built or run. Variants without a comment are explained by
-/// their messages.
+/// An error in building or running a tree. Variants without a comment are explained by their
+/// messages.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The user has no cache directory.
@@ -14,7 +14,7 @@ pub enum Error {
     /// A file in the cache cannot be read or written.
     #[error("{}", describe_cache_fault(path, source))]
     Cache { path: PathBuf, source: io::Error },
-    /// A file of the tree cannot be read.
+    /// A file in the tree cannot be read.
     #[error("{}: {source}", path.display())]
     Read { path: PathBuf, source: io::Error },
     /// A program cannot be run; `package` is the Debian package that contains it.
@@ -129,7 +129,7 @@ pub enum Error {
     NoFunction { image: PathBuf, name: String },
     #[error("the tree's code cannot be loaded at {start:#x}, where it was linked for: {why}")]
     Load { start: u64, why: String },
-    /// The image was linked without the glue that makes requests.
+    /// The image was linked without the glue for making requests.
     #[error(
         "this tree cannot be called by kiln ({name} is not in {}): 'kiln tree' says what does not build",
         image.display()

@@ -17,7 +17,7 @@ pub enum Event {
     /// An initcall returned an error.
     Initcall {
         address: u64,
-        /// Return value of the initcall.
+        /// The initcall's return value.
         result: i32,
     },
     /// A self-test ended.
@@ -42,11 +42,11 @@ pub enum Event {
     Warn {
         /// Address of the instruction that raised the warning.
         address: u64,
-        /// Source file of that instruction.
+        /// That instruction's source file.
         file: String,
         line: u32,
     },
-    /// An algorithm that is registered in the tree.
+    /// An algorithm registered in the tree.
     Alg(Alg),
     /// The tree's code crashed.
     Fault {
@@ -91,7 +91,7 @@ pub enum Event {
 /// A driver for the oracles to examine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Subject {
-    /// Name by which to allocate the driver.
+    /// Name for allocating the driver.
     pub name: String,
     /// Name of the driver's algorithm.
     pub alg: String,
@@ -125,7 +125,7 @@ pub struct Examined {
     /// The name under which the transform was allocated.
     pub name: String,
     pub cases: u64,
-    /// Number of cases that the driver refuses, whatever the memory layout of the request.
+    /// Number of cases that the driver rejects, whatever the request's memory layout.
     pub refused: u64,
     /// 0 if the driver was examined, otherwise an errno.
     pub error: i32,
@@ -155,7 +155,7 @@ pub struct Contexts {
     pub refused: u64,
 }
 
-/// The context in which a function is stepped.
+/// The context where a function is stepped.
 #[derive(Default, Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ProveContext {
@@ -188,7 +188,7 @@ impl ProveContext {
 pub enum Rule {
     /// Every answer must be right.
     Wrong,
-    /// An interrupt must preserve the vector registers of an open section.
+    /// An interrupt must preserve an open section's vector registers.
     Registers,
     /// Sections must not be nested.
     Nested,
@@ -235,10 +235,10 @@ pub struct Proof {
     pub calls: u64,
     /// Number of distinct instruction addresses in those calls.
     pub addresses: u64,
-    /// Number of those addresses that were interrupted.
+    /// Number of those addresses interrupted.
     pub points: u64,
     pub injected: u64,
-    /// Number of interrupts that were delayed because interrupts were disabled.
+    /// Number of interrupts delayed because interrupts were disabled.
     pub masked: u64,
     /// Number of answers checked, including the answers of calls made in interrupts.
     pub answers: u64,
@@ -256,7 +256,7 @@ pub struct Proof {
     /// addresses had reached its limit.
     #[serde(default)]
     pub dropped: u64,
-    /// Names of the functions that were executed in FPU sections.
+    /// Names of the functions executed in FPU sections.
     pub functions: Vec<String>,
     pub findings: Vec<Finding>,
 }
@@ -294,7 +294,7 @@ pub struct Alg {
     /// Type in the crypto API, such as `skcipher`.
     #[serde(rename = "type")]
     pub kind: String,
-    /// Priority of the driver. For an algorithm, the crypto API chooses the driver with the highest
+    /// The driver's priority. For an algorithm, the crypto API chooses the driver with the highest
     /// priority.
     pub priority: i32,
     /// Whether a request may complete after the call has returned.

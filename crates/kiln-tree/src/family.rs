@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, HashSet};
 
 use crate::event::Subject;
 
-/// Returns the family of a driver. The family of a template instance is named after its two
-/// outermost templates. Any other driver is the only member of its family.
+/// Returns a driver's family. The family of a template instance is named after its two outermost
+/// templates. Any other driver is the only member of its family.
 pub(crate) fn of(driver: &str) -> &str {
     let second = driver.match_indices('(').nth(1);
     let end = second.or_else(|| driver.match_indices('(').next());

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use crate::{git, Error};
 
-/// Files whose presence makes the kernel's build system refuse to build out of tree.
+/// Files whose presence makes the kernel's build system reject an out-of-tree build.
 const TRACES: [&str; 4] = [
     ".config",
     "include/config",
@@ -18,7 +18,7 @@ const TRACES: [&str; 4] = [
     "arch/um/include/generated",
 ];
 
-/// How to separate a tree's sources from the build products among them.
+/// How to tell a tree's sources from the build products among them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// The tree contains no build products.
@@ -29,7 +29,7 @@ pub(crate) enum Kind {
     Git,
 }
 
-/// Determines the kind of the tree. A tree that contains build products must be a git checkout;
+/// Determines the tree's kind. A tree that contains build products must be a git checkout;
 /// otherwise the error names one of the build products.
 pub(crate) fn kind(tree: &Path) -> Result<Kind, &'static str> {
     let mut traces = TRACES.into_iter().filter(|t| tree.join(t).exists());
@@ -138,7 +138,7 @@ mod tests {
         let farm = built_from(dir.path(), cache.path());
         assert!(!farm.join(".config").exists());
         assert_eq!(fs::read_to_string(farm.join("lib/a.c")).unwrap(), "lib/a.c");
-        // A file that is added after the first call is linked too.
+        // A file added after the first call is linked too.
         fs::write(dir.path().join("Kbuild"), "").unwrap();
         assert!(built_from(dir.path(), cache.path()).join("Kbuild").exists());
     }

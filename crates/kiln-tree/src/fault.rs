@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::elf::{Elf, Symbol};
 
-/// The image's symbols, sorted by address. They are read on first use.
+/// The image's symbols, sorted by address and read on first use.
 #[derive(Debug)]
 pub struct Symbols {
     image: PathBuf,

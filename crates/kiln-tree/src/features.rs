@@ -31,8 +31,8 @@ macro_rules! features {
     };
 }
 
-/// The features by which drivers select code for FPU sections. AES, PCLMULQDQ, AVX, SHA and GFNI
-/// imply SSE4.2, because every CPU with one of them has SSE4.2, and kernels do not check for SSE4.2
+/// Features that drivers check to select their FPU code. AES, PCLMULQDQ, AVX, SHA and GFNI imply
+/// SSE4.2, because every CPU with one of them has SSE4.2, and kernels do not check for SSE4.2
 /// separately.
 pub(crate) const ALL: &[Feature] = features! {
     "SSSE3" = 4 * 32 + 9, [SSSE3];
@@ -61,7 +61,7 @@ pub(crate) const ALL: &[Feature] = features! {
 /// Maximum length in bytes of an x86 instruction.
 const LONGEST: usize = 15;
 
-/// Maximum number of bytes that are decoded in each function.
+/// Maximum number of bytes decoded in each function.
 const FUNCTION: u64 = 1 << 16;
 
 /// Returns the numbers of a feature and of every feature that depends on it.
@@ -95,9 +95,9 @@ fn needed(instruction: &Instruction) -> impl Iterator<Item = &'static Feature> {
         .filter(move |f| of.iter().any(|n| f.of.contains(n)))
 }
 
-/// Examines the functions at the addresses that were executed in FPU sections. Returns the
-/// instructions that need hidden features, whether or not they were executed, and the names of all
-/// features that the functions use.
+/// Examines the functions at the addresses executed in FPU sections. Returns the instructions that
+/// need hidden features, whether or not they were executed, and the names of all features that the
+/// functions use.
 pub(crate) fn judge(
     host: &Host,
     addresses: &BTreeSet<u64>,

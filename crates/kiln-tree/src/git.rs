@@ -1,5 +1,5 @@
-//! Runs git so that it neither writes to the repository nor starts programs that the repository's
-//! configuration names.
+//! Runs git in such a way that it neither writes to the repository nor starts programs named in the
+//! repository's configuration.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -155,7 +155,7 @@ impl Repository {
         }))
     }
 
-    /// Returns the name of the repository's directory, by which users recognise the repository.
+    /// Returns the name of the repository's directory, by which users know it.
     pub(crate) fn name(&self) -> String {
         let last = |path: &Path| path.file_name().map(OsStr::to_owned);
         let named = match last(&self.common) {
@@ -240,7 +240,7 @@ impl Repository {
                 }
                 Ok(())
             })();
-            // Close the pipe, which makes the writer thread end.
+            // Close the pipe, so that the writer thread exits.
             drop(out);
             let _ = child.kill();
             let _ = child.wait();

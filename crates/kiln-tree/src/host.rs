@@ -20,8 +20,7 @@ use crate::{raw, Error};
 
 /// Size in bytes of the tree's memory. The host allocates a page when it is first accessed.
 const ARENA: usize = 8 << 30;
-/// Size in bytes of the largest block that the tree can allocate. The arena is aligned to this
-/// size.
+/// Size in bytes of the largest block that the tree can allocate, and alignment of the arena.
 const LARGEST: usize = 1 << 27;
 /// Size in bytes of each CPU's per-CPU area.
 const AREA: usize = 64 << 20;
@@ -30,22 +29,22 @@ const AREA: usize = 64 << 20;
 const STRUCT_PAGE: usize = 64;
 const ADDRESS_BITS: u32 = 47;
 
-/// Maximum number of tasks per CPU. Algorithms that are registered together are tested
-/// concurrently, each by its own kthread.
+/// Maximum number of tasks per CPU. Algorithms registered together are tested concurrently, each by
+/// its own kthread.
 const TASKS: usize = 512;
 
 /// Number of emulated CPUs visible to the tree.
 pub(crate) const CPUS: u32 = 4;
 
-/// A booted tree: its initcalls have run on this thread's CPU.
+/// A booted tree, whose initcalls have run on this thread's CPU.
 pub struct Host {
     pub image: Image,
-    /// CPU 0, on which the tree was booted. Other threads may boot further CPUs. This thread may
-    /// boot another CPU only after dropping `cpu`. All CPUs of the process belong to the tree.
+    /// CPU 0, which booted the tree. Other threads may boot further CPUs. This thread may boot
+    /// another CPU only after dropping `cpu`. All CPUs of the process belong to the tree.
     pub cpu: Cpu,
     pub initcalls: u64,
-    /// The FPU policy that runs the FPU code of the tree itself. It must be active whenever code of
-    /// the tree runs.
+    /// The FPU policy that runs the FPU code of the tree itself. It must be active whenever the
+    /// tree's code runs.
     pub policy: Policy,
     events: i32,
 }
@@ -232,7 +231,7 @@ impl Host {
         self.tell(&line)
     }
 
-    /// Returns the file descriptor to which events are written.
+    /// Returns the file descriptor for events.
     pub(crate) fn events(&self) -> i32 {
         self.events
     }
@@ -264,8 +263,8 @@ pub fn seen_tiers() -> u32 {
     }
 }
 
-/// A thread that advances jiffies while this value exists, for code that polls them in a loop. The
-/// thread wakes up once per jiffy, which disturbs measurements, so use it only where needed.
+/// A thread that advances jiffies while this value exists, for code that polls them in a loop. It
+/// wakes up once per jiffy, which disturbs measurements, so use it only where needed.
 pub struct Clock {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,

@@ -1,5 +1,5 @@
-//! Maps an image into this process at the addresses for which it was linked. The image consists of
-//! a tree's objects, the glue and the services.
+//! Maps an image into this process at its link addresses. The image consists of a tree's objects,
+//! the glue and the services.
 
 use std::collections::HashMap;
 use std::mem;
@@ -10,8 +10,8 @@ use crate::elf::{Elf, Segment};
 use crate::fault::Symbols;
 use crate::Error;
 
-/// Prefix of the names of slots (`link.rs`). A slot is a pointer through which the image calls a
-/// function of `kernel/`.
+/// Prefix of slot names (`link.rs`). A slot is a pointer through which the image calls a function
+/// of `kernel/`.
 pub(crate) const SLOT: &str = "__kiln_slot_";
 
 const PAGE: u64 = 4096;
@@ -29,7 +29,7 @@ pub struct Image {
     /// Initial contents of the tree's per-CPU data. Each entry holds an offset within a CPU's area,
     /// and the bytes to store there.
     pub(crate) percpu: Vec<(u64, Vec<u8>)>,
-    /// Offset within a CPU's area at which the tree's per-CPU data end.
+    /// End offset of the tree's per-CPU data within a CPU's area.
     pub(crate) percpu_end: u64,
     symbols: HashMap<String, Found>,
     names: Symbols,
@@ -178,8 +178,8 @@ fn map(path: &Path, elf: &Elf, segment: &Segment) -> Result<(), Error> {
             contents.len(),
         );
     }
-    // Read-only data stay writable, because the tree's initcalls modify some of them: a kernel
-    // makes them read-only only after its initcalls.
+    // Read-only data stay writable, because initcalls modify some of them: a kernel write-protects
+    // them only after its initcalls.
     if segment.executable {
         let all = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;
         // SAFETY: the call affects only the mapping made above.

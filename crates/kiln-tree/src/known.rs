@@ -4,11 +4,11 @@
 use crate::pattern::matches;
 use crate::Version;
 
-/// Text of the built-in list.
+/// The built-in list's text.
 const BUILT_IN: &str = include_str!("../../../tree/oracles/known");
 const BUILT_IN_NAME: &str = "tree/oracles/known";
 
-/// An entry of a list. Fields that are not set match everything.
+/// A list entry. Unset fields match everything.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Entry {
     oracle: String,
@@ -18,8 +18,7 @@ struct Entry {
     driver: Option<String>,
     /// Pattern for the description of the case in which the rule is violated.
     case: Option<String>,
-    /// First and last affected series. `None` as first or last means that this end of the range is
-    /// open.
+    /// First and last affected series. `None` leaves that end of the range open.
     versions: (Option<Series>, Option<Series>),
     reason: String,
     /// Whether the finding occurs only by chance. If so, a run without the finding does not show
@@ -29,10 +28,10 @@ struct Entry {
     from: String,
 }
 
-/// A series of Linux versions: `VERSION` and `PATCHLEVEL`.
+/// A Linux version series: `VERSION` and `PATCHLEVEL`.
 type Series = (u32, u32);
 
-/// The entries that apply to a particular version of Linux.
+/// The entries that apply to one version of Linux.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Known(Vec<Entry>);
 
@@ -82,8 +81,8 @@ impl Known {
         })
     }
 
-    /// Finds the first entry that names an oracle that is not in `oracles`. Returns the location of
-    /// the entry and the name.
+    /// Finds the first entry for an oracle that is not in `oracles`. Returns the entry's location
+    /// and the oracle's name.
     pub fn of_no_oracle(&self, oracles: &[&str]) -> Option<(&str, &str)> {
         let entry = (self.0.iter()).find(|e| !oracles.contains(&e.oracle.as_str()))?;
         Some((&entry.from, &entry.oracle))
@@ -94,7 +93,7 @@ impl Known {
     }
 
     /// Describes, with their locations, the entries for these oracles whose indices are not in
-    /// `seen`. Entries of findings that occur only by chance are omitted.
+    /// `seen`. Entries for findings that occur only by chance are omitted.
     pub(crate) fn unseen(&self, oracles: &[&str], seen: &[usize]) -> Vec<String> {
         let unseen = self.0.iter().enumerate().filter(|(number, entry)| {
             oracles.contains(&entry.oracle.as_str()) && !seen.contains(number) && !entry.by_chance
@@ -109,8 +108,8 @@ impl Known {
     }
 }
 
-/// Parses paragraphs of `key: value` lines. A line that begins with a space continues the line
-/// before it.
+/// Parses paragraphs of `key: value` lines. A line that begins with a space continues the previous
+/// line.
 fn parse(text: &str, name: &str) -> Result<Vec<Entry>, String> {
     let mut entries = Vec::new();
     let mut fields: Vec<(usize, String, String)> = Vec::new();

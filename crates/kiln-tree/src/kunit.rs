@@ -21,7 +21,7 @@ use crate::pattern::matches;
 use crate::prove::{self, Proving};
 use crate::{raw, Error};
 
-/// Average number of interrupts per second. Each interrupt uses 20 to 30 us of host time, so the
+/// Average number of interrupts per second. Each interrupt takes 20 to 30 us of host time, so the
 /// interrupted task gets about half of the CPU.
 const RATE: f64 = 20_000.0;
 
@@ -29,7 +29,7 @@ const RATE: f64 = 20_000.0;
 /// every case finishes within a minute here.
 const SILENCE: Duration = Duration::from_secs(60);
 
-/// Name of a pseudo-suite that steps the functions exported by the tree's library.
+/// Name of a pseudo-suite that steps the tree's exported library functions.
 pub const LIBRARY: &str = "library";
 
 /// Maximum number of parts into which the library's functions are divided. Each part runs in
@@ -46,8 +46,8 @@ pub struct Wanted {
     /// How to single-step the functions of interrupt tests; `None` disables stepping. While
     /// functions are stepped, no other interrupts arrive.
     pub prove: Option<ProveOrder>,
-    /// Sets of tiers. Each suite runs once per set, and its results carry the name of the set's
-    /// last tier.
+    /// Tier sets. Each suite runs once per set, and its results carry the name of the set's last
+    /// tier.
     pub masks: Vec<Vec<Tier>>,
 }
 
@@ -69,7 +69,7 @@ impl Wanted {
         (!cases.is_empty()).then_some(cases)
     }
 
-    /// Whether a function of the library is selected.
+    /// Whether a library function is selected.
     fn has_function(&self, function: &str) -> bool {
         let selects = |case: Option<String>| case.is_none_or(|case| matches(&case, function));
         self.cases(LIBRARY)
@@ -101,7 +101,7 @@ impl Wanted {
     }
 }
 
-/// Outcome of a case.
+/// A case's outcome.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
     Passed,
@@ -110,7 +110,7 @@ pub enum Verdict {
     Skipped(String),
 }
 
-/// The result of one case of a suite.
+/// The result of one of a suite's cases.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Case {
     pub name: String,
@@ -134,12 +134,12 @@ pub struct Ran {
     /// Warnings that the tree raised, as file and line.
     pub warnings: Vec<String>,
     /// The crash or early exit that ended the suite, so that later cases did not run; empty if the
-    /// suite ran to its end. The library goes on after a crash, so it has one entry per function
-    /// that crashed.
+    /// suite ran to its end. The library suite continues after a crash, so it has one entry per
+    /// crashed function.
     pub faults: Vec<Crash>,
 }
 
-/// A crash of a suite, or of a function of the library.
+/// A crash in a suite or a library function.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Crash {
     /// The function that was being stepped; empty if a suite crashed.
@@ -152,7 +152,7 @@ struct Job<'a> {
     suite: &'a str,
     cases: Option<String>,
     masks: &'a [Vec<Tier>],
-    /// Functions of the library to step.
+    /// Library functions to step.
     functions: Vec<String>,
 }
 
@@ -376,11 +376,11 @@ fn run_suite(
         },
     };
     let mut faults = Vec::new();
-    // If a function of the library crashes, start another child for the functions after it.
+    // If a library function crashes, start another child for the functions after it.
     loop {
         let ended = child::run(&order, args, &mut watch)?;
         let Some(fault) = ended.fault else {
-            // A child that ends early without a crash has printed the reason on standard error.
+            // A child that exits early without a crash has printed the reason on standard error.
             if !ended.events.iter().any(|e| matches!(e, Event::Done { .. })) {
                 faults.push(Crash {
                     function: String::new(),
@@ -404,8 +404,8 @@ fn run_suite(
     Ok(ran)
 }
 
-/// Removes the function that crashed, and those that were stepped before it, from the functions
-/// to step. Returns whether any are left.
+/// Removes the function that crashed, and those stepped before it, from the functions to step.
+/// Returns whether any are left.
 fn drop_through(order: &mut Order, crashed: &str) -> bool {
     let prove = order.kunit.as_mut().and_then(|kunit| kunit.prove.as_mut());
     let Some(functions) = prove.map(|prove| &mut prove.functions) else {
@@ -418,8 +418,8 @@ fn drop_through(order: &mut Order, crashed: &str) -> bool {
     !functions.is_empty()
 }
 
-/// Merges equal lines and appends the number of occurrences, because a case may raise the same
-/// warning thousands of times.
+/// Merges equal lines and appends a count, because a case may raise the same warning thousands of
+/// times.
 fn merge_repeats(lines: Vec<String>) -> Vec<String> {
     let mut merged: Vec<(String, u64)> = Vec::new();
     for line in lines {
@@ -544,7 +544,7 @@ mod tests {
         let mut stepped = parts(&all).concat();
         stepped.sort();
         assert_eq!(stepped, all);
-        // A part without functions would boot the tree for nothing.
+        // A part without functions would boot the tree in vain.
         assert_eq!(parts(&all[..2]), [names(&["sha10"]), names(&["sha11"])]);
         assert!(parts(&[]).is_empty());
     }

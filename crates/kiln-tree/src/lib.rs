@@ -94,7 +94,7 @@ pub struct Outcome {
     pub config: String,
     /// Notes that help the reader interpret the rows.
     pub notes: Vec<String>,
-    /// Cache directory of the build.
+    /// The build's cache directory.
     pub cache: PathBuf,
 }
 
@@ -105,7 +105,7 @@ impl Outcome {
     }
 }
 
-/// A tree that has been linked into a loadable image.
+/// A tree linked into a loadable image.
 pub struct Built {
     pub image: PathBuf,
     /// Configuration, such as `kiln`, or `cloud.config (retpoline, rethunk, ibt)`.
@@ -140,8 +140,8 @@ impl Built {
     }
 }
 
-/// Code that is linked into the same image as a tree, and calls the tree's functions as the tree's
-/// own code does. Only names that begin with `kiln_glue_` are visible outside the image.
+/// Code linked into the same image as a tree, and calls the tree's functions as the tree's own code
+/// does. Only names that begin with `kiln_glue_` are visible outside the image.
 pub struct Guest<'a> {
     /// Name of the guest's cache directory, and of the single object file in that directory.
     pub name: &'a str,

@@ -16,7 +16,7 @@ use crate::engine::{check, Calls, Refused};
 use crate::event::{Checked, Event};
 use crate::{raw, Error, Host};
 
-/// Kind of a library function, which determines the arguments that it takes.
+/// The kind of a library function, which determines its arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Cipher,
@@ -145,7 +145,7 @@ impl Function {
     }
 }
 
-/// The library functions of a booted tree.
+/// A booted tree's library functions.
 pub struct Library {
     calls: Rc<Calls>,
     open: GateFn,
@@ -156,8 +156,8 @@ pub struct Library {
 }
 
 impl Library {
-    /// Finds the library functions of a booted tree. Returns `None` if `tree/library/library.c`
-    /// could not be compiled with this tree's headers.
+    /// Finds a booted tree's library functions. Returns `None` if `tree/library/library.c` could
+    /// not be compiled with this tree's headers.
     pub fn find(calls: &Rc<Calls>, host: &Host) -> Option<Rc<Library>> {
         let function = |name: &str| {
             host.image.symbol(name)?;
@@ -177,7 +177,7 @@ impl Library {
         Some(Rc::new(library))
     }
 
-    /// Sets the name that a crash report shows if the next call crashes.
+    /// Sets the name to report if the next call crashes.
     pub(crate) fn name(&self, name: &CStr) {
         self.calls.name(name);
     }

@@ -21,7 +21,7 @@ use crate::{constants, tools, Error, Plan};
 
 const SCRIPT: &str = include_str!("../../../tree/host.ld");
 
-/// Load address of the image. The address is below 2 GiB, in a range that the host does not use for
+/// The image's load address. The address is below 2 GiB, in a range that the host does not use for
 /// executables.
 const ADDRESS: &str = "0x10000000";
 
@@ -126,8 +126,8 @@ pub(crate) fn link(
     Ok(image)
 }
 
-/// Generates a stub for each function of `kernel/` that the tree's objects or the services call. A
-/// stub jumps through a slot.
+/// Generates a stub, which jumps through a slot, for each `kernel/` function that the tree's
+/// objects or the services call.
 fn stubs(compiler: &Compiler, place: &Path, services: &Services) -> Result<PathBuf, Error> {
     let mut objects = services.objects.clone();
     objects.push(place.join("tree.o"));

@@ -1,5 +1,4 @@
-//! Runs the tree's own build in a separate directory: first the configuration, then the compilation
-//! of the objects.
+//! Runs the tree's own build in a separate directory: first the configuration, then the objects.
 
 use std::collections::{BTreeSet, HashSet};
 use std::fs::{self, File, OpenOptions};
@@ -18,7 +17,7 @@ use crate::replay::Last;
 use crate::services::HEADERS;
 use crate::{search, tiers, tools, Error, Plan};
 
-/// Returns whether a tree can be hosted even if this glue file does not compile. An optional file
+/// Returns whether the tree can be hosted even if this glue file does not compile. An optional file
 /// calls functions that other versions of Linux may declare differently.
 pub(crate) fn is_optional(glue: &str) -> bool {
     glue.starts_with("kiln_library")
@@ -129,7 +128,7 @@ pub(crate) const LIBRARY_DIRS: [&str; 7] = [
     "lib/raid",
 ];
 
-/// The library directories from which KUnit suites are linked.
+/// The library directories that KUnit suites are linked from.
 const SUITES: [&str; 2] = ["lib/crc", "lib/raid"];
 
 /// Objects of the crypto API without which the glue cannot be linked.
@@ -163,8 +162,8 @@ impl Part {
         all.filter(move |dir| self == Part::Whole || !api.contains(dir))
     }
 
-    /// Returns the functions that the glue refers to although this part does not contain them. The
-    /// glue does not call them if only this part is built.
+    /// Returns the functions that the glue refers to but this part does not contain. The glue does
+    /// not call them if only this part is built.
     pub(crate) fn missing(self) -> impl Iterator<Item = &'static str> {
         (self == Part::Suites).then_some("alg_test").into_iter()
     }
@@ -176,11 +175,11 @@ impl Part {
     }
 }
 
-/// Object of the tree's benchmark, followed by the modified copy that is linked in its place.
+/// Object of the tree's benchmark, followed by the modified copy linked in its place.
 const TCRYPT: &str = "crypto/tcrypt.o";
 const BENCHMARK: &str = "crypto/kiln_tcrypt.o";
 
-/// An object file of the tree.
+/// One of the tree's object files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Object {
     /// Path relative to the build directory.
@@ -189,7 +188,7 @@ pub(crate) struct Object {
     pub library: bool,
 }
 
-/// What a build produced.
+/// A build's products.
 pub(crate) struct Built {
     /// The objects in link order.
     pub objects: Vec<Object>,
@@ -389,7 +388,7 @@ fn configure(plan: &Plan, cache: &Cache) -> Result<Taken, Error> {
     update(&stamp, &wanted).map(|_| taken)
 }
 
-/// The output of a build, and whether it succeeded.
+/// A build's output, and whether it succeeded.
 pub struct Said {
     /// What make printed on standard output and standard error, in order.
     pub text: String,
@@ -398,8 +397,8 @@ pub struct Said {
 }
 
 impl Said {
-    /// Returns the build's first error, preceded by `: ` so that it can be appended to a message.
-    /// Returns an empty string if the build printed no error.
+    /// Returns the build's first error, preceded by `: ` for appending it to a message. Returns an
+    /// empty string if the build printed no error.
     pub fn cause(&self) -> String {
         first_error(&self.text).map_or(String::new(), |line| format!(": {line}"))
     }
@@ -423,8 +422,8 @@ fn make(
     .run(&arguments, step)
 }
 
-/// An argument of [`Make::run`] that disables BTF for modules. Kiln does not need BTF, and
-/// generating it would need pahole.
+/// A [`Make::run`] argument that disables BTF for modules. Kiln does not need BTF, and generating
+/// it would need pahole.
 pub const WITHOUT_BTF: &str = "CONFIG_DEBUG_INFO_BTF_MODULES=";
 
 /// A run of a kernel's build system.
@@ -432,9 +431,9 @@ pub struct Make<'a> {
     /// Directory that contains the Makefile.
     pub directory: &'a Path,
     pub compiler: &'a Compiler,
-    /// Log file, to which make's output is copied.
+    /// Log file for a copy of make's output.
     pub log: &'a Path,
-    /// Flag that is set when the user presses Ctrl-C. The terminal also interrupts make itself.
+    /// Set when the user presses Ctrl-C. The terminal also interrupts make itself.
     pub stop: &'a AtomicBool,
 }
 

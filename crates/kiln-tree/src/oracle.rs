@@ -27,29 +27,27 @@ use crate::{family, raw, Error};
 const SILENCE: Duration = Duration::from_secs(60);
 
 /// Time without events after which a child that instantiates templates is considered hung. The
-/// limit is longer than [`SILENCE`], because a template sends no event while it refuses children.
+/// limit is longer than [`SILENCE`], because a template sends no event while it rejects children.
 const REACH_SILENCE: Duration = Duration::from_secs(300);
 
-/// Maximum number of drivers that one child examines. If a driver crashes the child, a new child
-/// examines the remaining drivers.
+/// Maximum number of drivers that one child examines.
 const CHUNK: usize = 120;
 
-/// Maximum number of crashes in one family of drivers under one oracle. The rest of the family is
-/// then skipped.
+/// Maximum number of crashes in one driver family under one oracle, after which the rest of the
+/// family is skipped.
 const CRASHES: usize = 4;
 
 /// Maximum number of crashes while templates are instantiated. If more crashes occur, no driver is
 /// examined.
 const INSTANCES: usize = 16;
 
-/// A pseudo-oracle to which crashes during the instantiation of templates are attributed. Users
-/// cannot select it.
+/// A pseudo-oracle for crashes during template instantiation. Users cannot select it.
 const REACH: Oracle = oracle("reach", u32::MAX, false);
 
 /// Maximum number of answers compared per driver.
 const ANSWERS: usize = 512;
 
-/// Groups of cases of the oracle `values`, in the order of `tree/oracles/values.c`.
+/// Case groups of the oracle `values`, in the order of `tree/oracles/values.c`.
 const CARRIES: [&str; 10] = [
     "drawn",
     "before a carry from 32 bits",
@@ -86,7 +84,7 @@ pub struct Oracle {
     of_code: bool,
 }
 
-/// All oracles, in the order in which they run.
+/// All oracles, in the order they run.
 pub const ALL: [Oracle; 12] = [
     oracle("memory", raw::KILN_ORACLE_MEMORY, false),
     oracle("context", raw::KILN_ORACLE_CONTEXT, false),
@@ -103,7 +101,7 @@ pub const ALL: [Oracle; 12] = [
 ];
 
 impl Oracle {
-    /// Describes the group of cases to which an answer word belongs.
+    /// Describes the group of cases that an answer word belongs to.
     fn group(&self, number: usize) -> String {
         let named = |names: &[&str]| names.get(number).copied().unwrap_or_default().to_owned();
         match self.number {
@@ -112,8 +110,8 @@ impl Oracle {
         }
     }
 
-    /// Formats the finding that a driver's answer differs from the answer of `other`, a driver of
-    /// the same algorithm.
+    /// Formats the finding that a driver's answer differs from that of `other`, a driver for the
+    /// same algorithm.
     fn differs(&self, other: &str, alg: &str) -> String {
         match self.number {
             raw::KILN_ORACLE_SEQUENCE => format!("differs from {other}, which is {alg}, too"),
@@ -147,7 +145,7 @@ pub fn find(name: &str) -> Option<Oracle> {
 pub struct Wanted<'a> {
     pub image: &'a Path,
     pub seed: u64,
-    /// Command-line arguments with which this program calls [`measure`] in a child.
+    /// Command-line arguments that make this program call [`measure`] in a child.
     pub args: &'a [OsString],
     pub oracles: &'a [Oracle],
     pub thorough: bool,
@@ -157,7 +155,7 @@ pub struct Wanted<'a> {
     pub known: &'a Known,
     /// Whether to examine this driver.
     pub chosen: &'a (dyn Fn(&Subject) -> bool + Sync),
-    /// Flag that is set when the user presses Ctrl-C.
+    /// Set when the user presses Ctrl-C.
     pub stop: &'a AtomicBool,
     pub progress: &'a (dyn Fn(f64, &str) + Sync),
 }
@@ -166,8 +164,7 @@ pub struct Wanted<'a> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
     pub oracle: &'static str,
-    /// The driver that violates the rule at this place. If there are several, the one with the
-    /// shortest name.
+    /// The driver that violates the rule here; of several, the one with the shortest name.
     pub driver: String,
     pub alg: String,
     pub rule: String,
@@ -179,7 +176,7 @@ pub struct Finding {
     pub place: String,
     /// Names of the calling functions, innermost first.
     pub trace: Vec<String>,
-    /// Number of other drivers that violate the rule at this place.
+    /// Number of other drivers that violate the rule here.
     pub others: usize,
     /// The reason given in the list of known findings; `None` if the finding is not in the list.
     pub known: Option<String>,
@@ -229,7 +226,7 @@ pub struct Found {
     pub findings: Vec<Finding>,
     /// Indices of the known findings that were seen.
     seen: Vec<usize>,
-    /// Entries of the list of known findings that were not seen. Empty unless all drivers were
+    /// Entries in the list of known findings that were not seen. Empty unless all drivers were
     /// examined.
     pub unseen: Vec<String>,
 }
@@ -461,7 +458,7 @@ pub fn run(wanted: &Wanted) -> Result<Found, Error> {
     Ok(found)
 }
 
-/// Strips the prefix of internal algorithms from the algorithm's name.
+/// Strips the internal-algorithm prefix from the name.
 fn plain(alg: &str) -> &str {
     alg.trim_start_matches("__")
 }
@@ -488,7 +485,7 @@ fn without_features(wanted: &Wanted, told: &mut [Told], crashes: &Crashes) -> Re
     else {
         return Ok(());
     };
-    // An instance of a template executes the code of its children, which are examined themselves.
+    // A template instance executes the code of its children, which are examined separately.
     let users = |name: &str| -> Vec<Subject> {
         let told = told.iter();
         let users = told.filter(|t| uses(t, name) && has_code(&t.subject.driver));
@@ -648,8 +645,8 @@ impl Crashes {
     }
 }
 
-/// Returns a name that identifies the code of a driver. An internal driver, its simd wrapper, and
-/// cryptd over either of them run the same code and get the same name.
+/// Returns a name that identifies a driver's code. An internal driver, its simd wrapper, and cryptd
+/// over either of them run the same code and get the same name.
 fn code(driver: &str) -> &str {
     let inner = driver.strip_prefix("cryptd(").unwrap_or(driver);
     let inner = inner.trim_start_matches("__");
@@ -742,7 +739,7 @@ fn run_chunk(
     Ok(told)
 }
 
-/// Finds drivers whose answers differ from the answers of other drivers of the same algorithm.
+/// Finds drivers whose answers differ from those of other drivers for the same algorithm.
 fn compare(told: &mut [Told], oracle: Oracle) {
     let mut groups: BTreeMap<(String, usize, u64), Vec<usize>> = BTreeMap::new();
     for (i, t) in told.iter().enumerate() {
@@ -829,7 +826,7 @@ fn collect(image: &Path, told: Vec<Told>, known: &Known) -> Found {
         let mut findings = Vec::new();
         for violation in &t.violations {
             let names: Vec<String> = violation.trace.iter().map(|&a| symbols.name(a)).collect();
-            // Remove the functions of Kiln and unknown addresses from the backtrace.
+            // Remove Kiln's functions and unknown addresses from the backtrace.
             let of_kiln = |n: &str| ["kiln_", "svc_", "0x"].iter().any(|s| n.starts_with(s));
             let trace: Vec<String> = names.into_iter().filter(|n| !of_kiln(n)).collect();
             let place = trace.iter().find(|n| !is_helper(n));
@@ -943,7 +940,7 @@ mod tests {
         );
         assert_eq!(wrong(&[("a-generic", 1), ("b", 2)]), ["b"]);
         assert_eq!(wrong(&[("a-generic", 1), ("b", 1)]), [""; 0]);
-        // Drivers that share code have only one vote together.
+        // Drivers that share code share one vote.
         let avx = [("__x-avx", 2), ("x-avx", 2), ("cryptd(__x-avx)", 2)];
         let shared = [
             &avx[..],

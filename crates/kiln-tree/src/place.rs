@@ -31,8 +31,7 @@ pub fn root() -> Result<PathBuf, Error> {
 
 /// Creates a directory in `parent` that has an unpredictable name and is accessible to this user
 /// only. The directory is removed on drop. The programs that Kiln starts write only to such
-/// directories: in a directory that other users can write to, they would follow those users'
-/// symbolic links.
+/// directories: in a directory writable by others, they would follow those users' symbolic links.
 pub fn make_scratch(parent: &Path, prefix: &str) -> io::Result<TempDir> {
     Builder::new()
         .prefix(prefix)
@@ -58,7 +57,8 @@ pub fn make_locked_scratch(parent: &Path) -> io::Result<(TempDir, File)> {
             let _ = fs::remove_dir_all(entry.path());
         }
     }
-    // No prefix: a socket may be created in the directory, and its path has at most 107 bytes.
+    // No prefix, because a socket may be created in the directory, and its path has at most 107
+    // bytes.
     let dir = make_scratch(parent, "")?;
     let owner = File::open(dir.path())?;
     lock(&owner, Locking::Alone)?;
@@ -153,7 +153,7 @@ mod tests {
         let parent = tempfile::tempdir().unwrap();
         let (used, lock) = make_locked_scratch(parent.path()).unwrap();
         let (killed, of_killed) = make_locked_scratch(parent.path()).unwrap();
-        // The kernel releases the lock of a killed process, but the directory remains.
+        // The kernel releases a killed process's lock, but the directory remains.
         let left = killed.keep();
         drop(of_killed);
         fs::write(left.join("initramfs"), "x").unwrap();

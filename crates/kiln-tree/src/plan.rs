@@ -1,4 +1,4 @@
-//! The options of a build: the tree, the compiler and the configuration.
+//! A build's options: the tree, the compiler and the configuration.
 
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -17,7 +17,7 @@ pub struct Plan<'a> {
     pub config: Config,
     /// Seed for the random numbers that the self-tests use.
     pub seed: u64,
-    /// Flag that is set when the user presses Ctrl-C.
+    /// Set when the user presses Ctrl-C.
     pub stop: &'a AtomicBool,
     /// Callback that receives the completed fraction and a name for the current step.
     pub progress: &'a dyn Fn(f64, &str),
@@ -29,8 +29,7 @@ impl Plan<'_> {
         let compiler = format!("{} {}", self.compiler.path.display(), self.compiler.version);
         let config = self.config.key();
         let dir = match &self.source.checkout {
-            // Builds of a checkout are stored in the checkout's slot, so that they are copied
-            // together with the slot.
+            // A checkout's builds are stored in its slot, so that they are copied together with it.
             Some(checkout) => checkout
                 .builds()
                 .join(key(Path::new("build"), &compiler, config)),

@@ -12,7 +12,7 @@ use kiln_kernel::messages::{IvRoom, Messages, Needs, Unfit};
 use crate::engine::Calls;
 use crate::{raw, tiers, Host};
 
-/// Text of the table that describes the functions.
+/// The table that describes the functions.
 const TABLE: &str = include_str!("../../../tree/primitives");
 
 /// Names of the calling conventions, in the order of `enum call`.
@@ -79,19 +79,19 @@ pub struct Primitive {
     pub symbol: String,
     /// Calling convention, as an index into [`CONVENTIONS`].
     convention: usize,
-    /// The algorithm to which the function belongs. The function may compute only a part of it.
+    /// The function's algorithm. The function may compute only a part of it.
     pub alg: String,
     /// Operation: `encrypt`, `decrypt`, `digest` or `derive`.
     pub op: String,
-    /// ISA tier for which the function is written.
+    /// ISA tier that the function is written for.
     pub tier: String,
-    /// Driver that expands the key. The function reads the expanded key from the driver's context.
+    /// Driver that expands the key. The function reads the expanded key from its context.
     pub key: Option<String>,
     /// Size in bytes of the key, if the function takes it unexpanded.
     pub raw_key: usize,
     /// Function that prepares the key, if the key does not come from a driver.
     pub prepare: Option<String>,
-    /// Name of a constant in the tree that is passed as the key.
+    /// Name of a constant in the tree passed as the key.
     pub table: Option<String>,
     /// Alignment in bytes of the key within the driver's context.
     pub ctx_align: usize,
@@ -101,7 +101,7 @@ pub struct Primitive {
     pub key_bits: Option<u32>,
     /// Name of another driver without which the function cannot run.
     pub needs: Option<String>,
-    /// A further tier that the CPU must have and `KILN_TIERS` must allow.
+    /// An additional tier that the CPU must have and `KILN_TIERS` must allow.
     pub cpu: Option<String>,
     /// Companion functions, which are called before or after the function.
     pub beside: Vec<String>,
@@ -131,7 +131,7 @@ impl Primitive {
         parse(TABLE).expect("the table is well-formed: a test reads it")
     }
 
-    /// Returns the primitive's functions that have 32-bit arguments, each with a bit mask of these
+    /// Returns the primitive's functions with 32-bit arguments, each with a bit mask of these
     /// arguments.
     pub fn narrow(&self) -> Vec<(&str, u8)> {
         let name = CONVENTIONS[self.convention];
@@ -173,8 +173,8 @@ impl Primitive {
     }
 }
 
-/// Returns whether the CPU has the features of a tier and `KILN_TIERS` allows the tier. The hosted
-/// tree sees the feature under the same condition.
+/// Returns whether the CPU has a tier's features and `KILN_TIERS` allows the tier. The hosted tree
+/// sees the feature under the same condition.
 fn has(tier: &str) -> bool {
     macro_rules! all {
         ($($name:tt is $id:literal),+) => {
@@ -397,7 +397,7 @@ impl Bound {
             tags_apart: false,
             copies_ivs: true,
         };
-        // Each state begins on its own cache line, so the total is a multiple of 64 bytes.
+        // Each state starts on its own cache line, so the total is a multiple of 64 bytes.
         assert!(start.len() % 64 == 0);
         let mut states = vec![[0u64; 8]; messages.count * start.len() / 64 + 1];
         let room = states.as_mut_ptr().cast::<u8>();

@@ -29,10 +29,10 @@ pub(crate) struct Proving {
     raw: Box<raw::Prove>,
     proofs: Vec<raw::Proof>,
     auditing: Auditing,
-    /// Names of functions that other objects call. These must follow the ABI; functions that are
-    /// called only by assembly code in the same file need not.
+    /// Names of functions that other objects call. These must follow the ABI, unlike functions
+    /// called only by assembly code in the same file.
     globals: BTreeSet<String>,
-    /// The digests to which the raw structure points. They are stored here to keep them alive.
+    /// The digests that the raw structure points to. They are stored here to keep them alive.
     _known: Box<[u64]>,
 }
 
@@ -65,8 +65,8 @@ impl Proving {
             known: known.as_ptr(),
             known_count: known.len() as u64,
         });
-        // Time all sections: if the timer skipped some, which ones would depend on the lengths of
-        // earlier sections, and with it the instructions that are stepped.
+        // Time all sections. Which ones the timer skips would depend on the lengths of earlier
+        // sections, and the stepped instructions would depend on that.
         host.cpu.keep_sections(0);
         // SAFETY: `raw` and `auditing` become fields of the same structure, so the boxed audit
         // lives as long as it is used.

@@ -8,9 +8,9 @@ use std::path::{Component, Path, PathBuf};
 pub(crate) struct Record {
     /// Path of the built file, relative to the build directory.
     pub owner: String,
-    /// Source files from which the file was built.
+    /// Source files that the file was built from.
     pub sources: HashSet<PathBuf>,
-    /// Generated files from which the file was built.
+    /// Generated files that the file was built from.
     pub made: HashSet<String>,
 }
 

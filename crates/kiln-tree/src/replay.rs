@@ -25,30 +25,30 @@ use crate::{Error, Plan};
 /// overhead is negligible.
 const MOST: usize = 24;
 
-/// Prefixes of the names of files that determine what is built and how.
+/// Name prefixes of files that determine what is built and how.
 const RULES: [&str; 3] = ["Makefile", "Kbuild", "Kconfig"];
 
 /// Suffix of programs that generate assembly files. Kbuild records that an object was built from
 /// the assembly file, but not which program generated that file.
 const GENERATOR: &str = ".pl";
 
-/// A directory in which any file may affect a build.
+/// A directory where any file may affect a build.
 const SCRIPTS: &str = "scripts";
 
 /// Files with the configuration, as written by Kconfig and as read by make.
 const CONFIGURATION: [&str; 2] = [".config", "include/config/auto.conf"];
 
-/// Options for which Kbuild runs further steps after the recorded command.
+/// Options that make Kbuild run further steps after the recorded command.
 const MORE_STEPS: [&str; 2] = [
     "CONFIG_MODVERSIONS=y",
     "CONFIG_FTRACE_MCOUNT_USE_RECORDMCOUNT=y",
 ];
 
-/// Directories whose objects only Kbuild may rebuild. These objects are programs that the build
-/// uses, or are compiled by two Makefiles with different flags.
+/// Directories whose objects only Kbuild may rebuild. They are programs that the build uses, or are
+/// compiled by two Makefiles with different flags.
 const OTHERS: [&str; 4] = ["scripts", "tools", "arch/x86/tools", "arch/x86/lib"];
 
-/// Time and size of a file. The file has been changed if either differs.
+/// A file's time and size. If either differs, the file has changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 struct Stamp {
     /// Modification time, as seconds and nanoseconds.
@@ -71,7 +71,7 @@ impl Stamp {
     }
 }
 
-/// Stamps of files. The key is the path of a file relative to a directory.
+/// File stamps. The key is the path of a file relative to a directory.
 type Stamps = BTreeMap<PathBuf, Stamp>;
 
 /// Reads the stamps of all these files; `None` if one is missing.
@@ -85,9 +85,9 @@ fn look<'a>(dir: &Path, paths: impl IntoIterator<Item = &'a PathBuf>) -> Option<
 struct State {
     /// Hash of make's targets, directory and compiler.
     order: u64,
-    /// Stamps of the source files.
+    /// Source file stamps.
     sources: Stamps,
-    /// Stamps of the objects and the configuration.
+    /// Object and configuration stamps.
     made: Stamps,
 }
 
@@ -209,8 +209,7 @@ impl<'a> Last<'a> {
         }
     }
 
-    /// Reads the stamps of these files. Returns `None` if a file was changed after the build
-    /// started.
+    /// Reads these files' stamps. Returns `None` if a file was changed after the build started.
     fn older(&self, paths: &BTreeSet<PathBuf>) -> Option<Stamps> {
         let stamps = look(&self.cache.source, paths)?;
         stamps
@@ -303,7 +302,7 @@ fn compile(dir: &Path, object: &Path) -> Option<()> {
     fs::write(&record, new).ok()
 }
 
-/// The parsed record of an object.
+/// An object's parsed record.
 struct Recorded<'a> {
     /// The command that compiles the object, in Makefile syntax.
     text: &'a str,
@@ -370,7 +369,7 @@ fn objects_of(changed: &BTreeSet<&Path>, records: &[Record]) -> Option<Vec<PathB
     Some(objects.into_iter().collect())
 }
 
-/// Finds the files that determine what is built but do not occur in Kbuild's records.
+/// Finds the files that determine what is built but are not in Kbuild's records.
 fn find_rules(source: &Path) -> BTreeSet<PathBuf> {
     let mut found = BTreeSet::new();
     let mut open = vec![PathBuf::new()];

@@ -55,8 +55,8 @@ const EVERYWHERE: [&str; 3] = ["Kconfig", "Makefile", "Kbuild"];
 /// The part of a revision to check out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Extent {
-    /// Only the files that the build of a hosted tree reads. They are a sixth of all files and
-    /// contain a tenth of all bytes.
+    /// Only the files that a hosted tree's build reads: a sixth of all files, with a tenth of all
+    /// bytes.
     Hosted,
     /// All files of the revision.
     Whole,
@@ -105,8 +105,8 @@ fn builds(slot: &Path) -> PathBuf {
     slot.join("builds")
 }
 
-/// A description of a slot's contents: the hash of the tree object, and the list of files. The slot
-/// has no manifest while its files are being changed.
+/// A slot's contents: the hash of the tree object, and the list of files. A slot has no manifest
+/// while its files are being changed.
 struct Manifest {
     tree: String,
     files: Files,
@@ -145,7 +145,7 @@ struct Slot {
     manifest: Option<Manifest>,
 }
 
-/// Finds the slot that contains a commit's files, or checks out the commit into a slot.
+/// Finds the slot with a commit's files, or checks out the commit into a slot.
 pub(crate) fn check_out(
     repository: Repository,
     commit: Commit,
@@ -186,8 +186,8 @@ fn place_name(repository: &Repository, extent: Extent) -> String {
     format!("{}-{of:016x}", safe_name(&repository.name()))
 }
 
-/// Waits for the lock of a directory. The lock file's modification time records when the slot was
-/// last used, so opening the file must not change it.
+/// Waits for a directory's lock. The lock file's modification time records when the slot was last
+/// used, so opening the file must not change it.
 fn wait_for(dir: &Path, how: Locking) -> Result<File, Error> {
     let file = open_lock(dir)?;
     lock(&file, how).map_err(|e| Error::cache(dir, e))?;
@@ -208,8 +208,8 @@ fn open_lock(dir: &Path) -> Result<File, Error> {
     options.open(&path).map_err(|e| Error::cache(&path, e))
 }
 
-/// Finds or creates a slot with the files of this commit. Returns the slot and its lock, which all
-/// users of the slot share.
+/// Finds or creates a slot with this commit's files. Returns the slot and its lock, which all users
+/// of the slot share.
 fn prepare(
     place: &Path,
     repository: &Repository,
@@ -321,8 +321,8 @@ fn free_slot(place: &Path, slots: &[Slot]) -> Option<PathBuf> {
     found.map(|s| s.dir.clone())
 }
 
-/// Returns the path of a new slot. The paths of all slots have the same length, so that a slot's
-/// path can be replaced by another inside any file.
+/// Returns a new slot's path. The paths of all slots have the same length, so that a slot's path
+/// can be replaced by another inside any file.
 fn new_slot(place: &Path, slots: &[Slot]) -> PathBuf {
     let taken: BTreeSet<&Path> = slots.iter().map(|s| s.dir.as_path()).collect();
     (0..1000)

@@ -96,7 +96,7 @@ pub(crate) fn objects(selection: &Selection, failures: &[(String, String)]) -> V
     failed.chain(left_out).chain(built).collect()
 }
 
-/// Adds the rows of the algorithms. Events that do not belong to any row become notes.
+/// Adds the algorithms' rows. Events that do not belong to any row become notes.
 pub(crate) fn algorithms(
     seen: &Seen,
     symbols: &Symbols,

@@ -5,8 +5,8 @@ use std::collections::{BTreeSet, HashMap};
 use std::fs;
 use std::path::Path;
 
-/// Objects that are built in the first round if the tree has them. A supported version of Linux
-/// needs them, or Kiln measures their functions. A configuration may leave out the objects in
+/// Objects to build in the first round if the tree has them: a supported version of Linux needs
+/// them, or Kiln measures their functions. A configuration may leave out the objects in
 /// `lib/crypto` and `lib/crc`.
 pub(crate) const USUAL: [&str; 61] = [
     "arch/x86/kernel/cpu/match",
@@ -88,7 +88,7 @@ const NOT: [&str; 5] = [
 /// Maximum number of search rounds. The objects found in one round may need further objects.
 pub(crate) const ROUNDS: usize = 5;
 
-/// Finds what to build to get these symbols. The result contains objects, without `.o`, and
+/// Finds what to build for these symbols. The result contains objects, without `.o`, and
 /// directories, with a trailing slash. A subdirectory of `lib` is built as a whole, because its
 /// files need each other.
 pub(crate) fn find(tree: &Path, symbols: &BTreeSet<String>) -> BTreeSet<String> {

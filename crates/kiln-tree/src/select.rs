@@ -12,8 +12,7 @@ use crate::Error;
 pub(crate) struct Selection {
     /// Objects to link, in link order.
     pub linked: Vec<String>,
-    /// Objects of the stack that cannot be linked, each with the symbols that it needs and that are
-    /// not defined anywhere.
+    /// Objects of the stack that cannot be linked, each with the undefined symbols that it needs.
     pub left_out: Vec<(String, Vec<String>)>,
     /// Symbols that no object or service defines.
     pub unmet: BTreeSet<String>,

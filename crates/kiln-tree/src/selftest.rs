@@ -19,10 +19,10 @@ use crate::Error;
 /// Time without events after which a child is considered hung. The slowest test takes 0.1 s.
 const SILENCE: Duration = Duration::from_secs(60);
 
-/// Maximum number of crashes. After this many crashes, no further child is started.
+/// Maximum number of crashes, after which no further child is started.
 const CRASHES: usize = 16;
 
-/// Default number of iterations of each random test in the tree.
+/// Default number of iterations per random test in the tree.
 const USUAL_FUZZ: u32 = 100;
 
 /// Approximate number of self-tests in Linux 6.12. Used for the progress bar only.
@@ -74,13 +74,12 @@ pub fn interrupted_with(
 
 #[derive(Debug, Default)]
 pub struct Seen {
-    /// Events of the last child.
+    /// The last child's events.
     pub events: Vec<Event>,
     /// Crashes of earlier children, by driver under test. Each entry holds a description and the
-    /// address of the instruction.
+    /// instruction's address.
     pub faults: HashMap<String, (String, u64)>,
-    /// A crash that occurred outside any driver's test. Such a crash keeps the child from listing
-    /// the algorithms.
+    /// A crash outside any driver's test, which keeps the child from listing the algorithms.
     pub broken: Option<(String, u64)>,
 }
 
@@ -92,11 +91,11 @@ pub struct Trial<'a> {
     pub seed: u64,
     /// Whether the tree tests its own drivers when its initcalls register them.
     pub tests: bool,
-    /// Number of iterations of each random test; `None` selects the tree's default.
+    /// Iterations per random test; `None` selects the tree's default.
     pub fuzz: Option<u32>,
     /// Expected number of tests. Used for the progress bar only.
     pub usual: f64,
-    /// Flag that is set when the user presses Ctrl-C.
+    /// Set when the user presses Ctrl-C.
     pub stop: &'a AtomicBool,
     /// Callback that receives the completed fraction and the driver that was just tested.
     pub progress: &'a dyn Fn(f64, &str),

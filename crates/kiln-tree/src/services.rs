@@ -63,8 +63,8 @@ const SOURCES: &[(&str, &str)] = sources!(
 );
 
 /// Compiler flags. Services may be called inside an FPU section, so they use only general-purpose
-/// registers. Builtins are disabled, so that the compiler treats memcpy() and similar functions
-/// like any others.
+/// registers. Builtins are disabled, so that memcpy() and the like are ordinary functions to the
+/// compiler.
 const FLAGS: &[&str] = &[
     "-std=gnu11",
     "-O2",

@@ -58,7 +58,7 @@ impl fmt::Display for Version {
 /// A kernel source tree. Kiln does not write to it.
 #[derive(Debug, Clone)]
 pub struct Source {
-    /// Absolute path of the tree.
+    /// The tree's absolute path.
     pub dir: PathBuf,
     pub version: Version,
     /// How to separate the tree's sources from build products among them.

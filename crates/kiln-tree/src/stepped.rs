@@ -18,7 +18,7 @@ pub(crate) fn is_judged(oracle: u32) -> bool {
     [raw::KILN_ORACLE_REGISTERS, raw::KILN_ORACLE_FEATURES].contains(&oracle)
 }
 
-/// An audit that single-steps drivers while it exists.
+/// An audit that single-steps drivers for as long as it exists.
 pub(crate) struct Stepped {
     /// Number of the oracle in `enum kiln_oracle`.
     oracle: u32,
@@ -27,7 +27,7 @@ pub(crate) struct Stepped {
     /// Names of functions that other objects call. These must follow the ABI; functions that are
     /// called only by assembly code in the same file need not.
     globals: BTreeSet<String>,
-    /// Constants that are aligned by chance.
+    /// Constants aligned by chance.
     constants: Vec<ByChance>,
 }
 
@@ -91,7 +91,7 @@ impl Stepped {
     }
 
     /// Returns the violations by the stepped driver and the names of the features that it used, and
-    /// clears both. It is a violation to execute an instruction of a feature in `hidden`.
+    /// clears both. Executing an instruction that needs a feature in `hidden` is a violation.
     pub(crate) fn take(&mut self, host: &Host, hidden: &[u16]) -> (Vec<Violation>, Vec<String>) {
         let (visits, breaches) = (self.auditing.visits(), self.auditing.breaches());
         self.auditing.clear();
@@ -173,7 +173,7 @@ fn function(host: &Host, address: u64) -> String {
 }
 
 /// Creates the violation for a function that changes the frame pointer. Returns `None` if `known`
-/// already has a violation by this function, or if the function belongs to Kiln.
+/// already has a violation by this function, or the function is Kiln's.
 fn frame_lost(host: &Host, address: u64, known: &[Violation]) -> Option<Violation> {
     let name = function(host, address);
     let of_kiln = ["kiln_", "svc_", "__wrap_", "0x"];

@@ -75,7 +75,7 @@ impl Stream {
         self.raw
     }
 
-    /// Returns the functions by which a script makes requests to this image's streams.
+    /// Returns the functions that a script calls to make requests to this image's streams.
     ///
     /// # Errors
     /// Fails if the image is from another version of Kiln.
@@ -92,7 +92,7 @@ impl Stream {
         }
     }
 
-    /// Returns a load operation that uses the stream. The stream must outlive the operation.
+    /// Returns a load operation that uses the stream, which must outlive the operation.
     pub fn operation(&self) -> Operation {
         // SAFETY: the tree's code fulfils the contract of `struct kiln_op`.
         unsafe { Operation::new(self.crypt, self.raw, self.slots) }

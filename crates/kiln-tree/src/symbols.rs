@@ -75,8 +75,7 @@ pub(crate) fn border() -> BTreeSet<&'static str> {
     functions.into_iter().map(|(name, _)| name).collect()
 }
 
-/// Reads the symbol tables of objects. The result is keyed by file name. Relative names refer to
-/// `dir`.
+/// Reads objects' symbol tables. The result is keyed by file name. Relative names refer to `dir`.
 pub(crate) fn read_tables<P: AsRef<Path>>(
     dir: &Path,
     objects: &[P],

@@ -1,4 +1,4 @@
-//! Determines which CPU features are visible to a hosted tree when tiers are masked.
+//! Determines which CPU features a hosted tree sees when tiers are masked.
 
 use kiln_kbuild::TIERS;
 
@@ -39,7 +39,7 @@ pub(crate) fn header() -> String {
     text + "};\n"
 }
 
-/// Returns pairs of names: a feature of Linux, and the feature of Kiln whose masking hides it.
+/// Returns pairs of names: a Linux feature, and the Kiln feature that hides it when masked.
 fn kernel_features() -> impl Iterator<Item = (&'static str, &'static str)> {
     let listed = TIERS
         .features

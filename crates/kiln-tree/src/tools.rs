@@ -19,8 +19,8 @@ const PROGRAMS: [(&str, &str); 10] = [
     ("ar", "binutils"),
     ("nm", "binutils"),
     ("objcopy", "binutils"),
-    // The kernel's build compiles its host tools with gcc, even if it compiles the kernel with
-    // another compiler.
+    // The kernel's build compiles its host tools with gcc, whatever compiler it uses for the
+    // kernel.
     ("gcc", "gcc"),
 ];
 

@@ -17,7 +17,7 @@ use crate::row::Row;
 use crate::symbols::read_tables;
 use crate::{Error, Source};
 
-/// Objects that every self-test uses, although drivers do not refer to their symbols: testmgr, and
+/// Objects that every self-test uses, although drivers do not refer to their symbols: testmgr and
 /// the code that starts it.
 const TESTERS: [&str; 2] = ["crypto/testmgr.o", "crypto/algboss.o"];
 
@@ -83,7 +83,7 @@ impl Change {
     }
 }
 
-/// The suites and drivers that a change affects and that have to be tested again.
+/// The suites and drivers that a change affects, which must be tested again.
 #[derive(Debug)]
 pub struct Touched {
     /// A sentence for the user about the changed files and what they affect.
@@ -93,8 +93,8 @@ pub struct Touched {
     /// Maps the name of each suite that the objects define to whether an affected object defines
     /// it.
     suites: HashMap<String, bool>,
-    /// Maps each word in the objects' data to whether an affected object contains it. The words
-    /// include the names of drivers and templates.
+    /// Maps each word in the objects' data, including the names of drivers and templates, to
+    /// whether an affected object contains it.
     words: HashMap<String, bool>,
 }
 
@@ -134,8 +134,7 @@ impl Touched {
                 }
             }
         }
-        // Do not list the objects if all are affected, because such a list does not help the
-        // reader.
+        // If all objects are affected, do not list them: such a list does not help the reader.
         let widest = || {
             let all = linked.iter().filter(|o| !o.starts_with("lib/kiln_"));
             all.into_iter().all(|o| affected.contains(*o))
@@ -145,19 +144,19 @@ impl Touched {
         Ok(touched)
     }
 
-    /// Returns whether a KUnit suite has to be run again.
+    /// Returns whether a KUnit suite must be run again.
     pub fn has_suite(&self, name: &str) -> bool {
         self.everything || self.suites.get(name).copied().unwrap_or(true)
     }
 
-    /// Returns whether a driver has to be tested again. Returns true if no object contains the
+    /// Returns whether a driver must be tested again. Returns true if no object contains the
     /// driver's name, because any object may then implement it.
     pub fn has_driver(&self, name: &str) -> bool {
         let of = |word: &str| self.words.get(word).copied().unwrap_or(true);
         self.everything || words(name).any(of)
     }
 
-    /// Returns whether any driver may have to be tested again.
+    /// Returns whether any driver may need to be tested again.
     pub fn has_drivers(&self) -> bool {
         self.everything || self.words.values().any(|is| *is)
     }
@@ -221,7 +220,7 @@ fn touched_objects(
         let all = linked.iter().copied();
         all.filter(|o| Path::new(o).starts_with(dir)).collect()
     };
-    // Generated files, each with the changed file from which it is generated. Generated files count
+    // Generated files, each with the changed file that it is generated from. Generated files count
     // as changed too.
     let mut made: BTreeMap<String, PathBuf> = BTreeMap::new();
     for path in changed {

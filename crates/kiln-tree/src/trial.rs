@@ -1,4 +1,4 @@
-//! Creates the messages with which library functions are single-stepped.
+//! Creates the messages for single-stepping library functions.
 
 use std::ffi::CStr;
 use std::ptr;
@@ -51,7 +51,7 @@ struct Message {
     result: usize,
 }
 
-/// A function, and the messages with which it is single-stepped.
+/// A function, and the messages for single-stepping it.
 pub(crate) struct Trial<'a> {
     function: &'a Function,
     messages: Vec<Message>,

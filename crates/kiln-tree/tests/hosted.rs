@@ -1,6 +1,5 @@
-//! Tests the services on emulated CPUs, in a child that loads the image of a real tree. The
-//! environment variable KILN_TEST_TREE names the tree. Without it, the tests are skipped with a
-//! message.
+//! Tests the services on emulated CPUs, in a child that loads a real tree's image. The environment
+//! variable KILN_TEST_TREE names the tree. Without it, the tests are skipped with a message.
 
 use std::cell::UnsafeCell;
 use std::env;
@@ -61,7 +60,7 @@ fn in_child(name: &str, tests: bool, lonely: bool, body: impl FnOnce(Loaded)) ->
         body(Host::load(&order).unwrap());
         return None;
     }
-    // One child at a time: two of its CPUs cannot race while another child has one of two cores.
+    // One child at a time: two of its CPUs cannot race if another child occupies one of two cores.
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let mut order = Order::new(&image()?, 1);
@@ -75,7 +74,7 @@ fn in_child(name: &str, tests: bool, lonely: bool, body: impl FnOnce(Loaded)) ->
     Some(child::run(&order, &args, &mut watch).unwrap())
 }
 
-/// Like [`in_child`], but asserts that the child ends normally.
+/// Like [`in_child`], but asserts that the child exits normally.
 fn alone(name: &str, tests: bool, body: impl FnOnce(Loaded)) -> Option<Ended> {
     let ended = in_child(name, tests, false, body)?;
     let said = String::from_utf8_lossy(&ended.output).into_owned();
@@ -533,9 +532,9 @@ fn memory_is_for_any_context() {
     });
 }
 
-/// Runs the same scripts on the tree's simd helper and cryptd, and on Kiln's. Compares the return
-/// value of each call. For each callback, compares the arguments, the order, the CPU and the
-/// preempt count.
+/// Runs the same scripts on the tree's simd helper and cryptd, and on Kiln's. Compares each call's
+/// return value. For each callback, compares the arguments, the order, the CPU and the preempt
+/// count.
 #[test]
 fn the_trees_cryptd_follows_the_rules_that_kilns_does() {
     alone(

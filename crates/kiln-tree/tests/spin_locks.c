@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
  * Tests the spin locks of a tree that keeps a separate preempt count (Linux 7.2 and later). After
- * each call, this count must equal that of the CPU. Exits with 1 if it does not.
- *
+ * each call, this count must equal the CPU's; otherwise, the program exits with 1.
+ */
  *	spin_locks [control]	with "control", one call changes only the CPU's count
  */
 #include <stdio.h>
@@ -12,7 +12,7 @@
 
 #include "locks.c"
 
-/* Replaces the function that sleeping locks call to mark a point at which they may sleep. */
+/* Replaces the function that sleeping locks call to mark a point where they may sleep. */
 void may_sleep(const char *what)
 {
 	(void)what;

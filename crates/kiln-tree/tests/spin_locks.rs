@@ -14,7 +14,7 @@ fn link() -> PathBuf {
     let headers = root.join("../../kernel/include");
     let out = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let program = out.join("spin_locks");
-    // Objects of a tree include this header under another name.
+    // A tree's objects include this header under another name.
     let named = out.join("spin_locks_include");
     fs::create_dir_all(named.join("kiln")).unwrap();
     fs::copy(root.join("../../tree/abi.h"), named.join("kiln/tree.h")).unwrap();

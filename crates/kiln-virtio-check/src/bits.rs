@@ -1,4 +1,4 @@
-//! Names for bit masks, as the specification and Linux's headers have them.
+//! Names for bit masks, as in the specification and Linux's headers.
 
 use kiln_virtio::wire::{Config, Status};
 
@@ -146,7 +146,7 @@ pub(crate) fn name_device_status(bits: u64) -> String {
     name(bits, DEVICE_STATUS)
 }
 
-/// A field of the configuration that is a bit mask.
+/// A configuration field that is a bit mask.
 pub(crate) struct Mask {
     pub field: &'static str,
     bits: u64,
@@ -154,19 +154,19 @@ pub(crate) struct Mask {
 }
 
 impl Mask {
-    /// Returns the names of the bits that are set.
+    /// Returns the names of the set bits.
     pub(crate) fn name(&self) -> String {
         name(self.bits, self.names)
     }
 
-    /// Returns the names of set bits that the specification does not define, if there are any.
+    /// Returns the names of set bits that the specification does not define, if any.
     pub(crate) fn undefined(&self) -> Option<String> {
         let more = self.bits & !defined(self.names);
         (more != 0).then(|| name(more, self.names))
     }
 }
 
-/// Returns all bit masks of a configuration.
+/// Returns a configuration's bit masks.
 pub(crate) fn masks(config: &Config) -> [Mask; 7] {
     let mask = |field, bits, names| Mask { field, bits, names };
     [
@@ -180,7 +180,7 @@ pub(crate) fn masks(config: &Config) -> [Mask; 7] {
     ]
 }
 
-/// Returns the name and the number of a request's status (5.9.7.1).
+/// Returns the name and number of a request's status (5.9.7.1).
 pub(crate) fn name_status(raw: u8) -> String {
     match Status::from_raw(raw) {
         Some(status) => format!("{} ({raw})", status.name()),

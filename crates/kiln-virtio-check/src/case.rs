@@ -3,11 +3,11 @@
 use crate::link::Target;
 use crate::rule::Rule;
 
-/// The outcome of a check. The text states why the check was skipped or failed.
+/// A check's outcome. The text states why the check was skipped or failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     Pass,
-    /// The device does not offer what the check needs, or has ended in an earlier check.
+    /// The device does not offer what the check needs, or has exited during an earlier check.
     Skip(String),
     Fail(String),
 }
@@ -26,7 +26,7 @@ pub enum Group {
 }
 
 impl Group {
-    /// All groups, in the order in which their checks run.
+    /// All groups, in the order their checks run.
     pub const ALL: [Group; 8] = [
         Group::Configuration,
         Group::Services,
@@ -51,7 +51,7 @@ impl Group {
         }
     }
 
-    /// Returns what to do about a failed check of this group.
+    /// Returns advice on a failed check of this group.
     fn advice(self) -> &'static str {
         match self {
             Group::Configuration => {
@@ -88,7 +88,7 @@ impl Group {
 pub struct Row {
     pub group: Group,
     pub case: String,
-    /// What the check holds the device to.
+    /// The requirement that the check tests.
     pub rule: Rule,
     pub verdict: Verdict,
 }
@@ -103,7 +103,7 @@ impl Row {
         }
     }
 
-    /// Returns why the check was skipped; or what is wrong, which rule it concerns, and what to do.
+    /// Returns why the check was skipped, or what is wrong, which rule it violates, and what to do.
     pub fn explain(&self) -> Option<String> {
         match &self.verdict {
             Verdict::Pass => None,
@@ -117,7 +117,7 @@ impl Row {
     }
 }
 
-/// How many checks had each verdict.
+/// Number of checks per verdict.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
     pub passed: usize,

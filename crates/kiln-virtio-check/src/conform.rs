@@ -94,7 +94,7 @@ type Check = fn(&mut Link, &Vector) -> Result<(), String>;
 /// How long a device may take to accept another driver after a driver has disconnected.
 pub(crate) const FREED: Duration = Duration::from_secs(1);
 
-/// Connects a driver. A device that serves one driver at a time may refuse the new driver until it
+/// Connects a driver. A device that serves one driver at a time may reject the new driver until it
 /// has noticed that the previous one has disconnected.
 pub(crate) fn open(target: &Target, wanted: u64) -> Result<Link, String> {
     let until = Instant::now() + FREED;
@@ -148,7 +148,7 @@ fn served(name: String, offer: &Offer, wanted: u64, vector: Vector) -> Case {
     })
 }
 
-/// Returns the section that says what a device does with data requests of a service.
+/// Returns the section on a service's data requests.
 fn rule_of(service: Service) -> Rule {
     match service {
         Service::Cipher => rule::CIPHER,
@@ -187,12 +187,12 @@ pub(crate) fn create(link: &mut Link, vector: &Vector) -> Result<u64, String> {
     link.control(&control)?.map_err(not_created)
 }
 
-/// Describes the status of a session that a device did not create.
+/// Describes the status of a failed session creation.
 pub(crate) fn not_created(status: Status) -> String {
     format!("creating the session: status {}", name_status(status as u8))
 }
 
-/// Describes the status of a session that a device did not destroy.
+/// Describes the status of a failed session destruction.
 pub(crate) fn not_destroyed(status: Status) -> String {
     format!(
         "destroying the session: status {}",
@@ -298,7 +298,7 @@ fn require_revision_1(features: u64) -> Result<(), String> {
     }
 }
 
-/// Checks that algorithms outside the offered masks are refused.
+/// Checks that algorithms outside the offered masks are rejected.
 fn unknown(link: &mut Link, config: &Config) -> Result<(), String> {
     for algo in (0..64).filter(|&n| !config.offers(Service::Cipher, n)) {
         let create = Create::Cipher(session::Cipher {

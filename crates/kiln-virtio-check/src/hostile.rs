@@ -17,7 +17,7 @@ use crate::link::{Link, Offer, Target, GONE, ROOM, SILENT};
 use crate::rule::{self, Rule};
 use crate::vectors::{all, Vector};
 
-/// The status of a request, or the reason why the device did not return one.
+/// A request's status, or the reason why the device did not return one.
 type Answered = Result<Status, String>;
 
 /// A check that opens its own connections.
@@ -176,8 +176,7 @@ pub(crate) fn cases(offer: &Offer) -> Vec<Case> {
     cases
 }
 
-/// Creates a check with a request that the device must refuse. The check also tests that the device
-/// still works afterwards.
+/// Creates a check for a request that the device must reject, after which it must still work.
 pub(crate) fn refused(
     rule: Rule,
     name: impl Into<String>,

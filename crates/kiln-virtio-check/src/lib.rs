@@ -38,22 +38,23 @@ pub fn offer(target: &Target) -> Result<Offer, Fault> {
     link::Link::open(target, 0).map(|link| link.offer)
 }
 
-/// Returns the names of all checks for a device with this offer, in the order in which they run.
+/// Returns the names of all checks for a device with this offer, in the order they run.
 pub fn names(offer: &Offer) -> Vec<String> {
     cases(offer).into_iter().map(|case| case.name).collect()
 }
 
-/// Returns all checks: their groups, their names, and what they hold a device to.
+/// Returns all checks: their groups, names and requirements.
 pub fn list() -> Vec<(Group, String, Rule)> {
     let all = cases(&Offer::everything()).into_iter();
     all.map(|case| (case.group, case.name, case.rule)).collect()
 }
 
-/// Time that a device has to listen again after a failed check, for a supervisor that restarts it.
+/// How long a device may take to listen again after a failed check, so that a supervisor can
+/// restart it.
 const RESTART: Duration = Duration::from_secs(2);
 
 /// Runs all checks and passes each row to `tell` as soon as it is available. A failed check does
-/// not end the run, unless the device has ended: then the other checks are skipped. An interrupted
+/// not end the run, but if the device has exited, the remaining checks are skipped. An interrupted
 /// check does not produce a row.
 pub fn run(target: &Target, offer: &Offer, tell: &mut dyn FnMut(&Row)) -> Vec<Row> {
     let mut rows = Vec::new();
@@ -83,7 +84,7 @@ pub fn run(target: &Target, offer: &Offer, tell: &mut dyn FnMut(&Row)) -> Vec<Ro
     rows
 }
 
-/// Returns whether the device has ended: nothing listens on its socket, even after [`RESTART`].
+/// Returns whether the device has exited: nothing listens on its socket, even after [`RESTART`].
 fn has_ended(target: &Target) -> bool {
     let start = Instant::now();
     while matches!(link::Link::open(target, 0), Err(Fault::Connect(_))) {

@@ -35,7 +35,7 @@ pub(crate) const MEMORY: usize = 4 << 20;
 /// Start address of the memory as the device sees it. It is not 0, so that an unwritten address is
 /// invalid.
 pub(crate) const BASE: u64 = 1 << 24;
-/// Offset of the area in which requests are written.
+/// Offset of the area where requests are written.
 pub(crate) const ROOM: usize = 0x10000;
 /// Number of ring entries.
 pub(crate) const RING: u16 = 64;
@@ -59,7 +59,7 @@ pub(crate) const SILENT: &str = "the device did not answer within 5 seconds";
 /// Maximum time a device may take to answer.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Interval at which a wait checks whether it was interrupted.
+/// How often a wait checks whether it was interrupted.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// The device to check, and how to interrupt the checks.
@@ -86,7 +86,7 @@ pub struct Offer {
 }
 
 impl Offer {
-    /// Describes the features, algorithms and limits, one line for each.
+    /// Describes the features, algorithms and limits, one per line.
     pub fn describe(&self) -> Vec<String> {
         let config = &self.config;
         let mut lines = vec![format!("features: {}", name_features(self.features))];
@@ -138,11 +138,12 @@ impl Offer {
 pub enum Fault {
     /// Nothing listens on the socket.
     Connect(String),
-    /// The device closed the connection before its first answer, for example because it already
-    /// serves its maximum number of front ends.
+    /// The device closed the connection before its first answer, for example because it already has
+    /// its maximum number of front ends.
     Refused,
     /// An answer did not arrive within [`PATIENCE`]. It is unknown whether the device is slow or is
-    /// not a virtio-crypto device. The text says what the device did not do: "answer GET_FEATURES".
+    /// not a virtio-crypto device. The text states what the device failed to do, such as "answer
+    /// GET_FEATURES".
     Late(&'static str),
     /// Something answers on the socket, but it is not a virtio-crypto device.
     Device(String),
@@ -250,7 +251,7 @@ pub(crate) struct Link {
 pub(crate) struct Answer {
     /// Number of bytes that the device claims to have written.
     pub used: u32,
-    /// Contents of the whole writable buffer.
+    /// The whole writable buffer's contents.
     pub bytes: Vec<u8>,
 }
 
@@ -290,9 +291,9 @@ fn offset_of_used(base: usize) -> usize {
     base + 0x2000
 }
 
-/// Ends the connection at once. Otherwise the connection would last until the thread of
+/// Closes the connection immediately. Otherwise the connection would last until the thread of
 /// [`hang_up_later`] has closed its descriptor, and a device that serves one driver at a time would
-/// refuse the next one.
+/// reject the next one.
 impl Drop for Link {
     fn drop(&mut self) {
         let _ = self.socket.shutdown(Shutdown::Both);
@@ -325,8 +326,8 @@ impl Link {
         let mut frontend = Frontend::from_stream(again, 256);
         let (file, memory) = shared().map_err(of_connect)?;
         let fault = |e: vhost::Error| Fault::Device(e.to_string());
-        // Once the time is up, this side closes the connection itself, and the library reports
-        // only that it is closed.
+        // When the time is up, this side closes the connection, and the library reports only that
+        // it is closed.
         let without = |answer| {
             let limit = &limit;
             move |e: vhost::Error| match limit.is_over() {

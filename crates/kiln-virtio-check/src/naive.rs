@@ -1,6 +1,6 @@
-//! A device without defences, which runs in a separate process: single-threaded, without limits,
-//! and trusting its input. Each check of a hostile front end must fail on this device, because the
-//! device lacks the defence that the check tests.
+//! A device without defences, in a separate process: single-threaded, without limits, and trusting
+//! its input. Each check of a hostile front end must fail on this device, because the device lacks
+//! the defence that the check tests.
 
 use std::collections::VecDeque;
 use std::env;
@@ -87,7 +87,7 @@ impl Naive {
         }
     }
 
-    /// Kills the process, and returns its error output and how it ended.
+    /// Kills the process. Returns its error output and exit status.
     pub(crate) fn end(mut self) -> String {
         let _ = self.child.kill();
         let mut said = String::new();
@@ -108,7 +108,7 @@ fn serves() {
     }
 }
 
-/// The current step of the device's thread, and when that step began.
+/// The current step of the device's thread, and when it began.
 #[derive(Clone)]
 struct Step(Arc<Mutex<(&'static str, Instant)>>);
 
@@ -326,7 +326,7 @@ impl Client {
                 len.checked_sub(offset + size)
                     .expect("a region inside its file");
                 let map = map(&file, offset, size);
-                // Touch the first page now, so that later accesses find it present.
+                // Touch the first page now, so that it is present for later accesses.
                 map.as_volatile_slice()
                     .load::<u8>(0, Ordering::Relaxed)
                     .unwrap();

@@ -1,6 +1,6 @@
-//! Checks of private keys: each key of a pair must accept what the other produces, and reject
-//! everything else. Signing and the blinding of decryption need random numbers, which a sandbox
-//! that is too strict does not provide.
+//! Checks of private keys: each key of a pair must accept the other's output, and reject everything
+//! else. Signing and the blinding of decryption need random numbers, which a sandbox that is too
+//! strict does not provide.
 
 use kiln_virtio::sample;
 use kiln_virtio::wire::algo::akcipher;

@@ -17,7 +17,7 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags,
 };
 
-/// Numbers of vhost-user requests.
+/// vhost-user request numbers.
 pub(crate) const GET_FEATURES: u32 = 1;
 pub(crate) const SET_MEM_TABLE: u32 = 5;
 pub(crate) const GET_VRING_BASE: u32 = 11;
@@ -41,14 +41,14 @@ const SET_VRING_ENABLE: u32 = 18;
 const VERSION: u32 = 1;
 const NEED_REPLY: u32 = 8;
 
-/// Bits of vhost-user protocol features.
+/// vhost-user protocol feature bits.
 pub(crate) const CRYPTO_SESSION: u64 = 1 << 7;
 pub(crate) const INFLIGHT: u64 = 1 << 12;
 pub(crate) const STATUS: u64 = 1 << 16;
 /// MQ, REPLY_ACK, CONFIG, CONFIGURE_MEM_SLOTS.
 const USUAL: u64 = 1 | 1 << 3 | 1 << 9 | 1 << 15;
-/// Feature bits that this front end accepts: VERSION_1, VHOST_USER_F_PROTOCOL_FEATURES, and the
-/// bits that stateless requests need.
+/// Feature bits that this front end accepts: VERSION_1, VHOST_USER_F_PROTOCOL_FEATURES, and those
+/// that stateless requests need.
 const TAKEN: u64 = 1 << 32 | 1 << 30 | feature::ALL;
 
 /// Size of the front end's memory in bytes, and its guest address, which the front end also reports
@@ -56,8 +56,8 @@ const TAKEN: u64 = 1 << 32 | 1 << 30 | feature::ALL;
 pub(crate) const SIZE: u64 = 64 << 10;
 pub(crate) const BASE: u64 = 1 << 28;
 pub(crate) const RING: u32 = 64;
-/// Offsets of the available ring and the used ring in a ring's part of the memory, and the size of
-/// each part.
+/// Offsets of the available ring and the used ring in a ring's part of the memory, and each part's
+/// size.
 pub(crate) const AVAIL: u64 = 0x1000;
 pub(crate) const USED: u64 = 0x2000;
 const EACH: u64 = 0x4000;
@@ -100,7 +100,7 @@ pub(crate) fn memory(size: u64, flags: MemfdFlags) -> io::Result<File> {
     Ok(file)
 }
 
-/// Ends the connection at once. The implementation for [`crate::link::Link`] gives the reason.
+/// Closes the connection immediately. [`crate::link::Link`]'s implementation explains why.
 impl Drop for Raw {
     fn drop(&mut self) {
         let _ = self.socket.shutdown(Shutdown::Both);
@@ -134,9 +134,9 @@ impl Raw {
         Some(self.receive_with(&mut [])?.0)
     }
 
-    /// Receives the next answer, and a descriptor if there is `space` for one. Without, the kernel
-    /// drops descriptors: to close one here could wait for ever for a server of the device's
-    /// (FUSE).
+    /// Receives the next answer, and a descriptor if there is `space` for one. Without it, the
+    /// kernel drops descriptors, because closing one here could wait forever for a FUSE server of
+    /// the device.
     fn receive_with(&mut self, space: &mut [MaybeUninit<u8>]) -> Option<(Vec<u8>, Option<File>)> {
         let mut header = [0; 12];
         let mut ancillary = RecvAncillaryBuffer::new(space);
@@ -226,7 +226,7 @@ impl Raw {
         let number = u64::from(index);
         let at = |offset: u64| BASE + EACH * number + offset;
         let addresses = words(&[number, at(0), at(USED), at(AVAIL), 0]);
-        // Bit 8 states that the message carries no descriptor.
+        // Bit 8 indicates that the message carries no descriptor.
         let without = if kick.is_some() { 0 } else { 1 << 8 };
         let kick: Vec<_> = kick.into_iter().collect();
         self.done(SET_VRING_ENABLE, &pair(index, 0), &[])

@@ -1,4 +1,4 @@
-//! The outcome of a check as a row.
+//! A check's outcome as a row.
 
 use schemars::JsonSchema;
 use serde::Serialize;

@@ -1,6 +1,6 @@
 //! Checks with front ends that exhaust shared resources: descriptors, memory, threads, time.
-//! Whatever a front end does, the device must serve another front end's driver meanwhile, and the
-//! next driver afterwards.
+//! Whatever a front end does, the device must keep serving another front end's driver, and then
+//! serve the next driver.
 
 use std::any::Any;
 use std::fs::File;
@@ -23,13 +23,13 @@ use crate::vectors::Vector;
 
 const PLAIN: MemfdFlags = MemfdFlags::empty();
 const HUGE: u64 = 2 << 20;
-/// Maximum size of the notes on requests in flight for one queue. A device needs a few KiB.
+/// Maximum size of one queue's in-flight record. A device needs a few KiB.
 const MOST_NOTES: u64 = 4 << 20;
 
 /// Connections and descriptors that a front end keeps open until another driver has been served.
 type Held = Box<dyn Any>;
 
-/// An action of a hostile front end. An error is a failure of the host, not of the device.
+/// A hostile front end's action. An error is a failure of the host, not of the device.
 type Act = fn(&Target) -> std::io::Result<Held>;
 
 const ACTS: [(&str, Rule, Act); 19] = [
@@ -253,7 +253,7 @@ fn hold(what: impl Any) -> Held {
     Box::new(what)
 }
 
-/// A check of a feature that is optional for a device, but must work if offered.
+/// A check of an optional feature, which must work if offered.
 type Check = fn(&Target, &Vector) -> Result<Verdict, String>;
 
 pub(crate) fn cases(offer: &Offer) -> Vec<Case> {
@@ -314,7 +314,7 @@ pub(crate) fn cases(offer: &Offer) -> Vec<Case> {
     cases
 }
 
-/// Returns the name of the check for an action.
+/// Returns the name of an action's check.
 pub(crate) fn hostile_name(act: &str) -> String {
     format!("a front end with {act}")
 }
@@ -368,7 +368,7 @@ fn agreed(target: &Target) -> std::io::Result<Option<Raw>> {
 }
 
 /// Starts a front end with this file as memory and a ring in that memory. Also returns the ring's
-/// kick. Returns `None` if the device refused.
+/// kick. Returns `None` if the device rejected the front end.
 fn started(
     target: &Target,
     size: u64,
@@ -659,7 +659,7 @@ fn notes(target: &Target, vector: &Vector) -> Result<Verdict, String> {
     let size = told
         .first_chunk()
         .map_or(0, |size| u64::from_le_bytes(*size));
-    // Memory of this size is allocated here, and the device chose it.
+    // This memory is allocated here, and the device chose its size.
     if size > MOST_NOTES {
         return Err(format!(
             "the device wants {size} bytes for one queue of {}",
@@ -679,7 +679,7 @@ fn notes(target: &Target, vector: &Vector) -> Result<Verdict, String> {
             .write_all_at(&vec![byte; len as usize], 0)
             .map_err(of_io)?;
         let given = (told.clone(), content);
-        // The device may refuse a corrupted record.
+        // The device may reject a corrupted record.
         if let Ok(Some((raw, _))) = with_notes(target, &file, Some(&given), ends, 0) {
             let _ = given.1.set_len(0);
             raw.send(raw::GET_VRING_BASE, &[0; 8], &[]);

@@ -19,7 +19,7 @@ use crate::vectors::Vector;
 
 /// How long to observe a device after offering a ring that it may ignore.
 const WATCHED: Duration = Duration::from_millis(200);
-/// Offset of a memory area after everything that requests use. The device must not write to this
+/// Offset of a memory area beyond everything that requests use. The device must not write to this
 /// area.
 pub(crate) const CANARY: usize = ROOM + 0x100000;
 const CANARY_LEN: usize = 0x10000;

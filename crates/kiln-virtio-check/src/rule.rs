@@ -1,5 +1,5 @@
-//! What the checks are about: sections of the virtio specification, which say what a device must do
-//! or what a hostile driver violates, and messages of the vhost-user protocol.
+//! The requirements that the checks test: sections of the virtio specification, which state what a
+//! device must do or what a hostile driver violates, and messages of the vhost-user protocol.
 //!
 //! Numbers and titles are those of version 1.3. In version 1.4, sections 5.9.7 and below have
 //! moved to 5.9.9; the other numbers are the same.
@@ -19,7 +19,7 @@ pub struct Rule {
 enum Source {
     /// The virtio specification, version 1.3.
     Virtio,
-    /// The vhost-user protocol (docs/interop/vhost-user.rst of QEMU).
+    /// The vhost-user protocol (QEMU's docs/interop/vhost-user.rst).
     VhostUser,
 }
 
@@ -33,7 +33,7 @@ impl fmt::Display for Rule {
 }
 
 impl Rule {
-    /// Returns the rule with the title of its section, or with what its message does.
+    /// Returns the rule with its section's title, or with what its message does.
     pub fn describe(&self) -> String {
         format!("{self} ({})", self.title)
     }

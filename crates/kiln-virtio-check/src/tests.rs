@@ -20,7 +20,7 @@ use crate::naive::Naive;
 use crate::rings::{hostile, CANARY};
 use crate::{list, names, offer, raw, resources, rule, run, Fault, Group, Offer, Target, Verdict};
 
-/// Returns a guard for tests that use up descriptors, of which this process has a limited number.
+/// Returns a guard for tests that use up this process's limited descriptors.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
@@ -63,8 +63,8 @@ fn own_device() {
     served(Limits::default().max_request, |target| {
         let offer = offer(target).unwrap();
         assert!(names(&offer).len() >= 130, "{}", names(&offer).len());
-        // Skip the checks in which a front end's memory disappears. They end the process that
-        // serves the front end, which is the test process here.
+        // Skip the checks where a front end's memory disappears. They kill the process that serves
+        // the front end, which is the test process here.
         let cases = crate::cases(&offer).into_iter();
         let ends = |name: &str| {
             is_of_a_front_end(name) || name.starts_with("INFLIGHT_SHMFD: a corrupted record")
@@ -85,8 +85,8 @@ fn is_of_a_front_end(name: &str) -> bool {
     name.starts_with("a front end with ")
 }
 
-/// Every check has a group and a rule, and the groups come in the order in which they are counted.
-/// Only the form of the section numbers is checked.
+/// Every check has a group and a rule, and the groups come in the order they are counted. Only the
+/// form of the section numbers is checked.
 #[test]
 fn every_check_has_a_group_and_a_section() {
     let all = list();
@@ -112,7 +112,7 @@ fn every_check_has_a_group_and_a_section() {
     }
 }
 
-/// Control: every check of a front end must fail on a device that stops as soon as a second one
+/// Control: every front-end check must fail on a device that stops as soon as a second front end
 /// connects.
 #[test]
 fn what_a_front_end_does_to_all_others_is_seen() {
@@ -176,7 +176,7 @@ impl Fragile {
 }
 
 /// Control: every check of resource exhaustion and of the newer features must fail on a device
-/// without defences, because it lacks the defence that the check tests.
+/// without defences, because it lacks the one that the check tests.
 #[test]
 fn each_defence_is_missed_where_it_is_not() {
     let _alone = alone();
@@ -336,8 +336,8 @@ fn checks_can_fail() {
     });
 }
 
-/// A device must not be able to end the checks by SIGBUS: the memory that they share cannot be cut
-/// off. Control: memory that a hostile front end shares can be.
+/// A device must not be able to kill the checks with SIGBUS: their shared memory cannot be
+/// truncated. Control: memory that a hostile front end shares can be.
 #[test]
 fn the_memory_of_the_checks_cannot_be_cut_off() {
     let (file, _memory) = crate::link::shared().unwrap();
@@ -347,8 +347,8 @@ fn the_memory_of_the_checks_cannot_be_cut_off() {
     open.set_len(0).unwrap();
 }
 
-/// Neither the checks nor Ctrl-C may wait for a device that does not answer, or that does not even
-/// accept connections.
+/// Neither the checks nor Ctrl-C may wait for a device that does not answer or even accept
+/// connections.
 #[test]
 fn a_silent_device_holds_nothing_up() {
     let dir = tempfile::tempdir().unwrap();
@@ -389,7 +389,7 @@ fn a_silent_device_holds_nothing_up() {
     });
 }
 
-/// The flag of vhost-user messages that are replies.
+/// The flag that marks vhost-user messages as replies.
 const REPLY: u32 = 4;
 
 /// Runs `answer` on the first connection, and returns the fault that `offer()` reports. The
@@ -423,7 +423,7 @@ fn a_slow_answer_is_not_called_a_wrong_one() {
         }
     };
     thread::scope(|s| {
-        // These two wait for the whole time limit.
+        // These two wait for the full time limit.
         let silent = s.spawn(|| fault_of(|_| ()));
         let stops = s.spawn(|| fault_of(features(1 << 32 | 1 << 30)));
         // Three wrong answers: not vhost-user, without virtio 1, and the latter after a delay.
@@ -466,7 +466,7 @@ fn after_the_device_has_ended_the_rest_is_skipped() {
         known = Some((offer(target).unwrap(), target.path.clone()))
     });
     let (offer, path) = known.unwrap();
-    // The device has ended before the first check that connects, so that one fails.
+    // The device has exited before the first check that connects, so that check fails.
     let target = Target {
         path,
         stop: Default::default(),
@@ -484,13 +484,13 @@ fn after_the_device_has_ended_the_rest_is_skipped() {
     assert!(rows[first + 1..].iter().all(skipped));
 }
 
-/// The device can fill the counter of a kick and make it blocking, so no check may wait for a write.
+/// The device can fill a kick's counter and make it blocking, so no check may wait for a write.
 #[test]
 fn a_kick_that_the_device_holds_holds_no_check() {
     let kick = Arc::new(raw::event().unwrap());
     rustix::io::write(&*kick, &(u64::MAX - 1).to_ne_bytes()).unwrap();
     raw::ring(&kick).unwrap();
-    // Control: a write that is waited for is held.
+    // Control: a blocking write does block.
     let (done, ended) = channel();
     let held = kick.clone();
     let thread = thread::spawn(move || {
@@ -498,7 +498,7 @@ fn a_kick_that_the_device_holds_holds_no_check() {
         done.send(()).unwrap();
     });
     assert!(ended.recv_timeout(PATIENCE / 20).is_err());
-    // Each read lets the writes go on.
+    // Each read lets the writes continue.
     while !thread.is_finished() {
         rustix::io::read(&*kick, &mut [0; 8]).unwrap();
         rustix::io::write(&*kick, &1_u64.to_ne_bytes()).unwrap();
@@ -506,7 +506,7 @@ fn a_kick_that_the_device_holds_holds_no_check() {
     }
 }
 
-/// Returns whether this process has a lock on the file. It loses the lock when it closes any
+/// Returns whether this process has a lock on the file. A process loses its lock when it closes any
 /// descriptor of the file.
 fn has_lock(file: &std::fs::File) -> bool {
     let inode = format!(":{} ", rustix::fs::fstat(file).unwrap().st_ino);
@@ -517,8 +517,8 @@ fn has_lock(file: &std::fs::File) -> bool {
         .any(|line| line.contains(&inode) && line.contains(&own))
 }
 
-/// A device can attach a descriptor to any answer, and close() of a descriptor can wait for ever
-/// (a file on FUSE). The checks receive only the one that they asked for.
+/// A device can attach a descriptor to any answer, and close() of a descriptor can block forever (a
+/// file on FUSE). The checks receive only the descriptor that they requested.
 #[test]
 fn a_descriptor_that_was_not_asked_for_is_never_received() {
     use rustix::fs::FlockOperation;
@@ -540,7 +540,7 @@ fn a_descriptor_that_was_not_asked_for_is_never_received() {
     answer();
     assert!(checks.ask(raw::GET_FEATURES, &[]).is_some());
     assert!(has_lock(&file));
-    // Control: a descriptor that was asked for is received, and closed afterwards.
+    // Control: a descriptor that was requested is received, and closed afterwards.
     answer();
     assert!(checks.ask_file(raw::GET_FEATURES, &[]).is_some());
     assert!(!has_lock(&file));

@@ -26,7 +26,7 @@ fn once(imp: Impl, ctx: &Context, aad: &[u8], message: Messages<'_>) -> bool {
     refused.unwrap_or_else(|e| panic!("{imp:?}: {e}")) == 0
 }
 
-/// Splits a message of `len` bytes into one piece per FPU section, and returns the pieces' lengths.
+/// Splits a message of `len` bytes into one piece per FPU section, and returns the piece lengths.
 fn pieces(len: usize) -> Vec<usize> {
     let mut pieces = vec![BYTES; len / BYTES];
     if len % BYTES > 0 {
@@ -42,7 +42,7 @@ pub(crate) fn crypt(imp: Impl, ctx: &Context, op: Op, iv: &[u8], src: &[u8], dst
         return;
     }
     let mut lens = pieces(src.len());
-    // The last piece of XTS must have at least one whole block.
+    // XTS's last piece must have at least one whole block.
     if let [.., before, last] = &mut lens[..] {
         if *last < imp.shortest() {
             *before -= imp.shortest();

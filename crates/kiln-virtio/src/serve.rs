@@ -7,8 +7,8 @@ use crate::session::{Digest, Keyed, Order, Session};
 use crate::wire::{data, Action, Operation, Request, Status};
 use crate::Worker;
 
-/// Serves a request and returns the length of the result. `dst` must have the length that the
-/// request announces.
+/// Serves a request and returns the result's length. `dst` must have the length that the request
+/// announces.
 pub(crate) fn serve(
     session: &Session,
     worker: &mut Worker,

@@ -13,13 +13,13 @@ pub(crate) struct Keyed {
     pub ctx: Context,
 }
 
-/// A hash or a MAC, and the length to which its result is truncated.
+/// A hash or a MAC, and the length its result is truncated to.
 pub(crate) struct Digest {
     pub keyed: Keyed,
     pub result_len: usize,
 }
 
-/// Which operation of a chain comes first.
+/// Which operation in a chain comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
     HashThenCipher,
@@ -136,7 +136,7 @@ impl Session {
         }
     }
 
-    /// Returns the service for which the session was created.
+    /// Returns the session's service.
     pub(crate) fn service(&self) -> Service {
         match self {
             Session::Cipher { .. } | Session::Chain { .. } => Service::Cipher,

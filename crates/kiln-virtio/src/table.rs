@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// Bits of a name that hold the slot number.
 const SLOT_BITS: u32 = 20;
-/// Number of slots that are allocated together.
+/// Number of slots allocated together.
 const CHUNK: usize = 256;
 
 struct Slot<T> {
@@ -45,7 +45,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl<T> Table<T> {
-    /// Maximum capacity of a table.
+    /// Maximum table capacity.
     pub const MOST: usize = 1 << SLOT_BITS;
 
     /// Creates a table for `capacity` values, at most [`Table::MOST`]. Memory is allocated when

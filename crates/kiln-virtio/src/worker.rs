@@ -9,8 +9,8 @@ use kiln_kernel::cpu::{kiln_tsc_hz, set_kiln_tsc_hz, Config, Cpu};
 /// GS base. Serving requests makes no system calls except to allocate memory and, for RSA and
 /// ECDSA, to get random numbers. Dropping the worker calls `munmap` and `arch_prctl`.
 pub struct Worker {
-    /// Buffer in which the associated data and the hashed region of a chain are joined, because the
-    /// hash needs contiguous input.
+    /// Buffer that joins the associated data and the hashed region of a chain, because the hash
+    /// needs contiguous input.
     pub(crate) joined: Vec<u8>,
     /// This must be the last field, because fields are dropped in order and the other fields may
     /// still use the emulated CPU.

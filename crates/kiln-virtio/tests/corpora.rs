@@ -1,4 +1,4 @@
-//! Replays the kept inputs of the fuzz targets that need this crate only.
+//! Replays the corpora of the fuzz targets that need only this crate.
 
 #[path = "../../../fuzz/replay.rs"]
 mod replay;

@@ -205,7 +205,7 @@ fn cve_2023_3180_source_and_destination_differ() {
     }
 }
 
-/// An akcipher request may ask for a result of any length, and a key may claim any length.
+/// An akcipher request may request a result of any length, and a key may claim any length.
 #[test]
 fn cve_2025_14876_akcipher_lengths() {
     let rsa = hex(include_str!("common/rsa512.hex"));
@@ -398,7 +398,7 @@ fn no_room_for_an_answer() {
     }
 }
 
-/// Requests are refused if their format was not negotiated, or if their algorithm, direction or
+/// Requests are rejected if their format was not negotiated, or if their algorithm, direction or
 /// sizes are not supported.
 #[test]
 fn refused() {

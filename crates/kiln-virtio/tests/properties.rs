@@ -1,6 +1,6 @@
-//! Sends defective variants of every request in all formats: truncated at every length, and with
-//! each byte and each word of the header changed. Each defective request must yield a status.
-//! Requests that parse must be emitted unchanged.
+//! Sends defective variants of every request in all formats: truncated to every length, and with
+//! each header byte and word changed. Each defective request must yield a status. Requests that
+//! parse must be emitted unchanged.
 
 mod common;
 

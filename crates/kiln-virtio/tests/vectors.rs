@@ -1,4 +1,4 @@
-//! Published test vectors for every service, in both request formats, with and without sessions.
+//! Tests published vectors for every service, in both request formats, with and without sessions.
 
 mod common;
 

@@ -1,4 +1,4 @@
-//! Tests that no memory is freed while it still contains a key.
+//! Tests that no memory is freed with a key in it.
 
 mod common;
 mod looking;

@@ -1,5 +1,4 @@
-//! The command line of `kiln`: the survey, the questions that it consists of, and auxiliary
-//! commands.
+//! The command line of `kiln`: the survey, the questions in it, and auxiliary commands.
 
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;

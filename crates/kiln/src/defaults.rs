@@ -15,8 +15,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 const NAME: &str = "kiln.toml";
-/// Value of a `--tree` that the user gave without a value. It remains if no configuration file sets
-/// a tree.
+/// Value of a `--tree` given without a value. It remains if no configuration file sets a tree.
 const NO_TREE: &str = "<the tree of kiln.toml>";
 /// Arguments that name a kernel tree: the flag `--tree`, and the argument of `kiln tree`.
 const TREES: [&str; 2] = ["tree", "dir"];
@@ -35,7 +34,7 @@ struct Table {
     tree: Option<Spanned<PathBuf>>,
 }
 
-/// The settings of the configuration file, converted to values of flags.
+/// The settings in the configuration file, converted to flag values.
 #[derive(Default)]
 pub struct Defaults {
     settings: Vec<Setting>,
@@ -225,7 +224,7 @@ impl Defaults {
     }
 }
 
-/// Returns the arguments of the innermost subcommand.
+/// Returns the innermost subcommand's arguments.
 fn leaf(matches: &ArgMatches) -> &ArgMatches {
     match matches.subcommand() {
         Some((_, inner)) => leaf(inner),

@@ -33,9 +33,8 @@ pub fn report_arguments(e: &clap::Error) -> ExitCode {
     }
 }
 
-/// Hints for arguments that a command does not have. Each hint consists of the command, the
-/// argument, and what to write instead. An empty argument stands for any argument that is not a
-/// flag.
+/// Hints for arguments that a command does not have. Each entry is the command, the argument, and
+/// what to write instead. An empty argument stands for any non-flag argument.
 const INSTEAD: [(&str, &str, &str); 22] = [
     // These flags of `kiln fpu` existed in Kiln 0.1.
     ("kiln fpu", "--overhead", "use: kiln fpu overhead"),
@@ -46,7 +45,7 @@ const INSTEAD: [(&str, &str, &str); 22] = [
     ("kiln fpu", "--stack-ns", "use: kiln ipsec"),
     ("kiln fpu", "--replay-window", "use: kiln ipsec"),
     ("kiln fpu", "--own-every", "use: kiln ipsec"),
-    // Users may expect these arguments because of other commands or documents.
+    // Users may expect these arguments from other commands or documents.
     ("kiln budget", "--way", "use --mode"),
     (
         "kiln compare",
@@ -120,8 +119,8 @@ fn command(args: impl Iterator<Item = String>) -> String {
     words
 }
 
-/// Replaces error messages of Rust's number parsers and of clap's ranges by a text that states
-/// which values are accepted.
+/// Replaces error messages of Rust's number parsers and clap's ranges with a text that states which
+/// values are accepted.
 fn in_plain_words(why: &str) -> String {
     let range = why.split_once(" is not in ");
     if let Some((least, most)) = range.and_then(|(_, range)| range.split_once("..=")) {

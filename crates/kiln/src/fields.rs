@@ -9,7 +9,7 @@ use crate::help::{ORDER, ROW_FIELDS};
 /// Line width of the help text in columns, including the indentation.
 const WIDTH: usize = 78;
 
-/// Adds the lists of row fields to the help of this command and its subcommands.
+/// Adds the lists of row fields to the help texts of this command and its subcommands.
 pub fn add_fields(command: Command) -> Command {
     add(command, "")
 }
@@ -63,14 +63,15 @@ fn list_fields(words: &str) -> String {
                 .filter_map(written)
                 .map(paragraph)
                 .unzip();
-            // One example explains the shortened names of all lists.
+            // One example explains the shortened names in all lists.
             lists.extend(examples.into_iter().flatten().next());
             lists
         }
     }
 }
 
-/// Explains how names are shortened, by the first shortened name; `None` if all are complete.
+/// Explains how field names are shortened, using the first shortened name as an example; `None` if
+/// no name is shortened.
 fn explain_short(short: &[String]) -> Option<String> {
     let at = short.iter().position(|name| name.starts_with('_'))?;
     let (before, name) = (&short[at - 1], &short[at]);
@@ -182,7 +183,7 @@ mod tests {
             explained(&["len", "loss_pct", "loss_low", "loss_high"]).unwrap(),
             "(A name that begins with _ is shortened: _high after loss_low stands for loss_high.)"
         );
-        // The name before may also be complete without an ending.
+        // The preceding name may also be complete without an ending.
         let whole = explained(&["us", "us_max"]).unwrap();
         assert!(whole.contains("_max after us stands for us_max"), "{whole}");
         assert_eq!(explained(&["len", "us"]), None);

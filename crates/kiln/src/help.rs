@@ -24,7 +24,7 @@ pub const ORDER: [&str; 5] = [
     "See also",
 ];
 
-/// Indentation of lines below a heading.
+/// Line indentation below a heading.
 const INDENT: &str = "  ";
 
 impl Help {

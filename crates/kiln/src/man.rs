@@ -11,8 +11,8 @@ use kiln_question::{replace, Error, Exit};
 
 use crate::help::Help;
 
-/// Directory in which the package installs the documents. The manual names it wherever the help
-/// texts name `docs/`.
+/// Directory where the package installs the documents. The manual names it wherever the help texts
+/// name `docs/`.
 const DOCS: &str = "/usr/share/doc/kiln/docs/";
 
 /// Write the manual, one page per command

@@ -1,4 +1,4 @@
-//! The version of Kiln, as printed by `kiln --version` and as stored in records.
+//! Kiln's version, as printed by `kiln --version` and as stored in records.
 
 use kiln_question::Program;
 

@@ -1,4 +1,4 @@
-//! Tests that no signal that ends Kiln leaves a machine running, or its files behind.
+//! Tests that no signal that kills Kiln leaves a machine running, or files behind.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -7,12 +7,12 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 
 use crate::device::{parent, until};
 
-/// Reports its process ID in the directory of this script, and runs until it is killed.
+/// Reports its process ID in this script's directory, and runs until it is killed.
 const MACHINE: &str = "#!/bin/sh
 cd \"$(dirname \"$0\")\" && echo $$ >pid.new && mv pid.new pid && exec sleep 600
 ";
 
-/// A script instead of QEMU, and what `kiln linux record` needs besides.
+/// Creates a script in place of QEMU, and everything else that `kiln linux record` needs.
 fn prepare(dir: &Path) {
     let script = dir.join("qemu-system-x86_64");
     fs::write(&script, MACHINE).unwrap();
@@ -23,7 +23,7 @@ fn prepare(dir: &Path) {
     }
 }
 
-/// Starts Kiln, and waits until it has started the machine. Returns the machine's process ID too.
+/// Starts Kiln, and waits until it has started the machine. Also returns the machine's process ID.
 fn boot(dir: &Path) -> (Child, u32) {
     let _ = fs::remove_file(dir.join("pid"));
     let path = std::env::var("PATH").unwrap();
@@ -52,7 +52,8 @@ fn boot(dir: &Path) -> (Child, u32) {
     (child, pid)
 }
 
-/// Sends these signals, and returns how Kiln ended. The machine must have ended by then, or soon.
+/// Sends these signals, and returns Kiln's exit status. The machine must have exited by then, or do
+/// so soon.
 fn end(dir: &Path, signals: &[&str]) -> ExitStatus {
     let (mut child, machine) = boot(dir);
     assert!(parent(machine).is_some(), "the control: the machine runs");

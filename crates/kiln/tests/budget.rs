@@ -1,4 +1,4 @@
-//! Tests of `kiln budget` as scripts call it.
+//! Tests `kiln budget` as scripts call it.
 
 use std::fs;
 use std::process::Command;
@@ -40,7 +40,7 @@ fn bad_arguments_are_refused_in_one_line() {
 fn the_smallest_target_that_is_named_is_taken() {
     let run = kiln(&["budget", "sm3", "--target-us", "0.01"]);
     let least = run.stderr.trim().rsplit(' ').next().unwrap().to_string();
-    // Ask for more than the target that the error named, because the second run may measure a
+    // Request more than the target that the error named, because the second run may measure a
     // larger minimum.
     let least = (least.parse::<f64>().unwrap() * 1.5).to_string();
     let run = kiln(&[
@@ -61,7 +61,7 @@ fn the_smallest_target_that_is_named_is_taken() {
 fn every_way_has_a_row_with_the_fields_of_the_contract() {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().to_str().unwrap();
-    // With --quick, Kiln measures only the implementation with the widest tier of each algorithm. A
+    // With --quick, Kiln measures only the implementation with each algorithm's widest tier. A
     // limit was published for AVX2 Poly1305, but not for CTR.
     let args = [
         "budget",

@@ -1,5 +1,5 @@
-//! Tests of `kiln budget --tree` on a current kernel (KILN_TEST_TREE_NEXT), unmodified and with the
-//! patch in docs/patches.
+//! Tests `kiln budget --tree` on a current kernel (KILN_TEST_TREE_NEXT), with and without the patch
+//! in docs/patches.
 
 use std::fs;
 use std::path::{Path, PathBuf};

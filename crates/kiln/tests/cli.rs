@@ -1,5 +1,5 @@
-//! Tests of the program's behaviour in scripts: exit statuses, one-line errors, JSON, and atomic
-//! file writes.
+//! Tests the program's behaviour in scripts: exit statuses, one-line errors, JSON, and atomic file
+//! writes.
 
 use crate::common::{fault, kiln, kiln_with, Run};
 use kiln_kernel::Tier;

@@ -1,4 +1,4 @@
-//! Tests of `kiln compare` from a user's point of view.
+//! Tests `kiln compare` from a user's point of view.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use crate::common::{fault, kiln};
 use serde_json::{json, Value};
 
-/// Writes a record of `speed` with one row per implementation. `width` is half the relative width
-/// of the interval.
+/// Writes a record of `speed` with one row per implementation. `width` is half the interval's
+/// relative width.
 fn record(dir: &Path, name: &str, width: f64, cycles: &[(&str, f64)]) -> PathBuf {
     let rows: Vec<Value> = cycles
         .iter()
@@ -141,7 +141,7 @@ fn a_gate_needs_cycles_and_time() {
     assert_eq!(compare(&old, &higher, &gate).status, 1);
 }
 
-/// Writes a record of an arbitrary command.
+/// Writes a record for an arbitrary command.
 fn write(dir: &Path, name: &str, record: &Value) -> PathBuf {
     let path = dir.join(name);
     fs::write(&path, record.to_string()).unwrap();
@@ -274,7 +274,7 @@ fn a_commit_message_says_what_was_measured() {
 ";
     assert_eq!(message(&a, &b), wanted.trim_start_matches('\n'));
 
-    // Control: a run without --quick must not be taken for a quick one.
+    // Control: a run without --quick must not be mistaken for a quick one.
     let long = record("long.json", "4a5b6c7", false, after);
     let text = message(&a, &long);
     assert!(

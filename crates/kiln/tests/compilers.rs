@@ -1,4 +1,4 @@
-//! Tests of `kiln compilers` from the point of view of users and `git bisect`. The measured
+//! Tests `kiln compilers` from the point of view of users and `git bisect`. The measured
 //! differences are factors of two or more, so that noise cannot affect the outcome.
 
 use std::fs;
@@ -337,8 +337,8 @@ fn a_reproduction_is_followed_without_kiln() {
     assert!(!step("interesting.sh", &reduced).status.success());
 }
 
-/// If the names of directories in TMPDIR were predictable, another user could create them first and
-/// put links into them, which a compiler would follow.
+/// If directory names in TMPDIR were predictable, another user could create the directories first
+/// and plant links in them, which a compiler would follow.
 #[test]
 fn links_that_others_planted_in_tmpdir_are_not_followed() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! Tests of `kiln crypt`: all tiers and OpenSSL must produce the same bytes, for whole messages,
-//! for messages in chunks, and for decryption.
+//! Tests `kiln crypt`: all tiers and OpenSSL must produce the same bytes, for whole and chunked
+//! messages and for decryption.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Tests of the configuration file `kiln.toml`: the effect of each key, which of several files is
+//! Tests the configuration file `kiln.toml`: the effect of each key, which of several files is
 //! read, and errors in a file.
 
 use std::fs;
@@ -9,7 +9,7 @@ use crate::common::tree::{kiln_keeping_with, tree_of};
 use crate::common::{fault, schema, Run};
 use serde_json::Value;
 
-/// A temporary directory in which the program runs. It contains a separate home directory.
+/// A temporary directory where the program runs. It contains a separate home directory.
 struct Place(tempfile::TempDir);
 
 impl Place {
@@ -73,7 +73,7 @@ fn defaults(record: &Value) -> Vec<String> {
         .collect()
 }
 
-/// Returns the number of a core on which this process may run.
+/// Returns the number of a core that this process may run on.
 fn a_core() -> String {
     let allowed = kiln_measure_cores();
     allowed[allowed.len() - 1].to_string()

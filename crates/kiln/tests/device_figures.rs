@@ -133,8 +133,8 @@ fn hello(path: &Path, protocol: u64) -> Option<Raw> {
     raw.try_hello(protocol).then_some(raw)
 }
 
-/// The first two are controls, which do not touch the device. They show how much of an effect is
-/// due to the time that any other program takes from the cores.
+/// The first two are controls that do not touch the device. They show how much of an effect merely
+/// comes from another program using the cores.
 const ATTACKS: [(&str, Attack); 16] = [
     ("control: a thread that computes", |_, _, stop| {
         repeat(stop, std::hint::spin_loop);
@@ -278,7 +278,7 @@ const ATTACKS: [(&str, Attack); 16] = [
     }),
 ];
 
-/// The attackers use a separate socket, so they can only occupy the connections of that socket.
+/// The attackers use a separate socket, so they can occupy only that socket's connections.
 #[test]
 #[ignore = "measures"]
 fn a_victim_of_each_attack() {
@@ -310,8 +310,8 @@ fn a_victim_of_each_attack() {
             let (stop, path) = (AtomicBool::new(false), device.path("attack.sock"));
             let p99 = thread::scope(|scope| {
                 scope.spawn(|| attack(&device, &path, &stop));
-                // A socket admits 64 front ends at once and then 10 per second. What an attack
-                // does all the time is what counts, so let it use up the burst first.
+                // A socket admits 64 front ends at once and then 10 per second. The sustained
+                // effect is what counts, so let the attack use up the burst first.
                 sleep(Duration::from_millis(1500));
                 let times = measure(TIME);
                 stop.store(true, Ordering::Relaxed);
@@ -327,7 +327,7 @@ fn a_victim_of_each_attack() {
                         || gone.elapsed() > Duration::from_secs(9)
                 },
             );
-            // The quiet value varies as well, so show how much.
+            // The quiet value varies, too, so show by how much.
             let again = show("", measure(TIME / 4));
             println!(
                 "{:34} {ratio:.2} x the quiet p99, {again:.1?} afterwards; descriptors and processes {before:?}, {:?} after {:.1?}",

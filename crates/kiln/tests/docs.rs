@@ -126,7 +126,7 @@ impl Reader<'_> {
     }
 }
 
-/// Runs the code blocks of a page. Returns the number of commands run, and the faults.
+/// Runs a page's code blocks. Returns the number of commands run, and the faults.
 fn type_page(page: &Page) -> (usize, Vec<Fault>) {
     let mut reader = Reader::new(page);
     for block in &parts(&page.text).blocks {
@@ -135,7 +135,7 @@ fn type_page(page: &Page) -> (usize, Vec<Fault>) {
     reader.done()
 }
 
-/// Collects commands of Kiln in the running text of these pages. Each command is listed only once.
+/// Collects Kiln commands in the running text of these pages. Each command is listed only once.
 fn spans(pages: &[Page]) -> Vec<(Place, String)> {
     let mut seen = BTreeSet::new();
     let mut spans = Vec::new();
@@ -215,8 +215,8 @@ fn try_span(at: &Place, text: &str, scratch: &Scratch) -> Result<(), String> {
     Err(said.trim().to_string())
 }
 
-/// Calls `work` for each item, several items concurrently. Returns the number of commands run, and
-/// the faults.
+/// Calls `work` for each item, with several items in parallel. Returns the number of commands run,
+/// and the faults.
 fn each<T: Sync>(
     all: &[T],
     work: impl Fn(&T) -> (usize, Vec<Fault>) + Sync,
@@ -294,8 +294,8 @@ fn page(text: &str) -> Page {
     }
 }
 
-/// Asserts that a fault about `what` was reported for this line. The tests called `control_…` use
-/// it to check that faults on a deliberately wrong page are detected.
+/// Asserts that a fault that mentions `what` was reported for this line. The tests called
+/// `control_…` use it to check that faults on a deliberately wrong page are detected.
 #[track_caller]
 fn assert_found(faults: &[Fault], line: usize, what: &str) {
     assert!(

@@ -1,5 +1,5 @@
-//! Tests of the messages for errors that are caused by bad input or by the machine. Each message
-//! must be a single line that states what is wrong, where, and what to do about it.
+//! Tests the messages for errors caused by bad input or by the machine. Each must be a single line
+//! that states what is wrong, where, and what to do about it.
 
 use crate::common::{fault, kiln, kiln_with};
 

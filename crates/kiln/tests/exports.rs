@@ -1,6 +1,6 @@
-//! Validates exports with the programs that read them: kcidb-io for KernelCI's database and
-//! llvm-lnt for LNT, both from PyPI. `KILN_TEST_PYTHON` is a Python that can import these packages;
-//! the default is `python3`. If a package is not installed, its test is skipped.
+//! Validates exports with programs that read them: kcidb-io for KernelCI's database and llvm-lnt
+//! for LNT, both from PyPI. `KILN_TEST_PYTHON` is a Python that can import these packages; the
+//! default is `python3`. If a package is not installed, its test is skipped.
 
 use std::env;
 use std::fs;

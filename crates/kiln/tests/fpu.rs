@@ -1,4 +1,4 @@
-//! Tests of `kiln fpu` from a script's point of view.
+//! Tests `kiln fpu` from a script's point of view.
 
 use crate::common::{fault, kiln, kiln_with};
 
@@ -68,8 +68,8 @@ fn bad_arguments_are_refused_in_one_line() {
     refuses(&["--inject", &replay], "line 2: 'soon'");
 }
 
-/// In Kiln 0.1, some flags of `kiln fpu` did what separate commands do today. The error for such a
-/// flag must name the command.
+/// In Kiln 0.1, some `kiln fpu` flags did what separate commands do today. The error for such a
+/// flag must name that command.
 #[test]
 fn flags_that_became_commands_are_named_with_them() {
     refuses(&["--overhead"], "use: kiln fpu overhead");

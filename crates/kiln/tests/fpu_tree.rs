@@ -1,6 +1,6 @@
-//! Tests of `kiln fpu --policy tree:DIR`, which interrupts a kernel tree's own sections. The tests
-//! are skipped with a message unless KILN_TEST_TREE is set to a tree. The tree's objects are built
-//! once and kept.
+//! Tests `kiln fpu --policy tree:DIR`, which interrupts a kernel tree's own sections. The tests are
+//! skipped with a message unless KILN_TEST_TREE is set to a tree. The tree's objects are built once
+//! and kept.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! Tests of flags and names that people try first, such as flags of other programs.
+//! Tests flags and names that people try first, such as flags of other programs.
 
 use std::collections::BTreeSet;
 use std::fs;

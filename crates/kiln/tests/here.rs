@@ -1,4 +1,4 @@
-//! Tests of `kiln here` with recorded machines, with this machine, and with invalid input.
+//! Tests `kiln here` with recorded machines, with this machine, and with invalid input.
 
 use std::path::PathBuf;
 

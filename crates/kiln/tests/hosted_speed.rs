@@ -1,5 +1,5 @@
-//! Tests of `kiln speed --tree` and of `kiln compare` with trees. They are skipped with a message
-//! unless KILN_TEST_TREE is set.
+//! Tests `kiln speed --tree` and `kiln compare` with trees. They are skipped with a message unless
+//! KILN_TEST_TREE is set.
 
 use std::io::Write;
 use std::path::Path;
@@ -152,8 +152,7 @@ fn kilns_own_and_a_trees_are_in_one_table() {
     unknown(&["sha256", "--op", "encrypt"], "use --op digest");
 }
 
-/// Controls: trees in which a function computes a wrong result, crashes, is slow, or does not
-/// compile.
+/// Controls: trees where a function computes a wrong result, crashes, is slow, or does not compile.
 #[test]
 fn controls() {
     let Some(tree) = given_tree() else { return };

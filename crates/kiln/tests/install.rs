@@ -1,5 +1,5 @@
-//! Tests of what a Kiln package needs: the manual, the completions, and a program that works
-//! without a source tree.
+//! Tests what a Kiln package needs: the manual, the completions, and a program that works without a
+//! source tree.
 
 use std::fs;
 use std::path::Path;
@@ -136,8 +136,8 @@ fn an_installed_program_does_not_know_where_its_sources_were() {
     assert!(strip.unwrap().success());
     assert!(!knows(&installed));
 
-    // Run the program in a directory without sources. It must build from the sources that are
-    // embedded in it.
+    // Run the program in a directory without sources. It must build from the sources embedded in
+    // it.
     let out = Command::new(&installed)
         .args(["compilers", "--quick", "--cc", "cc", "--opt", "O2"])
         .args(["--variant", "default", "--json"])

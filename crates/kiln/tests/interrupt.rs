@@ -1,4 +1,4 @@
-//! Tests that Ctrl-C ends every command that waits for a device, regardless of the device's
+//! Tests that Ctrl-C stops every command that waits for a device, regardless of the device's
 //! behaviour.
 
 use std::fs::File;
@@ -30,8 +30,8 @@ enum Conduct {
     Fills,
 }
 
-/// Maximum time from Ctrl-C to the end of a command. It is shorter than the time after which the
-/// commands give up by themselves, which is 5 s for an answer to virtio-check.
+/// Maximum time from Ctrl-C to the end of a command. It is shorter than the commands' own timeouts,
+/// such as the 5 s that virtio-check waits for an answer.
 const SOON: Duration = Duration::from_secs(4);
 
 /// Feature bits: VERSION_1 and VHOST_USER_F_PROTOCOL_FEATURES. The protocol features below are MQ,
@@ -108,8 +108,8 @@ fn converse(mut stream: UnixStream, conduct: Conduct, rings: &AtomicUsize) -> st
     }
 }
 
-/// Serves a socket with this behaviour. The returned function reports whether a program has reached
-/// the point at which it waits for the device.
+/// Serves a socket with this behaviour. The returned function reports whether a program is already
+/// waiting for the device.
 fn serve(path: &Path, conduct: Conduct) -> impl Fn() -> bool {
     let listener = UnixListener::bind(path).unwrap();
     let [met, rings] = [0; 2].map(|_| Arc::new(AtomicUsize::new(0)));

@@ -1,4 +1,4 @@
-//! Tests of `kiln ipsec` from a script's point of view.
+//! Tests `kiln ipsec` from a script's point of view.
 
 use std::fs;
 use std::path::Path;
@@ -50,7 +50,7 @@ fn bad_arguments_are_refused_in_one_line() {
     refuses(&["--cc", "gcc"], "--cc");
 }
 
-/// Searching the help for common terms of IPsec must find the command.
+/// Searching the help for common IPsec terms must find the command.
 #[test]
 fn the_help_has_the_words_that_people_search_for() {
     let help = kiln(&["ipsec", "--help"]).stdout();
@@ -213,8 +213,8 @@ fn knee(tiers: &str, args: &[&str]) -> [f64; 3] {
     [low, n("knee_pps").unwrap_or(low), high]
 }
 
-/// Knees that several processes have measured. Other load on the host can only reduce the packet
-/// rate, so the highest knee is the least disturbed.
+/// Knees measured by several processes. Other load on the host can only reduce the packet rate, so
+/// the highest knee is the least disturbed.
 #[derive(Debug, Default)]
 struct Knees(Vec<[f64; 3]>);
 
@@ -240,8 +240,8 @@ impl Knees {
 
 /// The knee must depend on the speed of AES, but not on the seed. Scalar AES is about eight times
 /// slower than AES-NI. The configurations alternate, so that a busy minute affects all of them, and
-/// the test continues until each has had a quiet run. A seed that moved the knee would also move it
-/// in quiet runs.
+/// the test continues until each has had a quiet run. A seed-dependent knee would differ even in
+/// quiet runs.
 #[test]
 fn a_slower_cipher_moves_the_knee_and_another_seed_does_not() {
     if !(is_x86_feature_detected!("aes") && is_x86_feature_detected!("pclmulqdq")) {
@@ -272,8 +272,8 @@ fn the_knee_is_not_above_what_the_stack_leaves_time_for() {
     let [low, _, high] = knee("", &["--stack-ns", "40000"]);
     assert_eq!((low, high), (0.0, 32_000.0));
     // With 10 µs per packet, the limit is 100,000 packets per second. The bound allows for the
-    // backlog that 10 ms of idle time can work off, and for one step of 9 %, because the result is
-    // an interval.
+    // backlog that 10 ms of idle time can absorb, and for one step of 9 %, because the result is an
+    // interval.
     assert!(knee("", &["--stack-ns", "10000"])[2] <= 153_000.0);
 }
 

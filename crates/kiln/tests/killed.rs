@@ -1,4 +1,4 @@
-//! Tests in which Kiln's device and Kiln's driver run in two processes, one of which is killed.
+//! Tests with Kiln's device and driver in two processes, one of which is killed.
 
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

@@ -75,7 +75,7 @@ fn the_kernels_parser_reads_what_is_printed() {
     );
     assert_eq!(read(&parser, &ktap), all_is_well, "{ktap}");
 
-    // Controls: in one copy a test has failed, in another a test is missing.
+    // Controls: in one copy a test has failed, and in another a test is missing.
     let last = ktap.lines().rfind(|l| l.starts_with("    ok ")).unwrap();
     let failed = last.replacen("ok", "not ok", 1);
     let (status, counts) = read(&parser, &ktap.replacen(last, &failed, 1));

@@ -1,4 +1,4 @@
-//! Tests of `kiln test --tree` with the KUnit suites of a current kernel (KILN_TEST_TREE_NEXT).
+//! Tests `kiln test --tree` with the KUnit suites of a current kernel (KILN_TEST_TREE_NEXT).
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -14,7 +14,7 @@ fn next_tree() -> Option<std::path::PathBuf> {
     tree_of("KILN_TEST_TREE_NEXT", "tree of a current kernel")
 }
 
-/// Returns the rows of KUnit cases in a record.
+/// Returns a record's rows of KUnit cases.
 fn cases(record: &str) -> Vec<Value> {
     let record: Value = serde_json::from_str(record).expect("JSON");
     let rows = record["rows"].as_array().expect("rows").clone();
@@ -106,10 +106,10 @@ fn cases_are_chosen_by_name_and_benchmarks_run_when_asked() {
     assert!(none.stderr.contains("no_such_suite"), "{}", none.stderr);
 }
 
-/// Plants three faults, in SHA-256, SHA-512 and SHA-1, that only the interrupt tests or the guard
-/// page can find, one in the AVX2 code of SHA-256, which a CPU with SHA-NI never selects unless
-/// a set of tiers hides SHA-NI, and one in its AVX code, which needs a set without AVX2. The other
-/// cases are the control.
+/// Plants faults in SHA-256, SHA-512 and SHA-1 that only the interrupt tests or the guard page can
+/// find. Also plants one in SHA-256's AVX2 code, which a CPU with SHA-NI selects only if a set of
+/// tiers hides SHA-NI, and one in its AVX code, which needs a set without AVX2. The other cases are
+/// the control.
 #[test]
 fn planted_faults_are_found_in_the_suites_that_test_them() {
     let Some(tree) = next_tree() else { return };
@@ -121,19 +121,19 @@ fn planted_faults_are_found_in_the_suites_that_test_them() {
         "likely(irq_fpu_usable())",
         "true",
     );
-    // Make the fallback for an FPU in use do nothing.
+    // Make the fallback for a busy FPU do nothing.
     tree.replace(
         "lib/crypto/x86/sha512.h",
         "sha512_blocks_generic(state, data, nblocks);",
         "",
     );
-    // Rotate by a wrong amount in the AVX2 implementation.
+    // Rotate by the wrong amount in the AVX2 implementation.
     tree.replace(
         "lib/crypto/x86/sha256-avx2-asm.S",
         "rorx\t$25, e, y0",
         "rorx\t$24, e, y0",
     );
-    // Rotate by a wrong amount in the AVX implementation, too.
+    // Rotate by the wrong amount in the AVX implementation, too.
     tree.replace(
         "lib/crypto/x86/sha256-avx-asm.S",
         "MY_ROR  (25-11), y0",
@@ -182,8 +182,8 @@ fn planted_faults_are_found_in_the_suites_that_test_them() {
     assert_eq!(failed("sha3", |_| true), BTreeSet::new());
 }
 
-/// Returns the output of the kernel's build in the last run on a tree. It is empty if Kiln itself
-/// compiled everything that was needed.
+/// Returns the kernel build's output in the last run on a tree. It is empty if Kiln itself compiled
+/// everything that was needed.
 fn build_log(record: &str) -> String {
     let record: Value = serde_json::from_str(record).expect("JSON");
     let notes = record["notes"].as_array().expect("notes");
@@ -213,7 +213,7 @@ fn an_edit_takes_effect_without_a_run_of_the_whole_build() {
     expect(0, false, "the source as it was");
     tree.replace(header, "asm_fn(state, data, nblocks); ", "");
     expect(1, false, "a header in which nothing is computed");
-    // Restore a file that is older than all objects, a change that make alone would not notice.
+    // Restore a file that is older than all objects, a change that make alone would miss.
     let path = tree.dir().join(header);
     tree.restore(header);
     let old = std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1_000_000_000);

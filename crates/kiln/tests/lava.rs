@@ -1,4 +1,4 @@
-//! Tests of `packaging/lava/`, which converts KTAP to LAVA's test cases.
+//! Tests the script in `packaging/lava/` that converts KTAP to LAVA test cases.
 
 use std::fs::{self, File};
 use std::process::Command;

@@ -1,4 +1,4 @@
-//! Tests of `kiln libraries`: the list, and installations that must fail. Real installations are
+//! Tests `kiln libraries`: the list, and installations that must fail. Real installations are
 //! tested only with `KILN_TEST_REGISTRIES=1`, because they need package registries and take several
 //! minutes.
 

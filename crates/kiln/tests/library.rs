@@ -1,5 +1,5 @@
-//! Tests of `--level library`, which calls functions that the library of a current kernel
-//! (KILN_TEST_TREE_NEXT) exports.
+//! Tests `--level library`, which calls functions exported by the library of a current kernel
+//! (KILN_TEST_TREE_NEXT).
 
 use std::collections::BTreeSet;
 

@@ -1,5 +1,5 @@
-//! Tests of `kiln linux fidelity`, `nested` and `dkms`: invalid arguments, and boots of real
-//! kernels if `KILN_TEST_QEMU` is set.
+//! Tests `kiln linux fidelity`, `nested` and `dkms`: invalid arguments, and boots of real kernels
+//! if `KILN_TEST_QEMU` is set.
 
 use crate::common::{kiln, kiln_with};
 

@@ -1,6 +1,6 @@
-//! Tests of the program `kiln`, all in one binary. A binary per file would take a minute longer to
-//! link, and cargo runs binaries one after the other, so a slow test with one thread would leave
-//! the other cores idle.
+//! Tests the program `kiln`, in a single binary. A binary per file would take a minute longer to
+//! link, and cargo runs binaries one after another, so a slow test with one thread would leave the
+//! other cores idle.
 //!
 //! `cargo test --release -p kiln --test all serve::` runs those in `serve.rs`.
 
@@ -55,7 +55,7 @@ mod slurm;
 mod survey;
 mod tree;
 
-/// Fails for a file in `tests/` without a `mod` line here, because its tests would never run.
+/// Fails for a file in `tests/` that has no `mod` line here, because its tests would never run.
 #[test]
 fn each_file_of_tests_is_a_module() {
     let is_module = |name: &str| include_str!("main.rs").contains(&format!("\nmod {name};\n"));
@@ -69,6 +69,6 @@ fn each_file_of_tests_is_a_module() {
             path.display()
         );
     }
-    // Control: the name of no module here.
+    // Control: `main` is not a module here.
     assert!(!is_module("main"));
 }

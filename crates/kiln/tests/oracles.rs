@@ -1,4 +1,4 @@
-//! Tests of `kiln test --tree --oracle`, which checks rules ("oracles") for every driver in a tree.
+//! Tests `kiln test --tree --oracle`, which checks rules ("oracles") for every driver in a tree.
 //! The tree is KILN_TEST_TREE, an LTS kernel.
 
 use std::path::Path;

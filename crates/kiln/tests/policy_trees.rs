@@ -43,7 +43,7 @@ fn a_tree_that_the_edits_were_not_made_for_is_refused() {
     policies::apply_to(&overlay, policies::BH_OFF);
 }
 
-/// Creates a copy of the tree with these edits. Returns it with its name as a policy.
+/// Creates a copy of the tree with these edits. Returns the copy and its policy name.
 fn edited(tree: &Path, edits: &[policies::Edit]) -> (Edited, String) {
     let overlay = Edited::new(tree);
     policies::apply_to(&overlay, edits);
@@ -64,7 +64,7 @@ fn is_as(tree: &Path, own: &str, edits: &[policies::Edit]) {
     let (_overlay, name) = edited(tree, edits);
     let policies = ["legacy", "bh-off", "nested", &name].join(",");
     let (run, rows) = fpu(&["usable", "--policy", &policies]);
-    // Expect a finding, because the policy of an unmodified 6.12 tree is `legacy`.
+    // Expect a finding, because an unmodified 6.12 tree has the policy `legacy`.
     assert_eq!(run.status, 1, "{}", run.stderr);
     let notes = run.json()["notes"].to_string();
     let finding = format!("{name} answers otherwise than the rule of Linux 6.");

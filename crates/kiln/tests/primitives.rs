@@ -1,7 +1,6 @@
-//! Tests of the assembly functions in a hosted tree. For each function, `kiln speed --tree` must
-//! either call it directly and find its result correct, or tree/primitives must give a reason. The
-//! trees are KILN_TEST_TREE and KILN_TEST_TREE_NEXT; without them, the tests are skipped with a
-//! message.
+//! Tests a hosted tree's assembly functions. For each function, `kiln speed --tree` must either
+//! call it directly and find its result correct, or tree/primitives must give a reason. The trees
+//! are KILN_TEST_TREE and KILN_TEST_TREE_NEXT; without them, the tests are skipped with a message.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -231,8 +230,8 @@ fn every_assembly_function_of_a_current_kernel_is_called_or_has_a_reason() {
     every_function_has_a_row_or_a_reason(&tree, 150);
 }
 
-/// The table lists the CPU features (`cpu`) that KILN_TIERS must allow for a call. This is tested
-/// because functions without a driver would otherwise be called even if their tier is masked.
+/// The table lists the CPU features (`cpu`) that KILN_TIERS must allow for a call. Otherwise,
+/// functions without a driver would be called even if their tier is masked.
 #[test]
 fn functions_that_a_mask_hides_are_not_called() {
     let Some(tree) = next_tree() else { return };

@@ -1,4 +1,4 @@
-//! Tests of `kiln fpu prove --tree`: library functions of a current kernel (KILN_TEST_TREE_NEXT),
+//! Tests `kiln fpu prove --tree`: library functions of a current kernel (KILN_TEST_TREE_NEXT),
 //! interrupted at every instruction.
 
 use std::collections::BTreeMap;
@@ -23,9 +23,9 @@ fn findings(rows: &[Value], suite: &str) -> Vec<String> {
     found.map(String::from).collect()
 }
 
-/// Plants seven faults: four that a test without interrupts does not find or that do not affect any
-/// result, a lost carry, a fault in a function that no suite calls in interrupts, and a crash. The
-/// unmodified SHA-3 and XTS are the controls.
+/// Plants seven faults: four that affect no result or are not found without interrupts, a lost
+/// carry, a fault in a function that no suite calls in interrupts, and a crash. The unmodified
+/// SHA-3 and XTS are the controls.
 #[test]
 fn planted_faults_are_found_and_named() {
     let Some(tree) = tree_of("KILN_TEST_TREE_NEXT", "tree of a current kernel") else {
@@ -117,7 +117,7 @@ fn planted_faults_are_found_and_named() {
     let twice = of("sha256_finup_2x");
     let nested = |f: &String| f.starts_with("nested: sha256_finup_2x");
     assert!(twice.iter().any(nested), "{twice:#?}");
-    // A set of tiers without AVX2 and SHA-NI must reach the code for CPUs with AVX only.
+    // A set of tiers without AVX2 and SHA-NI must reach the code for AVX-only CPUs.
     let under_avx = all.iter().filter(|r| r["tier"] == "avx");
     let ran: Vec<&str> = under_avx.filter_map(|r| r["functions"].as_str()).collect();
     for function in [
@@ -136,7 +136,7 @@ fn planted_faults_are_found_and_named() {
     let quiet = tasks.filter(|r| r["in_softirqs"] == 0);
     assert_eq!(quiet.count(), 0, "{all:#?}");
 
-    // After the crash, the functions behind it must be stepped, and none of them twice.
+    // After the crash, the functions that follow it must be stepped, and none of them twice.
     let suites = "library.md5,library.hmac_md5*,library.sha3_*,library.shake*,library.blake2b*";
     let more = ["--context", "task", "--visits", "1"];
     let rest = [&["--tree", tree.path(), "--suite", suites], &more[..]].concat();

@@ -118,8 +118,8 @@ fn records_are_as_the_schema_says() {
     }
 }
 
-/// Controls: the schema must reject a record in which a field has the wrong type, has the wrong
-/// name, or is missing.
+/// Controls: the schema must reject a record where a field has the wrong type, has the wrong name,
+/// or is missing.
 fn broken(schema: &Value, record: &Value) {
     let row = record["rows"][0].as_object().unwrap();
     let of = defs(schema, record["command"].as_str().unwrap());

@@ -1,5 +1,4 @@
-//! Tests of `kiln report`, and of `kiln compare` with bundles and reports, from a user's point of
-//! view.
+//! Tests `kiln report`, and `kiln compare` with bundles and reports, from a user's point of view.
 
 use std::fs;
 use std::path::Path;
@@ -42,7 +41,7 @@ fn put(dir: &Path, name: &str, document: &Value) -> String {
 }
 
 /// In old versions, `kiln fpu` answered the questions of five current commands. Its records must be
-/// read like records of these commands.
+/// read like those of these commands.
 #[test]
 fn old_records_of_fpu_are_read_as_those_of_its_successors() {
     let dir = tempfile::tempdir().unwrap();

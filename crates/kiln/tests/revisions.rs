@@ -1,4 +1,4 @@
-//! Tests of git revisions as kernel trees. The tests that build a tree need KILN_TEST_TREE_NEXT.
+//! Tests git revisions as kernel trees. The tests that build a tree need KILN_TEST_TREE_NEXT.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -10,7 +10,7 @@ use crate::common::tree::{place, tree_of};
 use crate::common::{fault, kiln, kiln_with};
 use serde_json::Value;
 
-/// The directories of a tree that its hosted build reads.
+/// The directories that a tree's hosted build reads.
 const BUILT: [&str; 10] = [
     "arch/x86", "crypto", "include", "init", "kernel", "lib", "mm", "scripts", "security", "tools",
 ];
@@ -88,7 +88,7 @@ impl Repository {
         self.git(&["update-ref", "refs/heads/main", &commit], "");
     }
 
-    /// Returns the name of a revision in the form that Kiln accepts, `REPOSITORY@REVISION`.
+    /// Returns a revision's name in the form that Kiln accepts, `REPOSITORY@REVISION`.
     fn at(&self, revision: &str) -> String {
         format!("{}@{revision}", self.dir.display())
     }

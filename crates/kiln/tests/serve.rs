@@ -1,4 +1,4 @@
-//! Tests of `kiln serve` as users run it: the sandboxed program, and guests on its socket.
+//! Tests `kiln serve` as users run it: the sandboxed program, and guests on its socket.
 
 use std::io::Write;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -140,7 +140,7 @@ fn arguments_that_cannot_be_are_told_in_one_line() {
     }
 }
 
-/// The process that reads the log may end first, such as a pager that exits or a service that
+/// The process that reads the log may exit first, such as a pager that quits or a service that
 /// restarts. The device must continue.
 #[test]
 fn a_device_whose_log_has_no_reader_goes_on() {
@@ -155,7 +155,8 @@ fn a_device_whose_log_has_no_reader_goes_on() {
     assert_eq!(device.child.wait().unwrap().code(), Some(0));
 }
 
-/// The process that reads the log may stall. The device must serve guests and end on SIGTERM.
+/// The process that reads the log may stall. The device must still serve guests and exit on
+/// SIGTERM.
 #[test]
 fn a_device_whose_log_is_a_full_pipe_goes_on() {
     let mut device = Device::start(&["--log-level", "debug"]);
@@ -294,8 +295,8 @@ fn the_device_of_a_command_is_in_a_private_directory() {
     child.wait().unwrap();
     assert!(found().is_none(), "it leaves nothing");
 }
-/// Runs all checks of `kiln virtio-check`, including those with hostile front ends, which need a
-/// process per guest. Also runs them on a device that serves one guest at a time. Control: on a
+/// Runs all checks of `kiln virtio-check`, including those with hostile front ends, which require
+/// one process per guest. Also runs them on a device that serves one guest at a time. Control: on a
 /// device without isolation, the check that truncates guest memory must fail.
 #[test]
 fn its_own_checks_pass_and_without_isolation_they_do_not() {
@@ -310,7 +311,7 @@ fn its_own_checks_pass_and_without_isolation_they_do_not() {
         let said = String::from_utf8(out.stdout).unwrap();
         let mut failed: Vec<_> = said.lines().filter(|l| l.starts_with("not ok")).collect();
         if args.contains(&"--max-guests") {
-            // Ignore this check, because it needs a second guest while the first is connected.
+            // Ignore this check, which needs a second guest while the first is connected.
             failed.retain(|line| !line.contains("a corrupted record"));
         }
         if isolation {
@@ -334,7 +335,8 @@ fn its_own_checks_pass_and_without_isolation_they_do_not() {
                 assert!(said.contains(&format!("\n# {group}, 0 failed")), "{said}");
             }
         } else {
-            // A hostile front end ends the device for all, and the other checks are skipped.
+            // A hostile front end takes down the device for everyone, so the remaining checks are
+            // skipped.
             let last = failed
                 .last()
                 .unwrap_or_else(|| panic!("no check fails: {said}"));

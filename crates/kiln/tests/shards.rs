@@ -1,5 +1,5 @@
-//! Tests of `--shard I/N`: the shards of a run together must equal the whole run, and a missing
-//! shard must be reported.
+//! Tests `--shard I/N`: the shards of a run must together equal the whole run, and a missing shard
+//! must be reported.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -203,8 +203,7 @@ fn compare_tree(command: &[&str], env: &[(&str, &str)], key: &[&str], values: &[
     assert!(!rest.is_empty() && rest.len() < want.len(), "{rest:?}");
 }
 
-/// The shards divide a tree's drivers and suites. A shard's share must not depend on the other
-/// shards.
+/// Shards divide a tree's drivers and suites. A shard's share must not depend on the other shards.
 #[test]
 fn the_shards_of_a_tree_are_the_tree() {
     let Some(tree) = given_tree() else {
@@ -221,7 +220,7 @@ fn the_shards_of_a_tree_are_the_tree() {
     );
 }
 
-/// The shards divide a tree's suites and library functions.
+/// Shards divide a tree's suites and library functions.
 #[test]
 fn the_shards_of_a_proof_of_a_tree_are_the_proof() {
     let Some(tree) = tree_of("KILN_TEST_TREE_NEXT", "tree of a current kernel") else {
@@ -230,7 +229,7 @@ fn the_shards_of_a_proof_of_a_tree_are_the_proof() {
     let suites = "library.sha*,library.chacha*,library.crc32*,sha1.*interrupt*,sha3.*interrupt*";
     let command = ["fpu", "prove", "--tree", tree.to_str().unwrap()];
     let more = ["--suite", suites, "--visits", "1"];
-    // Allow one tier only: whether a function is interrupted again under a further tier depends on
+    // Allow only one tier: whether a function is interrupted again under a further tier depends on
     // the instructions that it executes, which vary between runs.
     compare_tree(
         &[&command[..], &more].concat(),
@@ -238,7 +237,7 @@ fn the_shards_of_a_proof_of_a_tree_are_the_proof() {
         &["suite", "case", "tier", "context"],
         &["wrong", "findings"],
     );
-    // A shard without any row is a part like others, but a name that nothing has is an error.
+    // A shard without any rows is valid, but a name that nothing has is an error.
     let one = [&command[..], &["--suite", "library.sha1", "--shard"]].concat();
     assert_eq!(kiln_keeping(&[&one[..], &["2/2"]].concat()).status, 0);
     let none = [&command[..], &["--suite", "library.sha0", "--shard", "2/2"]].concat();

@@ -1,4 +1,4 @@
-//! Tests of `packaging/slurm/kiln-fleet` on a real Slurm cluster with four virtual nodes on this
+//! Tests `packaging/slurm/kiln-fleet` on a real Slurm cluster with four virtual nodes on this
 //! machine. Jobs are killed, nodes go down, and a disk is full. The tests need root, `slurmctld`,
 //! `slurmd`, `slurm-client` and `munge` (Debian packages); without them, the tests are skipped.
 
@@ -20,7 +20,7 @@ const FLEET: &str = concat!(
 /// The command that the campaigns run: known-answer tests of four algorithms.
 const WORK: [&str; 5] = ["test", "sha256", "ghash", "xts(aes)", "sha512"];
 
-/// Writes a site file that also contains the lines `more`. Returns the path of the file.
+/// Writes a site file that also contains the lines `more`. Returns the file's path.
 fn site(dir: &Path, more: &str) -> String {
     let path = dir.join("site.conf");
     let kiln = env!("CARGO_BIN_EXE_kiln");

@@ -1,6 +1,5 @@
-//! Tests of `kiln survey`, as users and scripts run it. Every question must be answered, or left
-//! out with a reason. The survey must not fail if something is missing, crashes or cannot be
-//! written.
+//! Tests `kiln survey` as users and scripts run it. Every question must be answered, or left out
+//! with a reason. The survey must not fail if something is missing, crashes or cannot be written.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -19,7 +18,7 @@ const QUESTIONS: [&str; 6] = [
     "compilers",
     "ctrlq",
 ];
-/// Maximum size of a page in bytes. Any mail server accepts a page of this size.
+/// Maximum page size in bytes. Any mail server accepts a page of this size.
 const MOST_BYTES: u64 = 2_000_000;
 
 /// Checks that every question in `asked` has one of three things: a headline with a value, a
@@ -195,7 +194,7 @@ fn what_is_missing_is_left_out_with_what_would_add_it() {
 /// prove nothing about the policies, so the survey must fail.
 #[test]
 fn a_control_without_power_fails_the_survey() {
-    // On a busy machine, the shorter run leaves the table of policies out.
+    // On a busy machine, the shorter run omits the policy table.
     let run = ["0.1", "1"]
         .into_iter()
         .map(|minutes| {

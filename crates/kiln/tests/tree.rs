@@ -1,6 +1,6 @@
-//! Tests of `kiln tree` from a user's point of view. Tests that need a kernel tree are skipped with
-//! a message, unless KILN_TEST_TREE is the tree of an LTS kernel and KILN_TEST_TREE_NEXT the tree
-//! of a current kernel.
+//! Tests `kiln tree` from a user's point of view. Tests that need a kernel tree are skipped with a
+//! message, unless KILN_TEST_TREE is the tree of an LTS kernel and KILN_TEST_TREE_NEXT a current
+//! kernel's tree.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -134,7 +134,8 @@ fn the_trees_own_self_tests_pass() {
         );
         match row["status"].as_str().unwrap() {
             "tested" => assert!(row["test_us"].is_u64(), "{row}"),
-            // Other rows must be instances of cryptd, or algorithms with an empty test in the tree.
+            // Any other rows must be cryptd instances, or algorithms for which the tree has an
+            // empty test.
             _ if name.starts_with("cryptd(") => assert_eq!(row["internal"], true, "{row}"),
             _ => assert!(reason.contains("without using it"), "{row}"),
         }
@@ -232,8 +233,7 @@ fn a_current_kernel_is_hosted_measured_and_tested() {
     assert!(answers > 1000, "{text}");
 }
 
-/// Writes a configuration with mitigations, similar to a distribution's. Returns the path of the
-/// file.
+/// Writes a configuration with mitigations, similar to a distribution's. Returns the file's path.
 fn mitigated() -> PathBuf {
     let file = place("tree-config").join("mine.config");
     let text = "CONFIG_PREEMPT_DYNAMIC=y\nCONFIG_FORTIFY_SOURCE=y\nCONFIG_FTRACE=y\nCONFIG_MODULES=y\n\
@@ -243,9 +243,9 @@ fn mitigated() -> PathBuf {
     file
 }
 
-/// Compares Kiln's methods of calling a cipher with those of a tree, with and without mitigations.
-/// The same method must reach the same kind of driver, and all results must be correct before they
-/// are timed.
+/// Compares Kiln's methods of calling a cipher with a tree's, with and without mitigations. The
+/// same method must reach the same kind of driver, and all results must be correct before they are
+/// timed.
 #[test]
 fn ways_to_a_cipher_beside_the_tree_s() {
     let Some(tree) = given_tree() else { return };
@@ -541,7 +541,7 @@ fn glue_that_does_not_compile_ends_the_run() {
     assert_eq!(kiln_keeping(&args).status, 0);
 }
 
-/// Returns the directory in which the tree of this run was built.
+/// Returns the directory where this run's tree was built.
 fn build_directory(run: &Run) -> PathBuf {
     let doc = run.json();
     let mut notes = doc["notes"].as_array().unwrap().iter();
@@ -549,7 +549,7 @@ fn build_directory(run: &Run) -> PathBuf {
     PathBuf::from(built.unwrap())
 }
 
-/// Returns the output of make in the tree's build.
+/// Returns make's output from the tree's build.
 fn build_log(run: &Run) -> String {
     let built = build_directory(run);
     let log = fs::read_to_string(built.join("log")).unwrap();
@@ -567,7 +567,7 @@ fn what_is_built_is_not_compiled_again() {
         tree_of("KILN_TEST_TREE_NEXT", "tree of a current kernel"),
     ];
     for tree in trees.into_iter().flatten() {
-        // Other tests use the build of the tree itself at the same time.
+        // Other tests use the tree's own build at the same time.
         let copy = Edited::new(&tree);
         let tree = copy.dir();
         let run = tree_json(tree).0;

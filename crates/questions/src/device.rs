@@ -13,7 +13,7 @@ use kiln_question::Error;
 use kiln_tree::child::end_with_parent;
 use tempfile::TempDir;
 
-/// Maximum time in which the device's socket must appear.
+/// Longest time to wait for the device's socket to appear.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A process that runs `kiln serve`. It is killed when this value is dropped.
@@ -96,13 +96,13 @@ impl Drop for Device {
     }
 }
 
-/// Returns the CPU time used so far by the threads of a process and of its children (proc(5),
-/// schedstat). Children are included because a device serves each guest in a separate process. The
-/// time of threads that have ended is missing.
+/// Returns the CPU time used so far by a process's threads and its children's (proc(5), schedstat).
+/// Children are included because a device serves each guest in a separate process. The time of
+/// exited threads is missing.
 pub(crate) fn cpu_time(pid: u32) -> Option<Duration> {
     let mut ns = 0;
     for child in children(pid) {
-        // A child may have ended after the list was read.
+        // A child may have exited after the list was read.
         ns += threads_time(child).unwrap_or(0);
     }
     Some(Duration::from_nanos(ns + threads_time(pid)?))

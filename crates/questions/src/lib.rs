@@ -22,8 +22,7 @@ use kiln_question::{Error, Exit, Question, RowType, Session, Shard};
 use kiln_record::Description;
 use kiln_timing::peer::Wanted;
 
-/// Expands the list of questions to their modules, the commands, the row types, and the survey's
-/// contributions.
+/// Expands the list of questions to modules, commands, row types and survey contributions.
 macro_rules! questions {
     ($($visibility:vis $module:ident: $command:ident($args:ident) $(+ $survey:ident)?;)*) => {
         $($visibility mod $module;)*
@@ -75,7 +74,7 @@ macro_rules! questions {
             all
         }
 
-        /// Returns the contributions of all questions, in the order in which the survey runs them.
+        /// Returns the contributions of all questions, in the order the survey runs them.
         pub fn survey() -> Vec<&'static Contribution> {
             let mut all: Vec<&'static Contribution> = Vec::new();
             $($(all.extend($module::$survey);)?)*
@@ -106,7 +105,7 @@ questions! {
     schema: Schema(SchemaArgs);
 }
 
-/// Returns all row types, in the order in which reports show them.
+/// Returns all row types, in the order reports show them.
 pub fn row_types() -> Vec<Description> {
     let mut all = all_row_types();
     all.push(RowType::at::<survey::Row>(10));
@@ -122,7 +121,7 @@ pub fn check_libraries(names: &[String]) -> Result<(), Error> {
     Wanted::parse(names).map(drop)
 }
 
-/// Returns the headlines of a topic that follow from the answers so far.
+/// Returns a topic's headlines that follow from the answers so far.
 pub fn headlines(topic: &Topic, answers: &[Answer]) -> Vec<survey::Row> {
     let contributions = survey().into_iter().filter(|c| c.topic == topic);
     contributions.flat_map(|c| (c.rows)(answers)).collect()

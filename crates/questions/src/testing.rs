@@ -15,8 +15,7 @@ pub(crate) fn answer(part: &'static Part, rows: Value) -> Answer {
     Answer::new(part, left)
 }
 
-/// Returns the headlines about a topic as sentences. Also checks that each verdict fits on a line
-/// of the screen.
+/// Returns a topic's headlines as sentences. Also checks that each verdict fits on a screen line.
 pub(crate) fn sentences(topic: &Topic, answers: &[Answer]) -> Vec<String> {
     let rows = crate::headlines(topic, answers).into_iter();
     rows.map(|r| {
@@ -26,7 +25,7 @@ pub(crate) fn sentences(topic: &Topic, answers: &[Answer]) -> Vec<String> {
     .collect()
 }
 
-/// Returns the verdicts of the headlines about a topic.
+/// Returns the verdicts of a topic's headlines.
 pub(crate) fn verdicts(topic: &Topic, answers: &[Answer]) -> Vec<String> {
     let rows = crate::headlines(topic, answers).into_iter();
     rows.map(|r| r.verdict.unwrap()).collect()
@@ -47,14 +46,14 @@ pub(crate) fn one(topic: &Topic, answers: &[Answer]) -> Row {
     rows.into_iter().next().unwrap()
 }
 
-/// Returns whether any contribution to the survey finds a failed check in the answers.
+/// Returns whether any survey contribution finds a failed check in the answers.
 pub(crate) fn fails(answers: &[Answer]) -> bool {
     let mut all = crate::survey().into_iter();
     all.any(|contribution| (contribution.failed)(answers))
 }
 
-/// Returns the arguments of a part whose slot has `seconds` seconds, and the value of `--seconds`
-/// among the arguments.
+/// Returns the arguments of a part with a slot of `seconds` seconds, and the value of `--seconds`
+/// among them.
 pub(crate) fn slot_seconds(part: &Part, seconds: f64) -> (Vec<String>, f64) {
     let means = Means {
         compilers: vec!["gcc-12".to_string()],

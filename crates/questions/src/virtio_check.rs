@@ -110,8 +110,8 @@ impl Question for VirtioCheckArgs {
             notes,
             ..Outcome::default()
         })?;
-        // An interrupted run did not make all checks, and the interruption may have caused its last
-        // failure.
+        // An interrupted run did not complete all checks, and the interruption may have caused its
+        // last failure.
         Ok(match session.stopped() {
             true => Exit::Interrupted,
             false => Exit::from_run(failed, false),
@@ -124,7 +124,7 @@ fn note(row: &Row) -> Option<String> {
     Some(format!("{}: {what}", row.case))
 }
 
-/// Counts the verdicts of each group of checks and of all.
+/// Counts the verdicts in each group of checks and overall.
 fn sum_up(rows: &[Row]) -> Vec<String> {
     let of_group = |group: Group| {
         let totals = Totals::count(rows.iter().filter(|row| row.group == group));
@@ -141,7 +141,7 @@ fn sum_up(rows: &[Row]) -> Vec<String> {
     lines
 }
 
-/// Formats all checks as a table: name, group, and what the check holds a device to.
+/// Formats all checks as a table: name, group and requirement.
 fn list_checks() -> String {
     let mut table = table::plain();
     for (group, name, rule) in list() {

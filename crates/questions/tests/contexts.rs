@@ -1,4 +1,4 @@
-//! Checks that the suites that run in contexts detect registers that an FPU policy does not save.
+//! Checks that the suites for contexts detect registers that an FPU policy does not save.
 
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
@@ -9,8 +9,7 @@ use kiln_questions::test::contexts;
 use kiln_questions::test::run::{Job, Part};
 use kiln_questions::test::{Family, Suite};
 
-/// A test holds this lock while it sets a policy or breakpoints, because they apply to the whole
-/// process.
+/// Tests hold this lock while they set a policy or breakpoints, which apply to the whole process.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 const SEED: u64 = 5;
@@ -74,8 +73,8 @@ fn interrupts_before_instructions_of_sections_change_nothing() {
 
 /// Control: a function whose registers are changed may misbehave in any way, so it runs in a child
 /// process. The child always fails. Either it reports wrong answers with replay commands, or a
-/// signal kills it because the heap was corrupted before the answers were compared. Functions for
-/// several messages must be among those that report wrong answers.
+/// signal kills it because heap corruption precedes the comparison. Functions for several messages
+/// must be among those that report wrong answers.
 #[test]
 fn without_a_policy_that_saves_they_are_found_to() {
     let (mut one, mut several) = (false, false);
@@ -120,7 +119,7 @@ fn reported(text: &str) -> Vec<String> {
 
 const CHILD: &str = "KILN_TEST_POLICY";
 
-/// This code runs in the child process that the test above starts.
+/// Runs in the child process that the test above starts.
 #[test]
 #[ignore = "a helper of the test above, which starts it"]
 fn child() {

@@ -1,5 +1,4 @@
-//! Tests of the tests. Each implementation in this file is wrong in one respect, which a suite must
-//! detect.
+//! Tests the tests: each implementation in this file has one fault, which a suite must detect.
 
 use std::ffi::{c_void, CStr};
 use std::ops::Range;
@@ -63,7 +62,7 @@ const XTS: &str = "xts(aes)";
 /// Encrypts or decrypts with the scalar code.
 ///
 /// # Safety
-/// The arguments must be valid for the function of this entry.
+/// The arguments must be valid for this entry's function.
 unsafe fn right(
     entry: Entry,
     ctx: *const c_void,
@@ -81,7 +80,7 @@ unsafe fn right(
     }
 }
 
-/// Defines implementations with deliberate faults: they compute the correct result and also do
+/// Defines deliberately faulty implementations: they compute the correct result and also do
 /// something wrong.
 macro_rules! offenders {
     ($($name:ident: |$dst:ident, $src:ident, $len:ident, $iv:ident| $then:block)*) => {$(
@@ -150,7 +149,7 @@ fn a_flipped_bit_at_a_rare_length_is_caught_and_replayed() {
     }
 }
 
-/// The suite of lengths tests every short length, so it always detects the flipped bit.
+/// The `lengths` suite tests every short length, so it always detects the flipped bit.
 #[test]
 fn a_flipped_bit_at_one_length_is_caught_by_the_lengths() {
     let tally = check(offender(c"flip", flip_at_77), Suite::Lengths, 0..u64::MAX);
@@ -411,7 +410,7 @@ mod tags {
 }
 
 mod several {
-    //! Faults of functions for several authenticated messages, which the suite `many` must detect.
+    //! Faults in functions for several authenticated messages, which the suite `many` must detect.
 
     use super::*;
     use kiln_kernel::call::AeadMessage;
@@ -421,7 +420,7 @@ mod several {
     type OpenMany =
         unsafe extern "C" fn(*const c_void, *const AeadMessage, usize, usize, *mut i32) -> usize;
 
-    /// Returns the implementation with the most lanes that can be used here.
+    /// Returns the usable implementation with the most lanes.
     fn honest() -> Option<Impl> {
         let all = Impl::find_all("ccm(aes)").into_iter();
         all.rev().find(|i| i.tier().usable() && i.lanes().is_some())
@@ -491,7 +490,7 @@ mod several {
         }
     }
 
-    /// Returns what the suite reports about the implementation with one function replaced.
+    /// Returns the suite's report on the implementation with one function replaced.
     fn reports(name: &'static CStr, entry: Entry, function: *const c_void) -> Option<String> {
         let Some(imp) = honest() else {
             println!("SKIPPED: needs a tier that processes several messages");
@@ -547,7 +546,7 @@ fn in_a_child(name: &str) -> Output {
         .unwrap()
 }
 
-/// This code runs in the child process that `in_a_child` starts.
+/// Runs in the child process that `in_a_child` starts.
 #[test]
 #[ignore = "a helper of the tests below, which start it"]
 fn child() {
@@ -626,7 +625,7 @@ fn a_fault_elsewhere_is_not_swallowed() {
     assert_eq!(out.status.signal(), Some(11), "{out:?}");
 }
 
-/// This code runs in the child process that `a_fault_elsewhere_is_not_swallowed` starts.
+/// Runs in the child process that `a_fault_elsewhere_is_not_swallowed` starts.
 #[test]
 #[ignore = "a helper of the test above, which starts it"]
 fn child_elsewhere() {

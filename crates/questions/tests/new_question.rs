@@ -13,11 +13,11 @@ use repository::copy_repository;
 use serde_json::Value;
 
 const LIST: &str = "crates/questions/src/lib.rs";
-/// The last entry in the list of questions, and the entry that is added after it.
+/// The last entry in the list of questions, and the entry added after it.
 const LAST: &str = "    self_check: SelfCheck(SelfCheckArgs);\n";
 const LINE: &str = "    parity: Parity(ParityArgs);\n";
-/// FIELD is the line in the row's struct after which NEW_FIELD is inserted. FILLED is the line in
-/// the code that creates the row after which NEW_FILLED is inserted.
+/// FIELD is the line in the row's struct after which NEW_FIELD is inserted; FILLED is the line
+/// after which NEW_FILLED is inserted in the code that creates the row.
 const FIELD: &str = "    even: bool,\n";
 const NEW_FIELD: &str = r#"
     /// Half the number.
@@ -118,7 +118,7 @@ fn a_folder_and_a_line_make_a_question_and_one_edit_a_field() {
         file.to_str().unwrap().to_string()
     };
     let (a, b) = (side("a.json", "4"), side("b.json", "4"));
-    // The page, an export and the comparison must include the new field too.
+    // The page, an export and the comparison must include the new field, too.
     assert!(kiln(&["report", &a, "--format", "csv"]).contains("half"));
     let compared: Value = serde_json::from_str(&kiln(&["compare", &a, &b, "--json"])).unwrap();
     assert_eq!(compared["rows"][0]["unit"], "half", "{compared}");

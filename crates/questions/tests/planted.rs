@@ -15,7 +15,7 @@ use kiln_kernel::crypto::Api;
 use kiln_questions::test::run::{self, Job};
 use kiln_questions::test::{Family, Suite, Tally};
 
-/// Each entry contains a file, the original text, and its replacement.
+/// Each entry is a file, the original text, and its replacement.
 const PLANTS: [(&str, &str, &str); 7] = [
     // Mistake 1: the long loop of one tier loses the carry into the upper half.
     (
@@ -119,7 +119,7 @@ fn six_planted_mistakes_are_found() {
     assert_eq!(impls.len(), Impl::all().len());
 
     // Implementations without a mistake must pass, which shows that this build works like the one
-    // that is linked into the test.
+    // linked into the test.
     for (alg, suite) in [("sha512", Suite::Random), ("ccm(aes)", Suite::Forgeries)] {
         let tallies = tallies(planted, alg, suite, 0..40);
         assert_eq!(names_of_failures(&tallies), [""; 0], "{tallies:#?}");
@@ -152,7 +152,7 @@ fn six_planted_mistakes_are_found() {
     {
         for suite in [Suite::Vectors, Suite::Random] {
             let tallies = tallies(planted, "crct10dif", suite, 0..2000);
-            // Another tier may fail too, because it may use the same function for the ends of
+            // Another tier may fail, too, because it may use the same function for the ends of
             // messages.
             let found = names_of_failures(&tallies);
             assert!(found.contains(&"crct10dif-pclmul-aesni"), "{found:?}");

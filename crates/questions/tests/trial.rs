@@ -37,8 +37,8 @@ kiln_crypt_t xts_encrypt_avx2_movbe, xts_decrypt_avx2_movbe;
 kiln_crypt_t xts_encrypt_piece_avx2_movbe, xts_decrypt_piece_avx2_movbe;
 void xts_first_tweak_avx2_movbe(const void *ctx, u8 *iv);
 ";
-/// The row of the implementation. Its priority is so low that the implementation is never chosen,
-/// so the expected choices do not change.
+/// The implementation's row. Its priority is so low that it is never chosen, so the expected
+/// choices do not change.
 const ROW: &str = "IMPL(\"avx2-movbe\", avx2_movbe, AVX2_MOVBE, 1, true),\n\t";
 
 #[test]
@@ -73,13 +73,13 @@ fn a_tier_is_added_in_one_file() {
     if !cfg!(debug_assertions) {
         cargo.arg("--release");
     }
-    // The other crates are already built in this directory, because this test needed them.
+    // The other crates have already been built in this directory, because this test needed them.
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
     cargo.env("CARGO_TARGET_DIR", target);
     // Turn off optimisation, because the build time matters more than the speed of the program. The
-    // unusual number of codegen units keeps cargo from sharing what it builds here, with the
-    // additional tier, with later builds of the repository: its file names depend on the profile, but
-    // not on the directory of the sources.
+    // unusual number of codegen units keeps cargo from reusing this build, which has the additional
+    // tier, for the repository: its file names depend on the profile, but not on the source
+    // directory.
     for member in fs::read_dir(copy.join("crates")).unwrap() {
         let manifest = fs::read_to_string(member.unwrap().path().join("Cargo.toml")).unwrap();
         let name = manifest.split('"').nth(1).unwrap();

@@ -97,8 +97,8 @@ static __always_inline void transpose(u64 q[PLANES])
 }
 
 /*
- * Computes the planes of a round key. All four blocks use the same key, so instead of transposing
- * four copies, this function repeats each key bit four times.
+ * Computes a round key's planes. All four blocks use the same key, so instead of transposing four
+ * copies, this function repeats each key bit four times.
  */
 static void slice_key(u64 q[PLANES], const u8 *rk)
 {

@@ -64,7 +64,7 @@ VECTOR_ALL(CHACHA_DECLARE, )
 void chacha_ymm_two(const struct chacha_key *key, const u8 *iv, u32 more, u8 *dst);
 void chacha_ymm_eight(const struct chacha_key *key, const u8 *iv, u32 more, u8 *dst);
 
-/* Computes one block of the key stream. */
+/* Computes one key stream block. */
 void chacha_block_generic(const struct chacha_key *key, u8 block[CHACHA_BLOCK_SIZE],
 			  const u8 iv[CHACHA_IV_SIZE]);
 

@@ -54,16 +54,17 @@ static const u32 set_counters[16] __aligned(64) = {
 
 /*
  * Block 0, the key of Poly1305, is computed in general-purpose registers, which would otherwise be
- * idle, between the vector operations for the other blocks. Two of the first EARLY double rounds of
- * the vectors have two of block 0 beside them, the others one. So block 0 is ready when the vectors
- * have done EARLY of their ten, and the powers of r, and what the caller hashes before the text, are
- * computed while the vectors finish.
+ * idle, between the vector operations for the other blocks. Two of the vectors' first EARLY double
+ * rounds are interleaved with two of block 0's, the others with one. Block 0 is therefore ready
+ * when the vectors have done EARLY of their ten, and the powers of r, and what the caller hashes
+ * before the text, are computed while the vectors finish.
  *
- * With a smaller EARLY, the vectors' last rounds have little beside them. So many dependent vector
- * operations then fill the scheduler that the next message cannot begin. With 10, nothing is beside
- * the powers of r (Zen 5, 512-bit tier, 256 bytes sealed: 727 cycles with 5, 705 with 6, 673 with 7,
- * 663 with 8, 749 with 10). The two double rounds that have two of block 0 beside them are apart:
- * after other changes, 635 cycles if they are the first two, 570 as the third and the seventh.
+ * With a smaller EARLY, the vectors' last rounds have little to overlap with. So many dependent
+ * vector operations then fill the scheduler that the next message cannot begin. With 10, nothing
+ * overlaps with the powers of r (Zen 5, 512-bit tier, 256 bytes sealed: 727 cycles with 5, 705 with
+ * 6, 673 with 7, 663 with 8, 749 with 10). The two double rounds paired with two of block 0's are
+ * apart: after other changes, 635 cycles if they are the first two, 570 as the third and the
+ * seventh.
  */
 #define EARLY 8
 #define TWO_BESIDE(i) ((i) % 4 == 2)
@@ -99,7 +100,7 @@ static const u32 set_counters[16] __aligned(64) = {
 		    row2 = v_each(key->word + 4),                             \
 		    row3 = v_all(in.row);
 
-/* The last row of the state, in the forms in which rows, columns and block 0 use it. */
+/* The last row of the state, in the forms that rows, columns and block 0 use. */
 struct input {
 	__m128i row;
 	u32 counter;
@@ -129,8 +130,8 @@ static __always_inline struct input input_nonce(const u8 *nonce)
 }
 
 /*
- * Macros for blocks that are stored by column. SET_STEP_2 runs one step on every column of two sets
- * of blocks, x and y.
+ * Macros for blocks stored by column. SET_STEP_2 runs one step on every column of two sets of
+ * blocks, x and y.
  */
 #define SET_STEP_2(a0, a1, a2, a3, b0, b1, b2, b3, d0, d1, d2, d3, n)         \
 	STEP2(x##a0, x##b0, x##d0, x##a1, x##b1, x##d1, n)                    \

@@ -47,7 +47,7 @@ struct mac {
 	struct poly1305_sum sum;
 };
 
-/* State of a message that is processed in pieces. */
+/* State of a message processed in pieces. */
 struct state {
 	struct mac mac;
 	u64 aadlen, len;

@@ -20,7 +20,7 @@
 /* Up to this length, xmm registers are faster than wider vectors. */
 #define SHORT_BYTES 63
 
-/* A PSHUFB pattern that reverses the order of the bytes, so that the first byte is on top. */
+/* A PSHUFB pattern that reverses the byte order, so that the first byte is on top. */
 #define REVERSE16 _mm_set_epi64x(0x0001020304050607, 0x08090a0b0c0d0e0f)
 
 /*

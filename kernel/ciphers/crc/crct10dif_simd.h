@@ -32,7 +32,7 @@
 #define MOVE_192 { 0xb9d2, 0x6086 }
 #define MOVE_256 { 0x22c6, 0x9f16 }
 
-/* Reverses the order of the bytes in each lane, so that the first byte is on top. */
+/* Reverses the byte order in each lane, so that the first byte is on top. */
 #define REVERSE(v) v_shuffle(v, v_all(_mm_set_epi64x(0x0001020304050607, 0x08090a0b0c0d0e0f)))
 #define LOAD(p) REVERSE(v_load(p))
 

@@ -16,7 +16,7 @@ enum mode { ECB_ENCRYPT, ECB_DECRYPT, CBC_DECRYPT, CTR };
  * little-endian numbers. For CBC, @chain is the vector before @src; only its last block is used.
  *
  * Results are written from the last vector to the first. This allows in-place operation, although
- * CBC decryption XORs each block with the previous block of the source.
+ * CBC decryption XORs each block with the source's previous block.
  */
 #define COUNT(j)                                           \
 	d##j = v_xor(v_shuffle(*chain, order), k0);        \
@@ -150,10 +150,10 @@ static __always_inline void crypt_long(const struct aes_key *key, const enum mod
 #if VBLOCKS == 4
 	/*
 	 * Limit: if two operations on 32 bytes start per cycle, 14 rounds take 14 cycles per 64
-	 * bytes, or 896 cycles for 4096 bytes. A copy of the keys that is widened to vectors saves
-	 * one load per round, but must be written and wiped. On Zen 4, the copy makes only CBC from
-	 * 16 KiB on faster (by 1 to 2 %); CTR of 4096 bytes takes 985 to 1015 cycles with the copy
-	 * and 905 to 950 without.
+	 * bytes, or 896 cycles for 4096 bytes. A copy of the keys widened to vectors saves one load
+	 * per round, but must be written and wiped. On Zen 4, the copy makes only CBC from 16 KiB
+	 * on faster (by 1 to 2 %); CTR of 4096 bytes takes 985 to 1015 cycles with the copy and 905
+	 * to 950 without.
 	 */
 	if (mode == CBC_DECRYPT && len >= 4 * MAIN * VBYTES) {
 		struct wide_keys keys;

@@ -9,7 +9,7 @@
 #include "../list.h"
 #include "../partial.h"
 
-/* Number of NH sums that are collected before Poly1305 hashes them. */
+/* Number of NH sums collected before Poly1305 hashes them. */
 #define SUMS 16
 
 static int setkey(void *ctx, const u8 *key, size_t len)

@@ -79,8 +79,8 @@ static __always_inline struct limbs carry(struct sum d)
 #define UPPER_FOUR(one, l) _mm512_mask_set1_epi64(one, 0x0f, (long long)p4.l)
 
 /*
- * Computes the powers of r with which poly1305_blocks_vaes_avx512() hashes @len bytes: the first
- * four in general-purpose registers, the others from these.
+ * Computes the powers of r that poly1305_blocks_vaes_avx512() needs for @len bytes: the first four
+ * in general-purpose registers, the others from these.
  */
 static __always_inline void powers_zmm(struct poly1305_key *key, size_t len)
 {

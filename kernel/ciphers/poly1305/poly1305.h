@@ -51,7 +51,7 @@ typedef void poly1305_blocks_t(const struct poly1305_key *key, struct poly1305_s
 #define POLY1305_DECLARE(name, ...) poly1305_blocks_t poly1305_blocks_##name;
 VECTOR_ALL(POLY1305_DECLARE, )
 
-/* Sets r and s to the four words of the one-time key, and clamps r. */
+/* Sets r and s to the one-time key's four words, and clamps r. */
 static __always_inline void poly1305_set(struct poly1305_key *key, u64 r0, u64 r1, u64 s0, u64 s1)
 {
 	key->r[0] = r0 & 0x0ffffffc0fffffff;
@@ -60,7 +60,7 @@ static __always_inline void poly1305_set(struct poly1305_key *key, u64 r0, u64 r
 	key->s[1] = s1;
 }
 
-/* In generic.c: sets r and s to the bytes of the one-time key. */
+/* In generic.c: sets r and s to the one-time key's bytes. */
 void poly1305_clamp(struct poly1305_key *key, const u8 *raw);
 /* Computes the powers of r that any tier uses. */
 void poly1305_powers(struct poly1305_key *key);

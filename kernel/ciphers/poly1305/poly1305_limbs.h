@@ -57,9 +57,9 @@ static __always_inline void poly1305_put26(struct poly1305_key *key, int n, stru
 }
 
 /*
- * Computes the powers of r with which a tier without IFMA hashes: r to r^lanes and r^(2 lanes),
- * where @lanes is 2 or 4. They are computed in general-purpose registers, because chacha_blocks.h
- * places this code between vector operations.
+ * Computes the powers of r for a tier without IFMA: r to r^lanes and r^(2 lanes), where @lanes is 2
+ * or 4. They are computed in general-purpose registers, because chacha_blocks.h places this code
+ * between vector operations.
  */
 static __always_inline void poly1305_powers26(struct poly1305_key *key, const int lanes)
 {

@@ -67,7 +67,7 @@ static __always_inline struct poly1305_words poly1305_step(struct poly1305_words
 
 /*
  * Loads @n bytes, 1 to 15, as a block that ends with zeros. Puts the bytes together in registers,
- * because a load of eight bytes that were stored in parts would wait for the stores.
+ * because a load of eight bytes stored in parts would wait for the stores.
  */
 static __always_inline void poly1305_load_part(u64 m[2], const u8 *p, size_t n)
 {
@@ -92,7 +92,7 @@ static __always_inline struct poly1305_words poly1305_steps(struct poly1305_word
 	return h;
 }
 
-/* Adds the carry to the words, which are less than 2^131 then. */
+/* Adds the carry to the words, which are then less than 2^131. */
 static __always_inline struct poly1305_sum poly1305_sum_of(struct poly1305_words h)
 {
 	u128 t = (u128)h.h0 + h.c;

@@ -21,7 +21,7 @@
 
 #define POLYVAL_BLOCK_SIZE 16
 
-/* Number of powers of the key: enough for 16 vectors of four blocks and a few more blocks. */
+/* Number of key powers: enough for 16 vectors of four blocks and a few more blocks. */
 #define POLYVAL_POWERS 68
 /* A sum of more blocks than this always covers exactly 16 whole vectors. */
 #define POLYVAL_SHORT 36
@@ -31,9 +31,9 @@
  * Row i of @power is the key to the power of POLYVAL_POWERS - i, so the last n blocks of a sum are
  * multiplied by the last n rows. Rows of zeros follow, for partial vectors.
  *
- * Karatsuba's method needs the sum of the two halves of each row. @halves stores these sums. For
- * row i of the last POLYVAL_SHORT rows, the sum is in the lower half of row i - POLYVAL_UPPER of
- * @halves. For row i of the first POLYVAL_SHORT rows, it is in the upper half of row i of @halves.
+ * Karatsuba's method needs the sum of each row's two halves. @halves stores these sums. For row i
+ * of the last POLYVAL_SHORT rows, the sum is in the lower half of row i - POLYVAL_UPPER of @halves.
+ * For row i of the first POLYVAL_SHORT rows, it is in the upper half of row i of @halves.
  */
 struct polyval_key {
 	u64 power[POLYVAL_POWERS + 4][2] __aligned(64);

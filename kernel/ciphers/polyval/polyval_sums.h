@@ -4,7 +4,7 @@
  * (../gcm/gcm_simd.h). Include this after ../simd/rounds.h.
  *
  * Products are added up unreduced, and each sum is reduced once, so that many blocks share the cost
- * of the reduction and of adding up the blocks of a vector. Karatsuba's method replaces one of four
+ * of the reduction and of adding up a vector's blocks. Karatsuba's method replaces one of four
  * multiplications with two operations that can run on any port.
  */
 #ifndef KILN_POLYVAL_SUMS_H

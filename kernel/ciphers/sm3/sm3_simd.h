@@ -134,8 +134,8 @@ static __always_inline void begin(struct vectors *v, struct schedule *s, const u
 }
 
 /*
- * Runs the rounds of a block. For lane 0, also expands two blocks: the one at @data and the one
- * @stride bytes further.
+ * Runs a block's rounds. For lane 0, also expands two blocks: the one at @data and the one @stride
+ * bytes further.
  */
 static __always_inline void block(u32 *st, struct schedule *s, const int lane,
 				  const u8 *data, const size_t stride)

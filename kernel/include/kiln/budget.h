@@ -26,7 +26,7 @@ struct fpu_budget {
 	u64 rate;		/* TSC ticks per 65536 bytes, without @start; 0: not measured */
 };
 
-/* The state of a message that is being divided into sections. */
+/* The state of a message being divided into sections. */
 struct fpu_cut {
 	struct fpu_budget *budget;	/* NULL: no section is opened, and nothing is divided */
 	u32 way;		/* enum kiln_way */
@@ -36,7 +36,7 @@ struct fpu_cut {
 	u64 begun, then;	/* TSC at the start of the section, and at the last check */
 };
 
-/* Size of tables that are indexed by implementation number. */
+/* Size of tables indexed by implementation number. */
 enum { KILN_MAX_IMPLS = 256 };
 
 /*
@@ -75,10 +75,7 @@ static __always_inline void fpu_cut_spent(struct fpu_cut *cut, u32 n)
 
 /* Must be called before the first algorithm is registered. */
 void fpu_budgets_init(void);
-/*
- * Returns the implementation of @alg that was measured as the fastest, or NULL if @alg was not
- * measured.
- */
+/* Returns the implementation of @alg measured as the fastest, or NULL if @alg was not measured. */
 const struct kiln_impl *fpu_fastest(const char *alg);
 void fpu_fastest_set(const struct kiln_impl *impl);
 /* Recomputes all budgets. Call this after the measured rates have changed. */

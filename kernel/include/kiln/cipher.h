@@ -5,10 +5,10 @@
  *
  * Rules for all functions:
  * - functions of a SIMD tier never open an FPU section; the caller opens it around the call;
- * - a context (@ctxsize bytes) holds the expanded key; a state (@statesize bytes) holds
- *   the progress of a message that is processed in pieces. Both are aligned to 64 bytes and
- *   are plain memory: a copy of a state can continue where the original was, and any tier
- *   of an algorithm can continue from the state of any other tier;
+ * - a context (@ctxsize bytes) holds the expanded key; a state (@statesize bytes) holds the
+ *   progress of a message processed in pieces. Both are aligned to 64 bytes and are plain memory: a
+ *   copy of a state can continue where the original was, and any tier of an algorithm can continue
+ *   from the state of any other tier;
  * - source and destination are the same or do not overlap, and need no alignment;
  *   nothing beyond the given lengths is read or written;
  * - a message may have a length of zero if the algorithm allows that.
@@ -52,9 +52,8 @@ typedef int kiln_open_t(const void *ctx, u8 *dst, const u8 *src, size_t len,
 			size_t tagsize);
 
 /*
- * Independent messages that are processed in parallel under one key, by algorithms that are serial
- * within a message. Each message has its own length, which may be zero. Messages do not overlap
- * each other.
+ * Independent messages processed in parallel under one key, by algorithms that are serial within a
+ * message. Each message has its own length, which may be zero. Messages do not overlap each other.
  *
  * A cipher encrypts complete messages, and updates their IVs in the same way as kiln_crypt_t;
  * source and destination of a message are the same or do not overlap. A hash writes the digest to
@@ -79,11 +78,10 @@ typedef void kiln_finish_many_t(const void *ctx, const void *state,
 				const struct kiln_message *m, size_t count);
 
 /*
- * One of several messages of an AEAD that are processed in parallel under one key. Each has its own
- * lengths in bytes, which may be zero, its own IV of @ivsize bytes and its own tag of @tagsize
- * bytes. Texts must not be longer than @longest. @dst may equal @src; apart from that, neither @dst
- * nor a tag that is written overlaps any buffer of these messages. kiln_open_many_t only reads
- * @tag.
+ * One of several messages of an AEAD processed in parallel under one key. Each has its own lengths
+ * in bytes, which may be zero, its own IV of @ivsize bytes and its own tag of @tagsize bytes. Texts
+ * must not be longer than @longest. @dst may equal @src; apart from that, neither @dst nor a tag
+ * that is written overlaps any buffer of these messages. kiln_open_many_t only reads @tag.
  */
 struct kiln_aead_message {
 	u8 *dst;
@@ -117,7 +115,7 @@ struct kiln_cipher_ops {
 	void (*first)(const void *ctx, u8 *iv);
 	kiln_crypt_t *encrypt_piece, *decrypt_piece;
 	/*
-	 * Encrypts @lanes messages in parallel. NULL if encrypting them one after the other is as
+	 * Encrypts @lanes messages in parallel. NULL if encrypting them one after another is as
 	 * fast.
 	 */
 	kiln_crypt_many_t *encrypt_many;
@@ -150,8 +148,8 @@ struct kiln_aead_ops {
 };
 
 /*
- * The functions of a hash. @ctx is NULL for a hash without a key. digest() combines init(),
- * update() and final().
+ * A hash's functions. @ctx is NULL for a hash without a key. digest() combines init(), update() and
+ * final().
  */
 struct kiln_hash_ops {
 	void (*init)(const void *ctx, void *state);

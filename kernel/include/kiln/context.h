@@ -18,9 +18,9 @@
 #include <kiln/preempt.h>
 
 /*
- * Called by a task. Raises an interrupt that leads to the context, and returns after @fn has run
- * there. Returns false without calling @fn if the context cannot be reached, for example a softirq
- * while softirqs are disabled.
+ * Called by a task. Raises an interrupt to enter the context, and returns after @fn has run there.
+ * Returns false without calling @fn if the context cannot be reached, for example a softirq while
+ * softirqs are disabled.
  */
 bool run_in_context(enum kiln_context context, void (*fn)(void *arg), void *arg);
 

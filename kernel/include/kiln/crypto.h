@@ -132,8 +132,8 @@ struct crypto_tfm *crypto_alloc_tfm(const char *name, u32 type, u32 mask, int *e
 /* Opens another transform of an algorithm that already has a user. */
 struct crypto_tfm *crypto_spawn_tfm(struct crypto_alg *alg, int *err);
 /*
- * Drops a reference. The transform is freed when its owner and all requests that are queued on it
- * have dropped their references.
+ * Drops a reference. The transform is freed when its owner and all requests queued on it have
+ * dropped their references.
  */
 void crypto_free_tfm(struct crypto_tfm *tfm);
 
@@ -200,7 +200,7 @@ static inline struct scatterlist *sg_next(struct scatterlist *sg)
 	return sg->chain ? (struct scatterlist *)sg->addr : sg;
 }
 
-/* A task that waits for the completion of a request. */
+/* A task that waits for a request's completion. */
 struct crypto_wait {
 	struct task *task;
 	int err;
@@ -211,9 +211,9 @@ void crypto_req_done(void *data, int err);
 int crypto_wait_req(int err, struct crypto_wait *wait);
 
 /*
- * crypto/walk.c: iterates over the scatterlists of a request. Each step has @nbytes at @src and
- * @dst; all steps but the last have whole blocks. Blocks that straddle entries are copied to a
- * buffer in this structure.
+ * crypto/walk.c: iterates over a request's scatterlists. Each step has @nbytes at @src and @dst;
+ * all steps but the last have whole blocks. Blocks that straddle entries are copied to a buffer in
+ * this structure.
  */
 enum { WALK_BLOCK = 16, WALK_MAX_BLOCK = 64, WALK_PAGE = 4096 };
 
@@ -265,8 +265,8 @@ struct scatterlist *scatterwalk_ffwd(struct scatterlist room[2], struct scatterl
 u32 scatterwalk_next(struct scatterlist **sg, u32 *offset, u64 left, u8 **at);
 
 /*
- * crypto/queue.c: a queue of requests. When it has @max_qlen requests, it accepts only requests
- * with CRYPTO_TFM_REQ_MAY_BACKLOG.
+ * crypto/queue.c: a request queue. When it has @max_qlen requests, it accepts only requests with
+ * CRYPTO_TFM_REQ_MAY_BACKLOG.
  */
 struct crypto_queue {
 	struct crypto_request *head, *tail;
@@ -317,11 +317,11 @@ struct crypto_alg *crypto_instance(struct crypto_alg *first, const char *outer,
 				   struct crypto_alg *second, int *err);
 /* Adds a user to an algorithm that already has one. */
 void crypto_alg_get(struct crypto_alg *alg);
-/* Frees an instance that is not registered. */
+/* Frees an unregistered instance. */
 void crypto_instance_free(struct crypto_alg *alg);
 
 /*
- * Returns the mask for the look-up of an inner algorithm, which must be synchronous if the template
+ * Returns the mask for looking up an inner algorithm, which must be synchronous if the template
  * must be.
  */
 static inline u32 crypto_inherited_mask(u32 type, u32 mask)
@@ -338,7 +338,7 @@ struct shash_desc {
 	u8 ctx[KILN_MAX_STATE] __aligned(64);
 };
 
-/* The functions of a hash. They return 0 or -ENOKEY, and may be called in any context. */
+/* A hash's functions. They return 0 or -ENOKEY, and may be called in any context. */
 int shash_init(struct shash_desc *desc);
 int shash_update(struct shash_desc *desc, const u8 *data, u32 len);
 int shash_final(struct shash_desc *desc, u8 *out);

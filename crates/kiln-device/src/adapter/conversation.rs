@@ -20,21 +20,21 @@ const QUEUE: u64 = 0xff;
 /// Protocol features that the adapter itself implements.
 const OWN: u64 = CRYPTO_SESSION | STATUS;
 
-/// Maximum number of descriptors that one connection has in flight, which means sent and not yet
-/// received: one message from the front end, and the answers.
+/// Maximum number of descriptors in flight (sent but not yet received) on one connection: those of
+/// one front-end message, and of the answers.
 ///
-/// The kernel counts descriptors in flight per user, over all processes. While there are more than
-/// a process may open (RLIMIT_NOFILE), that process can send none.
+/// The kernel counts descriptors in flight per user, across all processes. A process cannot send
+/// any while the count exceeds its RLIMIT_NOFILE.
 pub(crate) const IN_FLIGHT: u64 = MOST_FDS as u64 + ANSWERS as u64;
 
-/// Destination of a message.
+/// A message's destination.
 #[derive(Debug)]
 pub enum To {
     Device(Message),
     FrontEnd(Message),
 }
 
-/// The state of one connection.
+/// One connection's state.
 #[derive(Debug, Default)]
 pub struct Conversation {
     /// Whether the front end negotiated session messages, which only QEMU's cryptodev does.
@@ -45,14 +45,14 @@ pub struct Conversation {
     health: Arc<Health>,
     /// Feature bits the front end accepted.
     features: u64,
-    /// Set while the device may not have processed everything that was sent to it.
+    /// Set while the device may not have processed everything sent to it.
     unseen: bool,
     /// Number of GET_FEATURES requests from the front end that the device has not answered yet.
     asked: u32,
-    /// Set while the device may not have received the descriptors of the last message that had
-    /// some, or the front end's question for one may not be answered.
+    /// Set while descriptors sent to the device may not have been received yet, or a request for a
+    /// descriptor may be unanswered.
     carried: bool,
-    /// Number of times that the front end has asked for memory to record in-flight requests.
+    /// Number of times the front end has requested memory for recording in-flight requests.
     answers: u32,
     /// A message held back until the device has processed everything before it.
     held: Option<Message>,
@@ -211,7 +211,7 @@ impl Conversation {
         let closed = message
             .number()
             .is_some_and(|id| session::close(id, features, sessions));
-        // Send the acknowledgement only if the front end asked for one.
+        // Send the acknowledgement only if the front end requested one.
         let wanted = message.flags & NEED_REPLY != 0;
         let answer = Message::answer(message.request, u64::from(!closed).to_le_bytes().to_vec());
         wanted.then_some(answer)
@@ -251,8 +251,8 @@ mod tests {
         answer.len()
     }
 
-    /// Returns the request codes in the order in which they are sent. Codes of messages to the
-    /// front end are negated.
+    /// Returns the request codes in the order they are sent. Codes of messages to the front end are
+    /// negated.
     fn codes(to: &[To]) -> Vec<i64> {
         let code = |to: &To| match to {
             To::Device(m) => i64::from(m.request),
@@ -321,7 +321,7 @@ mod tests {
             panic!("{to:?}");
         };
         assert_eq!(answer.payload[..8], 5u64.to_le_bytes());
-        // Nothing was sent to the device since its answer, so the session is created at once.
+        // Nothing was sent to the device since its answer, so the session is created immediately.
         let to = conversation.handle_front_end(session(), &five).unwrap();
         assert_eq!(codes(&to), [-26]);
     }
@@ -367,7 +367,8 @@ mod tests {
         assert!(passed.fds.is_empty(), "it is closed");
     }
 
-    /// Descriptors on their way to the device count against all guests of the device's user.
+    /// Descriptors in flight to the device use up a limit that all guests of the device's user
+    /// share.
     #[test]
     fn one_message_with_descriptors_at_a_time_is_on_its_way_to_the_device() {
         let mut conversation = Conversation::default();
@@ -394,7 +395,7 @@ mod tests {
         }
     }
 
-    /// A front end may leave the answers, and with them their descriptors, unread.
+    /// A front end may leave the answers and their descriptors unread.
     #[test]
     fn answers_with_descriptors_are_few() {
         let mut conversation = Conversation::default();

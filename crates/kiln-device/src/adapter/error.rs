@@ -12,7 +12,7 @@ pub enum Error {
     Io(io::Error),
     /// The payload is too long for any valid message.
     TooLong {
-        /// Request number of the message.
+        /// The message's request number.
         request: u32,
         /// Payload length in bytes.
         len: usize,
@@ -24,12 +24,12 @@ pub enum Error {
     Fds(u32),
     /// A descriptor for signals is neither an eventfd nor a pipe. The value is the request number.
     Signal(u32),
-    /// The front end has asked for descriptors too often.
+    /// The front end has requested descriptors too often.
     TooManyAnswers,
     /// The connection ended within a message.
     CutShort,
-    /// A message requires a protocol feature that was not negotiated. The value is the request
-    /// number of the message.
+    /// A message requires a protocol feature that was not negotiated. The value is the message's
+    /// request number.
     NotAgreed(u32),
     /// The front end set an invalid device status.
     Status,

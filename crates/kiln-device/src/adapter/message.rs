@@ -16,8 +16,8 @@ pub const LONGEST: usize = 4096;
 /// SET_MEM_TABLE, which cannot have more.
 pub(super) const MOST_FDS: usize = 8;
 
-/// How often a front end may ask for memory to record in-flight requests. It may leave each answer
-/// unread, with its descriptor.
+/// How many times a front end may request memory for recording in-flight requests. It may leave
+/// each answer and its descriptor unread.
 pub(super) const ANSWERS: u32 = 4;
 
 /// Returns how many file descriptors a front end may send with a request.
@@ -30,7 +30,8 @@ pub(super) fn most_fds(request: u32) -> usize {
         | request::SET_BACKEND_REQ_FD
         | request::SET_INFLIGHT_FD
         | request::ADD_MEM_REG
-        // The specification lets a device accept this one from old front ends. It closes it.
+        // The specification lets a device accept this descriptor from old front ends. The device
+        // closes it.
         | request::REM_MEM_REG => 1,
         _ => 0,
     }
@@ -38,7 +39,7 @@ pub(super) fn most_fds(request: u32) -> usize {
 
 /// Numbers of the requests that the adapter handles.
 pub(super) mod request {
-    /// Asks for the device's feature bits.
+    /// Requests the device's feature bits.
     pub(crate) const GET_FEATURES: u32 = 1;
     /// Sets the feature bits the front end accepted.
     pub(crate) const SET_FEATURES: u32 = 2;
@@ -53,9 +54,9 @@ pub(super) mod request {
     pub(crate) const SET_PROTOCOL_FEATURES: u32 = 16;
     /// Enables or disables a queue.
     pub(crate) const SET_VRING_ENABLE: u32 = 18;
-    /// Passes the socket on which the device could send requests.
+    /// Passes a socket for requests from the device.
     pub(crate) const SET_BACKEND_REQ_FD: u32 = 21;
-    /// Asks for memory to record in-flight requests, which the answer carries as a descriptor.
+    /// Requests memory for recording in-flight requests. The answer carries a descriptor for it.
     pub(crate) const GET_INFLIGHT_FD: u32 = 31;
     pub(crate) const SET_INFLIGHT_FD: u32 = 32;
     pub(crate) const ADD_MEM_REG: u32 = 37;
@@ -63,9 +64,9 @@ pub(super) mod request {
     /// Sets the device status that the driver wrote.
     pub(crate) const SET_STATUS: u32 = 39;
     pub(crate) const GET_STATUS: u32 = 40;
-    /// Creates a session for the guest of QEMU's cryptodev.
+    /// Creates a session for QEMU's cryptodev guest.
     pub(crate) const CREATE_CRYPTO_SESSION: u32 = 26;
-    /// Closes a session that was created with a message.
+    /// Closes a session created with a message.
     pub(crate) const CLOSE_CRYPTO_SESSION: u32 = 27;
 }
 
@@ -73,12 +74,12 @@ pub(super) mod request {
 pub(super) const VERSION: u32 = 1;
 /// Flag that marks a reply.
 pub(super) const REPLY: u32 = 1 << 2;
-/// Flag that asks for a reply.
+/// Flag that requests a reply.
 pub(super) const NEED_REPLY: u32 = 1 << 3;
 
-/// Protocol feature: the two messages about sessions.
+/// Protocol feature: the two session messages.
 pub(super) const CRYPTO_SESSION: u64 = 1 << 7;
-/// Protocol feature: the two messages about the device status.
+/// Protocol feature: the two device status messages.
 pub(super) const STATUS: u64 = 1 << 16;
 
 pub struct Message {

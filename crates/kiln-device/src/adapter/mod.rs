@@ -43,7 +43,7 @@ use crate::notify::timespec;
 use crate::watch::Watch;
 
 /// How long sending to the front end, or within the process, may wait. A front end that does not
-/// read its answers would otherwise hold the adapter for ever.
+/// read its answers would otherwise block the adapter forever.
 const SENDING: Duration = Duration::from_secs(5);
 const SENDING_INSIDE: Duration = Duration::from_secs(8);
 
@@ -52,9 +52,9 @@ const SENDING_INSIDE: Duration = Duration::from_secs(8);
 pub struct Adapter {
     front_end: Socket,
     device: Socket,
-    /// The rates and the health of the guest.
+    /// The guest's rate limits and health.
     account: Option<Arc<Account>>,
-    /// The step that the adapter takes between two waits for messages.
+    /// Measures how long the adapter works between two waits for messages.
     watch: Arc<Watch>,
 }
 
@@ -79,14 +79,14 @@ impl Adapter {
         Ok((adapter, device))
     }
 
-    /// Sets the guest, to whose rates each message of the front end is charged, and whose health is
-    /// reported.
+    /// Sets the guest whose rate limits the front end's messages are charged against, and whose
+    /// health is reported.
     pub(crate) fn with_account(self, account: Arc<Account>) -> Adapter {
         let account = Some(account);
         Adapter { account, ..self }
     }
 
-    /// Returns the time that the adapter takes for its current step.
+    /// Returns the timer for the adapter's current step.
     pub(crate) fn watch(&self) -> Arc<Watch> {
         self.watch.clone()
     }
@@ -108,7 +108,8 @@ impl Adapter {
         let account = self.account.as_deref();
         let health = account.map_or_else(Arc::default, |account| account.health.clone());
         let mut conversation = Conversation::new(health);
-        // A message that was charged to the rates. It is served once the guest conforms to them.
+        // A message already charged against the rate limits. It is handled once the guest is within
+        // them.
         let mut paid = None;
         loop {
             let hold = account.and_then(|account| account.pace.hold());
@@ -319,7 +320,7 @@ mod tests {
         let mut torn = Message::new(request::SET_MEM_TABLE, VERSION, vec![]);
         torn.fds = message.fds;
         front_end.send(&torn).unwrap();
-        // It waits until the device has received the descriptors of the message before.
+        // It waits until the device has received the previous message's descriptors.
         let question = device.receive().unwrap().unwrap();
         assert_eq!(question.request, request::GET_FEATURES);
         let answer = Message::answer(request::GET_FEATURES, vec![0; 8]);

@@ -152,9 +152,8 @@ fn copy(event: &EventFd) -> File {
 impl Front {
     /// Creates a connection for a guest with these limits.
     pub fn new(limits: Limits) -> Front {
-        // The front end may pass a pipe as an eventfd. Rust's runtime ignores SIGPIPE, but a fuzzer's
-        // main function is not in Rust.
-        // SAFETY: the call only sets the disposition of a signal.
+        // The front end may pass a pipe as an eventfd. Rust's runtime ignores SIGPIPE, but a
+        // fuzzer's main function is not in Rust. SAFETY: the call only sets a signal's disposition.
         unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
         let config = Config {
             limits: Limits {

@@ -24,7 +24,7 @@ pub use front::Front;
 
 /// Size of the guest's memory in bytes. It starts at address 0.
 pub const MEMORY: usize = 1 << 20;
-/// Number of descriptors of each ring.
+/// Descriptors per ring.
 pub const RING: u16 = 16;
 /// Address of the first byte after the rings, where buffers may start.
 pub const BUFFERS: u64 = 0x4000;
@@ -65,7 +65,7 @@ impl Rig {
         Rig::with_rates(limits, &Rates::default())
     }
 
-    /// Creates a guest with these limits that is held to these rates.
+    /// Creates a guest with these limits and rate limits.
     pub(crate) fn with_rates(limits: Limits, rates: &Rates) -> Rig {
         let max_chain = crate::Config {
             limits: limits.clone(),
@@ -114,7 +114,7 @@ impl Rig {
         }
     }
 
-    /// Simulates a driver that starts over: rings and buffers are empty, and sessions are closed.
+    /// Simulates a driver restart: rings and buffers are empty, and sessions are closed.
     pub fn reset(&mut self) {
         self.put(0, &[0; RESET]);
         for (place, _) in &mut self.rings {
@@ -203,7 +203,8 @@ impl Rig {
         count
     }
 
-    /// Starts the ring and stops it at once. Returns how many requests have been answered so far.
+    /// Starts the ring and stops it immediately. Returns how many requests have been answered so
+    /// far.
     #[cfg(test)]
     pub(crate) fn restart(&mut self, which: Which) -> usize {
         self.with_line(which, None, |line, halt| {

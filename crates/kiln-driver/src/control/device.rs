@@ -11,7 +11,7 @@ use crate::port::{Ask, Landed, Port};
 use crate::session::Entry;
 
 impl Shared {
-    /// Switches to a newly connected device, on which the open sessions already exist, and submits
+    /// Switches to a newly connected device, which already has the open sessions, and submits
     /// waiting requests. Returns the device's generation.
     pub(crate) fn go_on(self: &Arc<Self>, port: Port<Waiter>, watch: Watch, again: bool) -> u64 {
         let mut refused = Vec::new();
@@ -70,7 +70,7 @@ impl Shared {
         self.finish_all(told);
     }
 
-    /// Returns the error with which the queue failed permanently, or `None` if it has not failed.
+    /// Returns the error that made the queue fail permanently, or `None` if it has not failed.
     pub(crate) fn failed(&self) -> Option<Error> {
         self.lock().failed.clone()
     }

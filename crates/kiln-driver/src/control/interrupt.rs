@@ -80,7 +80,7 @@ impl Shared {
         port.ring.enable_interrupt(1)
     }
 
-    /// Watches the ring until it is idle, on behalf of threads that stopped polling when the device
+    /// Watches the ring until it is idle, for threads that stopped polling when the device
     /// disconnected.
     pub(crate) fn catch_up(self: &Arc<Self>, generation: u64) {
         loop {

@@ -29,7 +29,7 @@ use crate::sleepers::{Sleepers, Woken};
 
 use state::{Held, State};
 
-/// Number of checks of the used ring between two checks of the clock.
+/// Used ring checks between two clock checks.
 const LOOKS: u32 = 1 << 10;
 
 /// How threads wait for the device's answers.
@@ -41,7 +41,7 @@ pub enum Mode {
     Wait,
 }
 
-/// Counters of a control queue.
+/// Control queue counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Number of times the driver notified the device.
@@ -159,8 +159,8 @@ impl Control {
         }
     }
 
-    /// Returns a histogram of the times for which the lock was held, and restarts the recording.
-    /// Returns `None` if these times are not recorded.
+    /// Returns a histogram of the lock's hold times, and restarts the recording. Returns `None` if
+    /// these times are not recorded.
     pub fn take_holds(&self) -> Option<Histogram> {
         let mut held = self.0.lock();
         held.since = None;
@@ -226,7 +226,7 @@ impl Shared {
         self.finish_all(refused);
     }
 
-    /// Returns a handle with which sessions close themselves on this queue.
+    /// Returns a handle that lets sessions close themselves on this queue.
     fn closer(self: &Arc<Self>) -> Weak<dyn Closer> {
         Arc::<Shared>::downgrade(self)
     }

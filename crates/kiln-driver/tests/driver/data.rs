@@ -1,4 +1,4 @@
-//! Tests of data queues: results, batching, and ownership of buffers.
+//! Tests data queues: results, batching, and buffer ownership.
 
 use std::time::Duration;
 

@@ -44,7 +44,7 @@ pub(crate) enum Conduct {
 }
 
 thread_local! {
-    /// The worker of each thread. A worker must stay on the thread that created it.
+    /// Each thread's worker. A worker must stay on the thread that created it.
     static WORKER: RefCell<Option<Worker>> = const { RefCell::new(None) };
 }
 
@@ -59,7 +59,7 @@ struct Backend {
     lies: Arc<AtomicU32>,
     hang_up: Mutex<Option<ShutdownHandle>>,
     exit: Mutex<Option<(EventConsumer, EventNotifier)>>,
-    /// Index of the control queue.
+    /// Control queue index.
     control: u16,
 }
 
@@ -327,7 +327,7 @@ impl Drop for Device {
     fn drop(&mut self) {
         self.kill();
         // If the device still waits for another driver, leave its thread running until the process
-        // ends.
+        // exits.
         let thread = self.thread.take();
         if thread.as_ref().is_some_and(JoinHandle::is_finished) {
             thread.unwrap().join().unwrap();

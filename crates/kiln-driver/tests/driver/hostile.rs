@@ -1,4 +1,4 @@
-//! Tests of the control queue and data queues with devices that violate the protocol.
+//! Tests the control queue and data queues with devices that violate the protocol.
 
 use std::os::unix::net::UnixListener;
 use std::sync::atomic::Ordering;

@@ -1,5 +1,4 @@
-//! Tests of the driver with a device in this process that behaves honestly or violates the
-//! protocol.
+//! Tests the driver with an in-process device that behaves honestly or violates the protocol.
 
 mod data;
 mod device;

@@ -1,4 +1,4 @@
-//! Tests of the control queue with an honest device.
+//! Tests the control queue with an honest device.
 
 use std::sync::mpsc::channel;
 use std::thread;

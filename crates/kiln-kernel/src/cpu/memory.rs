@@ -1,5 +1,5 @@
-//! The memory of a CPU: its own data, followed by the data of a hosted tree; its tasks; and the
-//! tasks' stacks, with a guard page on either side of each.
+//! The memory of a CPU: its own data, followed by a hosted tree's data; its tasks; and the tasks'
+//! stacks, with a guard page on either side of each.
 
 use std::io;
 use std::mem::ManuallyDrop;

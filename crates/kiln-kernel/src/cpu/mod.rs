@@ -32,7 +32,7 @@ use memory::{Mapping, Stacks};
 
 thread_local! {
     /// The CPU of this thread. The variable is const-initialised and has no destructor, so the
-    /// signal handler may read it until the thread ends.
+    /// signal handler may read it until the thread exits.
     static HOST: Cell<*mut Host> = const { Cell::new(ptr::null_mut()) };
     /// The CPU of a thread that called into `kernel/` without calling [`Cpu::boot`].
     static PLAIN: RefCell<Option<Cpu>> = const { RefCell::new(None) };
@@ -50,7 +50,7 @@ pub struct Config {
     pub tick_us: u64,
     /// Base slice of EEVDF or minimum granularity of CFS, in microseconds.
     pub slice_us: u64,
-    /// CFS only: period in which every task runs once, in microseconds.
+    /// CFS only: the period that runs every task once, in microseconds.
     pub latency_us: u64,
     /// CFS only: a woken task preempts the current task if its virtual runtime is this many
     /// microseconds behind.

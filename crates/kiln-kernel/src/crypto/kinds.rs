@@ -38,8 +38,8 @@ impl Transform {
         Transform::open_in(Api::get_linked(), kind, driver, 0, 0)
     }
 
-    /// Opens the driver of an implementation. With `helper`, opens the asynchronous driver that the
-    /// simd helper provides; otherwise opens the synchronous driver.
+    /// Opens an implementation's driver. With `helper`, opens the asynchronous driver that the simd
+    /// helper provides; otherwise opens the synchronous driver.
     pub fn open_impl(api: &'static Api, imp: Impl, helper: bool) -> Result<Transform, Errno> {
         let (kind, name) = (imp.kind(), imp.driver());
         if !helper {
@@ -158,7 +158,7 @@ impl Transform {
             ..Default::default()
         };
         // SAFETY: the function takes a pointer to this structure and returns once the request has
-        // completed. The lists end with an entry that is marked as the last.
+        // completed. The lists end with an entry marked as the last.
         unsafe { cpu::gate(self.api.request, (&raw mut raw).cast()) };
         (Errno(raw.submitted), Errno(raw.result))
     }
@@ -215,7 +215,7 @@ transforms! {
 
 impl Skcipher {
     /// Makes one request in `context`, with source and destination split into pieces of memory.
-    /// Returns the return value of the call, and the final result.
+    /// Returns the call's return value, and the final result.
     ///
     /// # Safety
     /// The pieces of `src` must be readable, and the pieces of `dst` writable. Pieces in the same
@@ -236,7 +236,7 @@ impl Skcipher {
 }
 
 impl Aead {
-    /// Sets the length of tags in bytes. The default is the longest tag of the algorithm.
+    /// Sets the tag length in bytes. The default is the algorithm's longest tag.
     pub fn set_tag_size(&mut self, bytes: usize) -> Result<(), Errno> {
         let function = self.api.setauthsize;
         self.set(function, ptr::null(), bytes)
@@ -290,7 +290,7 @@ impl Shash {
     /// [`Errno::INVALID`] if the state is not valid.
     ///
     /// # Panics
-    /// If `state` is shorter than the states of the algorithm.
+    /// If `state` is shorter than the algorithm's states.
     pub fn resume(
         &mut self,
         imp: Impl,

@@ -34,7 +34,7 @@ pub struct Repeat<'a> {
     pub dst: &'a [(*mut u8, usize)],
     /// IV of the first request. Receives the IV that the last request leaves.
     pub iv: &'a mut [u8],
-    /// Buffer for the digest of a hash.
+    /// Buffer for a hash's digest.
     pub digest: &'a mut [u8],
     /// Sizes in bytes of the message's parts.
     pub lens: Lens,
@@ -101,7 +101,7 @@ impl Skcipher {
 }
 
 impl Driver {
-    /// Opens the driver of this implementation.
+    /// Opens this implementation's driver.
     ///
     /// # Errors
     /// Fails if the implementation's tier cannot be used here.
@@ -192,8 +192,8 @@ impl Driver {
             },
             ..raw_requests(self.tfm.raw.tfm, m, Part::Whole)
         };
-        // SAFETY: the caller promises that the pieces are valid. The lists end with an entry that
-        // is marked as the last.
+        // SAFETY: the caller promises that the pieces are valid. The lists end with an entry marked
+        // as the last.
         unsafe { run_raw(raw) }
     }
 

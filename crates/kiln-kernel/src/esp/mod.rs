@@ -27,10 +27,10 @@ const SLOTS: usize = 1280;
 const SAMPLES: usize = 4096;
 /// Index of the flow that comes from the tunnel.
 pub const IN: usize = 0;
-/// Index of the flow that is sent into the tunnel.
+/// Index of the flow sent into the tunnel.
 pub const OUT: usize = 1;
 
-/// The arrival of a packet at the card.
+/// A packet's arrival at the card.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
     /// Time of arrival, in nanoseconds on the load's clock.
@@ -69,7 +69,7 @@ pub struct Plan {
 /// Counts of a flow's packets and requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Flow {
-    /// Number of sequence numbers that were assigned.
+    /// Number of sequence numbers assigned.
     pub sent: u64,
     /// Number of completed requests.
     pub done: u64,
@@ -109,11 +109,11 @@ pub struct Outcome {
     /// if this never happened.
     pub recovery_us: Option<f64>,
     pub samples: Vec<Sample>,
-    /// Sequence numbers of flow 1, in the order in which their requests completed.
+    /// Sequence numbers of flow 1, in the order their requests completed.
     pub log: Vec<u32>,
 }
 
-/// A snapshot of the progress of a load.
+/// A snapshot of a load's progress.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Sample {
     /// Time in milliseconds, on the load's clock.
@@ -134,7 +134,7 @@ pub struct Sample {
     pub waiting: u32,
 }
 
-/// The packets of a flow and their expected results. The load cycles through the packets.
+/// A flow's packets and their expected results. The load cycles through the packets.
 struct Ring {
     raw: Vec<sys::EspPacket>,
     _bytes: Vec<(Vec<u8>, Vec<u8>)>,

@@ -102,7 +102,7 @@ impl Sealer {
         }
     }
 
-    /// Returns the key in the format of the crypto API.
+    /// Returns the key in the crypto API's format.
     pub fn key(&self) -> &[u8] {
         &self.raw
     }

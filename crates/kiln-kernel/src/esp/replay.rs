@@ -17,7 +17,7 @@ impl Window {
         Window(raw)
     }
 
-    /// Records the sequence number of a packet. Returns whether the packet is accepted.
+    /// Records a packet's sequence number. Returns whether the packet is accepted.
     pub fn accept(&mut self, seq: u64) -> bool {
         // SAFETY: the structure was initialised by `new`.
         unsafe { sys::kiln_replay_accept(&raw mut self.0, seq) }

@@ -12,14 +12,14 @@ use super::frame::Frame;
 use super::stepper::Stepper;
 use crate::sys::{self, Audit};
 
-/// Capacity of the table of instructions; a power of two. Each job of a tree's test suite executes
+/// Capacity of the instruction table; a power of two. Each job of a tree's test suite executes
 /// about ten thousand instructions.
 const ROOM: usize = 1 << 19;
 /// Maximum call depth. Deeper calls are not checked.
 const DEPTH: usize = 128;
 /// Maximum size in bytes of a tree's image.
 const IMAGE: u64 = 1 << 30;
-/// Maximum number of breaches that are recorded; later breaches are dropped.
+/// Maximum number of breaches to record; later breaches are dropped.
 const BREACHES: usize = 256;
 /// While a function is active that may need its caller's registers restored on return, the limit on
 /// idle instructions is this many times higher.
@@ -115,7 +115,7 @@ struct Call {
     registers: [i64; 6],
 }
 
-/// State of the trap handler.
+/// Trap handler state.
 pub(super) struct AuditState {
     shared: *mut Audit,
     stepper: Stepper,
@@ -402,7 +402,7 @@ impl AuditState {
         }
     }
 
-    /// Returns the table entry of an instruction. Returns `None` if the table is half full; the
+    /// Returns an instruction's table entry. Returns `None` if the table is half full; the
     /// instruction must not be interrupted then.
     fn visit(&mut self, job: u64, address: u64) -> Option<&mut Visit> {
         let mut i = (scatter(address ^ job << 48) >> 44) as usize % ROOM;

@@ -15,11 +15,11 @@ const USER_SS: i64 = 0x2b;
 /// Number of bytes below the stack pointer that code may use (System V ABI, section 3.2.2).
 const RED_ZONE: u64 = 128;
 
-/// The registers of the interrupted thread.
+/// The interrupted thread's registers.
 pub(super) struct Frame<'a>(&'a mut [i64; 23]);
 
 impl Frame<'_> {
-    /// Borrows the registers of the interrupted thread.
+    /// Borrows the interrupted thread's registers.
     ///
     /// # Safety
     /// `context` must be the argument that the kernel passed to a signal handler.
@@ -33,7 +33,7 @@ impl Frame<'_> {
         self.0[libc::REG_RIP as usize] as u64
     }
 
-    /// Returns the value of a register. `place` is the register's index in the frame, such as
+    /// Returns a register's value. `place` is the register's index in the frame, such as
     /// `libc::REG_RBX`.
     pub(super) fn register(&self, place: i32) -> i64 {
         self.0[place as usize]

@@ -43,7 +43,7 @@ pub(super) fn block_irq_signal() -> libc::sigset_t {
     }
 }
 
-/// The stack on which the signal handler runs.
+/// The signal handler's stack.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Handling {
     /// An alternate stack. The emulated interrupt frame cannot overwrite the host's signal frame

@@ -13,7 +13,7 @@ use super::frame::Frame;
 use super::patch::{poke, INT3};
 use crate::sys;
 
-/// What the signal handler of this CPU has to do, and counts of what it has done.
+/// What this CPU's signal handler must do, and counts of what it has done.
 #[derive(Default)]
 pub(crate) struct Injection {
     /// Memory of the alternate stack; `None` until the first source is started.
@@ -41,7 +41,7 @@ impl Injection {
     }
 }
 
-/// The times at which interrupts arrive.
+/// Interrupt arrival times.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Arrivals {
     /// Interrupts at regular intervals; the value is their number per second.
@@ -141,7 +141,7 @@ pub(super) struct BreakpointState {
 
 fn byte(address: u64) -> &'static AtomicU8 {
     // SAFETY: the address is the first byte of an instruction, in text that was made writable and
-    // stays mapped until the process ends.
+    // stays mapped until the process exits.
     unsafe { &*(address as *const AtomicU8) }
 }
 

@@ -24,8 +24,8 @@ impl Timer {
         Timer::start_with(cpu, arrivals, Handling::Faithful)
     }
 
-    /// Starts a timer like [`Timer::start`], and selects the stack on which signals are handled.
-    /// The first interrupt source of a process determines this stack for the whole process.
+    /// Starts a timer like [`Timer::start`], and selects the signal stack. The first interrupt
+    /// source of a process determines this stack for the whole process.
     #[doc(hidden)]
     pub fn start_with(cpu: &mut Cpu, arrivals: Arrivals, handling: Handling) -> io::Result<Timer> {
         prepare(cpu, handling)?;

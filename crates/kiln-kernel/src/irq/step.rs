@@ -14,7 +14,7 @@ use crate::cpu::Cpu;
 
 /// Single-stepping, which stays enabled until this value is dropped.
 pub struct Stepping {
-    /// Prevents `Send`, because the stepping belongs to this thread's CPU.
+    /// Prevents `Send`: the stepping belongs to this thread's CPU.
     _here: PhantomData<*mut ()>,
 }
 
@@ -62,7 +62,7 @@ impl Stepping {
         (state.injected, state.masked)
     }
 
-    /// Returns the addresses that were executed at least `times` times during a [`Step::Trace`].
+    /// Returns the addresses executed at least `times` times during a [`Step::Trace`].
     pub fn addresses(&mut self, times: usize) -> BTreeSet<u64> {
         let state = self.state();
         let mut seen = BTreeMap::new();

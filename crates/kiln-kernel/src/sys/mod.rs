@@ -17,7 +17,7 @@ pub type GateFn = unsafe extern "C" fn(*mut c_void) -> u64;
 /// The `setkey` function of an implementation.
 pub(crate) type KeyFn = unsafe extern "C" fn(ctx: *mut c_void, key: *const u8, len: usize) -> i32;
 
-/// A callback that receives the result of an operation.
+/// A callback that receives an operation's result.
 pub(crate) type OpDone = unsafe extern "C" fn(data: *mut c_void, answer: i32);
 
 /// The `crypt` function of an operation.

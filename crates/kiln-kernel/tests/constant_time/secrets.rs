@@ -298,8 +298,8 @@ struct Answer {
     /// Tag or digest that the implementation computed.
     tag: Vec<u8>,
     refused: u64,
-    /// Whether this is the hash of an empty message. Such a hash need not depend on the key; for
-    /// GHASH, it is 0.
+    /// Whether this is an empty message's hash. Such a hash need not depend on the key; for GHASH,
+    /// it is 0.
     nothing: bool,
 }
 

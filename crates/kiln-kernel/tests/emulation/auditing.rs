@@ -76,7 +76,7 @@ struct Call {
 
 unsafe extern "C" fn step(call: *mut c_void) -> u64 {
     // SAFETY: the caller passes a `Call`, whose code is a copy of `kiln_test_walk`. It changes only
-    // the registers that are named here. The stack pointer moves past the red zone.
+    // the registers named here. The stack pointer moves past the red zone.
     unsafe {
         let call = &mut *call.cast::<Call>();
         asm!(

@@ -1,4 +1,4 @@
-//! Tests of the section timer: it must account for every section, and recognise sections that the
+//! Tests the section timer, which must account for every section and recognise sections that the
 //! host prolonged.
 
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -105,7 +105,8 @@ unsafe extern "C" fn string_copy() {
     }
 }
 
-/// Shows why law 2 is needed: in a hardirq, the host's memcpy silently corrupts a section.
+/// Shows why law 2 is needed: in a hardirq, the host's memcpy silently corrupts a section's
+/// registers.
 #[test]
 fn a_host_memcpy_in_interrupt_context_is_caught() {
     run_alone(|seed| {
@@ -152,7 +153,7 @@ struct Shared {
     done: AtomicBool,
 }
 
-/// Runs one of the two CPUs. Its softirqs have long sections, so that sections of the two CPUs
+/// Runs one of the two CPUs. Its softirqs have long sections, so that the two CPUs' sections
 /// overlap in time.
 fn sharer(
     number: u32,

@@ -160,7 +160,7 @@ fn breakpoints_corrupt_nothing_in_a_million() {
 }
 
 /// A timer interrupt may arrive while a breakpoint is being set or removed, and its softirq may
-/// then execute the address of the breakpoint.
+/// then execute the breakpoint's address.
 #[test]
 fn breakpoints_are_set_while_a_timer_runs() {
     run_alone(|seed| {

@@ -14,7 +14,7 @@ use crate::machine::{
     run_alone,
 };
 
-/// Capacity of a queue in requests.
+/// Queue capacity in requests.
 const LIMIT: u32 = 1000;
 
 const OK: Errno = Errno(0);
@@ -26,7 +26,7 @@ struct Machine {
     want: Vec<u8>,
 }
 
-/// A key for XTS, which requires two different halves.
+/// An XTS key, whose two halves must differ.
 const RAW_KEY: [u8; 64] = {
     let mut raw = [0x5e; 64];
     raw[0] = 1;
@@ -131,18 +131,18 @@ fn order(m: &mut Machine) -> Result<(), String> {
     equal("answered", answers, first_of_all(5))
 }
 
-/// Rule: a freed transform lives until its queued requests have completed.
+/// Rule: a freed transform stays allocated until its queued requests have completed.
 fn free_while_queued(m: &mut Machine) -> Result<(), String> {
     free_with_requests(m, Machine::tfm)
 }
 
-/// Rule: a freed transform of cryptd itself lives until its queued requests have completed.
+/// Rule: a freed cryptd transform stays allocated until its queued requests have completed.
 fn free_cryptd_while_queued(m: &mut Machine) -> Result<(), String> {
     free_with_requests(m, |_| open_keyed("cryptd(xts-aes-fixed-time)"))
 }
 
-/// Rule: a freed transform of authenc lives until its queued requests have completed, because it
-/// computes a tag after each request of the cipher.
+/// Rule: a freed authenc transform stays allocated until its queued requests complete, because it
+/// computes a tag after each cipher request.
 fn free_authenc_while_queued(m: &mut Machine) -> Result<(), String> {
     let (auth, enc) = ([1; 32], [2; 32]);
     let text = vec![0x33; 64];
@@ -238,7 +238,7 @@ fn hold(rule: Rule) {
     }
 }
 
-/// Runs a control: the check of `rule` must fail if cryptd breaks `rules`.
+/// Runs a control: the check for `rule` must fail if cryptd breaks `rules`.
 fn fail(rules: u32, rule: Rule) {
     if is_synchronous() {
         return;
@@ -295,7 +295,7 @@ fn a_freed_authenc_transform_lives_until_all_is_answered() {
     run_alone(|_| hold(free_authenc_while_queued));
 }
 
-/// Runs a control: queued requests use a transform after it has been freed.
+/// Runs a control where queued requests use a transform after it has been freed.
 fn free_at_once(rule: Rule) {
     let mut m = Machine::boot();
     broken::set(broken::UNCOUNTED);

@@ -1,4 +1,4 @@
-//! Tests of softirqs that process ESP packets while a task encrypts. Packets must be correct under
+//! Tests softirqs that process ESP packets while a task encrypts. Packets must be correct under
 //! every policy. With asynchronous requests, the number of dropped packets depends on the slice.
 //! The receiver must reject exactly the packets that a replay window must reject.
 
@@ -24,7 +24,7 @@ fn sectors(seed: u64) -> Arc<Messages> {
 }
 
 /// Returns a plan with evenly spaced packets in three phases: low, high and low load. `rates` are
-/// the packets per second and `ms` the durations of the phases.
+/// the packets per second and `ms` the phases' durations.
 fn plan(transform: Transform, rates: [u64; 3], ms: [u64; 3]) -> Plan {
     let mut arrivals = Vec::new();
     let (mut at, mut end) = (0, [0; 3]);
@@ -229,7 +229,7 @@ fn draw(next: &mut dyn FnMut(&mut [u8]), n: u64) -> u64 {
 }
 
 /// Passes random sequence numbers to the window and to a set; most are near the highest number so
-/// far, and some are far ahead. Returns how often the window and the set disagree.
+/// far, and some are far ahead. Returns how many times the window and the set disagree.
 fn disagreements(seed: u64, size: u32) -> u64 {
     let mut next = random(seed);
     let mut window = Window::new(size);

@@ -1,4 +1,4 @@
-//! Tests of the functions that a CPU provides to a hosted tree: sleeping and waking tasks, work
+//! Tests the functions that a CPU provides to a hosted tree: sleeping and waking tasks, work
 //! queues, paravirtual calls, and accounting for the tree's own FPU sections.
 
 use std::arch::asm;
@@ -129,7 +129,7 @@ fn many_tasks_wait_for_each_other() {
         // and the kworker.
         assert_eq!(DEPTH_REACHED.load(SeqCst), TASKS);
         assert_eq!(TURNS.load(SeqCst), 10 * TASKS);
-        // Repeat the test, because tasks that have ended must free their slots.
+        // Repeat the test, because tasks that have exited must free their slots.
         TURNS.store(0, SeqCst);
         kernel(&mut cpu, all);
         assert_eq!(DEPTH_REACHED.load(SeqCst), TASKS);

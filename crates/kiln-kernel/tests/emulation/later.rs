@@ -1,5 +1,5 @@
-//! Tests of loads with operations that may complete asynchronously, like requests to a crypto API.
-//! The load must wait for the results, check and count them, and observe the order of completion.
+//! Tests loads with operations that may complete asynchronously, like requests to a crypto API. The
+//! load must wait for the results, check and count them, and observe the order of completion.
 
 use std::ffi::c_void;
 use std::ptr;
@@ -62,8 +62,8 @@ struct Helper {
     ring: [AtomicU32; RING as usize],
     head: AtomicU32,
     tail: AtomicU32,
-    /// Maximum length of the queue. Further requests are rejected or, with `backlog`, queued with
-    /// the result -EBUSY.
+    /// Maximum queue length. Further requests are rejected or, with `backlog`, queued with the
+    /// result -EBUSY.
     limit: u32,
     backlog: bool,
     always_later: bool,

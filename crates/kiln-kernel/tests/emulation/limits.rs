@@ -45,7 +45,7 @@ fn sums_of_lengths_do_not_wrap() {
                             for len in [20, 48, 64, 96, u32::MAX - 15] {
                                 let (mut iv, task) = ([1; BLOCK], Context::Task);
                                 let (a, n) = (assoc as usize, len as usize);
-                                // SAFETY: the pieces cover exactly the bytes of the array.
+                                // SAFETY: the pieces cover exactly the array's bytes.
                                 let got =
                                     unsafe { tfm.request(op, &mut iv, a, n, &list, &list, task) };
                                 let what = (name, op, assoc, len, list.len());
@@ -111,7 +111,7 @@ fn repeated_requests_refuse_short_pieces() {
                     digest: &mut [0; 32],
                     lens: imp.lens(0, text),
                 };
-                // SAFETY: the pieces cover exactly the bytes of the array.
+                // SAFETY: the pieces cover exactly the array's bytes.
                 let got = unsafe { driver.repeat(&mut request, 3) };
                 assert_eq!(got, want, "{alg}: {text} bytes of 80");
             }
@@ -147,9 +147,9 @@ fn hmac_keys_may_have_any_length() {
 }
 
 /// Maps `len` bytes of address space. Only the first `usable` bytes, rounded up to whole pages, are
-/// accessible; any other access ends the process.
+/// accessible; any other access kills the process.
 fn addresses(len: usize, usable: usize) -> &'static mut [u8] {
-    // SAFETY: the mapping is new and is never unmapped. An access beyond the usable bytes ends the
+    // SAFETY: the mapping is new and is never unmapped. An access beyond the usable bytes kills the
     // process.
     unsafe {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
@@ -210,7 +210,7 @@ fn texts_longer_than_the_counter_are_refused() {
     });
 }
 
-/// Control: a text of the maximum length is processed, which crashes, because its memory is
+/// Control: a text of the maximum length is processed, and crashes because its memory is
 /// inaccessible.
 #[test]
 fn the_longest_text_is_not_refused() {

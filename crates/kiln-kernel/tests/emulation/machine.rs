@@ -226,8 +226,7 @@ pub(crate) fn messages(seed: u64, op: Op, len: usize, count: usize) -> Arc<Messa
     Messages::new(judge(), &key, op, len, count, &mut random).expect("a right length")
 }
 
-/// Returns a plan in which softirqs encrypt messages of 512 bytes with the preferred
-/// implementation.
+/// Returns a plan where softirqs encrypt messages of 512 bytes with the preferred implementation.
 pub(crate) fn plan(task: TaskWork, seed: u64) -> Plan {
     Plan {
         task,

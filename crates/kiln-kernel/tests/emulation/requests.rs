@@ -53,8 +53,8 @@ impl Draw {
             }
     }
 
-    /// Divides `len` bytes into up to 17 pieces at random places of a buffer, like the scatterlist
-    /// of a network packet. Returns the offset and length of each piece.
+    /// Divides `len` bytes into up to 17 pieces at random places of a buffer, like a network
+    /// packet's scatterlist. Returns the offset and length of each piece.
     fn pieces(&mut self, len: usize) -> Vec<(usize, usize)> {
         let n = match self.below(4) {
             0 => 1,
@@ -288,13 +288,13 @@ fn algorithms_are_found_as_linux_has_them() {
         let inner = format!("__{}", best.driver());
         let open_inner = |name: &str| Skcipher::open(name, INTERNAL, INTERNAL).unwrap();
         assert!(!open_inner(&inner).is_async());
-        // An instance of cryptd already exists, because the helper's transform has created it.
+        // A cryptd instance already exists, because the helper's transform has created it.
         let cryptd = open_inner(&format!("cryptd({inner})"));
         assert_eq!(cryptd.driver(), format!("cryptd({inner})"));
         assert!(cryptd.is_async() && cryptd.is_internal());
         assert_eq!(cryptd.priority(), best.priority() as i32 + 50);
         for (name, mask) in [
-            // A caller must ask for internal algorithms explicitly.
+            // A caller must request internal algorithms explicitly.
             (&*inner, 0),
             (&format!("cryptd({best:?})"), 0),
             ("cryptd(cryptd(xts-aes-generic))", 0),

@@ -1,4 +1,4 @@
-//! Tests of scheduling: how the slice and the preemption model determine which task runs, and what
+//! Tests scheduling: how the slice and the preemption model determine which task runs, and what
 //! happens to a section at a task switch.
 
 use std::time::{Duration, Instant};
@@ -149,7 +149,7 @@ fn interrupts_outside_the_gate_never_schedule() {
 /// slow host.
 const NEVER_US: u64 = 10_000_000;
 
-/// Boots a CPU on which one task sleeps and is woken. Returns the results of the experiment.
+/// Boots a CPU where one task sleeps and is woken. Returns the experiment's results.
 fn wake(config: Config, wakeup: Wakeup) -> Wakeup {
     let mut cpu = Cpu::boot(&Config {
         preempt_full: true,
@@ -241,7 +241,7 @@ fn a_task_with_lag_preempts_under_eevdf() {
             // Control: with the same slice but without lag, the woken task does not preempt.
             assert!(!wake_in_order(&config, SPENT).preempted, "{s}");
         }
-        // CFS keeps no lag, so waiting longer than half the latency period has no advantage.
+        // CFS keeps no lag, so waiting longer than half the latency period brings no advantage.
         assert!(!wake(short_latency(), WAITED).preempted);
     });
 }
@@ -263,8 +263,7 @@ fn a_slice_is_scaled_by_cpus() {
                 let mut woken = spent;
                 repeat_until("an undisturbed wake-up", || {
                     woken = wake_in_order(&config, spent);
-                    // Repeat the run if the host delayed it, because the task's slice may have
-                    // ended.
+                    // Repeat the run if the host delayed it: the task's slice may have ended.
                     (woken.asleep_for + woken.busy_for) as f64 <= 2.2e-3 * kiln_tsc_hz()
                 });
                 assert_eq!(woken.preempted, preempts, "{s} {cpus}");

@@ -1,5 +1,5 @@
-//! Tests of the limits of the softirq loop, of ksoftirqd and of the kworker. No softirq and no work
-//! item may be lost.
+//! Tests the limits of the softirq loop, ksoftirqd and the kworker. No softirq or work item may be
+//! lost.
 
 use kiln_kernel::cpu::{kiln_tsc_hz, Config};
 use kiln_kernel::storm::Storm;
@@ -104,8 +104,8 @@ fn a_wish_to_reschedule_ends_the_loop() {
     });
 }
 
-/// A softirq that is raised during another softirq has to wait until that softirq has ended. This
-/// is why softirqs start late on a busy core.
+/// A softirq raised during another softirq must wait until that softirq has finished. This is why
+/// softirqs start late on a busy core.
 #[test]
 fn a_raise_over_a_softirq_waits_for_its_end() {
     run_alone(|_| {

@@ -1,5 +1,5 @@
-//! Tests of templates that wrap instances of other templates. An instance must keep the instances
-//! that it wraps alive.
+//! Tests templates that wrap instances of other templates. An instance must keep the instances that
+//! it wraps alive.
 
 use kiln_kernel::cipher::{Op, BLOCK};
 use kiln_kernel::crypto::{self, Aead, Errno, Model};

@@ -24,7 +24,7 @@ fn cells(line: &str) -> Vec<&str> {
     line.split('|').map(str::trim).collect()
 }
 
-/// Formats an answer in the notation of the table.
+/// Formats an answer in the table's notation.
 fn written(answer: Answer, in_section: bool) -> String {
     if in_section && !answer.over_section {
         return "-".into();

@@ -84,8 +84,8 @@ fn registers_keep(values: &[u128; 16]) -> bool {
     found == *values
 }
 
-/// Runs user code until `wanted` interrupts have arrived. Returns how often the user code's
-/// registers were changed.
+/// Runs user code until `wanted` interrupts have arrived. Returns how many times the user code's
+/// registers changed.
 fn interrupt_user_code(cpu: &mut Cpu, p: Policy, seed: u64, wanted: u64) -> u64 {
     p.set(cpu);
     cpu.reset_stats();

@@ -1,4 +1,4 @@
-//! Checks of machine code, using the output of `objdump -d` in AT&T syntax.
+//! Checks machine code, using the output of `objdump -d` in AT&T syntax.
 
 use std::path::Path;
 use std::process::Command;

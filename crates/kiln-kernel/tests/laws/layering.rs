@@ -1,4 +1,4 @@
-//! Checks of layering: which headers a file may include, which symbols an object may use, and which
+//! Checks layering: which headers a file may include, which symbols an object may use, and which
 //! crates a crate may depend on.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -863,7 +863,7 @@ static const struct {
 	{ "round-key", ((struct gcm_key *)ctx)->aes.enc[5], leave_on_stack },
 	{ "hash-power", ctx, leave_on_stack },
 	{ "text", plain_text + 3, leave_on_stack },
-	/* After the associated data, the state of GCM begins with GHASH's sum. */
+	/* After the associated data, GCM's state begins with GHASH's sum. */
 	{ "state", planted_state, leave_on_stack },
 	{ "deep", ctx, leave_deep },
 	{ "vector-register", ctx, leave_in_register },

@@ -257,7 +257,7 @@ fn law_3_simd_outside_a_section_traps() {
 #[test]
 fn law_3_control_without_checks_nothing_traps() {
     // The same calls must survive in a build without checks. This shows that the check, and nothing
-    // else, ends the program.
+    // else, kills the program.
     let mut present = false;
     let violations = under_every_compiler(plain, |built| {
         let program = section::link(built);
@@ -425,7 +425,7 @@ fn law_6_control_division() {
     ] {
         assert_caught(&violations, &format!(": {mnemonic} is not known"));
     }
-    // The allowed instructions in the file must not be reported.
+    // The file's allowed instructions must not be reported.
     assert_eq!(violations.len(), 7, "{violations:?}");
     assert_caught(&violations, "divides+0x");
 }

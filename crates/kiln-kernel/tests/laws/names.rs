@@ -1,4 +1,4 @@
-//! Checks of driver names.
+//! Checks driver names.
 
 use std::collections::BTreeSet;
 

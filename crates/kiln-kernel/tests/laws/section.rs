@@ -56,7 +56,7 @@ impl Row {
     }
 }
 
-/// Links `no_section.c` with a build of `kernel/`. Returns the path of the program.
+/// Links `no_section.c` with a build of `kernel/`. Returns the program's path.
 pub(crate) fn link(built: &Built) -> PathBuf {
     link_with(built, "offenders/no_section.c")
 }
@@ -77,7 +77,7 @@ pub(crate) fn list(program: &Path) -> Vec<Row> {
         .collect()
 }
 
-/// Calls every SIMD implementation that this CPU supports. Outside a section, the program must end
+/// Calls every SIMD implementation that this CPU supports. Outside a section, the program must die
 /// with SIGILL; inside a section, the call must return. With `tell`, prints what was skipped.
 pub(crate) fn violations(program: &Path, tell: bool) -> Vec<String> {
     let mut violations = Vec::new();

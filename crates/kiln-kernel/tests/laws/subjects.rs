@@ -1,5 +1,5 @@
-//! What the laws are checked on: builds of `kernel/` with every compiler on this machine, and
-//! planted offenders.
+//! The subjects of the laws: builds of `kernel/` with every compiler on this machine, and planted
+//! offenders.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -108,7 +108,7 @@ pub(crate) fn kernel_dir() -> &'static Path {
 }
 
 /// Returns a temporary directory for this process. Also removes the directories of processes that
-/// have ended.
+/// have exited.
 pub(crate) fn scratch() -> &'static Path {
     static DIR: LazyLock<PathBuf> = LazyLock::new(|| {
         let all = Path::new(env!("CARGO_TARGET_TMPDIR")).join("laws");
@@ -184,7 +184,7 @@ impl Plant {
     }
 }
 
-/// Returns the directory of the source files that break a law on purpose.
+/// Returns the directory of source files that deliberately break a law.
 pub(crate) fn offenders() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/offenders")
 }

@@ -1,4 +1,4 @@
-//! Checks of symbol tables and relocations.
+//! Checks symbol tables and relocations.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

@@ -74,7 +74,7 @@ static inline struct cpu *boot_cpu(const struct kiln_cpu_config *wanted)
 
 enum { TRAP_FLAG = 0x100 };
 
-/* Calls @handler before every instruction that is executed with the trap flag set. */
+/* Calls @handler before every instruction executed with the trap flag set. */
 static inline void handle_steps(void (*handler)(int, siginfo_t *, void *))
 {
 	struct sigaction action = { .sa_sigaction = handler, .sa_flags = SA_SIGINFO | SA_ONSTACK };

@@ -9,8 +9,7 @@ use crate::console::{End, Line};
 use crate::module::PREFIX;
 use crate::Error;
 
-/// Texts by which faults are recognised in the kernel's log: warnings, KASAN, KCSAN, lockdep,
-/// stalls.
+/// Kernel log texts that indicate faults: warnings, KASAN, KCSAN, lockdep, stalls.
 const REPORTS: [&str; 6] = [
     "WARNING:",
     "BUG:",
@@ -27,7 +26,7 @@ const NESTED_OFF: &str = "nested sections are off";
 /// little.
 const ENOUGH: u64 = 100;
 
-/// How far a boot came.
+/// How far a boot got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reached {
     /// All commands were executed.
@@ -38,19 +37,18 @@ pub(super) enum Reached {
     Failure,
 }
 
-/// The console output of a boot.
+/// A boot's console output.
 #[derive(Default)]
 pub(super) struct Heard {
-    /// Number of the command that is being executed.
+    /// Number of the current command.
     pub(super) order: u32,
-    /// Start of this order, by the host's clock.
+    /// When the host saw this command start.
     began: Option<Instant>,
-    /// Durations of the commands that have ended.
+    /// Durations of the finished commands.
     took: BTreeMap<u32, Duration>,
     ended: BTreeMap<u32, End>,
     out: BTreeMap<u32, Vec<String>>,
-    /// Messages in which the module refuses to offer a driver, each with the number of the command
-    /// that was being executed.
+    /// Messages where the module refuses to offer a driver, each with the current command's number.
     refused: Vec<(u32, String)>,
     /// Numbers of the commands during which the module gave up nested sections.
     nested_off: Vec<u32>,
@@ -88,8 +86,8 @@ impl Heard {
         self.out.get(&order).map_or(&[], Vec::as_slice)
     }
 
-    /// Returns Kiln's drivers in a command's list from `/proc/crypto` that no driver of Linux
-    /// exceeds in priority, so that they are found by the name of their algorithm.
+    /// Returns the Kiln drivers in a command's `/proc/crypto` listing that no Linux driver exceeds
+    /// in priority, so that a lookup by algorithm name finds them.
     fn best_drivers(&self, order: u32) -> Vec<&str> {
         let (mut name, mut driver) = ("", "");
         let mut all: Vec<(&str, &str, i64)> = Vec::new();
@@ -131,9 +129,8 @@ impl Heard {
     }
 }
 
-/// Converts the answers to rows, findings and notes. If the boot did not reach its end, the rows are
-/// those of the loads that had ended, and expectations that only a whole run can meet are not
-/// checked.
+/// Converts the answers to rows, findings and notes. If the boot did not reach its end, the rows
+/// cover the finished loads, and expectations that only a whole run can meet are not checked.
 ///
 /// # Errors
 /// Fails if an answer is missing or cannot be parsed.
@@ -194,7 +191,7 @@ pub(super) fn judge(
     })
 }
 
-/// Describes what the rows do not have: the drivers, the controls, rates and times.
+/// Describes what the rows omit: the drivers, the controls, rates and times.
 fn describe(
     script: &Script,
     heard: &Heard,
@@ -380,7 +377,7 @@ fn find_faults(rows: &[Row], load: &Load) -> Vec<String> {
     found
 }
 
-/// Checks that the run proved enough, and that the controls found what they had to find.
+/// Checks that the run proved enough, and that the controls detected their faults.
 fn find_blind_controls(rows: &[Row]) -> Vec<String> {
     let mut found = Vec::new();
     let sum = |module: &str, count: fn(&Row) -> u64| -> u64 {
@@ -424,7 +421,7 @@ fn not_a_result(line: &str) -> String {
     format!("'{}' is not a result of the load", line.escape_debug())
 }
 
-/// Parses a line of these names, each followed by its value.
+/// Parses a line that consists of these names, each followed by its value.
 fn read_counts<const N: usize>(line: &str, names: [&str; N]) -> Result<[u64; N], String> {
     let bad = || not_a_result(line);
     let words: Vec<&str> = line.split(' ').collect();
@@ -781,7 +778,7 @@ mod tests {
         let outcome = judge(&script, &heard, &load, Reached::Interruption).unwrap();
         assert_eq!((outcome.rows.len(), outcome.rows[0].cryptd), (1, 4));
         assert!(outcome.interrupted && outcome.findings.is_empty());
-        // The control: a whole run must have them all.
+        // Control: a complete run must have all of them.
         assert!(judge(&script, &heard, &load, Reached::End).is_err());
     }
 

@@ -1,4 +1,4 @@
-//! Tests the module of the package kiln-crypto-dkms in a stock kernel. IPsec packets pass between
+//! Tests the kiln-crypto-dkms package's module in a stock kernel. IPsec packets pass between
 //! network namespaces while dm-crypt writes on the same CPU, first without the module and then with
 //! it.
 
@@ -30,8 +30,8 @@ const TRAFFIC: &[(&str, &str)] = &[(
     include_str!("../../../../linux/judge/traffic.c"),
 )];
 
-/// Modules of the kernel that the test needs: for IPsec and dm-crypt, Linux's fastest drivers, and
-/// the random number generator for IVs.
+/// Kernel modules that the test needs: for IPsec and dm-crypt, Linux's fastest drivers, and the
+/// random number generator for IVs.
 const NEEDED: [&str; 26] = [
     "sha512_generic",
     "sha256_generic",
@@ -62,13 +62,13 @@ const NEEDED: [&str; 26] = [
     "chacha20poly1305",
 ];
 
-/// Further modules, for the disk with the Debian system.
+/// Additional modules for the disk with the Debian system.
 const NEEDED_BY_DISK: [&str; 4] = ["virtio_pci", "virtio_blk", "crc32c_generic", "ext4"];
 
-/// Programs that are copied from this machine into the guest to set it up.
+/// Programs copied from this machine into the guest to set it up.
 const PROGRAMS: [&str; 3] = ["ip", "tc", "dmsetup"];
 
-/// Further programs, to install the package.
+/// Additional programs for installing the package.
 const INSTALL_PROGRAMS: [&str; 4] = ["mount", "cp", "chroot", "xz"];
 
 /// Size of the disk with the Debian system.
@@ -77,15 +77,15 @@ const DISK_SIZE: &str = "8G";
 /// Memory size of the guest in MiB.
 const MEMORY: &str = "1024";
 
-/// Kiln's module in two versions: as the package builds it, and with the parameters for tests.
+/// Two builds of Kiln's module: as the package builds it, and with test parameters.
 pub struct Built<'a> {
     pub package: &'a Module,
     pub controls: &'a Module,
 }
 
-/// A Debian system in which apt-get installs the package during the boot.
+/// A Debian system where apt-get installs the package during the boot.
 pub struct System<'a> {
-    /// Its root directory. It has DKMS and the kernel's headers.
+    /// Its root directory, with DKMS and the kernel's headers.
     pub root: &'a Path,
     /// The package's file.
     pub package: &'a Path,
@@ -215,7 +215,7 @@ pub fn run(
     Ok(outcome)
 }
 
-/// Writes a disk image with the files of the system. The file is sparse.
+/// Writes a disk image with the system's files. The file is sparse.
 fn write_disk(root: &Path, to: &Path) -> Result<(), Error> {
     let output = Command::new("mke2fs")
         .args(["-q", "-t", "ext4", "-m", "0", "-E", "root_owner=0:0", "-d"])
@@ -249,7 +249,7 @@ fn read(path: &Path) -> Result<Vec<u8>, Error> {
     fs::read(path).map_err(|e| Error::cache(path, e))
 }
 
-/// Flips one bit in a known answer's ciphertext, and returns the changed module.
+/// Flips one bit in a known-answer ciphertext, and returns the changed module.
 fn plant(module: &[u8]) -> Result<Vec<u8>, Error> {
     let answer = known_answer(PLANTED);
     let at = module

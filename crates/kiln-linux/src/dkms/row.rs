@@ -6,7 +6,7 @@ use serde::Serialize;
 /// Algorithm whose known answer is changed as a control.
 pub(super) const PLANTED: &str = "rfc4106(gcm(aes))";
 
-/// Mode in which a timer's softirqs interrupt sections without a network.
+/// Mode where a timer's softirqs interrupt sections without a network.
 pub(super) const TIMER: &str = "timer";
 
 /// IPsec packets between two network namespaces of a stock kernel while dm-crypt writes on the same
@@ -98,6 +98,6 @@ pub struct Outcome {
     pub findings: Vec<String>,
     /// Results of the controls, and notes that help the reader interpret the rows.
     pub notes: Vec<String>,
-    /// Whether Ctrl-C ended the boot. The rows are those of the loads that had ended.
+    /// Whether Ctrl-C ended the boot. The rows are then from the loads that had ended.
     pub interrupted: bool,
 }

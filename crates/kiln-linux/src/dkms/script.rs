@@ -1,12 +1,12 @@
-//! Writes the commands for the guest. They set up its namespaces, security associations and disk,
-//! and run the load.
+//! Writes the guest's commands, which set up its namespaces, security associations and disk, and
+//! run the load.
 
 use super::row::{Row, PLANTED, TIMER};
 use crate::init::Order;
 use crate::program;
 use crate::Error;
 
-/// How much the guest has to do.
+/// How much work the guest does.
 pub struct Load {
     /// Seconds per mode and algorithm.
     pub seconds: u32,
@@ -16,7 +16,7 @@ pub struct Load {
     pub sections: u64,
 }
 
-/// Errno values of Linux on x86.
+/// Linux errno values on x86.
 const ENOENT: i32 = 2;
 const EAGAIN: i32 = 11;
 const EINVAL: i32 = 22;
@@ -24,16 +24,16 @@ const EINVAL: i32 = 22;
 const TRACING: &str = "/sys/kernel/debug/tracing";
 const DISK: &str = "/dev/dm-0";
 
-/// Name of the process of the load that holds values in vector registers.
+/// Name of the load process that keeps values in vector registers.
 const HOLDER: &str = "registers";
 
 /// File with the module's number of nested sections.
 const SAVES: &str = "/sys/module/kiln/parameters/nested_saves";
 
-/// Number of nested sections of the control of the mode `timer`, in which nothing is saved.
+/// Number of nested sections for the control in mode `timer`, in which nothing is saved.
 const CONTROL_SECTIONS: u64 = 2000;
 
-/// Directory at which the Debian system's disk is mounted.
+/// Mount point of the Debian system's disk.
 pub(super) const SYSTEM: &str = "/system";
 const ENVIRONMENT: &str =
     "/usr/bin/env -i HOME=/root LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive \
@@ -43,8 +43,8 @@ const GCM: &str = "aead rfc4106(gcm(aes)) 0x0f1e2d3c4b5a69788796a5b4c3d2e1f00102
 const CBC: &str = "enc cbc(aes) 0x0f1e2d3c4b5a69788796a5b4c3d2e1f0 \
                    auth-trunc hmac(sha256) 0xf0e1d2c3b4a5968778695a4b3c2d1e0ff0e1d2c3b4a5968778695a4b3c2d1e0f 128";
 
-/// Option of netem that releases packets in bursts. The softirq of a single timer interrupt sends a
-/// whole burst. A softirq processes up to 64 packets before it may leave the rest to ksoftirqd,
+/// The netem option that releases packets in bursts. The softirq of a single timer interrupt sends
+/// a whole burst. A softirq processes up to 64 packets before it may leave the rest to ksoftirqd,
 /// which is a task and does not interrupt anything.
 const BURSTS: &str = "slot 20ms packets 24 limit 100000";
 
@@ -76,13 +76,13 @@ pub(super) struct Early {
     pub alone: u32,
     /// The command that loads the module with a self-test of nested sections that must fail.
     pub broken: u32,
-    /// The command that prints the parameter `nested` after that.
+    /// The command that prints the parameter `nested` after the failed self-test.
     pub nested: u32,
     /// The command that prints `/proc/crypto` while a single driver is registered.
     pub named: u32,
 }
 
-/// Driver that is requested by its name in `/proc/crypto`.
+/// Driver requested by its name in `/proc/crypto`.
 pub(super) const NAMED: &str = "kiln-xts-aes-aesni";
 
 /// Numbers of the commands that install the package in a Debian system and remove it again.
@@ -157,7 +157,7 @@ impl Script {
         Ok(())
     }
 
-    /// Removes the package, if it was installed.
+    /// Removes the package if it was installed.
     fn purge(&mut self) -> Result<(), Error> {
         const FILES: &str = "find /etc /usr /var -name *kiln*";
         let Some(mut package) = self.package.take() else {
@@ -230,7 +230,7 @@ impl Script {
         Ok(())
     }
 
-    /// Adds a command that must fail with this errno. `what` describes its success.
+    /// Adds a command that must fail with this errno. `what` describes what success would mean.
     fn fails(&mut self, order: Order, errno: i32, what: &'static str) {
         let number = self.add(order.may_fail());
         self.failing.push((number, errno, what));
@@ -247,7 +247,7 @@ impl Script {
         Ok(())
     }
 
-    /// The control of [`Script::associate_first`]. The module stays loaded, so this must be last.
+    /// Control for [`Script::associate_first`]. It must run last, because the module stays loaded.
     fn associate_unprepared(&mut self) -> Result<(), Error> {
         self.add(Order::module("/controls.ko", "prefer=1 unprepared=1"));
         self.associate("tunnel", "gcm")?;
@@ -260,7 +260,7 @@ impl Script {
         Ok(())
     }
 
-    /// Loads the module with other parameters than those of the phases.
+    /// Loads the module with parameters that differ from those of the phases.
     fn vary_parameters(&mut self) {
         const PROC: &str = "/proc/crypto";
         self.early.broken = self.add(Order::module("/controls.ko", "unprepared=1 live_unsaved=1"));
@@ -286,7 +286,7 @@ impl Script {
         }
     }
 
-    /// Creates the encrypted disk. It keeps using the drivers that are preferred at this time.
+    /// Creates the encrypted disk. It keeps using the drivers preferred at this time.
     fn map_disk(&mut self) -> Result<(), Error> {
         let path = program::path("dmsetup")?;
         let key = "5a3c".repeat(32);
@@ -340,8 +340,8 @@ impl Script {
         self.dissociate()
     }
 
-    /// Interrupts sections by a timer until so many nested ones were opened. The module's own counter
-    /// is printed too, because `linux/judge/nest.c` counts by itself.
+    /// Interrupts sections with a timer until `sections` nested sections have been opened. The
+    /// module's own counter is printed too, because `linux/judge/nest.c` counts by itself.
     fn interrupt(&mut self, module: &'static str, sections: u64) {
         let before = self.add(Order::print(SAVES));
         self.add(Order::module("/nest.ko", &format!("sections={sections}")));
@@ -361,7 +361,7 @@ impl Script {
     }
 }
 
-/// Returns the arguments with which `ip` adds the security association from a to b.
+/// Returns the arguments for `ip` to add the security association from a to b.
 fn state(mode: &str, algorithm: &str, window: u32) -> String {
     format!(
         "xfrm state add src 10.0.0.1 dst 10.0.0.2 proto esp spi 0x100 reqid 1 mode {mode} replay-window {window} \
@@ -370,15 +370,15 @@ fn state(mode: &str, algorithm: &str, window: u32) -> String {
 }
 
 /// Returns the batch file that sets up the association in each cycle. The replay window is off,
-/// because the sequence numbers start anew in each cycle while packets of the previous cycle are
-/// still in flight.
+/// because the sequence numbers restart in each cycle while packets of the previous cycle are still
+/// in flight.
 pub(super) fn batch() -> String {
     state("tunnel", GCM, 0) + "\n"
 }
 
-/// Writes all commands. `modules` lists the kernel's modules in load order. If `release` is given, the
-/// package is installed in the Debian system on the guest's disk, and DKMS builds the module for the
-/// kernel of this release. Otherwise the module in the initramfs is used.
+/// Writes all commands. `modules` lists the kernel's modules in load order. If `release` is given,
+/// the package is installed in the Debian system on the guest's disk, and DKMS builds the module
+/// for this release's kernel. Otherwise the module in the initramfs is used.
 pub(super) fn write(modules: &[&str], load: &Load, release: Option<&str>) -> Result<Script, Error> {
     let (seconds, cycles, sections) = (load.seconds, load.cycles, load.sections);
     let mut script = Script::default();

@@ -1,5 +1,5 @@
-//! Parses the module's answers. Converts the answers of the real kernel and of the emulated CPU to
-//! a form in which they can be compared.
+//! Parses the module's answers, and converts the real kernel's and the emulated CPU's answers to a
+//! comparable form.
 
 use kiln_kernel::crypto::Errno;
 use kiln_kernel::script::{Event, Outcome};
@@ -84,7 +84,7 @@ fn same(a: &Run, b: &Run) -> bool {
 pub struct Script {
     /// Name of the driver that processed the requests.
     pub driver: String,
-    /// The correct ciphertext of the message, in hexadecimal.
+    /// The message's correct ciphertext, in hexadecimal.
     pub right: String,
     /// The result in the form that [`describe_outcome`] uses.
     pub answer: String,

@@ -26,12 +26,12 @@ macro_rules! sources {
     };
 }
 
-/// Names and contents of the files in the module's directory.
+/// Names and contents of the files in the module directory.
 const SOURCES: &[(&str, &str)] =
     sources!("Kbuild" "ask.c" "costs.c" "fidelity.h" "nested.c" "requests.c" "scene.c" "where.c");
 
-/// Files that are shared with Kiln's module for Linux: headers, and the code that saves registers,
-/// whose cost is measured.
+/// Files shared with Kiln's module for Linux: headers, and the code that saves registers, whose
+/// cost is measured.
 const SHARED: [&str; 7] = [
     "state.",
     "live.",
@@ -44,10 +44,10 @@ const SHARED: [&str; 7] = [
 
 const NAME: &str = "kiln_fidelity";
 
-/// The file to which questions are written and from which answers are read.
+/// The file for writing questions and reading answers.
 const FILE: &str = "/proc/kiln";
 
-/// Linux's own drivers to which the questions refer.
+/// Linux's own drivers that the questions use.
 const DRIVERS: [&str; 3] = ["aesni_intel", "xts", "chacha_x86_64"];
 
 /// Which accelerator the caller wants.
@@ -64,7 +64,7 @@ pub struct Plan<'a> {
     pub accel: Wanted,
     /// Time after which the boot is killed.
     pub limit: Duration,
-    /// Flag that is set when the user presses Ctrl-C.
+    /// Set when the user presses Ctrl-C.
     pub stop: &'a AtomicBool,
     /// Callback that receives the completed fraction and a description of the current activity.
     pub progress: &'a dyn Fn(f64, &str),
@@ -83,10 +83,10 @@ pub enum Step<'a> {
 /// The lines that answer a step, or the reason why the answer is missing.
 pub type Told = Result<Vec<String>, String>;
 
-/// The results of a boot.
+/// Boot results.
 #[derive(Debug)]
 pub struct Answers {
-    /// Answers to the steps that ask for one, in the order of the steps.
+    /// Answers to the steps that return one, in step order.
     pub told: Vec<Told>,
     /// CPU model, as the guest's `/proc/cpuinfo` shows it.
     pub cpu: String,

@@ -41,7 +41,7 @@ pub(crate) fn name_direct(name: &str) -> Option<String> {
         .map(|len| format!("direct-{len}"))
 }
 
-/// Finds the minimum and the median of the cost `name` in lines of the form `NAME LEAST MEDIAN`.
+/// Finds the least and median `name` cost in lines of the form `NAME LEAST MEDIAN`.
 pub fn real(lines: &[String], name: &str) -> Option<(f64, f64)> {
     lines.iter().find_map(|line| {
         let mut words = line.split(' ');
@@ -80,7 +80,7 @@ fn widest() -> &'static str {
     }
 }
 
-/// Measures the cost of a request by making many requests one after the other. They must complete
+/// Measures the cost of a request by making many requests in sequence. They must complete
 /// synchronously.
 fn requests(name: &str, kind: u32, len: usize) -> Result<f64, Errno> {
     let mut tfm = Skcipher::open(name, kind, kind)?;

@@ -1,10 +1,10 @@
-//! The questions that the real kernel and the emulated CPU are asked. Each question has a permanent
-//! number, to which records refer.
+//! The questions for the real kernel and the emulated CPU. Each question has a permanent number,
+//! which records refer to.
 
 use kiln_kernel::scene::Scene;
 use kiln_kernel::script::{self, Step};
 
-/// Number of times that each question is asked. A timer tick disturbs only a few of the answers.
+/// How many times each question is asked. A timer tick disturbs only a few of the answers.
 pub(super) const TIMES: u32 = 15;
 
 #[derive(Clone, Debug, PartialEq)]
@@ -31,8 +31,8 @@ impl Question {
         policy == "legacy" || matches!(self.asked, Asked::Scene(_))
     }
 
-    /// Returns the text that is written to `/proc/kiln`, without the kind and the number of
-    /// repetitions. Records contain the same text.
+    /// Returns the text written to `/proc/kiln`, without the kind and the number of repetitions.
+    /// Records contain the same text.
     pub fn program(&self) -> String {
         match &self.asked {
             Asked::Scene(scene) => scene
@@ -175,7 +175,7 @@ const SCENES: &[Line] = &[
     ),
 ];
 
-/// Number and wording of each question that is a script, and the name of the script.
+/// Number and wording of each question that is a script, and the script's name.
 const SCRIPTS: &[(u32, &str, &str)] = &[
     (50, "SIMD usable: answered at once", "at once"),
     (

@@ -59,7 +59,7 @@ impl Guest<'_> {
         }
     }
 
-    /// Returns the kernel's own modules with these names and all modules on which they depend. Each
+    /// Returns the kernel's own modules with these names and all modules they depend on. Each
     /// module follows its dependencies.
     pub(super) fn modules(&self, names: &[&str]) -> Result<Vec<(String, Vec<u8>)>, Error> {
         let dir = match self {

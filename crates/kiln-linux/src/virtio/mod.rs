@@ -25,12 +25,11 @@ pub use traffic::Kind;
 use row::Listing;
 use traffic::{Load, DRIVERS};
 
-/// Modules of the kernel to load: Linux's driver, and the generic implementations with which its
-/// answers are compared.
+/// Modules of the kernel to load: Linux's driver, and the generic implementations that its answers
+/// are compared with.
 const MODULES: [&str; 3] = ["aes_generic", "cbc", "virtio_crypto"];
 
-/// Texts by which messages about faults are recognised in the kernel's log. A call trace may follow
-/// such a message.
+/// Kernel log texts that indicate faults. A call trace may follow them.
 const COMPLAINTS: [&str; 4] = ["alg: ", "BUG:", "WARNING:", "vring"];
 
 pub struct Plan<'a> {
@@ -47,7 +46,7 @@ pub struct Plan<'a> {
     pub len: u32,
     /// Time after which the boot is killed.
     pub limit: Duration,
-    /// Flag that is set when the user presses Ctrl-C.
+    /// Set when the user presses Ctrl-C.
     pub stop: &'a AtomicBool,
     /// Callback that receives the completed fraction and a description of the current activity.
     pub progress: &'a dyn Fn(f64, &str),
@@ -127,16 +126,15 @@ fn loads(plan: &Plan) -> Vec<Load> {
     Kind::ALL.into_iter().flat_map(of).collect()
 }
 
-/// The console output of a boot.
+/// A boot's console output.
 #[derive(Default)]
 struct Heard {
     order: u32,
     listing: Listing,
-    /// Lines that the traffic module printed, each with the number of the command that was being
-    /// executed.
+    /// Lines that the traffic module printed, each with the current command's number.
     told: Vec<(u32, String)>,
     ends: Vec<(u32, End)>,
-    /// Messages in which the driver or the kernel reported a fault.
+    /// Messages where the driver or the kernel reported a fault.
     complaints: Vec<String>,
 }
 
@@ -232,8 +230,8 @@ mod tests {
 
     static NEVER: AtomicBool = AtomicBool::new(false);
 
-    /// Returns the outcome of a boot with one worker. Its commands load three modules, and then
-    /// load and unload the traffic module once per kind of traffic.
+    /// Returns the outcome of a one-worker boot, whose commands load three modules, and then load
+    /// and unload the traffic module once per kind of traffic.
     fn judged(edit: &dyn Fn(String) -> String) -> Outcome {
         let mut text = String::from("kiln:start 6.12.1 x86_64\n");
         for (i, (kind, driver)) in [

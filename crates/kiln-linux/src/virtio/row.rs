@@ -1,4 +1,4 @@
-//! Rows that `kiln linux virtio` prints, and the parser for the state of drivers in `/proc/crypto`.
+//! Rows that `kiln linux virtio` prints, and the parser for driver states in `/proc/crypto`.
 
 use std::collections::HashMap;
 

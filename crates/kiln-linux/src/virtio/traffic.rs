@@ -1,5 +1,5 @@
-//! Builds the module that generates traffic in a guest (`linux/virtio/`), and parses the line in
-//! which the module reports its results.
+//! Builds the module that generates traffic in a guest (`linux/virtio/`), and parses the module's
+//! result line.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -42,7 +42,7 @@ pub(super) const NAME: &str = "kiln_traffic";
 /// Prefix of the module's output line.
 pub(super) const PREFIX: &str = "kiln_traffic: ";
 
-/// The kind of traffic that the threads of a guest generate.
+/// The kind of traffic that a guest's threads generate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// The threads set cipher keys. Setting a key destroys two sessions and creates two.
@@ -54,14 +54,14 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// All kinds, in the order in which they are measured.
+    /// All kinds, in the order they are measured.
     pub const ALL: [Kind; 3] = [
         Kind::CipherSessions,
         Kind::AkcipherSessions,
         Kind::CipherData,
     ];
 
-    /// Returns the name of the kind in rows.
+    /// Returns the kind's name in rows.
     pub fn name(self) -> &'static str {
         match self {
             Kind::CipherSessions => "cipher-sessions",

@@ -1,4 +1,4 @@
-//! The result of a part of the survey.
+//! The result of a survey part.
 
 use kiln_measure::warning::PREFIX;
 use serde_json::Value;

@@ -1,16 +1,16 @@
-//! What a question adds to the survey: its parts, and the headlines based on their records.
+//! A question's contribution to the survey: its parts, and the headlines based on their records.
 
 use super::answer::Answer;
 use super::part::{Part, Topic};
 use super::row::Row;
 
-/// What a question adds to a topic of the survey.
+/// A question's contribution to a survey topic.
 pub struct Contribution {
     pub topic: &'static Topic,
-    /// The parts, in the order in which each pass over the survey runs them.
+    /// The parts, in the order each pass over the survey runs them.
     pub parts: &'static [&'static Part],
     /// Returns the headlines that follow from the answers so far; the list may be empty.
     pub rows: fn(&[Answer]) -> Vec<Row>,
-    /// Whether the answers together show a failed check that no single answer reports.
+    /// Returns whether the answers together reveal a failed check that no single answer reports.
     pub failed: fn(&[Answer]) -> bool,
 }

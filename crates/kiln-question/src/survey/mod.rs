@@ -1,5 +1,4 @@
-//! A question's contribution to the survey (`kiln survey`), and the data on which its headlines are
-//! based.
+//! A question's contribution to the survey (`kiln survey`), and the data behind its headlines.
 //!
 //! | file | contents |
 //! |---|---|

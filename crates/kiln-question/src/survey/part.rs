@@ -1,6 +1,6 @@
-//! The topics of the survey, and the parts that measure something for a topic.
+//! The survey's topics, and the parts that measure something for a topic.
 
-/// A topic of the survey. Several commands may contribute to it.
+/// A survey topic that several commands may contribute to.
 #[derive(Debug)]
 pub struct Topic {
     /// The topic's name in rows and flags.
@@ -9,7 +9,7 @@ pub struct Topic {
     pub title: &'static str,
     /// The command that shows the details.
     pub command: &'static str,
-    /// Where the published results for comparison appeared.
+    /// Where the published results used for comparison appeared.
     pub source: Option<&'static str>,
 }
 
@@ -21,7 +21,7 @@ impl PartialEq for Topic {
 
 impl Eq for Topic {}
 
-/// The work of one process of the survey: a command with its arguments and its time.
+/// The work of one survey process: a command with its arguments and its time.
 pub struct Part {
     /// File name of the part's record.
     pub name: &'static str,
@@ -33,10 +33,10 @@ pub struct Part {
     pub from_s: f64,
     /// Minimum time of one process, in seconds.
     pub least_s: f64,
-    /// This part's share of the time that remains after every part has its minimum.
+    /// This part's share of the time left over after every part has its minimum.
     pub share: f64,
-    /// Whether the part runs in several processes, which is necessary if a measured number becomes
-    /// a headline. For counts of wrong results, one process is enough, because counts can be added
+    /// Whether the part runs in several processes, as it must if a measured number becomes a
+    /// headline. For counts of wrong results, one process is enough, because counts can be added
     /// up.
     pub repeats: bool,
     /// Whether the part may have to build something first, which takes an unpredictable time.
@@ -111,12 +111,12 @@ pub struct Slot<'a> {
 }
 
 impl Slot<'_> {
-    /// Returns the value of `--seconds` for a command that measures for the whole slot.
+    /// Returns the `--seconds` value for a command that measures for the whole slot.
     pub fn measuring(&self) -> String {
         format!("{:.1}", (self.seconds - Part::START_S).max(0.1))
     }
 
-    /// Returns the path of the kernel tree. Call this only for parts that require a tree.
+    /// Returns the kernel tree's path. Call this only for parts that require a tree.
     pub fn tree(&self) -> &str {
         self.means.tree.as_deref().unwrap_or_default()
     }

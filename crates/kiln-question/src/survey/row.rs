@@ -119,7 +119,7 @@ impl Row {
         }
     }
 
-    /// Sets the published result with which the value is compared, and the ratio of the two.
+    /// Sets the published result that the value is compared with, and their ratio.
     pub fn beside(mut self, topic: &Topic, published: f64) -> Row {
         self.baseline = Some(published);
         self.ratio = self.value.map(|v| v / published);
@@ -133,7 +133,7 @@ impl Row {
         self
     }
 
-    /// Sets the ends of the interval.
+    /// Sets the interval's ends.
     pub fn within(mut self, low: Option<f64>, high: Option<f64>) -> Row {
         (self.low, self.high) = (low, high);
         self

@@ -17,8 +17,8 @@ const T: f64 = 2.776;
 pub struct Runs<'a>(Vec<Vec<&'a Value>>);
 
 impl<'a> Runs<'a> {
-    /// Groups the rows of these parts: run `k` joins the rows of each part's `k`-th process that
-    /// produced rows.
+    /// Groups these parts' rows: run `k` joins the rows of each part's `k`-th process that produced
+    /// rows.
     pub fn new(answers: &'a [Answer], parts: &[&Part]) -> Runs<'a> {
         let mut runs: Vec<Vec<&Value>> = Vec::new();
         for part in parts {
@@ -55,8 +55,8 @@ impl<'a> Runs<'a> {
         self.0.iter().flatten().copied()
     }
 
-    /// Computes one number per process and reduces the numbers to an estimate. Processes for which
-    /// `number` returns `None` are ignored.
+    /// Computes one number per process and reduces the numbers to an estimate. Skips processes for
+    /// which `number` returns `None`.
     pub fn estimate(&self, number: impl Fn(&[&'a Value]) -> Option<f64>) -> Option<Estimate> {
         Estimate::from_values(self.0.iter().filter_map(|run| number(run)).collect())
     }
@@ -83,7 +83,7 @@ pub struct Estimate {
     pub low: Option<f64>,
     /// Upper end of the interval; `None` unless there are exactly [`PROCESSES`] values.
     pub high: Option<f64>,
-    /// The number measured by each process, in the order in which the processes ran.
+    /// The number measured by each process, in the order the processes ran.
     pub values: Vec<f64>,
 }
 

@@ -1,4 +1,4 @@
-//! Reads fields of records, and formats numbers for sentences.
+//! Reads record fields, and formats numbers for sentences.
 
 use kiln_record::family;
 use serde_json::Value;

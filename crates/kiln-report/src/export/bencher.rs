@@ -12,8 +12,8 @@ use super::result::{results, to_text, Figure};
 /// Bencher's built-in measure for times, in nanoseconds.
 const LATENCY: &str = "latency";
 
-/// Exports all results for which smaller or larger values are better. With several sides, each
-/// benchmark's name begins with the name of its side.
+/// Exports all results for which smaller or larger values are better. With several sides, the
+/// side's name precedes each benchmark's name.
 pub(super) fn text(sides: &[Side]) -> Result<String, Error> {
     let mut all: Map<String, Value> = Map::new();
     for one in results(sides) {
@@ -51,8 +51,8 @@ fn metric(figure: Figure) -> Value {
 mod tests {
     use super::*;
 
-    /// Checks the structure described on Bencher's page: an object of objects of metrics. Each
-    /// metric is a number with two optional bounds.
+    /// Checks for the structure that Bencher's page describes: an object of objects of metrics.
+    /// Each metric is a number with two optional bounds.
     fn check(document: &Value) -> Result<usize, String> {
         let object = |v: &Value| {
             v.as_object()

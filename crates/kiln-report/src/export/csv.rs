@@ -52,7 +52,7 @@ fn place(name: &str) -> usize {
     found.unwrap_or(usize::MAX)
 }
 
-/// Returns the sort key of a field name. It sorts `x_9` before `x_10`.
+/// Returns a field name's sort key. It sorts `x_9` before `x_10`.
 fn number_last(name: &str) -> (String, u64) {
     match name.rsplit_once('_') {
         Some((head, tail)) => match tail.parse() {

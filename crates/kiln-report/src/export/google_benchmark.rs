@@ -1,5 +1,4 @@
-//! Exports the format of google-benchmark's `--benchmark_out`, so that tools that read this format
-//! accept Kiln's results.
+//! Exports google-benchmark's `--benchmark_out` format, for tools that read it.
 //!
 //! The export contains the fields in google-benchmark's user guide ("Output Formats") and those
 //! that its `tools/compare.py` needs.
@@ -13,8 +12,8 @@ use crate::side::Side;
 
 use super::result::{called, results};
 
-/// Exports all rows whose result is a time, in nanoseconds. With several sides, each benchmark's
-/// name begins with the name of its side.
+/// Exports all rows whose result is a time, in nanoseconds. With several sides, the side's name
+/// precedes each benchmark's name.
 pub(super) fn text(sides: &[Side]) -> Result<String, Error> {
     let mut benchmarks: Vec<Value> = Vec::new();
     for one in results(sides) {

@@ -1,5 +1,5 @@
 //! Exports reports to KernelCI's database, following version 5.3 of the schema in kcidb-io. The
-//! build under test is Kiln itself, with the compiler of its kernel code.
+//! build under test is Kiln itself, and the compiler that of its kernel code.
 //! `crates/kiln/tests/exports.rs` validates the reports with kcidb-io.
 
 use std::collections::BTreeMap;
@@ -89,7 +89,8 @@ fn test(one: &Row, n: usize, build: &str, sides: usize) -> Value {
 }
 
 /// Returns the row's result: a time if there is one, otherwise the first main result. A time is
-/// exported in seconds, and `"prefix": "metric"` lets the reader scale it to a unit such as ns.
+/// exported in seconds, with `"prefix": "metric"` so that the reader can scale it to a unit such as
+/// ns.
 fn number(one: &Row) -> Option<Value> {
     if let Some(time) = one.time() {
         return Some(json!({"value": time.value / 1e9, "unit": "s", "prefix": "metric"}));

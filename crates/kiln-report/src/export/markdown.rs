@@ -52,7 +52,7 @@ pub(super) fn text(sides: &[Side]) -> Result<String, Error> {
     Ok(out)
 }
 
-/// Formats a table whose columns have a constant width, so that its source text is readable too.
+/// Formats a table with aligned columns, so that its source text is readable, too.
 fn drawn(table: &Table) -> String {
     let heads: Vec<String> = table.columns.iter().map(|c| escaped(&c.head)).collect();
     let text = |cell: &Cell| escaped(&cell.brief());

@@ -34,7 +34,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// All formats, in the order in which they are listed to users.
+    /// All formats, in the order they are listed to users.
     pub const ALL: [Format; 7] = [
         Format::Csv,
         Format::Markdown,

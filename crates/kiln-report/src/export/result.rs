@@ -31,7 +31,7 @@ impl Figure {
     }
 }
 
-/// A row, with the side, type and record to which it belongs.
+/// A row, with its side, type and record.
 pub(super) struct Result<'a> {
     pub side: &'a Side,
     pub record: &'a Value,
@@ -56,8 +56,8 @@ pub(super) fn results(sides: &[Side]) -> impl Iterator<Item = Result<'_>> {
 }
 
 impl Result<'_> {
-    /// Returns the words that identify the row: its type, then its keys. If `plain` is set,
-    /// provider versions are omitted. With several sides, the first word is the side's name.
+    /// Returns the words that identify the row: its type and its keys, preceded by the side's name
+    /// if there are several sides. If `plain` is set, provider versions are omitted.
     pub(super) fn words(&self, sides: usize, plain: bool) -> Vec<String> {
         let mut words = vec![self.kind.name.clone()];
         if sides > 1 {
@@ -124,7 +124,7 @@ impl Result<'_> {
     }
 }
 
-/// Returns the field whose name in google-benchmark's format is `what`.
+/// Returns the field that google-benchmark's format calls `what`.
 pub(super) fn called<'a>(kind: &'a RowType, what: &str) -> Option<&'a Field> {
     let is = |f: &&Field| f.benchmark.as_deref() == Some(what);
     kind.fields.iter().find(is)

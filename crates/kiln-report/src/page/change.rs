@@ -1,4 +1,4 @@
-//! The sections about differences between machines and changes over commits.
+//! Sections on differences between machines and changes over commits.
 
 use maud::{html, Markup};
 
@@ -7,12 +7,12 @@ use crate::group::Group;
 use crate::number::short;
 use crate::side::Side;
 
-/// Maximum number of rows per table. Rows beyond this number are only counted.
+/// Maximum number of rows per table. The remaining rows are only counted.
 const MOST_ROWS: usize = 40;
-/// Maximum number of columns with results of sides. With more sides, a table shows the first and
-/// the last ones.
+/// Maximum number of columns with sides' results. With more sides, a table shows the first and the
+/// last ones.
 const MOST_COLUMNS: usize = 8;
-/// Maximum number of machines in the section about commits.
+/// Maximum number of machines in the section on commits.
 const MOST_LINES: usize = 20;
 
 /// Builds both sections. They are empty if there is only one machine with one commit.

@@ -98,7 +98,7 @@ const MOST_WARNINGS: usize = 30;
 const WARNING: &str = "warning: ";
 
 /// Builds the list of disturbances that the page shows above the results. Each kind is listed once
-/// per side; the section about the records lists all of them.
+/// per side; the records section lists them all.
 pub(super) fn warnings(sides: &[Side]) -> Markup {
     let mut all: Vec<String> = Vec::new();
     for side in sides {

@@ -1,5 +1,5 @@
-//! Builds the page: one self-contained file for print and for screens of any width, which also
-//! works without its script.
+//! Builds the report page: one self-contained file for print and for screens of any width, which
+//! works even without its script.
 
 mod change;
 mod facts;
@@ -28,7 +28,7 @@ const SCRIPT: &str = include_str!("script.js");
 
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// Heading of the page. By default, the heading lists what the page contains.
+    /// Page heading. By default, the heading lists what the page contains.
     pub title: Option<String>,
 }
 

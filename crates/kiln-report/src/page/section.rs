@@ -1,4 +1,4 @@
-//! The page's section about one row type: description, pictures, tables, commands.
+//! The page's section on one row type: description, charts, tables, commands.
 
 use maud::{html, Markup};
 
@@ -14,9 +14,9 @@ const LONG: usize = 24;
 /// Maximum number of rows per table. Further rows are only in the record.
 const MOST_ROWS: usize = 1200;
 
-/// Maximum number of pictures per side.
+/// Maximum number of charts per side.
 const MOST_PICTURES: usize = 24;
-/// Number of pictures shown initially; the reader can open the others.
+/// Number of charts shown initially; the reader can open the others.
 const FIRST: usize = 12;
 
 pub(super) fn draw_section(group: &Group, sides: &[Side], names: &[String]) -> Markup {
@@ -87,8 +87,7 @@ fn rows(n: usize) -> String {
     }
 }
 
-/// Returns the CSS class of a table cell. Numbers are right-aligned, and short words are not
-/// broken.
+/// Returns a table cell's CSS class. Numbers are right-aligned, and short words are not broken.
 fn look(numeric: bool, text: &str) -> Option<&'static str> {
     match numeric {
         true => Some("n"),

@@ -1,8 +1,8 @@
-//! Axes of pictures: positions of values, and tick labels.
+//! Chart axes: positions of values, and tick labels.
 
 use super::canvas::{width, FONT};
 
-/// A scale along the horizontal or vertical direction of a picture.
+/// A scale along a chart's horizontal or vertical direction.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Axis {
     low: f64,
@@ -48,7 +48,7 @@ impl Axis {
         }
     }
 
-    /// Returns the position of a value. A value beyond one end of the axis is placed at that end.
+    /// Returns a value's position. A value beyond one end of the axis is placed at that end.
     pub(super) fn at(&self, value: f64) -> f64 {
         let share = match self.log {
             true if value <= 0.0 => 0.0,

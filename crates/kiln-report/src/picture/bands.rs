@@ -1,5 +1,5 @@
-//! Draws distributions of times, one below the other, so that both the bulk of the values and the
-//! few long ones are visible.
+//! Draws time distributions, one below the other, so that both the bulk of the values and the few
+//! long ones are visible.
 
 use super::axis::Axis;
 use super::canvas::{colour, n, width, Picture, FONT, LEADING, WIDTH};
@@ -11,7 +11,7 @@ const TALL: f64 = 46.0;
 /// A distribution of times in microseconds.
 #[derive(Clone, Debug, Default)]
 pub struct Band {
-    /// The name of what was measured.
+    /// Name of the measured quantity.
     pub name: String,
     /// Histogram buckets: lower bound, upper bound, count.
     pub counts: Vec<(f64, f64, f64)>,
@@ -25,14 +25,14 @@ pub struct Band {
     pub beside: Option<f64>,
 }
 
-/// A picture of several distributions.
+/// A chart of several distributions.
 pub struct Bands<'a> {
     pub title: String,
     /// The measured quantity.
     pub unit: &'a str,
-    /// Name of the tail value.
+    /// The tail value's name.
     pub tail: &'a str,
-    /// Name of the comparison value.
+    /// The comparison value's name.
     pub beside: &'a str,
     /// A limit and its name.
     pub target: Option<(f64, String)>,

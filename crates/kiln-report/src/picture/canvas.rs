@@ -1,12 +1,12 @@
-//! Elements of pictures: text that fits its space, lines, and the styles of series.
+//! Chart elements: text that fits its space, lines, and series styles.
 
 use maud::{html, Markup, PreEscaped};
 
-/// Width of every picture in SVG units. It fits the screen of a phone.
+/// Width of every chart in SVG units, which fits a phone's screen.
 pub(super) const WIDTH: f64 = 360.0;
 /// Font size of all text except titles.
 pub(super) const FONT: f64 = 11.0;
-/// Font size of titles.
+/// Title font size.
 const TITLE: f64 = 12.5;
 /// Upper bounds for the width of a character relative to the font size: for usual characters in a
 /// usual typeface, and for wide characters.
@@ -18,7 +18,7 @@ const FAMILY: &str = "system-ui, 'Noto Sans', 'DejaVu Sans', sans-serif";
 /// Distance between lines of text.
 pub(super) const LEADING: f64 = 15.0;
 
-/// Colours of the light theme for separate SVG files. A page defines its own colours.
+/// Colours of the light theme for separate SVG files. The report page defines its own colours.
 const COLOURS: &str = ":root{--page:#fff;--ink:#1b1b1a;--soft:#595955;--line:#d8d8d2;--grid:#e6e6e0;--shade:#efe9d9;\
     --s0:#0067a5;--s1:#c04a00;--s2:#00765a;--s3:#9a3a8c;--s4:#7a5c00;--s5:#5c5c5c;--s6:#a3243b;--s7:#3b4fa8;\
     --hot:#e06a1c;--good:#3a8fc4}";
@@ -94,7 +94,7 @@ impl Picture {
         });
     }
 
-    /// Adds lines of subdued text at the bottom of the picture.
+    /// Adds lines of subdued text at the picture's bottom.
     pub fn note(&mut self, text: &str) {
         for line in wrapped(text, WIDTH - 4.0, FONT) {
             self.height += LEADING;

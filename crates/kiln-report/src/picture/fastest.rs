@@ -25,7 +25,7 @@ fn origin(provider: &str) -> Origin {
     }
 }
 
-/// Rates how well a row matches the preferences. Rows with the greatest rank are shown.
+/// Ranks a row by the preferences. The rows with the highest rank are shown.
 fn rank(prefer: &[Term], row: &Row) -> Vec<u64> {
     let rank = |term: &Term| match number(row, &term.field) {
         Some(n) => n as u64,
@@ -35,7 +35,7 @@ fn rank(prefer: &[Term], row: &Row) -> Vec<u64> {
 }
 
 /// Draws one picture with the best series of each provider on each side, chosen among the rows with
-/// the greatest rank.
+/// the highest rank.
 pub(super) fn draw(
     kind: &RowType,
     view: &Fastest,
@@ -43,7 +43,7 @@ pub(super) fn draw(
     sides: &[Vec<&Row>],
     names: &[String],
 ) -> Option<Picture> {
-    // If several rows have the greatest rank, use the first of them.
+    // If several rows have the highest rank, use the first of them.
     let best = rows.iter().rev().max_by_key(|r| rank(&view.prefer, r))?;
     let shared = kind.view.each.iter().chain(&view.prefer);
     let shared: Vec<&str> = shared.map(|term| term.field.as_str()).collect();

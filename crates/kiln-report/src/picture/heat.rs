@@ -20,7 +20,7 @@ pub(super) struct Spot {
     pub value: Option<f64>,
     /// The reason why the cell has no result; otherwise empty.
     pub status: String,
-    /// Text of the tooltip.
+    /// Tooltip text.
     pub hint: String,
 }
 

@@ -28,8 +28,8 @@ impl Point {
 #[derive(Clone, Debug)]
 pub(super) struct Line {
     pub name: String,
-    /// Index of the line's style. A series has the same style in all pictures of a row type. `None`
-    /// for a limit, which is drawn in a special style.
+    /// Index of the line's style. A series has the same style in all charts of a row type. `None`
+    /// for a limit, which has a style of its own.
     pub series: Option<usize>,
     /// Points of the line from left to right.
     pub points: Vec<Point>,
@@ -49,15 +49,15 @@ impl Line {
 /// A line chart with its labels and options.
 pub(super) struct Chart<'a> {
     pub title: String,
-    /// Label of the vertical axis.
+    /// Vertical axis label.
     pub upwards: &'a str,
-    /// Label of the horizontal axis.
+    /// Horizontal axis label.
     pub along: &'a str,
     /// Whether the horizontal and the vertical axis are logarithmic.
     pub log: (bool, bool),
     /// The lines, starting with the most important one.
     pub lines: Vec<Line>,
-    /// Values that are labelled on the horizontal axis. By default, round values are labelled.
+    /// Values labelled on the horizontal axis. By default, round values are labelled.
     pub stops: Option<Vec<f64>>,
     /// Functions that format the labels of the horizontal and the vertical axis.
     pub words: (&'a dyn Fn(f64) -> String, &'a dyn Fn(f64) -> String),

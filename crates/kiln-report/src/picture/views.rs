@@ -15,8 +15,8 @@ use crate::group::{split, Group};
 use crate::number::{micros, scaled, short};
 use crate::record::{number, word, Row};
 
-/// Draws a group's pictures. With several sides, the kind of picture determines whether each side
-/// gets its own pictures or all sides share them.
+/// Draws a group's charts. With several sides, the chart type determines whether each side gets its
+/// own charts or all sides share them.
 pub(crate) fn draw_group(group: &Group, names: &[String]) -> Vec<Picture> {
     let (kind, view) = (group.kind, &group.kind.view);
     let mut sides = group.rows.clone();
@@ -45,7 +45,7 @@ pub(crate) fn draw_group(group: &Group, names: &[String]) -> Vec<Picture> {
     pictures
 }
 
-/// Draws the pictures for newly measured rows of this type.
+/// Draws the charts for newly measured rows of this type.
 pub fn draw_rows(kind: &str, rows: &[impl Serialize]) -> Vec<Picture> {
     let values: Vec<Value> = rows
         .iter()
@@ -66,7 +66,7 @@ fn label(kind: &RowType, terms: &[Term], row: &Row) -> String {
     kind.describe(row, terms).join(", ")
 }
 
-/// Returns the last component of a path.
+/// Returns a path's last component.
 fn last_part(word: &str) -> &str {
     word.rsplit('/').next().unwrap_or(word)
 }
@@ -266,8 +266,8 @@ fn outline(counts: &[(f64, f64, f64)]) -> Option<Vec<Point>> {
     Some(points)
 }
 
-/// Reads a histogram's buckets: lower bound, upper bound and count. The bounds have the unit of the
-/// fields.
+/// Reads a histogram's buckets: lower bound, upper bound and count. The bounds have the fields'
+/// unit.
 fn histogram(row: &Row, prefix: &str) -> Vec<(f64, f64, f64)> {
     let bound = |field: &str| -> Option<f64> {
         let bound = field.strip_prefix(prefix)?.strip_prefix("_le_")?;

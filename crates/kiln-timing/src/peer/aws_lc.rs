@@ -88,7 +88,7 @@ impl AwsLc {
     /// Returns the library's constant for a cipher, digest or AEAD, by calling a function such as
     /// `EVP_aes_256_xts`.
     fn get_constant(&self, name: &str) -> Result<Kind, String> {
-        // SAFETY: functions with such names take no arguments and return the address of a constant.
+        // SAFETY: functions with such names take no arguments and return a constant's address.
         unsafe { Ok(self.0.opened.get::<Constant>(name)?()) }
     }
 
@@ -242,7 +242,7 @@ impl AwsLc {
             call_each(m, calls, |c| {
                 let mut made = 0;
                 // SAFETY: the context has its key. `from` and `to` are computed from the shape, and
-                // the buffers have the lengths of the shape.
+                // the buffers have the shape's lengths.
                 let status = unsafe {
                     crypt(
                         ctx.at.as_ptr(),

@@ -1,4 +1,4 @@
-//! Calls a library's function for each message, and allocates memory for the library's contexts.
+//! Calls a library function for each message, and allocates memory for the library's contexts.
 
 use std::alloc::{alloc_zeroed, dealloc, handle_alloc_error, Layout};
 use std::ptr::NonNull;
@@ -7,8 +7,7 @@ use zeroize::Zeroize;
 
 use crate::{Messages, Op, Shape, IV_UNIT};
 
-/// Pointers to the parts of one message. If the algorithm lacks a part, the pointer to that part
-/// has an unspecified value.
+/// Pointers to one message's parts. The pointer to a part that the algorithm lacks is unspecified.
 #[derive(Clone, Copy)]
 pub(super) struct Call {
     pub iv: *const u8,
@@ -93,7 +92,7 @@ pub(super) fn call_each(
 }
 
 /// Returns whether the `len` bytes at `tag` and at `right` are equal. The run time does not depend
-/// on the position of a difference.
+/// on a difference's position.
 ///
 /// # Safety
 /// Both tags must be readable for `len` bytes.
@@ -112,7 +111,7 @@ pub(super) unsafe fn same_tag(tag: *const u8, right: *const u8, len: usize) -> b
 /// Returns the length of the nonce in a CCM message's IV. The IV has the format of the first block
 /// in RFC 3610, and the nonce begins at its second byte.
 pub(super) fn ccm_nonce(shape: &Shape) -> usize {
-    // Subtract the flags byte and the length field, which has four bytes in all messages that
+    // Subtract the flags byte and the length field, which is four bytes long in all messages that
     // `speed` measures.
     shape.iv.saturating_sub(1 + 4)
 }

@@ -266,8 +266,8 @@ impl Gcrypt {
             let size = size_of_val(&lengths);
             call_each(m, calls, |c| {
                 // SAFETY: the handle has its key, and only this thread uses it. The buffers have
-                // the lengths of the shape; a CCM nonce begins at the IV's second byte, and tags
-                // are at the addresses that `Call` computes.
+                // the shape's lengths; a CCM nonce begins at the IV's second byte, and tags are at
+                // the addresses that `Call` computes.
                 unsafe {
                     (f.setiv)(h, c.iv.add(skip), iv) == 0
                         && (!ccm

@@ -23,8 +23,7 @@ pub fn directory() -> Option<PathBuf> {
     Some(kiln_tree::root().ok()?.join("kiln/libraries"))
 }
 
-/// Returns the installed versions of a library, newest first. `file` is the name of the library's
-/// shared object.
+/// Returns a library's installed versions, newest first. `file` is the name of its shared object.
 pub(crate) fn find_installed(all: &Path, name: &str, file: &str) -> Vec<Installed> {
     let entries = fs::read_dir(all).into_iter().flatten().flatten();
     let mut found: Vec<Installed> = entries

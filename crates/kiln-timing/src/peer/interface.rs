@@ -10,7 +10,7 @@ pub trait Peer {
     /// Returns the version, such as `3.0.17`.
     fn version(&self) -> &str;
 
-    /// Returns the name or path with which the library was opened.
+    /// Returns the name or path used to open the library.
     fn file(&self) -> &str;
 
     /// Returns where the file was found: `cache`, `system`, `named` or `program`.

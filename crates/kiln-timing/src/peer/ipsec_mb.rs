@@ -86,7 +86,7 @@ impl IpsecMb {
         FIND.load(file, load, |library: &IpsecMb| &library.0.version)
     }
 
-    /// Returns whether this version has functions for bursts of jobs at the known offsets.
+    /// Returns whether this version has burst functions at the known offsets.
     fn has_bursts(&self) -> bool {
         self.0.set_session.is_some()
     }
@@ -168,7 +168,7 @@ impl Manager {
         }
     }
 
-    /// Returns a copy of the job that includes the number by which bursts identify its algorithms.
+    /// Returns a copy of the job with the number that identifies its algorithms in bursts.
     fn set_session(&self, job: Job) -> Result<Job2, String> {
         let mut whole = Job2 {
             job,
@@ -351,7 +351,7 @@ impl IpsecMb {
         let decrypt = work.op == Op::Decrypt;
         let (key, state) = (Memory::new(GCM_KEY), Memory::new(GCM_CTX));
         // SAFETY: the header declares the functions at these offsets with these types, and `check`
-        // compared the manager's layout. `which` selects the functions for the size of the key.
+        // compared the manager's layout. `which` selects the functions for the key's size.
         let gcm: Gcm = unsafe {
             let pre: GcmPre = manager.function(GCM_PRE + which)?;
             pre(work.key.as_ptr(), key.at());
@@ -364,7 +364,7 @@ impl IpsecMb {
             call_each(m, calls, |c| {
                 let mut made = [0u8; 16];
                 // SAFETY: key and context were prepared for this manager, the buffers have the
-                // lengths of the shape, and tags have at most 16 bytes.
+                // shape's lengths, and tags have at most 16 bytes.
                 unsafe {
                     let to = if decrypt {
                         made.as_mut_ptr()
@@ -385,7 +385,7 @@ impl IpsecMb {
         let manager = self.manager()?;
         let key = Memory::new(GCM_KEY);
         // SAFETY: the header declares the functions at these offsets with these types, and `check`
-        // compared the manager's layout. The key has the size of a block.
+        // compared the manager's layout. The key has a block's size.
         let ghash: Ghash = unsafe {
             let pre: GcmPre = manager.function(GHASH_PRE)?;
             pre(work.key.as_ptr(), key.at());

@@ -8,7 +8,7 @@ use libloading::os::unix::Library;
 
 use super::installed::{compare_versions, directory, find_installed};
 
-/// The places in which a library may be found.
+/// Where a library may be found.
 pub(super) struct Find {
     pub peer: &'static str,
     /// Environment variable with the path of a custom build. If it is set, the names below are not
@@ -104,7 +104,7 @@ impl Opened {
     /// Opens the library with the file name or path `name`.
     pub(super) fn open(name: &str, place: &'static str) -> Result<Opened, String> {
         // Never unload the library: AWS-LC registers a function that is called whenever a thread
-        // ends, and unloading would remove that function's code.
+        // exits, and unloading would remove that function's code.
         let flags = libc::RTLD_NOW | libc::RTLD_LOCAL | libc::RTLD_NODELETE;
         // SAFETY: the constructors of these libraries set up only their own memory. A user who
         // names another file is responsible for that file's constructors.

@@ -1,5 +1,5 @@
-//! Other libraries, which are compared with Kiln. Installed libraries are loaded at run time; one
-//! more library is compiled in by the cargo feature `peers`.
+//! Other libraries, for comparison with Kiln. Installed libraries are loaded at run time; the cargo
+//! feature `peers` compiles in one more.
 
 mod aws_lc;
 mod each;
@@ -63,7 +63,7 @@ pub fn load_from(name: &str, file: Option<&Path>) -> Result<Box<dyn Peer>, Strin
 /// The libraries that `--peers` requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Wanted {
-    /// All libraries that are installed.
+    /// All installed libraries.
     #[default]
     Auto,
     None,
@@ -101,7 +101,7 @@ impl Wanted {
     }
 }
 
-/// The libraries that were loaded.
+/// The loaded libraries.
 #[derive(Default)]
 pub struct Peers {
     all: Vec<Box<dyn Peer>>,

@@ -350,8 +350,8 @@ impl Nettle {
             let (len, tag) = (shape.len, shape.tag);
             call_each(m, calls, |c| {
                 let mut made = [0u8; 16];
-                // SAFETY: the context has its key, and the pointers are valid for the lengths of
-                // the shape. Tags have at most 16 bytes, and their addresses are those that `Call`
+                // SAFETY: the context has its key, and the pointers are valid for the shape's
+                // lengths. Tags have at most 16 bytes, and their addresses are those that `Call`
                 // computes.
                 unsafe {
                     match (set_iv, set_nonce) {

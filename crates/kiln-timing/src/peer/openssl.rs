@@ -275,8 +275,8 @@ fn aead(cipher: Cipher, op: Op) -> Run<'static> {
         call_each(m, calls, |c| {
             let (mut out, mut rest) = (0, 0);
             // SAFETY: the context belongs to this thread and has a cipher and a key, and the
-            // pointers are valid for the lengths of the shape. The final call writes nothing in
-            // these modes, but receives a buffer because the function requires one.
+            // pointers are valid for the shape's lengths. The final call writes nothing in these
+            // modes, but receives a buffer because the function requires one.
             unsafe {
                 (f.init)(ctx, null(), null_mut(), null(), c.iv, -1) == 1
                     && (f.update)(ctx, null_mut(), &mut out, c.aad, aad) == 1
@@ -308,8 +308,7 @@ fn ccm(cipher: Cipher, op: Op) -> Run<'static> {
         call_each(m, calls, |c| {
             let mut out = 0;
             // SAFETY: the context belongs to this thread and has a cipher and a key, and the
-            // pointers are valid for the lengths of the shape. The nonce begins at the IV's second
-            // byte.
+            // pointers are valid for the shape's lengths. The nonce begins at the IV's second byte.
             unsafe {
                 (seal || {
                     let tag_at = c.tag_to_open(shape.len).cast_mut();

@@ -1,9 +1,9 @@
-//! Release years of libraries, so that a reader of a comparison notices an old library.
+//! Release years of libraries, so that the reader of a comparison notices an old one.
 
 use kiln_record::family;
 
-/// The year in which each release series began, by library and version prefix. A patch release may
-/// be newer, but patch releases seldom change ciphers. Series that are not listed have no year.
+/// The year in which each release series began, by library and version prefix. Patch releases may
+/// be newer, but seldom change ciphers. Unlisted series have no year.
 const SERIES: [(&str, &str, u16); 30] = [
     ("openssl", "1.1.1", 2018),
     ("openssl", "3.0", 2021),
@@ -37,8 +37,8 @@ const SERIES: [(&str, &str, u16); 30] = [
     ("ipsec-mb", "2.0", 2024),
 ];
 
-/// Returns the year of the release series to which a provider such as `openssl-3.0.19` belongs;
-/// `None` if it is unknown.
+/// Returns the year of a provider's release series, for example of `openssl-3.0.19`; `None` if it
+/// is unknown.
 pub fn year(provider: &str) -> Option<u16> {
     let name = family(provider);
     let version = provider[name.len()..].trim_start_matches('-');
@@ -54,7 +54,8 @@ pub fn year(provider: &str) -> Option<u16> {
     found.map(|(.., year)| *year)
 }
 
-/// Returns name, version and year for use in a sentence: `openssl 3.0.19 (release series of 2021)`.
+/// Returns the name, version and year for use in a sentence: `openssl 3.0.19 (release series of
+/// 2021)`.
 pub fn describe(provider: &str) -> String {
     let name = family(provider);
     let version = provider[name.len()..].trim_start_matches('-');

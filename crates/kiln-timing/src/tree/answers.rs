@@ -1,7 +1,7 @@
 //! Expected results that do not depend on the tree's code. They are computed with Kiln's generic
-//! implementations and with plain arithmetic. There are two reasons for this file: since 7.0, a
-//! tree's `-lib` drivers call the same assembly that is being judged, and some functions compute
-//! results that no driver returns.
+//! implementations and with plain arithmetic. They are needed because a tree's `-lib` drivers have
+//! called the very assembly under test since 7.0, and because some functions compute results that
+//! no driver returns.
 
 use std::rc::Rc;
 
@@ -49,7 +49,7 @@ pub(super) fn judge(
     Some(answer.map(judge))
 }
 
-/// Returns a closure that computes the results message by message.
+/// Returns a closure that computes the results one message at a time.
 fn for_each(answer: Answer) -> Run<'static> {
     Box::new(move |messages, calls| {
         let (shape, units) = (messages.shape, messages.iv_units());
@@ -65,7 +65,7 @@ fn for_each(answer: Answer) -> Run<'static> {
     })
 }
 
-/// Returns the generic implementation of an algorithm.
+/// Returns an algorithm's generic implementation.
 fn generic(alg: &str) -> Option<Impl> {
     Impl::find_all(alg)
         .into_iter()
@@ -86,8 +86,8 @@ fn digest(alg: &str, key: &[u8], message: &[u8], to: &mut [u8]) -> Result<(), St
         .map_err(|e| e.to_string())
 }
 
-/// Returns the words of a hash's state after some data. The words are the first part of the state
-/// in both Linux and `kernel/`. Returns `None` if `kernel/` does not have the hash.
+/// Returns the words of a hash's state after processing `data`. The words are the first part of the
+/// state in both Linux and `kernel/`. Returns `None` if `kernel/` does not have the hash.
 pub(super) fn state_after(alg: &str, data: &[u8]) -> Option<Vec<u8>> {
     let state = generic(alg)?.unkeyed_state(data)?;
     // The first 64 bytes contain eight words, followed by zeros if the words are shorter than 64
@@ -174,7 +174,7 @@ fn hchacha(key: &[u8]) -> Result<Answer, String> {
     }))
 }
 
-/// Computes Adiantum's NH. Each of four passes adds 16 bytes of message to 16 bytes of key, word by
+/// Computes Adiantum's NH. Each of the four passes adds 16 message bytes to 16 key bytes, word by
 /// word, and sums the products of two pairs of words. Each pass starts 16 bytes later in the key.
 /// As in `series.c`, the results of all chunks of 1024 bytes are added up.
 fn nh(key: &[u8]) -> Answer {

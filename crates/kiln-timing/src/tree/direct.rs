@@ -22,7 +22,7 @@ use crate::source::{Choice, Spec, Work};
 /// key as a separate argument.
 const KEY_IN_MESSAGE: usize = 32;
 
-/// Keys and tables of a function, kept for as long as the function is called.
+/// A function's keys and tables, kept for as long as the function is called.
 struct Material {
     /// Engines whose contexts contain the expanded keys.
     engines: Vec<Engine>,
@@ -35,8 +35,8 @@ struct Material {
 }
 
 impl Tree {
-    /// Adds algorithms for which the tree has functions but no drivers. For functions that only
-    /// accept short messages, also adds their maximum lengths.
+    /// Adds algorithms for which the tree has functions but no drivers. For functions that accept
+    /// only short messages, also adds their maximum lengths.
     pub(super) fn describe_functions(&self, specs: &mut Vec<Spec>) {
         let there = |p: &&Primitive| self.host.borrow().image.symbol(&p.symbol).is_some();
         for row in self.primitives.iter().filter(there) {
@@ -179,9 +179,9 @@ impl Tree {
             }
         }
         if row.from_state() {
-            // If a function of the tree is the judge, any initial state is suitable, because the
-            // judge starts from the same one. Counters, flags and buffers after the state's words
-            // are 0.
+            // If the judge is one of the tree's functions, any initial state is suitable, because
+            // the judge starts from the same one. Counters, flags and buffers after the state's
+            // words are 0.
             let mut start = answers::state_after(&row.alg, &[]);
             let start = start.get_or_insert_with(|| self.key(row.state.unwrap_or(0)));
             let behind = match row.two_messages() || row.judge.is_some() {
@@ -230,7 +230,7 @@ fn takes(row: &Primitive) -> Takes {
     }
 }
 
-/// Returns a closure that calls a function of the tree.
+/// Returns a closure that calls one of the tree's functions.
 fn direct(bound: Bound, row: Primitive, material: Rc<Material>, work: &Work) -> Run<'static> {
     let op = work.op;
     let iv_room = RefCell::new(Vec::new());

@@ -1,4 +1,4 @@
-//! Derives from an algorithm's name the names of the drivers that consist only of generic C code.
+//! Derives the names of purely generic C drivers from an algorithm's name.
 
 /// Returns the driver names to request from a tree, the most likely name first. Later trees give
 /// the library's code the suffix `-lib`.

@@ -1,6 +1,6 @@
-//! Known answers for functions of a tree's library that have only one implementation, because such
-//! a function cannot judge itself. The answers come from Python's hashlib and from OpenSSL. For
-//! modes that both lack, the answers were composed from single blocks that OpenSSL encrypted.
+//! Known answers for library functions of a tree with only one implementation, which cannot judge
+//! itself. The answers come from Python's hashlib and from OpenSSL. For modes that both lack, the
+//! answers were composed from single blocks that OpenSSL encrypted.
 
 /// Length of the message in bytes. The message consists of the bytes 0 to 199; key and IV also
 /// count up from 0.

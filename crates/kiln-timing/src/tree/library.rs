@@ -67,10 +67,10 @@ impl Tree {
         found
     }
 
-    /// Returns a separate judge for a function, or `None` if the judge of its algorithm is
-    /// suitable. That judge is suitable if Kiln has the algorithm, or if the tree has a generic
-    /// driver with separate code. A driver called `-lib` is not suitable, because it would call the
-    /// function itself.
+    /// Returns a separate judge for a function, or `None` if its algorithm's judge is suitable.
+    /// That judge is suitable if Kiln has the algorithm, or if the tree has a generic driver with
+    /// separate code. A driver called `-lib` is not suitable, because it would call the function
+    /// itself.
     fn judge_of(&self, function: &Function, work: &Work) -> Result<Option<Judge<'_>>, String> {
         let generic = || {
             let (name, _) = self.generic(work)?;
@@ -83,7 +83,7 @@ impl Tree {
         }
     }
 
-    /// Returns a judge that runs other code than the function. The judge is Kiln's own computation,
+    /// Returns a judge that does not run the function's code. The judge is Kiln's own computation,
     /// or the function that the table names as the judge, or the function itself within an open FPU
     /// section, where it uses its generic code.
     fn other_path(&self, function: &Function, work: &Work) -> Result<Judge<'_>, String> {
@@ -136,7 +136,7 @@ impl Tree {
         Ok(host.tell(&done)?)
     }
 
-    /// Returns the benchmark that the tree's KUnit suites contain for a function.
+    /// Returns the benchmark for a function in the tree's KUnit suites.
     fn kunit_benchmark(&self, function: &str) -> Option<Beside<'_>> {
         let benchmark = Benchmark::find(&self.host.borrow(), function)?;
         Some(Box::new(move || {
@@ -224,7 +224,7 @@ fn spec(function: &Function) -> Spec {
 /// Returns whether the function computes the algorithm and the operation of `work`.
 fn is_for(function: &Function, work: &Work) -> bool {
     let ops = match work.op {
-        // A stream cipher performs the same operation in both directions.
+        // A stream cipher does the same in both directions.
         Op::Decrypt if function.kind == library::Kind::Cipher => ["decrypt", "crypt"],
         Op::Encrypt => ["encrypt", "crypt"],
         op => [op.name(), op.name()],

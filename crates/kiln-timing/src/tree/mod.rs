@@ -29,10 +29,10 @@ use super::own::Own;
 use super::shape::{Kind, Op};
 use super::source::{key_bytes, Choice, Source, Spec, Work};
 
-/// Key sizes in bits that are tried with each driver. The last one is that of NHPoly1305.
+/// Key sizes in bits tried with each driver. The last one is that of NHPoly1305.
 const KEY_BITS: [u32; 9] = [64, 128, 160, 192, 256, 320, 384, 448, 8704];
 /// Algorithms to instantiate from templates, because an instance is registered only when it is
-/// requested. These are algorithms that the kernel's own users request.
+/// requested. The kernel's own users request these.
 const TEMPLATES: [&str; 14] = [
     "ccm(aes)",
     "rfc4309(ccm(aes))",
@@ -54,7 +54,7 @@ const AAD: usize = 16;
 /// Length of a tag in bytes.
 const TAG: usize = 16;
 
-/// A kernel tree that was booted in this process, with its drivers and functions.
+/// A kernel tree booted in this process, with its drivers and functions.
 pub struct Tree {
     host: RefCell<Host>,
     calls: Rc<Calls>,
@@ -66,14 +66,14 @@ pub struct Tree {
     provider: String,
     config: String,
     skipped: Vec<String>,
-    /// Whether to measure instances of cryptd, which complete requests in another context.
+    /// Whether to measure cryptd instances, which complete requests in another context.
     cryptd: bool,
     seed: u64,
 }
 
 impl Tree {
     /// Boots the tree that `order` names, on this thread. Instantiates the algorithms in `asked`
-    /// that are not registered, or the usual ones if `asked` is empty.
+    /// that are not yet registered, or the usual ones if `asked` is empty.
     pub fn boot(order: &Order, asked: &[String]) -> Result<Tree, Error> {
         let host = Host::boot(order, &cpu::Config::default())?;
         let calls = Calls::find(&host).map_err(|e| Error::input(e.to_string()))?;
@@ -112,7 +112,7 @@ impl Tree {
     }
 
     /// Describes all algorithms with a driver that can be opened and accepts a key of a known size,
-    /// then the algorithms that only have functions.
+    /// followed by those that have only functions.
     fn describe(&self) -> Vec<Spec> {
         let mut specs: Vec<Spec> = Vec::new();
         for listed in self.listed.iter().filter(|l| measured(l)) {
@@ -126,7 +126,7 @@ impl Tree {
         specs
     }
 
-    /// Determines the sizes from the first driver that can be opened, and the key sizes by trial.
+    /// Takes the sizes from the first driver that can be opened, and finds the key sizes by trial.
     fn spec(&self, name: &str) -> Option<Spec> {
         let drivers = self.drivers(name);
         let (listed, engine) = drivers
@@ -173,7 +173,7 @@ impl Tree {
         })
     }
 
-    /// Returns the tree's description of the algorithm, or `None` if the work requests another form
+    /// Returns the tree's description of the algorithm, or `None` if the work is for another form
     /// of it. Poly1305 has two forms: its key is either set once, or is at the beginning of each
     /// message.
     fn shaped(&self, work: &Work) -> Option<&Spec> {
@@ -268,8 +268,8 @@ fn measured(listed: &Listed) -> bool {
     !listed.driver.contains("cryptd(") && !listed.driver.starts_with("pcrypt(")
 }
 
-/// Returns whether the driver is an instance of cryptd, which passes requests to another driver in
-/// a kworker.
+/// Returns whether the driver is a cryptd instance, which passes requests to another driver in a
+/// kworker.
 fn cryptd(listed: &Listed) -> bool {
     listed.driver.starts_with("cryptd(")
 }
@@ -326,7 +326,7 @@ impl Source for Tree {
         let functions = self.primitives.iter().filter(|p| p.alg == alg);
         let there = functions.filter(|p| self.host.borrow().image.symbol(&p.symbol).is_some());
         names.extend(there.map(|p| (p.symbol.clone(), Level::Primitive)));
-        // The user may still name drivers that were skipped after a crash.
+        // The user may still name drivers skipped after a crash.
         names.extend(self.skipped.iter().map(|name| (name.clone(), Level::Api)));
         names
     }
@@ -364,8 +364,7 @@ impl Source for Tree {
                 Err(why) => notes.push(format!("{} {}: {why}", self.provider, listed.driver)),
             }
         }
-        // The instance made of generic parts is added here, because it is registered only when it
-        // is requested.
+        // Add the instance made of generic parts here, because it is registered only on request.
         let wanted = |name: &str| choice.wants(name, Level::Api);
         if let Some((name, engine)) = self.generic(work).filter(|(name, _)| wanted(name)) {
             if found.iter().all(|c| c.name != name) {
@@ -386,8 +385,8 @@ impl Source for Tree {
         let Some((name, engine)) = self.generic(work) else {
             return Ok(self.library_judge(work));
         };
-        // Drivers called `-lib` run the same assembly that is being judged, so Kiln is the judge if
-        // it has the algorithm.
+        // Drivers called `-lib` run the very assembly under test, so Kiln is the judge if it has
+        // the algorithm.
         if name.contains("-lib") {
             if let Some(kiln) = Own::Functions.judge(work)? {
                 return Ok(Some(kiln));

@@ -3,8 +3,8 @@
 
 use super::crc::Crc;
 
-/// A function that computes the expected result for a message, the first slice, and writes it to
-/// the second slice, which must be exactly as long as the result.
+/// Computes the expected result for the message in the first slice, and writes it to the second
+/// slice, which must be exactly as long as the result.
 pub(super) type Answer = fn(&[u8], &mut [u8]);
 
 /// Returns the computation for an algorithm, if this file defines one.
@@ -137,8 +137,8 @@ mod tests {
         ] {
             assert_eq!(check(alg, bytes), value, "{alg}");
         }
-        // The two algorithms are CRC-32 and its big-endian variant, without the inversions of the
-        // catalogue.
+        // The two algorithms are CRC-32 and its big-endian variant, without the catalogue's
+        // inversions.
         let inverted = |alg: &str, first: &[u8]| {
             let mut message = b"123456789".to_vec();
             message.iter_mut().zip(first).for_each(|(m, f)| *m ^= f);

@@ -12,7 +12,7 @@ use super::{generic, measured, plain, Tree};
 pub struct Ways {
     /// The function that the driver `direct` calls to do the work.
     pub primitive: Option<String>,
-    /// The driver that calls `primitive` in the context of the request.
+    /// The driver that calls `primitive` in the request's context.
     pub direct: String,
     /// The simd helper in front of `direct`, which checks whether SIMD may be used.
     pub helper: Option<String>,

@@ -1,5 +1,5 @@
-//! Parses the subset of DER in which keys are encoded: lengths of up to four bytes, and
-//! non-negative integers.
+//! Parses the subset of DER used to encode keys: lengths of up to four bytes, and non-negative
+//! integers.
 
 use crate::wire::Status;
 

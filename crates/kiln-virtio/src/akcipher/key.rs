@@ -1,5 +1,4 @@
-//! RSA and ECDSA keys as drivers encode them: parses them and checks that their sizes are
-//! supported.
+//! Parses RSA and ECDSA keys as drivers encode them, and checks that their sizes are supported.
 
 use super::der::Der;
 use crate::wire::algo::akcipher as algo;
@@ -41,7 +40,7 @@ pub(super) enum Curve {
 }
 
 impl Curve {
-    /// Returns the size of a coordinate in bytes.
+    /// Returns a coordinate's size in bytes.
     pub(super) fn bytes(self) -> usize {
         match self {
             Curve::P192 => 24,
@@ -60,14 +59,14 @@ pub(super) enum Scheme {
     Ecdsa(Curve),
 }
 
-/// The numbers of an RSA key, big-endian.
+/// An RSA key's numbers, big-endian.
 pub(super) struct Rsa<'a> {
     pub n: &'a [u8],
     pub e: &'a [u8],
     pub private: Option<Private<'a>>,
 }
 
-/// The private numbers of an RSA key.
+/// An RSA key's private numbers.
 pub(super) struct Private<'a> {
     pub d: &'a [u8],
     /// p, q, d mod p-1, d mod q-1, 1/q mod p. `None` if the encoder wrote zeros because it does not
@@ -84,7 +83,7 @@ pub(super) struct Ec<'a> {
     pub public: Option<&'a [u8]>,
 }
 
-/// The contents of an encoded key.
+/// An encoded key's contents.
 pub(super) enum Parts<'a> {
     Rsa(Rsa<'a>),
     Ec(Ec<'a>),

@@ -1,5 +1,5 @@
-//! Bindings to functions of libcrypto, with the types from its headers evp.h, rsa.h and core.h,
-//! which are the same in versions 3.0 to 4.0.
+//! Bindings to libcrypto functions, with the types from its headers evp.h, rsa.h and core.h, which
+//! are the same in versions 3.0 to 4.0.
 
 use std::env;
 use std::ffi::{c_char, c_int, c_uint, c_void, CStr};
@@ -55,7 +55,7 @@ impl Param {
     }
 }
 
-/// Functions of the loaded library. The library is never unloaded, because its exit hooks free its
+/// The loaded library's functions. The library is never unloaded, because its exit hooks free its
 /// per-thread data.
 pub(super) struct Functions {
     pub ctx_from_name: unsafe extern "C" fn(*mut c_void, *const c_char, *const c_char) -> Ctx,
@@ -160,7 +160,7 @@ impl Functions {
 mod tests {
     use super::*;
 
-    /// Libraries that are missing or lack a function are passed over, and a later one is loaded.
+    /// Libraries that are missing or lack a function are skipped in favour of a later one.
     #[test]
     fn the_first_library_that_will_do_is_loaded() {
         let unusable = ["libcrypto.so.none", "libc.so.6"];

@@ -140,7 +140,7 @@ impl Pkey {
         let ctx = unsafe { (f.ctx_from_name)(null_mut(), name.as_ptr(), null()) };
         let op = Operation::new(f, ctx)?;
         let mut raw = null_mut();
-        // SAFETY: the parameter list is terminated and only read, and the memory to which it points
+        // SAFETY: the parameter list is terminated and only read, and the memory it points to
         // outlives the calls.
         let ok = unsafe {
             (f.fromdata_init)(op.ctx) == 1
@@ -213,7 +213,7 @@ impl Pkey {
         op.call(call, &whole, self.modulus, dst)
     }
 
-    /// Signs a digest, and returns the length of the signature.
+    /// Signs a digest, and returns the signature's length.
     pub(super) fn sign(&self, scheme: Scheme, src: &[u8], dst: &mut [u8]) -> Result<usize, Status> {
         let f = &*self.library.0;
         let op = self.start(f.sign_init, scheme, true)?;

@@ -40,7 +40,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// A buffer to which numbers can be appended.
+/// A buffer that numbers can be appended to.
 pub(super) trait Put {
     fn words(&mut self, words: &[u32]);
     fn u64(&mut self, n: u64);

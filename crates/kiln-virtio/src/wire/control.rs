@@ -26,7 +26,7 @@ pub enum Control<'a> {
     },
     /// A request to destroy a session.
     Destroy {
-        /// The service for which the session was created.
+        /// The session's service.
         service: Service,
         /// The ID that the device assigned to the session.
         session: u64,

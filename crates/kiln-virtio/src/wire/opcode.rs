@@ -66,7 +66,7 @@ impl Service {
     }
 }
 
-/// The action that a data request asks for.
+/// The action that a data request requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Action {
     /// Encryption, supported by ciphers, AEADs and RSA.

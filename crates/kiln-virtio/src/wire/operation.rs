@@ -28,17 +28,17 @@ pub struct Chain {
     pub src_len: u32,
     /// Destination length in bytes, without the hash.
     pub dst_len: u32,
-    /// Offset in the source at which the cipher starts.
+    /// Offset in the source where the cipher starts.
     pub cipher_start: u32,
     /// Number of bytes that the cipher processes.
     pub cipher_len: u32,
-    /// Offset at which the hashed region starts.
+    /// Offset where the hashed region starts.
     pub hash_start: u32,
     /// Number of bytes to hash, after the associated data.
     pub hash_len: u32,
     /// Length in bytes of the associated data, which is hashed first.
     pub aad_len: u32,
-    /// Requested length of the hash in bytes.
+    /// Requested hash length in bytes.
     pub result_len: u32,
 }
 
@@ -70,14 +70,14 @@ pub struct Aead {
 /// `struct virtio_crypto_akcipher_data_flf`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Akcipher {
-    /// Source length in bytes. For a verification, it is the length of the signature.
+    /// Source length in bytes. For a verification, it is the signature's length.
     pub src_len: u32,
     /// Destination size in bytes. For a verification, it is the length of the signed data, which
     /// follows the signature.
     pub dst_len: u32,
 }
 
-/// The fixed part of a data request.
+/// A data request's fixed part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
     /// A cipher without a hash.

@@ -1,4 +1,4 @@
-//! An allocator that searches for a key in all memory being freed.
+//! An allocator that searches all memory being freed for a key.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,7 +11,7 @@ static FOUND: AtomicUsize = AtomicUsize::new(0);
 
 struct Looking;
 
-// SAFETY: every call is forwarded to the system's allocator; before freeing memory, the allocator
+// SAFETY: every call is forwarded to the system's allocator; before freeing memory, this allocator
 // only reads it.
 unsafe impl GlobalAlloc for Looking {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
@@ -33,8 +33,8 @@ unsafe impl GlobalAlloc for Looking {
 #[global_allocator]
 static LOOKING: Looking = Looking;
 
-/// Calls `run` and returns how many memory blocks were freed meanwhile with a key inside. Tests
-/// that use this function must not run concurrently.
+/// Calls `run` and returns how many memory blocks it freed with a key inside. Tests that use this
+/// function must not run concurrently.
 pub(crate) fn found(run: impl FnOnce()) -> usize {
     let before = FOUND.load(Ordering::Relaxed);
     run();

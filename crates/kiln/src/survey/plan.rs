@@ -1,4 +1,4 @@
-//! Plans a survey: decides how much time each part gets, and which parts are left out.
+//! Plans a survey: how much time each part gets, and which parts are left out.
 
 use kiln_question::survey::{Means, Part, Slot, Topic, PROCESSES};
 use kiln_question::{unknown, Error};
@@ -39,7 +39,7 @@ pub struct Item {
     pub part: &'static Part,
 }
 
-/// Returns all parts, in the order in which a pass runs them.
+/// Returns all parts, in the order a pass runs them.
 fn items() -> Vec<Item> {
     let all = kiln_questions::survey().into_iter();
     let items = all.flat_map(|c| {
@@ -61,7 +61,7 @@ fn processes(part: &Part, repeats: bool) -> usize {
     }
 }
 
-/// The input of a plan: the requested time and topics, and the available tools.
+/// A plan's input: the requested time and topics, and the available tools.
 #[derive(Clone, Debug, Default)]
 pub struct Wanted {
     /// Time for the whole survey, in seconds.
@@ -73,7 +73,7 @@ pub struct Wanted {
 }
 
 impl Wanted {
-    /// Returns the duration of the survey in seconds, as selected by the flags.
+    /// Returns the survey's duration in seconds, as selected by the flags.
     ///
     /// # Errors
     /// Fails if both flags are given or the number of minutes is outside the limits.
@@ -95,7 +95,7 @@ impl Wanted {
         self.topics.is_empty() || self.topics.contains(&topic)
     }
 
-    /// Returns whether the part was requested and everything that it needs is available.
+    /// Returns whether the part was requested and has everything that it needs.
     fn may(&self, item: &Item) -> bool {
         self.asks(item.topic) && (item.part.can_run)(&self.means)
     }
@@ -105,18 +105,18 @@ impl Wanted {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Step {
     pub item: Item,
-    /// Planned duration of each process in seconds.
+    /// Planned duration per process in seconds.
     pub seconds: f64,
     /// Number of processes that run the part.
     pub processes: usize,
-    /// Arguments with which this program is called to run the part.
+    /// Arguments that make this program run the part.
     pub args: Vec<String>,
 }
 
 /// An omission from the survey, with its reason and remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeftOut {
-    /// The topic to which the omitted part belongs.
+    /// The omitted part's topic.
     pub topic: &'static Topic,
     /// Description of the omission, including the reason.
     pub what: String,
@@ -124,10 +124,10 @@ pub struct LeftOut {
     pub add: String,
 }
 
-/// The parts that the survey runs, and the parts that it omits.
+/// The parts that the survey runs, and those that it omits.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plan {
-    /// The steps, in the order in which they run.
+    /// The steps, in the order they run.
     pub steps: Vec<Step>,
     /// The omissions, with reasons.
     pub left_out: Vec<LeftOut>,
@@ -192,8 +192,8 @@ impl Plan {
         all.map(|s| s.seconds * s.processes as f64).sum()
     }
 
-    /// Returns all processes with their pass number, in the order in which they run. Each pass runs
-    /// every part that still has processes, which spreads a part's processes over the survey.
+    /// Returns all processes with their pass number, in the order they run. Each pass runs every
+    /// part that still has processes, which spreads a part's processes over the survey.
     pub fn runs(&self) -> Vec<(usize, &Step)> {
         let passes = self.steps.iter().map(|s| s.processes).max().unwrap_or(0);
         (0..passes)
@@ -238,7 +238,7 @@ fn no_time(item: &Item, wanted: &Wanted) -> Option<LeftOut> {
     })
 }
 
-/// Lists programs and trees that the machine lacks but that the requested parts could use.
+/// Lists programs and trees that the requested parts could use but the machine lacks.
 fn not_here(items: &[Item], wanted: &Wanted) -> Vec<LeftOut> {
     let asked = items.iter().filter(|item| wanted.asks(item.topic));
     let missing = asked.filter_map(|item| Some((item.topic, (item.part.missing)(&wanted.means)?)));

@@ -55,7 +55,7 @@ impl<'a> Survey<'a> {
         self.say(&format!("{}{intervals}\n\n", table::machine(facts)))
     }
 
-    /// Runs all passes and prints the results of each topic.
+    /// Runs all passes and prints each topic's results.
     pub fn ask(&mut self) -> Result<(), Error> {
         let progress = Progress::start();
         let (start, whole) = (Instant::now(), self.plan.seconds());
@@ -73,7 +73,7 @@ impl<'a> Survey<'a> {
             );
             let began = Instant::now();
             let answer = self.run_process(pass, step, &mut || {
-                // Report the planned progress, because the processes do not report their progress.
+                // Report the planned progress, because the processes do not report their own.
                 let part = began.elapsed().as_secs_f64().min(step.seconds);
                 progress.report((planned + part) / whole, &what);
             })?;
@@ -218,7 +218,7 @@ impl<'a> Survey<'a> {
     }
 
     /// Returns the warnings of the whole survey, and warnings of other kinds that only a part
-    /// reported, with the name of the part.
+    /// reported, with the part's name.
     fn warnings<Q: Question>(&self, facts: &Facts) -> Vec<String> {
         let own = self.session.warnings::<Q>(facts);
         let mut kinds: Vec<&str> = own.iter().map(|w| w.kind.name()).collect();
@@ -237,7 +237,7 @@ impl<'a> Survey<'a> {
         lines
     }
 
-    /// Writes the record and the page, and prints the last lines. Returns the exit status.
+    /// Writes the record and the page, and prints the closing lines. Returns the exit status.
     pub fn end<Q: Question>(&self, facts: &Facts, page: Option<&Page>) -> Result<Exit, Error> {
         let warnings = self.warnings::<Q>(facts);
         let (rows, without) = self.rows();
@@ -300,7 +300,7 @@ impl<'a> Survey<'a> {
         })
     }
 
-    /// Returns the answer of the first process of each part.
+    /// Returns the answer of each part's first process.
     fn first_answers(&self) -> impl Iterator<Item = &Answer> {
         let all = self.answers.iter().enumerate();
         all.filter(|(i, a)| self.answers[..*i].iter().all(|b| b.part != a.part))
@@ -322,9 +322,9 @@ impl<'a> Survey<'a> {
         }
     }
 
-    /// Writes the record of a process when the process has ended. The first process of a part
-    /// writes DIR/NAME.json, the others write DIR/reruns/NAME-2.json and so on. `kiln report DIR`
-    /// does not read DIR/reruns.
+    /// Writes a process's record once the process has exited. The first process of a part writes
+    /// DIR/NAME.json, the others write DIR/reruns/NAME-2.json and so on. `kiln report DIR` does not
+    /// read DIR/reruns.
     fn save_record(&self, pass: usize, answer: &Answer) -> Result<(), Error> {
         let Some(dir) = &self.session.global.out else {
             return Ok(());

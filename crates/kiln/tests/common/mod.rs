@@ -16,7 +16,7 @@ pub struct Run {
     pub stderr: String,
 }
 
-/// Shows the output as text, since a record as a list of byte values cannot be read.
+/// Shows the output as text, because a record printed as byte values is unreadable.
 impl fmt::Debug for Run {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let stdout = String::from_utf8_lossy(&self.bytes);

@@ -14,7 +14,7 @@ pub fn read() -> Value {
     serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap()
 }
 
-/// Returns the schema's definitions for the rows of a command.
+/// Returns the schema's definitions for a command's rows.
 pub fn defs<'a>(schema: &'a Value, command: &str) -> Vec<&'a Value> {
     let branches = schema["allOf"].as_array().unwrap();
     let own = branches
@@ -75,8 +75,8 @@ fn is(value: &Value, kind: &str) -> bool {
     }
 }
 
-/// Returns the faults of a record. A field without a definition is a fault: readers must accept
-/// such fields, but Kiln must not write them.
+/// Returns a record's faults. A field without a definition is a fault: readers must accept such
+/// fields, but Kiln must not write them.
 pub fn faults(root: &Value, record: &Value) -> Vec<String> {
     let mut faults = Vec::new();
     judge(root, root, record, "", &mut faults);
@@ -177,7 +177,7 @@ fn judge(root: &Value, schema: &Value, value: &Value, at: &str, faults: &mut Vec
     }
 }
 
-/// Panics if a record of Kiln does not match the schema. Other documents are ignored.
+/// Panics if one of Kiln's records does not match the schema. Other documents are ignored.
 #[track_caller]
 pub fn check(document: &Value) {
     if document["kiln"].is_string() && document["rows"].is_array() {

@@ -1,4 +1,4 @@
-//! Kernel trees for tests, and the directories in which they are built.
+//! Kernel trees for tests, and their build directories.
 
 use std::env;
 use std::fs;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::{kiln_with, Run};
 
-/// Returns a directory for builds of trees. The directory is kept between test runs.
+/// Returns a directory for tree builds, which is kept between test runs.
 pub fn place(name: &str) -> PathBuf {
     let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     fs::create_dir_all(&dir).unwrap();
@@ -19,7 +19,7 @@ pub fn given_tree() -> Option<PathBuf> {
 }
 
 /// Returns the tree that this environment variable names. If the variable is not set, prints a
-/// message and returns `None`; the test must then be skipped.
+/// message and returns `None`, and the test must be skipped.
 pub fn tree_of(variable: &str, what: &str) -> Option<PathBuf> {
     let tree = env::var_os(variable).filter(|v| !v.is_empty());
     if tree.is_none() {

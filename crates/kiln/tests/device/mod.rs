@@ -73,7 +73,7 @@ impl Device {
         text
     }
 
-    /// Returns the total number of sessions of all guests.
+    /// Returns the total number of sessions over all guests.
     pub fn sessions(&self) -> u64 {
         let text = self.metrics();
         let of = |line: &str| {
@@ -126,7 +126,7 @@ impl Device {
         assert_eq!(unsafe { libc::kill(self.child.id() as i32, signal) }, 0);
     }
 
-    /// Waits until the device has ended. Returns its exit code and its log.
+    /// Waits until the device has exited. Returns its exit code and its log.
     pub fn end(mut self) -> (Option<i32>, String) {
         let mut log = String::new();
         self.child
@@ -156,7 +156,7 @@ pub fn until(what: &str, mut done: impl FnMut() -> bool) {
     }
 }
 
-/// Returns the parent of a running process, or `None` for a zombie.
+/// Returns a running process's parent, or `None` for a zombie.
 pub fn parent(pid: u32) -> Option<u32> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let mut rest = stat.rsplit_once(") ")?.1.split(' ');
@@ -177,7 +177,7 @@ fn threads(pid: u32) -> Vec<String> {
         .collect()
 }
 
-/// Returns the guest's number, which is part of the name of a thread.
+/// Returns the guest's number from a thread name.
 fn number(name: &str) -> Option<u64> {
     let rest = name.strip_prefix("kiln-")?;
     rest.split('-').next()?.parse().ok()

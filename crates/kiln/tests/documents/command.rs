@@ -7,7 +7,7 @@ pub struct Command {
     pub text: String,
 }
 
-/// Programs that commands in the documents call. If a block begins with one of these programs, all
+/// Programs that the documents' commands call. If a block begins with one of these programs, all
 /// its lines must be commands.
 const PROGRAMS: &[&str] = &[
     "apt-get",
@@ -192,8 +192,8 @@ fn in_quotes(text: &str) -> bool {
     quotes(text).last().is_some_and(|(_, quoted)| quoted)
 }
 
-/// Iterates over the characters of a text. Each item is a byte offset, and whether a quotation is
-/// open after the character.
+/// Iterates over a text's characters. Each item is a byte offset, and whether a quotation is open
+/// after the character.
 fn quotes(text: &str) -> impl Iterator<Item = (usize, bool)> + '_ {
     let mut quote = None;
     text.char_indices().map(move |(at, c)| {

@@ -1,4 +1,4 @@
-//! Lists the files of the repository.
+//! Lists the repository's files.
 
 use std::fs;
 use std::path::Path;

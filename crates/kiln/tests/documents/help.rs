@@ -4,8 +4,8 @@ use std::process::Command;
 
 use super::Page;
 
-/// Returns a page for each help text. The page has the name of the command, and contains the
-/// examples as a code block.
+/// Returns a page for each help text. The page has the command's name, and contains the examples as
+/// a code block.
 pub fn pages() -> Vec<Page> {
     let mut pages = Vec::new();
     visit(&[], &mut pages);

@@ -6,13 +6,13 @@ use std::path::{Component, Path, PathBuf};
 use super::markdown::{self, Parts};
 use super::{Fault, Page, Place};
 
-/// File name extensions by which a word in a document is recognised as a file name.
+/// File name extensions that make a word in a document count as a file name.
 const KINDS: [&str; 9] = [
     ".rs", ".c", ".h", ".S", ".sh", ".md", ".toml", ".config", ".service",
 ];
 
-/// Files that documents mention but that are not in the repository: files of a Linux tree, files
-/// that a command writes, and the reader's own files.
+/// Files that documents mention but the repository lacks: files of a Linux tree, files that a
+/// command writes, and the reader's own files.
 const ELSEWHERE: &[&str] = &[
     "aes_core.c",
     "arch/x86/boot/bzImage",
@@ -64,7 +64,7 @@ const ELSEWHERE: &[&str] = &[
     "wp512.c",
 ];
 
-/// Returns the faults in the links and file names of these pages. `files` lists all files in the
+/// Returns the faults in these pages' links and file names. `files` lists all files in the
 /// repository.
 pub fn faults(pages: &[Page], files: &[String]) -> Vec<Fault> {
     let parts: HashMap<&str, Parts> = pages

@@ -22,7 +22,7 @@ pub fn program(name: &str) -> Option<PathBuf> {
         .find(|path| path.is_file())
 }
 
-/// Directory name that examples use for the tree of a current kernel.
+/// Directory name that examples use for a current kernel's tree.
 pub const CURRENT: &str = "linux-7.3";
 
 /// Directory name that examples use for the tree of the long-term kernel before `linux`.
@@ -112,7 +112,7 @@ fn lack(command: &str, need: &str) -> Option<String> {
 }
 
 /// Returns what this machine lacks for the command, if anything. The needs are those in `marked`,
-/// and those that the command's text implies.
+/// and those implied by the command's text.
 pub fn lacks(command: &Command, marked: &[String]) -> Option<String> {
     let mut said = said(&command.text);
     if command.program() != "kiln" {
@@ -124,13 +124,13 @@ pub fn lacks(command: &Command, marked: &[String]) -> Option<String> {
         .find_map(|need| lack(&command.text, need))
 }
 
-/// Returns the release of the running kernel.
+/// Returns the running kernel's release.
 fn running() -> String {
     let version = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     version.trim().to_string()
 }
 
-/// Returns the needs that the text of a command implies.
+/// Returns the needs implied by a command's text.
 fn said(text: &str) -> Vec<String> {
     let mut needs = Vec::new();
     let mut need = |what: &str| needs.push(what.to_string());

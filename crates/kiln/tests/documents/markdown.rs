@@ -17,7 +17,7 @@ pub struct Block {
 /// Directives for a block, from comments immediately before the block.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Marks {
-    /// Programs and other things that the commands need, from `<!-- needs: tree, qemu -->`.
+    /// Programs and other requirements of the commands, from `<!-- needs: tree, qemu -->`.
     pub needs: Vec<String>,
     /// Allowed exit statuses in addition to 0, from `<!-- exits: 1 -->`.
     pub exits: Vec<i32>,
@@ -29,7 +29,7 @@ pub struct Marks {
 #[derive(Debug, Default)]
 pub struct Parts {
     pub blocks: Vec<Block>,
-    /// Code in the text, with the number of the line at which its paragraph starts.
+    /// Code in the text, with the line number where its paragraph starts.
     pub spans: Vec<(usize, String)>,
     /// Targets of links and pictures, with their line numbers.
     pub links: Vec<(usize, String)>,
@@ -46,7 +46,7 @@ impl Block {
     }
 }
 
-/// Parses the text of a page.
+/// Parses a page's text.
 pub fn parts(text: &str) -> Parts {
     let mut parts = Parts::default();
     let mut marks = Marks::default();

@@ -1,4 +1,4 @@
-//! Reads the documents of the repository, and checks them.
+//! Reads and checks the repository's documents.
 pub mod command;
 pub mod file;
 pub mod help;
@@ -45,7 +45,7 @@ impl fmt::Display for Fault {
     }
 }
 
-/// Returns the root directory of the repository.
+/// Returns the repository's root directory.
 pub fn root() -> PathBuf {
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
     fs::canonicalize(manifest.join("../..")).expect("the crate is in the repository")

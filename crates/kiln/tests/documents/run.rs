@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use super::command::unquoted;
 use super::scratch::Scratch;
 
-/// Time from the moment at which a command can be interrupted to Ctrl-C.
+/// How long after a command can be interrupted Ctrl-C is sent.
 const LOOK: Duration = Duration::from_millis(700);
 /// Maximum time from a command's start until it can be interrupted, and from Ctrl-C to its end.
 const PATIENCE: Duration = Duration::from_secs(180);
@@ -24,7 +24,7 @@ pub fn full() -> bool {
     env::var("KILN_DOCS").is_ok_and(|v| v == "full")
 }
 
-/// Returns the text that the names of the pages to run must contain, or `None` to run all pages.
+/// Returns the text that page names must contain to be run, or `None` to run all pages.
 pub fn only() -> Option<String> {
     env::var("KILN_DOCS")
         .ok()
@@ -66,7 +66,7 @@ pub fn run(text: &str, allowed: &[i32], scratch: &Scratch) -> Result<(), String>
         }
         sleep(Duration::from_millis(10));
     };
-    // Ctrl-C also ends the shell if the last command of a pipeline does not handle it.
+    // Ctrl-C also kills the shell if the last command of a pipeline does not handle it.
     if told.is_some() && status.signal() == Some(SIGINT) && unquoted(text).contains('|') {
         return Ok(());
     }
@@ -95,7 +95,7 @@ pub fn begin(text: &str, scratch: &Scratch) -> Result<Background, String> {
     })
 }
 
-/// Sends a Ctrl-C to the server, and checks that it ends with status 0.
+/// Sends a Ctrl-C to the server, and checks that it exits with status 0.
 pub fn end(mut server: Background) -> Result<(), String> {
     signal("INT", server.child.id());
     let begun = Instant::now();

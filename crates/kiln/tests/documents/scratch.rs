@@ -1,5 +1,4 @@
-//! The directory in which the commands of the documents are run. It contains the files that the
-//! examples use.
+//! The directory where the documents' commands run. It contains the files that the examples use.
 
 use std::env;
 use std::fs;
@@ -13,7 +12,7 @@ use tempfile::TempDir;
 
 use super::{machine, run};
 
-/// A C file like that of a user, with a checksum function to compile.
+/// A C file such as a user might have, with a checksum function to compile.
 const MY_C: &str = "\
 #include <stddef.h>
 #include <stdint.h>
@@ -53,7 +52,8 @@ const DIRECTORIES: [&str; 4] = [
     "usr/local/share/zsh/site-functions",
 ];
 
-/// The directory for the commands of one page, which is also their home directory. Removed on drop.
+/// The working directory for one page's commands, which is also their home directory. Removed on
+/// drop.
 pub struct Scratch {
     dir: TempDir,
 }

@@ -14,7 +14,7 @@ use std::process::Command;
 pub struct Edited {
     tree: PathBuf,
     dir: PathBuf,
-    /// Locks the shared directory.
+    /// A lock on the shared directory.
     _lock: Option<File>,
 }
 
@@ -61,8 +61,8 @@ impl Edited {
         edited
     }
 
-    /// Edits a file of the tree. If the edited file is already the same, it keeps its modification
-    /// time, so that its objects stay valid.
+    /// Edits one of the tree's files. If the edited file is already the same, it keeps its
+    /// modification time, so that its objects stay valid.
     pub fn edit(&self, file: &str, edit: impl FnOnce(String) -> String) {
         let text = fs::read_to_string(self.tree.join(file)).expect("a file of the tree");
         let text = edit(text);

@@ -25,7 +25,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// Feature bits: VIRTIO_F_VERSION_1 and VHOST_USER_F_PROTOCOL_FEATURES.
 const FEATURES: u64 = 1 << 32 | 1 << 30;
 
-/// Initial content of answer buffers. If the device writes only a status, all other bytes must keep
+/// Initial answer buffer content. If the device writes only a status, all other bytes must keep
 /// this value.
 pub const LEFT: u8 = 0xee;
 
@@ -46,7 +46,7 @@ pub struct Guest {
     file: File,
     data: Ring,
     control: Ring,
-    /// Number of data queues, which is also the index of the control queue.
+    /// Number of data queues, which is also the control queue's index.
     queues: usize,
 }
 
@@ -158,7 +158,7 @@ impl Guest {
         self.front_end.get_features().unwrap();
     }
 
-    /// Stops a queue. Returns the entry at which it goes on.
+    /// Stops a queue. Returns the entry where it will continue.
     pub fn stop(&mut self, data: bool) -> u16 {
         let index = if data { 0 } else { self.queues };
         self.front_end.set_vring_enable(index, false).unwrap();
@@ -175,13 +175,13 @@ impl Guest {
             .unwrap();
     }
 
-    /// Sets the features again, as a driver does that initialises the device.
+    /// Sets the features again, as a driver does when it initialises the device.
     pub fn features_again(&mut self, more: u64) {
         self.front_end.set_features(FEATURES | more).unwrap();
     }
 
-    /// Makes a request available to the device. Returns the request's number and the address of the
-    /// answer.
+    /// Makes a request available to the device. Returns the request's number and the answer's
+    /// address.
     fn submit(&mut self, data: bool, request: &[u8], room: u32, kick: bool) -> (u16, u64) {
         let ring = match data {
             true => &mut self.data,
@@ -277,7 +277,7 @@ impl Guest {
         }
     }
 
-    /// Breaks the data queue: makes a head available that is beyond the descriptor table.
+    /// Breaks the data queue by making available a head beyond the descriptor table.
     pub fn break_ring(&mut self) {
         let at = self.data.at;
         let put = |at: u64, n: u16| {
@@ -290,8 +290,8 @@ impl Guest {
         self.data.kick.write(1).unwrap();
     }
 
-    /// Makes the device block when it writes to the call eventfd of the control queue. Any front
-    /// end can do this at any time, because the flags of the eventfd are shared.
+    /// Makes the device block when it writes to the control queue's call eventfd. Any front end can
+    /// do this at any time, because the eventfd's flags are shared.
     pub fn block_calls(&self) {
         let call = self.control.call.as_raw_fd();
         let _ = self.control.call.read();
@@ -323,7 +323,7 @@ impl Guest {
     }
 }
 
-/// Creates a memfd of this length, the kind of file in which front ends share guest memory.
+/// Creates a memfd of this length, the kind of file that front ends use to share guest memory.
 pub fn memfd(len: u64, flags: u32) -> File {
     // SAFETY: the name is NUL-terminated, and only the returned value owns the new descriptor.
     let file = unsafe {

@@ -1,5 +1,5 @@
-//! Tests with front ends that leave messages unread, and with them descriptors: those of other
-//! files, and their own end of the connection.
+//! Tests with front ends that leave messages unread, along with the descriptors in them:
+//! descriptors of other files, and of the front end's own end of the connection.
 
 use std::io::{Read, Write};
 use std::os::fd::AsRawFd;
@@ -22,10 +22,11 @@ const SET_VRING_BASE: u32 = 10;
 const SET_VRING_KICK: u32 = 12;
 const SET_VRING_CALL: u32 = 13;
 const SET_VRING_ERR: u32 = 14;
-/// Index of the control queue.
+/// Control queue index.
 const CONTROL: u64 = 2;
 
-/// Connects a guest whose control queue's thread sleeps in write(). Also returns its connection.
+/// Connects a guest and makes its control queue's thread block in write(). Also returns the guest's
+/// connection.
 fn asleep(device: &Device) -> (Guest, UnixStream) {
     let stream = UnixStream::connect(device.path("kiln.sock")).unwrap();
     let raw = stream.try_clone().unwrap();
@@ -37,8 +38,8 @@ fn asleep(device: &Device) -> (Guest, UnixStream) {
     (guest, raw)
 }
 
-/// The kernel counts descriptors in flight per user, and the device's processes have one user. It
-/// does not count those of root.
+/// The kernel counts descriptors in flight per user, and the device's processes share one user.
+/// Root's descriptors are not counted.
 #[test]
 fn descriptors_that_are_left_unread_keep_no_other_guest_from_sending_some() {
     // SAFETY: the call takes no pointer.
@@ -52,11 +53,11 @@ fn descriptors_that_are_left_unread_keep_no_other_guest_from_sending_some() {
     for (request, fds, len) in [(SET_MEM_TABLE, 8, 8 + 8 * 32), (24, 32, 12)] {
         let (_guest, raw) = asleep(&device);
         raw.set_nonblocking(true).unwrap();
-        // The device waits for the queue, and processes no further message.
+        // The device waits for the queue, and processes no further messages.
         let stop = message(SET_VRING_BASE, 0, &words(&[CONTROL]));
         (&raw).write_all(&stop).unwrap();
         sleep(Duration::from_millis(100));
-        // This fails as soon as the device does not read it.
+        // This fails as soon as the device stops reading.
         let table = message(request, 0, &vec![0; len]);
         let fds = vec![file.as_raw_fd(); fds];
         let sent = (0..120).take_while(|_| raw.send_with_fds(&[&table[..]], &fds).is_ok());
@@ -71,7 +72,7 @@ fn descriptors_that_are_left_unread_keep_no_other_guest_from_sending_some() {
     end(device, &[]);
 }
 
-/// Returns how many bytes the other side has not received.
+/// Returns how many bytes the other side has not yet received.
 fn unread(stream: &UnixStream) -> i32 {
     let mut bytes = 0;
     // SAFETY: the command writes one number, which outlives the call.
@@ -80,8 +81,8 @@ fn unread(stream: &UnixStream) -> i32 {
     bytes
 }
 
-/// Once the front end has exited, its own end of the connection is open only because it is in a
-/// message that the device has not received.
+/// Once the front end has exited, only a message that the device has not received keeps the front
+/// end's end of the connection open.
 #[test]
 fn a_front_end_that_reads_nothing_and_sends_its_own_end_loses_its_place() {
     let device = Device::start(&["--max-guests", "1"]);
@@ -108,8 +109,8 @@ fn a_front_end_that_reads_nothing_and_sends_its_own_end_loses_its_place() {
     end(device, &["the vhost-user socket failed"]);
 }
 
-/// The device's thread sleeps in write(), and the front end's own end of the connection is in a
-/// message that waits for that thread.
+/// The device's thread blocks in write(), and the front end's own end of the connection is in a
+/// message waiting for that thread.
 #[test]
 fn a_process_whose_front_end_holds_it_for_ever_ends_by_itself() {
     let device = Device::start(&["--max-guests", "1"]);
@@ -126,9 +127,10 @@ fn a_process_whose_front_end_holds_it_for_ever_ends_by_itself() {
     // SAFETY: as above.
     let done = unsafe { libc::fcntl(call.as_raw_fd(), libc::F_SETFL, flags() & !libc::O_NONBLOCK) };
     assert_eq!(done, 0);
-    // The queue stops, and the device tells the driver by the new call, whose counter is full.
+    // The queue stops, and the device notifies the driver through the new call, whose counter is
+    // full.
     assert!(guest.was_called());
-    let hide = message(SET_MEM_TABLE, 0, &vec![0; 8 + 32]);
+    let hide = message(SET_MEM_TABLE, 0, &[0; 8 + 32]);
     raw.send_with_fd(&hide[..], raw.as_raw_fd()).unwrap();
     drop((guest, raw));
     let limit = Instant::now() + Duration::from_secs(60);

@@ -1,6 +1,6 @@
 //! Tests with front ends that attack the device's resources: descriptors, memory, threads, time. In
-//! each test, the device must serve another guest all the time. Most tests have a control, in which
-//! the same front end attacks a device without the defence.
+//! each test, the device must keep serving another guest. Most tests have a control, in which the
+//! same front end attacks a device without the defence.
 
 mod held;
 mod rates;
@@ -76,7 +76,7 @@ fn a_call_that_blocks_holds_one_process_and_it_is_ended() {
 }
 
 /// Control: without isolation, the blocked thread remains as long as the device runs. The log and
-/// the metrics do not claim that a process was killed, because the guest has none.
+/// metrics do not report a killed process, because the guest has none.
 #[test]
 fn a_call_that_blocks_stays_in_a_device_without_isolation() {
     let device = Device::start(&["--no-isolation"]);
@@ -135,7 +135,7 @@ fn a_process_that_hangs_or_dies_costs_its_guest_alone() {
     end(device, &["its process ended"]);
 }
 
-/// Control: without isolation, one guest's crash ends all guests.
+/// Control: without isolation, one guest's crash takes down all guests.
 #[test]
 fn a_crash_ends_all_guests_of_a_device_without_isolation() {
     let device = Device::start(&["--no-isolation"]);
@@ -167,7 +167,7 @@ fn memory_of_huge_pages_that_are_not_there_ends_its_guest_alone() {
             "pages of the shared memory are missing",
         ],
     );
-    // Control: without isolation, the same front end ends the device for all guests.
+    // Control: without isolation, the same front end takes down the device for all guests.
     let device = Device::start(&["--no-isolation"]);
     let _victim = Victim::new(&device);
     let mut raw = Raw::connect(&device.path("kiln.sock"));
@@ -632,8 +632,8 @@ fn a_guests_process_has_no_descriptor_that_the_device_inherited() {
     assert!(has(device.child.id(), 100), "the control");
 }
 
-/// Returns a TCP socket on which close() blocks, because its peer does not read the data sent to
-/// it. Also returns the peer, which must be kept open.
+/// Returns a TCP socket whose close() blocks, because its peer does not read the data sent to it.
+/// Also returns the peer, which must be kept open.
 fn lingering() -> (TcpStream, impl Sized) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let mut stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
@@ -659,7 +659,7 @@ fn lingering() -> (TcpStream, impl Sized) {
     (stream, (listener, peer))
 }
 
-/// The main process may close the last reference to a file that was sent to it: when it rejects a
+/// The main process may close the last reference to a file sent to it: when it rejects a
 /// connection, or when a client of the metrics sends a descriptor. Closing the file must not block
 /// the process.
 #[test]

@@ -1,4 +1,4 @@
-//! Tests that the rates of a guest bind its front end, too.
+//! Tests that a guest's rate limits also apply to its front end.
 
 use std::time::Instant;
 
@@ -29,14 +29,14 @@ fn answered(ops: Option<u32>) -> (u16, f64, String) {
     (used, most, device.metrics())
 }
 
-/// The messages count as requests, so the front end has answers to few of its requests.
+/// The messages count as requests, so few of the front end's requests are answered.
 #[test]
 fn a_front_end_that_restarts_its_ring_is_held_to_the_rate() {
     let (used, most, text) = answered(Some(10));
     assert!(f64::from(used) < most + 2.0, "{used}, {most}");
     let held = "kiln_held_total{queue=\"control\"} 0\n";
     assert!(!text.contains(held), "its messages are held: {text}");
-    // Control: without a rate, all requests are answered, and no message is held.
+    // Control: without a rate limit, all requests are answered, and no message is delayed.
     let (used, _, text) = answered(None);
     assert!(used == 20 && text.contains(held), "{used}: {text}");
 }

@@ -1,7 +1,7 @@
-//! Tests that sessions that come as messages end with their driver, and survive a pause.
+//! Tests that sessions created by message end with their driver and survive a pause.
 //!
-//! No message says that a driver was reset. QEMU stops all rings and sets the features for a pause,
-//! too, and starts the rings one after the other.
+//! No message announces that a driver was reset. QEMU also stops all rings and sets the features
+//! for a pause, and then starts the rings one after the other.
 
 use std::os::unix::net::UnixStream;
 
@@ -31,7 +31,7 @@ fn sessions_of_messages_end_with_their_driver_whatever_it_asked_for() {
         assert!(raw.ring(0));
         assert!(!raw.encrypts(session), "{more:#x}: no request was made");
 
-        // With one more request, the ring is at entry 0 again.
+        // After one more request, the ring is at entry 0 again.
         raw.stop(0);
         raw.features_again();
         assert!(raw.ring_at(u16::MAX));
@@ -44,7 +44,7 @@ fn sessions_of_messages_end_with_their_driver_whatever_it_asked_for() {
             "{more:#x}: 65536 requests were made"
         );
 
-        // The ring that starts first was not used, and the other one was.
+        // The ring that starts first was never used, but the other one was.
         assert!(raw.idle_ring(1, 0));
         let session = raw.create();
         assert!(raw.encrypts(session), "the control");
@@ -53,7 +53,7 @@ fn sessions_of_messages_end_with_their_driver_whatever_it_asked_for() {
         assert!(raw.idle_ring(1, 0) && raw.ring(0));
         assert!(!raw.encrypts(session), "{more:#x}: two rings");
 
-        // The ring that was not used is the one that the next driver uses.
+        // The next driver uses the ring that was never used.
         raw.stop(1);
         assert!(raw.idle_ring(1, 5));
         raw.stop(0);
@@ -77,17 +77,17 @@ fn sessions_of_messages_end_with_their_driver_whatever_it_asked_for() {
     }
 }
 
-/// The control of the test above: what looks alike and is not the start of another driver.
+/// Control of the test above: events that look alike but are not the start of another driver.
 #[test]
 fn sessions_of_messages_survive_a_pause() {
     let device = Device::start(&[]);
     for more in [0, RING_RESET] {
-        // Sessions may be made before the first ring starts.
+        // Sessions may be created before the first ring starts.
         let mut raw = connect(&device, more);
         let session = raw.create();
         assert!(raw.ring(0) && raw.encrypts(session), "{more:#x}");
 
-        // The ring that was not used starts last, and first. QEMU sets the features for each ring.
+        // The unused ring starts last, and then first. QEMU sets the features for each ring.
         assert!(raw.idle_ring(1, 0));
         for is_last in [true, false] {
             let base = raw.stop(0);
@@ -110,14 +110,14 @@ fn sessions_of_messages_survive_a_pause() {
         assert!(raw.ring(0) && raw.idle_ring(1, 5));
         assert!(raw.encrypts(session), "{more:#x}: it waited for the other");
 
-        // A ring may be reset alone with RING_RESET.
+        // With RING_RESET, a single ring may be reset.
         raw.stop(0);
         assert!(raw.ring(0));
         assert_eq!(raw.encrypts(session), more == RING_RESET, "{more:#x}");
     }
 }
 
-/// The next driver may set up a data queue alone.
+/// The next driver may set up only a data queue.
 #[test]
 fn sessions_end_with_their_driver_if_the_next_has_no_control_queue() {
     let device = Device::start(&[]);
@@ -137,10 +137,10 @@ fn sessions_end_with_their_driver_if_the_next_has_no_control_queue() {
             guest.clear(true);
             guest.start_at(true, 0);
             let is_kept = guest.encrypt(session).1 == 0;
-            // Control: without new features, the queue was reset alone.
+            // Control: without new features, only the queue was reset.
             assert_eq!(is_kept, !is_anew, "{more:#x}");
         }
-        // A data queue that was not used waits for the control queue, which tells a pause.
+        // An unused data queue waits for the control queue, which shows whether this is a pause.
         let mut guest = guest();
         let session = guest.create();
         let base = guest.stop(false);

@@ -1,5 +1,4 @@
-//! Tests with front ends that wait until the device serves them, whether they have sent data or
-//! not.
+//! Tests with front ends that wait to be served, whether or not they have sent data.
 
 use std::io::Write;
 use std::os::unix::net::UnixStream;

@@ -1,4 +1,4 @@
-//! Faults in the code of FPU sections: oracles `bounds`, `features` and `registers`.
+//! Planted faults in FPU section code, for the oracles `bounds`, `features` and `registers`.
 
 use super::Fault;
 use super::Tree::{V6_1, V6_12, V7_3};
@@ -239,7 +239,7 @@ pub const FAULTS: &[Fault] = &[
         oracle: "registers",
         rule: "upper-halves",
         file: "arch/x86/crypto/camellia-aesni-avx2-asm_64.S",
-        // The function also begins with the instruction, which has no effect there.
+        // The function also begins with this instruction, where it has no effect.
         edits: &[(
             "		     %ymm8, %rsi);\n\n	vzeroupper;",
             "		     %ymm8, %rsi);",

@@ -1,4 +1,4 @@
-//! Faults that are planted in copies of kernel trees. The oracles must find them.
+//! Faults planted in copies of kernel trees, which the oracles must find.
 
 mod code;
 mod requests;
@@ -27,16 +27,15 @@ pub struct Fault {
     pub file: &'static str,
     /// Each replaces the first occurrence of a text in the file.
     pub edits: &'static [(&'static str, &'static str)],
-    /// The trees in which the fault is planted, each with the driver in which it must be found, and
-    /// a prefix of the function's name in the finding; the prefix is empty if the function is not
-    /// known.
+    /// The trees with the planted fault, each with the driver where it must be found, and a prefix
+    /// of the function's name in the finding, which is empty if the function is unknown.
     pub expect: &'static [(Tree, &'static str, &'static str)],
 }
 
 impl Tree {
     pub const ALL: [Tree; 3] = [Tree::V6_1, Tree::V6_12, Tree::V7_3];
 
-    /// Returns the directory of the tree, or `None` if the test must be skipped.
+    /// Returns the tree's directory, or `None` if the test must be skipped.
     fn dir(self) -> Option<PathBuf> {
         match self {
             Tree::V6_1 => tree_of("KILN_TEST_TREE_PREVIOUS", "Linux 6.1 tree"),
@@ -45,7 +44,7 @@ impl Tree {
         }
     }
 
-    /// Returns a driver in which no fault is planted.
+    /// Returns a driver without a planted fault.
     fn control(self) -> &'static str {
         match self {
             Tree::V6_1 | Tree::V6_12 => "chacha20-simd",
@@ -61,7 +60,7 @@ pub fn all() -> impl Iterator<Item = &'static Fault> {
         .flatten()
 }
 
-/// Returns the faults that are planted in a tree, each with the expected driver and function.
+/// Returns the faults planted in a tree, each with the expected driver and function.
 pub fn faults_of(tree: Tree) -> impl Iterator<Item = (&'static Fault, &'static str, &'static str)> {
     all().flat_map(move |fault| {
         let expect = fault.expect.iter().filter(move |(of, ..)| *of == tree);

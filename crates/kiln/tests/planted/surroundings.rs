@@ -1,5 +1,5 @@
-//! Faults in how a driver gets along with its surroundings: oracles `context`, `failures`, `leaks`,
-//! `queues` and `sharing`.
+//! Planted faults in how a driver interacts with its environment, for the oracles `context`,
+//! `failures`, `leaks`, `queues` and `sharing`.
 
 use super::Fault;
 use super::Tree::{V6_1, V6_12, V7_3};
@@ -267,7 +267,7 @@ pub const FAULTS: &[Fault] = &[
         )],
         expect: &[(V6_1, "cryptd(md5-generic)", "cryptd_hash_complete")],
     },
-    // The same as before, in the code of later versions.
+    // The same fault, in the code of later versions.
     Fault {
         what: "cryptd does not call back when a hash leaves the backlog",
         oracle: "queues",

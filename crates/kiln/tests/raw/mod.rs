@@ -201,7 +201,7 @@ impl Raw {
             && self.done(18, &pair(0, 1), &[])
     }
 
-    /// Starts the ring as if `base` requests had been answered.
+    /// Starts the ring as if `base` requests had already been answered.
     pub fn ring_at(&mut self, base: u16) -> bool {
         self.set_indices(0x1002, 0x2002, base);
         self.avail = base;
@@ -231,12 +231,13 @@ impl Raw {
         }
     }
 
-    /// Enables the ring, which runs already. The device stops it and starts it again.
+    /// Enables the ring although it is running. The device stops and restarts it.
     pub fn enable_again(&mut self) {
         assert!(self.done(18, &pair(0, 1), &[]));
     }
 
-    /// Sets the features again, as a driver does that initialises the device, and QEMU in a pause.
+    /// Sets the features again, as a driver does when it initialises the device, and QEMU in a
+    /// pause.
     pub fn features_again(&mut self) {
         assert!(self.done(2, &words(&[self.features]), &[]));
     }
@@ -252,7 +253,7 @@ impl Raw {
         done
     }
 
-    /// Stops the ring. Returns the index of the entry at which it can continue.
+    /// Stops the ring. Returns the index of the entry where it can continue.
     pub fn stop(&mut self, ring: u32) -> u16 {
         let state = self.ask(11, &pair(ring, 0)).unwrap();
         u16::from_le_bytes(state[4..6].try_into().unwrap())
@@ -341,7 +342,7 @@ impl Raw {
         slice.load(0x2002, Ordering::Acquire).unwrap()
     }
 
-    /// Breaks the ring: makes a head available that is beyond the descriptor table.
+    /// Breaks the ring by making available a head beyond the descriptor table.
     pub fn break_ring(&mut self) {
         let slice = self.memory.as_ref().unwrap().as_volatile_slice();
         let put = |at: usize, n: u16| slice.write_slice(&n.to_le_bytes(), at).unwrap();

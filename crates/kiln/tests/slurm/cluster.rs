@@ -78,7 +78,7 @@ impl Cluster {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// Kills the daemon of a node, and marks the node as down. Tasks on the node continue to run.
+    /// Kills a node's daemon, and marks the node as down. Tasks on the node continue to run.
     pub fn lose_node(&self, node: &str) {
         let pid = fs::read_to_string(self.home.path().join(format!("{node}.pid"))).unwrap();
         // SAFETY: kill() does not access memory. The PID in the file belongs to a daemon that this

@@ -245,8 +245,7 @@ impl Question for BudgetArgs {
     }
 }
 
-/// Returns one picture of all sections by strategy, then pictures of each implementation's
-/// sections.
+/// Returns one chart of all sections by strategy, then charts of each implementation's sections.
 fn pictures(rows: &[Row], lengths: &[Lengths], target_us: f64) -> Vec<Picture> {
     let band = |lengths: &Lengths| Band {
         name: lengths.mode.to_string(),

@@ -13,13 +13,13 @@ use kiln_question::{Algorithm, Error};
 const ASSOC: usize = 16;
 /// Maximum key length in bytes, for algorithms that accept keys of different lengths.
 const LONGEST_KEY: usize = 64;
-/// Number of locations in memory at which the message and its result are placed, one after another.
-/// The addresses change the time of a pass over 1 MiB by several per cent, by an amount that
-/// differs between chunking strategies. With a single location, this effect would be mistaken for a
-/// property of the strategy.
+/// Number of memory locations for the message and its result, used in turn. Addresses change the
+/// time of a pass over 1 MiB by several per cent, and by different amounts under different chunking
+/// strategies. With a single location, this effect would be mistaken for a property of the
+/// strategy.
 const PLACES: u64 = 8;
-/// Size in bytes of the range from which the start of a location is drawn. Starts are multiples of
-/// a cache line.
+/// Size in bytes of the range from which a location's start is drawn. Starts are multiples of a
+/// cache line.
 const SPREAD: usize = 64 << 10;
 const LINE: usize = 64;
 
@@ -98,7 +98,7 @@ impl Bench {
         let mut ivs = vec![0; imp.iv_size()];
         rng.fill(&mut ivs);
         if imp.alg() == "ccm(aes)" {
-            // A CCM IV begins with the size of the length field in bytes, minus one.
+            // A CCM IV begins with the size in bytes of the length field, minus one.
             ivs[0] = 3;
         }
         let mut bench = Bench {
@@ -136,7 +136,7 @@ impl Bench {
         Ok(bench)
     }
 
-    /// Moves the message and the buffer for its result to another location.
+    /// Moves the message and its result buffer to another location.
     fn place(&mut self) {
         let mut somewhere = || self.places.next_u64() as usize % SPREAD / LINE * LINE;
         let (from, to) = (somewhere(), somewhere());
@@ -159,8 +159,7 @@ impl Bench {
             .map_err(|e| fault(imp, "a request fails", e))
     }
 
-    /// Processes messages under the chunking strategy that is currently set, and measures the
-    /// sections.
+    /// Processes messages under the current chunking strategy, and measures the sections.
     pub(super) fn run(&mut self, cpu: &mut Cpu, run: &Run) -> Result<Parts, Error> {
         let (imp, unwritten) = (self.imp, self.lens.assoc);
         let each = Run {

@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use kiln_kernel::cipher::{Impl, Op};
 
-/// The machine on which the constants were measured, and the conditions of the measurement.
+/// The machine that measured the constants, and the measurement conditions.
 pub(super) struct Facts<'a> {
     /// CPU model as reported by the machine.
     pub model: &'a str,
@@ -13,7 +13,7 @@ pub(super) struct Facts<'a> {
     pub tsc_hz: f64,
     /// Core cycles per second.
     pub core_hz: f64,
-    /// Maximum length of a section in microseconds.
+    /// Maximum section length in microseconds.
     pub target_us: f64,
 }
 
@@ -26,12 +26,12 @@ fn constant(driver: &str) -> String {
     driver.chars().map(upper).collect()
 }
 
-/// Removes character sequences that would end a C comment from text that the machine reports.
+/// Removes character sequences that would end a C comment from text reported by the machine.
 fn harmless(text: &str) -> String {
     text.replace("*/", "* /").replace(['\n', '\\', '?'], " ")
 }
 
-/// Returns the text of the whole header.
+/// Returns the whole header's text.
 pub(super) fn text(impls: &[Impl], facts: &Facts<'_>) -> String {
     let mut out = format!(
         "/*\n * Bytes that one FPU section may hold so that it lasts {} us at most.\n *\n \

@@ -26,7 +26,7 @@ const CLASSES: [(&str, &[&str]); 3] = [
 
 const KIB: f64 = 1024.0;
 
-/// An algorithm with a size in KiB that was read from a field of its rows.
+/// An algorithm with a size in KiB read from a field of its rows.
 struct Size<'a> {
     alg: &'a str,
     kib: Estimate,
@@ -46,7 +46,7 @@ fn largest(rows: &[&Value], alg: &str, field: &str) -> Option<f64> {
     sizes.reduce(f64::max).map(|bytes| bytes / KIB)
 }
 
-/// Returns the measured algorithms of a class, sorted by size in ascending order.
+/// Returns a class's measured algorithms, in ascending order of size.
 fn sizes<'a>(runs: &Runs<'_>, algs: &[&'a str], field: &str) -> Vec<Size<'a>> {
     let size = |alg: &'a str| {
         let kib = runs.estimate(|rows| largest(rows, alg, field))?;
@@ -65,8 +65,8 @@ fn kib(x: f64) -> String {
     }
 }
 
-/// Returns a text with the smallest and the largest size in each class, and the smallest size of
-/// all as an estimate.
+/// Returns a text with each class's smallest and largest size, and the smallest size overall as an
+/// estimate.
 fn ranges<'a>(runs: &Runs<'a>, field: &str) -> Option<(String, Estimate)> {
     // If a whole message takes less time than the target, the size is only known to be at least the
     // message's length.
@@ -86,7 +86,7 @@ fn ranges<'a>(runs: &Runs<'a>, field: &str) -> Option<(String, Estimate)> {
         let range = match sizes.as_slice() {
             [] => continue,
             [one] => say(one) + ")",
-            // If the smallest size covers a whole message, so do all the others.
+            // If even the smallest size covers a whole message, all the others do, too.
             [first, rest @ ..] if first.kib.value >= len => {
                 let rest = rest.iter().map(|size| format!(", {}", size.alg));
                 say(first) + &rest.collect::<String>() + ")"
@@ -138,7 +138,7 @@ fn interval(estimate: &Estimate, show: impl Fn(f64) -> String) -> String {
     }
 }
 
-/// Builds the headline about the measured number of bytes that can be processed within the target.
+/// Builds the headline about how many bytes were measured to fit into the target.
 pub(super) fn held(runs: &Runs) -> Option<Row> {
     let (ranges, smallest) = ranges(runs, "holds_bytes")?;
     let text = format!(
@@ -162,7 +162,7 @@ pub(super) fn held(runs: &Runs) -> Option<Row> {
     Some(row.with_detail(detail))
 }
 
-/// Builds the headline about the number of bytes that Kiln allows, which includes a safety margin.
+/// Builds the headline about how many bytes Kiln allows, which includes a safety margin.
 pub(super) fn budgets(runs: &Runs) -> Option<Row> {
     let (ranges, smallest) = ranges(runs, "budget_bytes")?;
     let text = format!(
@@ -202,7 +202,7 @@ fn verdict(runs: &Runs, imp: &str, mode: &str) -> Option<bool> {
     (told.len() * 2 > asked.len() && told.iter().all(|v| *v == first)).then_some(first)
 }
 
-/// The implementations that have each verdict.
+/// The implementations with each verdict.
 #[derive(Default)]
 struct Count<'a> {
     kept: usize,
@@ -239,8 +239,8 @@ impl<'a> Count<'a> {
     }
 }
 
-/// Builds the headline that compares the byte limits posted in 2022 with a section timer, over the
-/// implementations for which a limit was posted.
+/// Builds the headline that compares the byte limits posted in 2022 with a section timer, for the
+/// implementations with a posted limit.
 pub(super) fn posted(runs: &Runs) -> Option<Row> {
     let topic = &TOPIC;
     let mut imps: Vec<&str> = Vec::new();

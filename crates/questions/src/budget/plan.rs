@@ -10,8 +10,8 @@ use kiln_question::{unknown, Algorithm, Error};
 
 /// Longest target in microseconds: one tick of a kernel with the slowest timer (100 Hz).
 const LONGEST_US: f64 = 10_000.0;
-/// Highest number of interrupts per second. Measurements at a higher rate would mostly show the
-/// cost of the host's signals.
+/// Highest interrupt rate per second. Measurements at a higher rate would mostly show the cost of
+/// the host's signals.
 const BUSIEST: f64 = 10_000.0;
 
 /// Where an operation's data is when the operation begins.
@@ -65,7 +65,7 @@ pub(super) struct Plan {
     pub seconds: f64,
     /// Message length in bytes.
     pub len: usize,
-    /// Seed for every random choice.
+    /// Seed for all random choices.
     pub seed: u64,
 }
 
@@ -187,7 +187,7 @@ fn smallest_us(imp: Impl, tsc_hz: f64) -> f64 {
     of(0).max(of(1)) / tsc_hz * 1e6
 }
 
-/// Parses the names of chunking strategies. Returns all strategies if `names` is empty.
+/// Parses chunking strategy names. Returns all strategies if `names` is empty.
 ///
 /// # Errors
 /// A name is unknown.

@@ -202,8 +202,8 @@ impl Row {
 ///
 /// Returns `None` if the sections missed the target and the machine may be the cause. That is
 /// possible in two cases. Either null sections missed the target as well, or sections with this
-/// number of bytes would have kept the target without disturbances, because a lower clock and a
-/// busy SMT sibling do not lengthen null sections. The second case does not excuse a section timer,
+/// number of bytes would have kept the target without disturbances, because neither a lower clock
+/// nor a busy SMT sibling lengthens null sections. The second case does not excuse a section timer,
 /// whose purpose is to react to the elapsed time.
 pub(super) fn keeps_target(long_pct: f64, null_long_pct: f64, over: Option<f64>) -> Option<bool> {
     const MISSED_PCT: f64 = 5.0;
@@ -214,7 +214,7 @@ pub(super) fn keeps_target(long_pct: f64, null_long_pct: f64, over: Option<f64>)
     (null_long_pct <= MISSED_PCT && over.is_none_or(|x| x > LONG)).then_some(false)
 }
 
-/// The section lengths that a row's picture shows.
+/// The section lengths shown in a row's chart.
 #[derive(Clone, Debug)]
 pub(super) struct Lengths {
     /// Name of the chunking strategy.
@@ -251,8 +251,8 @@ pub(super) fn pct(part: u64, of: u64) -> Option<f64> {
 }
 
 /// Returns the number of bytes that can be processed in `ticks`, at most one message of `len`
-/// bytes. `messages` contains the times of messages of this length. The rate is computed from their
-/// 10th percentile, because disturbances only lengthen times.
+/// bytes. `messages` contains such messages' times. The rate is computed from their 10th
+/// percentile, because disturbances only lengthen times.
 pub(super) fn holds(messages: &[u64], len: usize, ticks: u64) -> Option<u64> {
     let mut took = messages.to_vec();
     took.sort_unstable();

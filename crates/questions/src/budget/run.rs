@@ -20,13 +20,12 @@ const LONG: f64 = 1.1;
 /// Minimum number of operations per row. Fewer operations would not give enough pairs for an
 /// interval.
 const OPS: u64 = 8;
-/// Number of dependent multiplications that are timed to determine how long a single multiplication
-/// takes.
+/// Number of dependent multiplications timed to determine how long a single multiplication takes.
 const CHAIN: u64 = 10_000;
-/// Strategies that are designed to keep sections within the target.
+/// Strategies designed to keep sections within the target.
 const MEANT: [Way; 3] = [Way::Fixed, Way::Calibrated, Way::Clocked];
 
-/// The combination of parameters that is measured for one row.
+/// The combination of parameters measured for one row.
 struct Cell {
     imp: Impl,
     op: Op,
@@ -98,7 +97,7 @@ fn measure_all(
         }
         for &op in plan.ops_of(imp) {
             let mut bench = Bench::new(imp, op, plan.len, plan.seed)?;
-            // Measure budgets again if the clock frequency changed. A kernel would do so in a
+            // Measure budgets again if the clock frequency changed. A kernel would do this in a
             // cpufreq notifier.
             if budget::calibrate_again().is_some() {
                 let changed = "the clock speed changed while this ran: budgets were measured anew";
@@ -250,7 +249,7 @@ impl Cell {
     }
 }
 
-/// Returns the largest value in all rows, and the implementation that it belongs to.
+/// Returns the largest value in all rows, and its implementation.
 fn worst(rows: &[&Row], value: impl Fn(&Row) -> Option<f64>) -> Option<(f64, &'static str)> {
     rows.iter()
         .filter_map(|r| Some((value(r)?, r.imp)))

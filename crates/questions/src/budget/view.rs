@@ -4,8 +4,8 @@ use kiln_question::table::{align, figure, paragraph, plain, text};
 
 use super::row::Row;
 
-/// Formats a paragraph for each implementation, operation, kind of data and target, with one line
-/// per strategy.
+/// Formats a paragraph per implementation, operation, kind of data and target, with one line per
+/// strategy.
 pub(super) fn format_tables(rows: &[Row]) -> String {
     let mut out = String::from(
         "Microseconds: lengths of sections under interrupts (p50 to max), of sections of\n\
@@ -85,7 +85,7 @@ fn ways(rows: &[Row]) -> String {
     text(&table)
 }
 
-/// Formats microseconds, with no more digits than the width of a bucket justifies.
+/// Formats microseconds, with no more digits than the bucket width justifies.
 fn time(us: Option<f64>) -> String {
     match us {
         None => "-".to_string(),

@@ -24,8 +24,7 @@ use super::turns::{turns, Turn};
 use super::view;
 use crate::speed::{self, SpeedArgs};
 
-/// Number of turns of each tree. With nine turns or more, a single disturbed turn does not affect
-/// the verdict.
+/// Turns per tree. With nine turns or more, a single disturbed turn does not affect the verdict.
 const TURNS: usize = 10;
 /// Total duration of all turns in milliseconds with --quick. The next constant is the duration
 /// without it.
@@ -295,7 +294,7 @@ fn two_trees(args: &CompareArgs, session: &Session) -> Result<(Side, Side, Vec<S
     let a = tree.build(args, session)?;
     let tree = Tree::resolve(args, &args.b)?;
     let of_b = tree.about(args, session);
-    // A comparison of a tree with itself is a control, for which the tree is built only once.
+    // Comparing a tree with itself is a control, for which the tree is built only once.
     let b = match tree.what.0.dir == dir {
         true => None,
         false => Some(tree.build(args, session)?),
@@ -322,8 +321,7 @@ fn two_trees(args: &CompareArgs, session: &Session) -> Result<(Side, Side, Vec<S
         let more = ["--peers", "none", "--turn-ms", &turn].map(OsString::from);
         match measure(hosted, args, dir, session, &more) {
             Ok(measured) => {
-                // Keep the notes of the first turn only, because every turn would produce the same
-                // ones.
+                // Keep only the first turn's notes, because every turn would produce the same ones.
                 if round == 0 {
                     notes.extend(
                         measured
@@ -367,7 +365,7 @@ fn name(dir: &Path, hosted: &Hosted) -> String {
     format!("{} ({})", dir.display(), hosted.title)
 }
 
-/// A tree, with the compiler and the configuration with which it is built.
+/// A tree, with the compiler and configuration that build it.
 struct Tree<'a> {
     name: &'a Path,
     what: (Source, Compiler, Config),
@@ -379,9 +377,8 @@ impl Tree<'_> {
         Ok(Tree { name, what })
     }
 
-    /// Returns the tree's name for a commit message, and where and how it is measured. Both are
-    /// empty unless a format was requested, because git takes a second to check a work tree for
-    /// changes.
+    /// Returns the tree's name and measurement conditions for a commit message. Both are empty
+    /// unless a format was requested, because git takes a second to check a work tree for changes.
     fn about(&self, args: &CompareArgs, session: &Session) -> (String, Origin) {
         let (source, compiler, config) = &self.what;
         if args.format.is_none() {

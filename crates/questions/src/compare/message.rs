@@ -12,7 +12,7 @@ use super::side::{Origin, Side, Subject};
 const WIDTH: usize = 72;
 const INDENT: &str = "    ";
 
-/// Columns that remain for text.
+/// Columns left for text.
 const ROOM: usize = WIDTH - INDENT.len();
 
 /// Maximum number of values that are listed if the records of a side differ in a condition.
@@ -70,7 +70,7 @@ fn wrapped(text: &str) -> Vec<String> {
     text.lines().map(String::from).collect()
 }
 
-/// A fact about a side: its label, and the values that the side's records contain.
+/// A fact about a side: its label, and its values in the side's records.
 type Fact = (&'static str, fn(&Origin) -> &BTreeSet<String>);
 
 fn head(a: &Side, b: &Side, rows: &[Row], turns: Option<usize>) -> Vec<String> {
@@ -118,7 +118,7 @@ fn head(a: &Side, b: &Side, rows: &[Row], turns: Option<usize>) -> Vec<String> {
     lines
 }
 
-/// Joins the values of a condition. Records of one side may differ in it.
+/// Joins a condition's values. Records of one side may differ in it.
 fn list(values: &BTreeSet<String>) -> String {
     let shown: Vec<&str> = values.iter().take(MOST).map(String::as_str).collect();
     let text = shown.join("; ");
@@ -137,7 +137,7 @@ pub(super) fn unit(row: &Row) -> String {
     format!("{name}, {better} is better")
 }
 
-/// Returns what the rows of a table have in common; empty for rows without an implementation and a
+/// Returns what a table's rows have in common; empty for rows without an implementation and a
 /// length.
 fn heading(row: &Row) -> String {
     let Some(subject) = &row.subject else {
@@ -163,8 +163,7 @@ fn heading(row: &Row) -> String {
     format!("{alg} {op}{bits}, {level}")
 }
 
-/// Formats rows that have a heading in common: a line per implementation, and below it a line per
-/// length.
+/// Formats rows with a common heading: a line per implementation, and below it a line per length.
 fn table(rows: &[&Row]) -> Vec<String> {
     let mut lines = wrapped(&heading(rows[0]));
     lines.retain(|line| !line.is_empty());
@@ -220,7 +219,7 @@ fn cells(row: &Row) -> [String; 4] {
     ]
 }
 
-/// Describes the change in words. Only a row with a verdict has a number that a reader may quote.
+/// Describes the change in words. Only rows with a verdict get a number that readers may quote.
 fn judge(row: &Row) -> String {
     match (row.verdict, interval(row)) {
         (Some(Verdict::Faster), Some(interval)) => format!("{interval}  faster"),
@@ -237,8 +236,8 @@ fn judge(row: &Row) -> String {
     }
 }
 
-/// Returns the change in per cent. Ratios compare costs, so for a rate the change is the inverse of
-/// the ratio.
+/// Returns the change in per cent. Ratios compare costs, so for a rate the change is the ratio's
+/// inverse.
 fn percent(row: &Row, ratio: f64) -> f64 {
     match row.less {
         true => (ratio - 1.0) * 100.0,
@@ -269,7 +268,7 @@ fn interval(row: &Row) -> Option<String> {
     Some(format!("{change:>7} ({})", ends(row)))
 }
 
-/// Returns a sort key that keeps the rows of an implementation together.
+/// Returns a sort key that keeps an implementation's rows together.
 fn order(row: &Row) -> (Option<&Subject>, &str) {
     (row.subject.as_ref(), &row.key)
 }
@@ -428,7 +427,7 @@ Not compared: 2 only before, 1 ambiguous or in different units.
         }
         a.origin.quick = true;
         assert!(both(&a, &b).contains("    Measured with --quick: "));
-        // A path without blanks and many commands must fit, too.
+        // A path without blanks and a large number of commands must fit, too.
         a.title = format!("/{}", "directory/".repeat(12));
         a.origin.command = (0..5).map(|i| format!("kiln speed {i}")).collect();
         let long = both(&a, &b);

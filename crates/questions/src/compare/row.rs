@@ -287,7 +287,7 @@ pub(super) fn compare(a: &Side, b: &Side, gate: Gate) -> Result<Comparison, Erro
     Ok(outcome)
 }
 
-/// Adds notes about rows in which cycles and time disagree, and about rows that were judged without
+/// Adds notes about rows where cycles and time disagree, and about rows that were judged without
 /// times.
 fn tell_of_time(rows: &[Row], notes: &mut Vec<String>) {
     let disagree = |r: &&Row| r.verdict == Some(Verdict::Disagree);
@@ -373,7 +373,7 @@ fn row(key: &str, a: &Figure, b: &Figure) -> Row {
     row
 }
 
-/// Returns the ratio by which a row is judged; `None` if it has no interval. For cycles, also
+/// Returns the ratio that decides a row's verdict; `None` if it has no interval. For cycles, also
 /// returns the ratio of times if that ratio has an interval.
 fn ratios(row: &Row) -> Option<(Ratio, Option<Ratio>)> {
     let ratio = |ratio: Option<f64>, low: Option<f64>, high: Option<f64>| {
@@ -635,7 +635,7 @@ mod tests {
     #[test]
     fn turns_find_what_drift_would_hide() {
         // The machine's speed drifts by a third during the measurement, but each turn of B is 3 %
-        // slower than the turn of A next to it.
+        // slower than the adjacent turn of A.
         let mut rng = SplitMix64(3);
         let mut noise = || 1.0 + (rng.next_u64() >> 11) as f64 / (1u64 << 53) as f64 * 0.004;
         let drift = |i: usize| 100.0 * (1.0 + 0.04 * i as f64);

@@ -1,4 +1,4 @@
-//! One side of a comparison: its results by key, and the conditions of their measurement.
+//! One side of a comparison: its results by key, and their measurement conditions.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -19,10 +19,10 @@ pub(super) struct Figure {
     pub value: f64,
     /// The interval of `value`; `None` if the row has no interval.
     pub interval: Option<(f64, f64)>,
-    /// Whether the interval is a confidence interval over the rounds of one process. If not, it
-    /// predicts the result of a rerun.
+    /// Whether the interval is a confidence interval over the rounds of one process. Otherwise, it
+    /// predicts a rerun's result.
     pub of_rounds: bool,
-    /// Results of the single turns. Each turn was measured next to a turn of the other side.
+    /// Results of the individual turns. Each turn was measured next to a turn of the other side.
     pub turns: Vec<f64>,
     /// The measured operation; `None` unless the row identifies an implementation and a message
     /// length.
@@ -61,22 +61,22 @@ impl Subject {
     }
 }
 
-/// Where and how a side was measured. If its records differ in one of these, the set has several
-/// values; if it is unknown, none.
+/// Where and how a side was measured. A set has several values if the side's records differ, and
+/// none if the value is unknown.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Origin {
     pub cpu: BTreeSet<String>,
     /// Compiler of the measured code; for a kernel tree, also its configuration.
     pub compiler: BTreeSet<String>,
-    /// Kiln's version and commit, and the kernel on which it ran.
+    /// Kiln's version and commit, and the kernel it ran on.
     pub program: BTreeSet<String>,
     pub command: BTreeSet<String>,
-    /// Whether `--quick` was given for some of the results.
+    /// Whether some of the results were measured with `--quick`.
     pub quick: bool,
 }
 
 impl Origin {
-    /// Adds what a record says of itself.
+    /// Adds what a record states about its own measurement.
     pub(super) fn add(&mut self, record: &Value) {
         let args = record["args"].as_array();
         let mut words = args.into_iter().flatten();
@@ -100,7 +100,7 @@ impl Origin {
     }
 }
 
-/// Describes the processor of a record's machine, without trademark signs and repeated blanks.
+/// Describes a record's processor, without trademark signs and repeated blanks.
 fn describe_cpu(record: &Value) -> Option<String> {
     let fact = |name: &str| read::fact(record, name);
     let model = fact("model")?.as_str()?;
@@ -121,8 +121,8 @@ fn describe_cpu(record: &Value) -> Option<String> {
 /// Provider of Kiln's own code in rows.
 const OWN: &str = "kiln";
 
-/// Returns the name of records in a commit message: that of their file, the kernel trees that they
-/// measured, and the dates.
+/// Returns the name of records in a commit message: their file, the kernel trees that they
+/// measured, and their dates.
 fn title(name: &str, records: &[Value]) -> String {
     let rows = records.iter().flat_map(read::rows);
     let providers = rows.filter_map(|row| read::word(row, "provider"));
@@ -150,10 +150,10 @@ pub(super) struct Side {
     pub origin: Origin,
     /// The results whose keys are unique.
     pub figures: BTreeMap<String, Figure>,
-    /// Number of results whose key another row already has. Such results are not compared, because
-    /// the corresponding row of the other side is ambiguous.
+    /// Number of results whose key another row already has. They are not compared, because the
+    /// other side's corresponding row is ambiguous.
     pub ambiguous: usize,
-    /// Conditions that should be equal on both sides. The sets contain the values on this side.
+    /// Conditions that should be equal on both sides, with their values on this side.
     pub conditions: BTreeMap<String, BTreeSet<String>>,
 }
 
@@ -209,7 +209,7 @@ impl Side {
                     Entry::Vacant(place) => {
                         place.insert(figure);
                     }
-                    // A row that occurs identically in two records counts once.
+                    // A row that is identical in two records counts once.
                     Entry::Occupied(place) if *place.get() == figure => {}
                     Entry::Occupied(_) => side.ambiguous += 1,
                 }
@@ -263,7 +263,7 @@ impl Side {
     }
 }
 
-/// Returns those arguments of a record's command that affect measurements; `None` if the record has
+/// Returns the arguments of a record's command that affect measurements; `None` if the record has
 /// no arguments.
 fn arguments(record: &Value) -> Option<String> {
     let mut kept = Vec::new();
@@ -283,7 +283,7 @@ fn arguments(record: &Value) -> Option<String> {
 
 type TypedRow<'a> = (&'static RowType, &'a Row);
 
-/// Returns the rows of all records. Each row is paired with the row type of its record.
+/// Returns all records' rows. Each row is paired with the row type of its record.
 fn typed_rows(records: &[Value]) -> Vec<TypedRow<'_>> {
     let rows = |record| {
         let of = type_of(record);
@@ -297,10 +297,9 @@ fn compared(of: &RowType) -> impl Iterator<Item = &Field> {
     of.fields.iter().filter(|field| field.better.is_some())
 }
 
-/// Returns the results of a row with their keys. The first compared field that is always present
-/// has the row's key. It is kept even if it is null, because losing a result is a difference. The
-/// keys of other fields include the field's name, and these fields are kept only if they are not
-/// null.
+/// Returns a row's results with their keys. The first compared field that is always present has the
+/// row's key. It is kept even if null, because losing a result is a difference. The keys of other
+/// fields include the field's name, and these fields are kept only if they are not null.
 fn figures(of: &'static RowType, row: &Row, key: &str) -> Vec<(String, Figure)> {
     let mut found = Vec::new();
     let first = compared(of).find(|field| field.always);

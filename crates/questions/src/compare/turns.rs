@@ -12,8 +12,8 @@ pub(super) enum Turn {
 }
 
 /// Measures both sides `rounds` times. A is first in even rounds and B in odd ones, so that steady
-/// drift favours neither. The value of a result is the best of its turns, and its interval follows
-/// from all turns.
+/// drift favours neither. A result's value is its best turn, and its interval follows from all
+/// turns.
 pub(super) fn turns(
     rounds: usize,
     stop: &dyn Fn() -> bool,

@@ -1,4 +1,4 @@
-//! Formats the table of `compare` for people.
+//! Formats `compare`'s table for people.
 
 use std::collections::BTreeSet;
 
@@ -7,10 +7,10 @@ use kiln_question::table::{align, figure, paragraph, plain, text};
 use super::message::unit;
 use super::row::Row;
 
-/// Number of rows that are shown if there are many. They fill about one screen.
+/// Number of rows shown if there are many, which fill about one screen.
 const MOST: usize = 40;
 
-/// Formats the units of the table's figures, in lines that stand above it.
+/// Formats the units of the table's numbers, in lines above the table.
 pub(super) fn units(rows: &[Row]) -> String {
     let units: BTreeSet<String> = rows.iter().map(unit).collect();
     let units: Vec<String> = units.into_iter().collect();

@@ -1,4 +1,4 @@
-//! The messages that builds process, and the expected results, which another implementation
+//! The messages that builds process, and their expected results, which another implementation
 //! computes in this process.
 
 use kiln_kernel::cipher::{Impl, Op};

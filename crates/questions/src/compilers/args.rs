@@ -259,7 +259,7 @@ fn measure(args: &CompilersArgs, session: &Session) -> Result<Exit, Error> {
     })
 }
 
-/// Returns the name of a user's source file for which no compiler has a result. Usually, such a
+/// Returns the name of a user's source file that has no result with any compiler. Usually, such a
 /// file does not define the function, or was given the wrong convention.
 fn untimed_file<'a>(subjects: &'a [Arc<Subject>], rows: &[Row]) -> Option<&'a str> {
     let own = subjects

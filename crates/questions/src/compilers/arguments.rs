@@ -1,4 +1,4 @@
-//! The arguments with which a subject's source is compiled.
+//! Compiler arguments for a subject's source.
 
 use kiln_kbuild::recipe;
 

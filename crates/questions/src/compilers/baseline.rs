@@ -14,18 +14,17 @@ use super::cell::Status;
 use super::row::Row;
 use super::toolchain::Toolchain;
 
-/// Smaller relative differences between builds that were timed side by side are attributed to
-/// noise.
+/// Smaller relative differences between builds timed side by side are attributed to noise.
 const FLOOR: f64 = 0.005;
-/// The same limit for builds from two runs. It is larger, because the placement in memory differs
-/// between runs.
+/// The same limit for builds from two runs. It is larger, because memory placement differs between
+/// runs.
 const FLOOR_OF_RECORDS: f64 = 0.02;
 
 #[derive(Clone, Debug)]
 pub(super) enum Baseline {
-    /// Another compiler. Its builds are timed together with the builds that are judged.
+    /// Another compiler, whose builds are timed together with the judged ones.
     Compiler(Arc<Toolchain>),
-    /// The rows of an earlier run.
+    /// An earlier run's rows.
     Record {
         /// Name of the record's file.
         name: String,
@@ -90,18 +89,18 @@ pub(super) fn of_record<'a>(rows: &'a [Row], row: &Row) -> Option<&'a Row> {
     }
 }
 
-/// The cost of a build divided by the cost of its baseline.
+/// A build's cost divided by its baseline's cost.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Ratios {
-    /// The ratio of core cycles.
+    /// The core cycle ratio.
     pub cycles: Ratio,
     /// The ratio of times; `None` if either side has no times.
     pub time: Option<Ratio>,
 }
 
 impl Ratios {
-    /// Computes ratios from rounds timed side by side. The confidence level holds for all
-    /// `comparisons` of a run together.
+    /// Computes ratios from rounds timed side by side. The confidence level holds for all of a
+    /// run's `comparisons` together.
     pub(super) fn from_series(
         own: &Series,
         baseline: &Series,
@@ -171,12 +170,12 @@ pub(super) struct Regressions {
     pub slower: Vec<usize>,
     /// Rows without a result although the baseline has one.
     pub lost: Vec<usize>,
-    /// Rows that cannot be judged, because only one of cycles and time is slower than allowed.
+    /// Rows that cannot be judged, because only cycles or only time exceed the allowed slowdown.
     pub unjudged: Vec<usize>,
 }
 
-/// Finds rows that are worse than their baseline by more than `percent`. `had` returns whether the
-/// baseline of a row has a result.
+/// Finds rows that are worse than their baseline by more than `percent`. `had` returns whether a
+/// row's baseline has a result.
 pub(super) fn regressions(rows: &[Row], percent: f64, had: &dyn Fn(&Row) -> bool) -> Regressions {
     let mut found = Regressions::default();
     for (i, row) in rows.iter().enumerate() {

@@ -1,5 +1,5 @@
-//! Times builds in rounds. In each round every build is timed once, in an order drawn from the
-//! seed; runs of the reference build are interspersed.
+//! Times builds in rounds. In each round, every build is timed once, in an order drawn from the
+//! seed, interspersed with runs of the reference build.
 //!
 //! Each time, a new copy of the executable runs. On the reference machine, one file with 60 KB of
 //! code took 110 cycles per byte while it stayed in the same memory pages, but each of twenty
@@ -19,7 +19,7 @@ use super::cell::Status;
 
 /// Duration of a build's trial run in milliseconds.
 const TRIAL_MS: u64 = 2;
-/// Signal number of SIGALRM, which ends a harness that ran out of time.
+/// Signal number of SIGALRM, which kills a harness that ran out of time.
 const ALARM: i32 = 14;
 /// The result of a round is a low quantile of its samples: one sample in `LOWER` is smaller.
 const LOWER: usize = 10;
@@ -30,14 +30,14 @@ const REFERENCE_EVERY: usize = 12;
 #[derive(Clone, Debug)]
 pub(super) struct Effort {
     pub rounds: usize,
-    /// Milliseconds for which each build is timed in a round.
+    /// Milliseconds to time each build per round.
     pub round_ms: u64,
 }
 
 /// Seed, length and number of the messages that a build processes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Messages {
-    /// The seed from which the messages are generated.
+    /// Message seed.
     pub seed: u64,
     /// Length of a message in bytes.
     pub len: usize,
@@ -161,7 +161,7 @@ impl Place<'_> {
     }
 }
 
-/// The outcome of timing one entry: its series and the digest of its results, or a fault.
+/// The outcome of timing one entry: its series and result digest, or a fault.
 #[derive(Clone, Debug)]
 pub(super) struct Timed {
     /// Core cycles and nanoseconds per message.
@@ -279,18 +279,18 @@ fn turn(entry: &Entry, timed: &mut Timed, ms: u64, place: &Place) {
             add_turn(timed.series.rounds_ns.last_mut(), ns.collect());
             add_turn(timed.series.rounds.last_mut(), told.samples);
         }
-        // Ctrl-C also ends the build's process, so this is not an error of the build.
+        // Ctrl-C also stops the build's process, so this is not an error of the build.
         Err(_) if place.stop.load(Ordering::Relaxed) => {}
         Err(fault) => timed.fault = Some(fault),
     }
 }
 
-/// Adds the samples of one turn to a round. The reference has several turns per round.
+/// Adds one turn's samples to a round. The reference has several turns per round.
 fn add_turn(round: Option<&mut Round>, mut samples: Vec<f64>) {
     let Some(round) = round else { return };
     samples.sort_unstable_by(f64::total_cmp);
-    // The minimum is unsuitable: among so many samples, the smallest one is the sample for which
-    // the clock measurement was disturbed most.
+    // The minimum is unsuitable: among so many samples, the smallest one is that with the most
+    // disturbed clock measurement.
     let figure = samples.get(samples.len() / LOWER).copied();
     round.best = match (round.best, figure) {
         (Some(a), Some(b)) => Some(a.min(b)),

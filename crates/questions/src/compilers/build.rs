@@ -22,7 +22,7 @@ use super::variant::Variant;
 
 /// File name of a cell's executable in the cache.
 const EXECUTABLE: &str = "cell";
-/// File name of the description that is stored next to the executable.
+/// File name of the description stored next to the executable.
 const FACTS: &str = "facts.json";
 
 /// The executable of a cell, with its object files, sizes and build time.
@@ -74,7 +74,7 @@ fn absent(reason: impl Into<String>) -> Refused {
     }
 }
 
-/// Builder of cells, with the cache and the compiler that all builds share.
+/// Builds cells, with a cache and a helper compiler shared by all builds.
 pub(super) struct Builder<'a> {
     store: &'a Store,
     /// Compiler for the files that are not under test.
@@ -105,8 +105,8 @@ impl<'a> Builder<'a> {
         &self.helper
     }
 
-    /// Builds all cells in parallel, and returns the results in the order of the cells. Cells whose
-    /// build has not begun when `stop` is set are refused.
+    /// Builds all cells in parallel, and returns the results in the order of the cells. Once `stop`
+    /// is set, no further builds are started.
     pub(super) fn build_all(
         &self,
         cells: &[Cell],
@@ -216,8 +216,7 @@ impl<'a> Builder<'a> {
         })
     }
 
-    /// Makes a static function callable from the harness. Fails if the objects do not define the
-    /// function.
+    /// Makes a static function callable from the harness. Fails if the objects do not define it.
     fn called(&self, subject: &Subject, objects: &[PathBuf]) -> Result<(), Refused> {
         let of_kernel = |s: &Source| matches!(s.flags, Flags::Kernel { .. });
         if subject.sources.iter().all(of_kernel) {
@@ -255,8 +254,8 @@ impl<'a> Builder<'a> {
     }
 
     /// Creates an object that defines the symbols that a tree's object needs but that are not
-    /// linked in. The symbols are functions that trap. They are never called, because a subject
-    /// neither registers itself nor prints.
+    /// linked in. They are functions that trap, and are never called, because a subject neither
+    /// registers itself nor prints.
     fn unmet(
         &self,
         subject: &Subject,
@@ -394,7 +393,7 @@ impl<'a> Builder<'a> {
     }
 }
 
-/// Returns the files of the harness that a subject needs.
+/// Returns the harness files that a subject needs.
 pub(super) fn harness_files(subject: &Subject) -> Vec<&'static str> {
     let mut files = vec!["harness.c", subject.convention.file];
     if !subject.support.is_empty() {
@@ -423,7 +422,7 @@ pub(super) fn compile(
     Ok(())
 }
 
-/// Returns the output of the preprocessor for a source.
+/// Returns the preprocessor's output for a source.
 pub(super) fn preprocess(
     cc: &Toolchain,
     source: &Source,

@@ -10,7 +10,7 @@ use super::store::Store;
 use super::subject::Subject;
 use super::tree::Tree;
 
-/// Finds the subject called `name`, or creates a subject from a file of the tree or of the user.
+/// Finds the subject called `name`, or creates one from a file in the tree or a user's file.
 /// `include` lists the directories of headers for the user's file.
 pub(super) fn find_subject(
     name: &str,

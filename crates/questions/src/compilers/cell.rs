@@ -1,5 +1,4 @@
-//! A cell, which is one combination of subject, compiler, level, variant and width, and the status
-//! of a cell.
+//! A cell: one combination of subject, compiler, level, variant and width. Also defines its status.
 
 use std::fmt;
 use std::sync::Arc;
@@ -42,7 +41,7 @@ impl Opt {
     }
 }
 
-/// Width of the target architecture.
+/// Target architecture width.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
 )]
@@ -84,7 +83,7 @@ impl Abi {
     }
 }
 
-/// Whether a cell has a result, and if not, why.
+/// Whether a cell has a result, and the reason if it has none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Status {
@@ -99,7 +98,7 @@ pub(super) enum Status {
     Wrong,
     /// The run ended with a signal or an error.
     Crashed,
-    /// The run did not end in time.
+    /// The run did not finish in time.
     Hung,
 }
 

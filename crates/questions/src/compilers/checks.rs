@@ -1,5 +1,5 @@
-//! Finds which checks of a sanitizer make a build slow, by adding them one at a time to a build
-//! without them.
+//! Finds which sanitizer checks make a build slow, by adding them one at a time to a build without
+//! them.
 
 use super::toolchain::Toolchain;
 use super::variant::UBSAN;
@@ -7,7 +7,7 @@ use super::variant::UBSAN;
 /// The kinds of code that gcc and clang instrument for address checks. Each can be turned off.
 const ADDRESS: [&str; 4] = ["instrument-reads", "instrument-writes", "stack", "globals"];
 
-/// A check of a sanitizer that can be enabled without the others.
+/// A sanitizer check that can be enabled without the others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Check {
     /// Short name, such as `object-size`.
@@ -52,7 +52,7 @@ fn enabled(flags: &[String]) -> Vec<String> {
     names
 }
 
-/// Returns the parts of the address sanitizer called `sanitizer` that this compiler can turn off.
+/// Returns the parts of this address sanitizer that the compiler can turn off.
 fn address_checks(cc: &Toolchain, sanitizer: &str) -> Vec<Check> {
     let gcc = |part: &str| vec![format!("--param=asan-{part}=0")];
     let clang = |part: &str| vec!["-mllvm".to_string(), format!("-asan-{part}=0")];

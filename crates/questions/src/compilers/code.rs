@@ -1,4 +1,4 @@
-//! Disassembles the hottest code of a build and counts its instructions.
+//! Disassembles a build's hottest code and counts the instructions.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +8,7 @@ use iced_x86::{
 };
 use object::{Object, ObjectSection, ObjectSymbol, RelocationTarget, SymbolKind};
 
-/// Counts of instructions in a piece of machine code, such as a loop.
+/// Instruction counts of a piece of machine code, such as a loop.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Code {
     /// Name of the function that contains the code.
@@ -31,9 +31,8 @@ pub(super) struct Code {
     pub text: Vec<String>,
 }
 
-/// Reads the hottest code of `function` from an object: the largest innermost loop, or the whole
-/// function if it has no loop. If the object does not define the function, its largest function is
-/// used.
+/// Reads an object's hottest code in `function`: the largest innermost loop, or the whole function
+/// if it has no loop. If the object does not define the function, its largest function is used.
 pub(super) fn read(object: &Path, function: &str) -> Option<Code> {
     let bytes = fs::read(object).ok()?;
     let file = object::File::parse(&*bytes).ok()?;

@@ -3,10 +3,10 @@
 
 use super::toolchain::Toolchain;
 
-/// The result of the search for a flag.
+/// The result of the flag search.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Culprit {
-    /// Adding this flag alone to the slow level gives the fast level's result.
+    /// Adding only this flag to the slow level gives the fast level's result.
     Alone(String),
     /// Adding this flag to the slow level gives the fast level's result, but only together with the
     /// flags that precede it in the list.
@@ -34,7 +34,7 @@ pub(super) fn switches(cc: &Toolchain, from: &str, to: &str) -> Vec<String> {
     flags
 }
 
-/// Returns the optimization flags of a level, and whether each is enabled.
+/// Returns a level's optimization flags, and whether each is enabled.
 fn listed(cc: &Toolchain, level: &str) -> Vec<(String, bool)> {
     let output = cc
         .command()

@@ -1,4 +1,4 @@
-//! Compares a cell with similar cells (at other levels, and of the default variant), and finds the
+//! Compares a cell with similar ones (at other levels, or of the default variant), and finds the
 //! flag that causes the difference.
 
 use std::path::PathBuf;
@@ -21,7 +21,7 @@ use super::toolchain::Toolchain;
 use super::tree::Tree;
 use super::variant::Variant;
 
-/// Levels with which a cell is compared.
+/// Levels to compare a cell with.
 const LEVELS: [&str; 4] = ["O1", "O2", "O3", "Os"];
 /// Ratio below which two builds count as equally fast, so that no cause is searched for.
 const ALIKE: f64 = 1.02;
@@ -46,10 +46,10 @@ pub(super) struct Seen {
 pub(super) struct Explained {
     /// The requested cell.
     pub own: Seen,
-    /// The cell with which `own` is compared: the cell given by the user, another level, or the
+    /// The cell that `own` is compared with: the cell given by the user, another level, or the
     /// default variant of the same level.
     pub other: Seen,
-    /// The other similar cells that were measured.
+    /// The other measured cells that are similar.
     pub more: Vec<Seen>,
     /// The flag that causes the difference; `None` unless the two cells differ only in the level.
     pub culprit: Option<Culprit>,
@@ -134,8 +134,8 @@ impl Seen {
     }
 }
 
-/// Everything that is needed to measure cells side by side. `see` leaves out cells that cannot be
-/// built or run, but fails if the first cell has no result.
+/// Everything needed to measure cells side by side. `see` leaves out cells that cannot be built or
+/// run, but fails if the first cell has no result.
 struct Lens<'a> {
     store: &'a Store,
     builder: Builder<'a>,
@@ -324,8 +324,8 @@ fn neighbours(own: &Cell) -> Vec<Cell> {
 }
 
 /// Chooses the default variant of the same level if it is faster than `own`; otherwise the fastest
-/// level if it is faster; otherwise the slowest level. A cell with the machine code of `own` is the
-/// last choice.
+/// level if it is faster; otherwise the slowest level. A cell with the same machine code as `own`
+/// is the last choice.
 fn choose(own: &Seen, others: &[Seen]) -> Option<usize> {
     let ratio = |i: &usize| own.cycles_per_byte / others[*i].cycles_per_byte;
     let by_ratio = |a: &usize, b: &usize| ratio(a).total_cmp(&ratio(b));
@@ -339,7 +339,7 @@ fn choose(own: &Seen, others: &[Seen]) -> Option<usize> {
         .or_else(|| (!others.is_empty()).then_some(0))
 }
 
-/// Searches the flags in which two levels differ for the flag that causes the difference in speed.
+/// Searches the flags that differ between two levels for the one that causes the speed difference.
 /// Does nothing if the two cells differ in more than the level.
 fn look_for_culprit(
     lens: &Lens,
@@ -375,7 +375,7 @@ fn look_for_culprit(
         let seen = lens.see(vec![with(set)])?;
         let figure = seen[0].cycles_per_byte;
         last = Some(figure);
-        // Flags that leave the code as it was are not the cause, whatever the time is.
+        // Flags that leave the code unchanged are not the cause, whatever the time.
         Ok::<bool, Error>(figure <= enough && !seen[0].has_code_of(slow))
     })?;
     done.cured = match &found {

@@ -22,9 +22,9 @@ pub(super) struct CellQuestion<'a> {
     pub len: usize,
     /// Directories with headers for the user's source file.
     pub include: &'a [PathBuf],
-    /// The subjects of `--subject`, which cells may name by their file names.
+    /// The subjects in `--subject`, which cells may name by their file names.
     pub subjects: &'a [String],
-    /// Whether to print the hot code of the two cells that are compared.
+    /// Whether to print the hot code of the two compared cells.
     pub code: bool,
 }
 

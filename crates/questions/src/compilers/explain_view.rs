@@ -56,7 +56,7 @@ const LEGEND: &str = "cyc/B: core cycles per byte; code: bytes of machine code; 
     columns after it count, the hottest loop or all of the function; insns: instructions; table: loads from a computed address, mostly \
     table lookups; spill, reload: stores of registers to the stack, loads from it";
 
-/// Returns the name of a cell without the parts that all cells have in common.
+/// Returns a cell's name without the parts that all cells have in common.
 fn short_name(cell: &Cell, one_cc: bool, one_subject: bool) -> String {
     let variant = cell.variant.name();
     let mut parts = vec![cell.opt.name(), variant];
@@ -76,7 +76,7 @@ fn short_name(cell: &Cell, one_cc: bool, one_subject: bool) -> String {
     }
 }
 
-/// Formats what each check of a sanitizer costs alone.
+/// Formats the cost of each sanitizer check alone.
 fn checks(found: &Explained) -> String {
     let Some((worst, _)) = found.checks.first() else {
         return String::new();
@@ -208,7 +208,7 @@ mod tests {
     use super::super::variant::Variant;
     use super::*;
 
-    /// Creates a result of `gcc/O2/my.c/VARIANT`, with code of one line.
+    /// Creates a result for `gcc/O2/my.c/VARIANT`, with one line of code.
     fn seen(cc: &Arc<Toolchain>, variant: &str, cycles_per_byte: f64) -> Seen {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("my.c");
@@ -289,7 +289,7 @@ mod tests {
         assert!(!text.contains("shift"), "{text}");
         assert!(!text.contains("0: ret"), "{text}");
         assert!(format_tables(&found, true).contains("0: ret"));
-        // Control: without a costly check, none is blamed.
+        // Control: if no check is costly, none is blamed.
         found.checks.drain(..2);
         found.without = None;
         let text = format_tables(&found, false);

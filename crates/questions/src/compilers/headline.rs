@@ -16,11 +16,11 @@ const CELLS: (f64, f64) = (13.5, 124.7);
 /// Cycles per byte of gcc 7.2 divided by those of gcc 7.1, both at -O2 without further flags on a
 /// Threadripper, as published.
 const NEWER_GCC: f64 = 16.8 / 13.5;
-/// Minimum ratio that is reported. A different code placement could remove smaller differences
+/// Minimum ratio to report. A different code placement could remove smaller differences
 /// (docs/COMPILERS.md).
 const FLOOR: f64 = 1.02;
 
-/// A cell at -O2, which is also the level of the published table.
+/// A cell at -O2, which is also the published table's level.
 struct Cell<'a> {
     cc: &'a str,
     variant: &'a str,
@@ -85,7 +85,7 @@ fn spread(runs: &Runs, fastest: &Cell, slowest: &Cell, field: &str) -> Option<Es
 }
 
 /// Whether the slowest build is really slower than the fastest. Even among equally fast builds, one
-/// result is the largest.
+/// is the slowest by chance.
 #[derive(Clone, Debug, PartialEq)]
 enum Apart {
     Yes,
@@ -115,7 +115,7 @@ fn judge(runs: &Runs, fastest: &Cell, slowest: &Cell, cycles: &Estimate) -> Apar
 }
 
 /// Returns whether reruns of the slowest build are expected to be slower than all reruns of the
-/// fastest. This does not hold for the slowest and fastest of a few dozen equal builds.
+/// fastest. This is not the case for the slowest and fastest of a few dozen equal builds.
 fn is_apart(fastest: &Estimate, slowest: &Estimate, ratio: &Estimate) -> Option<bool> {
     Some(slowest.low? > fastest.high? && ratio.low? > FLOOR)
 }
@@ -248,7 +248,7 @@ pub(super) fn compilers(runs: &Runs) -> Option<Row> {
     Some(Row::estimate(&TOPIC, &ratio, "times", text).with_verdict(verdict))
 }
 
-/// Formats the range in which the results are expected to fall when the builds are timed again.
+/// Formats the range where results are expected if the builds are timed again.
 fn range(cells: &[Cell]) -> String {
     let lows = cells.iter().filter_map(|c| c.cycles.low);
     let highs = cells.iter().filter_map(|c| c.cycles.high);

@@ -16,7 +16,7 @@ use super::subject::{Convention, Flags, Judge, Source, Subject};
 /// The sources under `kernel/`, each as its path and its text.
 const SOURCES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/sources.rs"));
 
-/// Subject name of the table-based AES, which processes single blocks.
+/// Subject name of the table-based AES for single blocks.
 pub(super) const GENERIC: &str = "aes-generic";
 /// Subject name of the table-based AES in assembly, the reference for all timing.
 pub(super) const ASSEMBLY: &str = "aes-asm";
@@ -151,10 +151,9 @@ impl Kernel {
     }
 }
 
-/// Returns the files from which an implementation is compiled. These are the files for its tier in
-/// its own folder and in the folders from which its sources include headers. The result is empty if
-/// the folder has no file for any tier; such an implementation only calls functions of other
-/// ciphers.
+/// Returns the files that an implementation is compiled from. These are its tier's files in its own
+/// folder and in the folders from which its sources include headers. The result is empty if the
+/// folder has no file for any tier; such an implementation only calls other ciphers' functions.
 fn files(imp: Impl) -> Vec<String> {
     let Some(own) = imp.folder() else {
         return Vec::new();
@@ -242,8 +241,8 @@ pub(super) fn key_bytes(imp: Impl) -> usize {
     }
 }
 
-/// Returns the implementation that computes the expected results. Prefers a generic implementation,
-/// and avoids `but`, which is under test, unless no other implementation is usable.
+/// Returns the implementation that computes the expected results: a generic one if possible, and
+/// not `but`, which is under test, unless no other is usable.
 pub(super) fn judge_of(alg: &str, but: &str) -> Option<Impl> {
     let mut usable: Vec<Impl> = Impl::find_all(alg)
         .into_iter()
@@ -266,8 +265,8 @@ mod tests {
                 n => assert!(n <= 4, "{}: {:?}", imp.driver(), files(imp)),
             }
         }
-        // The drivers without files are HMACs, and the AEAD of ChaCha20 and Poly1305. They only
-        // call functions of other ciphers.
+        // The drivers without files are HMACs and the ChaCha20-Poly1305 AEAD, which only call other
+        // ciphers' functions.
         for driver in &without {
             let of_others = driver.starts_with("hmac-") || driver.starts_with("rfc7539-");
             assert!(of_others, "{driver} has no file");

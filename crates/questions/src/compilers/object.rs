@@ -20,7 +20,7 @@ pub(super) fn have_same_code(a: &Path, b: &Path) -> bool {
     loaded(a).is_some_and(|a| loaded(b).is_some_and(|b| a == b))
 }
 
-/// Returns name, contents and relocations of each section that a program loads.
+/// Returns the name, contents and relocations of each section that a program loads.
 #[allow(clippy::type_complexity)]
 fn loaded(object: &Path) -> Option<Vec<(String, Vec<u8>, Vec<(u64, String, i64)>)>> {
     let bytes = fs::read(object).ok()?;
@@ -30,7 +30,7 @@ fn loaded(object: &Path) -> Option<Vec<(String, Vec<u8>, Vec<(u64, String, i64)>
             let symbol = file.symbol_by_index(i).ok()?;
             let section = symbol.section_index();
             let section = section.and_then(|i| file.section_by_index(i).ok());
-            // The symbol of a section has no name.
+            // A section symbol has no name.
             let name = symbol.name().ok().filter(|name| !name.is_empty());
             let name = name.map(str::to_string);
             name.or_else(|| Some(section?.name().ok()?.to_string()))

@@ -1,5 +1,5 @@
-//! Writes a directory for a compiler's bug report. With this directory, two compilers and a shell
-//! are enough to reproduce the bug; Kiln is not needed.
+//! Writes a directory for a compiler's bug report. It lets anyone with two compilers and a shell
+//! reproduce the bug without Kiln.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -18,11 +18,11 @@ use super::subject::{Flags, Source, HARNESS};
 use super::toolchain::Toolchain;
 use super::variant::Variant;
 
-/// Flags that only the preprocessor uses. They are left out because the files are already
+/// Flags used only by the preprocessor. They are left out because the files are already
 /// preprocessed.
 const OF_PREPROCESSING: [&str; 4] = ["-I", "-D", "-U", "-fmacro-prefix-map"];
 
-/// Writes the files that are needed to reproduce `found` to `dir`.
+/// Writes the files needed to reproduce `found` to `dir`.
 pub(super) fn write(
     dir: &Path,
     found: &Explained,
@@ -175,7 +175,7 @@ struct Facts<'a> {
 }
 
 impl Facts<'_> {
-    /// Returns the flags of a build that still have an effect on preprocessed files.
+    /// Returns a build's flags that still have an effect on preprocessed files.
     fn flags(seen: &Seen) -> String {
         let cell = &seen.cell;
         let all = line(&cell.cc, cell, &cell.subject.sources[0]).unwrap_or_default();
@@ -218,7 +218,7 @@ impl Facts<'_> {
         let name = |seen: &Seen| {
             let words = program(seen);
             match words.rsplit('/').next() {
-                // Programs in /usr/bin can be called without the directory.
+                // Programs in /usr/bin can be called without their directory.
                 Some(name) if words.starts_with("/usr/bin/") => name.to_string(),
                 _ => words,
             }

@@ -174,14 +174,14 @@ impl Row {
         }
     }
 
-    /// Returns the properties that comparable rows have in common: all except the compiler.
+    /// Returns the properties that comparable rows share: all except the compiler.
     pub(super) fn place(&self) -> (&str, &str, &str, Abi, usize) {
         (&self.subject, &self.opt, &self.variant, self.abi, self.len)
     }
 }
 
-/// Marks outliers: rows that cost much more than the best row in the same line of the table, in
-/// cycles and, if available, in time.
+/// Marks outliers: rows that cost much more than the best row in the same table line, in cycles
+/// and, if available, in time.
 pub(super) fn mark(rows: &mut [Row]) {
     let ratios = |figure: fn(&Row) -> Option<f64>| -> Vec<Option<f64>> {
         let to_best = |row: &Row| {
@@ -198,7 +198,7 @@ pub(super) fn mark(rows: &mut [Row]) {
     }
 }
 
-/// Returns the properties that the rows in one line of the table have in common.
+/// Returns the properties that the rows in one table line share.
 fn line(row: &Row) -> (&str, &str, Abi, &str) {
     (&row.cc, &row.opt, row.abi, &row.subject)
 }
@@ -211,8 +211,7 @@ pub(crate) mod tests {
     const GHZ: f64 = 4.0;
 
     impl Row {
-        /// Changes the clock frequency to one that is lower by the factor `slower`, and keeps the
-        /// number of cycles.
+        /// Lowers the clock frequency by the factor `slower`, and keeps the number of cycles.
         pub(crate) fn at_clock(self, slower: f64) -> Row {
             let times = |ns: Option<f64>| ns.map(|ns| ns * slower);
             Row {

@@ -52,7 +52,7 @@ pub(super) struct Plan<'a> {
     pub within: Option<Duration>,
     /// Whether to rebuild cells that are in the cache.
     pub anew: bool,
-    /// The baseline with which the cells are compared.
+    /// The baseline to compare the cells with.
     pub baseline: Option<Baseline>,
     /// Maximum slowdown of a cell relative to its baseline, in per cent.
     pub max_regression: Option<f64>,
@@ -76,7 +76,7 @@ impl Plan<'_> {
         }
     }
 
-    /// Returns all cells, grouped by compiler, including the cells of a baseline.
+    /// Returns all cells, grouped by compiler, including a baseline's cells.
     fn cells(&self) -> Vec<Cell> {
         let mut ccs = self.ccs.clone();
         if let Some(Baseline::Compiler(cc)) = &self.baseline {
@@ -109,8 +109,8 @@ impl Plan<'_> {
         cells
     }
 
-    /// Selects the cells of this shard. Cells of one subject at one level stay together, because
-    /// they are compared with each other by compiler and by variant.
+    /// Selects this shard's cells. Cells of one subject at one level stay together, because they
+    /// are compared with each other by compiler and by variant.
     fn select(&self, cells: Vec<Cell>) -> Vec<Cell> {
         let unit = |cell: &Cell| format!("{}/{:?}/{:?}", cell.subject.name, cell.opt, cell.abi);
         let mut units: Vec<String> = Vec::new();
@@ -157,7 +157,7 @@ impl Plan<'_> {
     }
 }
 
-/// The properties by which a cell and its partner are matched.
+/// The properties that match a cell with its partner.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Site<'a> {
     cc: u64,
@@ -295,8 +295,8 @@ fn reference(builder: &Builder, kernel: &Kernel) -> Result<(Cell, Built), Refuse
     builder.cell(&cell).map(|built| (cell, built))
 }
 
-/// Returns the group number of the `i`-th cell. Cells that differ only in the compiler share a
-/// group, because they are compared with each other.
+/// Returns the `i`-th cell's group number. Cells that differ only in the compiler share a group,
+/// because they are compared with each other.
 fn group(cells: &[Cell], i: usize) -> usize {
     let own = &cells[i];
     cells
@@ -402,8 +402,8 @@ fn row_of_assembly(plan: &Plan, cell: &Cell, built: &Built, timed: &Timed) -> Op
     row.cycles_per_byte.is_some().then_some(row)
 }
 
-/// Judges each row against its partner, and returns for each row whether its partner has a result.
-/// `by` is the baseline's name.
+/// Judges each row against its partner, and returns which partners have a result. `by` is the
+/// baseline's name.
 fn judge_by_partners(
     rows: &mut [Row],
     partners: &[Option<usize>],
@@ -734,7 +734,7 @@ mod tests {
         assert_eq!(verdict(timed_at(10.0, 0.25)), Verdict::Same);
     }
 
-    /// Judges invented cells of two compilers, a (the baseline) and b, with the given cycles.
+    /// Judges made-up cells of two compilers, a (the baseline) and b, with the given cycles.
     /// Returns the cells that are slower than their partners by more than 5 %.
     fn slower(cells: &[(&str, &str, f64)], tests_baseline: bool) -> Vec<(String, String)> {
         let opt = Opt::parse("O2").unwrap();

@@ -39,7 +39,7 @@ impl Store {
         Ok(dir)
     }
 
-    /// Creates a new, empty directory that is removed on drop.
+    /// Creates a new, empty directory removed on drop.
     pub(super) fn scratch(&self) -> Result<TempDir, Error> {
         kiln_tree::make_scratch(&self.root, "work-").map_err(|e| fault(&self.root, &e))
     }

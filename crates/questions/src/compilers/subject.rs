@@ -1,8 +1,8 @@
-//! Subjects: the code that is compiled, and how it is called.
+//! Subjects: the code to compile, and how to call it.
 
 use std::path::PathBuf;
 
-/// Names and texts of the harness's files, including one for each calling convention.
+/// Names and texts of the harness files, including one for each calling convention.
 pub(super) const HARNESS: [(&str, &str); 10] = [
     ("harness.h", include_str!("harness/harness.h")),
     ("harness.c", include_str!("harness/harness.c")),
@@ -16,16 +16,16 @@ pub(super) const HARNESS: [(&str, &str); 10] = [
     ("transform.c", include_str!("harness/transform.c")),
 ];
 
-/// A calling convention: a file of the harness, and the macros with which it is compiled.
+/// A calling convention: a harness file, and the macros to compile it with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Convention {
-    /// Name by which a user selects the convention, such as `block` or `digest`.
+    /// Name that selects the convention, such as `block` or `digest`.
     pub name: &'static str,
-    /// File of the harness that implements the convention.
+    /// Harness file that implements the convention.
     pub file: &'static str,
     /// Macros `SUBJECT_…` that adapt the file to the subject.
     pub defines: Vec<String>,
-    /// Name of the function that is timed.
+    /// Name of the timed function.
     pub function: String,
     /// Length of the key that the harness generates, in bytes.
     pub key: usize,
@@ -33,8 +33,7 @@ pub(super) struct Convention {
     pub iv: usize,
 }
 
-/// Where a file's compiler arguments come from. The arguments for level, width and variant are
-/// added to them.
+/// Where a file's compiler arguments come from, except those for level, width and variant.
 #[derive(Clone, Debug)]
 pub(super) enum Flags {
     /// The file is compiled with the recipe of `kernel/`.
@@ -47,13 +46,13 @@ pub(super) enum Flags {
         /// Directories with headers.
         include: Vec<PathBuf>,
     },
-    /// The file is compiled with flags from the build of a kernel tree.
+    /// The file is compiled with flags from a kernel tree's build.
     Tree {
         /// Flags common to all objects.
         common: Vec<String>,
         /// Flags that the tree sets for this object alone.
         own: Vec<String>,
-        /// Working directory of the compiler.
+        /// The compiler's working directory.
         dir: PathBuf,
     },
 }
@@ -70,7 +69,7 @@ pub(super) enum Judge {
     /// Another implementation of this algorithm, run in this process.
     Algorithm {
         alg: &'static str,
-        /// Driver name of the implementation under test. It must not be used to check itself.
+        /// Driver name of the implementation under test, which must not check itself.
         but: &'static str,
     },
     /// The result that most builds agree on is taken as correct.
@@ -83,7 +82,7 @@ pub(super) struct Subject {
     pub name: String,
     /// The algorithm that the subject computes.
     pub alg: String,
-    /// Key size in bits.
+    /// Key size in bits; `None` if the algorithm has no key.
     pub key_bits: Option<u32>,
     /// The files under test.
     pub sources: Vec<Source>,

@@ -1,4 +1,4 @@
-//! The part of the survey that runs `kiln compilers`.
+//! The survey part that runs `kiln compilers`.
 
 use kiln_question::survey::{args, Contribution, Means, Part, Runs, Slot};
 
@@ -15,7 +15,7 @@ pub(crate) static SURVEY: &[Contribution] = &[Contribution {
     failed: |_| false,
 }];
 
-/// The part that measures how compilers affect the speed of a cipher.
+/// The survey part that measures how compilers affect a cipher's speed.
 pub(super) static COMPILERS: Part = Part {
     name: "compilers",
     what: "compilers",
@@ -104,8 +104,8 @@ impl Matrix {
         self.compilers * self.levels * VARIANTS
     }
 
-    /// Returns the seconds that all processes together spend on work other than measuring. Only the
-    /// first process builds the cells; the other processes find them in the build cache.
+    /// Returns the total time in seconds that the processes spend on work other than measuring.
+    /// Only the first process builds the cells; the others find them in the build cache.
     fn untimed(self, processes: usize) -> f64 {
         BUILD_S * self.cells() as f64
             + processes as f64 * (HARNESS_S + FIND_S * self.compilers as f64)

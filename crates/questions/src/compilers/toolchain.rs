@@ -190,13 +190,13 @@ impl Toolchain {
         done.then(|| fs::read_to_string(dir.path().join("out.s")).unwrap_or_default())
     }
 
-    /// Returns the directory in which the compiler's preprocessor finds `stddef.h`.
-    /// -print-file-name is unreliable: zig prints the directory of gcc's headers.
+    /// Returns the directory where the compiler's preprocessor finds `stddef.h`. -print-file-name
+    /// is unreliable: zig prints the directory of gcc's headers.
     fn find_headers(&self) -> Option<PathBuf> {
         let mut command = self.command();
         command.args(["-E", "-x", "c", "-include", "stddef.h", "/dev/null"]);
-        // The preprocessor searches the current directory first, so use a directory to which other
-        // users cannot write.
+        // The preprocessor searches the current directory first, so use a directory that other
+        // users cannot write to.
         let output = command.current_dir("/").output().ok()?;
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         let quoted = text
@@ -277,7 +277,7 @@ fn plain(program: &Path) -> Command {
     command
 }
 
-/// Returns the names of C compilers on PATH, by family and version.
+/// Returns the C compilers on PATH, by family and version.
 pub(crate) fn compilers_on_path() -> BTreeMap<(String, u32), String> {
     let mut names = BTreeMap::new();
     let path = env::var_os("PATH").unwrap_or_default();

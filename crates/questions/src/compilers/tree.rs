@@ -1,5 +1,5 @@
-//! Creates subjects from files of a kernel tree. The files are compiled with the flags of the
-//! tree's own build, except for the compiler and the level.
+//! Creates subjects from a kernel tree's files. The files are compiled with the flags of the tree's
+//! own build, except for the compiler and the level.
 
 use std::collections::HashMap;
 use std::fs;
@@ -21,8 +21,8 @@ const KNOWN: [(&str, &str, &str); 2] = [
     ("lib/crypto/aes.c", "aes_encrypt", "aes_expandkey"),
 ];
 
-/// Directories of the tree with objects that a subject may call. These objects have no state and do
-/// not register anything.
+/// The tree's directories whose objects a subject may call. These objects have no state and do not
+/// register anything.
 const LEAVES: [&str; 2] = ["lib/crypto", "lib"];
 
 /// A kernel tree that has been built.
@@ -37,7 +37,7 @@ pub(super) struct Tree {
 }
 
 impl Tree {
-    /// Creates the subject for a file of the tree; `None` if the tree has no such file.
+    /// Creates the subject for one of the tree's files; `None` if the tree has no such file.
     pub(super) fn subject(&self, text: &str) -> Option<Result<Subject, Error>> {
         let path = text.split(':').next().unwrap_or_default();
         let there = !path.is_empty() && self.source.join(path).is_file();
@@ -115,7 +115,7 @@ impl Tree {
         }
     }
 
-    /// Returns the objects of the tree's library that the object `own` calls, directly or
+    /// Returns the objects in the tree's library that the object `own` calls, directly or
     /// indirectly.
     fn needs(&self, own: &Path) -> Vec<PathBuf> {
         let mut leaves: Vec<PathBuf> = Vec::new();
@@ -144,7 +144,7 @@ fn stem(path: &str) -> &str {
 }
 
 /// Returns the flags that affect code and that the tree's makefile sets for this object in
-/// particular, not for its whole directory. A flag belongs to these if at most half of the other
+/// particular, not for its whole directory. A flag counts as such if at most half of the other
 /// objects in the directory have it.
 fn own_flags(path: &str, commands: &HashMap<String, Vec<String>>) -> Vec<String> {
     let line = &commands[stem(path)];
@@ -161,8 +161,8 @@ fn own_flags(path: &str, commands: &HashMap<String, Vec<String>>) -> Vec<String>
         .collect()
 }
 
-/// Returns the flags of a saved command that can be used with another compiler and level. Warnings,
-/// the level, debugging information and the names of output files are left out.
+/// Returns a saved command's flags that can be used with another compiler and level. Warnings, the
+/// level, debugging information and output file names are left out.
 fn flags(command: &str) -> Option<Vec<String>> {
     let (_, line) = command.split_once(":=")?;
     let line = line.split(" ; ").next().unwrap_or(line);

@@ -27,8 +27,8 @@ pub(super) const UBSAN: [&str; 12] = [
     "-fsanitize=alignment",
 ];
 
-/// The checks that `CONFIG_UBSAN` alone enables in Linux 6.12: shift, bool and enum. A check of
-/// array bounds is added separately, in the form that the compiler supports.
+/// The checks that `CONFIG_UBSAN` alone enables in Linux 6.12: shift, bool and enum. An array
+/// bounds check is added separately, in the form that the compiler supports.
 const UBSAN_TREE: [&str; 3] = ["-fsanitize=shift", "-fsanitize=bool", "-fsanitize=enum"];
 const BOUNDS_TREE: [&str; 2] = ["-fsanitize=bounds-strict", "-fsanitize=array-bounds"];
 
@@ -48,7 +48,7 @@ enum Part {
     Ubsan,
     UbsanTree,
     Asan,
-    /// Removes the flags that a tree sets for the object under test only.
+    /// Removes flags that a tree sets only for the object under test.
     NoObjectFlags,
     /// Adds the user's flags.
     Flags(Vec<String>),
@@ -119,8 +119,8 @@ impl Variant {
         &self.name
     }
 
-    /// Returns whether the variant removes per-object flags: the compiler flags that a tree sets
-    /// for the object under test only.
+    /// Returns whether the variant removes per-object flags: compiler flags that a tree sets only
+    /// for the object under test.
     pub(super) fn drops_object_flags(&self) -> bool {
         self.parts.contains(&Part::NoObjectFlags)
     }
@@ -153,7 +153,7 @@ impl Variant {
         Ok(flags)
     }
 
-    /// Returns the flags of a variant that are also needed for linking, because they add a runtime
+    /// Returns a variant's flags that are also needed for linking, because they add a runtime
     /// library.
     pub(super) fn link_flags(flags: &[String]) -> Vec<String> {
         let brings = |f: &&String| f.starts_with("-fsanitize") || f.starts_with("-flto");
@@ -161,8 +161,8 @@ impl Variant {
     }
 }
 
-/// Splits the name of a variant at each `+` that separates two parts. A `+` inside a flag, such as
-/// in `-std=c++11`, does not.
+/// Splits a variant's name at each `+` that separates two parts, unlike the `+` inside a flag such
+/// as `-std=c++11`.
 fn split_parts(name: &str) -> Vec<String> {
     let mut parts: Vec<String> = Vec::new();
     for word in name.trim().split('+') {

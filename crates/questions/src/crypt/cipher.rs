@@ -24,8 +24,8 @@ pub(crate) struct Plan<'a> {
     pub aad: &'a [u8],
     /// The tag that an AEAD checks. If `None`, the tag is expected at the end of the data.
     pub tag: Option<&'a [u8]>,
-    /// Lengths of the message's pieces in bytes. The list is repeated until the data ends. If it is
-    /// empty, the message is a single piece.
+    /// Piece lengths in bytes. The list is repeated until the data ends. If it is empty, the
+    /// message is a single piece.
     pub divide: &'a [usize],
 }
 
@@ -134,7 +134,7 @@ impl<'a> Cipher<'a> {
             Err(e) => return Err(Error::Failed(format!("{}: {e}", self.imp.driver()))),
         };
         if hash || aead && !open {
-            // Allocate the final size at once, because growing a vector would leave copies of the
+            // Allocate the final size up front, because growing a vector would leave copies of the
             // text in memory.
             let mut all = Zeroizing::new(Vec::with_capacity(result.len() + tag.len()));
             all.extend_from_slice(&result);
@@ -176,7 +176,7 @@ impl<'a> Cipher<'a> {
         Ok(())
     }
 
-    /// Divides data into pieces with the planned lengths. Each piece has its own buffer.
+    /// Divides data into pieces with the planned lengths, each in its own buffer.
     pub(crate) fn cut(&self, mut data: &[u8]) -> Vec<Vec<u8>> {
         let mut pieces = Vec::new();
         let mut lengths = self.plan.divide.iter().copied().cycle();

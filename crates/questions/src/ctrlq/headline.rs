@@ -16,8 +16,8 @@ pub(super) static TOPIC: Topic = Topic {
 /// Number of workers in the published measurement. The headlines use the same number.
 const WORKERS: f64 = 8.0;
 
-/// The two kinds of devices. Each entry contains the value of `ctrl`, a description, and whether
-/// the published results come from a device of this kind.
+/// The two kinds of devices. Each entry is the value of `ctrl`, a description, and whether the
+/// published results are for such a device.
 const DEVICES: [(&str, &str, bool); 2] = [
     (
         "thread",
@@ -31,9 +31,9 @@ const DEVICES: [(&str, &str, bool); 2] = [
     ),
 ];
 
-/// Returns the headlines about RSA sessions, the kind in the published results. The first headline
-/// is about a device that hands each request to another thread, like the published device; the
-/// second is about a device that serves requests on the queue's own thread.
+/// Returns the headlines about RSA sessions, as in the published results. The first headline is
+/// about a device that hands each request to another thread, like the published device; the second
+/// is about a device that serves requests on the queue's own thread.
 pub(super) fn waiting(runs: &Runs) -> Vec<Option<Row>> {
     let cores = |field: &str| -> Option<f64> {
         let all = runs.all().filter(|r| is_asked_for(r));
@@ -152,8 +152,8 @@ mod tests {
     use kiln_question::survey::Answer;
     use serde_json::json;
 
-    /// Creates a row of process `k` of five. The row's rate and ratio deviate from the given ones
-    /// by a few per cent.
+    /// Creates a row for process `k` of five. Its rate and ratio deviate from the given ones by a
+    /// few per cent.
     fn row(mode: &str, ctrl: &str, rate: f64, ratio: f64, p999: f64, k: usize) -> Value {
         let by = [1.0, 0.98, 1.02, 0.99, 1.01][k];
         json!({"mode": mode, "ctrl": ctrl, "session": "akcipher", "workers": 8, "cores": 16, "cores_needed": 11,

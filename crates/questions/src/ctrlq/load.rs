@@ -17,7 +17,7 @@ pub(super) struct Tally {
     pub(super) closes: Histogram,
 }
 
-/// Flags that show the workers whether operations are counted now and whether to stop.
+/// Flags that tell the workers whether to count operations and whether to stop.
 pub(super) struct Clock {
     counting: AtomicBool,
     over: AtomicBool,
@@ -143,7 +143,7 @@ impl Chains {
 }
 
 /// Runs `depth` chains of requests. Each chain alternately creates and closes a session: when a
-/// request completes, its callback submits the next one from the interrupt thread.
+/// request completes, its callback submits the next one on the interrupt thread.
 pub(super) fn chains(
     control: &Control,
     request: &Request,

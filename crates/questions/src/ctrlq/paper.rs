@@ -12,8 +12,8 @@ pub(super) const WAIT_PAIRS_PER_S: f64 = 200_000.0;
 /// CPU time of the workers if they wait, in per cent of one CPU.
 pub(super) const WAIT_CPU_PCT: f64 = 300.0;
 
-/// Histogram of the closes of akcipher sessions in 5 s under busy polling. The buckets are 0 to 1
-/// µs, 2 to 3 µs, 4 to 7 µs and so on.
+/// Histogram of akcipher session closes in 5 s under busy polling. The buckets are 0 to 1 µs, 2 to
+/// 3 µs, 4 to 7 µs and so on.
 pub(super) const CLOSES: [u64; 14] = [0, 7, 72, 186_485, 687, 5, 3, 1, 0, 0, 0, 0, 0, 2];
 /// Duration in seconds of the measurement that produced `CLOSES`.
 pub(super) const CLOSES_SECONDS: f64 = 5.0;

@@ -201,7 +201,7 @@ impl FromStr for Way {
     }
 }
 
-/// Parses the names of waiting methods. Returns all methods if `names` is empty.
+/// Parses waiting method names. Returns all methods if `names` is empty.
 ///
 /// # Errors
 /// A name is unknown.
@@ -212,7 +212,7 @@ pub(super) fn parse_modes(names: &[String]) -> Result<Vec<Way>, Error> {
     }
 }
 
-/// Parses the names of kinds of sessions. Returns both kinds if `names` is empty.
+/// Parses session kind names. Returns both kinds if `names` is empty.
 ///
 /// # Errors
 /// A name is unknown.

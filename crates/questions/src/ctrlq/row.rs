@@ -1,4 +1,4 @@
-//! The rows of `kiln ctrlq`. Each contains the results of one waiting method.
+//! The rows of `kiln ctrlq`, each with the results of one waiting method.
 
 use kiln_driver::Histogram;
 use kiln_measure::warning::is_busy;

@@ -22,13 +22,13 @@ use crate::device::{cpu_time, Device};
 /// next constant is its minimum in seconds.
 const WARM: f64 = 0.1;
 const LEAST_WARM: f64 = 0.005;
-/// Interval at which the stop flag is checked.
+/// How often the stop flag is checked.
 const LOOK: Duration = Duration::from_millis(20);
 /// Time without an answer after which a device is considered dead. No working device takes this
 /// long.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The combination of parameters that is measured for one row.
+/// The combination of parameters measured for one row.
 #[derive(Clone, Copy)]
 struct Cell {
     ctrl: Option<&'static str>,
@@ -37,7 +37,7 @@ struct Cell {
     workers: usize,
 }
 
-/// The measurements of one round of a cell.
+/// One round's measurements of a cell.
 struct Sample {
     tally: Tally,
     holds: Histogram,
@@ -58,7 +58,7 @@ impl Sample {
     }
 }
 
-/// The rounds of a cell that have been measured so far.
+/// A cell's rounds measured so far.
 #[derive(Default)]
 struct Sum {
     samples: Vec<Sample>,
@@ -67,7 +67,7 @@ struct Sum {
 }
 
 /// Runs every cell once per round, so that drift of the machine affects all cells equally. Cells
-/// that are compared with each other are measured one directly after the other.
+/// compared with each other are measured one directly after the other.
 ///
 /// # Errors
 /// The device does not exist, refuses sessions, or offers none of the requested kinds.
@@ -103,7 +103,7 @@ pub(super) fn run(
                 // After an interruption, discard the current round, because it was cut short.
                 Ok(Some(_)) | Err(_) if stop.load(Ordering::Relaxed) => {
                     // Such an error is not the device's fault: Ctrl-C aborts every wait for the
-                    // device and, on a terminal, also ends the device.
+                    // device and, on a terminal, also stops the device.
                     outcome.interrupted = true;
                     break 'rounds;
                 }
@@ -158,8 +158,8 @@ fn cells(plan: &Plan) -> Vec<Cell> {
 }
 
 /// Returns the order of the cells within a round. Methods with the same device, sessions and
-/// workers follow each other (poll, wait, poll, wait, …), because the ratio of their rates is the
-/// main result.
+/// workers follow each other (poll, wait, poll, wait, …), because their rate ratio is the main
+/// result.
 fn side_by_side(cells: &[Cell]) -> Vec<usize> {
     let question = |c: &Cell| (c.ctrl, c.kind.name(), c.workers);
     let mut order: Vec<usize> = (0..cells.len()).collect();
@@ -300,8 +300,8 @@ impl Cell {
         match self.way {
             Way::Poll => self.workers + device,
             Way::Wait => self.workers + 1 + device,
-            // The interrupt thread submits all requests after the first batch, so the worker needs
-            // no core from then on.
+            // The interrupt thread submits all requests after the first batch, so the worker no
+            // longer needs a core.
             Way::Async => 1 + device,
         }
     }

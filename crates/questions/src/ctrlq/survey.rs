@@ -1,4 +1,4 @@
-//! The part of the survey that runs `kiln ctrlq`, with its arguments.
+//! The survey part that runs `kiln ctrlq`, with its arguments.
 
 use kiln_question::survey::{args, Contribution, Part, Runs, Slot};
 
@@ -14,7 +14,7 @@ pub(crate) static SURVEY: &[Contribution] = &[Contribution {
     failed: |_| false,
 }];
 
-/// The part that compares methods of waiting for the control queue.
+/// The survey part that compares ways of waiting for the control queue.
 pub(super) static CTRLQ: Part = Part {
     name: "ctrlq",
     what: "the control queue",
@@ -32,9 +32,8 @@ const DEVICES_S: f64 = 0.1;
 /// Time in seconds to connect in each round.
 const CONNECT_S: f64 = 0.01;
 
-/// Returns arguments that select the session type and the number of workers of the published
-/// results, with both devices, in enough rounds for an interval. With more time, a single worker
-/// and `async` are added.
+/// Returns arguments for the published session type and number of workers, with both devices, in
+/// enough rounds for an interval. With more time, a single worker and `async` are added.
 fn ctrlq_args(slot: &Slot) -> Vec<String> {
     let (modes, workers, rows) = match slot.seconds {
         s if s < 9.0 => ("wait,poll", "8", 4.0),

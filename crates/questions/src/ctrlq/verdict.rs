@@ -1,4 +1,4 @@
-//! Says in one sentence which way of waiting is best for what.
+//! States in one sentence which waiting method is best for what.
 
 use kiln_measure::{median_of_rounds, ratio_of_rounds};
 
@@ -7,7 +7,7 @@ use super::row::Row;
 /// Two ways of waiting tie if the whole interval of their ratio is within this share of 1.
 const TIE: f64 = 0.05;
 
-/// What a way of waiting can be best for.
+/// A purpose for which waiting methods are ranked.
 struct Purpose {
     what: &'static str,
     /// One value per round.
@@ -42,7 +42,7 @@ pub(super) fn best(rows: &[Row]) -> Option<String> {
         .collect();
     let said = PURPOSES.iter().filter_map(|purpose| {
         rows.iter().find(|r| !(purpose.rounds)(r).is_empty())?;
-        // Groups with the same result are named together.
+        // Groups with the same result are mentioned together.
         let mut results: Vec<(String, Vec<String>)> = Vec::new();
         for group in &groups {
             let result = judge(purpose, group);
@@ -88,7 +88,8 @@ fn is_marked(row: &Row) -> bool {
     row.is_starved() || row.is_disturbed()
 }
 
-/// Compares the ways of waiting with one device and one kind of session, each by its best row.
+/// Compares the waiting methods with one device and one kind of session, using each method's best
+/// row.
 fn judge(purpose: &Purpose, group: &[Row]) -> String {
     let mut ways: Vec<(f64, &Row)> = Vec::new();
     let sign = if purpose.most { 1.0 } else { -1.0 };
@@ -143,8 +144,8 @@ mod tests {
     use super::*;
     use kiln_driver::Histogram;
 
-    /// Creates a row of six rounds whose rates are `rate` times the given ones. CPU time and
-    /// latency are their inverse.
+    /// Creates a six-round row whose rates are `rate` times the given ones. CPU time and latency
+    /// are their inverse.
     fn row(mode: &'static str, workers: usize, rate: f64, by: [f64; 6]) -> Row {
         let rates: Vec<f64> = by.iter().map(|b| rate * b).collect();
         let inverse: Vec<f64> = rates.iter().map(|r| 1.0 / r).collect();
@@ -227,7 +228,7 @@ mod tests {
             wide.contains("here: cannot tell poll with 1 worker and wait with 1 worker apart"),
             "{wide}"
         );
-        // Both are better than a third way, which is not named.
+        // Both are better than a third way, which is not mentioned.
         let three = best(&[
             row("poll", 1, 100.0, EVEN),
             row("wait", 1, 99.0, EVEN),

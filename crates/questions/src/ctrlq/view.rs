@@ -1,4 +1,4 @@
-//! Formats the tables of `ctrlq`, and its histograms next to the published one.
+//! Formats `ctrlq`'s tables, and its histograms next to the published one.
 
 use std::fmt::Write;
 

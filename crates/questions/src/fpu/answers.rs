@@ -65,8 +65,8 @@ fn name(context: Context) -> &'static str {
     }
 }
 
-/// Returns the Kiln policy that models this version of Linux. Since Linux 6.15, FPU sections
-/// disable softirqs.
+/// Returns the Kiln policy that models this Linux version. Since Linux 6.15, FPU sections disable
+/// softirqs.
 fn rule_of(version: &str) -> Option<Policy> {
     let mut numbers = version.split('.').map(|n| n.parse::<u32>().ok());
     let series = (numbers.next()??, numbers.next()??);
@@ -78,8 +78,8 @@ fn rule_of(version: &str) -> Option<Policy> {
     Policy::all().into_iter().find(|p| p.name() == name)
 }
 
-/// Returns the parts of an answer that are compared. The number of warnings is reduced to whether
-/// there was any, because the same section may cause one warning or two.
+/// Returns an answer's compared parts. The number of warnings is reduced to whether there was any,
+/// because the same section may cause one warning or two.
 fn judged(answer: &Answer) -> (bool, bool, bool) {
     (answer.usable, answer.over_section, answer.warnings > 0)
 }
@@ -131,7 +131,7 @@ pub(super) fn answers(plan: &Plan, bench: &mut Bench) -> Outcome<AnswerRow> {
     outcome
 }
 
-/// Describes how a tree's answer in one context differs from the expected policy.
+/// Describes how a tree's answer in one context differs from the expected policy's.
 fn difference(context: Context, in_section: bool, answer: &Answer, right: &Answer) -> String {
     let over = if in_section {
         ", a section in progress below"

@@ -15,7 +15,7 @@ use super::policy_args::PolicyArgs;
 use super::replay::REPLAY;
 use super::tree;
 
-/// A function that measures all policies of the plan on the CPU of the calling thread.
+/// A function that measures all of a plan's policies on the calling thread's CPU.
 type Measure<R> = fn(&Plan, &mut Bench, &AtomicBool, Report<'_>) -> Result<Outcome<R>, Error>;
 
 /// A measurement of FPU policies, and how its rows are shown.
@@ -26,7 +26,7 @@ pub(super) struct Ask<R> {
     /// Whether the terminal output includes the machine and the seed. Set it to false if the
     /// answers depend on neither.
     pub measures: bool,
-    /// Function that returns the policy that a row is about.
+    /// Function that returns a row's policy.
     pub policy: fn(&R) -> &str,
 }
 

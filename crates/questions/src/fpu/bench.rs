@@ -1,4 +1,4 @@
-//! The emulated CPU on which all measurements run, and the ciphers that they use: Kiln's own
+//! The emulated CPU that all measurements run on, and the ciphers that they use: Kiln's own
 //! ciphers, or those of a hosted kernel tree.
 
 use std::rc::Rc;
@@ -18,10 +18,10 @@ use super::workload::{load_plan, messages, scalar, softirq_messages, Workload};
 /// Maximum number of requests that softirqs may have in flight. The limit exceeds the length of
 /// cryptd's queue, so that only cryptd rejects requests.
 const SLOTS: u32 = 1280;
-/// The algorithm name by which a tree's best driver is requested.
+/// The algorithm name that requests a tree's best driver.
 const ALGORITHM: &str = "xts(aes)";
 
-/// The calling thread, used as an emulated CPU.
+/// The calling thread as an emulated CPU.
 pub(crate) enum Bench {
     /// A CPU for Kiln's own policies.
     Own(Cpu),
@@ -97,7 +97,7 @@ impl Bench {
         )
     }
 
-    /// Opens a stream for a task. The task waits for the result of each request.
+    /// Opens a stream for a task. The task waits for each request's result.
     pub(crate) fn task_stream(
         &mut self,
         plan: &Plan,

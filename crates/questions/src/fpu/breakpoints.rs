@@ -4,7 +4,7 @@
 //! A round is one slice of each policy under each load. A slice has a fixed number of interrupts
 //! and is determined by its seed, so that a wrong result can be reproduced. Every round has a
 //! different seed, and therefore different messages, keys and breakpoints. Counts are 64-bit sums
-//! over slices, so memory use does not grow with the length of a campaign.
+//! over slices, so memory use does not grow with a campaign's length.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -24,15 +24,15 @@ use super::workload::{load_plan, Workload, SHORT_PACKET};
 
 /// Number of interrupts into sections per slice; a slice takes about 50 ms.
 const SLICE: u64 = 16_384;
-/// Maximum duration of a slice, for loads in which few interrupts hit a section. If the requested
-/// time is short, slices are shorter, so that a whole round fits.
+/// Maximum duration of a slice, for loads where few interrupts hit a section. If the requested time
+/// is short, slices are shorter, so that a whole round fits.
 const SLICE_TIME: Duration = Duration::from_secs(2);
 /// The control runs in only one out of this many rounds, because a single wrong result shows that
 /// the check works.
 const CONTROL_EVERY: u64 = 8;
 /// Maximum number of replay lines per policy.
 const REPLAYS: usize = 3;
-/// Number of messages that are traced to find out which instructions a section executes.
+/// Number of messages traced to find out which instructions a section executes.
 const TRACED: u64 = 4;
 
 /// One policy under one load, with its counts so far.
@@ -82,8 +82,8 @@ pub(super) fn run(
             if over || control && round % CONTROL_EVERY != 0 {
                 continue;
             }
-            // The control always has full slices; with the few interrupts of a short replay it
-            // would have no statistical power.
+            // The control always gets full slices, because the few interrupts of a short replay
+            // would give it no statistical power.
             let size = if control { SLICE } else { size };
             let done = slice(plan, bench, run, (seed, size), longest, stop)?;
             hits += if control { 0 } else { done };
@@ -115,8 +115,8 @@ pub(super) fn run(
         row.imp = std::mem::take(&mut run.driver).into();
         row.without_throughput();
         outcome.rows.push(row);
-        // Losses of the control are expected, so they are reported only if no other policy was
-        // requested.
+        // The control is expected to lose results, so its losses are reported only if no other
+        // policy was requested.
         if counts(run) {
             let replays = run.replays.drain(..);
             outcome
@@ -134,8 +134,8 @@ pub(super) fn run(
     Ok(outcome)
 }
 
-/// Returns the seed of a round. The first round uses the given seed, so that any round can be
-/// replayed by passing its seed.
+/// Returns a round's seed. The first round uses the given seed, so that any round can be replayed
+/// by passing its seed.
 fn seed_of_round(seed: u64, round: u64) -> u64 {
     match round {
         0 => seed,

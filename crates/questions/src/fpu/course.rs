@@ -25,8 +25,7 @@ pub(crate) struct Course {
 }
 
 impl Course {
-    /// Creates a course from a timeline. `phases` are the times in ms at which the load's phases
-    /// end.
+    /// Creates a course from a timeline. `phases` are the times in ms when the load's phases end.
     pub(crate) fn new(timeline: &Timeline, phases: [f64; 3]) -> Course {
         let ms = phases[2] / STEPS as f64;
         let steps = |points: Vec<(f64, f64)>| -> Vec<f64> {
@@ -102,8 +101,7 @@ impl JsonSchema for Course {
 }
 
 impl<'de> Deserialize<'de> for Course {
-    /// Extracts the course's fields from all fields of the row. Without `t_ms`, the course is
-    /// empty.
+    /// Extracts the course's fields from a row's fields. Without `t_ms`, the course is empty.
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Course, D::Error> {
         let fields = HashMap::<String, Value>::deserialize(d)?;
         let number = |field: &str| fields.get(field).and_then(Value::as_f64);

@@ -1,5 +1,4 @@
-//! Accumulates the results of proof runs for one combination of policy, implementation, operation
-//! and length.
+//! Accumulates proof results for one combination of policy, implementation, operation and length.
 
 use std::borrow::Cow;
 
@@ -29,7 +28,7 @@ impl Examined {
         }
     }
 
-    /// Adds the results of a probe.
+    /// Adds a probe's results.
     pub(super) fn add(&mut self, found: &Found) {
         self.row.injected += found.injected;
         self.row.masked += found.masked;

@@ -296,7 +296,7 @@ impl LostState {
         of.fold([0; 3], |sum, c| std::array::from_fn(|i| sum[i] + c.2[i]))
     }
 
-    /// Returns the number of policies for which `wanted` holds, without the control.
+    /// Returns the number of policies that satisfy `wanted`, without the control.
     fn policies(&self, wanted: impl Fn(&str) -> bool) -> usize {
         let mut names: Vec<&str> = self.counts.iter().map(|c| c.0.as_str()).collect();
         names.retain(|p| !is_control(p) && wanted(p));
@@ -305,7 +305,7 @@ impl LostState {
         names.len()
     }
 
-    /// Answers in a few words whether nested sections are safe.
+    /// States briefly whether nested sections are safe.
     fn verdict(&self) -> String {
         let ([hit, wrong, user], [_, all_wrong, all_user]) = (self.nested(), self.sum(false));
         let (lost, all) = (wrong + user, all_wrong + all_user);
@@ -582,7 +582,7 @@ mod tests {
             verdict.ends_with(": 16.7 ns; 6.15: 20.9 ns, slower"),
             "{verdict}"
         );
-        // 16 bytes at the published 461 MB/s.
+        // A 16-byte message at the published 461 MB/s.
         assert!(
             text.ends_with("After the change, that request took 34.7 ns, so the same saving is a smaller part of it"),
             "{text}"
@@ -799,7 +799,7 @@ mod tests {
             verdict(&other[..1], 900),
             "Other sections lost registers 5 times; nested were not tested"
         );
-        // A loss is a loss, even if the control shows that others may have been missed.
+        // A loss counts, even if the control shows that others may have been missed.
         for control in [0, 900] {
             let verdict = verdict(&[("legacy", 0), ("nested-v1", 1)], control);
             assert_eq!(

@@ -9,11 +9,11 @@ use kiln_kernel::irq::{Arrivals, CrossCore, Timer};
 use kiln_measure::CoreList;
 use kiln_question::Error;
 
-/// Shortest gap that is replayed, in nanoseconds. With shorter gaps, a host that delivers timer
-/// signals slowly would spend all its time on their delivery.
+/// Shortest gap to replay, in nanoseconds. With shorter gaps, a host that delivers timer signals
+/// slowly would spend all its time on their delivery.
 const SHORTEST_GAP: u64 = 50_000;
-/// Longest gap that is accepted, in nanoseconds. With longer gaps, a time slice could contain no
-/// interrupt and would measure nothing.
+/// Longest accepted gap, in nanoseconds. With longer gaps, a time slice could contain no interrupt
+/// and would measure nothing.
 const LONGEST_GAP: u64 = 1_000_000_000;
 
 /// The source of interrupts that the user requested.
@@ -175,7 +175,7 @@ impl Inject {
         }
     }
 
-    /// Returns the rate that the source actually reaches if `asked` interrupts per second are
+    /// Returns the rate that the source actually reaches when `asked` interrupts per second are
     /// requested.
     pub(crate) fn rate(&self, asked: f64) -> f64 {
         match self {
@@ -184,7 +184,7 @@ impl Inject {
         }
     }
 
-    /// Returns notes about the source that help to interpret the results.
+    /// Returns notes about the source that help interpret the results.
     pub(crate) fn notes(&self, asked: f64) -> Vec<String> {
         let how = match self {
             Inject::Timer => format!("a timer, {asked} a second, evenly"),
@@ -226,7 +226,7 @@ impl Inject {
     }
 }
 
-/// Finds a core on which this thread does not run.
+/// Finds a core that this thread does not run on.
 fn other_core() -> Result<usize, Error> {
     let mine = CoreList::allowed().map_err(|e| Error::lacks(e.to_string()))?;
     let all = fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();

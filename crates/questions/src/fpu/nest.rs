@@ -13,7 +13,7 @@ use super::probe::Probe;
 /// section timer.
 const SLACK: u64 = 8;
 
-/// Makes one pass over a softirq that is raised by an interrupt in the middle of the section.
+/// Makes one pass over a softirq raised by an interrupt in the middle of the section.
 pub(super) fn pass(probe: &Probe, cpu: &mut Cpu, examined: &mut Examined) -> Result<(), Error> {
     let probe = Probe {
         hardirq_fpu: true,
@@ -21,8 +21,8 @@ pub(super) fn pass(probe: &Probe, cpu: &mut Cpu, examined: &mut Examined) -> Res
     };
     let n = examined.row.instructions.max(1);
     let k1 = n / 2;
-    // Number of instructions executed after the first interrupt. They belong to the softirq and to
-    // the rest of the section; the policy determines which of the two runs first.
+    // Number of instructions executed after the first interrupt. They belong to the softirq and the
+    // rest of the section, in an order that the policy determines.
     let end = probe.run(cpu, Step::Pair(k1, u64::MAX), false)?.inner;
     let softirq = end.saturating_sub(n - k1);
     examined.row.softirq_instructions = softirq;

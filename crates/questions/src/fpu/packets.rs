@@ -1,4 +1,4 @@
-//! Fields that `kiln ipsec` adds to the rows of the policy table.
+//! Fields that `kiln ipsec` adds to the policy table's rows.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

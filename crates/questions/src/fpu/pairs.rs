@@ -1,5 +1,4 @@
-//! Injects pairs of interrupts: the first in the task's section, the second in the softirq that the
-//! first one raises.
+//! Injects pairs of interrupts: one in the task's section, and one in the softirq that it raises.
 
 use std::time::{Duration, Instant};
 
@@ -11,10 +10,10 @@ use kiln_question::Error;
 use super::examined::Examined;
 use super::probe::Probe;
 
-/// Number of instructions at each end of a section that are interrupted more often, because the
-/// policy's own code is at the ends.
+/// Number of instructions at each end of a section that are interrupted more often, because that is
+/// where the policy's own code is.
 const EDGE: u64 = 128;
-/// Number of pairs that are tried even if `time` has run out.
+/// Number of pairs to try even if `time` has run out.
 const FEWEST: u64 = 2;
 
 /// Tries `count` pairs, or fewer if `time` runs out.
@@ -39,7 +38,8 @@ pub(super) fn sample(
             1 => n - 1 - rng.next_u64() % n.min(EDGE),
             _ => rng.next_u64() % n,
         };
-        // The softirq runs at once or, if the policy makes it wait, at the section's end; try both.
+        // The softirq runs immediately or, if the policy makes it wait, at the section's end; try
+        // both.
         let late = (n - k1) * (rng.next_u64() % 2);
         let k2 = late + rng.next_u64() % softirq;
         let step = Step::Pair(k1, k2);

@@ -1,5 +1,4 @@
-//! The plan of a measurement: policies, loads, interrupts and the emulated CPU. Also checks that
-//! the choices are valid.
+//! A measurement plan: policies, loads, interrupts and the emulated CPU. Also validates it.
 
 use std::borrow::Cow;
 use std::path::PathBuf;
@@ -24,7 +23,7 @@ pub(crate) const BUSIEST_TABLE: f64 = 4000.0;
 pub(crate) enum Contender {
     /// One of Kiln's own policies.
     Own(Policy),
-    /// The policy of a kernel tree in this directory, given as `tree:DIR`.
+    /// The policy of the kernel tree in this directory, given as `tree:DIR`.
     Tree(PathBuf),
 }
 
@@ -61,7 +60,7 @@ impl FromStr for Fallback {
     }
 }
 
-/// A policy with a fallback; each such combination has a row.
+/// A policy with a fallback. Each such combination has a row.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Entry {
     pub policy: Policy,
@@ -69,21 +68,21 @@ pub(crate) struct Entry {
     pub fallback: Fallback,
 }
 
-/// The tree that is hosted in this process, as named in rows.
+/// The tree hosted in this process, as named in rows.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct TreeName {
-    /// The name of the policy, as the user gave it: `tree:DIR`.
+    /// The policy's name, as the user gave it: `tree:DIR`.
     pub name: String,
     /// The tree's version, such as `6.12.117`.
     pub version: String,
     pub policy: Policy,
-    /// The driver that the tree's tasks and softirqs use; `None` for the tree's best driver.
+    /// The driver for the tree's tasks and softirqs; `None` for the tree's best driver.
     pub driver: Option<String>,
 }
 
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
-    /// The policies, without duplicates. All others are compared with the first one.
+    /// The policies, without duplicates. The first one is the reference for all others.
     pub policies: Vec<Policy>,
     /// Fallbacks, without duplicates. They apply only to legacy, the policy under which softirqs
     /// can find the FPU in use.
@@ -91,7 +90,7 @@ pub(crate) struct Plan {
     /// The tree hosted in this process. One of `policies` is the tree's policy.
     pub tree: Option<TreeName>,
     pub loads: Vec<Workload>,
-    /// Source of interrupts.
+    /// Interrupt source.
     pub inject: Inject,
     /// Interrupts per second.
     pub irq_rate: f64,
@@ -109,7 +108,7 @@ pub(crate) struct Plan {
     pub hardirq_fpu: bool,
     /// Whether preemption is full; otherwise it is voluntary.
     pub preempt_full: bool,
-    /// The scheduler that is emulated.
+    /// The scheduler to emulate.
     pub scheduler: Scheduler,
     /// The number of CPUs for which the scheduler's times are scaled.
     pub scheduler_cpus: u32,
@@ -202,7 +201,7 @@ impl Plan {
         if self.ops.is_empty() {
             self.ops = vec![Op::Encrypt, Op::Decrypt];
         }
-        // The purpose of these runs is a verdict on lost state, which needs the control.
+        // These runs are for a verdict on lost state, which needs the control.
         let verdict = matches!(self.inject, Inject::Breakpoint | Inject::Step(Steps::All));
         if verdict && !self.policies.iter().any(|p| p.is_broken()) {
             let all = Policy::all();
@@ -260,7 +259,7 @@ impl Plan {
         self.tree.as_ref().filter(|t| t.policy == policy)
     }
 
-    /// Returns the configuration of the emulated CPU.
+    /// Returns the emulated CPU's configuration.
     pub(crate) fn config(&self) -> Config {
         let mut config = Config {
             preempt_full: self.preempt_full,
@@ -277,7 +276,7 @@ impl Plan {
         config
     }
 
-    /// Returns a note on the scheduler and its times. The note marks values that the user set.
+    /// Returns a note on the scheduler and its times, which marks values that the user set.
     pub(crate) fn scheduler_note(&self) -> String {
         let c = self.config();
         let by_hand = |set: bool| if set { " (by hand)" } else { "" };

@@ -2,22 +2,21 @@
 //! that does lose state, and enough interrupts.
 //!
 //! The control saves nothing. If it has `w` wrong results after `m` interrupts into sections, an
-//! interrupt spoils a result with probability `w / m`. A policy as bad as the control that is hit
-//! `n` times then has `n * w / m` wrong results on average, and no wrong result with probability
-//! `exp(-n * w / m)`. A verdict requires this probability to be below 0.001, and therefore an
-//! average of at least `ln 1000 = 6.9`, both for the control itself and for each policy that is
-//! judged.
+//! interrupt spoils a result with probability `w / m`. A policy as bad as the control, hit `n`
+//! times, then has `n * w / m` wrong results on average, and none with probability `exp(-n * w /
+//! m)`. A verdict requires this probability to be below 0.001, and therefore an average of at least
+//! `ln 1000 = 6.9`, both for the control itself and for each judged policy.
 //!
 //! Lost user states are not used here, because the control loses the user's registers in every
 //! kernel entry, whether it is interrupted or not.
 
 use std::fmt;
 
-/// Minimum average number of wrong results for a verdict: ln 1000. With a higher average, the
-/// probability that no wrong result occurs is below 0.001.
+/// Minimum average number of wrong results for a verdict: ln 1000. Above this average, the
+/// probability of no wrong result is below 0.001.
 pub(super) const ENOUGH: f64 = 6.907_755_278_982_137;
 
-/// The counts of a policy under a load.
+/// A policy's counts under one load.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Count<'a> {
     pub policy: &'a str,
@@ -56,14 +55,14 @@ pub(super) fn is_control(policy: &str) -> bool {
     policy == "none"
 }
 
-/// Returns the average number of wrong results that a policy as bad as the control would have;
-/// `None` if no control lost enough state.
+/// Returns the average number of wrong results for a policy as bad as the control; `None` if no
+/// control lost enough state.
 pub(super) fn expected(count: &Count, all: &[Count]) -> Option<f64> {
     let control = control_of(count.load, all)?;
     enough(&control).then(|| count.hit as f64 * loss(&control))
 }
 
-/// Returns how many wrong results the control has per interrupt into a section, at most 1.
+/// Returns the control's wrong results per interrupt into a section, at most 1.
 fn loss(control: &Count) -> f64 {
     (control.wrong as f64 / control.hit as f64).min(1.0)
 }
@@ -158,7 +157,8 @@ mod tests {
         let all = [count("nested", "a", 1000, 0), count("none", "a", 500, 100)];
         assert_eq!(judge(&all), Ok(()));
         assert_eq!(expected(&all[0], &all), Some(200.0));
-        // Wrong results of the policy do not prevent a verdict; `judge` does not evaluate them.
+        // The policy's own wrong results do not prevent a verdict, because `judge` does not
+        // evaluate them.
         assert_eq!(judge(&[count("nested", "a", 1000, 3), all[1]]), Ok(()));
         assert_eq!(judge(&all[1..]), Ok(()));
     }
@@ -211,7 +211,7 @@ mod tests {
             why.contains("nested was hit 69 times") && why.contains("6.9"),
             "{why}"
         );
-        // The counts of several rows with the same policy are added up.
+        // Counts from several rows of one policy are added up.
         let parts = [
             count("nested", "a", 35, 0),
             count("nested", "a", 35, 0),

@@ -19,12 +19,12 @@ use super::workload::{load_plan, messages};
 
 /// Size of a softirq's message in bytes.
 pub(super) const PACKET: usize = 128;
-/// Number of loop iterations during which the task keeps the pattern in its registers.
+/// Number of loop iterations while the task keeps the pattern in its registers.
 const SPINS: u64 = 20;
 /// Value of `--impl` for the task that keeps a pattern in all registers.
 pub(super) const PATTERN: &str = "pattern";
 
-/// What the task does in the section.
+/// The task's work in the section.
 #[derive(Clone)]
 pub(super) enum Task {
     /// Encrypts or decrypts one message.
@@ -49,7 +49,7 @@ impl Task {
         }
     }
 
-    /// Returns the name of the operation; `None` for the pattern task.
+    /// Returns the operation's name; `None` for the pattern task.
     pub(super) fn op(&self) -> Option<&'static str> {
         match self {
             Task::Crypt(_, op, _) | Task::Ask(_, op, _) => Some(op_name(*op)),
@@ -66,14 +66,14 @@ impl Task {
     }
 }
 
-/// One operation of the task, with the conditions under which interrupts are injected.
+/// One operation of the task, with the conditions for injecting interrupts.
 #[derive(Clone)]
 pub(super) struct Probe {
     pub policy: Policy,
     /// The policy's name in rows.
     pub name: Cow<'static, str>,
     pub task: Task,
-    /// Cipher of a tree's crypto API that the softirqs use; `None` if they use Kiln's own cipher.
+    /// The softirqs' cipher from a tree's crypto API; `None` if they use Kiln's own cipher.
     pub softirq: Option<Rc<Stream>>,
     /// Whether hardirq handlers also open sections.
     pub hardirq_fpu: bool,
@@ -81,7 +81,7 @@ pub(super) struct Probe {
     pub seed: u64,
 }
 
-/// Results of one run of a probe.
+/// Results of one probe run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Found {
     /// Number of instructions that were single-stepped: `outer` in the task's section, `inner` in
@@ -103,7 +103,7 @@ impl Found {
 }
 
 impl Probe {
-    /// Runs the probe without an interrupt, to count the instructions of the section.
+    /// Runs the probe without an interrupt, to count the section's instructions.
     pub(super) fn count(&self, cpu: &mut Cpu) -> Result<Found, Error> {
         self.run(cpu, Step::At(u64::MAX), false)
     }
@@ -164,7 +164,7 @@ impl Probe {
     }
 
     /// Finds an instruction from `first` up to `end` at which a single interrupt loses state;
-    /// `None` if state is lost only by several interrupts together.
+    /// `None` if only several interrupts together lose state.
     pub(super) fn bisect(
         &self,
         cpu: &mut Cpu,

@@ -368,14 +368,14 @@ impl Row {
         self.of_control_high = r.map(|r| r.high);
     }
 
-    /// Sets the task's throughput relative to the first policy.
+    /// Sets the task's throughput relative to the first policy's.
     pub(crate) fn set_ratio(&mut self, r: Option<Ratio>) {
         self.ratio = r.map(|r| r.ratio);
         self.ratio_low = r.map(|r| r.low);
         self.ratio_high = r.map(|r| r.high);
     }
 
-    /// Sets the throughput of packets, and its ratio to the throughput under the first policy.
+    /// Sets the packet throughput, and its ratio to the first policy's.
     pub(crate) fn set_esp(&mut self, rate: Option<Ratio>, to_first: Option<Ratio>) {
         self.esp_mb_per_s = rate.map(|r| r.ratio);
         self.esp_mb_per_s_low = rate.map(|r| r.low);
@@ -403,8 +403,7 @@ impl Row {
         self.set_ratio(None);
     }
 
-    /// Returns half the width of the interval of the task's throughput, in per cent of the
-    /// throughput.
+    /// Returns half the width of the task throughput's interval, in per cent of the throughput.
     pub(crate) fn plus_minus_pct(&self) -> Option<f64> {
         let width = self.task_mb_per_s_high? - self.task_mb_per_s_low?;
         Some(50.0 * width / self.task_mb_per_s?)

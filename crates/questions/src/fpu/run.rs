@@ -1,6 +1,6 @@
-//! Measures the policy table. Short slices in which interrupts encrypt alternate with slices in
-//! which they do nothing. Each round includes all policies, so that drift of the machine affects
-//! all of them equally.
+//! Measures the policy table. Short slices where interrupts encrypt alternate with slices where
+//! they do nothing. Each round includes all policies, so that drift of the machine affects all of
+//! them equally.
 
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,7 +24,7 @@ use super::{breakpoints, costs};
 
 /// Duration of a slice. It contains forty interrupts on average at the default rate.
 const SLICE: Duration = Duration::from_millis(20);
-/// Minimum number of rounds. Fewer rounds are too few for an interval.
+/// Minimum number of rounds; fewer do not give an interval.
 const ROUNDS: u32 = 6;
 
 /// Runs the policy table, or a campaign of interrupts at breakpoints.
@@ -121,9 +121,9 @@ struct Rounds<'a> {
     rate: f64,
     share: Duration,
     load: Load<'a>,
-    /// Work that the load does not currently use, indexed by [`Sort::place`]: the work with a
-    /// tree's ciphers, and the work that uses Kiln's crypto API. While the load uses one of them,
-    /// the element holds the work that was replaced.
+    /// Work that the load does not currently use, indexed by [`Sort::place`]: that with a tree's
+    /// ciphers, and that with Kiln's crypto API. While the load uses one of them, the element
+    /// contains the replaced work.
     others: [Option<Sides>; 2],
     whose: Sort,
 }
@@ -201,12 +201,12 @@ impl Rounds<'_> {
         plan.inject.start(self.load.cpu(), self.rate, plan.seed)
     }
 
-    /// Runs one slice of a policy, with the kind of work that the policy needs.
+    /// Runs one slice of a policy, with the kind of work that it needs.
     fn slice(&mut self, tally: &mut Tally, entry: Entry, control: bool) {
         let whose = Sort::new(self.plan, entry);
         if whose != self.whose {
             // Exchange the work while the previous policy is still set, so that pending requests
-            // are completed under it. Undo the previous exchange first.
+            // are completed under it. Undo any previous exchange first.
             for place in [self.whose.place(), whose.place()].into_iter().flatten() {
                 if let Some(other) = &mut self.others[place] {
                     self.load.exchange(other);
@@ -360,7 +360,7 @@ fn notes(plan: &Plan, outcome: &mut Outcome<Row>) {
     }
 }
 
-/// Adds the conclusion on lost state: a failure, a verdict, or a note that no verdict is possible.
+/// Adds the conclusion on lost state: a failure, a verdict, or a note that a verdict is impossible.
 fn conclude(outcome: &mut Outcome<Row>) {
     let counts: Vec<Count> = outcome.rows.iter().filter_map(Row::count).collect();
     let judged = power::judge(&counts);
@@ -370,8 +370,8 @@ fn conclude(outcome: &mut Outcome<Row>) {
         row.expected_wrong = expected.filter(|_| !is_control(&row.policy));
     }
     let lost = outcome.rows.iter().any(Row::fails);
-    // The control is optional, because a user may want only the results of some policies. If the
-    // control did run, it must have statistical power.
+    // The control is optional, because a user may want only some policies' results. If it did run,
+    // it must have statistical power.
     let blind = matches!(judged, Err(NoVerdict::NoPower(_))) && !outcome.interrupted;
     let reordered = reordered(&outcome.rows);
     outcome.failed = lost || blind || !reordered.is_empty();
@@ -383,7 +383,7 @@ fn conclude(outcome: &mut Outcome<Row>) {
 }
 
 /// Describes rows in which more requests completed out of order than in their control. A crypto API
-/// must complete the requests of one transform on one CPU in the order in which they were made.
+/// must complete one transform's requests on one CPU in the order in which they were made.
 fn reordered(rows: &[Row]) -> Vec<String> {
     let real = rows.iter().filter(|r| !r.control && !is_control(&r.policy));
     let of = |row: &Row| {
@@ -431,7 +431,7 @@ mod tests {
     use super::super::tally::Tally;
     use super::*;
 
-    /// Creates the row of a policy with real interrupts, and the row of its control.
+    /// Creates a policy's row with real interrupts, and its control's row.
     fn rows(policy: &str, hit: u64, wrong: u64) -> Vec<Row> {
         let plan = Plan::new(1, true);
         let entry = plan.entries()[0];

@@ -1,7 +1,7 @@
 //! Injects one interrupt per run, before each instruction in turn, always from the same initial
 //! state.
 //!
-//! These runs complement the runs in which every instruction of a section is interrupted. In those,
+//! These runs complement the runs where every instruction of a section is interrupted. In those,
 //! the first softirq saves the user's state and updates the section timer, so the section itself
 //! never does either; with a single interrupt, the section does both. If a policy makes softirqs
 //! wait for the section's end, later interrupts run these softirqs on their own return path; only
@@ -15,11 +15,11 @@ use kiln_question::Error;
 use super::examined::Examined;
 use super::probe::{Probe, Task};
 
-/// Maximum length, in instructions, of sections that are interrupted at every instruction, in one
+/// Maximum length in instructions of a section that is interrupted at every instruction, with one
 /// run per instruction. The limit is needed because each run single-steps up to its interrupt.
 const LONGEST: u64 = 800;
-/// Number of instructions at the beginning of longer sections that are interrupted in one run each.
-/// `kernel_fpu_begin` executes fewer instructions, including the save of the user's state.
+/// Number of instructions at the beginning of a longer section that are interrupted in one run
+/// each. `kernel_fpu_begin` executes fewer instructions, including the save of the user's state.
 const BEGINNING: u64 = 160;
 
 /// Returns whether to run the probe. With `quick`, only the pattern task and encryptions of at most
@@ -77,15 +77,15 @@ pub(super) fn pass(
     Ok(())
 }
 
-/// Numbers of instructions around a section's end in which the second interrupt is injected. They
-/// are assumed to cover the path to the waiting softirqs and back: `BEFORE` instructions before the
-/// section's end, `AFTER` instructions after it, and the `LAST` instructions of the whole run.
+/// Instructions around a section's end at which the second interrupt is injected. They are assumed
+/// to cover the path to the waiting softirqs and back: `BEFORE` instructions before the section's
+/// end, `AFTER` instructions after it, and the `LAST` instructions of the whole run.
 const BEFORE: u64 = 64;
 const AFTER: u64 = 160;
 const LAST: u64 = 96;
 
-/// Returns whether, under the probe's policy, a softirq that is raised during a section waits for
-/// the section's end.
+/// Returns whether, under the probe's policy, a softirq raised during a section waits for the
+/// section's end.
 fn softirqs_wait(probe: &Probe, cpu: &mut Cpu) -> bool {
     probe.policy.set(cpu);
     !usable(cpu, Context::Softirq, true).over_section

@@ -9,7 +9,7 @@ use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
-/// Number of upper bounds of a histogram's buckets: half octaves in nanoseconds, 16, 24, 32, 48 ...
+/// Number of upper bucket bounds in a histogram: half octaves in nanoseconds, 16, 24, 32, 48 ...
 /// 1048576.
 const BOUNDS: usize = 33;
 
@@ -93,7 +93,7 @@ impl JsonSchema for Spreads {
 }
 
 impl<'de> Deserialize<'de> for Spreads {
-    /// Extracts the histograms' fields from all fields of the row.
+    /// Extracts the histograms' fields from a row's fields.
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Spreads, D::Error> {
         let fields = HashMap::<String, Value>::deserialize(d)?;
         let [softirq, section] = NAMES.map(|name| {

@@ -29,7 +29,7 @@ use super::{nest, pairs, single};
 
 /// Pairs of interrupts per combination, without and with --quick.
 const PAIRS: [u64; 2] = [200, 40];
-/// Maximum number of replay lines per policy. The limit is low because each replay line requires a
+/// Maximum number of replay lines per policy. It is low because each replay line requires a
 /// bisection.
 const REPLAYS: usize = 3;
 
@@ -124,7 +124,7 @@ fn tree_tasks(
     Ok((tasks, softirq))
 }
 
-/// Creates one probe for each policy and task.
+/// Creates one probe per policy and task.
 fn probes(plan: &Plan, bench: &mut Bench, hardirq_fpu: bool) -> Result<Vec<Probe>, Error> {
     let own = tasks(plan)?;
     let mut probes = Vec::new();
@@ -132,8 +132,8 @@ fn probes(plan: &Plan, bench: &mut Bench, hardirq_fpu: bool) -> Result<Vec<Probe
         match plan.tree_of(policy) {
             None => {
                 let of = |task| probe(plan, policy, task, None, hardirq_fpu);
-                // A control that was added for the verdict needs only one message per
-                // implementation to show that losses are detected.
+                // A control added for the verdict needs only one message per implementation to show
+                // that losses are detected.
                 let few = plan.added_control && policy.is_broken();
                 let (op, len) = (
                     plan.ops.first().copied().map(op_name),
@@ -152,8 +152,8 @@ fn probes(plan: &Plan, bench: &mut Bench, hardirq_fpu: bool) -> Result<Vec<Probe
     Ok(probes)
 }
 
-/// Selects the probes that this shard runs, and the control's probes. Every shard runs the control,
-/// to show that it would have detected a loss.
+/// Selects this shard's probes and the control's. Every shard runs the control, to show that it
+/// would have detected a loss.
 fn select(plan: &Plan, probes: Vec<Probe>) -> Vec<Probe> {
     let is_control = |p: &Probe| plan.added_control && p.policy.is_broken();
     let (control, judged): (Vec<Probe>, Vec<Probe>) = probes.into_iter().partition(is_control);

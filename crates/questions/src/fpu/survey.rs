@@ -1,4 +1,4 @@
-//! The parts of the survey that run `kiln fpu` and its subcommands.
+//! The survey parts that run `kiln fpu` and its subcommands.
 
 use kiln_question::survey::{args, Answer, Contribution, Part, Row, Runs};
 
@@ -35,7 +35,7 @@ fn interrupted(answers: &[Answer]) -> Runs<'_> {
     Runs::new(answers, &[&POLICIES, &BREAKPOINTS])
 }
 
-/// The part that measures what each method of calling a cipher costs.
+/// The survey part that measures the cost of each method of calling a cipher.
 pub(super) static WAYS: Part = Part {
     name: "fpu-overhead",
     what: "the methods of calling a cipher",
@@ -51,7 +51,7 @@ pub(super) static WAYS: Part = Part {
     ..Part::USUAL
 };
 
-/// The part that measures what each method of calling a cipher costs in a kernel tree.
+/// The survey part that measures the cost of each method of calling a cipher in a kernel tree.
 pub(super) static TREE_WAYS: Part = Part {
     name: "fpu-overhead-tree",
     what: "the methods of calling a cipher in the kernel tree",
@@ -69,7 +69,7 @@ pub(super) static TREE_WAYS: Part = Part {
     ..Part::USUAL
 };
 
-/// The part that measures the policy table.
+/// The survey part that measures the policy table.
 pub(super) static POLICIES: Part = Part {
     name: "fpu",
     what: "the table of FPU policies",
@@ -87,8 +87,8 @@ pub(super) static POLICIES: Part = Part {
     ..Part::USUAL
 };
 
-/// The part that determines whether policies lose state. It uses breakpoints, which hit sections a
-/// thousand times as often as a timer's interrupts.
+/// The survey part that determines whether policies lose state. It uses breakpoints, which hit
+/// sections a thousand times as often as a timer's interrupts.
 pub(super) static BREAKPOINTS: Part = Part {
     name: "fpu-breakpoint",
     what: "interrupts at random instructions",

@@ -1,4 +1,4 @@
-//! Accumulates the counts of one policy, slice by slice.
+//! Accumulates one policy's counts, slice by slice.
 
 use std::time::{Duration, Instant};
 
@@ -37,8 +37,7 @@ impl Tally {
         // Warm up caches and predictors, and finish work that the previous policy left pending.
         load.run(work.entry);
         // Under the broken control, softirqs corrupt the registers of any code that they interrupt,
-        // including this function. Therefore no softirq may run while this function reads clocks
-        // and counters.
+        // including this function, so none may run while it reads clocks and counters.
         load.set_empty(true);
         load.cpu().reset_stats();
         let before = load.counts();
@@ -66,8 +65,8 @@ impl Tally {
         merge(&mut self.latency, cpu.softirq_latency());
     }
 
-    /// Adds the CPU's statistics since their last reset, and the counts and the rate of a round
-    /// that took `seconds` seconds.
+    /// Adds the CPU's statistics since their last reset, and the counts and rate of a round that
+    /// took `seconds` seconds.
     pub(crate) fn take(&mut self, cpu: &mut Cpu, done: Counts, seconds: f64) {
         self.stats += cpu.stats();
         self.counts += done;
@@ -100,7 +99,7 @@ impl Tally {
     }
 }
 
-/// Returns the CPU time of this thread. Unlike elapsed time, CPU time excludes periods in which the
+/// Returns the CPU time of this thread. Unlike elapsed time, CPU time excludes periods where the
 /// host runs other threads and the emulated CPU makes no progress.
 pub(crate) fn cpu_time() -> Duration {
     let mut time = libc::timespec {

@@ -65,8 +65,8 @@ fn with_tree(
 }
 
 /// Runs in the parent process: builds each tree, and has a child process measure it. `policy`
-/// returns the policy that a row is about. The outcome is `None` if building was interrupted, or if
-/// a child refused to measure.
+/// returns a row's policy. The outcome is `None` if building was interrupted, or if a child refused
+/// to measure.
 pub(super) fn run<R: DeserializeOwned>(
     trees: &[PathBuf],
     build: &TreeBuildArgs,
@@ -104,8 +104,7 @@ pub(super) fn run<R: DeserializeOwned>(
     Ok((Some(sum), worst))
 }
 
-/// Parses the document that the child has written. The result is empty if the child crashed before
-/// it wrote anything.
+/// Parses the child's document. The result is empty if the child crashed before writing anything.
 fn read<R: DeserializeOwned>(output: &[u8]) -> Document<R> {
     serde_json::from_slice(output).unwrap_or(Document {
         rows: Vec::new(),
@@ -114,7 +113,7 @@ fn read<R: DeserializeOwned>(output: &[u8]) -> Document<R> {
     })
 }
 
-/// The results of a child process that has ended.
+/// The results of a child process that has exited.
 struct Ended {
     /// Objects of the tree that do not compile.
     failures: Vec<String>,

@@ -20,8 +20,8 @@ pub(crate) fn with_fallback(row: &Row) -> String {
     }
 }
 
-/// Formats a policy's name. The broken control is marked; a tree is shown with the name of its
-/// directory and its version.
+/// Formats a policy's name. The broken control is marked; a tree is shown with its directory name
+/// and version.
 fn policy(name: &str) -> String {
     match (name, name.strip_prefix("tree:")) {
         ("none", _) => "none (broken)".to_string(),
@@ -73,7 +73,7 @@ pub(crate) fn answers(rows: &[AnswerRow]) -> String {
     )
 }
 
-/// Formats the results of each load, then the counts.
+/// Formats each load's results, followed by the counts.
 pub(crate) fn tables(rows: &[Row]) -> String {
     let mut loads: Vec<&str> = Vec::new();
     for r in rows {
@@ -180,7 +180,7 @@ fn figures(rows: &[&Row]) -> String {
 
 fn counts(rows: &[&Row]) -> String {
     let mut table = plain();
-    // Loads without requests cannot defer anything, so the columns about deferral are left out.
+    // Loads without requests cannot defer anything, so the deferral columns are left out.
     let later = rows.iter().any(|r| r.async_punts.is_some());
     let mut head = vec![
         "policy",

@@ -1,4 +1,4 @@
-//! What the task and the softirqs encrypt, as loads that the user can choose by name.
+//! The work of the task and the softirqs, as loads that the user can choose by name.
 
 use std::fmt;
 use std::str::FromStr;
@@ -15,11 +15,11 @@ pub(crate) const PACKET: usize = 1420;
 /// softirqs.
 pub(crate) const SHORT_PACKET: usize = 128;
 
-/// Iterations of an empty loop during which the task keeps the pattern in its registers: about ten
+/// Iterations of an empty loop while the task keeps the pattern in its registers: about ten
 /// microseconds.
 const SPINS: u64 = 40_000;
 
-/// A load of the policy table.
+/// A load in the policy table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Workload {
     /// Size of the task's messages in bytes; 0 for the task that keeps a pattern in all registers.
@@ -47,7 +47,7 @@ impl Workload {
             entry: 24,
         },
     ];
-    /// A load in which the task keeps a pattern in all registers. Sections are long and softirqs
+    /// A load where the task keeps a pattern in all registers. Sections are long and softirqs
     /// short, so that nearly every interrupt hits a section.
     pub(crate) const PATTERN: Workload = Workload {
         len: 0,
@@ -107,8 +107,7 @@ pub(crate) fn scalar() -> Result<Impl, Error> {
         .ok_or_else(|| Error::lacks("this build has no scalar xts-aes-fixed-time: rebuild it"))
 }
 
-/// Creates messages that depend only on the seed. `stream` distinguishes the sets of messages in
-/// one load.
+/// Creates messages that depend only on the seed. `stream` distinguishes a load's sets of messages.
 pub(crate) fn messages(
     seed: u64,
     stream: u64,
@@ -129,7 +128,7 @@ pub(crate) fn softirq_messages(seed: u64, packet: usize) -> Result<Arc<Messages>
     messages(seed, 2, Op::Encrypt, packet, 16)
 }
 
-/// Creates a load of a task and softirqs; the softirqs' messages have `packet` bytes.
+/// Creates a load with a task and softirqs, whose messages have `packet` bytes.
 pub(crate) fn load_plan(
     seed: u64,
     task: TaskWork,

@@ -6,7 +6,7 @@ use super::files::{Lines, Missing};
 /// cut short, and an option that it does not contain may have been set.
 const LAST: &str = "# end of Kernel hacking";
 
-/// The options on which conclusions are based. A recording contains only these options.
+/// The options that conclusions are based on. A recording contains only these.
 pub(super) const OPTIONS: &[&str] = &[
     "BPF_SYSCALL",
     "CC_OPTIMIZE_FOR_PERFORMANCE",
@@ -40,7 +40,7 @@ pub(super) const OPTIONS: &[&str] = &[
     "UBSAN_UNREACHABLE",
 ];
 
-/// The options of a configuration whose file is known to be complete.
+/// The options from a configuration file known to be complete.
 #[derive(Clone, Debug)]
 pub(super) struct Config {
     /// Path of the file, relative to the root.
@@ -80,7 +80,7 @@ impl Config {
     }
 }
 
-/// Selects the lines of a configuration that a recording needs.
+/// Selects the configuration lines that a recording needs.
 pub(crate) fn condense_config(text: &str) -> Vec<String> {
     let wanted = |line: &&str| {
         let name = line.strip_prefix("CONFIG_").and_then(|l| l.split_once('='));

@@ -29,7 +29,7 @@ pub(super) enum Path {
     Direct,
 }
 
-/// Parses the entries of the file. Entries without a name, driver, type or priority are skipped.
+/// Parses the file's entries. Entries without a name, driver, type or priority are skipped.
 pub(super) fn parse_drivers(lines: &[String]) -> Vec<Driver> {
     let mut drivers = Vec::new();
     for entry in lines.split(|l| l.trim().is_empty()) {

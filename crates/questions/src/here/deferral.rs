@@ -6,7 +6,7 @@ use super::files::{Missing, CRYPTO, MODULES, RELEASE, SYMBOLS, THREADS};
 use super::machine::Machine;
 use super::row::Basis;
 
-/// The first mainline version in which FPU sections disable softirqs.
+/// The first mainline version whose FPU sections disable softirqs.
 const SECTIONS_KEEP_SOFTIRQS_OUT: (u32, u32) = (6, 15);
 
 /// Algorithms that decide question 1, the most significant first.
@@ -21,7 +21,7 @@ const ANY: &[&str] = &[
 /// with a hash.
 const IPSEC: &[&str] = &["rfc4106(gcm(aes))", "gcm(aes)", "cbc(aes)", "ctr(aes)"];
 
-/// The call path from requests for some algorithms to SIMD code, with a driver that shows the path.
+/// The call path from requests for some algorithms to SIMD code, with a driver that shows it.
 enum Found<'a> {
     Helper(&'a Driver),
     Direct(&'a Driver),
@@ -45,13 +45,13 @@ fn find<'a>(machine: &'a Machine, names: &[&str]) -> Found<'a> {
     }
 }
 
-/// The algorithms and the texts for one question.
+/// One question's algorithms and texts.
 struct Words {
     /// Algorithms that decide the question, the most significant first.
     names: &'static [&'static str],
     deferred: fn(&Driver) -> String,
     direct: fn(&Driver) -> String,
-    /// What the user should do if requests are deferred.
+    /// The advice if requests are deferred.
     advice: &'static str,
 }
 
@@ -100,7 +100,7 @@ pub(super) fn judge_softirqs(machine: &Machine) -> Answer {
     judge(machine, &SOFTIRQS).evidence(told_by_threads(machine))
 }
 
-/// Answers question 2: whether IPsec's packets are deferred.
+/// Answers question 2: whether IPsec packets are deferred.
 pub(super) fn judge_ipsec(machine: &Machine) -> Answer {
     let mut answer = judge(machine, &ESP);
     if machine.modules.is_ok() {
@@ -251,7 +251,7 @@ fn version_evidence(machine: &Machine) -> String {
     format!("{}: {release}", RELEASE.pattern)
 }
 
-/// Returns evidence: the CPU time of the threads to which softirqs and requests are deferred.
+/// Returns evidence: the CPU time of the threads that run deferred softirqs and requests.
 fn told_by_threads(machine: &Machine) -> Option<String> {
     machine.threads.map(|t| {
         format!(

@@ -1,4 +1,4 @@
-//! Lists the files by which a machine is judged, and reads them.
+//! Lists and reads the files needed to judge a machine.
 //!
 //! Their content is not trusted: a recording is made by someone else, and may be cut short or
 //! forged.
@@ -9,12 +9,12 @@ use std::io::{self, BufRead, BufReader, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Maximum number of bytes read from one file. On a large kernel, `/proc/kallsyms` has about 20
+/// Maximum number of bytes to read from one file. On a large kernel, `/proc/kallsyms` has about 20
 /// MiB.
 const MOST: u64 = 64 << 20;
-/// Maximum number of bytes that are read as one line.
+/// Maximum number of bytes to read as one line.
 const LONGEST: u64 = 64 << 10;
-/// Maximum number of entries read from one directory.
+/// Maximum number of entries to read from one directory.
 const ENTRIES: usize = 200_000;
 
 /// A file to read, or all files that match a pattern.
@@ -23,8 +23,8 @@ pub(crate) struct Source {
     /// Path relative to the root. A component `*` matches any name, and `[0-9]*` matches any
     /// number.
     pub pattern: &'static str,
-    /// Only lines that contain at least one of these words are kept. If the list is empty, all
-    /// lines are kept.
+    /// Only lines with at least one of these words are kept. If the list is empty, all lines are
+    /// kept.
     pub words: &'static [&'static str],
 }
 
@@ -101,7 +101,7 @@ pub(super) enum Missing {
 }
 
 impl Missing {
-    /// Returns the predicate of a sentence whose subject is the file's path.
+    /// Returns the predicate of a sentence about the file.
     pub(super) fn words(&self) -> &'static str {
         match self {
             Missing::Absent => "is not there",
@@ -155,7 +155,7 @@ impl Root {
         found
     }
 
-    /// Returns the lines of the kernel's configuration, and the path of their file. Prefers
+    /// Returns the lines of the kernel's configuration, and their file's path. Prefers
     /// `/proc/config.gz` to the file that a distribution installs for `release`.
     pub(super) fn configuration(&self, release: &str) -> Result<Lines, Missing> {
         let mut missing = Missing::Absent;
@@ -179,7 +179,7 @@ impl Root {
         Err(missing)
     }
 
-    /// Opens a file. Only regular files are accepted, because reading another kind could block or
+    /// Opens a file. Only regular files are accepted, because reading any other kind could block or
     /// never end.
     fn open(&self, path: &str) -> Result<File, Missing> {
         let path = self.0.join(path);
@@ -219,8 +219,8 @@ impl Root {
     }
 }
 
-/// Returns the paths at which distributions install the configuration, in the order Debian and
-/// SUSE, Fedora, Debian since kernel 7.3. They are tried if `/proc/config.gz` does not exist.
+/// Returns the paths where distributions install the configuration, in the order Debian and SUSE,
+/// Fedora, Debian since kernel 7.3. They are tried if `/proc/config.gz` does not exist.
 fn configurations(release: &str) -> Vec<String> {
     // A release that contains a slash could lead to another directory.
     if release.is_empty() || release.contains('/') {
@@ -284,7 +284,7 @@ fn unpack(path: &Path) -> Result<Vec<String>, Missing> {
     }
 }
 
-/// Reduces a file's lines for a recording. Removes addresses, lines of `cpuinfo` that repeat an
+/// Condenses a file's lines for a recording: removes addresses, `cpuinfo` lines that repeat an
 /// earlier line, and kworkers without CPU time.
 pub(crate) fn condense(path: &str, lines: Vec<String>) -> Vec<String> {
     match path {

@@ -16,7 +16,7 @@ pub(super) struct Compiler {
     pub minor: u32,
 }
 
-/// Compilers with which Kiln has timed AES in C on a Zen 4, at -O1 to -Os (docs/FINDINGS.md).
+/// Compilers whose AES in C Kiln has timed on a Zen 4, at -O1 to -Os (docs/FINDINGS.md).
 const TIMED: [(&str, u32); 8] = [
     ("gcc", 11),
     ("gcc", 12),
@@ -56,13 +56,14 @@ impl Compiler {
         TIMED.contains(&(self.name, self.major))
     }
 
-    /// Returns whether the compiler is gcc 7.2, which the report of 2018 found to be slow.
+    /// Returns whether the compiler is gcc 7.2, which the 2018 report found to be slow.
     pub(super) fn is_reported(&self) -> bool {
         (self.name, self.major, self.minor) == ("gcc", 7, 2)
     }
 }
 
-/// Removes all text in parentheses, which may be nested. Distributions put their additions there.
+/// Removes all text in parentheses, which may be nested. Distributions put their own information
+/// there.
 fn without_parentheses(text: &str) -> String {
     let mut depth = 0_u32;
     let mut own = String::new();

@@ -14,7 +14,7 @@ use super::script::write_script;
 
 const PROGRAM: &str = "bpftrace";
 /// Time that bpftrace may take in addition to the tracing. It first compiles its script, which can
-/// take long on a slow machine.
+/// take a long time on a slow machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Returns whether this process may trace. Tracing requires root.

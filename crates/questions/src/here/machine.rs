@@ -1,4 +1,4 @@
-//! Reads and parses all files by which a machine is judged.
+//! Reads and parses all files needed to judge a machine.
 
 use super::config::Config;
 use super::crypto::{parse_drivers, Driver};
@@ -11,7 +11,7 @@ const VIRTIO_CRYPTO: u32 = 20;
 /// A device on the virtio bus.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Device {
-    /// Name of the device in the kernel, such as `virtio0`.
+    /// The device's name in the kernel, such as `virtio0`.
     pub name: String,
     pub is_crypto: bool,
     /// Name of the bound driver; `None` if no driver is bound.
@@ -137,8 +137,8 @@ impl Machine {
         Some(flags.iter().any(|f| names.contains(&f.as_str())))
     }
 
-    /// Returns the kernel's name for sentences, such as `Linux 6.12`, or a phrase if its version
-    /// cannot be read.
+    /// Returns the kernel's name for use in sentences, such as `Linux 6.12`, or a phrase if its
+    /// version cannot be read.
     pub(super) fn kernel(&self) -> String {
         match self.version {
             Some((major, minor)) => format!("Linux {major}.{minor}"),
@@ -177,8 +177,8 @@ fn sum_threads(files: &[files::Lines]) -> Option<Threads> {
             sum.ksoftirqd += seconds;
         } else if name.starts_with("kworker/") {
             sum.kworkers += seconds;
-            // A worker's name ends with the workqueue whose work it is running (after +) or last
-            // ran (after -).
+            // A worker's name ends with the workqueue that it is working for (after +) or last
+            // worked for (after -).
             if name.ends_with("-cryptd") || name.ends_with("+cryptd") {
                 sum.cryptd += seconds;
             }
@@ -190,8 +190,8 @@ fn sum_threads(files: &[files::Lines]) -> Option<Threads> {
 fn read_devices(root: &Root) -> Result<Vec<Device>, Missing> {
     let bus = "sys/bus/virtio";
     if !root.has(bus) {
-        // Another bus is present but virtio is not. The virtio bus is thus neither built in nor
-        // loaded, and no virtio devices exist.
+        // Another bus is present, but virtio is not. It is thus neither built in nor loaded, so no
+        // virtio devices exist.
         return match root.has(files::BUS.pattern) {
             true => Ok(Vec::new()),
             false => Err(Missing::Absent),

@@ -10,7 +10,7 @@ use kiln_question::Error;
 use super::config::condense_config;
 use super::files::{condense, Root, RELEASE, SOURCES};
 
-/// Reads all files by which a machine is judged. The keys are paths relative to the root.
+/// Reads all files needed to judge a machine, keyed by path relative to the root.
 pub(super) fn read_files(root: &Root) -> BTreeMap<String, Vec<String>> {
     let mut files = BTreeMap::new();
     for source in SOURCES {

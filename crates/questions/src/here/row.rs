@@ -26,7 +26,7 @@ impl Verdict {
     }
 }
 
-/// The facts on which a verdict is based.
+/// What a verdict is based on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Basis {
     /// Only files of this machine.

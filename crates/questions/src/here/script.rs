@@ -3,7 +3,7 @@
 use super::files::SYMBOLS;
 use super::machine::Machine;
 
-/// Returns the symbols at which a section begins and ends.
+/// Returns the symbols where a section begins and ends.
 ///
 /// # Errors
 /// The kernel does not have these symbols. The text explains the consequences.
@@ -28,7 +28,7 @@ fn find_symbols(machine: &Machine) -> Result<[&'static str; 2], String> {
 /// Returns the script. With `seconds`, the script ends by itself after this time.
 ///
 /// # Errors
-/// The kernel lacks the symbols at which a section begins and ends.
+/// The kernel lacks the symbols where a section begins and ends.
 pub(super) fn write_script(machine: &Machine, seconds: Option<u64>) -> Result<String, String> {
     let [begin, end] = find_symbols(machine)?;
     let read = match machine.symbols {
@@ -70,8 +70,8 @@ kprobe:{end}
 	delete(@begin[cpu]);
 }}
 
-// Interruptions are counted when the section ends, so that a section whose end was
-// missed, for example while probes were attached, counts nothing.
+// Interruptions are counted only when the section ends, so that a section whose end was missed, for
+// example while probes were being attached, counts nothing.
 tracepoint:irq:softirq_entry
 /@begin[cpu]/
 {{

@@ -1,4 +1,4 @@
-//! Question 3: whether FPU sections last as long as the processing of their message.
+//! Question 3: whether an FPU section lasts as long as the processing of its message.
 
 use super::answer::Answer;
 use super::crypto::{find_served, Driver};
@@ -34,7 +34,7 @@ fn is_unbounded(driver: &Driver) -> bool {
     hash.is_some_and(|tier| TIERS.contains(&tier)) || OTHERS.contains(&driver.driver.as_str())
 }
 
-/// Answers question 3: whether FPU sections last as long as the processing of their message.
+/// Answers question 3: whether an FPU section lasts as long as the processing of its message.
 pub(super) fn judge_sections(machine: &Machine) -> Answer {
     let drivers = machine.drivers.as_deref().unwrap_or_default();
     let names: Vec<&str> = SERVED
@@ -85,8 +85,8 @@ pub(super) fn judge_sections(machine: &Machine) -> Answer {
     answer.evidence(evidence).would_tell(MEASURE)
 }
 
-/// Returns the answer for a machine on which no long sections were found. This rules them out only
-/// if the CPU lacks the instructions that such sections use.
+/// Returns the answer for a machine where no long sections were found. They are ruled out only if
+/// the CPU lacks the instructions that they use.
 fn nothing_found(machine: &Machine) -> Answer {
     let needed = ["ssse3", "sha_ni", "pclmulqdq"];
     if machine.has_cpu_flag(&needed) == Some(false) {
@@ -104,8 +104,8 @@ fn nothing_found(machine: &Machine) -> Answer {
     .evidence(machine.config.as_ref().ok().map(|c| format!("{}: {}", c.path, c.words("CRYPTO_SHA256_SSSE3"))))
 }
 
-/// Returns the algorithms of the library functions that have code for this CPU, with the evidence
-/// for each.
+/// Returns the algorithms whose library functions have code for this CPU, with the evidence for
+/// each.
 fn find_functions(machine: &Machine) -> Vec<(&'static str, String)> {
     let Ok(config) = &machine.config else {
         return Vec::new();
@@ -119,8 +119,8 @@ fn find_functions(machine: &Machine) -> Vec<(&'static str, String)> {
         .collect()
 }
 
-/// Returns what a section disables: preemption and, if mainline Linux of the machine's version does
-/// so, softirqs.
+/// Returns what a section disables: preemption and, if mainline Linux does so in the machine's
+/// version, softirqs.
 fn what_is_off(machine: &Machine) -> &'static str {
     match machine.version {
         Some(version) if version >= (6, 15) => "preemption and softirqs",

@@ -1,5 +1,5 @@
-//! Tests that use the recorded machines in `crates/questions/tests/machines`, and damaged copies of
-//! these recordings.
+//! Tests with the recorded machines in `crates/questions/tests/machines`, and with damaged copies
+//! of these recordings.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,13 +16,13 @@ const EXPECTED: &str = include_str!("../../tests/machines/expected.tsv");
 
 type Files = BTreeMap<String, Vec<String>>;
 
-/// Returns the directory of a recording.
+/// Returns a recording's directory.
 pub(super) fn recorded(name: &str) -> PathBuf {
     let machines = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/machines");
     machines.join(name)
 }
 
-/// Returns machine, question and expected verdict from each line of the table.
+/// Returns the machine, question and expected verdict from each line of the table.
 fn expected() -> Vec<(&'static str, u8, &'static str)> {
     let lines = EXPECTED.lines().filter(|l| !l.starts_with('#'));
     lines
@@ -83,7 +83,7 @@ fn set(files: &mut Files, path: &str, text: &str) {
     files.insert(path.into(), text.lines().map(str::to_owned).collect());
 }
 
-/// Returns the lines of the configuration. Its path depends on the release.
+/// Returns the configuration's lines. Its path depends on the release.
 fn config(files: &mut Files) -> &mut Vec<String> {
     let (_, lines) = files
         .iter_mut()
@@ -149,8 +149,8 @@ fn a_version_number_alone_decides_nothing() {
     }
 }
 
-/// If a verdict depends on the kernel's version, its caveat must mention the version and name what
-/// a distribution could have changed.
+/// If a verdict depends on the kernel's version, its caveat must mention the version and what a
+/// distribution could have changed.
 #[test]
 fn verdicts_that_need_the_version_have_a_caveat() {
     for machine in machines() {
@@ -172,8 +172,8 @@ fn the_drivers_decide_and_not_the_number() {
     backported.insert(CRYPTO.pattern.into(), new[CRYPTO.pattern].clone());
     let judged = verdicts(&rows(&backported));
     assert_eq!(judged[..2], [Verdict::HasNot; 2]);
-    // Here, the helper wraps drivers although mainline's helper does not in this version. Without
-    // evidence about sections, the verdict must stay open.
+    // Here, the helper wraps drivers although mainline's does not in this version. Without evidence
+    // about sections, the verdict must stay open.
     let mut odd = new.clone();
     odd.insert(CRYPTO.pattern.into(), old[CRYPTO.pattern].clone());
     odd.insert(SYMBOLS.pattern.into(), old[SYMBOLS.pattern].clone());
@@ -205,7 +205,7 @@ fn the_sentence_names_algorithm_driver_and_way_out() {
     for row in &rows[..2] {
         assert!(row.advice.contains("docs/MODULE.md"), "{row:?}");
     }
-    // Control: a kernel that does not have the problem needs no module.
+    // Control: a kernel without the problem needs no module.
     for row in &rows_of(&recorded("debian-7.3"))[..2] {
         assert!(!row.advice.contains("MODULE"), "{row:?}");
     }
@@ -220,7 +220,7 @@ fn a_driver_that_polls_is_found() {
     let before = symbols.len();
     symbols.retain(|s| !s.contains("virtcrypto_ctrlq_callback"));
     assert!(symbols.len() < before);
-    // The release is too new for a driver that polls, which contradicts the missing symbol, so the
+    // The release is too new for a polling driver, which contradicts the missing symbol, so the
     // verdict stays open.
     assert_eq!(rows(&files)[4].verdict, Verdict::Unknown);
     set(&mut files, RELEASE.pattern, "5.10.0-30-amd64");

@@ -98,8 +98,7 @@ pub struct IpsecArgs {
     cpu: CpuArgs,
 }
 
-/// Sources of interrupts that this command accepts. Packets arrive independently of these
-/// interrupts.
+/// Interrupt sources that this command accepts. Packets arrive independently of these interrupts.
 #[derive(Clone, Copy, Default, ValueEnum)]
 enum Source {
     #[default]
@@ -175,7 +174,7 @@ fn draw(outcome: &mut Outcome<EspRow>, facts: &Facts, session: &Session) -> Resu
     loads.dedup();
     let kinds: Vec<&str> = loads.iter().filter_map(|l| l.split(':').next()).collect();
     for (n, (load, kind)) in loads.iter().zip(&kinds).enumerate() {
-        // If there are several captures, number the pictures, so that their names differ.
+        // If there are several captures, number the charts, so that their names differ.
         let number = match kinds[..n].contains(kind) {
             true => format!("-{}", n + 1),
             false => String::new(),

@@ -24,10 +24,10 @@ const NS: u64 = 1_000_000_000;
 /// The first four bytes of a pcapng file, and of every section in it.
 const SECTION: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
 
-/// Maximum number of bytes that are read from a file. This is enough for hours of packets.
+/// Maximum number of bytes to read from a file, which is enough for hours of packets.
 const LARGEST: u64 = 1 << 30;
 
-/// The position and the description of an error in a file.
+/// The position and description of an error in a file.
 #[derive(Debug, PartialEq, Eq)]
 struct Fault {
     offset: usize,
@@ -41,7 +41,7 @@ fn fault<T>(offset: usize, why: impl Into<String>) -> Result<T, Fault> {
     })
 }
 
-/// Reads all packets of a file, and sorts them by time.
+/// Reads all of a file's packets, and sorts them by time.
 pub(super) fn read(path: &Path) -> Result<Vec<Packet>, Error> {
     let name = path.display();
     let cannot = |why: String| {
@@ -103,7 +103,7 @@ fn parse(bytes: &[u8]) -> Result<Vec<Packet>, Fault> {
     Ok(packets)
 }
 
-/// Returns the length in bytes of a link layer's header.
+/// Returns the length in bytes of a link-layer header.
 fn link_header(at: usize, kind: Linktype) -> Result<u32, Fault> {
     match kind.0 & 0xffff {
         // The accepted link types are NULL, Ethernet, raw IP under its various numbers, and Linux's
@@ -170,8 +170,7 @@ fn classic(bytes: &[u8], mut rest: &[u8], header: &PcapHeader) -> Result<Vec<Pac
 
 fn blocks(bytes: &[u8]) -> Result<Vec<Packet>, Fault> {
     let mut packets = Vec::new();
-    // For each interface: the length of the link layer's header in bytes, and the time units per
-    // second.
+    // Each interface's link-layer header length in bytes, and its time units per second.
     let mut interfaces: Vec<(u32, u64)> = Vec::new();
     let mut big = false;
     let mut rest = bytes;
@@ -281,7 +280,7 @@ mod tests {
         }
     }
 
-    /// Counts the bytes that are read from it.
+    /// A reader that counts the bytes read from it.
     struct Counted<R>(R, u64);
 
     impl<R: Read> Read for Counted<R> {
@@ -307,7 +306,7 @@ mod tests {
         let mut long = Counted(io::repeat(0), 0);
         assert!(read_at_most(MOST, &mut long, MOST + 1).is_err());
         assert_eq!(long.1, 0);
-        // Control: a file of exactly the bound is read, and so is one that grew meanwhile.
+        // Control: a file of exactly the limit is read, and so is one that grew meanwhile.
         let all = [7; MOST as usize];
         for len in [MOST, 0] {
             assert_eq!(read_at_most(MOST, &all[..], len).unwrap(), all);

@@ -1,5 +1,5 @@
-//! The gateway on the emulated CPU: the drivers that forward packets under each policy, and the
-//! task that packets interrupt.
+//! The gateway on the emulated CPU: each policy's drivers for forwarding packets, and the task that
+//! packets interrupt.
 
 use kiln_kernel::cipher::Op;
 use kiln_kernel::crypto::{self, Model};
@@ -21,13 +21,13 @@ use crate::fpu::workload::{messages, Workload};
 pub(super) const SECTOR: usize = 4096;
 const SECTORS: usize = 16;
 /// Number of sectors that the task encrypts per kernel entry. In loads with phases and in captures,
-/// the task sends a packet of its own after every `OWN_EVERY` sectors.
+/// the task sends its own packet after every `OWN_EVERY` sectors.
 pub(super) const ENTRY: u64 = 16;
 pub(super) const OWN_EVERY: u32 = 64;
-/// Number of packets that are processed before the first round, to measure the time per packet.
+/// Number of packets processed before the first round, to measure the time per packet.
 const PRICED: u64 = 20_000;
 
-/// The task's load, with the name that rows contain.
+/// The task's load, with its name in rows.
 pub(super) const WORK: Workload = Workload {
     len: SECTOR,
     packet: 0,
@@ -35,7 +35,7 @@ pub(super) const WORK: Workload = Workload {
     entry: ENTRY,
 };
 
-/// A load, opened once for each model of drivers that the plan's policies need.
+/// A load, opened once per driver model that the plan's policies need.
 pub(super) struct Gateway(Vec<(Model, Esp)>);
 
 impl Gateway {
@@ -83,8 +83,8 @@ impl Gateway {
     }
 }
 
-/// Returns the model of drivers that a policy uses. Requests go through the simd helper only under
-/// legacy, because a softirq can find the FPU in use only under this policy.
+/// Returns a policy's driver model. Requests go through the simd helper only under legacy, the only
+/// policy under which a softirq can find the FPU in use.
 fn model(policy: Policy) -> Model {
     match policy.name() {
         "legacy" => Model::Helper,
@@ -127,7 +127,7 @@ pub(super) fn esp_plan(
     }
 }
 
-/// Opens a load with the drivers of a model. Keys and packets depend only on the seed.
+/// Opens a load with a model's drivers. Keys and packets depend only on the seed.
 fn open(plan: &Plan, load: &esp::Plan, model: Model) -> Result<Esp, Error> {
     model.set();
     crypto::seed(plan.seed);
@@ -159,7 +159,7 @@ pub(super) fn direct_price_ns(
     Ok(prices.fold(f64::INFINITY, f64::min))
 }
 
-/// Converts the counts of a run to the type that tallies use.
+/// Converts a run's counts to the type that tallies use.
 fn counts_of(o: &esp::Outcome) -> Counts {
     let flows = |f: fn(&Flow) -> u64| o.flows.iter().map(f).sum::<u64>();
     Counts {

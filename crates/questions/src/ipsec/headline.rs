@@ -28,18 +28,18 @@ fn interval(e: &Estimate) -> String {
     }
 }
 
-/// A policy's knee in packets per second, according to all processes together.
+/// A policy's knee in packets per second, from all processes together.
 enum Knee {
     At(Estimate),
-    /// No packets were lost at this rate, which is the highest rate that every process tried.
+    /// No packets were lost at this rate, the highest that every process tried.
     Above(f64),
-    /// Packets were lost even at this rate, which is the lowest rate tried.
+    /// Packets were lost even at this rate, the lowest tried.
     Below(f64),
 }
 
 impl Knee {
-    /// Reads the knee from the rows of all processes. If only some processes found a knee, the
-    /// result is a bound.
+    /// Reads the knee from all processes' rows. If only some processes found a knee, the result is
+    /// a bound.
     fn read(runs: &Runs, policy: &str) -> Option<Knee> {
         let field = |name: &'static str| {
             runs.estimate(|rows| knee(rows, policy).and_then(|r| number(r, name)))
@@ -207,7 +207,7 @@ mod tests {
         row(policy, Some(pps), Some(pps * 0.95), Some(pps * 1.05))
     }
 
-    /// Returns the headline of five processes whose knees differ by a few per cent.
+    /// Returns the headline for five processes whose knees differ by a few per cent.
     fn sentence(legacy: impl Fn(f64) -> Value, direct: impl Fn(f64) -> Value) -> String {
         let answers: Vec<Answer> = (0..5)
             .map(|i| 1.0 + 0.01 * f64::from(i))

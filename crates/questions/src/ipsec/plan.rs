@@ -15,7 +15,7 @@ pub(super) const IRQ_RATE: f64 = 4000.0;
 /// during that measurement.
 pub(super) const HIGHEST_PPS: f64 = 20e6;
 
-/// Settings of the packets and of their receivers.
+/// Packet and receiver settings.
 #[derive(Clone, Debug)]
 pub(super) struct Settings {
     pub loads: Vec<EspLoad>,
@@ -24,10 +24,10 @@ pub(super) struct Settings {
     pub rates: Vec<f64>,
     /// Nanoseconds per packet for the rest of the network stack.
     pub stack_ns: u64,
-    /// Number of sectors after which the task sends a packet itself; 0 for never, `None` for the
+    /// Number of sectors after which the task itself sends a packet; 0 for never, `None` for the
     /// default.
     pub own_every: Option<u32>,
-    /// Size of the anti-replay windows in packets.
+    /// Size of the anti-replay windows, in packets.
     pub window: u32,
 }
 

@@ -1,5 +1,4 @@
-//! Runs rounds in which every policy processes the whole load. Each of these runs is followed by
-//! its control.
+//! Runs rounds where every policy processes the whole load, followed each time by its control.
 
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,15 +21,15 @@ use crate::fpu::row::Row;
 use crate::fpu::tally::Tally;
 use crate::fpu::timeline::Timeline;
 
-/// Minimum number of rounds. Fewer rounds would not give an interval.
+/// Minimum number of rounds; fewer do not give an interval.
 const ROUNDS: u32 = 6;
 
-/// The counts of a policy so far.
+/// A policy's counts so far.
 #[derive(Default)]
 struct Sum {
     tally: Tally,
     flows: [Flow; 2],
-    /// MB of payload per second in the high phase, with one value per round.
+    /// Payload in MB/s during the high phase, one value per round.
     rate: Series,
     recovery_us: Vec<f64>,
     never: u32,
@@ -69,7 +68,7 @@ pub(super) fn run(
     Ok(outcome)
 }
 
-/// Creates the traffic of a load. Default rates depend on the time per packet without interrupts.
+/// Creates a load's traffic. Default rates depend on the time per packet without interrupts.
 fn traffic_of(
     plan: &Plan,
     settings: &Settings,

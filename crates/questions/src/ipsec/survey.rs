@@ -1,4 +1,4 @@
-//! The part of the survey that runs `kiln ipsec`, with its arguments.
+//! The survey part that runs `kiln ipsec`, with its arguments.
 
 use kiln_question::survey::{args, Contribution, Part, Runs};
 
@@ -15,7 +15,7 @@ pub(crate) static SURVEY: &[Contribution] = &[Contribution {
     failed: |_| false,
 }];
 
-/// The part that measures the packet rate at which losses begin.
+/// The survey part that measures the packet rate at which losses begin.
 pub(super) static ESP: Part = Part {
     name: "fpu-esp",
     what: "IPsec under load",

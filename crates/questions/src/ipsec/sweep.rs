@@ -1,5 +1,5 @@
-//! Measures the curve of packets delivered against packets offered. The knee of this curve is the
-//! rate from which packets are lost.
+//! Measures the curve of packets delivered against packets offered. The curve's knee is the rate at
+//! which losses begin.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,20 +17,19 @@ use crate::fpu::plan::{Entry, Fallback, Plan};
 use crate::fpu::row::Row;
 use crate::fpu::tally::Tally;
 
-/// Largest share of the offered packets that may be lost at a rate without the rate counting as
-/// lossy.
+/// Largest share of the offered packets that may be lost without the rate counting as lossy.
 pub(super) const LOST: f64 = 0.001;
 /// Number of steps per octave. Step n is the rate of 1000 * 2^(n / PER_OCTAVE) packets per second.
 const PER_OCTAVE: u32 = 8;
 /// Step of the lowest rate in a search, which is 32,000 packets per second.
 const LOWEST: u32 = 5 * PER_OCTAVE;
-/// Number of searches per policy. The spread of their results is part of the knee's interval.
+/// Number of searches per policy, whose spread is part of the knee's interval.
 const ROUNDS: u32 = 4;
 /// Number of trials whose losses are added up to decide whether a rate is lossy. Losses occur in
 /// bursts, which a single trial can miss.
 const TRIALS: u32 = 3;
-/// Number of trials whose losses must confirm that a rate is lossy before it can be the knee, so
-/// that a single disturbance by the host does not decide the result.
+/// Number of trials needed to confirm that a rate is lossy before it can be the knee, so that a
+/// single disturbance by the host does not decide the result.
 const CONFIRMED: u32 = 9;
 
 fn rate_of(step: u32) -> f64 {
@@ -104,9 +103,9 @@ fn search(
 }
 
 /// Finds the lowest rate that has losses according to all trials of all rounds, and the next lower
-/// rate. This corrects single rounds, which miss losses at rates that they did not try and losses
-/// that occur in bursts. `loses` makes trials at a rate until there are as many as requested, and
-/// judges their sum.
+/// rate. This corrects individual rounds, which miss losses at rates that they did not try, and
+/// losses in bursts. `loses` adds trials at a rate up to the requested number, and judges their
+/// sum.
 fn settle(
     mut tried: BTreeSet<u32>,
     loses: &mut dyn FnMut(u32, u32) -> Result<bool, Error>,
@@ -128,9 +127,9 @@ fn settle(
 }
 
 /// Returns the knee according to all trials, and the lower and upper end of its interval. The
-/// interval covers the results of all rounds and one more step on each side, because two processes
-/// with the same knee can end at neighbouring steps. If the knee is outside the rates tried, it has
-/// no value, and its interval has only one end, which is the last rate tried.
+/// interval covers all rounds' results and one more step on each side, because two processes with
+/// the same knee can end at adjacent steps. If the knee is outside the rates tried, it has no
+/// value, and its interval has only one end, which is the last rate tried.
 fn knee_of(settled: Bracket, rounds: &[Bracket]) -> (Option<f64>, Option<f64>, Option<f64>) {
     let all = || rounds.iter().chain([&settled]);
     let value = match (settled.clean, settled.lossy) {
@@ -152,11 +151,11 @@ fn knee_of(settled: Bracket, rounds: &[Bracket]) -> (Option<f64>, Option<f64>, O
     )
 }
 
-/// The losses in the trials at one rate.
+/// The losses in one rate's trials.
 #[derive(Clone, Copy, Debug, Default)]
 struct Losses {
     trials: u32,
-    /// Number of trials at whose end the core had not caught up.
+    /// Number of trials where the core had not caught up at the end.
     late: u32,
     offered: u64,
     delivered: u64,
@@ -171,14 +170,14 @@ impl Losses {
     }
 
     /// Returns whether the rate has losses: more than the tolerated share of packets was lost, or
-    /// the core fell behind in most trials. A core that fell behind counts even if the ring still
-    /// had room for the backlog.
+    /// the core fell behind in most trials. Falling behind counts even if the ring still had room
+    /// for the backlog.
     fn matter(&self) -> bool {
         self.share() > LOST || 2 * self.late > self.trials
     }
 
-    /// Returns whether the sum of `trials` trials will count as losses even if the remaining trials
-    /// lose nothing, so that they can be skipped. A margin allows for trials that offer different
+    /// Returns whether `trials` trials will count as lossy in total even if the remaining ones lose
+    /// nothing, and can therefore be skipped. A margin allows for trials that offer different
     /// numbers of packets.
     fn decided(&self, trials: u32) -> bool {
         let least = self.offered as f64 / f64::from(self.trials.max(1)) * f64::from(trials);
@@ -196,7 +195,7 @@ impl Losses {
     }
 }
 
-/// The sums of all trials of a policy at one rate.
+/// The sums of all of a policy's trials at one rate.
 #[derive(Default)]
 struct Point {
     tally: Tally,
@@ -232,7 +231,7 @@ struct Search {
     settled: Option<Bracket>,
 }
 
-/// What is needed to run trials. Each trial runs a policy at one rate for a short time.
+/// Everything needed to run trials. Each trial runs a policy at one rate for a short time.
 struct Bank<'a> {
     plan: &'a Plan,
     settings: &'a Settings,
@@ -347,8 +346,7 @@ pub(super) fn run(
             } = &mut searches[i];
             bank.trial(*entry, None, control)?;
             let mut loses = |step: u32| -> Result<bool, Error> {
-                // Judge only the trials of this round, so that the rounds can have different
-                // results.
+                // Judge only this round's trials, so that rounds can have different results.
                 let point = points.entry(step).or_default();
                 let before = point.losses;
                 bank.trials(*entry, step, (before, TRIALS), point)?;
@@ -519,8 +517,8 @@ fn rows(bank: &Bank<'_>, load: &EspLoad, s: &Search, first: &Search, outcome: &m
 mod tests {
     use super::*;
 
-    /// Searches for the knee of a simulated gateway that has losses at the step `knee` and above.
-    /// Also returns the number of trials.
+    /// Searches for the knee of a simulated gateway that has losses from step `knee` on. Also
+    /// returns the number of trials.
     fn found(knee: u32, highest: u32, around: Option<Bracket>) -> (Bracket, u32) {
         let mut asked = 0;
         let bracket = search(around, highest, &mut |step| {
@@ -540,8 +538,8 @@ mod tests {
                 lossy: Some(knee),
             };
             assert_eq!(b, want);
-            // A search that begins at a guess gives the same result even if the guess is wrong.
-            // With the right guess, it needs few trials.
+            // A search that starts from a guess gives the same result even if the guess is wrong,
+            // and needs few trials if it is right.
             for guess in LOWEST..100 {
                 let guess = Bracket {
                     clean: Some(guess),
@@ -587,8 +585,8 @@ mod tests {
         assert!(value < Some(rate_of(46)));
     }
 
-    /// A simulated gateway. At step `full` and above, every trial loses a tenth of its packets. At
-    /// step `bursts` and above, one trial in five loses 2 %.
+    /// A simulated gateway. From step `full` on, every trial loses a tenth of its packets. From
+    /// step `bursts` on, one trial in five loses 2 %.
     struct Gateway {
         bursts: u32,
         full: u32,
@@ -682,7 +680,7 @@ mod tests {
         let round = g.search_by_repeats(2);
         assert_eq!(round, pair(79));
         assert_eq!(g.settle(), pair(59));
-        // Control: without bursts, the knee of the round is confirmed.
+        // Control: without bursts, the round's knee is confirmed.
         let mut g = Gateway::new(80, 80);
         assert_eq!((g.search_by_repeats(2), g.settle()), (pair(79), pair(79)));
     }

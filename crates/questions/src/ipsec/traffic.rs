@@ -16,7 +16,7 @@ use super::capture::{self, Packet};
 /// IMIX, a packet mix that is common in router benchmarks. Each entry contains the number of
 /// packets, out of twelve, that have this size in bytes, including the IP header.
 const IMIX: [(usize, u32); 3] = [(7, 40), (4, 576), (1, 1500)];
-/// Mean packet size of the mix in bytes.
+/// The mix's mean packet size in bytes.
 pub(super) const IMIX_BYTES: f64 = (7.0 * 40.0 + 4.0 * 576.0 + 1500.0) / 12.0;
 /// Number of different packets per flow. It is a multiple of twelve, so that the shares of the mix
 /// are exact.
@@ -28,9 +28,9 @@ const TAIL: Duration = Duration::from_millis(60);
 pub(super) struct EspLoad {
     /// Name of the load: `esp`, `esp-cbc`, `pcap:FILE` or `pcap-cbc:FILE`.
     pub name: String,
-    /// The encryption and authentication of packets.
+    /// How packets are encrypted and authenticated.
     pub transform: Transform,
-    /// Where the sizes and times of the packets come from.
+    /// Where packet sizes and times come from.
     pub source: Source,
 }
 
@@ -39,7 +39,7 @@ pub(super) struct EspLoad {
 pub(super) enum Source {
     /// The IMIX, at rates that the settings specify.
     Imix,
-    /// The packets of a capture file.
+    /// A capture file's packets.
     Capture(Arc<[Packet]>),
 }
 
@@ -92,7 +92,7 @@ impl FromStr for EspLoad {
     }
 }
 
-/// The traffic of one run.
+/// One run's traffic.
 #[derive(Clone, Debug)]
 pub(super) struct Traffic {
     /// Payload sizes in bytes. Each arrival refers to one of them.
@@ -108,8 +108,8 @@ pub(super) struct Traffic {
 /// Packets per second in the low and in the high phase.
 pub(super) type Rates = (f64, f64);
 
-/// Idle time in nanoseconds after the packets of a trial. If the core has not caught up at the end
-/// of this time, it is overloaded.
+/// Idle time in nanoseconds after a trial's packets. If the core has not caught up at the end of
+/// this time, it is overloaded.
 pub(super) const DRAIN_NS: u64 = 10_000_000;
 
 /// Creates IMIX at a constant rate, followed by idle time in which all packets can be processed.
@@ -178,7 +178,7 @@ fn fill(arrivals: &mut Vec<Arrival>, rng: &mut SplitMix64, (start, end): (u64, u
     }
 }
 
-/// Returns the traffic of a capture, cut off after the time `longest`.
+/// Returns a capture's traffic, cut off after the time `longest`.
 pub(super) fn replay(packets: &[Packet], longest: Duration) -> Traffic {
     let until = longest.as_nanos() as u64;
     let taken = packets.iter().take_while(|p| p.at <= until).count();
@@ -235,7 +235,7 @@ fn uniform(rng: &mut SplitMix64) -> f64 {
     ((rng.next_u64() >> 11) + 1) as f64 / (1u64 << 53) as f64
 }
 
-/// Returns the sizes of the mix in a random order that depends only on the seed.
+/// Returns the mix's sizes in a random order that depends only on the seed.
 fn imix_sizes(rng: &mut SplitMix64) -> Vec<u32> {
     let mixes = RING / 12;
     let each = |&(parts, size): &(usize, u32)| std::iter::repeat_n(size, parts * mixes);

@@ -49,14 +49,13 @@ fn share(x: Option<f64>) -> String {
     x.map_or("-".to_string(), |x| format!("{:.1} %", 100.0 * x))
 }
 
-/// Formats the share of the core that packets take. It is a difference of two measurements, so it
-/// can be negative if packets take less than the noise.
+/// Formats the share of the core that packets take. As the difference of two measurements, it can
+/// be negative if packets take less than the noise.
 fn of_core(x: Option<f64>) -> String {
     share(x.map(|x| x.max(0.0)))
 }
 
-/// Formats the rates from which packets are lost. Returns an empty string if a single rate was
-/// requested.
+/// Formats the rates at which losses begin. Returns an empty string if a single rate was requested.
 fn knees(rows: &[&Row]) -> String {
     let mut table = plain();
     table.set_header([
@@ -96,7 +95,7 @@ fn knees(rows: &[&Row]) -> String {
     }
 }
 
-/// Formats the part of the curve at whole octaves. Records contain all rates.
+/// Formats the curve at whole octaves. Records contain all rates.
 fn curve(rows: &[&Row]) -> String {
     let mut table = plain();
     table.set_header([
@@ -238,7 +237,7 @@ mod tests {
         ] {
             assert_eq!(of_core(share), shown);
         }
-        // Control: a loss is a share of its own.
+        // Control: a loss keeps its sign.
         assert_eq!(super::share(Some(-0.133)), "-13.3 %");
     }
 }

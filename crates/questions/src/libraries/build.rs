@@ -10,8 +10,7 @@ use super::step::{run, Span};
 
 const REPORT: &str = "report it, with the output of kiln --version";
 
-/// Runs one program of a build. If the program fails, the error asks the user to report the
-/// failure.
+/// Runs one program of a build. If it fails, the error asks the user to report the failure.
 fn step(
     job: &Job,
     dir: &Path,
@@ -41,7 +40,7 @@ fn text(path: &Path) -> String {
 /// series 4.
 pub(super) fn build_openssl(job: &Job) -> Result<Built, Fault> {
     let (dir, version) = fetch_crate(job, "openssl-src", "400", 0.1)?;
-    // The crate's version consists of the crate's own version and OpenSSL's, as in 400.0.2+4.0.3.
+    // The crate's version consists of its own version and OpenSSL's, as in 400.0.2+4.0.3.
     let Some((_, version)) = version.split_once('+') else {
         return Err(job.fault(&format!("openssl-src {version} names no OpenSSL"), REPORT));
     };
@@ -65,7 +64,7 @@ pub(super) fn build_openssl(job: &Job) -> Result<Built, Fault> {
     )?;
     let make = [&jobs(), "build_generated", "libcrypto.a"];
     step(job, &source, "make", &make, ("building", 0.15, 0.95, 1540))?;
-    // Calls within this library must not be bound to another libcrypto in this process.
+    // Bind calls within this library locally, not to another libcrypto in this process.
     let link = [
         "-shared",
         "-Wl,-Bsymbolic",

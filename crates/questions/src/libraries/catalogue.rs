@@ -5,13 +5,13 @@ use super::job::{Built, Fault, Job};
 
 /// A library that `kiln libraries install` can build or unpack.
 pub(super) struct Library {
-    /// Name of the library, one of those that `--peers` accepts.
+    /// The library's name, as accepted by `--peers`.
     pub name: &'static str,
     /// File name of the shared object in the library's directory.
     pub file: &'static str,
-    /// The origin of the library, and what is done to install it. Shown to the user.
+    /// The library's origin, and how it is installed. Shown to the user.
     pub source: &'static str,
-    /// Programs that the build needs. Each is followed by the name of its Debian package.
+    /// Programs that the build needs, each followed by its Debian package.
     pub tools: &'static [(&'static str, &'static str)],
     /// Function that builds or unpacks the library in the job's empty directory.
     pub build: fn(&Job) -> Result<Built, Fault>,
@@ -22,7 +22,7 @@ const CC: (&str, &str) = ("cc", "gcc");
 const MAKE: (&str, &str) = ("make", "make");
 const APT: (&str, &str) = ("apt-get", "apt");
 
-/// All libraries, in the order in which they are installed.
+/// All libraries, in the order they are installed.
 pub(super) const ALL: [Library; 4] = [
     Library {
         name: "openssl",

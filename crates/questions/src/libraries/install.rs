@@ -1,5 +1,5 @@
-//! Installs a library: builds it in a new directory, checks it there, and then renames the
-//! directory to its final name.
+//! Installs a library: builds it in a new directory, checks it there, and renames the directory to
+//! its final name.
 
 use std::fs;
 use std::path::Path;
@@ -37,7 +37,7 @@ pub(super) fn install(
     place(&job, library, &built, all, scratch.path())
 }
 
-/// Checks a library that was built, and moves it to its final directory.
+/// Checks a newly built library, and moves it to its final directory.
 fn place(
     job: &Job,
     library: &Library,
@@ -94,8 +94,8 @@ fn scratch_prefix(name: &str) -> String {
     format!(".new-{name}-")
 }
 
-/// Removes directories that were left behind when installations were killed. Directories younger
-/// than six hours are kept, because an installation may still be running in them.
+/// Removes directories left behind by killed installations. Directories younger than six hours are
+/// kept, because an installation may still be running in them.
 fn remove_remains(all: &Path, name: &str) {
     let prefix = scratch_prefix(name);
     for entry in fs::read_dir(all).into_iter().flatten().flatten() {

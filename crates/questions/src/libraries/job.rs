@@ -1,4 +1,4 @@
-//! Defines a running installation, its product, and the errors that can end it.
+//! A running installation, its product, and the errors that can end it.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use kiln_question::Error;
 
-/// The reason why an installation ended early.
+/// Why an installation ended early.
 pub(super) enum Fault {
     /// The user pressed Ctrl-C.
     Stopped,
@@ -29,7 +29,7 @@ pub(super) struct Job<'a> {
 }
 
 impl Job<'_> {
-    /// Creates an error from a reason and from advice on how to solve the problem.
+    /// Creates an error from a reason and advice on how to solve the problem.
     pub(super) fn fault(&self, why: &str, help: &str) -> Fault {
         Fault::Error(Error::lacks(format!(
             "cannot install {}: {why}: {help}",

@@ -1,6 +1,6 @@
-//! Downloads with the registries' own clients. cargo compares a crate with the checksum in its
-//! index. apt compares a package or source archive with the checksum in an index that was signed
-//! with Debian's key.
+//! Downloads with the registries' own clients. cargo checks crates against the checksums in its
+//! index. apt checks packages and source archives against the checksums in an index signed with
+//! Debian's key.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,11 +12,11 @@ use super::step::{run, Span};
 const NETWORK: &str = "check the network, and try again";
 /// The Debian release that contains the current versions.
 const SUITE: &str = "sid";
-/// Path at which Debian installs its public keys.
+/// Path where Debian installs its public keys.
 const KEYS: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 
-/// Fetches the sources of a crate's newest release that the requirement allows. Returns the
-/// directory of the sources and the version of the release.
+/// Fetches the sources of a crate's newest release that meets the requirement. Returns their
+/// directory and the release's version.
 pub(super) fn fetch_crate(
     job: &Job,
     name: &str,
@@ -106,8 +106,8 @@ impl Apt {
             "Dir::Cache::archives=archives".to_string(),
             "Acquire::Languages=none".to_string(),
             "Acquire::IndexTargets::deb::DEP-11::DefaultEnabled=false".to_string(),
-            // If apt runs as root, it downloads as another user by default, and that user may not
-            // enter this directory.
+            // By default, apt run as root downloads as another user, who may not enter this
+            // directory.
             format!("APT::Sandbox::User={}", user()),
             "APT::Architecture=amd64".to_string(),
         ];
@@ -166,7 +166,7 @@ impl Apt {
     }
 }
 
-/// Returns the mirror from which this machine's apt gets Debian's packages.
+/// Returns the Debian mirror that this machine's apt uses.
 fn find_mirror() -> Option<String> {
     let output = Command::new("apt-get")
         .args(["indextargets", "--format", "$(LABEL) $(REPO_URI)"])
@@ -184,11 +184,11 @@ fn parse_mirror(targets: &str) -> Option<String> {
 }
 
 fn user() -> String {
-    // SAFETY: geteuid has no arguments and cannot fail.
+    // SAFETY: geteuid takes no arguments and cannot fail.
     let id = unsafe { libc::geteuid() };
     match id {
         0 => "root".to_string(),
-        // Without root's rights, apt does not switch to another user.
+        // Unless it runs as root, apt does not switch to another user.
         _ => String::new(),
     }
 }

@@ -1,5 +1,5 @@
-//! Runs one program of a build. The program's output is written to a log, and the length of the log
-//! determines the progress shown.
+//! Runs one program of a build. Its output is written to a log, whose length determines the
+//! progress shown.
 
 use std::fs::{self, File};
 use std::os::unix::process::CommandExt;
@@ -13,7 +13,7 @@ use kiln_kbuild::reason;
 use super::job::{Fault, Job};
 
 /// The part of the job's progress that a step covers, from `from` to `to`, and the number of output
-/// lines expected from the step.
+/// lines expected from it.
 pub(super) struct Span {
     pub what: &'static str,
     pub from: f64,
@@ -21,8 +21,8 @@ pub(super) struct Span {
     pub lines: usize,
 }
 
-/// Environment variables that are removed, because they would change the behaviour of cargo, make
-/// or compilers.
+/// Environment variables to remove, because they would change the behaviour of cargo, make or
+/// compilers.
 const IGNORED_ENV: [&str; 8] = [
     "MAKEFLAGS",
     "MFLAGS",
@@ -35,10 +35,11 @@ const IGNORED_ENV: [&str; 8] = [
 ];
 
 /// Runs a program in `dir` and returns its standard output and standard error as one text. Ctrl-C
-/// ends the program and every process that it started.
+/// stops the program and every process that it started.
 ///
 /// # Errors
-/// The program fails. The error consists of the line of output that states the reason, and `help`.
+/// Fails if the program fails. The error is the output line that states the reason, followed by
+/// `help`.
 pub(super) fn run(
     job: &Job,
     dir: &Path,
@@ -100,8 +101,8 @@ pub(super) fn run(
     }
 }
 
-/// Returns the line of the output that states the reason for a failure. Errors of apt begin with
-/// `E:`, and the first of them is the cause.
+/// Returns the output line that states the reason for a failure. apt's errors begin with `E:`, and
+/// the first one is the cause.
 fn find_reason(said: &str) -> String {
     match said.lines().find_map(|l| l.strip_prefix("E: ")) {
         Some(line) => line.trim().to_string(),

@@ -31,14 +31,14 @@ pub(crate) fn xts_cycles(limits: &Limits, tier: Tier, key_bits: u32, len: usize)
         _ => AES_ZMM,
     };
     let in_vector = f64::from(bits / 128);
-    // With ciphertext stealing, a partial last block costs as much as a whole block.
+    // With ciphertext stealing, a partial last block costs as much as a full one.
     let blocks = len.div_ceil(BLOCK) as f64;
     Some(blocks * rounds(key_bits) / (in_vector * limits.get(name)?))
 }
 
-/// Returns how many cycles the serial chain takes if each call's IV is the previous call's output.
-/// The chain consists of the encryption of the tweak and then of the first block, and each round
-/// must wait for the previous round.
+/// Returns the cycles of the serial chain if each call's IV is the previous call's output. The
+/// chain encrypts the tweak and then the first block, and each round must wait for the previous
+/// one.
 pub(crate) fn serial_cycles(limits: &Limits, tier: Tier, key_bits: u32) -> Option<f64> {
     aes_bits(tier)?;
     Some(2.0 * rounds(key_bits) * limits.get(AES_LATENCY)?)

@@ -1,15 +1,13 @@
-//! Loops that contain only one kind of instruction. Call them only on a CPU that supports the
-//! instruction.
+//! Loops with only one kind of instruction. Call them only on a CPU that supports it.
 
 use std::arch::asm;
 
-/// Number of instructions in the body of each loop. It is large enough to hide the cost of the loop
-/// counter and the branch.
+/// Instructions per loop body. It is large enough to hide the loop counter and the branch.
 pub(super) const IN_LOOP: u32 = 96;
 
-/// Defines a loop of `n` rounds over 96 instructions. The body repeats twelve instructions, which
-/// `$op` generates for registers 0 to 11, eight times. Up to twelve independent instructions can
-/// thus be in flight, which exceeds latency × rate on every core so far (4 × 2 on Zen 5).
+/// Defines a loop of `n` rounds over 96 instructions. The body repeats eight times the twelve
+/// instructions that `$op` generates for registers 0 to 11. Up to twelve independent instructions
+/// can thus be in flight, which exceeds latency × rate on every core so far (4 × 2 on Zen 5).
 macro_rules! independent {
     ($(#[$doc:meta])* $name:ident, $op:literal, $after:literal) => {
         $(#[$doc])*

@@ -1,5 +1,5 @@
-//! Measures limits of the hardware: the throughput and latency of instructions. Upper limits for
-//! ciphers are derived from them.
+//! Measures hardware limits: the throughput and latency of instructions. Upper limits for ciphers
+//! are derived from them.
 
 mod aes;
 mod instructions;
@@ -48,7 +48,7 @@ pub(crate) const SAVE_RESTORE: &str = "xsave-xrstor";
 /// The limits of this machine's CPU.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Limits {
-    /// All limits in a fixed order, including those of instructions that the CPU lacks.
+    /// All limits in a fixed order, including those for instructions that the CPU lacks.
     pub all: Vec<Limit>,
 }
 
@@ -101,7 +101,7 @@ impl Limits {
 impl Limit {
     fn set(&mut self, figure: &Figure, e: &Estimate) {
         let (value, low, high) = match figure {
-            // The shortest time gives the highest rate, so the ends of the interval are swapped.
+            // The shortest time gives the highest rate, so the interval's ends are swapped.
             Figure::Rate(n) => (n / e.best, n / e.high, n / e.low),
             Figure::Each(n) => (e.best / n, e.low / n, e.high / n),
         };

@@ -1,4 +1,4 @@
-//! Saves and restores the vector state, as a kernel must do before it may use vector registers.
+//! Saves and restores the vector state, as a kernel must before it uses vector registers.
 
 use std::arch::asm;
 use std::arch::x86_64::{__cpuid, __cpuid_count};
@@ -57,9 +57,9 @@ impl SaveArea {
         }
     }
 
-    /// Modifies all vector registers, then saves and restores them `n` times. The registers must be
-    /// modified, because the processor skips components in their initial state. A kernel cannot
-    /// rely on skipped components, because user code may have modified any register.
+    /// Modifies all vector registers, then saves and restores them `n` times. They must be modified
+    /// because the processor skips components in their initial state. A kernel cannot rely on
+    /// skipped components, because user code may have modified any register.
     pub(super) fn save_restore(&mut self, n: u64) {
         let area = self.memory[self.offset..].as_mut_ptr();
         dirty(self.mask);
@@ -142,7 +142,7 @@ fn dirty(mask: u64) {
     }
 }
 
-/// Resets the registers to their initial state, so that later code does not run slower.
+/// Resets the registers to their initial state, so that later code is not slowed down.
 fn clean(mask: u64) {
     if mask & AVX512 == AVX512 {
         // SAFETY: XCR0 enables AVX-512, so the CPU has AVX-512F. The code writes only registers

@@ -66,8 +66,8 @@ impl Question for LinuxArgs {
     }
 }
 
-/// Returns only the first line of an error from a build or a boot. The other lines, which are the
-/// end of a log, are printed on stderr.
+/// Returns only the first line of a build or boot error. The remaining lines, the end of a log, are
+/// printed on stderr.
 fn without_log(e: Error) -> Error {
     let split = |text: String| {
         let (line, log) = text.split_once('\n').unwrap_or((&text, ""));

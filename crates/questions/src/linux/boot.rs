@@ -134,7 +134,7 @@ impl Question for BootArgs {
         }
         Ok(match (ended, outcome.exit) {
             (Some(End::Exit(status)), _) => exit(status),
-            // Shells use the same exit status for a program that was killed by a signal.
+            // Shells use the same exit status for a program killed by a signal.
             (Some(End::Signal(signal)), _) => exit(128 + signal),
             (None, Some(0)) if number == 0 => Exit::Done,
             _ => {

@@ -87,19 +87,18 @@ pub(super) struct DkmsArgs {
     package: Option<PathBuf>,
 }
 
-/// Number of loads per boot: two modes and two algorithms, each measured twice, and the control, which
-/// takes twice as long. The help has the formula of the planned time.
+/// Number of loads per boot: two modes and two algorithms, each measured twice, and the control,
+/// which takes twice as long. The help text gives the formula for the planned time.
 const LOADS: u64 = 10;
 /// Seconds to set up a load and to wait for its last packets on a slow host. The next constant is
 /// the time for a cycle.
 const LOAD_SECS: u64 = 20;
 const CYCLE_SECS: u64 = 20;
-/// Nested sections per second of the mode `timer` under the translator of a busy machine, at least.
+/// Minimum nested sections per second in mode `timer` under the translator on a busy machine.
 const SECTIONS_PER_SEC: u64 = 1000;
-/// Seconds for the loads of the module with various parameters.
+/// Seconds for loading the module with various parameters.
 const PARAMETERS_SECS: u64 = 120;
-/// Seconds to install the package and to remove it, which includes the compilation by a translated
-/// compiler.
+/// Seconds for installing and removing the package, including compilation by a translated compiler.
 const INSTALL_SECS: u64 = 3600;
 
 impl Question for DkmsArgs {

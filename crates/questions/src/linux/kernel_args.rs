@@ -1,4 +1,4 @@
-//! The arguments that select a kernel and a compiler, for the commands that build user mode Linux.
+//! The arguments that select a kernel and a compiler, for commands that build user mode Linux.
 
 use std::path::PathBuf;
 
@@ -38,7 +38,7 @@ impl KernelArgs {
         Ok((source::find(self.tree.as_deref(), progress)?, compiler))
     }
 
-    /// Builds those parts of user mode Linux that are not up to date.
+    /// Builds the parts of user mode Linux that are not up to date.
     pub(super) fn build(
         &self,
         session: &Session,

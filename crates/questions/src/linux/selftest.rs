@@ -125,8 +125,8 @@ fn without_boot(
     Ok(outcome)
 }
 
-/// Checks that the name is an algorithm or a driver of Kiln. Returns the name without the prefix
-/// that driver names have in Linux.
+/// Checks that the name is a Kiln algorithm or driver. Returns the name without the prefix that
+/// driver names have in Linux.
 fn known(name: &str) -> Result<&str, Error> {
     let name = name
         .strip_prefix(kiln_linux::module::PREFIX)

@@ -13,7 +13,7 @@ use super::kernel_args::{build_module, KernelArgs};
 use super::seconds::seconds;
 use super::view;
 
-/// Time limit with --quick. Rows that are complete at this time are kept.
+/// Time limit with --quick. Rows completed by then are kept.
 const QUICK: Duration = Duration::from_secs(18);
 
 /// Run Linux's own benchmark, tcrypt, with Linux's own ciphers or with Kiln's
@@ -185,7 +185,7 @@ fn turns(args: &TcryptArgs) -> Result<Vec<Turn>, Error> {
 /// Returns Kiln's implementation called `name`, or the best one if `name` is `best`. Returns `None`
 /// if the algorithm has no implementation with this name.
 fn driver(alg: &str, name: &str) -> Result<Option<&'static str>, Error> {
-    // For two algorithms, Linux's template wraps an algorithm that has another name.
+    // For two algorithms, Linux's template wraps an algorithm with another name.
     let core = match alg {
         "rfc4309(ccm(aes))" => "ccm(aes)",
         "rfc7539esp(chacha20,poly1305)" => "rfc7539(chacha20,poly1305)",

@@ -171,8 +171,8 @@ pub fn impls() -> Vec<Row> {
     rows
 }
 
-/// Adds the measured cycles per byte, and the lengths from which SIMD is faster, to the rows of
-/// usable implementations.
+/// Adds measured cycles per byte, and the lengths from which SIMD is faster, to the rows of usable
+/// implementations.
 fn measured(rows: Vec<Row>, cycles_per_tick: f64) -> Vec<Row> {
     let known: BTreeMap<&str, Impl> = Impl::all().into_iter().map(|i| (i.driver(), i)).collect();
     let add = |row: Row| {

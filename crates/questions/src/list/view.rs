@@ -55,7 +55,7 @@ fn impls<'a>(rows: impl Iterator<Item = &'a Row>) -> String {
                     Some(false) => "!",
                     _ => "",
                 };
-                // `n` is the number of messages that are processed in parallel.
+                // `n` is the number of messages processed in parallel.
                 let lanes = row.lanes.map_or(String::new(), |n| format!("(x{n})"));
                 let cycles = row.cycles_per_byte;
                 let cycles = cycles.map_or(String::new(), |c| format!("={}", figure(c)));

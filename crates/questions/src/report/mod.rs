@@ -106,7 +106,7 @@ impl Question for ReportArgs {
     }
 }
 
-/// Returns the path of the page. Fails if the path is an existing file that Kiln did not write.
+/// Returns the page's path. Fails if the path is an existing file that Kiln did not write.
 fn place(out: Option<&Path>) -> Result<PathBuf, Error> {
     let path = match out {
         None => PathBuf::from(page::NAME),

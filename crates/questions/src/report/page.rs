@@ -12,15 +12,15 @@ use serde_json::Value;
 pub const NAME: &str = "kiln-report.html";
 /// File name of the page if `--out` names a directory.
 pub(super) const NAME_OUT: &str = "report.html";
-/// Text near the beginning of every page that Kiln writes, by which Kiln recognises its own pages.
+/// Text near the beginning of every page that Kiln writes, which identifies its own pages.
 const MARK: &str = "name=\"generator\" content=\"kiln";
 const NEAR: u64 = 4096;
 
-/// The path of a page that is still to be written.
+/// The path of a page still to be written.
 pub struct Page(PathBuf);
 
 impl Page {
-    /// Checks that the page can be written. This is done before the measurements.
+    /// Checks, before any measurement, that the page can be written.
     ///
     /// # Errors
     /// The path is an existing file that Kiln did not write.

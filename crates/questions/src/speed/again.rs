@@ -1,4 +1,4 @@
-//! Measures the largest steps of a sweep a second time.
+//! Measures a sweep's largest steps a second time.
 
 use kiln_question::Error;
 
@@ -9,7 +9,7 @@ use super::steps;
 use kiln_timing::Candidate;
 
 impl Run<'_> {
-    /// After a sweep, measures the largest steps a second time, for longer and with both lengths
+    /// After a sweep, measures the largest steps again, for longer and with both lengths
     /// interleaved, until the largest remaining step is confirmed. Without a second measurement, a
     /// disturbance of a few milliseconds would look like a step.
     pub(super) fn look_again(&mut self, table: &Table, first: usize) -> Result<(), Error> {
@@ -19,7 +19,7 @@ impl Run<'_> {
             ..kiln_measure::Plan::quick(self.plan.seed)
         };
         for _ in 0..24 {
-            // Each pair consists of the index of a row and the index of its candidate.
+            // Each pair is a row's index and its candidate's index.
             let mut pairs: Vec<(usize, usize)> = Vec::new();
             for step in steps::worst(&self.outcome.rows[first..]) {
                 let pair = [first + step.row, first + step.neighbour];

@@ -161,8 +161,8 @@ pub struct SpeedArgs {
 }
 
 impl SpeedArgs {
-    /// Formats the tables for the terminal. Results of a tree are listed by name, because a tree
-    /// has many implementations of each algorithm.
+    /// Formats the tables for the terminal. A tree's results are listed by name, because it has
+    /// many implementations of each algorithm.
     fn tables(&self, rows: &[Row], tty: bool) -> String {
         let named = !self.algs.is_empty() || !self.impls.is_empty() || self.tree.is_some();
         if self.kunit {

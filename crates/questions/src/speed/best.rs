@@ -1,4 +1,4 @@
-//! Compares Kiln's best implementation with its best competitor, for each row and overall.
+//! Compares Kiln's best implementation with its best competitor, per row and overall.
 
 use kiln_kernel::Tier;
 use kiln_measure::verdict::FLOOR;
@@ -30,7 +30,7 @@ pub(super) fn compare(a: &Series, b: &Series) -> Option<Compared> {
     })
 }
 
-/// The comparisons at one length. Each comes with the index of the row to which it belongs.
+/// The comparisons at one length, each with the index of its row.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Best {
     /// The comparison of Kiln's fastest API call with the fastest library.
@@ -139,20 +139,20 @@ pub(super) fn find_best(timed: &[(&Candidate, Option<&Series>)]) -> Best {
     }
 }
 
-/// Messages with fewer bytes count as short. In short messages, the code around the cipher takes
-/// about as long as the cipher.
+/// Messages with fewer bytes count as short. For short messages, the code around the cipher takes
+/// about as long as the cipher itself.
 pub(super) const SHORT: usize = 256;
 
-/// Numbers of rows in which Kiln is faster, equally fast and slower, and its mean speedups.
+/// Numbers of rows where Kiln is faster, equally fast and slower, and its mean speedups.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Count {
-    /// Number of rows in which Kiln is faster.
+    /// Number of rows where Kiln is faster.
     pub faster: usize,
-    /// Number of rows in which no difference was shown, or cycles and time disagree.
+    /// Number of rows where no difference was shown, or cycles and time disagree.
     pub equal: usize,
     /// Number of rows, included in `equal`, in which cycles and time disagree.
     pub disagree: usize,
-    /// Number of rows in which Kiln is slower.
+    /// Number of rows where Kiln is slower.
     pub slower: usize,
     /// Geometric mean of Kiln's speedups by time, for short messages.
     pub short: Option<f64>,
@@ -181,7 +181,7 @@ impl Count {
     }
 
     /// Formats the counts, such as `faster in 56, equal in 6, slower in 0 of 62`, and the number of
-    /// rows in which cycles and time disagree.
+    /// rows where cycles and time disagree.
     pub(super) fn sentence(&self) -> String {
         let all = self.faster + self.equal + self.slower;
         let disagree = match self.disagree {
@@ -211,8 +211,7 @@ impl Count {
     }
 }
 
-/// Computes the geometric mean of the speedups. A speedup is the inverse of one of these time
-/// ratios.
+/// Computes the geometric mean of the speedups, which are the inverses of these time ratios.
 fn mean(ratios: impl Iterator<Item = f64>) -> Option<f64> {
     let logs: Vec<f64> = ratios.map(|ratio| -ratio.ln()).collect();
     (!logs.is_empty()).then(|| (logs.iter().sum::<f64>() / logs.len() as f64).exp())
@@ -233,9 +232,9 @@ pub(super) fn pace(times: f64) -> String {
 pub(super) struct Many {
     /// Names of the libraries that process several messages at once.
     pub who: Vec<String>,
-    /// Number of rows in which a library is faster than Kiln.
+    /// Number of rows where a library is faster than Kiln.
     pub ahead: usize,
-    /// Number of rows in which Kiln is faster than the library.
+    /// Number of rows where Kiln is faster than the library.
     pub behind: usize,
     pub rows: usize,
     /// Largest speedup of a library over Kiln.
@@ -269,14 +268,14 @@ pub(super) struct Summary {
     /// library.
     pub peer: Option<(Vec<String>, Count)>,
     /// Geometric mean of the speedup of Kiln's 256-bit code over the fastest library. The mean
-    /// covers the rows in which Kiln uses 512-bit code, for lengths from [`SHORT`] on.
+    /// covers the rows where Kiln uses 512-bit code, for lengths from [`SHORT`] on.
     pub ymm: Option<f64>,
     /// The libraries that process several messages at once.
     pub many: Option<Many>,
 }
 
 impl Summary {
-    /// Summarizes the comparisons that the rows contain.
+    /// Summarizes the rows' comparisons.
     pub(super) fn new(rows: &[Row]) -> Summary {
         let who = |wanted: &dyn Fn(&Row) -> bool| {
             let mut all: Vec<String> = Vec::new();
@@ -318,7 +317,7 @@ impl Summary {
         }
     }
 
-    /// Returns the sentences for notes. The sentence about kernel trees comes first.
+    /// Returns the sentences for notes, starting with the one about kernel trees.
     pub(super) fn sentences(&self) -> Vec<String> {
         let mut all = Vec::new();
         if let Some((who, count)) = &self.tree {
@@ -346,8 +345,8 @@ impl Summary {
     }
 }
 
-/// Describes the rows in which Kiln is slower than a tree or a library, one per line. The row with
-/// the largest difference comes first.
+/// Describes the rows where Kiln is slower than a tree or a library, one per line, starting with
+/// the largest difference.
 pub(super) fn slower(rows: &[Row]) -> Vec<String> {
     let mut all: Vec<(f64, String)> = Vec::new();
     for row in rows {

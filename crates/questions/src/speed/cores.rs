@@ -1,4 +1,4 @@
-//! The cores on which several threads run the same candidates at the same time (`--multi`).
+//! The cores for running the same candidates in several threads at once (`--multi`).
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,10 +6,10 @@ use std::str::FromStr;
 use kiln_measure::{pin_within, CoreList, PinError};
 use kiln_question::Error;
 
-/// The number of threads that `--multi` asks for.
+/// The number of threads that `--multi` requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Threads {
-    /// One for each core that may be used.
+    /// One for each permitted core.
     All,
     Count(usize),
 }
@@ -26,7 +26,7 @@ impl FromStr for Threads {
     }
 }
 
-/// The cores of the threads, one each. The first is that of the measuring thread.
+/// The core of each thread, starting with the measuring thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cores {
     /// The cores that this process may use, read before a thread was pinned.
@@ -37,7 +37,7 @@ pub struct Cores {
 }
 
 impl Cores {
-    /// Chooses cores for the threads: different physical cores first.
+    /// Chooses cores for the threads, starting with different physical cores.
     ///
     /// # Errors
     /// Fails if there are more threads than cores that this process may use.
@@ -70,14 +70,14 @@ impl Cores {
     /// Pins the calling thread to the core of thread `number`, counted from 0.
     ///
     /// # Errors
-    /// Fails if the kernel refuses. If it does, the thread must not measure, because the results name
-    /// the cores.
+    /// Fails if the kernel refuses. The thread must not measure then, because the results name the
+    /// cores.
     pub(super) fn occupy(&self, number: usize) -> Result<(), PinError> {
         let core: CoreList = self.cores[number].to_string().parse()?;
         pin_within(&self.allowed, &core)
     }
 
-    /// Pins the calling thread to the core of the first thread, after trying all other cores.
+    /// Pins the calling thread to the first thread's core, after trying all other cores.
     ///
     /// # Errors
     /// Fails if the kernel refuses one of the cores.
@@ -91,7 +91,7 @@ impl Cores {
         })
     }
 
-    /// Returns the note that explains what the rows of a run on several cores contain.
+    /// Returns the note that explains the rows of a run on several cores.
     pub(super) fn note(&self) -> String {
         let shared = match self.shared {
             true => "; some of them are logical processors of one physical core (SMT)",
@@ -133,7 +133,7 @@ impl Cores {
 mod tests {
     use super::*;
 
-    /// Control: the cores that this process may use are not refused.
+    /// Control: the permitted cores are not refused.
     #[test]
     fn a_core_that_the_kernel_refuses_is_an_error() {
         // Use a separate thread, because pinning outlives the call.

@@ -8,7 +8,7 @@ use super::row::Row;
 /// Largest relative difference between estimated and counted cycles that counts as agreement.
 const AGREE: f64 = 0.02;
 
-/// Returns a note that states whether the estimated cycles of the rows agree with the CPU's cycle
+/// Returns a note that states whether the rows' estimated cycles agree with the CPU's cycle
 /// counter, or why the CPU's counters are not available.
 pub(super) fn note(rows: &[Row]) -> Option<String> {
     let counters = Counters::open();
@@ -70,8 +70,8 @@ mod tests {
             good.contains("agrees") && good.contains("+0.10 %"),
             "{good}"
         );
-        // Controls: the estimate is 3/4 or 4/3 of the count, as if the multiplier took four cycles
-        // instead of the assumed three, or vice versa.
+        // Controls: the estimate is 3/4 or 4/3 of the count, as if a multiplication took four
+        // cycles instead of the assumed three, or vice versa.
         for wrong in [0.75, 1.33] {
             let note = of(&[wrong, wrong, 1.0]);
             assert!(note.contains("CONTRADICTS"), "{note}");

@@ -10,10 +10,10 @@ pub(super) const SWEEP: usize = 64;
 /// Number of results above which each result gets less time, so that the whole table takes only
 /// minutes.
 const WHOLE: usize = 500;
-/// Time available for samples with `--quick`, which limits the whole run to 20 s.
+/// Sampling time with `--quick`, which limits the whole run to 20 s.
 const QUICK: Duration = Duration::from_secs(17);
-/// Share of a time limit that is spent on samples. The rest is needed to check results and to
-/// choose sample lengths.
+/// Share of a time limit that is spent on samples. The rest is needed for checking results and
+/// choosing sample lengths.
 const SAMPLING: f64 = 0.75;
 /// Overhead of a sample in microseconds: three calibrating chains before the sample, and three
 /// after it.
@@ -21,7 +21,7 @@ const CHAINS_US: f64 = 60.0;
 
 /// Number of single calls with cold caches per result.
 const COLD_ROUNDS: u32 = 200;
-/// Time of a sample with cold caches in microseconds, most of it for reading memory.
+/// Time of a cold-cache sample in microseconds, most of which is spent reading memory.
 const COLD_US: f64 = 600.0;
 
 /// Plans the measurement of `figures` results at `lens` lengths.
@@ -53,7 +53,7 @@ pub(super) fn plan(lens: usize, figures: usize, quick: bool, seed: u64) -> Plan 
 }
 
 /// Plans the measurement of `figures` results within `budget`. The budget includes the time for
-/// checking results and for choosing sample lengths.
+/// checking results and choosing sample lengths.
 pub(super) fn within(figures: usize, budget: Duration, seed: u64) -> Plan {
     let us = SAMPLING * budget.as_secs_f64() * 1e6;
     Plan {
@@ -62,14 +62,14 @@ pub(super) fn within(figures: usize, budget: Duration, seed: u64) -> Plan {
     }
 }
 
-/// Plans one of many turns. In a turn, all results are measured within about `budget`.
+/// Plans one of many turns, in which all results are measured within about `budget`.
 pub(super) fn turn(figures: usize, budget: Duration, seed: u64) -> Plan {
     let us = budget.as_secs_f64() * 1e6;
     shrunk(Plan::quick(seed), us / figures.max(1) as f64)
 }
 
-/// Plans single calls with cold caches as a second measurement of `figures` results, whose first
-/// measurement has the plan `warm` and takes as much time.
+/// Plans single calls with cold caches as a second measurement of `figures` results, which takes as
+/// long as the first measurement, `warm`.
 pub(super) fn cold(figures: usize, warm: &Plan) -> Plan {
     let rounds = match warm.deadline {
         Some(end) => {
@@ -101,7 +101,7 @@ fn shrunk(mut plan: Plan, us: f64) -> Plan {
     plan
 }
 
-/// Returns the microseconds that measuring one result takes.
+/// Returns the microseconds needed to measure one result.
 fn cost_us(plan: &Plan) -> f64 {
     f64::from(plan.rounds * plan.samples) * (plan.sample_us * 17.0 / 16.0 + CHAINS_US)
 }

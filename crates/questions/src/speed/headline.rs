@@ -37,8 +37,8 @@ fn fastest<'a>(rows: &[&'a Value]) -> Option<&'a Value> {
     with.min_by(|a, b| a.0.total_cmp(&b.0)).map(|f| f.1)
 }
 
-/// Builds the headline about the throughput of one core, and about the share of the time that the
-/// AES unit needs.
+/// Builds the headline about one core's throughput, and the share of the time that the AES unit
+/// needs.
 pub(super) fn throughput(runs: &Runs) -> Option<Row> {
     let first = fastest(runs.first())?;
     let (imp, len) = (word(first, "impl"), number(first, "len")?);
@@ -78,7 +78,7 @@ pub(super) fn throughput(runs: &Runs) -> Option<Row> {
     Some(row.with_detail(format!("{len}-byte messages{busy}")))
 }
 
-/// Names of the `speed` row fields that contain a comparison.
+/// Names of the `speed` row fields for one comparison.
 struct Fields {
     /// Name of the field that contains the competitor's name and version.
     provider: &'static str,
@@ -86,7 +86,7 @@ struct Fields {
     /// competitor's.
     time: &'static str,
     cycles: &'static str,
-    /// Name of the field with the verdict that a single process reached.
+    /// Name of the field with a single process's verdict.
     verdict: &'static str,
 }
 
@@ -102,8 +102,8 @@ const TREE: Fields = Fields {
     cycles: "best_tree_ratio",
     verdict: "best_tree_verdict",
 };
-/// The fields that compare a library's function for several messages with Kiln. The library's row
-/// contains them.
+/// The fields that compare a library's function for several messages with Kiln, in the library's
+/// row.
 const MANY: Fields = Fields {
     provider: "provider",
     time: "kiln_time_ratio",
@@ -120,7 +120,7 @@ enum Outcome {
     Slower,
 }
 
-/// A comparison of one algorithm, operation, key size and length, with a result from each process.
+/// A comparison for one algorithm, operation, key size and length, with a result from each process.
 struct Cell<'a> {
     alg: &'a str,
     len: f64,
@@ -151,7 +151,7 @@ impl Cell<'_> {
     }
 }
 
-/// Collects the comparisons that the rows contain in `fields`.
+/// Collects the rows' comparisons in `fields`.
 fn cells<'a>(runs: &Runs<'a>, fields: &Fields) -> Vec<Cell<'a>> {
     let key = |r: &'a Value| {
         (
@@ -295,7 +295,7 @@ fn usual<'a, 'b>(runs: &Runs<'a>, cells: &'b [Cell<'a>]) -> Option<&'b Cell<'a>>
     cells.iter().find(|c| c.len == len)
 }
 
-/// Returns the row with a comparison at the usual length, from the rows of the first process.
+/// Returns the first process's row with a comparison at the usual length.
 fn compared_row<'a>(rows: &[&'a Value], fields: &Fields) -> Option<&'a Value> {
     let len = usual_length(rows);
     let compared = |r: &&Value| number(r, fields.time).is_some() && number(r, "len") == len;
@@ -455,7 +455,7 @@ mod tests {
     use kiln_question::survey::Part;
     use serde_json::json;
 
-    /// Factors by which the results of the five processes differ.
+    /// Factors by which the five processes' results differ.
     const JITTER: [f64; 5] = [1.0, 1.004, 0.998, 1.001, 0.997];
 
     fn function(imp: &str, len: u32, ns: f64) -> Value {
@@ -470,8 +470,8 @@ mod tests {
                "best_peer_time_ratio": time, "best_peer_verdict": "same", "best_peer_ymm_time_ratio": 0.9 * time})
     }
 
-    /// Creates the results of five simulated survey processes from these rows. Ratios and times
-    /// differ a little between the processes.
+    /// Creates the results of five simulated survey processes from these rows, with slightly
+    /// different ratios and times.
     fn five(part: &'static Part, rows: &[Value]) -> Vec<Answer> {
         let moved = |by: f64| {
             let mut rows = rows.to_vec();

@@ -1,19 +1,18 @@
-//! `kiln speed --kunit`: shows the results of the tree's own KUnit benchmarks next to the results
-//! for its library functions.
+//! `kiln speed --kunit`: shows the results of the tree's own KUnit benchmarks next to those for its
+//! library functions.
 
 use std::time::Instant;
 
 use super::row::Row;
 use kiln_timing::{Candidate, Messages};
 
-/// Number of times that each benchmark runs while a row with a long message is measured. The
-/// highest mean is used.
+/// Number of times each benchmark runs per row with a long message. The highest mean is used.
 const TIMES: u64 = 10;
-/// Number of times that each benchmark runs while a row with a short message is measured. Again,
-/// the highest mean is used.
+/// Number of times each benchmark runs per row with a short message. Again, the highest mean is
+/// used.
 const TIMES_SHORT: u64 = 2;
-/// Minimum length in bytes at which results are compared. For shorter messages, the cost of the
-/// call itself would matter.
+/// Minimum length in bytes at which results are compared. For shorter messages, the call overhead
+/// would matter.
 const LONG: usize = 4096;
 /// Maximum relative difference between results that count as agreeing.
 const AGREE: f64 = 0.02;
@@ -22,14 +21,14 @@ const AGREE: f64 = 0.02;
 const WINDOW: usize = 10_000_000;
 const CALL: usize = 128;
 
-/// Throughputs in 10^6 bytes per second: the value that the benchmark reports, and the value that
-/// Kiln gets by timing the same calls with the benchmark's method.
+/// Throughputs in 10^6 bytes per second: the one that the benchmark reports, and the one that Kiln
+/// gets by timing the same calls with the benchmark's method.
 pub(super) struct Means {
     pub kunit: f64,
     pub same_calls: f64,
 }
 
-/// The benchmark of one function.
+/// One function's benchmark.
 struct Turn<'c> {
     candidate: &'c Candidate<'c>,
     messages: Messages,
@@ -37,7 +36,7 @@ struct Turn<'c> {
 }
 
 /// Benchmarks that run between the samples of one length. Each benchmark alternates with the calls
-/// of a row, so that both are subject to the same clock frequency and the same disturbances.
+/// of a row, so that both see the same clock frequency and the same disturbances.
 pub(super) struct Turns<'c> {
     turns: Vec<Turn<'c>>,
     len: usize,
@@ -70,7 +69,7 @@ impl<'c> Turns<'c> {
         }
         self.done += 1;
         for turn in &mut self.turns {
-            // A benchmark that failed leaves its result empty in the row.
+            // A failed benchmark leaves its result empty in the row.
             if let Some(means) = turn.take(self.len) {
                 turn.best = Some(match &turn.best {
                     None => means,
@@ -112,7 +111,7 @@ fn difference(row: &Row) -> Option<f64> {
     Some(row.kunit_mb_per_s? / row.mean_mb_per_s? - 1.0)
 }
 
-/// Writes a note that gives the number of rows that agree and lists the rows that do not.
+/// Writes a note with the number of rows that agree and a list of those that do not.
 pub(super) fn note(rows: &[Row]) -> Option<String> {
     let long = rows.iter().filter(|r| r.len >= LONG);
     let compared: Vec<(&Row, f64)> = long.filter_map(|r| Some((r, difference(r)?))).collect();
@@ -135,8 +134,7 @@ pub(super) fn note(rows: &[Row]) -> Option<String> {
     Some(note + "; a row's own result is its best sample and therefore above both")
 }
 
-/// Formats one line for each row with a KUnit result. The text is empty if no row has such a
-/// result.
+/// Formats one line per row with a KUnit result; empty if there are none.
 pub(super) fn lines(rows: &[Row]) -> String {
     let mut text = String::new();
     for row in rows {

@@ -13,7 +13,7 @@ use kiln_timing::{
     bench, check_after, check_before, subjects, Crew, Entry, Reference, Timed, Work,
 };
 
-/// The candidates of a benchmark: for each, the message length and the index in the table.
+/// The candidates of a benchmark, each with its message length and its index in the table.
 pub(super) type Jobs = [(usize, usize)];
 
 /// Creates messages for each job.
@@ -39,8 +39,8 @@ fn create_entries<'c, 'a, 's>(
     (entries, references.collect())
 }
 
-/// Times jobs with these messages in this thread or, if the plan asks for several, in all threads
-/// at once. The other threads create messages of their own.
+/// Times jobs with these messages in this thread or, if the plan requests several, in all threads
+/// at once. The other threads create their own messages.
 pub(super) fn bench_all(
     plan: &Plan,
     table: &Table,
@@ -69,7 +69,7 @@ pub(super) fn bench_all(
                 let followed =
                     pinned.and_then(|()| follow(plan, work, jobs, names, number, team, &report));
                 if let Err(why) = followed {
-                    // The leader waits for two reports, and nothing was timed.
+                    // The leader waits for two reports, although nothing was timed.
                     for _ in 0..2 {
                         let _ = report.send(vec![Some(why.clone()); jobs.len()]);
                     }
@@ -85,7 +85,7 @@ pub(super) fn bench_all(
     })
 }
 
-/// Makes this thread a member of the team, with candidates and messages of its own.
+/// Makes this thread a member of the team, with its own candidates and messages.
 fn follow(
     plan: &Plan,
     work: &Work,

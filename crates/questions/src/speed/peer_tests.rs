@@ -1,4 +1,4 @@
-//! Tests with the libraries of this machine, and with deliberately wrong libraries.
+//! Tests with this machine's libraries, and with deliberately wrong libraries.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::AtomicBool;
@@ -25,7 +25,7 @@ fn words() {
 }
 
 /// Checks that every library gives the same results as Kiln for every algorithm that it supports,
-/// in both directions, at lengths with all kinds of last blocks.
+/// in both directions and with all kinds of last blocks.
 #[test]
 fn peers_agree_with_kiln() {
     let plan = Plan {

@@ -24,14 +24,14 @@ pub struct Plan {
     pub lens: Lens,
     /// Key sizes in bits. If empty, 256, or the largest size that an algorithm supports.
     pub key_bits: Vec<u32>,
-    /// Level. `None` selects primitive for Kiln's own implementations, and all levels for a tree.
+    /// Level. `None` selects `primitive` for Kiln's own implementations, and all levels for a tree.
     pub level: Option<Level>,
     /// Memory layout of the requests' buffers.
     pub layout: Layout,
     /// Whether calls depend on each other: each IV is the previous call's result.
     pub latency: bool,
     pub peers: Wanted,
-    /// An implementation or a provider with which all rows are compared, if any.
+    /// An implementation or provider to compare all rows with, if any.
     pub baseline: Option<String>,
     /// Seed for the keys, the data and the order of samples.
     pub seed: u64,
@@ -159,8 +159,8 @@ impl Plan {
     fn specs(&self, sources: &[&dyn Source]) -> Result<Vec<Spec>, Error> {
         let mut all: Vec<Spec> = Vec::new();
         for spec in sources.iter().flat_map(|s| s.algorithms()) {
-            // Poly1305 has two forms: with a key that is set once and, in a kernel, with a key at
-            // the beginning of each message.
+            // Poly1305 has two forms: with a key that is set once, and, in a kernel, with a key at
+            // the start of each message.
             let same = |s: &&mut Spec| s.name == spec.name && s.prefix == spec.prefix;
             match all.iter_mut().find(same) {
                 Some(first) => first.more.extend(spec.more),
@@ -230,7 +230,7 @@ impl Plan {
     }
 
     /// Checks that each named algorithm has one of the requested operations. If no algorithm is
-    /// named, it suffices that one algorithm has one of them.
+    /// named, it is enough for one algorithm to have one of them.
     fn check_ops(&self, specs: &[Spec]) -> Result<(), Error> {
         let lacks = |spec: &&Spec| self.ops.iter().all(|op| !spec.kind.ops().contains(op));
         let lacking = match (self.ops.is_empty(), self.algs.is_empty()) {
@@ -249,8 +249,8 @@ impl Plan {
         )))
     }
 
-    /// Returns whether everything is measured. This is the case if no algorithm and no
-    /// implementation was named.
+    /// Returns whether everything is measured, which is the case if no algorithm or implementation
+    /// was named.
     pub fn whole(&self) -> bool {
         self.algs.is_empty() && self.impls.is_empty()
     }
@@ -321,7 +321,7 @@ impl Plan {
     }
 
     /// Returns the lengths to measure for an algorithm. Default lengths are rounded up to whole
-    /// blocks, as in tcrypt. For functions that accept only a few lengths, these lengths are added.
+    /// blocks, as in tcrypt. The lengths of functions that accept only a few are added.
     pub(super) fn lens_of(&self, spec: &Spec) -> Vec<usize> {
         let fit = |len: usize| match self.usual_lens() {
             true => len.next_multiple_of(spec.takes.multiple.max(1)),
@@ -403,7 +403,7 @@ impl Plan {
         peer::NAMES.into_iter().find(|p| *p == name)
     }
 
-    /// Returns whether the row of implementation `imp` from `provider` is the baseline.
+    /// Returns whether implementation `imp` from `provider` is the baseline.
     pub(super) fn is_baseline(&self, imp: &str, provider: &str) -> bool {
         let Some(name) = self.baseline.as_deref() else {
             return false;
@@ -415,7 +415,7 @@ impl Plan {
     }
 }
 
-/// Rejects `name` if no source has an implementation called this, or if it cannot run here.
+/// Rejects `name` if no source has an implementation with this name, or if it cannot run here.
 fn check_impl(name: &str, specs: &[Spec], sources: &[&dyn Source]) -> Result<(), Error> {
     let mut known: Vec<String> = Vec::new();
     for spec in specs {
@@ -587,7 +587,7 @@ mod tests {
         let own = Algorithm::all().len();
         assert_eq!((names.len(), names[own]), (own + 1, "cbc(des)"));
         let of = |name: &str| specs.iter().find(|s| s.name == name).unwrap();
-        // If Kiln and another source both have an algorithm, Kiln's description is used.
+        // For an algorithm in both Kiln and another source, Kiln's description is used.
         assert_eq!(of("xts(aes)").key_bits, [128, 192, 256]);
         assert_eq!(plan.ops_of(of("sha256")), [Op::Digest]);
         assert_eq!(plan.keys_of(of("sha256")), [0]);

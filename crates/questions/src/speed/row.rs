@@ -334,7 +334,7 @@ pub struct Against {
     pub verdict: Option<Verdict>,
 }
 
-/// Maximum number of rounds that are recorded.
+/// Maximum number of recorded rounds.
 const ROUNDS: usize = 64;
 
 /// Rounds a number to four significant digits.
@@ -414,7 +414,7 @@ impl Row {
         50.0 * (self.ci_high - self.ci_low) / self.cycles_per_op
     }
 
-    /// Returns whether both rows belong to the same candidate and operation, at any length.
+    /// Returns whether both rows are for the same candidate and operation, at any length.
     pub(super) fn same_curve(&self, other: &Row) -> bool {
         self.imp == other.imp
             && self.alg == other.alg

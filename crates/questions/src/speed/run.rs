@@ -56,8 +56,8 @@ pub(crate) fn run_with(
     let figures = tables
         .iter()
         .map(|(w, lens)| (candidates(&plan, &sources, w) + loaded.libraries()) * lens.len());
-    // Several threads warm up for as long as a sample takes, and calls with cold caches take half of
-    // a time limit.
+    // Several threads warm up for as long as a sample takes, and calls with cold caches take half
+    // of the time limit.
     let twice = plan.cores.is_some() || plan.cold;
     let figures = figures.sum::<usize>() * if twice { 2 } else { 1 };
     let effort = match (plan.turn, plan.within) {
@@ -104,8 +104,8 @@ pub(super) fn works(plan: &Plan, spec: &Spec) -> Vec<Work> {
     works
 }
 
-/// Selects the tables of this shard, with their lengths. All candidates at one length are compared
-/// with each other, so they are not divided among shards.
+/// Selects this shard's tables and lengths. All candidates at one length are compared with each
+/// other, so they stay in one shard.
 fn select(plan: &Plan, works: Vec<Work>) -> Vec<(Work, Vec<usize>)> {
     let all = works.iter().enumerate();
     let all = all.flat_map(|(w, work)| plan.lens_of(&work.spec).into_iter().map(move |n| (w, n)));
@@ -137,12 +137,12 @@ fn candidates(plan: &Plan, sources: &[&dyn Source], work: &Work) -> usize {
 pub(super) struct Run<'a> {
     pub plan: &'a Plan,
     pub effort: kiln_measure::Plan,
-    /// The effort of calls with cold caches, and what empties the caches.
+    /// The effort for calls with cold caches, and the memory that evicts everything.
     cold: Option<(kiln_measure::Plan, Evictor)>,
     pub stop: &'a AtomicBool,
     pub progress: Report<'a>,
     pub outcome: Outcome<Row>,
-    /// The hardware limits with which rows are compared.
+    /// The hardware limits to compare rows with.
     limits: Limits,
     pub left_out: usize,
     pub done: usize,
@@ -322,8 +322,8 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Measures single calls with cold caches at one length, if the plan asks for them and there is
-    /// time.
+    /// Measures single calls with cold caches at one length, if the plan requests them and time
+    /// allows.
     fn cold_group(&mut self, table: &Table, len: usize, sets: &[Set]) {
         let Some((effort, evictor)) = &self.cold else {
             return;
@@ -418,8 +418,8 @@ impl Run<'_> {
         row
     }
 
-    /// Returns two limits: the cycles of the AES rounds alone with this tier's vectors, and the
-    /// cycles of the serial chain of dependent calls.
+    /// Returns two limits: the cycles of the AES rounds alone with this tier's vectors, and those
+    /// of the serial chain of dependent calls.
     fn limit(&self, work: &Work, len: usize, candidate: &Candidate) -> (Option<f64>, Option<f64>) {
         let limits = &self.limits;
         let tier = candidate.tier.as_ref();
@@ -448,7 +448,7 @@ impl Run<'_> {
     pub(super) fn wrong(&mut self, what: &str, candidate: &Candidate, why: &str) {
         let Candidate { name, provider, .. } = candidate;
         let family = candidate.family();
-        // Wrong results of a library do not make the command fail unless the library was requested
+        // A library's wrong results do not make the command fail unless the library was requested
         // by name.
         let named = self.plan.peers.names(family) || self.plan.baseline_peer() == Some(family);
         self.outcome.failed |= !is_peer(candidate) || named;

@@ -1,5 +1,4 @@
-//! The candidates and judges of one table, and for each length the messages with their expected
-//! results.
+//! One table's candidates and judges, and for each length the messages with their expected results.
 
 use std::rc::Rc;
 
@@ -11,25 +10,25 @@ use kiln_timing::{
     Candidate, Judge, Kind, Layout, Level, Messages, Op, Reference, Shape, Source, Work, KILN,
 };
 
-/// All candidates that are compared with each other, at all lengths.
+/// All candidates compared with each other, at all lengths.
 pub(super) struct Table<'s> {
     pub work: Work,
     pub candidates: Vec<Candidate<'s>>,
     /// Implementations that compute the expected results. Candidates must agree with all of them.
     judges: Vec<Rc<Judge<'s>>>,
-    /// Implementation that makes the ciphertexts for measuring the decryption of an AEAD.
+    /// Implementation that creates the ciphertexts for measuring AEAD decryption.
     sealer: Option<Judge<'s>>,
     seed: u64,
     chained: bool,
     layout: Layout,
 }
 
-/// Messages of one shape with their expected results, for the candidates that process messages of
-/// this shape.
+/// Messages of one shape with their expected results, for the candidates that process such
+/// messages.
 pub(super) struct Set<'s> {
     pub messages: Messages,
     pub references: Vec<Reference<'s>>,
-    /// Indices, in the table, of the candidates that process these messages.
+    /// Table indices of the candidates that process these messages.
     pub candidates: Vec<usize>,
 }
 
@@ -56,8 +55,8 @@ impl<'s> Table<'s> {
                 sealer = source.judge(&work.with_op(Op::Encrypt))?;
             }
         }
-        // Calls of Kiln's crypto API are only compared with libraries, so leave them out if no
-        // library is measured.
+        // API calls to Kiln are compared only with libraries, so leave them out if no library is
+        // measured.
         let is_library = |c: &Candidate| c.provider != KILN && c.family() != "linux";
         if plan.level.is_none() && !candidates.iter().any(is_library) {
             candidates.retain(|c| c.provider != KILN || c.level == Level::Primitive);
@@ -263,7 +262,7 @@ mod tests {
         assert!(drivers > 500, "{drivers}");
     }
 
-    /// As a control, checks that a result computed with another key is not accepted.
+    /// As a control, checks that a result computed with another key is rejected.
     #[test]
     fn a_driver_with_another_key_is_found() {
         for layout in [Layout::Plain, Layout::Tcrypt] {

@@ -10,7 +10,7 @@ use kiln_timing::{Own, Source};
 /// What a plan measures in this process, apart from a kernel tree.
 pub(super) struct Sources {
     own: Option<Own>,
-    /// The API calls that are compared with a library's calls.
+    /// The API calls to compare with a library's calls.
     calls: Option<Own>,
     peers: Peers,
 }

@@ -1,19 +1,19 @@
-//! Finds steps in a sweep: lengths that take longer than a neighbouring length.
+//! Finds steps in a sweep: lengths that take longer than an adjacent length.
 
 use super::row::Row;
 
-/// A length, and a neighbouring length that takes less time.
+/// A length, and an adjacent length that takes less time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Step {
     /// Index of the length's row.
     pub row: usize,
-    /// Index of the neighbour's row.
+    /// Index of the adjacent length's row.
     pub neighbour: usize,
-    /// Cycles for the length divided by cycles for the neighbour; always above 1.
+    /// Cycles for the length divided by cycles for the adjacent length; always above 1.
     pub ratio: f64,
 }
 
-/// Returns the largest step of each candidate, in the order of the candidates' first rows.
+/// Returns each candidate's largest step, in the order of the candidates' first rows.
 pub(super) fn worst(rows: &[Row]) -> Vec<Step> {
     let mut curves: Vec<Vec<usize>> = Vec::new();
     for (i, row) in rows.iter().enumerate().filter(|(_, r)| r.measured()) {

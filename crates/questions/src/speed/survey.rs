@@ -1,4 +1,4 @@
-//! The parts of the survey that run `kiln speed`.
+//! The survey parts that run `kiln speed`.
 
 use kiln_question::survey::{args, Answer, Contribution, Means, Part, Row, Runs};
 
@@ -11,7 +11,7 @@ pub(crate) static SURVEY: &[Contribution] = &[Contribution {
     failed: |_| false,
 }];
 
-/// The part that measures AES-XTS and compares it with libraries and the hardware limit. It
+/// The survey part that measures AES-XTS and compares it with libraries and the hardware limit. It
 /// provides the first headline.
 pub(super) static SPEED: Part = Part {
     name: "speed",
@@ -25,7 +25,7 @@ pub(super) static SPEED: Part = Part {
     ..Part::USUAL
 };
 
-/// The part that measures as many additional ciphers as the time allows.
+/// The survey part that measures as many additional ciphers as the time allows.
 pub(super) static MORE: Part = Part {
     name: "speed-more",
     what: "12 more ciphers",
@@ -48,7 +48,7 @@ pub(super) static MORE: Part = Part {
     ..Part::USUAL
 };
 
-/// The part that measures a kernel tree's AES-XTS. Its first process spends most of its time
+/// The survey part that measures a kernel tree's AES-XTS. Its first process spends most of its time
 /// building the tree.
 pub(super) static TREE: Part = Part {
     name: "speed-tree",
@@ -75,8 +75,8 @@ pub(super) static TREE: Part = Part {
     ..Part::USUAL
 };
 
-/// Lengths at which all ciphers are measured. The time does not suffice for more lengths. Headlines
-/// quote the longest one.
+/// Lengths at which all ciphers are measured. More would take too long. Headlines quote the longest
+/// one.
 const LENS: &str = "16,64,512,4096";
 /// Additional ciphers, the most widely used first.
 const CIPHERS: [&str; 12] = [
@@ -93,7 +93,7 @@ const CIPHERS: [&str; 12] = [
     "sm3",
     "polyval",
 ];
-/// Seconds to measure one cipher at the lengths `LENS`, together with the libraries.
+/// Seconds to measure one cipher at the lengths in `LENS`, including the libraries.
 const CIPHER_S: f64 = 0.4;
 
 /// Returns the number of additional ciphers that can be measured in `seconds`.
@@ -113,8 +113,8 @@ fn rows(answers: &[Answer]) -> Vec<Row> {
     let first = Runs::new(answers, &[&SPEED]);
     let both = Runs::new(answers, &[&SPEED, &MORE]);
     let more = !Runs::new(answers, &[&MORE]).is_empty();
-    // For kernel developers, the comparison with a tree is the most important one, so it precedes
-    // the comparison with libraries.
+    // For kernel developers, the comparison with a tree matters most, so it precedes the one with
+    // libraries.
     let rows = [
         headline::throughput(&first),
         headline::against_tree(&Runs::new(answers, &[&TREE])),

@@ -196,7 +196,7 @@ fn names_levels_and_latency_choose() {
     assert!(why.contains("--latency"), "{why}");
 }
 
-/// Runs Kiln's functions in one thread for each core.
+/// Runs Kiln's functions in one thread per core.
 #[test]
 fn several_threads_have_the_sum_of_their_rates() {
     let cores = Cores::choose(Threads::All).unwrap();
@@ -216,7 +216,7 @@ fn several_threads_have_the_sum_of_their_rates() {
     assert!(outcome.notes.iter().any(|note| note.starts_with(&threads)));
     for row in &outcome.rows {
         assert_eq!(row.threads, Some(n as u32));
-        // On a busy machine, a row may have no sample that counts.
+        // On a busy machine, a row may have no valid sample.
         let Some(all) = &row.all else { continue };
         assert_eq!(all.thread_mb_per_s.len(), n);
         let sum: f64 = all.thread_mb_per_s.iter().sum();
@@ -225,7 +225,7 @@ fn several_threads_have_the_sum_of_their_rates() {
     }
 }
 
-/// Measures Kiln's functions with cold caches as well.
+/// Also measures Kiln's functions with cold caches.
 #[test]
 fn cold_rows_are_additional() {
     let plan = Plan {
@@ -253,7 +253,7 @@ fn cold_rows_are_additional() {
     assert!(outcome.notes.iter().any(|note| note.starts_with("cold: ")));
 }
 
-/// A source that the other threads do not have makes the run fail instead of being measured in one
+/// A source that the other threads lack must make the run fail, instead of being measured in one
 /// thread.
 #[test]
 fn threads_with_other_candidates_have_no_figure() {
@@ -271,8 +271,8 @@ fn threads_with_other_candidates_have_no_figure() {
     assert!(outcome.notes.iter().any(told), "{:?}", outcome.notes);
 }
 
-/// A thread that cannot be pinned makes the run fail, because its results would be attributed to a
-/// core on which it did not run.
+/// A thread that cannot be pinned must make the run fail, because its results would be attributed
+/// to a core on which it did not run.
 #[test]
 fn a_thread_that_is_not_on_its_core_has_no_figure() {
     let plan = Plan {
@@ -290,7 +290,7 @@ fn a_thread_that_is_not_on_its_core_has_no_figure() {
     assert!(outcome.notes.iter().any(told), "{:?}", outcome.notes);
 }
 
-/// Creates a series from the cycles of eight rounds and the number of nanoseconds per cycle.
+/// Creates a series from the cycles of eight rounds and the nanoseconds per cycle.
 fn series(figures: [f64; 8], ns: f64) -> Series {
     let rounds = |unit: f64| {
         let round = |figure: &f64| Round {
@@ -396,8 +396,8 @@ fn like_is_compared_with_like() {
     );
 }
 
-/// Checks that 512-bit code that takes fewer cycles but more time does not count as faster, neither
-/// among Kiln's own implementations nor compared with others.
+/// Checks that 512-bit code with fewer cycles but more time does not count as faster, neither among
+/// Kiln's own implementations nor against others.
 #[test]
 fn time_decides_where_the_clock_is_lowered() {
     let all = [

@@ -17,8 +17,8 @@ const LENGTHS: usize = 4;
 /// Maximum width of an implementation's name in characters.
 const NAME: usize = 33;
 
-/// Formats a table for each algorithm, operation, key size and mode, with one line per length and
-/// one column per implementation.
+/// Formats a table per algorithm, operation, key size and mode, with one line per length and one
+/// column per implementation.
 pub(super) fn tables(rows: &[Row], tty: bool) -> String {
     let mut out = String::new();
     let mut rest: Vec<&Row> = rows.iter().collect();
@@ -57,7 +57,7 @@ fn title(row: &Row) -> String {
     format!("{family}{mark}\n{version}")
 }
 
-/// Returns what a heading says about the threads of a row.
+/// Returns the part of a heading about the row's threads.
 pub(super) fn threads(row: &Row) -> String {
     let n = row.threads.map(|n| format!(", {n} threads"));
     n.unwrap_or_default()
@@ -88,7 +88,7 @@ fn table(rows: &[&Row], tty: bool) -> String {
     if lens.len() > SWEEP {
         return out + &ends(rows, &columns, &lens);
     }
-    // List a tree's implementations by name, because they are many and have long names.
+    // List a tree's implementations by name, because there are many and their names are long.
     let own = |r: &&&Row| r.provider == KILN;
     let calls = rows.iter().filter(own).all(|r| r.level == Level::Api);
     if calls && rows.iter().any(|r| r.level == Level::Api)
@@ -245,7 +245,7 @@ fn short(name: &str) -> String {
     format!("{head}…{tail}")
 }
 
-/// Finds the row that has the length `len` and the same candidate as `column`.
+/// Finds the row for the length `len` and the same candidate as `column`.
 fn at<'a>(rows: &[&'a Row], column: &Row, len: usize) -> Option<&'a Row> {
     let found = rows.iter().find(|r| r.len == len && r.same_curve(column));
     found.copied()
@@ -287,7 +287,7 @@ fn part_of(rows: &[&Row], columns: &[&Row], lens: &[usize], tty: bool) -> String
     text(&table)
 }
 
-/// Formats the throughput of all threads and the clock of their cores.
+/// Formats all threads' total throughput and their cores' clock.
 fn total(row: &Row) -> String {
     let all = row.all.as_ref();
     all.map_or("-".to_string(), |all| {
@@ -295,7 +295,7 @@ fn total(row: &Row) -> String {
     })
 }
 
-/// Formats one value of each row.
+/// Formats one value per row.
 fn by_column(
     rows: &[&Row],
     columns: &[&Row],

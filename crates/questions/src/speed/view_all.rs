@@ -1,4 +1,4 @@
-//! Formats the table of all algorithms of `kiln speed`.
+//! Formats `kiln speed`'s table of all algorithms.
 
 use kiln_question::table::figure;
 
@@ -6,7 +6,7 @@ use super::row::Row;
 use super::view::threads;
 use kiln_timing::{Level, KILN};
 
-/// Number of lengths that fit on a line next to a name in the table of all algorithms.
+/// Number of lengths that fit next to a name on a line of the table of all algorithms.
 const MANY: usize = 8;
 /// Maximum width of a name in this table, in characters.
 const WHO: usize = 22;
@@ -47,8 +47,8 @@ pub(super) fn compact(rows: &[Row], tty: bool) -> String {
     out
 }
 
-/// Formats Kiln's line, then one line per library or tree. The fastest at the longest length comes
-/// first.
+/// Formats Kiln's line, then one line per library or tree, starting with the fastest at the longest
+/// length.
 fn lines(rows: &[&Row], lens: &[usize], tty: bool) -> String {
     let mut groups: Vec<(String, Vec<&Row>)> = Vec::new();
     for row in rows {

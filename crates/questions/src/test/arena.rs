@@ -1,4 +1,4 @@
-//! The guarded memory of one thread: a buffer for each argument of a call.
+//! One thread's guarded memory: a buffer for each argument of a call.
 
 use std::io;
 
@@ -7,14 +7,14 @@ use super::guard::{Guarded, Place, Span, PAGE};
 /// Maximum length in bytes of a message, of associated data or of a key.
 pub(super) const LONGEST: usize = 70_000;
 
-/// The purpose of a buffer.
+/// A buffer's purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub(crate) enum Role {
     Key,
     Context,
-    /// State of a message in pieces. There are two such buffers, because the state may be moved
-    /// from one to the other.
+    /// State of a message processed in pieces. There are two such buffers, because the state may be
+    /// moved from one to the other.
     State,
     OtherState,
     Source,
@@ -61,7 +61,7 @@ impl Arena {
         self.buffers[role as usize].1.write(span, data);
     }
 
-    /// Reserves `len` bytes for data. They contain poison until they are written.
+    /// Reserves `len` bytes for data. They contain poison until written.
     pub(super) fn room(&mut self, role: Role, len: usize, place: Place) -> Span {
         let (_, buffer, held) = &mut self.buffers[role as usize];
         if let Some(span) = held.take() {
@@ -120,7 +120,7 @@ impl Arena {
         Ok(())
     }
 
-    /// Refills all buffers with poison, which is needed after stray writes.
+    /// Refills all buffers with poison, as needed after stray writes.
     pub(super) fn reset(&mut self) {
         for (_, buffer, held) in &mut self.buffers {
             *held = None;
@@ -128,7 +128,7 @@ impl Arena {
         }
     }
 
-    /// Refills only the used parts of the buffers with poison, which suffices if there were no
+    /// Refills only the used parts of the buffers with poison, which is enough if there were no
     /// stray writes.
     pub(super) fn clear(&mut self) {
         for (_, buffer, held) in &mut self.buffers {

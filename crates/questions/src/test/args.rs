@@ -19,9 +19,9 @@ use kiln_tree::TestRow;
 use super::masks::{self, Event, Plan, Row, INTERRUPTS};
 use super::{constant_time, fault, tree, Suite};
 
-/// Default numbers of tests. `random` and `requests` are totals for all implementations under all
-/// masks; `in_contexts` (timer interrupts) and `interrupted` (interrupts at random instructions)
-/// are totals for all policies; `forgeries` and `many` are numbers per algorithm and mask.
+/// Default numbers of tests. `random` and `requests` are totals over all implementations and masks;
+/// `in_contexts` (timer interrupts) and `interrupted` (interrupts at random instructions) are
+/// totals for all policies; `forgeries` and `many` are numbers per algorithm and mask.
 struct Amount {
     random: u64,
     requests: u64,
@@ -284,7 +284,7 @@ impl TestArgs {
             let rows = self.check(&plan, session, &progress, &mut |event| {
                 write(&mut ktap, &event)
             })?;
-            // A closed pipe is not an error; the exit status still shows the result of the checks.
+            // A closed pipe is not an error; the exit status still shows the checks' result.
             kiln_question::check(ktap.finish())?;
             rows
         };
@@ -292,7 +292,7 @@ impl TestArgs {
         let mut rows = rows;
         if let Some(shard) = self.shard.shard {
             // Every shard has its own row for messages processed in interrupts, so add the shard's
-            // name to tell these rows apart.
+            // name to distinguish them.
             let own = rows
                 .iter_mut()
                 .filter(|row| row.implementation == INTERRUPTS);
@@ -384,8 +384,8 @@ impl TestArgs {
                 .chain(Suite::of_policies())
                 .collect(),
         };
-        // Divide the total number of cases among all pairs of an implementation and a mask under
-        // which it runs.
+        // Divide the total number of cases among all pairs of an implementation and a mask that
+        // allows it.
         let masks = kiln_kernel::Tier::masks();
         let runs = |mask: &[_]| impls.iter().filter(|i| mask.contains(&i.tier())).count() as u64;
         let of_masks: u64 = masks.iter().map(|m| runs(m)).sum();
@@ -401,16 +401,15 @@ impl TestArgs {
             many: amount.many.min(self.cases.unwrap_or(u64::MAX)),
             forgeries: amount.forgeries.min(self.cases.unwrap_or(u64::MAX)),
             longest: !quick,
-            // The threads share the random cases, and their number does not change the result.
+            // The threads share the random cases. Their number does not change the result.
             threads: CoreList::allowed().map_or(1, |list| list.cores().len()),
             impls,
             suites,
         })
     }
 
-    /// Returns the requested implementations without duplicates. Fails if an implementation was
-    /// requested by name but cannot run here. Without names, an implementation that cannot run
-    /// becomes a skipped row.
+    /// Returns the requested implementations without duplicates. Fails if a named implementation
+    /// cannot run here. Without names, an implementation that cannot run becomes a skipped row.
     fn impls(&self) -> Result<Vec<Impl>, Error> {
         let mut algs: Vec<Algorithm> = Vec::new();
         for name in &self.algs {
@@ -445,7 +444,7 @@ impl TestArgs {
     }
 }
 
-/// Reduces the plan to the algorithms that this shard tests. The numbers of cases do not change.
+/// Reduces the plan to this shard's algorithms. The numbers of cases do not change.
 fn select(mut plan: Plan, share: &Share) -> Plan {
     let mut algs: Vec<&'static str> = plan.impls.iter().map(|i| i.alg()).collect();
     algs.dedup();

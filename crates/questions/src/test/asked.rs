@@ -1,5 +1,5 @@
-//! Creates the requests of the tests: random requests, and one request of each form that must be
-//! accepted or refused.
+//! Creates the tests' requests: random ones, and one of each form that must be accepted or
+//! rejected.
 
 use kiln_kernel::cipher::{Impl, Kind, Op};
 use kiln_kernel::fpu::Context;
@@ -30,14 +30,14 @@ enum Form {
     Len(usize),
     /// A tag of this size.
     Tag(usize),
-    /// Associated data of this length, which includes the IV for IPsec.
+    /// Associated data of this length, including the IV for IPsec.
     Associated(usize),
     /// A nonce that begins with this byte, for CCM.
     Nonce(u8),
-    /// A message that is too long for the length field that CCM's nonce leaves room for.
+    /// A message that is too long for the length field left by CCM's nonce.
     TooLong,
-    /// For decryption, ciphertext and tag together have this length, which is less than the length
-    /// of the tag alone. For encryption, a text of this length, which is valid.
+    /// For decryption, ciphertext and tag together have this length, less than the tag alone. For
+    /// encryption, a text of this length, which is valid.
     ShorterThanTag(usize),
     /// Any other deviation from a correct request.
     Twisted(Twist),
@@ -109,8 +109,8 @@ pub(crate) fn refusal(judge: Impl, rng: &mut SplitMix64, n: u64) -> Result<Reque
         }
         Form::Tag(size) if judge.tag_sizes().contains(&size) => message.tag_size = size,
         Form::Tag(size) => twist = Twist::BadTag(size),
-        // Associated data of IPsec consists of four bytes, a sequence number of four or eight
-        // bytes, and the IV.
+        // IPsec's associated data consists of four bytes, a sequence number of four or eight bytes,
+        // and the IV.
         Form::Associated(len @ (16 | 20)) if is_ipsec(judge) => {
             message.aad = bytes(rng, len - message.iv.len());
         }
@@ -168,7 +168,7 @@ fn judged(
     })
 }
 
-/// Creates random request number `n`; the caller's context depends on `n`.
+/// Creates random request number `n`, which also determines the caller's context.
 pub(crate) fn random(judge: Impl, rng: &mut SplitMix64, n: u64) -> Result<Request, String> {
     // Some messages span several pages, because lists of pieces are processed page by page.
     let pages = rng.one_in(32).then(|| 3800 + rng.below(9000));

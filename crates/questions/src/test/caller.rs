@@ -1,8 +1,8 @@
-//! The contexts from which cases are called.
+//! The contexts that cases are called from.
 
 use kiln_kernel::fpu::{Context, Policy};
 
-/// The contexts from which cases are called in turn.
+/// The contexts that cases are called from in turn.
 pub(super) const CONTEXTS: [Context; 4] = [
     Context::Task,
     Context::TaskBhOff,
@@ -10,7 +10,7 @@ pub(super) const CONTEXTS: [Context; 4] = [
     Context::Hardirq,
 ];
 
-/// Returns the contexts in which a policy never allows a section, even if no other section is open
+/// Returns the contexts where a policy never allows a section, even if no other section is open
 /// (`docs/EMULATION.md`).
 pub fn refused_in(policy: Policy) -> Vec<Context> {
     match policy.name() {
@@ -19,7 +19,7 @@ pub fn refused_in(policy: Policy) -> Vec<Context> {
     }
 }
 
-/// Returns the name of a context in rows.
+/// Returns a context's name in rows.
 pub(super) fn name(context: Context) -> &'static str {
     match context {
         Context::Task => "task",

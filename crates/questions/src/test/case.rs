@@ -1,5 +1,5 @@
-//! The suites' cases. The suite, the seed and the number determine a case completely, so that it
-//! can be replayed separately.
+//! The suites' cases. A case is determined by its suite, seed and number, so it can be replayed
+//! separately.
 
 use std::fmt;
 
@@ -22,12 +22,12 @@ use super::{asked, wiped, wycheproof};
 
 /// Maximum text and key lengths in bytes of vectors that fit the guarded buffers.
 const LONGEST_VECTOR: (usize, usize) = (66_000, 8192);
-/// All lengths below this one are tested.
+/// All lengths below this are tested.
 const EVERY_LENGTH: u64 = 520;
-/// For hashes, all lengths below this one are tested, because their loops are long.
+/// For hashes, whose loops are long, all lengths below this are tested.
 const EVERY_LENGTH_OF_HASHES: u64 = 1100;
-/// Number of additional lengths that are tested around each of `STEPS`, the lengths at which the
-/// tiers' loops branch differently.
+/// Number of additional lengths to test around each of `STEPS`, the lengths at which the tiers'
+/// loops branch differently.
 const AROUND: u64 = 18;
 const STEPS: [u64; 17] = [
     640, 768, 896, 1024, 1280, 1400, 1408, 2016, 2048, 4032, 4080, 4928, 8064, 8160, 8192, 16384,
@@ -45,12 +45,12 @@ const PLACES: [(Place, bool); 4] = [
     (Place::At(1), false),
     (Place::End, true),
 ];
-/// Number of whole units in a cipher's message that the suite of splits cuts in two. A unit is the
+/// Number of whole units in the message that the `splits` suite cuts in two. A unit is the
 /// granularity of pieces.
 const UNITS: usize = 20;
 
-/// In the suites of contexts, one in this many cases of an algorithm that can process several
-/// messages in parallel does so.
+/// In the suites for contexts, one in this many of an algorithm's cases processes several messages
+/// in parallel, if the algorithm can.
 const ONE_IN_PARALLEL: usize = 4;
 
 /// A test of an implementation, with the expected result.
@@ -76,7 +76,7 @@ pub enum Case {
         /// The known answer with its message.
         vector: Box<Vector>,
     },
-    /// A key that must be accepted or refused. An accepted key must become the context `becomes`.
+    /// A key that must be accepted or rejected. An accepted key must become the context `becomes`.
     Key {
         key: Vec<u8>,
         /// The expected context, if the key is accepted.
@@ -84,7 +84,7 @@ pub enum Case {
         /// Placement of the key in memory.
         layout: Layout,
     },
-    /// A sealed message. It must be accepted if it is unchanged, and refused after any change.
+    /// A sealed message. It must be accepted unchanged, and rejected after any change.
     Forgery {
         /// The message; its text is ciphertext.
         message: Box<Message>,
@@ -107,14 +107,14 @@ pub enum Case {
         api: Option<&'static Api>,
         request: Box<Request>,
     },
-    /// Several messages that are processed in parallel.
+    /// Several messages processed in parallel.
     Many {
         many: Box<Many>,
         /// The case for implementations without a function for several messages; `None` if they
         /// have nothing to check.
         otherwise: Option<Box<Case>>,
     },
-    /// A message with a wrong tag. It must be refused as it is.
+    /// A message with a wrong tag, which must be rejected as it is.
     Rejection {
         /// The message; its text is ciphertext.
         message: Box<Message>,
@@ -127,7 +127,7 @@ pub enum Case {
     },
 }
 
-/// The known answers of a family, read once.
+/// A family's known answers, read once.
 #[derive(Clone, Debug, Default)]
 pub struct Known {
     vectors: Vec<Vector>,
@@ -161,8 +161,8 @@ fn direction(n: u64) -> Op {
     [Op::Encrypt, Op::Decrypt][(n % 2) as usize]
 }
 
-/// Returns the number of cases in a suite that has a fixed list of cases; `None` for a suite with
-/// an unlimited number of random cases.
+/// Returns the number of cases in a suite with a fixed list of cases; `None` for a suite with an
+/// unlimited number of random cases.
 pub fn listed(suite: Suite, family: &Family, known: &Known) -> Option<u64> {
     let judge = family.judge;
     match suite {
@@ -191,7 +191,7 @@ pub fn listed(suite: Suite, family: &Family, known: &Known) -> Option<u64> {
     }
 }
 
-/// Returns the number of cases in the suite of lengths, not counting the cases with long messages.
+/// Returns the number of cases in the `lengths` suite, not counting the cases with long messages.
 pub(super) fn short_lengths(judge: Impl) -> u64 {
     every_length(judge) * directions(judge)
 }
@@ -203,7 +203,7 @@ fn every_length(judge: Impl) -> u64 {
     }
 }
 
-/// Returns the text length of the message that the suite of splits cuts in two.
+/// Returns the text length of the message that the `splits` suite cuts in two.
 fn halves(judge: Impl) -> usize {
     match judge.kind() {
         Kind::Hash => judge.block_size().max(64) * 3 + 3,
@@ -277,7 +277,7 @@ impl Case {
                 // Use the longest key size and one in the middle.
                 let size = [sizes.len() - 1, sizes.len() / 2][n as usize];
                 // Derive the key from the algorithm's name, too, so that no two algorithms use the
-                // same key at the same time.
+                // same key at once.
                 let alg = family
                     .alg
                     .bytes()
@@ -339,7 +339,7 @@ impl Case {
             Suite::Random => drawn(family, &mut rng, Context::Task),
             Suite::Contexts(policy) | Suite::Interrupted(policy) => {
                 let context = CONTEXTS[n as usize % CONTEXTS.len()];
-                // Where a section is refused, callers process one message after the other.
+                // Where sections are not allowed, callers process one message after the other.
                 let parallel = family.subjects.iter().any(|i| i.lanes().is_some())
                     && !refused_in(policy).contains(&context);
                 let parallel = parallel && rng.one_in(ONE_IN_PARALLEL);

@@ -29,10 +29,10 @@ use super::run::{self, Job, Part, Share};
 use super::suite::Suite;
 
 /// Timer interrupts per second on each CPU. An interrupt costs about ten microseconds, because it
-/// is a signal on the host.
+/// is a host signal.
 const TIMER_HZ: f64 = 4000.0;
 
-/// Lengths and directions of the messages that are traced to find the instructions of a section.
+/// Lengths and directions of the messages traced to find a section's instructions.
 const TRACED_MESSAGES: [(usize, Op); 4] = [
     (70, Op::Encrypt),
     (70, Op::Decrypt),
@@ -40,8 +40,8 @@ const TRACED_MESSAGES: [(usize, Op); 4] = [
     (330, Op::Decrypt),
 ];
 
-/// Number of messages that are traced in a call for several, and their largest number of units.
-/// Lanes are in use, and one of them receives a second message.
+/// Number of messages traced in a call for several, and their largest number of units. Lanes are in
+/// use, and one of them receives a second message.
 const TRACED_TOGETHER: (usize, usize) = (34, 5);
 
 /// Size of a guest's message in bytes.
@@ -92,8 +92,7 @@ pub fn one(job: Job, seed: u64, threads: usize) -> io::Result<(Vec<Part>, Counts
 }
 
 /// Sets the policy. No thread of the process may be inside an FPU section. Setting a policy
-/// requires a CPU, and a temporary thread becomes this CPU, so that the calling thread need not
-/// become one.
+/// requires a CPU. A temporary thread becomes this CPU, so that the calling thread need not.
 fn set(policy: Policy) -> io::Result<()> {
     thread::scope(|scope| {
         let set = || Cpu::boot(&Config::default()).map(|mut cpu| policy.set(&mut cpu));
@@ -158,8 +157,8 @@ fn refused(e: io::Error) -> io::Error {
     ))
 }
 
-/// Returns the instructions that `imp` executes in its sections. They are found by tracing a few
-/// messages, once per process.
+/// Returns the instructions that `imp` executes in its sections, found by tracing a few messages
+/// once per process.
 fn instructions(imp: Impl, cpu: &mut Cpu, bench: &mut Bench) -> io::Result<BTreeSet<u64>> {
     static TRACED: Mutex<BTreeMap<&str, BTreeSet<u64>>> = Mutex::new(BTreeMap::new());
     if imp.tier() == Tier::Generic {
@@ -178,7 +177,7 @@ fn instructions(imp: Impl, cpu: &mut Cpu, bench: &mut Bench) -> io::Result<BTree
             let layout = Layout::at(Place::End, false);
             bench.check(imp, op, &message, &judged, &layout, Replay("kiln test", 0))
         });
-        // Ignore errors of this traced call; the cases report wrong results.
+        // Ignore errors of this traced call, because the cases report wrong results.
         drop(done);
     }
     for stream in 0..if imp.lanes().is_some() { 2 } else { 0 } {

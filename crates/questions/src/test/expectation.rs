@@ -1,8 +1,7 @@
-//! The results that a cipher is expected to give, from the text files in its folder of
-//! `kernel/ciphers`: `vectors.txt` and `ranking.txt`. [`kiln_kbuild::blocks`] describes their
-//! format.
+//! A cipher's expected results, from the text files in its folder in `kernel/ciphers`:
+//! `vectors.txt` and `ranking.txt`. [`kiln_kbuild::blocks`] describes their format.
 
-/// Known answers: pairs of a folder's name and the text of its file.
+/// Known answers: pairs of a folder name and the text of its file.
 pub(super) static VECTORS: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/vectors.rs"));
-/// Expected choices of an implementation: pairs of a folder's name and the text of its file.
+/// Expected choices of implementations: pairs of a folder name and the text of its file.
 pub(super) static RANKINGS: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/rankings.rs"));

@@ -5,12 +5,12 @@ use kiln_kernel::cipher::Impl;
 use kiln_kernel::crypto::Api;
 use kiln_kernel::Tier;
 
-/// The implementations of one algorithm that are tested.
+/// The implementations of one algorithm to test.
 #[derive(Clone, Debug)]
 pub struct Family {
-    /// Name of the algorithm in the kernel.
+    /// The algorithm's name in the kernel.
     pub alg: &'static str,
-    /// The reference implementation, whose results are taken as correct. It is the simplest one and
+    /// The reference implementation, whose results are taken as correct: the simplest one, which
     /// runs on every CPU.
     pub judge: Impl,
     /// The implementations to test.
@@ -24,7 +24,7 @@ pub struct Family {
 
 impl Family {
     /// Creates a family from `subjects`, which must all implement the same algorithm. Also finds
-    /// the implementations of this algorithm that are usable now.
+    /// the implementations of this algorithm that are currently usable.
     pub fn of(subjects: Vec<Impl>) -> Family {
         let alg = subjects.first().expect("somebody to test").alg();
         let usable: Vec<Impl> = Impl::find_all(alg)

@@ -118,7 +118,7 @@ impl Watch {
         }
     }
 
-    /// Makes faults count as failed cases until the result is dropped. A fault is reported with the
+    /// Makes faults count as failed cases until the result is dropped. The report contains the
     /// command `replay` and the case number.
     pub fn arm<'a>(&'a self, replay: &'a str, case: Option<u64>) -> Armed<'a> {
         WATCHED.with(|w| {

@@ -10,9 +10,8 @@ pub const PAGE: usize = 4096;
 /// Value of every byte outside the data.
 pub const POISON: u8 = 0xa5;
 
-/// Minimum number of poisoned bytes that are verified on each side of the data, unless the guard
-/// page is nearer. Poison is always verified up to the boundary of the page in which the data
-/// begins or ends.
+/// Minimum number of poisoned bytes verified on each side of the data, unless the guard page is
+/// nearer. Poison is always verified up to the boundary of the page where the data begins or ends.
 const LEAST: usize = 256;
 
 static PATTERN: [u8; PAGE + LEAST] = [POISON; PAGE + LEAST];
@@ -42,7 +41,7 @@ pub struct Span {
     len: usize,
 }
 
-/// The position of a byte of poison that was overwritten.
+/// The position of an overwritten poison byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stray {
     /// This many bytes before the data; 1 is the adjacent byte.
@@ -67,7 +66,7 @@ pub struct Guarded {
     len: usize,
 }
 
-// SAFETY: the value is the only owner of the mapping, and the mapping is not tied to a thread.
+// SAFETY: the value is the mapping's only owner, and the mapping is not tied to a thread.
 unsafe impl Send for Guarded {}
 
 impl Guarded {
@@ -142,7 +141,7 @@ impl Guarded {
         unsafe { ptr::write_bytes(self.ptr(span), byte, span.len) };
     }
 
-    /// Returns the content of a span.
+    /// Returns a span's content.
     pub fn bytes(&self, span: Span) -> &[u8] {
         // SAFETY: the span is inside the accessible pages, which `new` initialised. Tested code
         // writes to these pages only while it is being called, and no caller keeps the returned
@@ -176,7 +175,7 @@ impl Guarded {
         Ok(())
     }
 
-    /// Refills the whole buffer with poison, which is needed after stray writes.
+    /// Refills the whole buffer with poison, as needed after stray writes.
     pub fn reset(&mut self) {
         self.wipe(Span {
             offset: 0,
@@ -227,7 +226,7 @@ mod tests {
         }
     }
 
-    /// Checks that a stray write is also detected beyond the boundary of a page.
+    /// Checks that a stray write is also detected beyond a page's boundary.
     #[test]
     fn a_page_boundary_hides_nothing() {
         let mut buffer = Guarded::new(3 * PAGE).unwrap();

@@ -1,5 +1,5 @@
-//! Computes the expected result for a message with the reference implementation of its algorithm,
-//! which is table-based or otherwise the simplest one.
+//! Computes a message's expected result with its algorithm's reference implementation, which is
+//! table-based or otherwise the simplest one.
 
 use kiln_kernel::call::{Call, Entry};
 use kiln_kernel::cipher::{Context as Keyed, Impl, Kind, Op};
@@ -7,7 +7,7 @@ use kiln_kernel::fpu::Context;
 
 use super::message::{Answer, Message};
 
-/// The expected result for a message, and the context that `setkey` derives from the message's key.
+/// A message's expected result, and the context that `setkey` derives from its key.
 #[derive(Clone, Debug)]
 pub struct Judged {
     /// The expected output.
@@ -16,8 +16,8 @@ pub struct Judged {
     pub context: Vec<u8>,
 }
 
-/// Computes the result of `judge` for `message`. When an authenticated message is decrypted, `tag`
-/// is the tag to check.
+/// Computes the result of `judge` for `message`. For the decryption of an authenticated message,
+/// `tag` is the tag to check.
 pub fn judge(judge: Impl, op: Op, message: &Message, tag: &[u8]) -> Result<Judged, String> {
     let keyed = Keyed::new(judge, &message.key)
         .map_err(|_| format!("the judge refuses a key of {} bytes", message.key.len()))?;

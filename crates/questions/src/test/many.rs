@@ -1,4 +1,4 @@
-//! Messages that are encrypted, decrypted or hashed in parallel, and the expected results.
+//! Messages to encrypt, decrypt or hash in parallel, and the expected results.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ use super::message::{bytes, Message};
 
 /// Maximum number of messages: more than two rounds of the widest implementation.
 const MOST: usize = 80;
-/// Messages have up to 50 times this many bytes.
+/// Messages are up to 50 times as long as this.
 const UNIT: usize = 16;
 /// Maximum length in bytes of the text that a hash has absorbed before the messages.
 const MOST_SHARED: usize = 300;
@@ -24,8 +24,7 @@ pub struct Many {
     pub op: Op,
     /// The messages. All have the same key and tag size.
     pub messages: Vec<Message>,
-    /// For a hash: the text that precedes each of the messages. The state has absorbed it before
-    /// the call.
+    /// For a hash: the text that precedes each message. The state has absorbed it before the call.
     pub shared: Vec<u8>,
     /// The expected results, one per message. When an AEAD decrypts, the tags are those that are
     /// passed, and the text of a forged message is zeros.
@@ -58,7 +57,7 @@ impl Many {
         context: Context,
         rng: &mut SplitMix64,
     ) -> Result<Many, String> {
-        // The unit of a cipher's lengths is its block; hashes take any length.
+        // A cipher's lengths are multiples of its block; hashes take any length.
         let (hash, aead) = (with.kind() == Kind::Hash, with.kind() == Kind::Aead);
         let unit = if hash { 1 } else { with.block_size() };
         let op = match aead && rng.one_in(2) {
@@ -113,7 +112,7 @@ impl Many {
         })
     }
 
-    /// Returns the expected outputs: the texts of a cipher or an AEAD, or the digests of a hash.
+    /// Returns the expected outputs: the texts of a cipher or an AEAD, or a hash's digests.
     pub(crate) fn results(&self) -> impl Iterator<Item = &[u8]> {
         // A hash's answer has its digest in place of a tag, and no text.
         let hash = self.messages[0].tag_size == 0 && !self.judged[0].answer.tag.is_empty();
@@ -130,8 +129,8 @@ impl Many {
     }
 }
 
-/// Creates an AEAD's message that has the key and the tag size of `first`, and the expected result.
-/// If `forge` is set, a bit of the tag is flipped.
+/// Creates an AEAD message with the key and tag size of `first`, and its expected result. If
+/// `forge` is set, a bit of the tag is flipped.
 fn draw_sealed(
     with: Impl,
     op: Op,

@@ -18,7 +18,7 @@ use super::suite::Suite;
 use super::tally::{Failure, Tally};
 use super::{caller, case, contexts};
 
-/// Name of the implementation in rows of messages that were processed in interrupts.
+/// Implementation name in rows for messages processed in interrupts.
 pub(super) const INTERRUPTS: &str = "interrupts";
 
 /// The tests to run, and the number of cases for each.
@@ -105,7 +105,7 @@ impl Row {
     }
 }
 
-/// Events by which `run` reports its progress.
+/// Progress events from `run`.
 pub enum Event<'a> {
     /// A group of rows begins: an algorithm under a mask or a policy.
     Group {
@@ -139,8 +139,8 @@ pub fn groups(plan: &Plan) -> usize {
     of_masks + of_policy * plan.policies().len()
 }
 
-/// Returns the number of groups that `replay` will report; 0 if no suite of the plan has a case
-/// with the number `number`.
+/// Returns the number of groups that `replay` will report; 0 if none of the plan's suites has a
+/// case `number`.
 pub fn replayed_groups(plan: &Plan, number: u64) -> usize {
     let mask = Tier::masks().pop().unwrap_or_default();
     let phase = Phase::alone(plan, &mask);
@@ -171,8 +171,8 @@ impl Plan {
         self.suites.iter().copied().filter(of).collect()
     }
 
-    /// Returns the planned number of random cases of a suite; `None` for suites with a fixed list
-    /// of cases.
+    /// Returns the planned number of a suite's random cases; `None` for suites with a fixed list of
+    /// cases.
     fn drawn(&self, suite: Suite) -> Option<u64> {
         match suite {
             Suite::Random => Some(self.cases),
@@ -250,8 +250,8 @@ pub fn replay(plan: &Plan, number: u64, tell: &mut Tell<'_>) -> io::Result<Vec<R
     Ok(rows)
 }
 
-/// Returns the number of cases in a whole run of `plan`, which is the sum of the numbers passed to
-/// `progress`.
+/// Returns the number of cases in a complete run of `plan`, which is the sum of the numbers passed
+/// to `progress`.
 pub fn total(plan: &Plan) -> u64 {
     let masks = Tier::masks();
     let mut sum = 0;
@@ -424,8 +424,8 @@ impl<'a> Phase<'a> {
         Ok(())
     }
 
-    /// Returns the implementations to run under this mask, and the implementations to report as
-    /// skipped. Skipped implementations are reported only once, under the last mask.
+    /// Returns the implementations to run under this mask, and those to report as skipped, which
+    /// are reported only once, under the last mask.
     fn split(&self, impls: &[Impl]) -> (Vec<Impl>, Vec<Impl>) {
         let (usable, not): (Vec<Impl>, Vec<Impl>) =
             impls.iter().partition(|i| self.mask.contains(&i.tier()));
@@ -437,8 +437,8 @@ impl<'a> Phase<'a> {
         names.join(",")
     }
 
-    /// Returns the assignment that, in front of a command, makes the command run under this mask;
-    /// empty if the mask allows every tier that this CPU has.
+    /// Returns the assignment that makes the command that follows it run under this mask; empty if
+    /// the mask allows every tier that this CPU has.
     fn tiers_before(&self) -> String {
         let all = Tier::ALL.into_iter().filter(|t| t.present()).count();
         match self.mask.len() == all {
@@ -448,7 +448,7 @@ impl<'a> Phase<'a> {
     }
 }
 
-/// A collection of rows, each of which is reported as soon as it is added.
+/// A collection of rows, each reported as soon as it is added.
 struct Groups<'a, 'b> {
     phase: &'a Phase<'a>,
     rows: &'a mut Vec<Row>,
@@ -511,7 +511,7 @@ impl<'a, 'b> Groups<'a, 'b> {
         }
     }
 
-    /// Reports the messages that were processed in interrupts.
+    /// Reports the messages processed in interrupts.
     fn guests(&mut self, suite: Suite, seed: u64, seen: Counts) {
         let name = format!("interrupts {suite}");
         (self.tell)(Event::Group {

@@ -11,7 +11,7 @@ use super::guard::{Place, PAGE};
 /// Maximum length of a random text.
 const LONGEST: usize = 66_000;
 
-/// The inputs of a function.
+/// A function's inputs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Message {
     /// The key; empty if the function takes no key.
@@ -25,7 +25,7 @@ pub struct Message {
     pub tag_size: usize,
 }
 
-/// The outputs of a function.
+/// A function's outputs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Answer {
     /// The encrypted or decrypted text; empty for a hash.
@@ -36,12 +36,12 @@ pub struct Answer {
     pub iv: Vec<u8>,
 }
 
-/// How a message is cut, and which implementations process the pieces.
+/// How a message is divided, and which implementations process the pieces.
 #[derive(Clone, Debug, Default)]
 pub struct Cut {
-    /// Lengths of the pieces of the associated data.
+    /// Lengths of the associated data pieces.
     pub aad: Vec<usize>,
-    /// Lengths of the pieces of the text.
+    /// Lengths of the text pieces.
     pub text: Vec<usize>,
     /// An implementation that alternates with the tested one.
     pub other: Option<Impl>,
@@ -49,14 +49,14 @@ pub struct Cut {
     pub moves: u64,
 }
 
-/// Placement of all buffers in memory, and the context of the call.
+/// Placement of all buffers in memory, and the call's context.
 #[derive(Clone, Debug)]
 pub struct Layout {
     /// Whether source and destination are the same.
     pub in_place: bool,
     /// Placement of the source, unless source and destination are the same.
     pub src: Place,
-    /// Placement of the destination. The source is at the same place if `in_place` is set.
+    /// Placement of the destination. If `in_place` is set, the source has the same placement.
     pub dst: Place,
     pub iv: Place,
     /// Placement of the associated data.
@@ -64,9 +64,9 @@ pub struct Layout {
     /// Placement of the tag or digest.
     pub tag: Place,
     pub key: Place,
-    /// The context in which every call is made.
+    /// The context of every call.
     pub context: Context,
-    /// How the message is cut, if it is processed in pieces.
+    /// How the message is divided, if it is processed in pieces.
     pub cut: Option<Cut>,
 }
 
@@ -132,8 +132,7 @@ impl Message {
         message
     }
 
-    /// Changes the IV to one that the algorithm accepts. In some IVs, the counter is about to
-    /// overflow.
+    /// Changes the IV to one that the algorithm accepts. In some, the counter is about to overflow.
     fn settle_iv(&mut self, imp: Impl, rng: &mut SplitMix64) {
         let iv = &mut self.iv;
         if rng.one_in(4) {
@@ -159,8 +158,8 @@ impl Message {
 }
 
 impl Cut {
-    /// Joins a last piece that is shorter than the algorithm's minimum length to the piece before
-    /// it, because no implementation would accept such a short piece.
+    /// Merges a last piece that is shorter than the algorithm's minimum length with the previous
+    /// piece, because no implementation would accept it.
     pub(crate) fn settle(&mut self, imp: Impl) {
         while let [.., before, last] = self.text[..] {
             if last >= imp.shortest() {
@@ -173,7 +172,7 @@ impl Cut {
         }
     }
 
-    /// Cuts `message` at random.
+    /// Divides `message` at random.
     pub(crate) fn draw(imp: Impl, message: &Message, usable: &[Impl], rng: &mut SplitMix64) -> Cut {
         let mut cut = Cut {
             aad: pieces(message.aad.len(), 1, rng),
@@ -211,8 +210,8 @@ pub(crate) fn bytes(rng: &mut SplitMix64, len: usize) -> Vec<u8> {
     bytes
 }
 
-/// Returns a random length, which is usually short. Lengths at which code branches are more likely
-/// than lengths at which a loop only repeats.
+/// Returns a random length, which is usually short. Lengths at which code branches differently are
+/// more likely than those at which a loop merely repeats.
 fn length(rng: &mut SplitMix64) -> usize {
     if rng.one_in(4096) {
         return 4200 + rng.below(LONGEST - 4200 + 1);
@@ -246,10 +245,10 @@ fn pieces(len: usize, unit: usize, rng: &mut SplitMix64) -> Vec<usize> {
     pieces
 }
 
-/// Returns a random place. Half of all places are at the guard pages; a quarter of these are at the
-/// lower guard page, which testmgr's two-page buffers do not have. The other half is distributed
-/// like the offsets in the kernel's testmgr: a quarter in the last 128 bytes of a page, three
-/// eighths below 32, and the rest anywhere in a page.
+/// Returns a random place. Half of all places are at a guard page, a quarter of them at the lower
+/// one, which testmgr's two-page buffers do not have. The other half is distributed like testmgr's
+/// offsets: a quarter in the last 128 bytes of a page, three eighths below 32, and the rest
+/// anywhere in a page.
 fn place(rng: &mut SplitMix64) -> Place {
     if rng.one_in(2) {
         return match rng.below(4) {

@@ -3,9 +3,9 @@
 //!
 //! System V ABI, 3.2: the caller owns the callee-saved registers, the direction flag, the control
 //! bits of MXCSR and the x87 control word; the x87 stack is empty on return. The ABI defines no
-//! content of vector and mask registers (k0-k7) after a call. By a convention that compilers
-//! follow, however, the upper halves of ymm0-15 and zmm0-15 are zero, because otherwise every later
-//! SSE instruction of the caller is slower. zmm16-31 have no SSE form and may keep their content.
+//! content of vector and mask registers (k0-k7) after a call. By convention, however, compilers
+//! zero the upper halves of ymm0-15 and zmm0-15, because otherwise every later SSE instruction of
+//! the caller is slower. zmm16-31 have no SSE form and may keep their content.
 
 use std::arch::{global_asm, is_x86_feature_detected};
 use std::ffi::c_void;
@@ -18,12 +18,12 @@ const DIRECTION: u64 = 1 << 10;
 /// Control bits of MXCSR: rounding, exception masks, flush-to-zero. A function may change the other
 /// bits, the sticky exception flags.
 const CONTROL: u32 = 0xffc0;
-/// Number of words of the caller's stack that are checked.
+/// Number of words to check on the caller's stack.
 const CANARIES: u64 = 13;
 
 const SAVED: [&str; 6] = ["rbx", "rbp", "r12", "r13", "r14", "r15"];
 
-/// State before and after a call. The assembly below depends on the offsets of the fields.
+/// State before and after a call. The assembly below depends on the field offsets.
 #[repr(C, align(64))]
 pub(super) struct Registers {
     saved: [u64; 6],

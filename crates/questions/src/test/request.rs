@@ -1,5 +1,4 @@
-//! Requests to the crypto API with memory that is divided into pieces, and the check of their
-//! results.
+//! Crypto API requests whose memory is divided into pieces, and the check of their results.
 
 use std::fmt;
 use std::io;
@@ -54,17 +53,17 @@ pub struct Request {
     pub op: Op,
     /// Key, IV, associated data and text.
     pub message: Message,
-    /// The expected output; `None` if the request must be refused.
+    /// The expected output; `None` if the request must be rejected.
     pub judged: Option<Judged>,
     /// How the request deviates from a correct one.
     pub twist: Twist,
-    /// The context in which the request is made.
+    /// The request's context.
     pub context: Context,
     /// Seed for pieces, places and the driver.
     pub rng: u64,
 }
 
-/// The guarded memory in which the data of requests is placed.
+/// The guarded memory for the data of requests.
 pub(crate) struct Desk {
     src: Scattered,
     dst: Scattered,
@@ -325,7 +324,7 @@ fn associated(imp: Impl, message: &Message) -> Vec<u8> {
 
 fn wanted(twist: Twist) -> Errno {
     match twist {
-        // If a tag size is refused, the previous one remains set, so the request succeeds.
+        // If a tag size is rejected, the previous one remains set, so the request succeeds.
         Twist::None | Twist::BadTag(_) => DONE,
         Twist::Forged(_) => Errno::BAD_MESSAGE,
         Twist::NoKey | Twist::BadKey(_) => Errno::NO_KEY,

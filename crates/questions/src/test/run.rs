@@ -33,17 +33,17 @@ pub struct Job {
 /// A job's result for one subject in one context.
 #[derive(Clone, Debug)]
 pub struct Part {
-    /// Index of the subject in the family.
+    /// The subject's index in the family.
     pub subject: usize,
-    /// The context of the calls.
+    /// The calls' context.
     pub context: Context,
     /// Case and failure counts, and the first few failures.
     pub tally: Tally,
 }
 
 impl Job {
-    /// Creates a job from the cases `cases` of `suite`. `None` selects all cases of a suite with a
-    /// fixed list. The replay commands begin with `tiers`.
+    /// Creates a job from the cases `cases` of `suite`. `None` selects all of a fixed list. The
+    /// replay commands begin with `tiers`.
     pub fn new(
         family: Family,
         suite: Suite,
@@ -90,7 +90,7 @@ impl Job {
         (self.cases.end - self.cases.start) * self.family.subjects.len() as u64
     }
 
-    /// Returns the contexts from which the job calls the tested code, in turn.
+    /// Returns the contexts from which the job calls the tested code in turn.
     fn contexts(&self) -> &'static [Context] {
         match self.suite.policy() {
             Some(_) => &CONTEXTS,
@@ -109,7 +109,7 @@ impl Job {
         }
     }
 
-    /// Describes case `number` for the log of a replay.
+    /// Describes case `number` for a replay's log.
     pub fn describe(&self, number: u64) -> String {
         match Case::draw(self.suite, &self.family, &self.known, self.seed, number) {
             Ok(case) => format!("case {number}: {case}"),
@@ -240,7 +240,7 @@ pub(crate) fn run(
     })
 }
 
-/// Runs the jobs of the share without emulating a CPU.
+/// Runs the share's jobs without emulating a CPU.
 pub(crate) fn plain(_: usize, share: &Share<'_>) -> io::Result<()> {
     let mut bench = Bench::new()?;
     (0..share.jobs.len()).for_each(|i| share.job(i, &mut bench, &mut || ()));

@@ -1,4 +1,4 @@
-//! The memory of a request: pieces at any place between two guard pages, in any order, with poison
+//! A request's memory: pieces at any place between two guard pages, in any order, with poison
 //! between them.
 
 use kiln_measure::SplitMix64;
@@ -11,13 +11,13 @@ use super::guard::{Guarded, Place, Span, PAGE, POISON};
 
 /// Maximum number of pieces in a list.
 const MOST: usize = 8;
-/// Number of bytes of poison that are checked before and after the pieces.
+/// Number of poison bytes checked before and after the pieces.
 const AROUND: usize = 256;
 
 /// An address, and a length in bytes.
 pub(crate) type Piece = (*mut u8, usize);
 
-/// The memory of one list.
+/// One list's memory.
 pub(crate) struct Scattered {
     buffer: Guarded,
     /// The pieces in the message's order.
@@ -64,7 +64,7 @@ impl Scattered {
         for i in (1..order.len()).rev() {
             order.swap(i, rng.below(i + 1));
         }
-        // On average, one gap in three is empty, so that some neighbouring pieces touch.
+        // On average, one gap in three is empty, so that some adjacent pieces touch.
         let gap = |rng: &mut SplitMix64| match rng.below(3) {
             0 => 0,
             _ => 1 + rng.below(70),

@@ -1,6 +1,6 @@
 //! Checks which implementation is chosen under a mask of tiers. The expected choice is recorded in
-//! the cipher's folder (`kernel/ciphers/*/ranking.txt`) and not derived from the priorities in its
-//! table, so that a wrong priority is noticed.
+//! the cipher's folder (`kernel/ciphers/*/ranking.txt`) instead of being derived from the
+//! priorities in its table, so that a wrong priority is noticed.
 
 use kiln_kbuild::blocks;
 use kiln_kernel::cipher::Impl;
@@ -9,8 +9,8 @@ use kiln_kernel::Tier;
 use super::expectation::RANKINGS;
 use super::tally::{Failure, Tally};
 
-/// Returns the implementation that must be chosen for an algorithm under `mask`, as the end of the
-/// driver's name; `None` if no file contains the algorithm.
+/// Returns the implementation that must be chosen for an algorithm under `mask`, as a driver name
+/// suffix; `None` if no file contains the algorithm.
 pub fn expected(alg: &str, mask: &[Tier]) -> Option<String> {
     let found = |(folder, text): &(&str, &str)| expected_by(folder, text, alg, mask);
     RANKINGS.iter().find_map(found)

@@ -1,4 +1,4 @@
-//! The suites that `kiln test` can run, and what each tests.
+//! The suites that `kiln test` can run, and what each one tests.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,16 +12,16 @@ use kiln_question::Error;
 pub enum Suite {
     /// Known answers from standards.
     Vectors,
-    /// Tests of Project Wycheproof.
+    /// Project Wycheproof's tests.
     Wycheproof,
     /// Keys of every length, valid and invalid.
     Keys,
     /// Messages of every length.
     Lengths,
     /// A message that is cut in two at any position. Its state is moved to other memory, and every
-    /// other tier continues the message.
+    /// other tier continues it.
     Splits,
-    /// Messages in which a bit of the tag or of another part is flipped.
+    /// Messages with a flipped bit in the tag or another part.
     Forgeries,
     /// Requests to the crypto API over divided memory, compared with the reference implementation.
     Requests,
@@ -30,8 +30,8 @@ pub enum Suite {
     Refusals,
     /// Messages processed in parallel, each compared with the reference implementation.
     Many,
-    /// Keys of the crypto API's transforms, which must not remain in memory after the transforms
-    /// are freed.
+    /// The keys of crypto API transforms, which must not remain in memory after the transforms are
+    /// freed.
     Wiped,
     /// Random messages, compared with the reference implementation.
     Random,
@@ -44,7 +44,7 @@ pub enum Suite {
 }
 
 impl Suite {
-    /// The suites that are run under each mask of tiers.
+    /// The suites to run under each mask of tiers.
     pub const OF_MASKS: [Suite; 11] = [
         Suite::Vectors,
         Suite::Wycheproof,
@@ -102,7 +102,7 @@ impl Suite {
         }
     }
 
-    /// Returns a number that makes each suite's random numbers different.
+    /// Returns a number that gives each suite different random numbers.
     pub(crate) fn salt(self) -> u64 {
         match self {
             Suite::Random => 0,

@@ -1,4 +1,4 @@
-//! The results of cases: counts, and the first failures with the commands that repeat them.
+//! The results of cases: counts, and the first few failures with the commands that repeat them.
 
 use std::collections::BTreeMap;
 
@@ -14,18 +14,18 @@ pub struct Failure {
     pub replay: String,
 }
 
-/// The results of an implementation.
+/// An implementation's results.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Number of cases that were run.
     pub cases: u64,
     pub failed: u64,
-    /// The first failures, in the order of their case numbers.
+    /// The first few failures, by case number.
     pub failures: Vec<Failure>,
 }
 
-/// The failures that a thread found, by case number, so that the merged result does not depend on
-/// which thread ran which case.
+/// A thread's failures, by case number, so that the merged result does not depend on which thread
+/// ran which case.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Found {
     pub cases: u64,

@@ -22,14 +22,14 @@ use crate::speed::check_library;
 /// The parsed arguments of `kiln test --tree`.
 pub(super) struct Asked<'a> {
     pub build: &'a TreeBuildArgs,
-    /// Names of algorithms. If empty, all algorithms are tested.
+    /// Algorithm names. If empty, all algorithms are tested.
     pub algs: &'a [String],
     /// `testmgr`, `contexts`, `library`, and patterns of KUnit suites. If empty, everything is
     /// tested.
     pub suites: &'a [String],
     /// Number of repetitions of random tests; `None` for the tree's default.
     pub fuzz: Option<u32>,
-    /// Whether to run the benchmarks of KUnit suites too.
+    /// Whether to also run KUnit benchmarks.
     pub bench: bool,
     /// Oracles to run. `None` selects all; if suites are named, it selects none.
     pub oracles: Option<Vec<Oracle>>,
@@ -37,7 +37,7 @@ pub(super) struct Asked<'a> {
     pub thorough: bool,
     /// Files with known findings.
     pub known: &'a [PathBuf],
-    /// Git revision. If given, only the parts that the tree's changes since this revision affect
+    /// Git revision. If given, only the parts affected by the tree's changes since this revision
     /// are tested.
     pub since: Option<&'a OsStr>,
 }
@@ -54,8 +54,7 @@ pub(super) fn parse_oracles(names: &[String]) -> Result<Option<Vec<Oracle>>, Err
     }
 }
 
-/// Collects the known findings for a kernel version, from the list that is compiled in and from
-/// files.
+/// Collects the known findings for a kernel version, from the list compiled in and from files.
 fn known_findings(files: &[PathBuf], version: &Version) -> Result<Known, Error> {
     let mut known = Known::built_in(version);
     for file in files {
@@ -75,8 +74,8 @@ fn known_findings(files: &[PathBuf], version: &Version) -> Result<Known, Error> 
     }
 }
 
-/// Builds the tree in this directory, tests it and prints KTAP. A child process only executes the
-/// order that it received from its parent.
+/// Builds the tree in this directory, tests it and prints KTAP. In a child process, only executes
+/// its parent's order.
 pub(super) fn ask<Q: Question>(args: &Asked, dir: &Path, session: &Session) -> Result<Exit, Error> {
     if let Some(order) = &session.child {
         match (&order.kunit, &order.oracle) {
@@ -143,8 +142,8 @@ pub(super) fn ask<Q: Question>(args: &Asked, dir: &Path, session: &Session) -> R
         config: outcome.config.clone(),
         ..Label::default()
     };
-    // With --since, run the library tests only on request, because the KUnit suites that a change
-    // affects also test the library's functions.
+    // With --since, run the library tests only on request, because the affected KUnit suites also
+    // test the library's functions.
     let asked_for = args.suites.iter().any(|s| s == "library");
     let with_library = kinds.library && (touched.is_none() || asked_for);
     // A name that belongs to no driver can only name a library function. Every shard then tests the
@@ -240,8 +239,8 @@ pub(super) fn ask<Q: Question>(args: &Asked, dir: &Path, session: &Session) -> R
     };
     let of_oracles = found.ran.iter();
     rows.extend(of_oracles.map(|ran| TestRow::oracle(ran, &found, &outcome.config, &replay)));
-    // A run without rows fails if a name is misspelt. It passes if the changes affect no test or if
-    // the shard is empty.
+    // A run without rows fails if a name is misspelt, but passes if the changes affect no test or
+    // if the shard is empty.
     if rows.is_empty() && touched.is_none() && session.share.is_empty() {
         let asked: Vec<&str> = args
             .algs
@@ -297,12 +296,12 @@ pub(super) fn ask<Q: Question>(args: &Asked, dir: &Path, session: &Session) -> R
     Ok(outcome.exit())
 }
 
-/// The kinds of tests that were requested.
+/// The requested kinds of tests.
 struct Kinds {
     testmgr: bool,
     contexts: bool,
     library: bool,
-    /// The patterns of KUnit suites.
+    /// Patterns of KUnit suites.
     kunit: Option<Vec<String>>,
     oracles: Vec<Oracle>,
 }
@@ -321,7 +320,7 @@ impl Kinds {
             false => Vec::new(),
         };
         let is = |kind: &str| all || named.iter().any(|n| *n == kind);
-        // The names of algorithms also serve as patterns of KUnit suites.
+        // Algorithm names also serve as patterns of KUnit suites.
         let patterns = suites
             .into_iter()
             .chain(args.algs)
@@ -344,7 +343,7 @@ impl Kinds {
 }
 
 /// Writes notes on what the oracles did, and on the drivers that they could not examine: with the
-/// reasons if they are among the algorithms `algs`, or if everything was asked for (`thorough`).
+/// reasons if they are among the algorithms `algs`, or if everything was requested (`thorough`).
 fn oracle_notes(found: &Found, algs: &[String], thorough: bool) -> Vec<String> {
     let mut notes = Vec::new();
     if found.subjects == 0 {
@@ -390,7 +389,7 @@ fn oracle_notes(found: &Found, algs: &[String], thorough: bool) -> Vec<String> {
     notes
 }
 
-/// Returns whether `name` is the template or the driver of the algorithm that a user called `alg`.
+/// Returns whether `name` is the template or driver of the algorithm that a user called `alg`.
 fn is_made_of(alg: &str, name: &str) -> bool {
     let implements = name
         .strip_prefix(alg)

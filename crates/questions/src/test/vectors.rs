@@ -1,5 +1,5 @@
-//! Known answers from RFCs, FIPS, NIST's SP 800-38 series, IEEE 1619, and other sources that are
-//! named in the files.
+//! Known answers from RFCs, FIPS, NIST's SP 800-38 series, IEEE 1619, and other sources named in
+//! the files.
 //!
 //! Each block of `kernel/ciphers/*/vectors.txt` ([`blocks`]) is one case. Its fields are `alg` (the
 //! kernel's name); for ciphers `key`, `iv`, `aad`, `pt`, `ct` and `tag`; and for hashes `msg` and
@@ -15,7 +15,7 @@ use super::message::{Answer, Message};
 /// A message and its known answer.
 #[derive(Clone, Debug)]
 pub struct Vector {
-    /// Name of the algorithm in the kernel.
+    /// The algorithm's name in the kernel.
     pub alg: String,
     /// File and source of the answer.
     pub name: String,

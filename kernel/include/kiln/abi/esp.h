@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/*
- * The host's interface to load/esp.c and load/replay.c, a workload of ESP packets.
- */
+/* The host's interface to load/esp.c and load/replay.c, an ESP packet workload. */
 #ifndef KILN_ABI_ESP_H
 #define KILN_ABI_ESP_H
 
@@ -18,7 +16,7 @@ struct kiln_replay {
 };
 
 KILN_EXPORT void kiln_replay_init(struct kiln_replay *window, u32 size);
-/* Records the sequence number of an authentic packet. Returns whether the packet is accepted. */
+/* Records an authentic packet's sequence number. Returns whether the packet is accepted. */
 KILN_EXPORT bool kiln_replay_accept(struct kiln_replay *window, u64 seq);
 
 /* Fault injection for tests: each bit makes the window break one of its rules. */
@@ -127,7 +125,7 @@ struct kiln_esp_load {
 	u32 next_arrival;
 	u64 missed;			/* packets that arrived while the ring was full */
 	/*
-	 * 1 + the number of ticks from the end of the high phase until no packet was waiting. 0:
+	 * 1 + the number of ticks from the end of the high phase until no packet was waiting; 0 if
 	 * this has not happened yet.
 	 */
 	u64 recovered;

@@ -5,7 +5,7 @@
  * tree's own headers.
  *
  * All functions are called in kernel mode (kiln_gate) and act on the calling thread's CPU. They do
- * not depend on the alignment of the stack, and use general-purpose registers only.
+ * not depend on the stack's alignment, and use general-purpose registers only.
  */
 #ifndef KILN_ABI_HOSTED_H
 #define KILN_ABI_HOSTED_H
@@ -19,7 +19,7 @@
  *
  * new_task returns the tree's own task structure for a new task. Comments in this file call its
  * address the task's word. GS:0 points to the structure while the task runs. @old is NULL, or the
- * structure of a task that has ended, to be reused. If @user, the task has user FPU state. The
+ * structure of a task that has exited, to be reused. If @user, the task has user FPU state. The
  * function must not sleep, and returns NULL on failure.
  *
  * tick is called in hardirq context at each timer tick. idle is called repeatedly while no task is
@@ -107,19 +107,19 @@ void kiln_wake(const volatile void *on);
 
 /*
  * Creates a kernel thread on this CPU. The thread does not run until kiln_wake() is called with its
- * word or, if the CPU is not attached, with the returned address. It ends when @fn returns. Returns
- * NULL if the CPU has no free task.
+ * word or, if the CPU is not attached, with the returned address. It exits when @fn returns.
+ * Returns NULL if the CPU has no free task.
  */
 void *kiln_kthread_create(void (*fn)(void *arg), void *arg, const char *name);
 /* Returns the word of @task, or of the current task if @task is NULL. */
 void *kiln_task_word(void *task);
-/* Ends the current kernel thread. Does not return. */
+/* Exits the current kernel thread. Does not return. */
 void kiln_kthread_exit(void);
 
 /*
- * workqueue.c: work items, which a thread on this CPU runs one after the other. struct kiln_work
- * has the layout of the kernel's struct work_struct: a pending bit that the kernel's inline
- * functions read, two words, and the function.
+ * workqueue.c: work items, which a thread on this CPU runs one after another. struct kiln_work has
+ * the layout of the kernel's struct work_struct: a pending bit that the kernel's inline functions
+ * read, two words, and the function.
  */
 struct kiln_workqueue;
 
@@ -138,7 +138,7 @@ struct kiln_workqueue {
 
 /* Starts the queue's thread on this CPU. Returns false if the CPU has no free task. */
 _Bool kiln_workqueue_start(struct kiln_workqueue *queue, const char *name);
-/* Sleeps until all queued items are done and the thread has ended. */
+/* Sleeps until all queued items are done and the thread has exited. */
 void kiln_workqueue_stop(struct kiln_workqueue *queue);
 /* Queues an item; a NULL @queue is the CPU's own queue. Returns false if it was queued already. */
 _Bool kiln_queue_work(struct kiln_workqueue *queue, struct kiln_work *work);

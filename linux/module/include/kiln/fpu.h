@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
  * Replaces kernel/include/kiln/fpu.h. The module uses Linux's sections (section.h), so the patterns
- * in kernel/load do not need the sections of the emulated CPU.
+ * in kernel/load do not need the emulated CPU's sections.
  */
 #ifndef KILN_FPU_H
 #define KILN_FPU_H

@@ -25,18 +25,17 @@ pub(super) type Gcm = unsafe extern "C" fn(
     u64,
 );
 pub(super) type GetJob = unsafe extern "C" fn(Mgr) -> *mut Job;
-/// Type of the functions of version 2.0 that get, submit or flush jobs. The number passed is the
+/// Type of version 2.0's functions that get, submit or flush jobs. The number passed is the
 /// maximum; the functions return the actual number of jobs.
 pub(super) type Burst = unsafe extern "C" fn(Mgr, c_uint, *mut *mut Job2) -> c_uint;
-/// Type of the function of version 2.0 that processes an array of jobs with the same mode,
-/// direction and key size. The function returns the number of processed jobs.
+/// Type of version 2.0's function that processes an array of jobs with the same mode, direction and
+/// key size. The function returns the number of processed jobs.
 pub(super) type CipherBurst =
     unsafe extern "C" fn(Mgr, *mut Job2, c_uint, c_uint, c_uint, c_uint) -> c_uint;
-/// Type of the function of version 2.0 that processes an array of jobs with the same hash. The
-/// function returns the number of processed jobs.
+/// Type of version 2.0's function that processes an array of jobs with the same hash. The function
+/// returns the number of processed jobs.
 pub(super) type HashBurst = unsafe extern "C" fn(Mgr, *mut Job2, c_uint, c_uint) -> c_uint;
-/// Type of the function of version 2.0 that prepares a job for bursts. The function returns 0 on
-/// error.
+/// Type of version 2.0's function that prepares a job for bursts. The function returns 0 on error.
 pub(super) type SetSession = unsafe extern "C" fn(Mgr, *mut Job2) -> c_uint;
 
 // Offsets into `IMB_MGR`.
@@ -66,7 +65,7 @@ pub(super) const FLUSH_BURST: usize = 976;
 pub(super) const SUBMIT_CIPHER_BURST_NOCHECK: usize = 992;
 pub(super) const SUBMIT_HASH_BURST_NOCHECK: usize = 1008;
 
-/// Space for `struct gcm_key_data` (1264 bytes in 2.0) and `struct gcm_context_data` (88 bytes).
+/// Room for `struct gcm_key_data` (1264 bytes in 2.0) and `struct gcm_context_data` (88 bytes).
 pub(super) const GCM_KEY: usize = 2048;
 pub(super) const GCM_CTX: usize = 256;
 /// Bytes for an expanded AES key, which has at most 15 round keys of 16 bytes.
@@ -131,7 +130,7 @@ pub(super) struct Job {
     pub cipher_fields: *mut c_void,
 }
 
-/// The layout of `IMB_JOB` in version 2.0.
+/// The `IMB_JOB` layout of version 2.0.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(super) struct Job2 {
@@ -151,14 +150,14 @@ mod tests {
     use std::path::Path;
     use std::process::Command;
 
-    /// Checks the layout with the header of 1.3, if it is installed on the system.
+    /// Checks the layout against the 1.3 header, if it is installed on the system.
     #[test]
     fn as_the_header_of_1_3_has_it() {
         let own = format!("SAME(sizeof(IMB_JOB), {});\n", size_of::<Job>());
         check_header(None, "1.3", 0x1_0300..0x1_0400, &own);
     }
 
-    /// Checks the layout with the header of 2.0 that `kiln libraries install ipsec-mb` unpacks.
+    /// Checks the layout against the 2.0 header that `kiln libraries install ipsec-mb` unpacks.
     #[test]
     fn as_the_header_of_2_0_has_it() {
         let manager = [
@@ -184,8 +183,8 @@ mod tests {
         check_header(dir.as_deref(), "2.0", 0x2_0000..0x2_0100, &own);
     }
 
-    /// Checks the layout with a C compiler against `header`, or against the system's header if
-    /// `header` is `None`. `own` contains assertions that apply only to this version.
+    /// Compiles checks of the layout against `header`, or against the system's header if `header`
+    /// is `None`. `own` contains assertions that apply only to this version.
     fn check_header(header: Option<&Path>, version: &str, numbers: Range<u32>, own: &str) {
         let dir = tempfile::tempdir().unwrap();
         let (source, program) = (dir.path().join("a.c"), dir.path().join("a"));

@@ -1,16 +1,16 @@
-//! Determines the message length beyond which the FPU sections of a function do not grow.
+//! Determines the message length beyond which a function's FPU sections do not grow.
 
 use super::row::Row;
 
-/// Smallest step that is tried, in bytes. Each further step is twice as long.
+/// Smallest step to try, in bytes. Each further step is twice as long.
 const LEAST: usize = 16;
-/// Largest step that is tried, in bytes.
+/// Largest step to try, in bytes.
 const MOST: usize = 64 << 10;
-/// Shortest message length in bytes that is compared. Shorter messages may take another code path.
+/// Shortest message length to compare, in bytes. Shorter messages may take another code path.
 const FROM: usize = 8 << 10;
-/// Minimum difference in bytes between the shortest and the longest length that are compared.
+/// Minimum difference in bytes between the shortest and the longest length compared.
 const SPAN: usize = 12 << 10;
-/// Minimum number of steps between the shortest and the longest length that are compared.
+/// Minimum number of steps between the shortest and the longest length compared.
 const STEPS: usize = 4;
 
 /// Returns the number of bytes after which a function opens a new section: the smallest step that
@@ -47,9 +47,9 @@ fn is_step(step: usize, sections: &mut dyn FnMut(usize) -> Option<u64>) -> Optio
     Some(true)
 }
 
-/// Corrects a step that is too short. [`find_step`] finds too short a step if a message contains
-/// two kinds of sections that end alternately, because the number of sections increases at each of
-/// these ends. This function doubles the step while the longest section of a message of 32 steps is
+/// Corrects a step that is too short. [`find_step`] finds too short a step if a message has two
+/// kinds of sections that end alternately, because each of these ends increases the number of
+/// sections. This function doubles the step while the longest section of a message of 32 steps is
 /// nearly twice as long as that of a single step. `longest` returns the longest section of a call,
 /// in any unit.
 pub(super) fn settle(mut step: usize, longest: &mut dyn FnMut(usize) -> Option<u64>) -> usize {
@@ -81,8 +81,8 @@ pub(super) fn grows(rows: &[Row]) -> Option<bool> {
     Some(as_many || from(before) && from(&rows[0]))
 }
 
-/// Returns the bound of a function, computed from its rows in ascending order of length. `step` is
-/// the result of [`find_step`], and `most` is the longest message that the function accepts.
+/// Returns a function's bound, computed from its rows in ascending order of length. `step` is the
+/// result of [`find_step`], and `most` is the longest message that the function accepts.
 pub(super) fn find_bound(rows: &[Row], step: Option<usize>, most: usize) -> Option<u64> {
     let last = rows.last()?;
     if last.bytes >= most as u64 {
@@ -144,8 +144,7 @@ mod tests {
 
     #[test]
     fn parts_that_end_by_turns_do_not_halve_the_bound() {
-        // Two ciphers work in chunks of 4 KiB. The chunks of one begin in the middle of the
-        // other's.
+        // Two ciphers work in chunks of 4 KiB. Those of one begin in the middle of the other's.
         let sections = |n: usize| (n.div_ceil(4096) + (n + 2048).div_ceil(4096)) as u64;
         assert_eq!(step_of(sections), Some(2048));
         let mut longest = |n: usize| Some(50 + n.min(4096) as u64);
@@ -168,16 +167,15 @@ mod tests {
         assert_eq!(find_bound(&rows(one_section, &sha), None, usize::MAX), None);
         // A bound for some sections does not help if other sections of the function grow.
         assert_eq!(find_bound(&rows(16, &sha), Some(16), usize::MAX), None);
-        // Twice the bytes have the same number of sections, so the sections grow although the times
-        // are nearly equal.
+        // Doubling the bytes does not change the number of sections, so the sections grow although
+        // the times are nearly equal.
         let crc = rows(one_section, &[(512, 0.06), (1024, 0.07)]);
         assert_eq!(find_bound(&crc, None, usize::MAX), None);
     }
 
     #[test]
     fn sections_that_do_not_grow_have_a_bound() {
-        // The last time may be longer because of a disturbance, or because the data is not in the
-        // cache.
+        // The last time may be longer because of a disturbance, or because the data is not cached.
         for last in [1.0, 2.9, 74.0] {
             let times = [(4096, 1.0), (65536, 1.0), (1 << 20, 1.1), (10 << 20, last)];
             let chacha = rows(4096, &times);

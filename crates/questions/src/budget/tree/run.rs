@@ -24,14 +24,14 @@ use super::wanted::Wanted;
 const REPETITIONS: (u64, u64) = (15, 5);
 /// Milliseconds during which interrupts raise softirqs, without and with --quick.
 const MILLIS: (u64, u64) = (200, 50);
-/// Interrupts per second. Each interrupt's delay is recorded separately, even if several interrupts
-/// occur during one section.
+/// Interrupts per second. Each interrupt's delay is recorded separately, even if several occur
+/// during one section.
 const RATE: f64 = 2_000.0;
-/// Maximum number of sections per call whose lengths are recorded. It allows two sections for each
-/// 16-byte block of the longest message.
+/// Maximum number of sections per call whose lengths are recorded: two for each 16-byte block of
+/// the longest message.
 const KEPT: usize = 1 << 21;
-/// Length in bytes of the longest message with which a function is tried. A function that opens no
-/// section up to this length is assumed never to open one.
+/// Length in bytes of the longest message to try. A function that opens no section up to this
+/// length is assumed never to open one.
 const TRIED: usize = 64 << 10;
 /// Number of buffer bytes after a message, for a tag or a digest.
 const BEHIND: usize = 256;
@@ -131,8 +131,8 @@ fn select<'a>(all: &'a [Function], names: &[String]) -> Result<Vec<&'a Function>
     Ok(exported().filter(wanted).collect())
 }
 
-/// Describes by how much a function exceeds the limit: the length up to which all measured lengths
-/// are within it, and the length with the longest section. `None` if no section exceeds it.
+/// Describes how a function exceeds the limit: up to which length it stays within it, and which
+/// length has the longest section. `None` if no section exceeds it.
 fn describe_over(rows: &[Row], limit: Option<f64>) -> Option<String> {
     let limit = limit?;
     let first = rows.iter().position(|r| r.section_us > limit)?;
@@ -190,7 +190,7 @@ enum Unmeasured {
     Tree(kiln_tree::Error),
 }
 
-/// Returns the rows of one function. The list is empty if the function opens no section.
+/// Returns one function's rows. The list is empty if the function opens no section.
 fn measure(
     host: &mut Host,
     bench: &mut Bench,
@@ -244,11 +244,11 @@ fn add_delays(row: &mut Row, mut ticks: Vec<u64>, tsc_hz: f64) {
     row.delay_us_max = ticks.last().copied().map(us);
 }
 
-/// What was measured during one call of a function.
+/// Measurements of one call to a function.
 struct Called {
     took: Duration,
     sections: u64,
-    /// TSC ticks of the longest section.
+    /// The longest section's TSC ticks.
     longest: u64,
     stolen: bool,
 }
@@ -308,7 +308,7 @@ impl<'a> Bench<'a> {
         (len - len % f.multiple).max(f.least)
     }
 
-    /// Adjusts the lengths to lengths that the function accepts, and removes duplicates.
+    /// Adjusts the lengths to ones that the function accepts, and removes duplicates.
     fn lengths(&self, wanted: &[usize]) -> Vec<usize> {
         let mut lengths: Vec<usize> = wanted.iter().map(|&len| self.taken(len)).collect();
         lengths.dedup();
@@ -424,14 +424,14 @@ impl<'a> Bench<'a> {
             rounds: called.iter().map(round).collect(),
             ..Series::default()
         };
-        // The spread of the calls estimates how far a rerun may deviate.
+        // The spread of the calls indicates how far a rerun may deviate.
         let reach = series.estimate().map_or(0.0, |e| e.high - e.best);
         let section_us = us(longest);
         let fastest = called
             .iter()
             .map(|c| c.took.as_secs_f64() * 1e6)
             .fold(f64::INFINITY, f64::min);
-        // All calls have the same number of sections, because interrupts do not change it.
+        // All calls have the same number of sections, which interrupts do not change.
         let sections = called.iter().map(|c| c.sections).min().unwrap_or(0);
         Row {
             function: self.function.name.clone(),

@@ -10,7 +10,7 @@ pub(super) fn format_tables(rows: &[Row]) -> String {
     lengths.sort_unstable();
     lengths.dedup();
     let functions = || rows.chunk_by(is_same);
-    // Omit the columns of lengths that occur only because a few functions do not accept longer
+    // Omit columns for lengths that occur only because a few functions do not accept longer
     // messages.
     let many = |n: u64| rows.iter().filter(|r| r.bytes == n).count();
     let most = lengths.iter().map(|&n| many(n)).max().unwrap_or(0);
@@ -45,7 +45,7 @@ pub(super) fn format_tables(rows: &[Row]) -> String {
 /// The only function with this ending that is a single call. It continues a CRC.
 const ONE_CALL: &str = "crc_t10dif_update";
 
-/// Explains the rows that stand for a series of calls, if there are any.
+/// Explains the rows that stand for a series of calls, if any.
 fn footnote(rows: &[Row]) -> String {
     let series = |r: &Row| r.function.ends_with("_update") && r.function != ONE_CALL;
     match rows.iter().any(series) {

@@ -11,7 +11,7 @@ pub(in crate::budget) struct Wanted {
     pub names: Vec<String>,
     /// Message lengths in bytes, in ascending order.
     pub lengths: Vec<usize>,
-    /// Maximum length of a section in microseconds. If a section is longer, the command fails.
+    /// Maximum section length in microseconds. If a section is longer, the command fails.
     pub max_section_us: Option<f64>,
     /// Whether to use fewer repetitions.
     pub quick: bool,

@@ -22,7 +22,7 @@ pub(in crate::fpu) struct Asked<'a> {
     pub build: &'a TreeBuildArgs,
     /// Patterns for suites and cases; if empty, all are examined.
     pub suites: &'a [String],
-    /// Contexts in which functions are called; if empty, all are used.
+    /// Contexts where functions are called; if empty, all are used.
     pub contexts: &'a [String],
     /// Number of times that each instruction is interrupted, from its first execution on.
     pub visits: u64,
@@ -30,7 +30,7 @@ pub(in crate::fpu) struct Asked<'a> {
     pub at: Option<(u64, u64)>,
 }
 
-/// Examines all suites. A child process executes only the order that it received from its parent.
+/// Examines all suites. In a child process, executes only its parent's order.
 pub(in crate::fpu) fn prove<Q: Question>(
     asked: &Asked<'_>,
     session: &Session,
@@ -63,7 +63,7 @@ pub(in crate::fpu) fn prove<Q: Question>(
                 functions: Vec::new(),
                 known: Vec::new(),
             }),
-            // A replay uses only the highest tier that is allowed.
+            // A replay uses only the highest allowed tier.
             masks: match asked.at {
                 None => Tier::tree_masks(),
                 Some(_) => Tier::masks().pop().into_iter().collect(),
@@ -79,7 +79,7 @@ pub(in crate::fpu) fn prove<Q: Question>(
         &|done, what| progress.report(done, what),
     )?;
     drop(progress);
-    // A shard may have nothing but suites without interrupt tests, or nothing at all.
+    // A shard may have only suites without interrupt tests, or nothing at all.
     let (found, chosen) = chosen.into_inner().unwrap_or_default();
     let may_be_empty = session.share.shard().is_some() && found;
     let outcome = judge(
@@ -109,7 +109,7 @@ pub(in crate::fpu) fn prove<Q: Question>(
     Ok(exit)
 }
 
-/// Says how many of the chosen functions and suites were stepped, and why the others were not.
+/// Describes how many of the chosen functions and suites were stepped, and why the others were not.
 fn count_stepped(ran: &[Ran], chosen: &[String]) -> String {
     let proofs = || {
         ran.iter()

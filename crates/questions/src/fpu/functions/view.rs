@@ -45,7 +45,7 @@ pub(super) fn functions(rows: &[FunctionRow]) -> String {
     format!("{}\n{}", text(&table), legend())
 }
 
-/// Says what the columns mean whose headings do not.
+/// Explains the columns whose headings are not self-explanatory.
 fn legend() -> String {
     let sets: Vec<&str> = Tier::tree_masks()
         .iter()

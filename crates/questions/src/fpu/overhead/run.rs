@@ -25,7 +25,7 @@ const BYTES: usize = 16 << 10;
 /// Maximum number of messages.
 const COUNT: usize = 256;
 
-/// How a cipher is called, or one component of the overhead of such a call.
+/// How a cipher is called, or one component of such a call's overhead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Path {
     /// The function is called inside a single FPU section that surrounds all calls.
@@ -57,7 +57,7 @@ impl Path {
         Path::SyncUser,
     ];
 
-    /// Returns the name of the method in rows.
+    /// Returns the method's name in rows.
     pub(super) fn name(self) -> &'static str {
         match self {
             Path::Primitive => "primitive",
@@ -234,7 +234,7 @@ type Figure = (f64, f64, f64);
 
 /// Returns the quotient of two results and its interval. If a rerun's results are both within their
 /// intervals, their quotient is within the returned interval. The quotient is computed from the
-/// results in the table, so that the columns of the table agree.
+/// table's results, so that its columns agree.
 fn divide(a: Option<Figure>, b: Option<Figure>) -> Option<Figure> {
     let (a, b) = a.zip(b)?;
     Some((a.0 / b.0, a.1 / b.2, a.2 / b.1))
@@ -569,14 +569,13 @@ impl Bench<'_> {
             let mut row = self.row(way);
             match way.path {
                 Path::Part(Part::Setup) => row.cycles_per_op = Some(estimate.best),
-                // The cost of a part is its cost above `setup`, the loop that only sets up
-                // requests.
+                // A part's cost is measured above `setup`, the loop that only sets up requests.
                 Path::Part(_) => row.cycles_per_op = setup.map(|setup| estimate.best - setup),
                 _ => self.set_figures(&mut row, &estimate, series),
             }
             rows.push(row);
         }
-        // The cost of the hand-over is what the kworker and the two task switches add to a direct
+        // The hand-over's cost is what the kworker and the two task switches add to a direct
         // request.
         if let (Some((way, _)), Some(cryptd), Some(direct)) = (
             measured.iter().find(|(w, _)| w.path == Path::Cryptd),

@@ -1,5 +1,5 @@
-//! Measures the methods of calling a cipher in a hosted kernel tree, with the tree's own drivers
-//! and crypto API.
+//! Measures a hosted kernel tree's methods of calling a cipher, with its own drivers and crypto
+//! API.
 
 use std::sync::atomic::AtomicBool;
 
@@ -14,8 +14,8 @@ use kiln_timing::{Op, Tree};
 
 const ALG: &str = "xts(aes)";
 
-/// Measures the methods of a tree with `driver`, or with its best driver. `policy` is the policy's
-/// name in rows.
+/// Measures a tree's methods with `driver`, or with its best driver. `policy` is the policy's name
+/// in rows.
 ///
 /// # Errors
 /// The tree has no such driver.

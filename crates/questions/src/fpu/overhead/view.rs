@@ -4,8 +4,8 @@ use kiln_question::table::{align, paragraph, plain, text};
 
 use super::run::Row;
 
-/// Formats the methods under each policy with their ratios, followed by the costs that the simd
-/// helper and the kworker add.
+/// Formats each policy's methods with their ratios, followed by the costs that the simd helper and
+/// the kworker add.
 pub(super) fn format_tables(rows: &[Row]) -> String {
     let mut out = String::new();
     for group in rows.chunk_by(|a, b| a.policy == b.policy && a.config == b.config) {
@@ -56,7 +56,7 @@ fn paths(rows: &[Row]) -> String {
     text(&table)
 }
 
-/// Formats the policy and path of a method in the notation of the field `baseline`.
+/// Formats a method's policy and path in the notation of the field `baseline`.
 fn method(row: &Row) -> String {
     format!("{}/{}", row.policy, row.path)
 }

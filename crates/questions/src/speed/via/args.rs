@@ -42,8 +42,8 @@ impl ViaArgs {
     }
 }
 
-/// Measures the given ciphers, key sizes and lengths. Each queue has its own thread, and the
-/// threads are not confined to one core.
+/// Measures the given ciphers, key sizes and lengths. Each queue has its own thread, and threads
+/// are not confined to one core.
 pub(crate) fn ask<Q: Question>(
     args: &ViaArgs,
     algs: &[String],

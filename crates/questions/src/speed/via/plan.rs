@@ -41,13 +41,13 @@ pub(super) struct Plan {
     pub key_bits: Vec<u32>,
     /// Message lengths in bytes.
     pub lens: Vec<usize>,
-    /// Numbers of data queues; each queue has a separate thread.
+    /// Numbers of data queues, each with its own thread.
     pub queues: Vec<usize>,
     /// Numbers of messages in flight on each queue.
     pub depths: Vec<usize>,
     /// Measuring time per row in seconds.
     pub seconds: f64,
-    /// Socket of a running device. With `None`, a device is started.
+    /// A running device's socket. With `None`, a device is started.
     pub socket: Option<PathBuf>,
     /// Seed for the keys and the data.
     pub seed: u64,
@@ -100,7 +100,7 @@ impl Plan {
                 .find(|c| c.0 == name)
                 .ok_or_else(|| unknown("cipher of the device", name, &known))?;
             for &key_bits in &self.key_bits {
-                // The standard does not define XTS with 192-bit keys, and devices refuse it.
+                // The standard does not define XTS with 192-bit keys, and devices reject it.
                 if ![128, 192, 256].contains(&key_bits) || keys == 2 && key_bits == 192 {
                     return Err(Error::input(format!(
                         "--key-bits {key_bits}: {alg} of the device has none of these: use {}",

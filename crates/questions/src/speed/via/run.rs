@@ -1,4 +1,4 @@
-//! Measures a device with several threads. Each thread has a separate data queue.
+//! Measures a device with several threads, each with its own data queue.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use kiln_timing::Op;
 const WARM: f64 = 0.1;
 /// Maximum time for an answer. A device that takes longer is considered broken.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// Time for which a driver with a spare core polls before it sleeps.
+/// How long a driver with a spare core polls before it sleeps.
 const LINGER: Duration = Duration::from_micros(20);
 
 /// Runs the plan.
@@ -92,7 +92,7 @@ pub(super) fn run(
                         .and_then(|driver| measure_all(&driver, &shape, queues, plan.seed));
                     let (times, right) = match answered {
                         Ok(answered) => answered,
-                        // Ctrl-C ends every wait for the device. At a terminal, Ctrl-C also ends
+                        // Ctrl-C aborts every wait for the device. At a terminal, Ctrl-C also stops
                         // the device's process.
                         Err(_) if stop.load(Ordering::Relaxed) => {
                             outcome.interrupted = true;
@@ -145,7 +145,7 @@ fn direct(
     Ok(figures.filter(|f| f.is_finite()).max_by(f64::total_cmp))
 }
 
-/// The conditions under which one row is measured.
+/// The measurement conditions for one row.
 #[derive(Clone, Copy)]
 struct Shape {
     subject: Subject,
@@ -154,7 +154,7 @@ struct Shape {
     seconds: f64,
 }
 
-/// What was measured on one queue after the warm-up.
+/// The measurements of one queue after the warm-up.
 #[derive(Default)]
 struct Times {
     ops: u64,

@@ -4,7 +4,7 @@ use kiln_question::table::{align, plain, text};
 
 use super::row::Row;
 
-/// Formats one line for each cipher, length, number of queues and depth.
+/// Formats one line per cipher, length, number of queues and depth.
 pub(super) fn format_tables(rows: &[Row]) -> String {
     let mut table = plain();
     table.add_row([

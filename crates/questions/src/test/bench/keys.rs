@@ -1,4 +1,4 @@
-//! Checks that keys of valid lengths are accepted and keys of other lengths are refused.
+//! Checks that keys of valid lengths are accepted and keys of other lengths are rejected.
 
 use kiln_kernel::call::Entry;
 use kiln_kernel::cipher::Impl;
@@ -12,7 +12,7 @@ use crate::test::message::Layout;
 const EINVAL: i32 = -22;
 
 impl Bench {
-    /// Sets a key. Returns an error if `setkey` refuses it. On success, the context is in the
+    /// Sets a key. Returns an error if `setkey` rejects it. On success, the context is in the
     /// buffer for `Role::Context`.
     pub(super) fn set_key(
         &mut self,
@@ -55,7 +55,7 @@ impl Bench {
         result
     }
 
-    /// Checks that a key of an invalid length is refused and that `setkey` writes nothing.
+    /// Checks that a key of invalid length is rejected and that `setkey` writes nothing.
     pub(crate) fn refuses_key(
         &mut self,
         imp: Impl,

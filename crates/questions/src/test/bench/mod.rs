@@ -1,5 +1,4 @@
-//! Calls implementations with messages in the memory of one thread, and runs all checks after each
-//! call.
+//! Calls implementations with messages in one thread's memory, and runs all checks after each call.
 
 mod keys;
 mod pieces;
@@ -21,7 +20,7 @@ use super::registers::Registers;
 use super::request::{Desk, Request};
 use super::scatter::Piece;
 
-/// Linux's error number for a message that is not authentic.
+/// Linux's error number for a message that fails authentication.
 const EBADMSG: i32 = -74;
 
 /// The layout of C's `struct kiln_message`.
@@ -37,8 +36,8 @@ struct RawMessage {
 #[derive(Clone, Copy, Debug)]
 pub struct Replay<'a>(pub &'a str, pub u64);
 
-/// What one thread needs to call tested code: guarded memory, the register check and the crash
-/// handler.
+/// Everything one thread needs to call tested code: guarded memory, the register check and the
+/// crash handler.
 pub struct Bench {
     arena: Arena,
     desk: Desk,
@@ -58,12 +57,12 @@ pub struct Bench {
 pub enum Verdict {
     /// The tag was accepted.
     Accepted,
-    /// The tag was refused and the destination was wiped.
+    /// The tag was rejected and the destination was wiped.
     Refused,
 }
 
-/// Checks the verdicts of an `open_many`, followed by one element that it must not write, and the
-/// number of wrong tags that it returned.
+/// Checks the verdicts from `open_many`, followed by one element that it must not write, and its
+/// returned number of wrong tags.
 fn compare_verdicts(forged: &[bool], verdicts: &[i32], wrong: u64) -> Result<(), String> {
     for (i, (forged, verdict)) in forged.iter().zip(verdicts).enumerate() {
         match (forged, *verdict) {
@@ -101,9 +100,9 @@ impl Bench {
         })
     }
 
-    /// Prepares for interrupts, which occur from now on. In the contexts `refused_in`, no section
-    /// may be opened, and calls must fall back to `scalar`; in all other contexts, calls must not
-    /// fall back.
+    /// Prepares for interrupts, which may occur from now on. In the contexts `refused_in`, no
+    /// section may be opened, and calls must fall back to `scalar`; in all other contexts, calls
+    /// must not fall back.
     pub fn interrupted(&mut self, scalar: Impl, refused_in: Vec<Context>) {
         (self.scalar, self.refused_in) = (Some(scalar), refused_in);
         self.interrupted = true;
@@ -190,7 +189,7 @@ impl Bench {
     }
 
     /// Calls `imp`, an AEAD, to encrypt or decrypt several messages in parallel, and compares the
-    /// tags, or the verdict about each.
+    /// tags, or the verdicts.
     fn sealed_side_by_side(
         &mut self,
         imp: Impl,
@@ -232,7 +231,7 @@ impl Bench {
             self.call_of(imp, Entry::SealMany, &args, layout.context, replay)?;
             same("tags", self.arena.bytes(Role::Tag), &tags)?;
         } else {
-            // One more, which must not be written.
+            // One extra element, which must not be written.
             let mut verdicts = vec![i32::MIN; all.len() + 1];
             let verdict = verdicts.as_mut_ptr() as u64;
             let args = [ctx, list, count, tag_size as u64, verdict];
@@ -245,8 +244,8 @@ impl Bench {
             .map_err(|e| format!("changed the {e}"))
     }
 
-    /// Compares the texts or digests, and checks that nothing else has changed. `ivs` are the IVs
-    /// that the call must leave.
+    /// Compares the texts or digests, and checks that nothing else has changed. `ivs` are the
+    /// expected IVs after the call.
     fn compare_many(&self, many: &Many, ivs: &[u8]) -> Result<(), String> {
         self.desk.compare(many)?;
         same("IVs afterwards", self.arena.bytes(Role::Iv), ivs)?;
@@ -258,7 +257,7 @@ impl Bench {
         .map_err(|e| format!("changed the {e}"))
     }
 
-    /// Begins a hash with `text`. Returns the address of the state.
+    /// Begins a hash with `text`. Returns the state's address.
     fn absorb(
         &mut self,
         imp: Impl,
@@ -466,9 +465,8 @@ impl Bench {
             step: self.step,
         };
         let armed = self.watch.arm(replay.0, Some(replay.1));
-        // SAFETY: the pointers refer to buffers with the lengths that are passed. Guard pages
-        // surround the buffers, so an access outside them causes a fault, which becomes a failed
-        // case.
+        // SAFETY: the pointers refer to buffers with the passed lengths. Guard pages surround the
+        // buffers, so an access outside them causes a fault, which becomes a failed case.
         let returned = unsafe { call.make() };
         drop(armed);
         self.registers.verdict(in_section || !self.interrupted)?;

@@ -1,4 +1,4 @@
-//! Processes a message in pieces, like a caller that never has the whole message at once.
+//! Processes a message in pieces, as a caller does that never has the whole message at once.
 
 use kiln_kernel::call::Entry;
 use kiln_kernel::cipher::{Impl, Kind, Op};

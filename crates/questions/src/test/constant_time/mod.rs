@@ -1,6 +1,6 @@
-//! Tests whether the time of an implementation depends on its key or text. Short runs of each
-//! implementation are measured many times with two classes of inputs, one always the same and one
-//! random. [`kiln_measure::classes`] compares the times of the two classes.
+//! Tests whether an implementation's run time depends on its key or text. Short runs of each
+//! implementation are measured many times with two classes of inputs, one fixed and one random.
+//! [`kiln_measure::classes`] compares the times of the two classes.
 //!
 //! | file | contents |
 //! |---|---|

@@ -84,8 +84,8 @@ pub(crate) struct Row {
     pub crop_pct: Option<f64>,
 }
 
-/// Runs the measurements. `progress` is called with the completed share and with what is being
-/// measured.
+/// Runs the measurements. `progress` is called with the completed share and a description of the
+/// current measurement.
 ///
 /// # Errors
 /// An algorithm or implementation is unknown or takes no key.
@@ -258,7 +258,7 @@ mod tests {
         assert!(failed(row("encrypt", true, "differs")));
         assert!(!failed(row("encrypt", true, "unconfirmed")));
         assert!(!failed(row("encrypt", false, "differs")));
-        // A control fails if its leak is not found, or if a leak is reported that does not exist.
+        // A control fails if its leak is not found, or if a nonexistent leak is reported.
         assert!(failed(row("control", false, "nothing found")));
         assert!(failed(row("control", false, "unconfirmed")));
         assert!(failed(row("control", true, "differs")));

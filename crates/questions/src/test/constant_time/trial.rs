@@ -8,13 +8,13 @@ use kiln_kernel::messages::Messages;
 use kiln_measure::clock::{tsc_start, tsc_stop};
 use kiln_measure::SplitMix64;
 
-/// Size of a message in bytes. It consists of some whole blocks and a partial one.
+/// Size of a message in bytes: some whole blocks and a partial one.
 pub(super) const LEN: usize = 100;
 const AAD: usize = 20;
-/// Number of inputs that are prepared in advance and then measured in one loop.
+/// Number of inputs prepared in advance and then measured in one loop.
 const BATCH: usize = 256;
 
-/// An implementation or a control that is measured.
+/// A measured implementation or control.
 #[derive(Clone, Copy)]
 pub(super) enum Subject {
     /// An implementation, in one direction.
@@ -143,7 +143,7 @@ impl Sizes {
     }
 }
 
-/// Returns the size in bytes of the key that is used for measurements.
+/// Returns the size in bytes of the key used for measurements.
 pub(super) fn key_bytes(imp: Impl) -> usize {
     Sizes::of(imp).key
 }
