@@ -38,7 +38,6 @@ const ALWAYS: &[libc::c_long] = &[
     libc::SYS_poll,
     libc::SYS_ppoll,
     libc::SYS_munmap,
-    libc::SYS_mremap,
     libc::SYS_brk,
     libc::SYS_futex,
     libc::SYS_set_robust_list,
@@ -133,6 +132,7 @@ const STARTS: &[libc::c_long] = &[
     libc::SYS_mlockall,
     libc::SYS_mmap,
     libc::SYS_mprotect,
+    libc::SYS_mremap,
     libc::SYS_newfstatat,
     libc::SYS_openat,
     libc::SYS_pidfd_open,
@@ -166,6 +166,9 @@ const REFUSED: &[(libc::c_long, libc::c_int)] = &[
     // The C library's allocator tries to read a setting from /proc.
     (libc::SYS_openat, libc::EACCES),
     (libc::SYS_open, libc::EACCES),
+    // Growing a mapping of the stack would not count towards the limit on the process's memory. The
+    // C library's realloc() allocates a new buffer and copies into it instead.
+    (libc::SYS_mremap, libc::ENOMEM),
 ];
 
 /// Allowed `prctl` options: naming a thread, naming a mapping, and forbidding new privileges, which
@@ -249,12 +252,14 @@ fn always(more: &[libc::c_long]) -> Result<Rules, seccompiler::BackendError> {
         libc::SYS_mprotect,
         vec![when(2, SeccompCmpOp::MaskedEq(code), 0)?],
     );
-    // Memory that is shared and anonymous does not count towards the limit on the process's memory.
-    // One of the two flags is allowed, but not both.
+    // Memory that is shared and anonymous does not count towards the limit on the process's memory,
+    // and one of these two flags is allowed, but not both. A mapping that grows like a stack does
+    // not count either.
     let without = |flag: libc::c_int| {
+        let flags = (flag | libc::MAP_GROWSDOWN) as u64;
         SeccompRule::new(vec![
             condition(2, SeccompCmpOp::MaskedEq(code), 0)?,
-            condition(3, SeccompCmpOp::MaskedEq(flag as u64), 0)?,
+            condition(3, SeccompCmpOp::MaskedEq(flags), 0)?,
         ])
     };
     rules.insert(
@@ -491,6 +496,22 @@ mod tests {
         }
     }
 
+    /// Grows a mapping, and returns 1 or the negated error.
+    fn moves() -> i32 {
+        let none: *mut libc::c_void = std::ptr::null_mut();
+        // SAFETY: only memory that was mapped here is moved and unmapped.
+        unsafe {
+            let private = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+            let page = libc::mmap(none, 4096, libc::PROT_READ, private, -1, 0);
+            let moved = libc::mremap(page, 4096, 1 << 20, libc::MREMAP_MAYMOVE);
+            if moved == libc::MAP_FAILED {
+                return -*libc::__errno_location();
+            }
+            libc::munmap(moved, 1 << 20);
+            1
+        }
+    }
+
     #[test]
     fn what_a_taken_over_process_tries_ends_it() {
         // SAFETY: these calls access no memory other than what is passed to them, which is valid.
@@ -521,10 +542,19 @@ mod tests {
                     let private = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
                     libc::mmap(none, 4096, libc::PROT_READ, private, -1, 0);
                     libc::mmap(none, 4096, libc::PROT_READ, libc::MAP_SHARED, -1, 0);
+                    // Buffers that are so large that the C library maps each of them.
+                    let mut grows = vec![7u8; 1 << 20];
+                    grows.resize(16 << 20, 8);
+                    grows.truncate(1 << 19);
+                    grows.shrink_to_fit();
+                    if grows.iter().any(|byte| *byte != 7) || moves() != -libc::ENOMEM {
+                        libc::_exit(97);
+                    }
                 }),
                 0
             );
-            let attempts: [(&str, &dyn Fn()); 16] = [
+            assert!(moves() > 0, "without the sandbox");
+            let attempts: [(&str, &dyn Fn()); 18] = [
                 ("a byte out of band", &|| {
                     libc::recv(pair[0], none, 0, libc::MSG_OOB);
                 }),
@@ -571,6 +601,15 @@ mod tests {
                 ("memory beyond its limit", &|| {
                     let shared = libc::MAP_SHARED | libc::MAP_ANONYMOUS;
                     libc::mmap(none, 4096, libc::PROT_READ, shared, -1, 0);
+                }),
+                ("a second stack", &|| {
+                    let private = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+                    let grows = private | libc::MAP_GROWSDOWN;
+                    libc::mmap(none, 4096, libc::PROT_READ, grows, -1, 0);
+                }),
+                ("a file that grows like a stack", &|| {
+                    let grows = libc::MAP_PRIVATE | libc::MAP_GROWSDOWN;
+                    libc::mmap(none, 4096, libc::PROT_READ, grows, -1, 0);
                 }),
                 ("executable memory", &|| {
                     let code = libc::PROT_READ | libc::PROT_EXEC;
