@@ -31,9 +31,7 @@ pub(crate) enum Role {
 /// System calls allowed in every thread.
 const ALWAYS: &[libc::c_long] = &[
     libc::SYS_read,
-    libc::SYS_preadv2,
     libc::SYS_write,
-    libc::SYS_pwritev2,
     libc::SYS_close,
     libc::SYS_poll,
     libc::SYS_ppoll,
@@ -140,7 +138,9 @@ const STARTS: &[libc::c_long] = &[
     libc::SYS_pipe2,
     libc::SYS_prctl,
     libc::SYS_pread64,
+    libc::SYS_preadv2,
     libc::SYS_prlimit64,
+    libc::SYS_pwritev2,
     libc::SYS_readlink,
     libc::SYS_readlinkat,
     libc::SYS_sched_setaffinity,
@@ -237,6 +237,18 @@ fn each(arg: u8, values: &[u64]) -> Result<Vec<SeccompRule>, seccompiler::Backen
     values.iter().map(|&v| low(arg, v)).collect()
 }
 
+const CODE: u64 = libc::PROT_EXEC as u64;
+
+/// Builds the conditions for mappings that are not executable and do not have `flag`. None may grow
+/// like a stack: such memory does not count towards the limit on the process's memory.
+fn maps_without(flag: libc::c_int) -> Result<Vec<SeccompCondition>, seccompiler::BackendError> {
+    let flags = (flag | libc::MAP_GROWSDOWN) as u64;
+    Ok(vec![
+        condition(2, SeccompCmpOp::MaskedEq(CODE), 0)?,
+        condition(3, SeccompCmpOp::MaskedEq(flags), 0)?,
+    ])
+}
+
 /// Builds the rules for the system calls that every thread may make, and for those in `more`.
 fn always(more: &[libc::c_long]) -> Result<Rules, seccompiler::BackendError> {
     let mut rules: Rules = [ALWAYS, more]
@@ -247,25 +259,33 @@ fn always(more: &[libc::c_long]) -> Result<Rules, seccompiler::BackendError> {
     for &(call, _) in REFUSED {
         rules.insert(call, Vec::new());
     }
-    let code = libc::PROT_EXEC as u64;
     rules.insert(
         libc::SYS_mprotect,
-        vec![when(2, SeccompCmpOp::MaskedEq(code), 0)?],
+        vec![when(2, SeccompCmpOp::MaskedEq(CODE), 0)?],
     );
-    // Memory that is shared and anonymous does not count towards the limit on the process's memory,
-    // and one of these two flags is allowed, but not both. A mapping that grows like a stack does
-    // not count either.
-    let without = |flag: libc::c_int| {
-        let flags = (flag | libc::MAP_GROWSDOWN) as u64;
-        SeccompRule::new(vec![
-            condition(2, SeccompCmpOp::MaskedEq(code), 0)?,
-            condition(3, SeccompCmpOp::MaskedEq(flags), 0)?,
-        ])
-    };
+    // Memory that is shared and anonymous does not count towards the limit on the process's memory.
+    // One of the two flags is allowed, but not both.
     rules.insert(
         libc::SYS_mmap,
-        vec![without(libc::MAP_SHARED)?, without(libc::MAP_ANONYMOUS)?],
+        vec![
+            SeccompRule::new(maps_without(libc::MAP_SHARED)?)?,
+            SeccompRule::new(maps_without(libc::MAP_ANONYMOUS)?)?,
+        ],
     );
+    // Allow reading and writing only at a file's own position (the offset -1), and no flag but
+    // RWF_NOWAIT: all processes share the file of the log, whose earlier lines must not change.
+    for call in [libc::SYS_preadv2, libc::SYS_pwritev2] {
+        let rule = SeccompRule::new(vec![
+            condition(3, SeccompCmpOp::Eq, u64::MAX)?,
+            SeccompCondition::new(
+                5,
+                SeccompCmpArgLen::Dword,
+                SeccompCmpOp::Eq,
+                libc::RWF_NOWAIT as u64,
+            )?,
+        ])?;
+        rules.insert(call, vec![rule]);
+    }
     rules.insert(libc::SYS_madvise, each(2, &MADVISE)?);
     rules.insert(libc::SYS_prctl, each(0, &PRCTL)?);
     rules.insert(libc::SYS_arch_prctl, each(0, &ARCH_PRCTL)?);
@@ -288,9 +308,9 @@ fn receives(rules: &mut Rules) -> Result<(), seccompiler::BackendError> {
 /// make a copy of its descriptor. Standard input, output and error are excluded: all processes of
 /// the device share them.
 fn only_own_files(rules: &mut Rules) -> Result<(), seccompiler::BackendError> {
-    let own = || {
+    let own = |arg| {
         SeccompCondition::new(
-            0,
+            arg,
             SeccompCmpArgLen::Dword,
             SeccompCmpOp::Gt,
             libc::STDERR_FILENO as u64,
@@ -298,16 +318,25 @@ fn only_own_files(rules: &mut Rules) -> Result<(), seccompiler::BackendError> {
     };
     let own_and = |value: u64| {
         SeccompRule::new(vec![
-            own()?,
+            own(0)?,
             SeccompCondition::new(1, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, value)?,
         ])
     };
     for call in [libc::SYS_shutdown, libc::SYS_setsockopt] {
-        rules.insert(call, vec![SeccompRule::new(vec![own()?])?]);
+        rules.insert(call, vec![SeccompRule::new(vec![own(0)?])?]);
     }
     let commands: Result<Vec<_>, _> = FCNTL.iter().map(|&command| own_and(command)).collect();
     rules.insert(libc::SYS_fcntl, commands?);
     rules.insert(libc::SYS_ioctl, vec![own_and(libc::FIONBIO)?]);
+    let mut shared = maps_without(libc::MAP_ANONYMOUS)?;
+    shared.push(own(4)?);
+    rules.insert(
+        libc::SYS_mmap,
+        vec![
+            SeccompRule::new(maps_without(libc::MAP_SHARED)?)?,
+            SeccompRule::new(shared)?,
+        ],
+    );
     Ok(())
 }
 
@@ -496,6 +525,18 @@ mod tests {
         }
     }
 
+    /// A flag that writes at the given offset of a file that is open for appending.
+    const NOAPPEND: libc::c_int = 0x20;
+
+    /// Reads or writes nothing at an offset of standard error.
+    fn at(call: libc::c_long, offset: i64, flags: libc::c_int) {
+        let none: *const libc::iovec = std::ptr::null();
+        // SAFETY: the call gets no buffers.
+        unsafe {
+            libc::syscall(call, 2, none, 0, offset, 0, flags);
+        }
+    }
+
     /// Grows a mapping, and returns 1 or the negated error.
     fn moves() -> i32 {
         let none: *mut libc::c_void = std::ptr::null_mut();
@@ -542,6 +583,8 @@ mod tests {
                     let private = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
                     libc::mmap(none, 4096, libc::PROT_READ, private, -1, 0);
                     libc::mmap(none, 4096, libc::PROT_READ, libc::MAP_SHARED, -1, 0);
+                    at(libc::SYS_pwritev2, -1, libc::RWF_NOWAIT);
+                    at(libc::SYS_preadv2, -1, libc::RWF_NOWAIT);
                     // Buffers that are so large that the C library maps each of them.
                     let mut grows = vec![7u8; 1 << 20];
                     grows.resize(16 << 20, 8);
@@ -554,7 +597,7 @@ mod tests {
                 0
             );
             assert!(moves() > 0, "without the sandbox");
-            let attempts: [(&str, &dyn Fn()); 18] = [
+            let attempts: [(&str, &dyn Fn()); 22] = [
                 ("a byte out of band", &|| {
                     libc::recv(pair[0], none, 0, libc::MSG_OOB);
                 }),
@@ -575,6 +618,18 @@ mod tests {
                 }),
                 ("a second descriptor of the log", &|| {
                     libc::fcntl(2, libc::F_DUPFD_CLOEXEC, 3);
+                }),
+                ("an earlier line of the log", &|| {
+                    at(libc::SYS_pwritev2, 0, libc::RWF_NOWAIT);
+                }),
+                ("a line that is not appended", &|| {
+                    at(libc::SYS_pwritev2, -1, libc::RWF_NOWAIT | NOAPPEND);
+                }),
+                ("an earlier line, to read it", &|| {
+                    at(libc::SYS_preadv2, 0, libc::RWF_NOWAIT);
+                }),
+                ("the log as memory", &|| {
+                    libc::mmap(none, 4096, libc::PROT_WRITE, libc::MAP_SHARED, 2, 0);
                 }),
                 ("a signal to another process", &|| {
                     libc::syscall(libc::SYS_tgkill, parent, parent, 0);
