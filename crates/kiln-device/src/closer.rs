@@ -21,7 +21,7 @@ use rustix::net::{recvmsg, RecvAncillaryBuffer, RecvFlags, ReturnFlags};
 
 /// Maximum number of concurrent child processes per owner. A child process stuck in a file system
 /// occupies one of its owner's slots forever.
-const PROCESSES: usize = 8;
+pub(crate) const PROCESSES: usize = 8;
 
 /// Maximum number of sockets per owner that wait for a child process. At this limit the owner's
 /// front ends can connect only after one of its child processes has exited.

@@ -42,6 +42,7 @@ mod runner;
 mod sandbox;
 mod server;
 mod tally;
+mod tasks;
 mod watch;
 
 pub use config::{Config, ControlBy};
@@ -50,3 +51,4 @@ pub use inside::Inside;
 pub use kiln_virtio::Limits;
 pub use pace::Rates;
 pub use server::{Served, Server};
+pub use tasks::warn_of_few_tasks;

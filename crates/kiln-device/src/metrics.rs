@@ -112,7 +112,7 @@ impl Meter {
             killed: self.killed,
         }));
         let mut text = String::new();
-        // Writing to a string cannot fail.
+        // Writing to a string cannot fail, and gauges are limited to what can be encoded.
         let _ = encode(&mut text, &registry);
         text
     }
@@ -216,7 +216,7 @@ impl Collector for Snapshot {
         for (queue, count) in queues {
             family
                 .encode_family(&[("queue", queue.as_str())])?
-                .encode_gauge(&count.depth)?;
+                .encode_gauge(&clamp(count.depth))?;
         }
         let mut family = to.encode_descriptor(
             "kiln_service_seconds",
@@ -225,8 +225,10 @@ impl Collector for Snapshot {
             MetricType::Histogram,
         )?;
         for (queue, count) in queues {
+            // The encoder adds the classes up, and their sum must not overflow.
+            let most = u64::MAX / CLASSES as u64;
             let buckets: Vec<(f64, u64)> = (0..CLASSES)
-                .map(|class| (bound(class), count.class[class]))
+                .map(|class| (bound(class), count.class[class].min(most)))
                 .collect();
             family
                 .encode_family(&[("queue", queue.as_str())])?
@@ -286,7 +288,7 @@ impl Collector for Snapshot {
             for guest in &self.guests {
                 family
                     .encode_family(&[("guest", guest.number.to_string().as_str())])?
-                    .encode_gauge(&value(guest))?;
+                    .encode_gauge(&clamp(value(guest)))?;
             }
         }
         Ok(())
@@ -306,6 +308,12 @@ const OF_GUEST: [OfGuest; 3] = [
         g.regions
     }),
 ];
+
+/// Limits a gauge to the largest value that can be encoded. A larger one, which only a process that
+/// was taken over writes, would otherwise end the metrics of all guests at this point.
+fn clamp(gauge: u64) -> i64 {
+    gauge.try_into().unwrap_or(i64::MAX)
+}
 
 /// Returns the upper bound of latency class `class`, in seconds.
 fn bound(class: usize) -> f64 {
@@ -420,4 +428,54 @@ fn answer(meter: &Meter) -> Vec<u8> {
         text.len()
     )
     .into_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::FileExt;
+
+    #[derive(Debug)]
+    struct Unclamped;
+
+    impl Collector for Unclamped {
+        fn encode(&self, mut to: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+            to.encode_descriptor("gauge", "", None, MetricType::Gauge)?
+                .encode_gauge(&u64::MAX)
+        }
+    }
+
+    /// Returns the metrics of two guests. The first one's process has filled its counters with
+    /// `value`.
+    fn metrics(value: u64) -> String {
+        let mut meter = Meter::new(1);
+        for number in [1, 2] {
+            let counters = Counters::new(1).unwrap();
+            if number == 1 {
+                let cells = counters.file().metadata().unwrap().len() as usize / size_of::<u64>();
+                let bytes = value.to_le_bytes().repeat(cells);
+                counters.file().write_all_at(&bytes, 0).unwrap();
+            }
+            meter.joined(number, counters, None);
+        }
+        meter.text()
+    }
+
+    #[test]
+    fn no_value_of_a_guest_ends_the_metrics_of_the_others() {
+        // Control: the lines of values that every encoder takes.
+        let lines = metrics(1).lines().count();
+        for value in [i64::MAX as u64, 1 << 63, u64::MAX / 2 + 7, u64::MAX] {
+            let text = metrics(value);
+            assert_eq!(text.lines().count(), lines, "{value}");
+            assert!(text.ends_with("# EOF\n"), "{value}");
+            assert!(text.contains("kiln_guest_memory_regions{guest=\"2\"} 0\n"));
+            let most = format!("kiln_guest_memory_regions{{guest=\"1\"}} {}\n", i64::MAX);
+            assert!(text.contains(&most), "{value}");
+        }
+        // Control: the encoder itself refuses such a value.
+        let mut registry = Registry::default();
+        registry.register_collector(Box::new(Unclamped));
+        assert!(encode(&mut String::new(), &registry).is_err());
+    }
 }

@@ -114,17 +114,27 @@ impl Process {
     }
 
     /// Reads what the process has written to its pipe, and updates its state.
+    ///
+    /// Only a process that was taken over writes more than the one byte. It is killed, because it
+    /// could keep the main process busy by writing all the time.
     pub(crate) fn look(&mut self) {
-        let mut said = [0; 16];
-        match self.pipe.read(&mut said) {
-            Ok(0) => self.state = State::Closed,
-            Ok(n) if self.state == State::Starting => {
-                let locked = said[n - 1] != READY_UNLOCKED;
+        let mut said = [0; 2];
+        match (self.state, self.pipe.read(&mut said)) {
+            (_, Ok(0)) => self.state = State::Closed,
+            (State::Starting, Ok(1)) if [READY, READY_UNLOCKED].contains(&said[0]) => {
+                let locked = said[0] == READY;
                 self.state = State::Ready { locked };
             }
-            Ok(_) => {}
-            Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
-            Err(_) => self.state = State::Closed,
+            (_, Ok(_)) => {
+                let pid = self.id();
+                tracing::error!(
+                    pid,
+                    "a guest's process writes what it should not: it is killed"
+                );
+                self.discard();
+            }
+            (_, Err(e)) if e.kind() == io::ErrorKind::WouldBlock => {}
+            (_, Err(_)) => self.state = State::Closed,
         }
     }
 
@@ -157,7 +167,7 @@ impl Process {
         let _ = self.child.kill();
     }
 
-    /// Ends a process that has no guest. The caller must wait for it to exit.
+    /// Kills the process and ignores its pipe from now on. The caller must wait for it to exit.
     pub(crate) fn discard(&mut self) {
         self.kill();
         self.state = State::Closed;
@@ -184,6 +194,9 @@ fn one_way() -> io::Result<(UnixStream, UnixStream)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::Write;
+    use std::os::unix::process::ExitStatusExt;
+
     use vmm_sys_util::sock_ctrl_msg::ScmSocket;
 
     #[test]
@@ -196,5 +209,49 @@ mod tests {
         // Control: a two-way channel accepts descriptors from both ends.
         let (channel, theirs) = UnixStream::pair().unwrap();
         assert!(send(&theirs) && send(&channel));
+    }
+
+    /// Returns a process that does nothing, and the pipe's end that it would write to.
+    fn idle() -> (Process, File) {
+        let (channel, _) = one_way().unwrap();
+        let (pipe, says) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK).unwrap();
+        let child = Command::new("/bin/sleep").arg("60").spawn().unwrap();
+        let process = Process {
+            child,
+            channel,
+            pipe: pipe.into(),
+            state: State::Starting,
+            started: Instant::now(),
+        };
+        (process, says.into())
+    }
+
+    #[test]
+    fn a_process_that_writes_more_than_one_byte_is_killed() {
+        let ready = State::Ready { locked: true };
+        let cases: [(&[&[u8]], State); 6] = [
+            // Controls: it is ready, and stays so if it writes nothing more.
+            (&[&[READY]], ready),
+            (&[&[READY], &[]], ready),
+            (&[&[READY_UNLOCKED]], State::Ready { locked: false }),
+            (&[&[READY], b"x"], State::Closed),
+            (&[&[READY, READY]], State::Closed),
+            (&[b"x"], State::Closed),
+        ];
+        for (writes, state) in cases {
+            let (mut process, mut says) = idle();
+            for bytes in writes {
+                says.write_all(bytes).unwrap();
+                process.look();
+            }
+            assert_eq!(process.state, state, "{writes:?}");
+            if state != State::Closed {
+                assert_eq!(process.ended(), None, "{writes:?}");
+                process.kill();
+            }
+            // Without a kill, this would wait a minute.
+            let status = process.child.wait().unwrap();
+            assert_eq!(status.signal(), Some(libc::SIGKILL), "{writes:?}");
+        }
     }
 }

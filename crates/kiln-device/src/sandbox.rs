@@ -31,14 +31,11 @@ pub(crate) enum Role {
 /// System calls allowed in every thread.
 const ALWAYS: &[libc::c_long] = &[
     libc::SYS_read,
-    libc::SYS_preadv2,
     libc::SYS_write,
-    libc::SYS_pwritev2,
     libc::SYS_close,
     libc::SYS_poll,
     libc::SYS_ppoll,
     libc::SYS_munmap,
-    libc::SYS_mremap,
     libc::SYS_brk,
     libc::SYS_futex,
     libc::SYS_set_robust_list,
@@ -134,6 +131,7 @@ const STARTS: &[libc::c_long] = &[
     libc::SYS_mlockall,
     libc::SYS_mmap,
     libc::SYS_mprotect,
+    libc::SYS_mremap,
     libc::SYS_newfstatat,
     libc::SYS_openat,
     libc::SYS_pidfd_open,
@@ -141,7 +139,9 @@ const STARTS: &[libc::c_long] = &[
     libc::SYS_pipe2,
     libc::SYS_prctl,
     libc::SYS_pread64,
+    libc::SYS_preadv2,
     libc::SYS_prlimit64,
+    libc::SYS_pwritev2,
     libc::SYS_readlink,
     libc::SYS_readlinkat,
     libc::SYS_sched_setaffinity,
@@ -167,6 +167,9 @@ const REFUSED: &[(libc::c_long, libc::c_int)] = &[
     // The C library's allocator tries to read a setting from /proc.
     (libc::SYS_openat, libc::EACCES),
     (libc::SYS_open, libc::EACCES),
+    // Growing a mapping of the stack would not count towards the limit on the process's memory. The
+    // C library's realloc() allocates a new buffer and copies into it instead.
+    (libc::SYS_mremap, libc::ENOMEM),
 ];
 
 /// Allowed `prctl` options: naming a thread, naming a mapping, and forbidding new privileges, which
@@ -235,6 +238,18 @@ fn each(arg: u8, values: &[u64]) -> Result<Vec<SeccompRule>, seccompiler::Backen
     values.iter().map(|&v| low(arg, v)).collect()
 }
 
+const CODE: u64 = libc::PROT_EXEC as u64;
+
+/// Builds the conditions for mappings that are not executable and do not have `flag`. None may grow
+/// like a stack: such memory does not count towards the limit on the process's memory.
+fn maps_without(flag: libc::c_int) -> Result<Vec<SeccompCondition>, seccompiler::BackendError> {
+    let flags = (flag | libc::MAP_GROWSDOWN) as u64;
+    Ok(vec![
+        condition(2, SeccompCmpOp::MaskedEq(CODE), 0)?,
+        condition(3, SeccompCmpOp::MaskedEq(flags), 0)?,
+    ])
+}
+
 /// Builds the rules for the system calls that every thread may make, and for those in `more`.
 fn always(more: &[libc::c_long]) -> Result<Rules, seccompiler::BackendError> {
     let mut rules: Rules = [ALWAYS, more]
@@ -245,23 +260,33 @@ fn always(more: &[libc::c_long]) -> Result<Rules, seccompiler::BackendError> {
     for &(call, _) in REFUSED {
         rules.insert(call, Vec::new());
     }
-    let code = libc::PROT_EXEC as u64;
     rules.insert(
         libc::SYS_mprotect,
-        vec![when(2, SeccompCmpOp::MaskedEq(code), 0)?],
+        vec![when(2, SeccompCmpOp::MaskedEq(CODE), 0)?],
     );
     // Shared anonymous memory does not count towards the process's memory limit. One of the two
     // flags is allowed, but not both.
-    let without = |flag: libc::c_int| {
-        SeccompRule::new(vec![
-            condition(2, SeccompCmpOp::MaskedEq(code), 0)?,
-            condition(3, SeccompCmpOp::MaskedEq(flag as u64), 0)?,
-        ])
-    };
     rules.insert(
         libc::SYS_mmap,
-        vec![without(libc::MAP_SHARED)?, without(libc::MAP_ANONYMOUS)?],
+        vec![
+            SeccompRule::new(maps_without(libc::MAP_SHARED)?)?,
+            SeccompRule::new(maps_without(libc::MAP_ANONYMOUS)?)?,
+        ],
     );
+    // Allow reading and writing only at a file's own position (the offset -1), and no flag but
+    // RWF_NOWAIT: all processes share the file of the log, whose earlier lines must not change.
+    for call in [libc::SYS_preadv2, libc::SYS_pwritev2] {
+        let rule = SeccompRule::new(vec![
+            condition(3, SeccompCmpOp::Eq, u64::MAX)?,
+            SeccompCondition::new(
+                5,
+                SeccompCmpArgLen::Dword,
+                SeccompCmpOp::Eq,
+                libc::RWF_NOWAIT as u64,
+            )?,
+        ])?;
+        rules.insert(call, vec![rule]);
+    }
     rules.insert(libc::SYS_madvise, each(2, &MADVISE)?);
     rules.insert(libc::SYS_prctl, each(0, &PRCTL)?);
     rules.insert(libc::SYS_arch_prctl, each(0, &ARCH_PRCTL)?);
@@ -284,9 +309,9 @@ fn receives(rules: &mut Rules) -> Result<(), seccompiler::BackendError> {
 /// duplicate its descriptor. Standard input, output and error are excluded: all processes of the
 /// device share them.
 fn only_own_files(rules: &mut Rules) -> Result<(), seccompiler::BackendError> {
-    let own = || {
+    let own = |arg| {
         SeccompCondition::new(
-            0,
+            arg,
             SeccompCmpArgLen::Dword,
             SeccompCmpOp::Gt,
             libc::STDERR_FILENO as u64,
@@ -294,16 +319,25 @@ fn only_own_files(rules: &mut Rules) -> Result<(), seccompiler::BackendError> {
     };
     let own_and = |value: u64| {
         SeccompRule::new(vec![
-            own()?,
+            own(0)?,
             SeccompCondition::new(1, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, value)?,
         ])
     };
     for call in [libc::SYS_shutdown, libc::SYS_setsockopt] {
-        rules.insert(call, vec![SeccompRule::new(vec![own()?])?]);
+        rules.insert(call, vec![SeccompRule::new(vec![own(0)?])?]);
     }
     let commands: Result<Vec<_>, _> = FCNTL.iter().map(|&command| own_and(command)).collect();
     rules.insert(libc::SYS_fcntl, commands?);
     rules.insert(libc::SYS_ioctl, vec![own_and(libc::FIONBIO)?]);
+    let mut shared = maps_without(libc::MAP_ANONYMOUS)?;
+    shared.push(own(4)?);
+    rules.insert(
+        libc::SYS_mmap,
+        vec![
+            SeccompRule::new(maps_without(libc::MAP_SHARED)?)?,
+            SeccompRule::new(shared)?,
+        ],
+    );
     Ok(())
 }
 
@@ -492,6 +526,34 @@ mod tests {
         }
     }
 
+    /// A flag that writes at the given offset of a file that is open for appending.
+    const NOAPPEND: libc::c_int = 0x20;
+
+    /// Reads or writes nothing at an offset of standard error.
+    fn at(call: libc::c_long, offset: i64, flags: libc::c_int) {
+        let none: *const libc::iovec = std::ptr::null();
+        // SAFETY: the call gets no buffers.
+        unsafe {
+            libc::syscall(call, 2, none, 0, offset, 0, flags);
+        }
+    }
+
+    /// Grows a mapping, and returns 1 or the negated error.
+    fn moves() -> i32 {
+        let none: *mut libc::c_void = std::ptr::null_mut();
+        // SAFETY: only memory that was mapped here is moved and unmapped.
+        unsafe {
+            let private = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+            let page = libc::mmap(none, 4096, libc::PROT_READ, private, -1, 0);
+            let moved = libc::mremap(page, 4096, 1 << 20, libc::MREMAP_MAYMOVE);
+            if moved == libc::MAP_FAILED {
+                return -*libc::__errno_location();
+            }
+            libc::munmap(moved, 1 << 20);
+            1
+        }
+    }
+
     #[test]
     fn what_a_taken_over_process_tries_ends_it() {
         // SAFETY: these calls access no memory other than what is passed to them, which is valid.
@@ -522,10 +584,21 @@ mod tests {
                     let private = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
                     libc::mmap(none, 4096, libc::PROT_READ, private, -1, 0);
                     libc::mmap(none, 4096, libc::PROT_READ, libc::MAP_SHARED, -1, 0);
+                    at(libc::SYS_pwritev2, -1, libc::RWF_NOWAIT);
+                    at(libc::SYS_preadv2, -1, libc::RWF_NOWAIT);
+                    // Buffers that are so large that the C library maps each of them.
+                    let mut grows = vec![7u8; 1 << 20];
+                    grows.resize(16 << 20, 8);
+                    grows.truncate(1 << 19);
+                    grows.shrink_to_fit();
+                    if grows.iter().any(|byte| *byte != 7) || moves() != -libc::ENOMEM {
+                        libc::_exit(97);
+                    }
                 }),
                 0
             );
-            let attempts: [(&str, &dyn Fn()); 16] = [
+            assert!(moves() > 0, "without the sandbox");
+            let attempts: [(&str, &dyn Fn()); 22] = [
                 ("a byte out of band", &|| {
                     libc::recv(pair[0], none, 0, libc::MSG_OOB);
                 }),
@@ -546,6 +619,18 @@ mod tests {
                 }),
                 ("a second descriptor of the log", &|| {
                     libc::fcntl(2, libc::F_DUPFD_CLOEXEC, 3);
+                }),
+                ("an earlier line of the log", &|| {
+                    at(libc::SYS_pwritev2, 0, libc::RWF_NOWAIT);
+                }),
+                ("a line that is not appended", &|| {
+                    at(libc::SYS_pwritev2, -1, libc::RWF_NOWAIT | NOAPPEND);
+                }),
+                ("an earlier line, to read it", &|| {
+                    at(libc::SYS_preadv2, 0, libc::RWF_NOWAIT);
+                }),
+                ("the log as memory", &|| {
+                    libc::mmap(none, 4096, libc::PROT_WRITE, libc::MAP_SHARED, 2, 0);
                 }),
                 ("a signal to another process", &|| {
                     libc::syscall(libc::SYS_tgkill, parent, parent, 0);
@@ -572,6 +657,15 @@ mod tests {
                 ("memory beyond its limit", &|| {
                     let shared = libc::MAP_SHARED | libc::MAP_ANONYMOUS;
                     libc::mmap(none, 4096, libc::PROT_READ, shared, -1, 0);
+                }),
+                ("a second stack", &|| {
+                    let private = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+                    let grows = private | libc::MAP_GROWSDOWN;
+                    libc::mmap(none, 4096, libc::PROT_READ, grows, -1, 0);
+                }),
+                ("a file that grows like a stack", &|| {
+                    let grows = libc::MAP_PRIVATE | libc::MAP_GROWSDOWN;
+                    libc::mmap(none, 4096, libc::PROT_READ, grows, -1, 0);
                 }),
                 ("executable memory", &|| {
                     let code = libc::PROT_READ | libc::PROT_EXEC;

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use clap::Args;
 use kiln_device::log::{self, Form};
-use kiln_device::{Config, ControlBy, Inside, Limits, Rates, Server};
+use kiln_device::{warn_of_few_tasks, Config, ControlBy, Inside, Limits, Rates, Server};
 use kiln_question::{Error, Exit, Question, Session};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::low_level::pipe;
@@ -189,6 +189,7 @@ impl Question for ServeArgs {
             return Ok(Exit::Done);
         }
         let stop = stop_signal().map_err(|e| Error::lacks(format!("cannot catch signals: {e}")))?;
+        warn_of_few_tasks(&config);
         let server = Server::bind(config).map_err(fault)?;
         server.run(stop.as_fd()).map_err(fault)?;
         Ok(Exit::Done)

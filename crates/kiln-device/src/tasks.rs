@@ -1,0 +1,117 @@
+//! How many tasks (processes and threads) a device may have at a time, and how many its cgroup allows.
+//! If the limit is reached, no threads can be started for further guests.
+
+use std::fs;
+use std::path::Path;
+
+use crate::closer;
+use crate::config::{Config, ControlBy};
+
+/// Threads of a guest's process that serve no ring: the first thread, the one that reads messages
+/// from the adapter, and the adapter.
+const OTHERS: u64 = 3;
+
+/// Returns how many tasks the device has at most. As in the limit on descriptors, there may be a
+/// second process for each place that is about to end.
+fn most(config: &Config) -> u64 {
+    let sockets = (config.sockets.len() + config.inherited.len()) as u64;
+    let rings = u64::from(config.queues) + 1;
+    let helper = u64::from(config.control == ControlBy::Thread);
+    let guests = sockets
+        .saturating_mul(config.max_guests as u64)
+        .saturating_mul(2);
+    let spares = sockets + 1;
+    let closers = (sockets + 1) * closer::PROCESSES as u64 + 1;
+    guests
+        .saturating_mul(rings + helper + OTHERS)
+        .saturating_add(1 + spares + closers)
+}
+
+/// Returns the smallest limit on tasks of the cgroups in `groups`, the content of
+/// `/proc/self/cgroup`, and of the cgroups that contain them. `root` is where cgroups are mounted.
+fn limit(root: &Path, groups: &str) -> Option<u64> {
+    let files = groups.lines().filter_map(|line| {
+        let mut parts = line.splitn(3, ':').skip(1);
+        let root = match parts.next()? {
+            "" => root.to_owned(),
+            "pids" => root.join("pids"),
+            _ => return None,
+        };
+        let group = Path::new(parts.next()?).strip_prefix("/").ok()?;
+        let groups = group.ancestors();
+        let files = groups.map(|group| root.join(group).join("pids.max"));
+        Some(files.collect::<Vec<_>>())
+    });
+    // The content of an unlimited group is "max".
+    files
+        .flatten()
+        .filter_map(|file| fs::read_to_string(file).ok()?.trim().parse().ok())
+        .min()
+}
+
+/// Warns if the cgroup of this process has room for fewer tasks than a device with this
+/// configuration may have.
+pub fn warn_of_few_tasks(config: &Config) {
+    let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    let needed = most(config);
+    if let Some(limit) = limit(Path::new("/sys/fs/cgroup"), &groups).filter(|l| *l < needed) {
+        tracing::warn!(
+            limit,
+            needed,
+            "the limit of tasks may keep guests from being served: raise it (TasksMax), or lower \
+             --max-guests or --queues"
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::PathBuf;
+
+    use crate::config::MAX_QUEUES;
+
+    fn config(sockets: usize, queues: u16) -> Config {
+        Config {
+            sockets: vec![PathBuf::new(); sockets],
+            queues,
+            ..Config::default()
+        }
+    }
+
+    #[test]
+    fn the_limit_of_the_unit_fits_its_socket_with_any_number_of_queues() {
+        let unit = include_str!("../../../docs/kiln-serve.service");
+        let value = |key| unit.lines().find_map(|line| line.strip_prefix(key));
+        let limit: u64 = value("TasksMax=").unwrap().parse().unwrap();
+        let flags = value("ExecStart=").unwrap();
+        assert_eq!(flags.matches("--socket ").count(), 1, "{flags}");
+        assert!(!flags.contains("--max-guests"), "{flags}");
+        assert!(most(&config(1, MAX_QUEUES)) <= limit);
+        // Control: more sockets need more, as documented.
+        assert_eq!(most(&config(4, MAX_QUEUES)), 2607);
+        assert!(most(&config(4, MAX_QUEUES)) > limit);
+    }
+
+    #[test]
+    fn the_smallest_limit_of_all_groups_is_found() {
+        let root = tempfile::tempdir().unwrap();
+        let write = |group: &str, text: &str| {
+            let dir = root.path().join(group);
+            fs::create_dir_all(&dir).unwrap();
+            fs::write(dir.join("pids.max"), text).unwrap();
+        };
+        let found = |groups: &str| limit(root.path(), groups);
+        assert_eq!(found("0::/a/b\n"), None, "without limits");
+        write("a/b", "max\n");
+        assert_eq!(found("0::/a/b\n"), None, "unlimited");
+        write("a", "1024\n");
+        assert_eq!(found("0::/a/b\n"), Some(1024));
+        write("a/b", "500\n");
+        assert_eq!(found("0::/a/b\n"), Some(500));
+        write("pids/c", "7\n");
+        assert_eq!(found("8:pids:/c\n4:memory:/a/b\n0::/a\n"), Some(7));
+        assert_eq!(found("8:pids:/c\n"), Some(7));
+        assert_eq!(found("4:memory:/a/b\n"), None, "another controller");
+    }
+}
