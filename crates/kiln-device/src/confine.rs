@@ -42,6 +42,9 @@ fn descriptors(config: &Config) -> u64 {
     in_flight(config).max(MAX_REGIONS as u64 + DESCRIPTORS)
 }
 
+/// Maximum size of the first thread's stack, in bytes. This is the usual default.
+const STACK: u64 = 8 << 20;
+
 /// The user and group `nobody`, which a root process switches to.
 const NOBODY: libc::uid_t = 65534;
 
@@ -76,6 +79,8 @@ pub(crate) fn confine_guest(config: &Config) -> Result<bool, Error> {
     end_core_dumps(config)?;
     let own = own_memory(config);
     limit(Resource::Data, own, "the limit of memory")?;
+    // The first thread's stack counts towards no other limit.
+    limit(Resource::Stack, STACK, "the limit of the stack")?;
     // A new region table is mapped before the old one is unmapped, and allocators reserve more
     // than they use.
     let space = config
