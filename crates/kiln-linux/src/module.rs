@@ -24,7 +24,15 @@ const HIDE: &str = "hide";
 
 /// Name of the module that interrupts FPU sections at a high rate, for `kiln linux dkms`.
 const NEST: &str = "nest";
-const NEST_SOURCE: &str = include_str!("../../../linux/judge/nest.c");
+
+/// Name of the module that makes mistakes for a debug kernel to report, for `kiln linux dkms`.
+const FAULT: &str = "fault";
+
+/// Sources of the modules for tests that only a kernel in a virtual machine can load.
+const JUDGE: &[(&str, &str)] = &[
+    (NEST, include_str!("../../../linux/judge/nest.c")),
+    (FAULT, include_str!("../../../linux/judge/fault.c")),
+];
 
 /// Prefix of the name that each implementation has in Linux. Linux's own drivers have the names
 /// without the prefix.
@@ -82,6 +90,8 @@ pub struct Module {
     /// Path of the module that interrupts FPU sections. Only [`build`] for a distribution's kernel
     /// makes it.
     pub nest: PathBuf,
+    /// Path of the module that makes mistakes. Also made only by [`build`].
+    pub fault: PathBuf,
     /// Warnings from the compiler, modpost and objtool, one per line.
     pub warnings: Vec<String>,
 }
@@ -162,8 +172,10 @@ pub fn build(plan: &Plan) -> Result<Module, Error> {
         // The host interrupts user mode Linux, whose sections need no nesting.
         Kernel::User(_) => &[HIDE],
         Kernel::Headers(_) => {
-            update(&plan.dir.join(format!("{NEST}.c")), NEST_SOURCE)?;
-            &[HIDE, NEST]
+            for (name, source) in JUDGE {
+                update(&plan.dir.join(format!("{name}.c")), source)?;
+            }
+            &[HIDE, NEST, FAULT]
         }
     };
     update(&plan.dir.join("Kbuild"), &kbuild(others, CONTROLS))?;
@@ -207,6 +219,7 @@ fn compile(plan: &Plan) -> Result<Module, Error> {
         path,
         hide: plan.dir.join(format!("{HIDE}.ko")),
         nest: plan.dir.join(format!("{NEST}.ko")),
+        fault: plan.dir.join(format!("{FAULT}.ko")),
         warnings: warnings(&said.text),
     })
 }
@@ -375,11 +388,12 @@ mod tests {
     fn the_package_has_none_of_the_modules_for_tests() {
         let dir = tempfile::tempdir().unwrap();
         update_sources(dir.path()).unwrap();
-        for name in [HIDE, NEST] {
+        for name in [HIDE, NEST, FAULT] {
             assert!(!dir.path().join(format!("{name}.c")).exists(), "{name}");
         }
         // Control: the module built for tests has them.
-        assert!(kbuild(&[HIDE, NEST], CONTROLS).starts_with("obj-m := kiln.o hide.o nest.o\n"));
+        assert!(kbuild(&[HIDE, NEST, FAULT], CONTROLS)
+            .starts_with("obj-m := kiln.o hide.o nest.o fault.o\n"));
     }
 
     #[test]

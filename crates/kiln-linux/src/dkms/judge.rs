@@ -3,21 +3,12 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use super::mistake::{find_unreported, is_report, Made, Mistake};
 use super::row::{Outcome, Row, PLANTED, TIMER};
 use super::script::{Load, Package, Script, NAMED};
 use crate::console::{End, Line};
 use crate::module::PREFIX;
 use crate::Error;
-
-/// Kernel log texts that indicate faults: warnings, KASAN, KCSAN, lockdep, stalls.
-const REPORTS: [&str; 6] = [
-    "WARNING:",
-    "BUG:",
-    "INFO: rcu",
-    "Oops:",
-    "general protection",
-    "alg: self-tests for",
-];
 
 /// Text in the kernel's log if the module's self-test of nested sections failed.
 const NESTED_OFF: &str = "nested sections are off";
@@ -52,7 +43,11 @@ pub(super) struct Heard {
     refused: Vec<(u32, String)>,
     /// Numbers of the commands during which the module gave up nested sections.
     nested_off: Vec<u32>,
-    faults: Vec<String>,
+    /// Reports of faults in the kernel's log, each with the number of the command that was being
+    /// executed.
+    reports: Vec<(u32, String)>,
+    /// Whether messages of the kernel were lost.
+    lost: bool,
 }
 
 impl Heard {
@@ -74,12 +69,26 @@ impl Heard {
             Line::Log { text, .. } if text.contains(NESTED_OFF) => {
                 self.nested_off.push(self.order);
             }
-            Line::Log { text, .. } if REPORTS.iter().any(|r| text.contains(r)) => {
-                self.faults.push(format!("the kernel's log: {text}"));
+            Line::Log { text, .. } if is_report(text) => {
+                self.reports.push((self.order, text.clone()));
             }
-            Line::Lost => self.faults.push("messages of the kernel were lost".into()),
+            Line::Lost => self.lost = true,
             _ => {}
         }
+    }
+
+    /// Returns the mistakes and what the kernel reported while they were made.
+    fn mistakes<'a>(&'a self, script: &Script) -> Vec<Made<'a>> {
+        let reports_during = |order: u32| {
+            let during = self.reports.iter().filter(move |(o, _)| *o == order);
+            during.map(|(_, text)| text.as_str()).collect()
+        };
+        let made = |(order, mistake): &(u32, &'static Mistake)| Made {
+            mistake,
+            ended: self.ended.get(order).copied(),
+            reports: reports_during(*order),
+        };
+        script.mistakes.iter().map(made).collect()
     }
 
     fn lines(&self, order: u32) -> &[String] {
@@ -173,12 +182,15 @@ pub(super) fn judge(
         }
         rows.push(row);
     }
-    let mut findings = heard.faults.clone();
+    let mut findings = find_reports(script, heard);
     findings.extend(find_faults(&rows, load));
     if whole {
         findings.extend(find_blind_controls(&rows));
         findings.extend(find_refused(script, heard, &drivers));
         findings.extend(find_misloaded(script, heard));
+        let (unreported, detectors) = find_unreported(&heard.mistakes(script));
+        findings.extend(unreported);
+        notes.push(detectors);
         let package = script.package.as_ref();
         findings.extend(package.into_iter().flat_map(|p| find_remains(p, heard)));
     }
@@ -189,6 +201,19 @@ pub(super) fn judge(
         notes,
         interrupted: reached == Reached::Interruption,
     })
+}
+
+/// Describes what the kernel reported, except for the planted mistakes.
+fn find_reports(script: &Script, heard: &Heard) -> Vec<String> {
+    let is_planted = |order: u32| script.mistakes.iter().any(|(o, _)| *o == order);
+    let real = (heard.reports.iter()).filter(|(order, _)| !is_planted(*order));
+    let mut found: Vec<String> = real
+        .map(|(_, text)| format!("the kernel's log: {text}"))
+        .collect();
+    if heard.lost {
+        found.push("messages of the kernel were lost".into());
+    }
+    found
 }
 
 /// Describes what the rows omit: the drivers, the controls, rates and times.

@@ -3,6 +3,7 @@
 //! it.
 
 mod judge;
+mod mistake;
 mod row;
 mod script;
 
@@ -94,7 +95,7 @@ pub struct System<'a> {
 /// Boots once, loads the module with various parameters, and runs the load in four phases: without
 /// the module, with the module, with a module that does not save registers, and while the module is
 /// loaded and unloaded. As a control, a module with a planted wrong answer is loaded
-/// after the first phase. With `system`, the package is installed first
+/// after the first phase. At the end, mistakes are made that a debug kernel must report. With `system`, the package is installed first
 /// and removed last, and the module is the one that DKMS has built in between.
 ///
 /// # Errors
@@ -132,6 +133,7 @@ pub fn run(
         ("kiln.ko", content),
         ("controls.ko", read(&built.controls.path)?),
         ("nest.ko", read(&built.controls.nest)?),
+        ("fault.ko", read(&built.controls.fault)?),
         ("sa.a", script::batch().into_bytes()),
         ("sa.b", script::batch().into_bytes()),
         // ip-netns(8) creates its directory, but not the parent directory.

@@ -1,6 +1,7 @@
 //! Writes the guest's commands, which set up its namespaces, security associations and disk, and
 //! run the load.
 
+use super::mistake::{Mistake, MISTAKES};
 use super::row::{Row, PLANTED, TIMER};
 use crate::init::Order;
 use crate::program;
@@ -65,6 +66,8 @@ pub(super) struct Script {
     pub early: Early,
     /// Commands that must fail: their numbers, the errno, and what succeeded if they do not fail.
     pub failing: Vec<(u32, i32, &'static str)>,
+    /// Commands that make a mistake for a debug kernel to report.
+    pub mistakes: Vec<(u32, &'static Mistake)>,
 }
 
 /// Numbers of the commands before the loads, in which the module is loaded with other parameters.
@@ -247,7 +250,8 @@ impl Script {
         Ok(())
     }
 
-    /// Control for [`Script::associate_first`]. It must run last, because the module stays loaded.
+    /// Control for [`Script::associate_first`]. The module stays loaded, so this must come after all
+    /// other loads of the module.
     fn associate_unprepared(&mut self) -> Result<(), Error> {
         self.add(Order::module("/controls.ko", "prefer=1 unprepared=1"));
         self.associate("tunnel", "gcm")?;
@@ -438,5 +442,9 @@ pub(super) fn write(modules: &[&str], load: &Load, release: Option<&str>) -> Res
     }
     script.purge()?;
     script.associate_unprepared()?;
+    for mistake in &MISTAKES {
+        let number = script.add(mistake.order());
+        script.mistakes.push((number, mistake));
+    }
     Ok(script)
 }

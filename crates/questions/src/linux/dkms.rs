@@ -37,8 +37,11 @@ Controls: a module with one wrong bit in a known answer must not offer that
 driver; one that does not save registers must be found out, on the disk, in a
 program's registers and in the mode timer; one whose self-test of nested
 sections fails must give them up; and one that leaves the kernel's random
-number generator to itself must fail to unload. The programs ip, tc and dmsetup
-are copied from this machine.
+number generator to itself must fail to unload. Last, the guest makes one
+mistake per detector that the kernel was built with (PROVE_LOCKING, KASAN,
+KCSAN and others), and the kernel must report each.
+
+The programs ip, tc and dmsetup are copied from this machine.
 
 The module is built on this machine from the package's sources. With --system,
 apt-get and DKMS install the package in the guest and build the module there,
