@@ -5,7 +5,6 @@
  *
  * ask.c: the file /proc/kiln, to which questions are written and from which answers are read
  * where.c APIs:
- */
  *	where_interrupt, where_run
  * scene.c APIs:
  *	scene_ask

@@ -7,7 +7,7 @@
  * computed before the test, without interruptions.
  *
  * The answer has a line for each thread, timer and tasklet:
- */
+ *
  *	WHO DRIVER done N wrong N refused N late N over N
  * `refused` counts requests that returned an error. `late` counts requests that did not complete
  * synchronously. `over` counts requests that began where irq_fpu_usable() returned false.

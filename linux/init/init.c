@@ -2,7 +2,7 @@
 /*
  * Executes the commands in the initramfs one after another, reports each on the console, and powers
  * off. The reports are lines that begin with PREFIX:
- */
+ *
  *	start RELEASE MACHINE		init is running
  *	begin N ORDER			the command in line N begins
  *	out, err TEXT			a line of the command's program, or of the file it prints

@@ -4,7 +4,6 @@
  * Linux, kernel_fpu_begin() does nothing, because the host saves each process's registers.
  *
  * section.c APIs:
- */
  *	kiln_section_begin, kiln_section_end
  *	kiln_section_init, kiln_section_exit
  */

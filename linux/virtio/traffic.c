@@ -3,9 +3,9 @@
  * Generates the traffic while the module is initialised, and reports the results in one line of the
  * log:
  *	kiln_traffic: KIND DRIVER workers N ms N operations N errors N wrong N max_ns N
- /* `errors` is the number of failed calls, `wrong` the number of calls with wrong results, and
-  * max_ns the duration of the longest call.
-  */
+ * `errors` is the number of failed calls, `wrong` the number of calls with wrong results, and
+ * max_ns the duration of the longest call.
+ */
 #include <linux/completion.h>
 #include <linux/delay.h>
 #include <linux/err.h>

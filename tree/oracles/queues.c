@@ -3,20 +3,21 @@
  * Queues: checks asynchronous requests. They are submitted while softirqs are disabled, so that
  * none completes meanwhile. cryptd's queue is empty, nearly full or full, and
  * CRYPTO_TFM_REQ_MAY_BACKLOG is set or not. Each request must complete once, with the right answer:
- */
+ *
  *	returned	then the callback gets
  *	-EINPROGRESS	the answer
  *	-EBUSY		-EINPROGRESS when the request leaves the backlog, and then the answer; only with
  *			CRYPTO_TFM_REQ_MAY_BACKLOG
  *	anything else	nothing: this was the answer; -ENOSPC only without CRYPTO_TFM_REQ_MAY_BACKLOG
- /* Requests of one transform must complete in the order they were submitted. The queue may also be
-  * full when a template submits a request in a child's callback; the template's caller must not
-  * notice this.
-  *
-  * When the callback gets the answer, the caller owns the request again. The callback frees the
-  * request, so that a later access crashes. Hashes are continued by another request, by another
-  * transform, and by a clone of the transform.
-  */
+ *
+ * Requests of one transform must complete in the order they were submitted. The queue may also be
+ * full when a template submits a request in a child's callback; the template's caller must not
+ * notice this.
+ *
+ * When the callback gets the answer, the caller owns the request again. The callback frees the
+ * request, so that a later access crashes. Hashes are continued by another request, by another
+ * transform, and by a clone of the transform.
+ */
 #include <linux/bottom_half.h>
 #include <linux/err.h>
 #include <linux/kernel.h>
