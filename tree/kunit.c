@@ -12,7 +12,7 @@
 #include <linux/string.h>
 #include <linux/version.h>
 
-/* The suites in lib/crypto exist since 6.16. */
+/* The suites in lib/crypto were added in 6.16. */
 #if IS_ENABLED(CONFIG_KUNIT) && LINUX_VERSION_CODE >= KERNEL_VERSION(6, 16, 0)
 #include <kunit/test.h>
 #include <kiln/tree.h>

@@ -13,7 +13,7 @@
  */
 #include <linux/version.h>
 
-/* Calls in softirqs are made from system_bh_wq, which exists since 6.9. */
+/* Calls in softirqs are made from system_bh_wq, which was added in 6.9. */
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 9, 0)
 #include <linux/bottom_half.h>
 #include <linux/kconfig.h>

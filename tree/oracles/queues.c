@@ -36,7 +36,7 @@
 /* Maximum number of steps in a request. Each step waits for all other requests. */
 #define ROUNDS 32
 
-/* This function exists since 6.4, but some later trees lack it. */
+/* This function was added in 6.4, but some later trees lack it. */
 struct crypto_ahash *crypto_clone_ahash(struct crypto_ahash *hash) __attribute__((weak));
 
 /* A request in flight, with its buffers. */

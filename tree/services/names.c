@@ -104,7 +104,7 @@ unsigned long SERVICE(__alloc_percpu)(size_t size, size_t align)
 	return SERVICE(pcpu_alloc_noprof)(size, align, false, 0);
 }
 
-/* This function exists since 6.17. */
+/* This function was added in 6.17. */
 void *SERVICE(alloc_pages_node_noprof)(int node, unsigned int gfp, unsigned int order)
 {
 	(void)node;

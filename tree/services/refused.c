@@ -102,7 +102,7 @@ void *SERVICE(default_pipe_buf_ops)[8], *SERVICE(page_cache_pipe_buf_ops)[8];
 /* Return thunks call this function if boot has not replaced them. */
 REFUSE(warn_thunk_thunk)
 
-/* Functions that exist since 7.x. */
+/* Functions added in 7.x. */
 REFUSE(init_srcu_struct_generic)
 
 /* Functions for text buffers read through a file. */

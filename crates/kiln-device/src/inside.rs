@@ -32,7 +32,7 @@ const HELD: libc::c_int = 4;
 
 /// A guest process's connection to the main process.
 pub struct Inside {
-    /// The channel that delivers the guest. The main process closes it to stop this process.
+    /// The channel on which the main process hands over the guest. The main process closes it to stop this process.
     channel: UnixStream,
     /// The pipe for reporting that this process is ready. It stays open until the process exits.
     pipe: File,

@@ -154,7 +154,7 @@ fn raw_ns() -> u64 {
         tv_sec: 0,
         tv_nsec: 0,
     };
-    // SAFETY: `time` is a valid, writable timespec for the call's duration. The clock exists since
+    // SAFETY: `time` is a valid, writable timespec for the call's duration. The clock was added in
     // Linux 2.6.28; if the call failed, `time` would stay zero.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC_RAW, &mut time) };
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64

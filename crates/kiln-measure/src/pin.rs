@@ -144,7 +144,7 @@ pub fn pin_within(allowed: &CoreList, list: &CoreList) -> Result<(), PinError> {
     Ok(())
 }
 
-/// Returns the other logical processors of a core's physical core.
+/// Returns the other logical processors on the same physical core as `core`.
 pub(crate) fn siblings(core: usize) -> Vec<usize> {
     let path = format!("/sys/devices/system/cpu/cpu{core}/topology/thread_siblings_list");
     let list = fs::read_to_string(path).unwrap_or_default();

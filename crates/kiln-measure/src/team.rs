@@ -412,8 +412,8 @@ mod tests {
         }
     }
 
-    /// The second thread takes part in a sample only after it has seen the first run short batches,
-    /// both before and after its own sample.
+    /// The first thread must run short batches both before and after each sample that the second
+    /// thread takes.
     #[test]
     fn each_thread_runs_until_the_samples_of_all_have_ended() {
         const CALLS: u64 = 160;

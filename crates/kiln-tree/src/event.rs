@@ -91,7 +91,7 @@ pub enum Event {
 /// A driver for the oracles to examine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Subject {
-    /// Name for allocating the driver.
+    /// Name to allocate the driver by.
     pub name: String,
     /// Name of the driver's algorithm.
     pub alg: String,

@@ -194,7 +194,7 @@ fn wait_for(dir: &Path, how: Locking) -> Result<File, Error> {
     Ok(file)
 }
 
-/// Locks a directory that is not in use. Returns `None` if another process is using it.
+/// Locks a directory. Returns `None` if another process is using it.
 fn take(dir: &Path) -> Option<File> {
     let file = open_lock(dir).ok()?;
     let ours = try_lock(&file, Locking::Alone);

@@ -31,7 +31,7 @@ pub(super) enum Reached {
 /// A boot's console output.
 #[derive(Default)]
 pub(super) struct Heard {
-    /// Number of the current command.
+    /// Index of the current command.
     pub(super) order: u32,
     /// When the host saw this command start.
     began: Option<Instant>,

@@ -91,7 +91,7 @@ int main(void)
 	CHECK(kiln_simd_begin(&alg) == &simd && linux_sections == 1);
 	kiln_simd_end(&simd);
 	CHECK(linux_sections == 0);
-	/* The control for a program's registers skips Linux's section over that program only. */
+	/* This control skips Linux's section only when it interrupts a program's registers. */
 	user_unsaved = "others";
 	CHECK(kiln_simd_begin(&alg) == &simd && linux_sections == 1);
 	kiln_simd_end(&simd);

@@ -53,7 +53,7 @@ type Candidates = Result<Vec<Candidate<'static>>, String>;
 
 struct Functions {
     version: String,
-    /// `imb_set_session`, which exists since version 2.0.
+    /// `imb_set_session`, added in version 2.0.
     set_session: Option<SetSession>,
     alloc: unsafe extern "C" fn(u64) -> Mgr,
     free: unsafe extern "C" fn(Mgr),

@@ -202,7 +202,7 @@ impl Row {
 ///
 /// Returns `None` if the sections missed the target and the machine may be the cause. That is
 /// possible in two cases. Either null sections missed the target as well, or sections with this
-/// number of bytes would have kept the target without disturbances, because neither a lower clock
+/// number of bytes would have met the target without disturbances, because neither a lower clock
 /// nor a busy SMT sibling lengthens null sections. The second case does not excuse a section timer,
 /// whose purpose is to react to the elapsed time.
 pub(super) fn keeps_target(long_pct: f64, null_long_pct: f64, over: Option<f64>) -> Option<bool> {

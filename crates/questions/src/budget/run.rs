@@ -256,7 +256,7 @@ fn worst(rows: &[&Row], value: impl Fn(&Row) -> Option<f64>) -> Option<(f64, &'s
         .max_by(|a, b| a.0.total_cmp(&b.0))
 }
 
-/// Returns a sentence about a strategy: how many rows kept the target, the largest p99.9, and the
+/// Returns a sentence about a strategy: how many rows met the target, the largest p99.9, and the
 /// largest loss.
 fn summarize(rows: &[Row], way: Way) -> Option<String> {
     let rows: Vec<&Row> = rows.iter().filter(|r| r.mode == way.name()).collect();

@@ -92,7 +92,7 @@ pub(super) fn of_record<'a>(rows: &'a [Row], row: &Row) -> Option<&'a Row> {
 /// A build's cost divided by its baseline's cost.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Ratios {
-    /// The core cycle ratio.
+    /// Core cycles of the build divided by those of its baseline.
     pub cycles: Ratio,
     /// The ratio of times; `None` if either side has no times.
     pub time: Option<Ratio>,

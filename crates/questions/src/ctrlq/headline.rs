@@ -8,7 +8,7 @@ use super::paper;
 
 pub(super) static TOPIC: Topic = Topic {
     name: "ctrlq",
-    title: "How should a driver wait for its control queue?",
+    title: "How should a virtio-crypto driver wait for its control queue?",
     command: "kiln ctrlq",
     source: Some("Linux 977231e8d4, Pi, 2022; Platinum 8260"),
 };

@@ -123,7 +123,9 @@ pub(super) fn knees(runs: &Runs) -> Option<Row> {
     let (first, second) = (knee(rows, "legacy"), knee(rows, "bh-off"));
     let conditions = first?;
     let verdict = match (legacy.ends(), direct.ends()) {
-        (Some((_, high)), Some((low, _))) if high < low => "With cryptd, losses begin at a lower rate",
+        (Some((_, high)), Some((low, _))) if high < low => {
+            "With cryptd, losses begin at a lower rate"
+        }
         (Some((low, _)), Some((_, high))) if low > high => {
             "With softirqs disabled, losses begin at a lower rate"
         }

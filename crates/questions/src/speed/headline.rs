@@ -66,13 +66,13 @@ pub(super) fn throughput(runs: &Runs) -> Option<Row> {
     });
     let text = format!("The messages have {len} bytes; the implementation is {imp}{limit}");
     let verdict = format!(
-        "AES-256-XTS encrypts {} GB/s{} on one core",
+        "Kiln's AES-256-XTS encrypts {} GB/s{} on one core",
         figure(mb.value / 1e3),
         mb.interval(|x| figure(x / 1e3))
     );
     let busy = share.map_or(String::new(), |share| {
         let percent = 100.0 * share.value;
-        format!("; the AES unit, which is the limit, is {percent:.0} % busy")
+        format!(". The AES unit limits the speed; it is {percent:.0} % busy")
     });
     let row = Row::estimate(&TOPIC, &mb, "mb_per_s", text).with_verdict(verdict);
     Some(row.with_detail(format!("{len}-byte messages{busy}")))
@@ -352,8 +352,7 @@ pub(super) fn against_peers(runs: &Runs) -> Option<Row> {
     let verdict = brief(&format!("AES-256-XTS, {} B", cell.len), cell, &other);
     let row = Row::estimate(&TOPIC, &cell.time.inverse(), "times", text).with_verdict(verdict);
     Some(row.with_detail(
-        "One crypto API request, and one call of the fastest installed library"
-            .to_string(),
+        "One request to Kiln's crypto API, one call of the fastest library found".to_string(),
     ))
 }
 
@@ -399,12 +398,9 @@ pub(super) fn all_ciphers(runs: &Runs) -> Option<Row> {
         number_of(&cells, Outcome::Slower)
     );
     let row = Row::estimate(&TOPIC, &long, "times", text).with_verdict(verdict);
-    Some(
-        row.with_detail(
-            "A case is an algorithm and a message length; a tie is no difference found"
-                .to_string(),
-        ),
-    )
+    Some(row.with_detail(
+        "A case is an algorithm and a message length; a tie is no difference found".to_string(),
+    ))
 }
 
 /// Builds the headline about processing several messages at once, if a measured library can do
@@ -516,7 +512,7 @@ mod tests {
         let throughput = |rows: &[Value]| verdicts(&TOPIC, &five(&SPEED, rows)).remove(0);
         let usual = throughput(&rows);
         assert!(
-            usual.starts_with("AES-256-XTS encrypts 5.12 GB/s (5.0")
+            usual.starts_with("Kiln's AES-256-XTS encrypts 5.12 GB/s (5.0")
                 && usual.ends_with(" on one core"),
             "{usual}"
         );
@@ -525,7 +521,7 @@ mod tests {
         assert!(half.contains("2.56 GB/s"), "{half}");
         // A single process gives no interval.
         let once = verdicts(&TOPIC, &[answer(&SPEED, json!([rows[1]]))]);
-        assert_eq!(once, ["AES-256-XTS encrypts 5.12 GB/s on one core"]);
+        assert_eq!(once, ["Kiln's AES-256-XTS encrypts 5.12 GB/s on one core"]);
     }
 
     fn versus_library(cycles: f64, time: f64) -> String {

@@ -34,7 +34,7 @@ pub(super) struct Functions {
     pub ctrl: unsafe extern "C" fn(Ctx, c_int, c_int, *mut c_void) -> c_int,
     pub set_padding: unsafe extern "C" fn(Ctx, c_int) -> c_int,
     pub md_by_name: ByName,
-    /// `EVP_MD_fetch`, which exists since version 3.0.
+    /// `EVP_MD_fetch`, added in version 3.0.
     pub md_fetch:
         Option<unsafe extern "C" fn(*mut c_void, *const c_char, *const c_char) -> *const c_void>,
     pub md_ctx_new: unsafe extern "C" fn() -> Ctx,
@@ -42,7 +42,7 @@ pub(super) struct Functions {
     pub md_init: unsafe extern "C" fn(Ctx, *const c_void, *mut c_void) -> c_int,
     pub md_update: unsafe extern "C" fn(Ctx, *const c_void, usize) -> c_int,
     pub md_final: unsafe extern "C" fn(Ctx, *mut u8, *mut c_uint) -> c_int,
-    /// The MAC functions, which exist since version 3.0.
+    /// The MAC functions, added in version 3.0.
     pub mac: Option<Mac>,
     /// This field is last, so that the library is closed after all other fields are dropped.
     pub opened: Opened,
