@@ -45,7 +45,7 @@ fn descriptors(config: &Config) -> u64 {
 /// Maximum size of the first thread's stack, in bytes. This is the usual default.
 const STACK: u64 = 8 << 20;
 
-/// The user and group `nobody`, which a root process switches to.
+/// The unprivileged user and group that a root process switches to (65534).
 const NOBODY: libc::uid_t = 65534;
 
 fn limit(resource: Resource, most: u64, what: &'static str) -> Result<(), Error> {

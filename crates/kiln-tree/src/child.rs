@@ -226,7 +226,7 @@ pub struct Watch<'a> {
 }
 
 /// Makes the kernel kill the child when the thread that starts it exits, even if this process is
-/// killed. Otherwise the child would keep running with nobody to read its results.
+/// killed. Otherwise the child would keep running although its results are never read.
 pub fn end_with_parent(command: &mut Command) {
     let parent = std::process::id();
     // SAFETY: the closure makes only system calls that are allowed between fork and exec.

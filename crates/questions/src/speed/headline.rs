@@ -399,7 +399,7 @@ pub(super) fn all_ciphers(runs: &Runs) -> Option<Row> {
     );
     let row = Row::estimate(&TOPIC, &long, "times", text).with_verdict(verdict);
     Some(row.with_detail(
-        "A case is an algorithm and a message length; a tie is no difference found".to_string(),
+        "A case is an algorithm and a length; in a tie, no difference was found".to_string(),
     ))
 }
 
