@@ -5,9 +5,10 @@
  */
 #include "service.h"
 
+#define SYS_RT_SIGPROCMASK 14
 #define SYS_SCHED_YIELD 24
-#define SYS_GETPID 39
-#define SYS_PROCESS_VM_READV 310
+#define EINVAL 22
+#define PAGE_SIZE 4096ul
 #define DEEPEST 24
 
 extern char __executable_start[], etext[];
@@ -18,63 +19,45 @@ static char oracle[32], subject[160];
 unsigned int kiln_image_fault_trace(const void *stack, const void *frame, unsigned long *to,
 				    unsigned int most);
 
-struct iovec {
-	const void *at;
-	size_t len;
-};
-
 /*
- * Reads memory that may be unmapped. Uses a system call, which returns an error where a load would
- * crash the process.
+ * Returns whether a word can be read. A load from unmapped memory would crash the process, whereas
+ * a system call returns an error. This one reads a set of signals, and then refuses the operation,
+ * which does not exist.
  */
-static bool peek(const void *from, void *to, size_t n)
+static bool is_readable(const void *at)
 {
-	const struct iovec local = { to, n }, remote = { from, n };
-	const long pid = syscall3(SYS_GETPID, 0, 0, 0);
-	/*
-	 * Declare these register variables after calling syscall3(), which may clobber the
-	 * registers.
-	 */
-	register long flags __asm__("r9") = 0;
-	register long count __asm__("r8") = 1;
-	register const void *far __asm__("r10") = &remote;
+	/* Declare these register variables where no function is called that may clobber them. */
+	register unsigned long size __asm__("r10") = 8;
 	long result;
 
-	/* The arguments are pid, local, 1, remote, 1, 0. The source @from is in the list remote. */
+	/* The arguments are the operation, the new set, no old set, and the size of a set. */
 	__asm__ volatile("syscall"
 			 : "=a"(result)
-			 : "a"(SYS_PROCESS_VM_READV), "D"(pid), "S"(&local), "d"(1l), "r"(far),
-			   "r"(count), "r"(flags)
+			 : "a"(SYS_RT_SIGPROCMASK), "D"(-1l), "S"(at), "d"(0l), "r"(size)
 			 : "rcx", "r11", "memory");
-	return result == (long)n;
+	return result == -EINVAL;
 }
 
 /*
- * Collects return addresses inside the image. Follows the chain of frame pointers. Reads pieces of
- * the stack instead of single frames, because the guarded heap calls this for each allocation, and
- * most of the time is spent in system calls. A piece crosses the end of a page only if a frame does,
- * because the next page may be unmapped.
+ * Collects return addresses inside the image. Follows the chain of frame pointers. The guarded heap
+ * calls this for each allocation, and most of the time is spent in system calls, so each page is
+ * checked only once.
  */
 unsigned int kiln_image_trace(const void *frame, unsigned long *to, unsigned int most)
 {
-	unsigned long piece[64], at = 0, size = 0;
+	unsigned long checked = 0;
 	unsigned int n = 0;
 
 	while (n < most && frame && !((unsigned long)frame & 7)) {
-		const unsigned long *pair;
+		const unsigned long *pair = frame;
 
-		if ((unsigned long)frame < at || (unsigned long)frame + 16 > at + size) {
-			at = (unsigned long)frame;
-			size = 4096 - (at & 4095);
-			/* The two words of a frame may be in two pages. */
-			if (size < 16)
-				size = 16;
-			if (size > sizeof(piece))
-				size = sizeof(piece);
-			if (!peek(frame, piece, size))
-				break;
-		}
-		pair = &piece[((unsigned long)frame - at) / sizeof(*piece)];
+		/* The two words of a frame may be in two pages. */
+		if ((unsigned long)pair / PAGE_SIZE != checked && !is_readable(pair))
+			break;
+		if ((unsigned long)(pair + 1) / PAGE_SIZE != (unsigned long)pair / PAGE_SIZE &&
+		    !is_readable(pair + 1))
+			break;
+		checked = (unsigned long)(pair + 1) / PAGE_SIZE;
 		if (pair[1] >= (unsigned long)__executable_start && pair[1] < (unsigned long)etext)
 			to[n++] = pair[1];
 		else if (n)
@@ -96,9 +79,10 @@ unsigned int kiln_image_fault_trace(const void *stack, const void *frame, unsign
 {
 	unsigned int n = 0;
 
-	if (most && peek(stack, to, sizeof(*to)) && to[0] >= (unsigned long)__executable_start &&
-	    to[0] < (unsigned long)etext)
-		n = 1;
+	if (most && is_readable(stack)) {
+		to[0] = *(const unsigned long *)stack;
+		n = to[0] >= (unsigned long)__executable_start && to[0] < (unsigned long)etext;
+	}
 	return n + kiln_image_trace(frame, to + n, most - n);
 }
 

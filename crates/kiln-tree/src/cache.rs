@@ -42,6 +42,9 @@ pub fn key(dir: &Path, compiler: &str, config: u64) -> String {
     format!("{safe}-{:016x}", hash(&parts))
 }
 
+/// Name of the lock file of a cache directory.
+pub(crate) const LOCK: &str = "lock";
+
 /// Progress message while another process holds the lock of a cache directory.
 pub const WAITING: &str = "another kiln uses this tree: waiting for it";
 
@@ -61,7 +64,7 @@ impl Cache {
         for d in [&objects, &host] {
             fs::create_dir_all(d).map_err(|e| Error::cache(d, e))?;
         }
-        let path = dir.join("lock");
+        let path = dir.join(LOCK);
         let lock = File::create(&path).map_err(|e| Error::cache(&path, e))?;
         let mut waiting = false;
         while !try_lock(&lock, Locking::Alone).map_err(|e| Error::cache(&path, e))? {

@@ -11,6 +11,7 @@ pub mod child;
 mod config;
 mod constants;
 pub mod contexts;
+mod copy;
 mod crash;
 pub mod delays;
 mod elf;
@@ -47,6 +48,7 @@ mod search;
 mod select;
 mod selftest;
 mod services;
+mod similar;
 mod source;
 mod stepped;
 pub mod stream;
@@ -190,8 +192,8 @@ pub fn build_with(plan: &Plan, guest: &Guest) -> Result<Built, Error> {
 fn build_all(plan: &Plan, guest: Option<&Guest>, part: Part) -> Result<Built, Error> {
     tools::check(&plan.compiler)?;
     let cache = plan.open_cache()?;
-    let finished = cache.finished();
-    let _ = fs::remove_file(&finished);
+    let _ = fs::remove_file(cache.finished());
+    similar::start(plan, &cache)?;
     let services = services::compile(&plan.compiler, &cache)?;
     let part = match cache.host.join(link::IMAGE).is_file() {
         true => Part::Whole,
@@ -204,6 +206,7 @@ fn build_all(plan: &Plan, guest: Option<&Guest>, part: Part) -> Result<Built, Er
         (None, Part::Whole) => cache.host.clone(),
     };
     let image = link::link(plan, &cache, &place, &selection, &services, part)?;
+    let finished = cache.finished();
     fs::write(&finished, "").map_err(|e| Error::cache(&finished, e))?;
     let config = config::label(&plan.config.name, &built.taken.mitigations);
     let mut rows = row::objects(&selection, &built.failures);

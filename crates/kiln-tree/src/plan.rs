@@ -24,9 +24,14 @@ pub struct Plan<'a> {
 }
 
 impl Plan<'_> {
+    /// Returns the compiler's path and version.
+    pub(crate) fn compiler_name(&self) -> String {
+        format!("{} {}", self.compiler.path.display(), self.compiler.version)
+    }
+
     /// Opens the cache directory for this tree, compiler and configuration.
     pub(crate) fn open_cache(&self) -> Result<Cache, Error> {
-        let compiler = format!("{} {}", self.compiler.path.display(), self.compiler.version);
+        let compiler = self.compiler_name();
         let config = self.config.key();
         let dir = match &self.source.checkout {
             // A checkout's builds are stored in its slot, so that they are copied together with it.

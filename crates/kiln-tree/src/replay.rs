@@ -370,7 +370,7 @@ fn objects_of(changed: &BTreeSet<&Path>, records: &[Record]) -> Option<Vec<PathB
 }
 
 /// Finds the files that determine what is built but are not in Kbuild's records.
-fn find_rules(source: &Path) -> BTreeSet<PathBuf> {
+pub(crate) fn find_rules(source: &Path) -> BTreeSet<PathBuf> {
     let mut found = BTreeSet::new();
     let mut open = vec![PathBuf::new()];
     while let Some(dir) = open.pop() {
@@ -383,7 +383,12 @@ fn find_rules(source: &Path) -> BTreeSet<PathBuf> {
             let name = entry.file_name();
             let path = dir.join(&name);
             let name = name.to_string_lossy();
-            if entry.file_type().is_ok_and(|t| t.is_dir()) {
+            // The directory of links to a configured tree has links to directories at its top.
+            let is_dir = match dir == Path::new("") {
+                true => entry.path().is_dir(),
+                false => entry.file_type().is_ok_and(|t| t.is_dir()),
+            };
+            if is_dir {
                 open.extend((name != ".git").then_some(path));
             } else if all
                 || name.ends_with(GENERATOR)
@@ -398,6 +403,8 @@ fn find_rules(source: &Path) -> BTreeSet<PathBuf> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::symlink;
+
     use super::*;
 
     const TEXT: &str = "savedcmd_lib/a.o := gcc -Wp,-MMD,lib/.a.o.d -DX='\"$$x\"' -c -o lib/a.o /t/lib/a.c ; printf '$(pound)'\n\n\
@@ -480,8 +487,14 @@ mod tests {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, "").unwrap();
         }
-        let found = find_rules(tree.path());
         let wanted = ["lib/Makefile", "lib/x86/poly.pl", "scripts/any"].map(PathBuf::from);
-        assert_eq!(found, BTreeSet::from(wanted));
+        let wanted = BTreeSet::from(wanted);
+        assert_eq!(find_rules(tree.path()), wanted);
+        // A configured tree is built from a directory of links.
+        let links = tempfile::tempdir().unwrap();
+        for dir in ["lib", "scripts"] {
+            symlink(tree.path().join(dir), links.path().join(dir)).unwrap();
+        }
+        assert_eq!(find_rules(links.path()), wanted);
     }
 }

@@ -3,15 +3,16 @@
 //! similar slot, so that only the differences have to be rebuilt.
 
 use std::collections::BTreeSet;
-use std::fs::{self, File, FileTimes, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{symlink, OpenOptionsExt};
 use std::path::{Component, Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use crate::copy::{copy_build, finished};
 use crate::git::{format_files, parse_files, Commit, Files, Mode, Repository};
-use crate::place::{hash, lock, root, safe_name, try_lock, Locking, FINISHED};
+use crate::place::{hash, lock, root, safe_name, try_lock, Locking};
 use crate::Error;
 
 /// Maximum number of slots per repository. When the limit is reached, a new revision replaces the
@@ -404,7 +405,7 @@ fn copy(from: &Slot, to: &Path, files: &Files) -> Result<(), Error> {
         let place = builds(to).join(build.file_name());
         let before = finished(&build.path());
         let names = (from.dir.as_os_str().as_bytes(), to.as_os_str().as_bytes());
-        let copied = before.is_some() && copy_build(&build.path(), &place, names).is_ok();
+        let copied = before.is_some() && copy_build(&build.path(), &place, &[names]).is_ok();
         // Discard the copy if another process has started a build in the original directory
         // meanwhile.
         if !copied || finished(&build.path()) != before {
@@ -412,54 +413,6 @@ fn copy(from: &Slot, to: &Path, files: &Files) -> Result<(), Error> {
         }
     }
     Ok(())
-}
-
-/// Returns the time when a build ended; `None` if the build has not ended.
-fn finished(build: &Path) -> Option<SystemTime> {
-    let file = fs::metadata(build.join(FINISHED));
-    file.and_then(|m| m.modified()).ok()
-}
-
-fn copy_build(from: &Path, to: &Path, names: (&[u8], &[u8])) -> Result<(), Error> {
-    fs::create_dir_all(to).map_err(|e| Error::cache(to, e))?;
-    for entry in fs::read_dir(from)
-        .map_err(|e| Error::cache(from, e))?
-        .flatten()
-    {
-        let (from, to) = (entry.path(), to.join(entry.file_name()));
-        let io = |e| Error::cache(&from, e);
-        let kind = entry.file_type().map_err(io)?;
-        if kind.is_dir() {
-            copy_build(&from, &to, names)?;
-        } else if kind.is_symlink() {
-            let target = fs::read_link(&from).map_err(io)?;
-            let mut target = target.into_os_string().into_encoded_bytes();
-            replace(&mut target, names);
-            symlink(std::ffi::OsStr::from_bytes(&target), &to).map_err(io)?;
-        } else {
-            let meta = entry.metadata().map_err(io)?;
-            let mut bytes = fs::read(&from).map_err(io)?;
-            replace(&mut bytes, names);
-            fs::write(&to, bytes).map_err(io)?;
-            let file = File::options().write(true).open(&to).map_err(io)?;
-            file.set_permissions(meta.permissions()).map_err(io)?;
-            let time = FileTimes::new().set_modified(meta.modified().map_err(io)?);
-            file.set_times(time).map_err(io)?;
-        }
-    }
-    Ok(())
-}
-
-/// Replaces all occurrences of a name with another name of the same length, so that offsets in
-/// binary files stay valid.
-fn replace(bytes: &mut [u8], (old, new): (&[u8], &[u8])) {
-    assert_eq!(old.len(), new.len());
-    let mut at = 0;
-    while let Some(found) = bytes[at..].windows(old.len()).position(|w| w == old) {
-        let start = at + found;
-        bytes[start..start + new.len()].copy_from_slice(new);
-        at = start + new.len();
-    }
 }
 
 /// Creates the directory for a file. Does nothing if `last`, the most recently created directory,
@@ -528,6 +481,7 @@ mod tests {
     use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
     use super::*;
+    use crate::place::FINISHED;
     use crate::tiny::Tiny;
 
     struct Bench {

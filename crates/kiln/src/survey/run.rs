@@ -23,8 +23,9 @@ const PATIENCE_S: f64 = 10.0;
 const BUILDING_S: f64 = 900.0;
 
 /// What the numbers on the screen mean; see [`kiln_question::survey::Estimate`].
-const INTERVALS: &str = "A number with a range in parentheses is the median of five measurements of Kiln's own code (not of \
-                         this Linux); a sixth would be within the range with 95 % probability.";
+const INTERVALS: &str =
+    "A number with a range is the median of five measurements of Kiln's own code, not of this \
+     Linux; a sixth would be in the range with 95 % probability.";
 
 /// A survey in progress, with the results so far.
 pub struct Survey<'a> {

@@ -178,7 +178,7 @@ pub(super) fn cells(runs: &Runs) -> Option<Row> {
         Apart::Disagree(_) => "AES-CBC: cannot tell, cycles and time disagree".to_string(),
     };
     let detail = format!(
-        "AES-256-CBC in C, -O2, with or without sanitizers: {} and {} cycles/byte",
+        "AES-256-CBC in C at -O2: {} and {} cycles/byte",
         figure(slowest.cycles.value),
         figure(fastest.cycles.value)
     );

@@ -166,18 +166,14 @@ pub(super) fn knees(runs: &Runs) -> Option<Row> {
         Knee::At(e) => interval(e).replace(" (", "").replace(')', ""),
         _ => String::new(),
     };
-    let ranges = [(range(&legacy), "with cryptd"), (range(&direct), "without")];
-    let ranges: Vec<String> = ranges
-        .iter()
-        .filter(|(range, _)| !range.is_empty())
-        .map(|(range, who)| format!("{range} {who}"))
-        .collect();
-    let ranges = match ranges.is_empty() {
-        true => String::new(),
-        false => format!(". Ranges: {}", ranges.join(", ")),
+    let ranges = match (range(&legacy), range(&direct)) {
+        (legacy, direct) if legacy.is_empty() && direct.is_empty() => String::new(),
+        (legacy, direct) if direct.is_empty() => format!(". Range with cryptd: {legacy}"),
+        (legacy, direct) if legacy.is_empty() => format!(". Range without: {direct}"),
+        (legacy, direct) => format!(". Ranges: {legacy}, {direct}"),
     };
     let detail = format!(
-        "One emulated core encrypts packets and disk sectors; without cryptd, FPU sections disable softirqs{most}{ranges}{tie}"
+        "One emulated core that also encrypts a disk; without cryptd, sections disable softirqs{most}{ranges}{tie}"
     );
     let row = match &legacy {
         Knee::At(e) => Row::estimate(&NESTED_FPU, e, "packets/s", text),

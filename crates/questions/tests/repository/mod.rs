@@ -1,9 +1,10 @@
 //! Copies the repository, so that tests can add something to it.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::SystemTime;
 
 use kiln_kbuild::walk;
 
@@ -28,7 +29,7 @@ pub(crate) fn copy_repository(
         .output()
         .unwrap();
     assert!(listed.status.success(), "not a checkout");
-    let mut files = BTreeMap::new();
+    let (mut files, mut times) = (BTreeMap::new(), BTreeMap::new());
     for name in String::from_utf8(listed.stdout)
         .unwrap()
         .split_terminator('\0')
@@ -39,12 +40,16 @@ pub(crate) fn copy_repository(
         };
         let text = std::str::from_utf8(&bytes).ok();
         let edited = text.and_then(|text| edit(Path::new(name), text));
+        if edited.is_none() {
+            let time = fs::metadata(root.join(name)).and_then(|m| m.modified());
+            times.insert(PathBuf::from(name), time.unwrap());
+        }
         let bytes = edited.map_or(bytes, String::into_bytes);
         files.insert(PathBuf::from(name), bytes);
     }
     files.extend(added);
     for (name, bytes) in &files {
-        put(bytes, &to.join(name));
+        put(bytes, &to.join(name), times.get(name).copied());
     }
     let mut remove_others = |path: &Path| {
         if !files.contains_key(path.strip_prefix(to).unwrap()) {
@@ -63,11 +68,20 @@ pub(crate) fn copy_repository(
 }
 
 /// Writes `bytes` to a file, unless the file already has exactly this content, so that its
-/// modification time does not change.
-fn put(bytes: &[u8], to: &Path) {
+/// modification time does not change. A new file gets the modification time of its original, if it
+/// has one.
+fn put(bytes: &[u8], to: &Path, time: Option<SystemTime>) {
     if fs::read(to).is_ok_and(|there| there == bytes) {
         return;
     }
+    let is_new = !to.exists();
     fs::create_dir_all(to.parent().unwrap()).unwrap();
     fs::write(to, bytes).unwrap();
+    if let Some(time) = time.filter(|_| is_new) {
+        File::options()
+            .write(true)
+            .open(to)
+            .and_then(|file| file.set_modified(time))
+            .unwrap();
+    }
 }
