@@ -64,7 +64,6 @@ impl Connection {
             poll: config.poll,
             number,
             max_memory: config.max_memory,
-            narrow: config.sandbox && config.isolation,
         };
         let (kept, last) = (stream.try_clone()?, stream.try_clone()?);
         let over = Arc::new(Bell::new()?);

@@ -18,7 +18,6 @@ use crate::inflight::Log;
 use crate::line::{Halt, Line, Order, Scratch};
 use crate::notify::{Call, Kick};
 use crate::ring::{Areas, Place, Ring};
-use crate::sandbox;
 use crate::tally::Tally;
 
 /// Maximum time a thread may take to stop. A batch of the most expensive requests takes 0.1 s.
@@ -63,9 +62,6 @@ pub(crate) struct Post {
     /// How long to poll before sleeping.
     pub poll: Duration,
     pub name: String,
-    /// Whether the thread installs a seccomp filter that forbids all system calls except those that
-    /// serving a queue requires.
-    pub narrow: bool,
 }
 
 /// A handle on a queue's thread.
@@ -99,7 +95,7 @@ impl Runner {
                     },
                     Some(ControlBy::Inline) => Box::new(Control(post.account.clone())),
                     Some(ControlBy::Thread) => {
-                        match HandedControl::new(post.account.clone(), post.narrow) {
+                        match HandedControl::new(post.account.clone()) {
                             Ok(duty) => Box::new(duty),
                             Err(error) => {
                                 tracing::error!(%error, queue = post.name, "cannot start the second thread");
@@ -108,10 +104,6 @@ impl Runner {
                         }
                     }
                 };
-                if let Some(error) = post.narrow.then(sandbox::narrow).and_then(Result::err) {
-                    tracing::error!(%error, queue = post.name, "cannot install the filter for a queue");
-                    return;
-                }
                 let mut scratch = Scratch::default();
                 let mut chain = Chain::new();
                 while let Ok(mut work) = work.recv() {
