@@ -48,8 +48,6 @@ pub(crate) struct Queues {
     pub number: u64,
     /// Maximum amount of memory the guest may share, in bytes.
     pub max_memory: u64,
-    /// Whether queue threads drop the system calls they do not need.
-    pub narrow: bool,
 }
 
 /// A ring as configured by the front end.
@@ -216,7 +214,6 @@ impl Backend {
                     true => format!("kiln-{}-control", self.queues.number),
                     false => format!("kiln-{}-data{index}", self.queues.number),
                 },
-                narrow: self.queues.narrow,
             };
             vring.runner = Some(Runner::new(post).map_err(Error::ReqHandlerError)?);
         }

@@ -1,23 +1,21 @@
-//! Closes sockets from front ends in child processes, because closing can take a long time.
+//! Closes sockets of front ends and of clients of the metrics in child processes, because that can
+//! take a long time, and runs whatever else could wait for the other side of such a socket there.
 //!
 //! When a socket is closed, the kernel also drops its unread messages and the descriptors sent with
 //! them. Dropping the last reference to a file frees it, which takes 0.16 s of CPU time per GiB of a
 //! memfd. A TCP socket with `SO_LINGER` waits for its peer, and a file on FUSE may wait for its
-//! server. Neither a timer nor SIGKILL ends all of these waits. The main process therefore never
-//! drops the last reference to a file that a front end has sent: a child process that has no other
-//! task drops it instead.
+//! server. Neither a timer nor SIGKILL ends all of these waits. Shutting a socket down wakes
+//! everything that waits for its other side, which may be any number of waiters. The main process
+//! therefore neither shuts down such a socket nor drops the last reference to it: a child process
+//! that has only this task does both.
 //!
 //! The main process never receives such a descriptor either, because every close() of a file on
 //! FUSE, not only the last, waits for its server (FUSE_FLUSH).
 
-use std::io::{self, IoSliceMut};
-use std::net::Shutdown;
+use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
-
-use rustix::io::ioctl_fionread;
-use rustix::net::{recvmsg, RecvAncillaryBuffer, RecvFlags, ReturnFlags};
 
 /// Maximum number of concurrent child processes per owner. A child process stuck in a file system
 /// occupies one of its owner's slots forever.
@@ -30,6 +28,11 @@ pub(crate) const LEFT: usize = 64;
 /// How long a child process may run before it is killed. Closing a TCP socket can block until the
 /// remote side has read all data.
 const PATIENCE: Duration = Duration::from_millis(100);
+
+/// Minimum interval between two child processes that close sockets of the same owner, unless half of
+/// [`LEFT`] wait. The sockets that end meanwhile wait for the second one together, so that a front end
+/// that connects in a loop does not cost a child process for each connection.
+const APART: Duration = Duration::from_millis(20);
 
 /// How long a front end whose connection has ended is expected to exit, or to read its answers.
 /// Others may wait for its place meanwhile.
@@ -51,6 +54,8 @@ pub(crate) struct Closer {
     /// counts the descriptors in these answers, which are in flight, against the device's user.
     unread: Vec<Unread>,
     children: Vec<Child>,
+    /// When the last child processes that close sockets were started.
+    started: Vec<(Owner, Instant)>,
 }
 
 struct Unread {
@@ -62,7 +67,8 @@ struct Unread {
 struct Child {
     owner: Owner,
     process: libc::pid_t,
-    since: Instant,
+    /// When it is killed.
+    until: Instant,
 }
 
 impl Closer {
@@ -72,39 +78,31 @@ impl Closer {
             left: Vec::new(),
             unread: Vec::new(),
             children: Vec::new(),
+            started: Vec::new(),
         }
     }
 
-    /// Closes a connection. If unread data remains, a child process will close it.
-    pub(crate) fn end(&mut self, owner: Owner, stream: UnixStream) {
-        // After the shutdown, the other side cannot send anything more.
-        let _ = stream.shutdown(Shutdown::Both);
-        // In a process that may not fork, the sandbox forbids this ioctl as well.
-        if self.forks && ioctl_fionread(&stream) != Ok(0) {
-            self.left.push((owner, stream.into()));
+    /// Shuts down and closes a connection, or a listening socket with the connections that were not
+    /// accepted. A process that may not fork does this itself.
+    pub(crate) fn end(&mut self, owner: Owner, socket: impl Into<OwnedFd>) {
+        let socket = socket.into();
+        match self.forks {
+            true => self.left.push((owner, socket)),
+            false => shut_down(socket.as_raw_fd()),
         }
     }
 
-    /// Closes a connection that a guest's process has held, always in a child process. A
-    /// compromised process can receive a byte out of band, and then the descriptors sent with that
-    /// byte stay in the socket although FIONREAD returns 0.
+    /// Closes a connection that a guest's process has held.
     ///
     /// Returns false if the front end has not read all answers. Until it has, or closes its end, the
     /// connection counts among those of [`Closer::unread`].
     pub(crate) fn end_held(&mut self, owner: Owner, stream: UnixStream) -> bool {
-        let _ = stream.shutdown(Shutdown::Both);
-        if !self.forks {
-            return true;
-        }
-        if is_read(&stream) {
-            self.left.push((owner, stream.into()));
-            return true;
-        }
+        let is_read = !self.forks || is_read(&stream);
         // The front end's own end may be in a message that was not received. A child process drops
         // the messages, because otherwise the front end could never close it.
         match stream.try_clone() {
-            Ok(copy) => {
-                self.left.push((owner, copy.into()));
+            Ok(copy) if !is_read => {
+                self.end(owner, copy);
                 let since = Instant::now();
                 self.unread.push(Unread {
                     owner,
@@ -113,9 +111,32 @@ impl Closer {
                 });
                 false
             }
-            Err(_) => {
-                self.left.push((owner, stream.into()));
+            _ => {
+                self.end(owner, stream);
                 true
+            }
+        }
+    }
+
+    /// Runs `job` with a connection in a child process, which is killed after `limit`, and closes
+    /// the connection. A process that may not fork does this itself, and waits for it.
+    pub(crate) fn run(
+        &mut self,
+        owner: Owner,
+        stream: UnixStream,
+        limit: Duration,
+        job: impl FnOnce(&UnixStream),
+    ) {
+        if !self.forks {
+            job(&stream);
+            return self.end(owner, stream);
+        }
+        let over = vec![(owner, stream.as_raw_fd())];
+        match start(&over, || job(&stream)) {
+            Ok(started) => self.note(owner, started, limit, stream),
+            Err(error) => {
+                report_no_child(&error);
+                self.end(owner, stream);
             }
         }
     }
@@ -132,9 +153,19 @@ impl Closer {
         self.unread.iter().any(is_new)
     }
 
+    /// Returns whether [`Closer::run`] may start a further child process for this owner.
+    pub(crate) fn may_run(&self, owner: Owner) -> bool {
+        self.running(owner).count() < PROCESSES
+    }
+
     /// Returns whether further front ends of this owner may connect.
     pub(crate) fn has_room(&self, owner: Owner) -> bool {
-        self.left.iter().filter(|(of, _)| *of == owner).count() < LEFT
+        self.waiting(owner) < LEFT
+    }
+
+    /// Returns how many sockets of an owner wait for a child process.
+    fn waiting(&self, owner: Owner) -> usize {
+        self.left.iter().filter(|(of, _)| *of == owner).count()
     }
 
     /// Returns whether [`Closer::go_on`] has something to wait for.
@@ -154,12 +185,13 @@ impl Closer {
             // SAFETY: the only pointer is null, which waitpid() allows. The child has not been
             // waited for yet, so its process ID has not been reused.
             unsafe {
-                if child.since.elapsed() > PATIENCE {
+                if Instant::now() > child.until {
                     libc::kill(child.process, libc::SIGKILL);
                 }
                 libc::waitpid(child.process, std::ptr::null_mut(), libc::WNOHANG) == 0
             }
         });
+        self.started.retain(|(_, at)| at.elapsed() < APART);
         while let Some(owner) = self.next_owner() {
             let left = std::mem::take(&mut self.left).into_iter();
             let (over, rest) = left.partition(|(of, _)| *of == owner);
@@ -181,49 +213,62 @@ impl Closer {
         }
     }
 
-    /// Keeps a listening socket for [`Closer::finish`], because front ends that were never accepted
-    /// may have sent something.
-    pub(crate) fn end_listener(&mut self, owner: Owner, listener: OwnedFd) {
-        // After the shutdown, the socket refuses connections.
-        let _ = rustix::net::shutdown(&listener, rustix::net::Shutdown::Both);
-        self.left.push((owner, listener));
+    fn running(&self, owner: Owner) -> impl Iterator<Item = &Child> {
+        self.children.iter().filter(move |c| c.owner == owner)
     }
 
     /// Returns an owner with waiting sockets that may start a child process.
     fn next_owner(&self) -> Option<Owner> {
-        let running = |owner| self.children.iter().filter(|c| c.owner == owner).count();
+        let is_new = |owner| self.started.iter().any(|(of, _)| *of == owner);
         let mut owners = self.left.iter().map(|(owner, _)| *owner);
-        owners.find(|owner| !self.forks || running(*owner) < PROCESSES)
+        owners.find(|owner| {
+            let are_many = self.waiting(*owner) >= LEFT / 2;
+            self.may_run(*owner) && (are_many || !is_new(*owner))
+        })
     }
 
     /// Hands the sockets to a child process. Returns false, and keeps them, if it cannot be
     /// started.
     fn hand_over(&mut self, owner: Owner, over: Vec<(Owner, OwnedFd)>) -> bool {
-        if !self.forks {
-            return true;
-        }
-        match start(&over) {
-            Ok((process, hold)) => {
-                drop(over);
-                // The child holds the last references now, and closing `hold` lets it exit.
-                drop(hold);
-                self.children.push(Child {
-                    owner,
-                    process,
-                    since: Instant::now(),
-                });
+        let fds: Vec<_> = over.iter().map(|(of, fd)| (*of, fd.as_raw_fd())).collect();
+        match start(&fds, || fds.iter().for_each(|(_, fd)| drop_messages(*fd))) {
+            Ok(started) => {
+                self.note(owner, started, PATIENCE, over);
+                self.started.push((owner, Instant::now()));
                 true
             }
             Err(error) => {
-                tracing::error!(
-                    %error,
-                    "cannot start a process that closes descriptors from front ends"
-                );
+                report_no_child(&error);
                 self.left.extend(over);
                 false
             }
         }
     }
+
+    /// Notes a child process, and drops this process's copies of the sockets that it has.
+    fn note<T>(
+        &mut self,
+        owner: Owner,
+        (process, hold): (libc::pid_t, UnixStream),
+        limit: Duration,
+        sockets: T,
+    ) {
+        drop(sockets);
+        // The child holds the last references now, and closing `hold` lets it begin.
+        drop(hold);
+        self.children.push(Child {
+            owner,
+            process,
+            until: Instant::now() + limit,
+        });
+    }
+}
+
+fn report_no_child(error: &io::Error) {
+    tracing::error!(
+        %error,
+        "cannot start a process that closes descriptors from front ends"
+    );
 }
 
 /// Returns whether the other side has received everything sent on a connection, or has closed it.
@@ -234,54 +279,31 @@ fn is_read(stream: &UnixStream) -> bool {
     done != 0 || bytes == 0
 }
 
-/// Reads bytes that were sent without descriptors.
-///
-/// # Errors
-/// Fails if descriptors were sent with the next bytes, and leaves both in the socket: reading the
-/// bytes alone would drop this process's references to the files.
-pub(crate) fn read(stream: &UnixStream, bytes: &mut [u8]) -> io::Result<usize> {
-    let receive = |bytes: &mut [u8], flags| {
-        let mut parts = [IoSliceMut::new(bytes)];
-        recvmsg(
-            stream,
-            &mut parts,
-            &mut RecvAncillaryBuffer::default(),
-            flags | RecvFlags::DONTWAIT,
-        )
-    };
-    // Without a control buffer, MSG_PEEK sets MSG_CTRUNC if descriptors are attached. recvmsg() never
-    // reads beyond the first bytes that have descriptors, so if the flag is clear, none of the bytes
-    // has any.
-    let seen = receive(bytes, RecvFlags::PEEK)?;
-    if seen.flags.contains(ReturnFlags::CTRUNC) {
-        return Err(io::Error::new(
-            io::ErrorKind::InvalidData,
-            "descriptors were sent",
-        ));
-    }
-    Ok(receive(&mut bytes[..seen.bytes], RecvFlags::empty())?.bytes)
-}
-
-/// Starts a child process that holds these sockets until the returned socket is closed, and then
-/// drops what they have received and exits.
-fn start(left: &[(Owner, OwnedFd)]) -> io::Result<(libc::pid_t, UnixStream)> {
+/// Starts a child process that has these sockets. It waits until the returned socket is closed, does
+/// its job, and exits, which closes the sockets.
+fn start(sockets: &[(Owner, RawFd)], job: impl FnOnce()) -> io::Result<(libc::pid_t, UnixStream)> {
     let (over, hold) = UnixStream::pair()?;
-    let mut keep: Vec<RawFd> = left.iter().map(|(_, fd)| fd.as_raw_fd()).collect();
+    let mut keep: Vec<RawFd> = sockets.iter().map(|(_, fd)| *fd).collect();
     keep.push(over.as_raw_fd());
     keep.sort_unstable();
-    // SAFETY: this process has a single thread, and the child makes only system calls before it
-    // calls _exit().
+    // SAFETY: this process has a single thread, so the child may do what it likes before it calls
+    // _exit().
     let process = unsafe { libc::fork() };
     match process {
-        0 => leave(&keep, over.as_raw_fd()),
+        0 => {
+            keep_only(&keep, over.as_raw_fd());
+            job();
+            // SAFETY: the call ends the process.
+            unsafe { libc::_exit(0) }
+        }
         -1 => Err(io::Error::last_os_error()),
         _ => Ok((process, hold)),
     }
 }
 
-/// Runs in the child: closes all descriptors not in `keep`, waits until the other end of `over` is
-/// closed, drops what the sockets have received, and exits.
-fn leave(keep: &[RawFd], over: RawFd) -> ! {
+/// Runs in the child: closes all descriptors not in `keep`, and waits until the other end of `over`
+/// is closed.
+fn keep_only(keep: &[RawFd], over: RawFd) {
     let mut next: libc::c_uint = 0;
     // SAFETY: this process does not use any of the closed descriptors afterwards, and `byte`
     // outlives the read() call that writes to it.
@@ -295,25 +317,40 @@ fn leave(keep: &[RawFd], over: RawFd) -> ! {
         libc::syscall(libc::SYS_close_range, next, libc::c_uint::MAX, 0);
         let mut byte = 0u8;
         libc::read(over, std::ptr::from_mut(&mut byte).cast(), 1);
-        // The main process may keep some of the sockets open.
-        for fd in keep {
-            let mut bytes = [0u8; 4096];
-            let at = bytes.as_mut_ptr().cast();
-            while libc::recv(*fd, at, bytes.len(), libc::MSG_DONTWAIT) > 0 {}
-        }
-        libc::_exit(0)
     }
+}
+
+fn shut_down(socket: RawFd) {
+    // SAFETY: the call takes no pointers.
+    unsafe { libc::shutdown(socket, libc::SHUT_RDWR) };
+}
+
+/// Shuts a socket down, after which nothing more can be sent to it, and drops what it has received.
+/// The main process may keep it open.
+fn drop_messages(socket: RawFd) {
+    shut_down(socket);
+    let mut bytes = [0u8; 4096];
+    // SAFETY: the buffer outlives the calls.
+    while unsafe {
+        libc::recv(
+            socket,
+            bytes.as_mut_ptr().cast(),
+            bytes.len(),
+            libc::MSG_DONTWAIT,
+        )
+    } > 0
+    {}
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io::Write;
+    use std::io::{Read, Write};
     use std::net::{TcpListener, TcpStream};
-    use std::os::fd::AsFd;
+    use std::os::unix::net::UnixListener;
     use std::thread::sleep;
 
-    use rustix::net::sockopt::{set_socket_linger, set_socket_oobinline};
+    use rustix::net::sockopt::set_socket_linger;
     use vmm_sys_util::sock_ctrl_msg::ScmSocket;
 
     /// Returns a TCP socket whose last close blocks for ten minutes unless the process is exiting,
@@ -337,109 +374,115 @@ mod tests {
         (theirs, (ours, peer))
     }
 
-    #[test]
-    fn what_was_sent_out_of_band_and_read_is_closed_in_another_process() {
-        let (ours, theirs) = UnixStream::pair().unwrap();
-        let (slow, _peer) = slow_to_close();
-        let fds = [slow.as_fd()];
-        let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-        let mut control = rustix::net::SendAncillaryBuffer::new(&mut space);
-        assert!(control.push(rustix::net::SendAncillaryMessage::ScmRights(&fds)));
-        let byte = [io::IoSlice::new(&[1])];
-        let flags = rustix::net::SendFlags::OOB;
-        rustix::net::sendmsg(&ours, &byte, &mut control, flags).unwrap();
-        let mut read = [0; 1];
-        rustix::net::recv(&theirs, &mut read, RecvFlags::OOB).unwrap();
-        // Control: nothing is left to read, so end() would close the socket in this process.
-        assert_eq!(ioctl_fionread(&theirs), Ok(0));
-        let mut closer = Closer::new(true);
-        closer.end_held(Owner::Socket(0), theirs);
-        assert_eq!(closer.left.len(), 1);
-        closer.finish();
-    }
-
-    #[test]
-    fn what_was_sent_is_closed_in_another_process() {
-        let mut closer = Closer::new(true);
-        let owner = Owner::Socket(0);
-        let (mut ours, theirs) = UnixStream::pair().unwrap();
-        closer.end(owner, theirs);
-        closer.go_on();
-        assert!(!closer.is_busy(), "nothing was sent");
-        assert!(ours.write_all(&[1]).is_err(), "it is over");
-        // A guest's process has held this connection and could have hidden what was sent.
-        let (mut ours, theirs) = UnixStream::pair().unwrap();
-        closer.end_held(owner, theirs);
-        assert!(closer.is_busy(), "a child process closes it");
+    fn wait_for(closer: &mut Closer) {
         closer.go_on();
         while closer.is_busy() {
             sleep(Duration::from_millis(1));
             closer.go_on();
         }
-        assert!(ours.write_all(&[1]).is_err(), "it is over");
+    }
 
-        for is_read in [false, true] {
+    /// If this process dropped the last reference to what was sent, the test would block.
+    #[test]
+    fn what_was_sent_is_closed_in_another_process() {
+        let mut closer = Closer::new(true);
+        let owner = Owner::Socket(0);
+        for held in [false, true] {
             let (theirs, _held) = sent();
-            if is_read {
-                let refused = read(&theirs, &mut [0]).unwrap_err();
-                assert_eq!(refused.kind(), io::ErrorKind::InvalidData);
+            match held {
+                // A guest's process has held it and could have hidden what was sent: in this
+                // process, nothing shows it.
+                true => assert!(closer.end_held(owner, theirs)),
+                false => closer.end(owner, theirs),
             }
-            closer.end(owner, theirs);
-            // If this process dropped the last reference, this call would block.
-            closer.go_on();
-            while closer.is_busy() {
-                sleep(Duration::from_millis(1));
-                closer.go_on();
-            }
+            wait_for(&mut closer);
         }
         let (theirs, _held) = sent();
         closer.end(owner, theirs);
         closer.finish();
     }
 
-    /// Bytes without descriptors are read, even if bytes with descriptors follow. Bytes with
-    /// descriptors are not, out of band or not.
+    /// Shutting a socket down and closing it may wait, so this process does neither. A process that
+    /// may not fork does both at once, which is the control.
     #[test]
-    fn bytes_are_read_only_without_descriptors() {
-        for out_of_band in [false, true] {
-            let (mut ours, theirs) = UnixStream::pair().unwrap();
-            set_socket_oobinline(&theirs, true).unwrap();
-            ours.write_all(b"abc").unwrap();
-            let mut bytes = [0; 8];
-            assert_eq!(read(&theirs, &mut bytes).unwrap(), 3);
-            assert_eq!(&bytes[..3], b"abc");
-            let empty = read(&theirs, &mut bytes).unwrap_err();
-            assert_eq!(empty.kind(), io::ErrorKind::WouldBlock);
-            let (pipe, other) = std::io::pipe().unwrap();
-            ours.write_all(b"d").unwrap();
-            send(&ours, &other, out_of_band);
-            ours.write_all(b"f").unwrap();
-            drop(other);
-            // The bytes before an out-of-band mark are read separately.
-            if read(&theirs, &mut bytes).is_ok() {
-                assert!(out_of_band && bytes[0] == b'd');
-                assert!(read(&theirs, &mut bytes).is_err());
-            }
-            rustix::io::ioctl_fionbio(&pipe, true).unwrap();
-            let closed = rustix::io::read(&pipe, &mut [0; 1]);
-            assert_eq!(closed, Err(rustix::io::Errno::AGAIN), "it is still open");
-            drop(theirs);
-            assert_eq!(rustix::io::read(&pipe, &mut [0; 1]), Ok(0), "the control");
+    fn sockets_are_shut_down_and_closed_in_another_process() {
+        let dir = tempfile::tempdir().unwrap();
+        let owner = Owner::Socket(0);
+        for forks in [true, false] {
+            let mut closer = Closer::new(forks);
+            let path = dir.path().join(forks.to_string());
+            let listener = UnixListener::bind(&path).unwrap();
+            let [(mut ours, theirs), (mut held, other)] =
+                [(); 2].map(|()| UnixStream::pair().unwrap());
+            closer.end(owner, theirs);
+            closer.end_held(owner, other);
+            closer.end(owner, listener);
+            let mut is_open = || {
+                let writes = [ours.write_all(&[1]).is_ok(), held.write_all(&[1]).is_ok()];
+                [writes[0], writes[1], UnixStream::connect(&path).is_ok()]
+            };
+            assert_eq!(is_open(), [forks; 3]);
+            wait_for(&mut closer);
+            assert_eq!(is_open(), [false; 3]);
         }
     }
 
-    fn send(stream: &UnixStream, fd: &impl std::os::fd::AsFd, out_of_band: bool) {
-        use rustix::net::{sendmsg, SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
-        use std::mem::MaybeUninit;
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-        let mut ancillary = SendAncillaryBuffer::new(&mut space);
-        let fds = [fd.as_fd()];
-        ancillary.push(SendAncillaryMessage::ScmRights(&fds));
-        let flags = match out_of_band {
-            true => SendFlags::OOB,
-            false => SendFlags::empty(),
-        };
-        sendmsg(stream, &[io::IoSlice::new(b"e")], &mut ancillary, flags).unwrap();
+    /// A client that never reads holds a child process, which is killed.
+    #[test]
+    fn a_job_runs_in_another_process_until_its_limit() {
+        let owner = Owner::Metrics;
+        let mut closer = Closer::new(true);
+        let (mut ours, theirs) = UnixStream::pair().unwrap();
+        let own = std::process::id();
+        let limit = Duration::from_secs(60);
+        closer.run(owner, theirs, limit, |mut stream| {
+            let _ = stream.write_all(&[u8::from(std::process::id() == own)]);
+        });
+        let mut answer = Vec::new();
+        ours.read_to_end(&mut answer).unwrap();
+        assert_eq!(answer, [0]);
+        // It counts until it was waited for.
+        wait_for(&mut closer);
+        let all: Vec<_> = (0..PROCESSES)
+            .map(|n| {
+                assert!(closer.may_run(owner), "{n}");
+                let (ours, theirs) = UnixStream::pair().unwrap();
+                let forever = |_: &UnixStream| sleep(limit);
+                closer.run(owner, theirs, Duration::from_millis(50), forever);
+                ours
+            })
+            .collect();
+        assert!(!closer.may_run(owner) && closer.may_run(Owner::Socket(0)));
+        wait_for(&mut closer);
+        assert!(closer.may_run(owner));
+        assert!(all.iter().all(|mut ours| ours.write_all(&[1]).is_err()));
+        // Control: a process that may not fork runs the job itself.
+        let mut closer = Closer::new(false);
+        let (mut ours, theirs) = UnixStream::pair().unwrap();
+        closer.run(owner, theirs, limit, |mut stream| {
+            let _ = stream.write_all(&[u8::from(std::process::id() == own)]);
+        });
+        ours.read_to_end(&mut answer).unwrap();
+        assert_eq!(answer, [0, 1]);
+    }
+
+    /// Sockets that end shortly after each other are closed by few child processes.
+    #[test]
+    fn many_sockets_that_end_cost_few_child_processes() {
+        let mut closer = Closer::new(true);
+        let start = Instant::now();
+        let (mut all, mut forked) = (Vec::new(), std::collections::BTreeSet::new());
+        for _ in 0..LEFT {
+            let (ours, theirs) = UnixStream::pair().unwrap();
+            closer.end(Owner::Socket(0), theirs);
+            closer.go_on();
+            forked.extend(closer.children.iter().map(|child| child.process));
+            all.push(ours);
+        }
+        let most = start.elapsed().as_millis() / APART.as_millis() + 3;
+        assert!(forked.len() as u128 <= most, "{} of {most}", forked.len());
+        wait_for(&mut closer);
+        assert!(all.iter().all(|mut ours| ours.write_all(&[1]).is_err()));
     }
 
     /// A child process that never exits occupies only a slot of its own socket. That socket's
@@ -458,7 +501,7 @@ mod tests {
                     owner: full,
                     process,
                     // It is not killed for a day, as if a signal could not end it.
-                    since: Instant::now() + Duration::from_secs(86_400),
+                    until: Instant::now() + Duration::from_secs(86_400),
                 },
             }
         };
@@ -487,10 +530,7 @@ mod tests {
             // SAFETY: as above.
             unsafe { libc::kill(child.process, libc::SIGKILL) };
         }
-        while closer.is_busy() {
-            sleep(Duration::from_millis(1));
-            closer.go_on();
-        }
+        wait_for(&mut closer);
     }
 
     fn sent_nothing() -> OwnedFd {

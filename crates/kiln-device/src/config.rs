@@ -93,7 +93,7 @@ impl Default for Config {
             max_guests: 16,
             max_memory: 1 << 40,
             poll: Duration::from_micros(50),
-            drain: Duration::from_millis(1500),
+            drain: Duration::from_millis(1300),
             metrics: None,
             sandbox: true,
             isolation: true,

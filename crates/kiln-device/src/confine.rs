@@ -20,8 +20,8 @@ use crate::memory::MAX_REGIONS;
 /// process itself. Descriptors of memory regions are not included.
 const DESCRIPTORS: u64 = 256;
 
-/// Descriptors that the main process passes to a guest's process: the connection and the counters.
-const PASSED: u64 = 2;
+/// Descriptors that the main process passes to a guest's process: the connection.
+const PASSED: u64 = 1;
 
 /// Returns how many descriptors all processes together can have in flight. For each guest slot,
 /// there may be a second process that is about to exit. A slot is free only when the front end has
@@ -222,7 +222,7 @@ mod tests {
                 max_guests: guests,
                 ..Config::default()
             };
-            let all = (2 * sockets * guests) as u64 * (8 + 4 + 2);
+            let all = (2 * sockets * guests) as u64 * (8 + 4 + 1);
             assert_eq!(in_flight(&config), all);
             assert!(descriptors(&config) >= all);
         }

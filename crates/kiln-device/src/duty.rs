@@ -9,7 +9,6 @@ use kiln_virtio::{Guest, Worker};
 use zeroize::Zeroize;
 
 use crate::account::Account;
-use crate::sandbox;
 
 /// `VIRTIO_CRYPTO_ERR` (5.9.7).
 pub(crate) const STATUS_ERR: u8 = 1;
@@ -119,18 +118,13 @@ pub(crate) struct HandedControl {
 }
 
 impl HandedControl {
-    /// Starts the second thread. If `narrow` is set, the thread installs a seccomp filter that
-    /// forbids all system calls except those that serving a queue requires.
-    pub(crate) fn new(account: Arc<Account>, narrow: bool) -> io::Result<HandedControl> {
+    /// Starts the second thread.
+    pub(crate) fn new(account: Arc<Account>) -> io::Result<HandedControl> {
         let (to, requests) = sync_channel::<Slip>(1);
         let (answers, from) = sync_channel(1);
         let thread = thread::Builder::new()
             .name("kiln-ctrl".into())
             .spawn(move || {
-                if let Some(error) = narrow.then(sandbox::narrow).and_then(Result::err) {
-                    tracing::error!(%error, "no filter for the second thread");
-                    return;
-                }
                 while let Ok(mut slip) = requests.recv() {
                     slip.used = account.control(&slip.request, &mut slip.answer);
                     if answers.send(slip).is_err() {

@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use kiln_virtio::{Guest, Services};
 use rustix::event::{poll, PollFd, PollFlags};
@@ -21,6 +21,9 @@ use crate::notify::Bell;
 use crate::pace::Pace;
 use crate::tally::Counters;
 use crate::watch::Watch;
+
+/// How long a connection may take to end once all its queues were told to stop.
+pub(crate) const ENDING: Duration = Duration::from_millis(300);
 
 /// A guest whose front end is connected.
 pub(crate) struct Connection {
@@ -64,7 +67,6 @@ impl Connection {
             poll: config.poll,
             number,
             max_memory: config.max_memory,
-            narrow: config.sandbox && config.isolation,
         };
         let (kept, last) = (stream.try_clone()?, stream.try_clone()?);
         let over = Arc::new(Bell::new()?);
@@ -151,12 +153,20 @@ impl Connection {
         lock(&self.backend).drain();
     }
 
-    /// Waits for the drain to finish, but no later than `until`, and closes the connection.
+    /// Waits for the drain to finish, but no later than `until`, and closes the connection. Its
+    /// threads are abandoned if they do not end then.
     pub(crate) fn end(self, until: Instant) {
         lock(&self.backend).drained(until);
         // This fails only if the other side closed first.
         let _ = self.stream.shutdown(Shutdown::Both);
-        let _ = self.thread.join();
+        // A front end may block a queue's thread, for which the connection's thread then waits.
+        let last = Instant::now() + ENDING;
+        while !self.thread.is_finished() && Instant::now() < last {
+            thread::sleep(Duration::from_millis(2));
+        }
+        if self.thread.is_finished() {
+            let _ = self.thread.join();
+        }
     }
 }
 

@@ -15,7 +15,8 @@ use crate::chain::MAX_DESCRIPTORS;
 use crate::notify::Kick;
 use crate::pace::Rates;
 use crate::rig::{Rig, Which, BUFFERS, INDIRECT, MEMORY, NEXT, RING, WRITE};
-use crate::ring::Broken;
+use crate::ring::{Broken, Place};
+use vm_memory::{Bytes, GuestAddress};
 
 const OK: u8 = Status::Ok as u8;
 const ERR: u8 = Status::Err as u8;
@@ -567,6 +568,34 @@ fn a_ring_that_is_restarted_is_held_to_the_rate() {
     // served, so a front end that reconnects gains nothing.
     assert_eq!(restart(Some(1)), Some(0));
     assert_eq!(restart(None), Some(REQUESTS), "the control");
+}
+
+/// The driver breaks the ring while its request waits for the rate, which permits the request only
+/// after 1000 s. A ring that is in order is the control: it is served until it is stopped.
+#[test]
+fn a_ring_that_breaks_while_its_guest_is_held_is_reported() {
+    const PATIENCE: Duration = Duration::from_secs(20);
+    for (breaks, limit) in [(true, PATIENCE), (false, Duration::from_millis(300))] {
+        let rates = Rates {
+            bytes: Some(1),
+            ..Rates::default()
+        };
+        let mut rig = Rig::with_rates(limits(), &rates);
+        let Place { desc, avail, .. } = *rig.place(Which::Data);
+        rig.describe(desc, 0, (BUFFERS, 1000), 0, 0);
+        rig.offer(Which::Data, &[0]);
+        let start = Instant::now();
+        let done = rig.serve_while(Which::Data, limit, |memory| {
+            std::thread::sleep(Duration::from_millis(50));
+            if breaks {
+                let index = GuestAddress(avail + 2);
+                memory.store(1000u16, index, Ordering::Release).unwrap();
+            }
+        });
+        assert_eq!(done.is_err(), breaks, "{done:?}");
+        assert!(start.elapsed() < PATIENCE || !breaks);
+        assert_eq!(rig.used(Which::Data).len(), 0);
+    }
 }
 
 /// A request delayed by the rate limit is charged once, however often its ring is restarted, and is

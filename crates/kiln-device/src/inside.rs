@@ -2,10 +2,11 @@
 
 use std::env;
 use std::fs::File;
-use std::io::Write;
-use std::os::fd::{FromRawFd, OwnedFd, RawFd};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use kiln_virtio::{Services, Worker};
@@ -18,10 +19,13 @@ use crate::confine;
 use crate::error::Error;
 use crate::guest::{Connection, Name};
 use crate::inflight::Inflight;
-use crate::notify::timespec;
+use crate::lines::{self, Writer};
+use crate::log::{self, Form};
+use crate::notify::{timespec, Bell};
 use crate::process::{GUEST, READY, READY_UNLOCKED, VARIABLE};
 use crate::sandbox::{self, Role};
-use crate::tally::Counters;
+use crate::shared::Shared;
+use crate::tally::{Counters, Gauge};
 use crate::watch;
 
 /// How often this process checks whether the connection is stuck.
@@ -32,10 +36,13 @@ const HELD: libc::c_int = 4;
 
 /// A guest process's connection to the main process.
 pub struct Inside {
-    /// The channel on which the main process hands over the guest. The main process closes it to stop this process.
+    /// The channel on which the main process hands over the guest. It closes the channel without
+    /// handing over a guest to stop this process.
     channel: UnixStream,
-    /// The pipe for reporting that this process is ready. It stays open until the process exits.
-    pipe: File,
+    /// The memory for counters and lines.
+    memory: Arc<Shared>,
+    /// Wakes the main process when this process is ready, and when it has written lines.
+    bell: Arc<Bell>,
 }
 
 impl Inside {
@@ -54,49 +61,71 @@ impl Inside {
         let open = |fd: &RawFd| unsafe { libc::fcntl(*fd, libc::F_SETFD, libc::FD_CLOEXEC) } == 0;
         let descriptor = |text: &str| text.parse().ok().filter(|fd| *fd > 2).filter(open);
         let parts: Vec<&str> = text.to_str().unwrap_or_default().split(',').collect();
-        let (channel, pipe, clock) = match parts[..] {
-            [channel, pipe, clock] => (descriptor(channel), descriptor(pipe), clock.parse().ok()),
-            _ => (None, None, None),
-        };
-        match channel.zip(pipe).filter(|(channel, pipe)| channel != pipe) {
-            Some((channel, pipe)) => {
-                if let Some(hz) = clock {
+        let fds = match parts[..] {
+            [channel, memory, bell, clock] => {
+                if let Ok(hz) = clock.parse() {
                     Worker::set_clock(hz);
                 }
-                // SAFETY: the main process passed these two descriptors to be owned here, and no
-                // other code in this process uses them.
-                let [channel, pipe] = [channel, pipe].map(|fd| unsafe { OwnedFd::from_raw_fd(fd) });
-                Ok(Some(Inside {
-                    channel: channel.into(),
-                    pipe: pipe.into(),
-                }))
+                [channel, memory, bell].map(descriptor)
             }
-            None => Err(Error::Argument(format!(
+            _ => [None; 3],
+        };
+        let refused = || {
+            Error::Argument(format!(
                 "{VARIABLE} is for the device's own processes: unset it"
-            ))),
+            ))
+        };
+        let [Some(channel), Some(memory), Some(bell)] = fds else {
+            return Err(refused());
+        };
+        if channel == memory || memory == bell || bell == channel {
+            return Err(refused());
         }
+        // SAFETY: the main process passed these descriptors to be owned here, and only this code in
+        // this process uses them.
+        let [channel, memory, bell] =
+            [channel, memory, bell].map(|fd| unsafe { OwnedFd::from_raw_fd(fd) });
+        // The descriptor of the memory is closed here.
+        let memory = Shared::map(&File::from(memory)).map_err(|_| refused())?;
+        Ok(Some(Inside {
+            channel: channel.into(),
+            memory: Arc::new(memory),
+            bell: Arc::new(bell.into()),
+        }))
+    }
+
+    /// Starts logging by way of the main process.
+    pub fn start_log(&self, form: Form, level: &str) -> Result<(), Error> {
+        let lines = Writer::new(self.memory.clone());
+        log::start_inside(lines, self.bell.clone(), form, level)
     }
 
     /// Waits for a guest and serves it.
-    pub fn serve(mut self, config: &Config) -> Result<(), Error> {
+    pub fn serve(self, config: &Config) -> Result<(), Error> {
         let services = Services::detect();
-        let lacks = |e: std::io::Error| Error::lacks("a guest's process", e);
+        let lacks = |e: io::Error| Error::lacks("a guest's process", e);
+        // Threads that are created later block the signal as well.
+        let drain = take_sigterm().map_err(lacks)?;
+        let counters = Counters::at(self.memory, lines::CELLS, config.queues);
         // The sandbox does not allow creating files later.
         let inflight = Inflight::file(usize::from(config.queues) + 1).map_err(lacks)?;
         let ready = match confine::confine_guest(config)? {
             true => READY,
             false => READY_UNLOCKED,
         };
+        let stderr = leave_stderr().map_err(lacks)?;
         if config.sandbox {
-            sandbox::close(Role::Guest)?;
+            if let Err(error) = sandbox::close(Role::Guest) {
+                let _ = set_stderr(&stderr);
+                return Err(error);
+            }
         }
-        if self.pipe.write_all(&[ready]).is_err() {
-            return Ok(());
-        }
-        let socket = Socket::new(self.channel.try_clone().map_err(lacks)?);
+        drop(stderr);
+        counters.set(Gauge::Ready, ready);
+        self.bell.ring();
         // The channel closes without a message if the device exits before this process gets a
         // guest.
-        let Ok(Some(message)) = socket.receive() else {
+        let Ok(Some(message)) = Socket::new(self.channel).receive() else {
             return Ok(());
         };
         let number = |at: usize| {
@@ -104,29 +133,25 @@ impl Inside {
             Some(u64::from_le_bytes(bytes))
         };
         let mut fds = message.fds.into_iter();
-        let (GUEST, Some(number), Some(socket), Some(connection), Some(counters)) = (
-            message.request,
-            number(0),
-            number(8),
-            fds.next(),
-            fds.next(),
-        ) else {
+        let (GUEST, Some(number), Some(socket), Some(connection)) =
+            (message.request, number(0), number(8), fds.next())
+        else {
             return Err(Error::Argument(
                 "a guest's process was not given a guest".into(),
             ));
         };
-        let counters = Counters::open(counters.into(), config.queues).map_err(lacks)?;
         let socket = config.sockets.get(socket as usize);
         let name = Name {
             number,
             socket: &socket.map_or_else(|| PathBuf::from("inherited"), PathBuf::clone),
         };
         let stream = connection.into();
-        let connection =
-            Connection::new(stream, &name, &services, counters, inflight, config).map_err(lacks)?;
+        let connection = Connection::new(stream, &name, &services, counters, inflight, config)
+            .inspect_err(|error| tracing::error!(guest = number, %error, "cannot be served"))
+            .map_err(lacks)?;
         loop {
             let mut fds = [
-                PollFd::new(&self.channel, PollFlags::IN),
+                PollFd::new(&drain, PollFlags::IN),
                 PollFd::new(connection.over(), PollFlags::IN),
             ];
             match poll(&mut fds, Some(&timespec(LOOK))) {
@@ -154,5 +179,43 @@ impl Inside {
                 return Ok(());
             }
         }
+    }
+}
+
+/// Blocks SIGTERM, by which the main process tells this one to drain. Returns a descriptor that is
+/// readable when the signal has arrived.
+fn take_sigterm() -> io::Result<OwnedFd> {
+    // SAFETY: `set` outlives the calls that write to it and read it, and the new descriptor is owned
+    // here only.
+    unsafe {
+        let mut set = std::mem::zeroed();
+        libc::sigemptyset(&mut set);
+        libc::sigaddset(&mut set, libc::SIGTERM);
+        let blocked = libc::pthread_sigmask(libc::SIG_BLOCK, &set, std::ptr::null_mut());
+        if blocked != 0 {
+            return Err(io::Error::from_raw_os_error(blocked));
+        }
+        match libc::signalfd(-1, &set, libc::SFD_CLOEXEC) {
+            -1 => Err(io::Error::last_os_error()),
+            fd => Ok(OwnedFd::from_raw_fd(fd)),
+        }
+    }
+}
+
+/// Replaces standard error by standard output, which is `/dev/null`, so that this process has no
+/// descriptor of the log. From now on, panics are reported by the log. Returns standard error, which
+/// the caller must close.
+fn leave_stderr() -> io::Result<OwnedFd> {
+    let stderr = io::stderr().as_fd().try_clone_to_owned()?;
+    set_stderr(&io::stdout())?;
+    std::panic::set_hook(Box::new(|panic| tracing::error!(%panic, "a thread failed")));
+    Ok(stderr)
+}
+
+fn set_stderr(to: &impl AsFd) -> io::Result<()> {
+    // SAFETY: the call takes no pointers, and standard error stays open.
+    match unsafe { libc::dup2(to.as_fd().as_raw_fd(), libc::STDERR_FILENO) } {
+        -1 => Err(io::Error::last_os_error()),
+        _ => Ok(()),
     }
 }

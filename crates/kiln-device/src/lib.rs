@@ -29,6 +29,8 @@ mod hostile;
 mod inflight;
 mod inside;
 mod line;
+mod lines;
+mod listener;
 pub mod log;
 mod memory;
 mod metrics;
@@ -41,9 +43,12 @@ mod ring;
 mod runner;
 mod sandbox;
 mod server;
+mod shared;
 mod tally;
 mod tasks;
 mod watch;
+#[cfg(test)]
+mod withheld;
 
 pub use config::{Config, ControlBy};
 pub use error::Error;

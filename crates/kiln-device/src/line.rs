@@ -23,6 +23,9 @@ const BATCH: u16 = 16;
 const WITHOUT_KICK: Duration = Duration::from_micros(100);
 const LONGEST_WITHOUT_KICK: Duration = Duration::from_millis(10);
 
+/// Maximum interval for checking whether a ring is broken while its guest exceeds its rate.
+const LONGEST_WITHOUT_LOOK: Duration = Duration::from_millis(100);
+
 /// After this many consecutive wake-ups without a request, the thread pauses before each further
 /// wait for the kick descriptor.
 const FUTILE: u32 = 8;
@@ -190,7 +193,7 @@ impl Line<'_> {
                 count.held += 1;
                 self.hand_back(count);
                 self.tally.add(count);
-                wait(None, &halt.bell, Some(hold));
+                self.hold(halt, Instant::now() + hold)?;
                 continue;
             }
             look = look && !self.poll.is_zero() && self.more_soon(halt)?;
@@ -212,6 +215,19 @@ impl Line<'_> {
                 // The descriptor cannot deliver notifications, so check the ring periodically.
                 self.kick = None;
             }
+        }
+    }
+
+    /// Waits until the guest conforms to its rate, or until the order changes. A ring that breaks
+    /// meanwhile is reported without waiting for the rate.
+    fn hold(&self, halt: &Halt, until: Instant) -> Result<(), Broken> {
+        loop {
+            self.ring.available()?;
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() || halt.order() != Order::Run {
+                return Ok(());
+            }
+            wait(None, &halt.bell, Some(left.min(LONGEST_WITHOUT_LOOK)));
         }
     }
 

@@ -3,12 +3,15 @@
 //!
 //! A line that stderr has no room for is dropped and counted. If the write blocked instead, a reader
 //! that stalls would stop the main process: it would neither accept guests nor end on SIGTERM.
+//!
+//! Only the main process writes to stderr. It writes the lines of guests' processes as well, which
+//! it takes from the memory that it shares with them ([`crate::lines`]).
 
 use std::io::{self, stderr, IoSlice, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::str::FromStr;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use rustix::event::{poll, PollFd, PollFlags, Timespec};
@@ -22,6 +25,8 @@ use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::error::Error;
+use crate::lines::Writer;
+use crate::notify::Bell;
 use crate::pace::Bucket;
 
 /// Maximum number of lines per second that one process logs, and the burst allowed after a pause,
@@ -32,12 +37,24 @@ const LINES_AT_ONCE: Duration = Duration::from_secs(10);
 
 /// A rate limit for log lines. It drops lines that exceed the rate, and later reports how many
 /// lines were dropped, for any reason.
-struct Limit {
+pub(crate) struct Limit {
     bucket: Bucket,
     start: Instant,
     left_out: AtomicU64,
     /// Number of lines that the output had no room for, shared with [`Out::lost`].
     lost: Arc<AtomicU64>,
+}
+
+/// A limit for the lines of a guest's process, in the main process. The process limits its lines as
+/// well, unless it was taken over. The main process sees the lines later, and in groups, so its own
+/// limit has to allow a longer burst.
+impl Default for Limit {
+    fn default() -> Limit {
+        Limit {
+            bucket: Bucket::new(LINES, LINES_AT_ONCE * 2),
+            ..Limit::new(Arc::default())
+        }
+    }
 }
 
 impl Limit {
@@ -51,7 +68,12 @@ impl Limit {
     }
 
     /// Returns the number of lines dropped since the last one was written, or `None` if no line may
-    /// be written at `now`.
+    /// be written now.
+    pub(crate) fn admit_now(&self) -> Option<u64> {
+        self.admit(self.start.elapsed())
+    }
+
+    /// As [`Limit::admit_now`], at the time `now` since the limit was created.
     fn admit(&self, now: Duration) -> Option<u64> {
         let now = now.as_nanos() as u64;
         if !self.bucket.is_due(now) {
@@ -65,14 +87,11 @@ impl Limit {
 
 impl<S: Subscriber> Layer<S> for Limit {
     fn event_enabled(&self, _: &Event<'_>, _: Context<'_, S>) -> bool {
-        match self.admit(self.start.elapsed()) {
+        match self.admit_now() {
             None => return false,
             Some(0) => {}
             Some(lines) => {
-                tracing::warn!(
-                    lines,
-                    "lines were dropped: the rate limit was exceeded, or the output had no room"
-                );
+                report_dropped(lines);
                 if self.lost.load(Ordering::Relaxed) != 0 {
                     // This line was dropped itself, so its number must be reported later.
                     self.left_out.fetch_add(lines, Ordering::Relaxed);
@@ -83,6 +102,13 @@ impl<S: Subscriber> Layer<S> for Limit {
     }
 }
 
+fn report_dropped(lines: u64) {
+    tracing::warn!(
+        lines,
+        "lines were dropped: the rate limit was exceeded, or the output had no room"
+    );
+}
+
 /// An output for log lines. Each write is one line, and is dropped and counted if it would block.
 struct Out {
     to: To,
@@ -91,7 +117,6 @@ struct Out {
 
 /// How lines are written without blocking. `O_NONBLOCK` is never set on an inherited descriptor,
 /// because all processes that share the open file description would see it.
-#[derive(Debug)]
 enum To {
     /// A descriptor reopened for this process with `O_NONBLOCK`: a pipe or a terminal.
     Own(OwnedFd),
@@ -101,6 +126,8 @@ enum To {
     Foreign(OwnedFd),
     /// A regular file or a block device, whose writes do not wait for a reader.
     File(OwnedFd),
+    /// The main process, which the bell wakes.
+    Main(Writer, Arc<Bell>),
 }
 
 impl Out {
@@ -138,8 +165,40 @@ impl Out {
                     done => done,
                 }
             }
+            To::Main(lines, bell) => match lines.write(line) {
+                true => {
+                    bell.ring();
+                    Ok(line.len())
+                }
+                false => Err(Errno::AGAIN),
+            },
         }
     }
+}
+
+/// Where the main process writes its own lines, and those of guests' processes.
+static OUT: OnceLock<Arc<Out>> = OnceLock::new();
+
+/// Writes a line of a guest's process, which may hold anything. Control characters are replaced, so
+/// that they neither reach a terminal nor begin another line. `dropped` is the number of its lines
+/// that were dropped before.
+pub(crate) fn forward(line: &[u8], dropped: u64) {
+    if dropped > 0 {
+        report_dropped(dropped);
+    }
+    if let Some(out) = OUT.get() {
+        let _ = out.as_ref().write(clean(line).as_bytes());
+    }
+}
+
+/// Returns the line without control characters, and with a line feed at its end.
+fn clean(line: &[u8]) -> String {
+    let line = String::from_utf8_lossy(line.strip_suffix(b"\n").unwrap_or(line));
+    let shown = |c: char| match c.is_control() {
+        true => char::REPLACEMENT_CHARACTER,
+        false => c,
+    };
+    line.chars().map(shown).chain(['\n']).collect()
 }
 
 /// Writes a line if poll() reports room. Used only where non-blocking writes are impossible: a
@@ -192,22 +251,42 @@ impl FromStr for Form {
 
 /// Starts logging to stderr at the given level: off, error, warn, info, debug or trace.
 pub fn start(form: Form, level: &str) -> Result<(), Error> {
+    let lost = Arc::new(AtomicU64::new(0));
+    // Without stderr, no line can be written.
+    let Ok(out) = Out::new(stderr().as_fd(), lost) else {
+        return Ok(());
+    };
+    let out = Arc::new(out);
+    if start_on(out.clone(), form, level)? != LevelFilter::OFF {
+        let _ = OUT.set(out);
+    }
+    Ok(())
+}
+
+/// Starts logging in a guest's process, by way of the main process.
+pub(crate) fn start_inside(
+    lines: Writer,
+    bell: Arc<Bell>,
+    form: Form,
+    level: &str,
+) -> Result<(), Error> {
+    let lost = Arc::new(AtomicU64::new(0));
+    let to = To::Main(lines, bell);
+    start_on(Arc::new(Out { to, lost }), form, level).map(|_| ())
+}
+
+fn start_on(out: Arc<Out>, form: Form, level: &str) -> Result<LevelFilter, Error> {
     let level: LevelFilter = level.parse().map_err(|_| {
         Error::Argument(format!(
             "unknown log level '{level}': choose from off, error, warn, info, debug, trace"
         ))
     })?;
-    let lost = Arc::new(AtomicU64::new(0));
-    let limit = Limit::new(Arc::clone(&lost));
-    // Without stderr, no line can be written.
-    let Ok(out) = Out::new(stderr().as_fd(), lost) else {
-        return Ok(());
-    };
+    let limit = Limit::new(out.lost.clone());
     let log = tracing_subscriber::fmt()
         .with_max_level(level)
         .with_target(false)
         .with_ansi(false)
-        .with_writer(Arc::new(out))
+        .with_writer(out)
         // The reader may have closed stderr, and reporting that on stderr would panic.
         .log_internal_errors(false);
     let done = match form {
@@ -217,7 +296,8 @@ pub fn start(form: Form, level: &str) -> Result<(), Error> {
             log.finish().with(limit).try_init()
         }
     };
-    done.map_err(|e| Error::Argument(format!("--log: {e}")))
+    done.map(|()| level)
+        .map_err(|e| Error::Argument(format!("--log: {e}")))
 }
 
 #[cfg(test)]
@@ -238,6 +318,27 @@ mod tests {
         let later = LINES_AT_ONCE * 2;
         assert_eq!(limit.admit(later), Some(9 * most - 1));
         assert_eq!(limit.admit(later), Some(0), "they are counted once");
+    }
+
+    /// A process that was taken over does not limit its lines itself.
+    #[test]
+    fn the_main_process_limits_the_lines_of_each_process() {
+        let limit = Limit::default();
+        let admitted = (0..10_000).filter(|_| limit.admit(Duration::ZERO).is_some());
+        assert_eq!(admitted.count(), 401);
+    }
+
+    #[test]
+    fn control_characters_are_replaced_and_a_line_stays_one() {
+        assert_eq!(clean(b"plain text\n"), "plain text\n", "the control");
+        let hostile = b"a\x1b[2J\nb\r\x07\xc2\x9b1m\xff\x7f\n";
+        assert_eq!(
+            clean(hostile),
+            "a\u{fffd}[2J\u{fffd}b\u{fffd}\u{fffd}\u{fffd}1m\u{fffd}\u{fffd}\n"
+        );
+        assert_eq!(clean(b""), "\n");
+        let longest = clean(&[0xff; crate::lines::LONGEST]);
+        assert!(longest.len() <= PIPE_BUF, "{}", longest.len());
     }
 
     /// Fills a pipe or a socket with lines until one is dropped, and returns the number of bytes
@@ -270,13 +371,13 @@ mod tests {
             (Out::new(near.as_fd(), Arc::default()).unwrap(), far.as_fd()),
             (foreign(other.as_fd()), slow.as_fd()),
         ];
-        assert!(matches!(outs[0].0.to, To::Own(_)), "{:?}", outs[0].0.to);
-        assert!(matches!(outs[1].0.to, To::Socket(_)), "{:?}", outs[1].0.to);
-        for (out, reader) in &outs {
-            assert!(fill(out) > 1000, "{:?}", out.to);
+        assert!(matches!(outs[0].0.to, To::Own(_)));
+        assert!(matches!(outs[1].0.to, To::Socket(_)));
+        for (n, (out, reader)) in outs.iter().enumerate() {
+            assert!(fill(out) > 1000, "output {n}");
             // Once there is room again, lines are written again.
             rustix::io::read(reader, &mut [0; 1 << 16]).unwrap();
-            assert!(fill(out) > 1000, "{:?}", out.to);
+            assert!(fill(out) > 1000, "output {n}");
             assert_eq!(out.lost.load(Ordering::Relaxed), 2);
         }
         // Others that share the file description still get blocking writes.

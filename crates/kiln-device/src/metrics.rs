@@ -1,7 +1,7 @@
 //! Metrics in Prometheus's text format on a Unix socket, with one HTTP 1.0 response per connection.
 
 use std::fmt;
-use std::io::{self, Write};
+use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,15 +11,12 @@ use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
-use rustix::event::PollFlags;
-use rustix::net::sockopt::set_socket_oobinline;
 
-use crate::closer::{self, Closer, Owner};
 use crate::cpu::cpu_time;
 use crate::tally::{Count, Counters, Gauge, CLASSES, STATUSES};
 
-/// Maximum time that one client may take from connecting to receiving the response.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// Maximum time that one client may take from its first byte to receiving the response.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Maximum number of bytes read from a client.
 const MAX_ASKED: usize = 4096;
@@ -323,104 +320,31 @@ fn bound(class: usize) -> f64 {
     }
 }
 
-/// Maximum number of concurrent clients. When another one connects, the oldest is dropped.
-const CLIENTS: usize = 8;
-
-/// A client that requests metrics. All I/O is non-blocking, so a slow client does not delay the
-/// device.
-pub(crate) struct Client {
-    stream: UnixStream,
-    since: Instant,
-    asked: Vec<u8>,
-    answer: Option<Vec<u8>>,
-    sent: usize,
+/// Answers a client, whatever it asks for. Takes at most about [`PATIENCE`].
+pub(crate) fn serve(stream: &UnixStream, answer: &[u8]) {
+    let until = Instant::now() + PATIENCE;
+    let limits = [
+        stream.set_read_timeout(Some(PATIENCE)),
+        stream.set_write_timeout(Some(PATIENCE)),
+    ];
+    if limits.iter().any(Result::is_err) {
+        return;
+    }
+    // A response that is sent before the request was received could be lost when the connection
+    // is closed.
+    let (mut asked, mut len) = ([0; MAX_ASKED], 0);
+    while len < MAX_ASKED && !asked.windows(4).any(|w| w == b"\r\n\r\n") {
+        match (&mut &*stream).read(&mut asked[len..]) {
+            Ok(0) => break,
+            Ok(n) if Instant::now() < until => len += n,
+            _ => return,
+        }
+    }
+    let _ = (&mut &*stream).write_all(answer);
 }
 
-#[derive(Default)]
-pub(crate) struct Clients(pub Vec<Client>);
-
-impl Clients {
-    pub(crate) fn add(&mut self, stream: UnixStream, closer: &mut Closer) {
-        // Read out-of-band data inline, because the kernel would otherwise drop it together with
-        // its descriptors.
-        let inline = set_socket_oobinline(&stream, true);
-        if stream.set_nonblocking(true).is_err() || inline.is_err() {
-            closer.end(Owner::Metrics, stream);
-            return;
-        }
-        if self.0.len() >= CLIENTS {
-            closer.end(Owner::Metrics, self.0.remove(0).stream);
-        }
-        self.0.push(Client {
-            stream,
-            since: Instant::now(),
-            asked: Vec::new(),
-            answer: None,
-            sent: 0,
-        });
-    }
-
-    /// Serves every client, and drops clients that have been answered, have disconnected or are too
-    /// slow.
-    pub(crate) fn go_on(&mut self, meter: &Meter, closer: &mut Closer) {
-        for mut client in std::mem::take(&mut self.0) {
-            match client.since.elapsed() < PATIENCE && client.go_on(meter) {
-                true => self.0.push(client),
-                false => closer.end(Owner::Metrics, client.stream),
-            }
-        }
-    }
-
-    /// Closes the connections of all clients.
-    pub(crate) fn close(self, closer: &mut Closer) {
-        self.0
-            .into_iter()
-            .for_each(|client| closer.end(Owner::Metrics, client.stream));
-    }
-}
-
-impl Client {
-    /// Returns the stream and the event to poll for: readable until the request is complete, then
-    /// writable.
-    pub(crate) fn wanted(&self) -> (&UnixStream, PollFlags) {
-        let flags = match self.answer {
-            Some(_) => PollFlags::OUT,
-            None => PollFlags::IN,
-        };
-        (&self.stream, flags)
-    }
-
-    /// Continues the exchange. Returns false if the exchange has ended.
-    fn go_on(&mut self, meter: &Meter) -> bool {
-        let blocks = |e: &io::Error| e.kind() == io::ErrorKind::WouldBlock;
-        let mut part = [0; 512];
-        while self.answer.is_none() {
-            match closer::read(&self.stream, &mut part) {
-                Ok(n) => {
-                    self.asked.extend_from_slice(&part[..n]);
-                    let whole = self.asked.windows(4).any(|w| w == b"\r\n\r\n");
-                    if n == 0 || whole || self.asked.len() >= MAX_ASKED {
-                        self.answer = Some(answer(meter));
-                    }
-                }
-                Err(e) if blocks(&e) => return true,
-                Err(_) => return false,
-            }
-        }
-        let answer = self.answer.as_deref().unwrap_or_default();
-        while self.sent < answer.len() {
-            match self.stream.write(&answer[self.sent..]) {
-                Ok(n) => self.sent += n,
-                Err(e) if blocks(&e) => return true,
-                Err(_) => return false,
-            }
-        }
-        false
-    }
-}
-
-/// Builds a response with all metrics, whatever the client requested.
-fn answer(meter: &Meter) -> Vec<u8> {
+/// Builds a response with all metrics.
+pub(crate) fn answer(meter: &Meter) -> Vec<u8> {
     let text = meter.text();
     format!(
         "HTTP/1.0 200 OK\r\nContent-Type: application/openmetrics-text; version=1.0.0; charset=utf-8\r\n\
@@ -433,7 +357,6 @@ fn answer(meter: &Meter) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::FileExt;
 
     #[derive(Debug)]
     struct Unclamped;
@@ -452,9 +375,7 @@ mod tests {
         for number in [1, 2] {
             let counters = Counters::new(1).unwrap();
             if number == 1 {
-                let cells = counters.file().metadata().unwrap().len() as usize / size_of::<u64>();
-                let bytes = value.to_le_bytes().repeat(cells);
-                counters.file().write_all_at(&bytes, 0).unwrap();
+                counters.fill(value);
             }
             meter.joined(number, counters, None);
         }

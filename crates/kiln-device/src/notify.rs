@@ -8,12 +8,11 @@
 
 use std::fs::File;
 use std::io::{self, IoSliceMut, Write};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
-use rustix::event::Timespec;
+use rustix::event::{eventfd, EventfdFlags, Timespec};
 use rustix::io::{preadv2, Errno, ReadWriteFlags};
-use vmm_sys_util::eventfd::{EventFd, EFD_CLOEXEC, EFD_NONBLOCK};
 
 /// The descriptor the driver uses to signal available requests.
 pub(crate) struct Kick(File);
@@ -44,15 +43,20 @@ impl Kick {
     /// Consumes the notification. Returns false if the file cannot deliver notifications, because
     /// it is at its end or reading it fails.
     pub(crate) fn clear(&self) -> bool {
-        let mut count = [0; 8];
-        let mut parts = [IoSliceMut::new(&mut count)];
-        // Offset -1 means the current position, which is required for files without positions.
-        match preadv2(&self.0, &mut parts, u64::MAX, ReadWriteFlags::NOWAIT) {
+        match read_count(&self.0) {
             Ok(8) => true,
             Ok(_) => false,
             Err(e) => matches!(e, Errno::AGAIN | Errno::INTR),
         }
     }
+}
+
+/// Reads a counter without waiting, even if another process has made the file blocking.
+fn read_count(file: &File) -> Result<usize, Errno> {
+    let mut count = [0; 8];
+    let mut parts = [IoSliceMut::new(&mut count)];
+    // Offset -1 means the current position, which is required for files without positions.
+    preadv2(file, &mut parts, u64::MAX, ReadWriteFlags::NOWAIT)
 }
 
 impl Call {
@@ -69,29 +73,37 @@ impl Call {
     }
 }
 
-/// An eventfd that wakes a thread of this process while it waits in [`wait`].
-pub(crate) struct Bell(EventFd);
+/// An eventfd that wakes a thread of this process while it waits in [`wait`], or the main process.
+pub(crate) struct Bell(File);
 
 impl Bell {
     /// Creates a bell that has not rung.
     pub(crate) fn new() -> io::Result<Bell> {
-        EventFd::new(EFD_NONBLOCK | EFD_CLOEXEC).map(Bell)
+        let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
+        Ok(Bell(eventfd(0, flags)?.into()))
     }
 
     pub(crate) fn ring(&self) {
-        let _ = self.0.write(1);
+        let _ = (&self.0).write(&1u64.to_ne_bytes());
     }
 
-    /// Resets the bell.
+    /// Resets the bell. Does not wait, whatever other processes that have the bell do: the kernel
+    /// copies the number to add before it locks an eventfd, unlike the bytes for a pipe.
     pub(crate) fn clear(&self) {
-        let _ = self.0.read();
+        let _ = read_count(&self.0);
+    }
+}
+
+/// A bell that another process has created.
+impl From<OwnedFd> for Bell {
+    fn from(bell: OwnedFd) -> Bell {
+        Bell(bell.into())
     }
 }
 
 impl AsFd for Bell {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        // SAFETY: the descriptor stays open while `self` is borrowed.
-        unsafe { BorrowedFd::borrow_raw(self.0.as_raw_fd()) }
+        self.0.as_fd()
     }
 }
 

@@ -1,34 +1,43 @@
 //! The main process's view of a process that serves one guest. That process runs the same program
 //! with the same arguments. It is started in advance, enters its sandbox, and then receives a
 //! connection.
+//!
+//! A process that was taken over must not be able to make the main process wait. The two therefore
+//! share only what has no lock that a process can hold for long: memory ([`crate::shared`]), an
+//! eventfd, and the connection of the guest, which the main process only polls. A pipe, for example,
+//! is locked while a write to it copies bytes, and the page with these bytes may never arrive.
 
 use std::env;
-use std::fs::File;
-use std::io::{self, Read};
-use std::net::Shutdown;
-use std::os::fd::{AsFd, AsRawFd};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use kiln_virtio::Worker;
-use rustix::pipe::{pipe_with, PipeFlags};
+use rustix::process::{kill_process, pidfd_open, Pid, PidfdFlags, Signal};
 
 use crate::adapter::{Message, Socket};
+use crate::lines::{self, Reader};
+use crate::log::{self, Limit};
+use crate::notify::Bell;
+use crate::shared::Shared;
+use crate::tally::{Counters, Gauge};
 
-/// The environment variable that marks a guest's process. It contains the numbers of two
-/// descriptors, the channel and the pipe, and the TSC frequency, which would take 20 ms to measure
-/// after the guest has connected.
+/// The environment variable that marks a guest's process. It contains the numbers of three
+/// descriptors, the channel, the shared memory and the bell, and the TSC frequency, which would take
+/// 20 ms to measure after the guest has connected.
 pub(crate) const VARIABLE: &str = "KILN_SERVE_GUEST";
 
-/// Values that a guest's process sends when it is ready for a guest. The second value also reports
-/// that the process could not lock its memory.
-pub(crate) const READY: u8 = b'r';
-pub(crate) const READY_UNLOCKED: u8 = b'u';
+/// Values of [`Gauge::Ready`] when a guest's process is ready for a guest. The second value also
+/// reports that the process could not lock its memory.
+pub(crate) const READY: u64 = 1;
+pub(crate) const READY_UNLOCKED: u64 = 2;
 
 /// The only message that the main process sends. It contains the guest number, the socket number,
-/// and two descriptors: the connection and the counters.
+/// and a descriptor: the connection.
 pub(crate) const GUEST: u32 = 1;
 
 /// The progress of a guest's process from its start to its end.
@@ -38,17 +47,24 @@ pub(crate) enum State {
     Ready {
         locked: bool,
     },
-    /// The process has closed its end of the pipe, so it is exiting or has exited.
+    /// The process has exited, or was killed.
     Closed,
 }
 
 pub(crate) struct Process {
     child: Child,
-    /// Passes the guest to the process. Nothing can be sent to this end: a compromised process
-    /// could send descriptors, and closing those can block.
-    channel: UnixStream,
-    /// The pipe for the report that the process is ready. A pipe cannot carry descriptors.
-    pipe: File,
+    /// Becomes readable when the process has exited.
+    end: OwnedFd,
+    /// Passes the guest to the process, and is closed then. Closing it makes a process without a
+    /// guest exit. Nothing can be sent to this end.
+    channel: Option<UnixStream>,
+    /// Rings when the process has become ready, or has written lines.
+    bell: Bell,
+    /// When the bell was last looked at.
+    looked: Option<Instant>,
+    counters: Arc<Counters>,
+    lines: Reader,
+    limit: Limit,
     pub state: State,
     started: Instant,
 }
@@ -56,25 +72,31 @@ pub(crate) struct Process {
 /// How long a new process may take to become ready for a guest.
 pub(crate) const START: Duration = Duration::from_secs(20);
 
+/// How long the bell of a process is ignored after it was looked at. Without this pause, a process
+/// that rings all the time would keep the main process busy.
+const REST: Duration = Duration::from_millis(50);
+
 impl Process {
-    pub(crate) fn start() -> io::Result<Process> {
+    /// Starts a process for a device with `data` data queues.
+    pub(crate) fn start(data: u16) -> io::Result<Process> {
         let (channel, theirs) = one_way()?;
-        let (pipe, says) = pipe_with(PipeFlags::CLOEXEC)?;
-        let fds = [theirs.as_raw_fd(), says.as_raw_fd()];
+        let (memory, file) = Shared::create(lines::CELLS + Counters::cells(data))?;
+        let bell = Bell::new()?;
+        let fds = [theirs.as_fd(), file.as_fd(), bell.as_fd()].map(|fd| fd.as_raw_fd());
         let mut command = Command::new("/proc/self/exe");
         command
             .arg0(env::args_os().next().unwrap_or_else(|| "kiln".into()))
             .args(env::args_os().skip(1))
             .env(
                 VARIABLE,
-                format!("{},{},{}", fds[0], fds[1], Worker::clock()),
+                format!("{},{},{},{}", fds[0], fds[1], fds[2], Worker::clock()),
             )
             // Do not look for a configuration file: the sandbox that the child inherits may make
             // reading it fail, and the child would then end.
             .env("KILN_DEFAULTS", "")
             .stdin(Stdio::null())
             // The process writes nothing to stdout, and could otherwise change a file or socket
-            // that other programs share.
+            // that other programs share. It replaces stderr likewise before it is ready.
             .stdout(Stdio::null())
             // Ctrl-C on a terminal is meant only for the main process, which lets its guests
             // finish.
@@ -94,80 +116,106 @@ impl Process {
         let child = command.spawn()?;
         // A compromised process must not be able to block this one.
         channel.set_nonblocking(true)?;
-        rustix::io::ioctl_fionbio(&pipe, true)?;
+        Process::watch(child, channel, bell, Arc::new(memory), data)
+    }
+
+    fn watch(
+        child: Child,
+        channel: UnixStream,
+        bell: Bell,
+        memory: Arc<Shared>,
+        data: u16,
+    ) -> io::Result<Process> {
         Ok(Process {
+            end: pidfd_open(Pid::from_child(&child), PidfdFlags::empty())?,
             child,
-            channel,
-            pipe: pipe.into(),
+            channel: Some(channel),
+            bell,
+            looked: None,
+            counters: Counters::at(memory.clone(), lines::CELLS, data),
+            lines: Reader::new(memory),
+            limit: Limit::default(),
             state: State::Starting,
             started: Instant::now(),
         })
     }
 
-    /// Returns the pipe, which becomes readable when [`Process::look`] has something to read.
-    pub(crate) fn pipe(&self) -> &File {
-        &self.pipe
+    /// Returns the bell, which becomes readable when [`Process::look`] has something to do. Until
+    /// the returned time, the bell must not be polled.
+    pub(crate) fn bell(&self) -> (&Bell, Option<Duration>) {
+        let looked = self.looked.filter(|_| self.state != State::Starting);
+        let rests = looked.and_then(|at| REST.checked_sub(at.elapsed()));
+        (&self.bell, rests)
+    }
+
+    /// Returns a descriptor that becomes readable when the process has exited. Then,
+    /// [`Process::note_end`] must be called.
+    pub(crate) fn end(&self) -> &OwnedFd {
+        &self.end
     }
 
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Reads what the process has written to its pipe, and updates its state.
-    ///
-    /// Only a process that was taken over writes more than the one byte. It is killed, because it
-    /// could keep the main process busy by writing all the time.
+    /// Returns the counters that the process and this one share.
+    pub(crate) fn counters(&self) -> &Arc<Counters> {
+        &self.counters
+    }
+
+    /// Updates the state of a process that starts, and takes the lines that it has written.
     pub(crate) fn look(&mut self) {
-        let mut said = [0; 2];
-        match (self.state, self.pipe.read(&mut said)) {
-            (_, Ok(0)) => self.state = State::Closed,
-            (State::Starting, Ok(1)) if [READY, READY_UNLOCKED].contains(&said[0]) => {
-                let locked = said[0] == READY;
-                self.state = State::Ready { locked };
-            }
-            (_, Ok(_)) => {
-                let pid = self.id();
-                tracing::error!(
-                    pid,
-                    "a guest's process writes what it should not: it is killed"
-                );
-                self.discard();
-            }
-            (_, Err(e)) if e.kind() == io::ErrorKind::WouldBlock => {}
-            (_, Err(_)) => self.state = State::Closed,
+        self.looked = Some(Instant::now());
+        self.bell.clear();
+        if self.state == State::Starting {
+            self.state = match self.counters.get(Gauge::Ready) {
+                READY => State::Ready { locked: true },
+                READY_UNLOCKED => State::Ready { locked: false },
+                _ => State::Starting,
+            };
         }
+        self.forward_lines();
+    }
+
+    fn forward_lines(&mut self) {
+        self.lines.take(|| self.limit.admit_now(), log::forward);
+    }
+
+    pub(crate) fn note_end(&mut self) {
+        self.state = State::Closed;
     }
 
     /// Passes a guest to the process. The send cannot block, because it is the only message on this
     /// channel.
     pub(crate) fn give(
-        &self,
+        &mut self,
         number: u64,
         socket: usize,
         connection: &UnixStream,
-        counters: &File,
     ) -> io::Result<()> {
         let payload = [number, socket as u64].map(u64::to_le_bytes).concat();
         let mut message = Message::new(GUEST, 0, payload);
-        message.fds = vec![
-            connection.as_fd().try_clone_to_owned()?,
-            counters.as_fd().try_clone_to_owned()?,
-        ];
-        Socket::new(self.channel.try_clone()?)
+        message.fds = vec![connection.as_fd().try_clone_to_owned()?];
+        let channel = self.channel.take().ok_or(io::ErrorKind::NotConnected)?;
+        Socket::new(channel)
             .send(&message)
             .map_err(io::Error::other)
     }
 
     /// Makes the process serve the requests that are already available, and then exit.
-    pub(crate) fn drain(&self) {
-        let _ = self.channel.shutdown(Shutdown::Write);
+    pub(crate) fn drain(&mut self) {
+        // A process without a guest exits when its channel is closed. SIGTERM does not need an
+        // object that the two processes share.
+        if self.channel.take().is_none() && self.state != State::Closed {
+            let _ = kill_process(Pid::from_child(&self.child), Signal::TERM);
+        }
     }
 
     pub(crate) fn kill(&mut self) {
         let _ = self.child.kill();
     }
 
-    /// Kills the process and ignores its pipe from now on. The caller must wait for it to exit.
+    /// Kills the process, which has no guest. The caller must wait for it to exit.
     pub(crate) fn discard(&mut self) {
         self.kill();
         self.state = State::Closed;
@@ -180,29 +228,38 @@ impl Process {
 
     /// Returns the exit status, or `None` if the process has not exited.
     pub(crate) fn ended(&mut self) -> Option<ExitStatus> {
-        self.child.try_wait().ok().flatten()
+        let status = self.child.try_wait().ok().flatten();
+        if status.is_some() {
+            // It may have written lines just before.
+            self.forward_lines();
+        }
+        status
     }
 }
 
 /// Returns the two ends of a new channel. Nothing can be sent to the first one.
 fn one_way() -> io::Result<(UnixStream, UnixStream)> {
     let (channel, theirs) = UnixStream::pair()?;
-    channel.shutdown(Shutdown::Read)?;
+    channel.shutdown(std::net::Shutdown::Read)?;
     Ok((channel, theirs))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io::Write;
-    use std::os::unix::process::ExitStatusExt;
+    use std::os::fd::BorrowedFd;
+    use std::sync::mpsc;
+    use std::thread;
 
+    use rustix::event::{poll, PollFd, PollFlags, Timespec};
     use vmm_sys_util::sock_ctrl_msg::ScmSocket;
+
+    use crate::withheld::Page;
 
     #[test]
     fn nothing_can_be_sent_to_the_main_process() {
         let (channel, theirs) = one_way().unwrap();
-        let (pipe, _other) = pipe_with(PipeFlags::CLOEXEC).unwrap();
+        let (pipe, _other) = std::io::pipe().unwrap();
         let send = |stream: &UnixStream| stream.send_with_fd(&[1u8][..], pipe.as_raw_fd()).is_ok();
         assert!(!send(&theirs), "to the main process");
         assert!(send(&channel), "to the guest's process");
@@ -211,47 +268,97 @@ mod tests {
         assert!(send(&theirs) && send(&channel));
     }
 
-    /// Returns a process that does nothing, and the pipe's end that it would write to.
-    fn idle() -> (Process, File) {
+    /// Returns a process that does nothing, and the bell and counters that it would use.
+    fn idle() -> (Process, Bell, Arc<Counters>) {
         let (channel, _) = one_way().unwrap();
-        let (pipe, says) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK).unwrap();
+        let bell = Bell::new().unwrap();
+        let theirs = Bell::from(bell.as_fd().try_clone_to_owned().unwrap());
+        let (memory, _) = Shared::create(lines::CELLS + Counters::cells(1)).unwrap();
         let child = Command::new("/bin/sleep").arg("60").spawn().unwrap();
-        let process = Process {
-            child,
-            channel,
-            pipe: pipe.into(),
-            state: State::Starting,
-            started: Instant::now(),
-        };
-        (process, says.into())
+        let process = Process::watch(child, channel, bell, Arc::new(memory), 1).unwrap();
+        let counters = process.counters().clone();
+        (process, theirs, counters)
     }
 
+    fn is_readable(fd: BorrowedFd<'_>, limit: Timespec) -> bool {
+        let mut fds = [PollFd::from_borrowed_fd(fd, PollFlags::IN)];
+        poll(&mut fds, Some(&limit)).unwrap() == 1
+    }
+
+    const AT_ONCE: Timespec = Timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    const LATE: Timespec = Timespec {
+        tv_sec: 60,
+        tv_nsec: 0,
+    };
+
     #[test]
-    fn a_process_that_writes_more_than_one_byte_is_killed() {
-        let ready = State::Ready { locked: true };
-        let cases: [(&[&[u8]], State); 6] = [
-            // Controls: it is ready, and stays so if it writes nothing more.
-            (&[&[READY]], ready),
-            (&[&[READY], &[]], ready),
-            (&[&[READY_UNLOCKED]], State::Ready { locked: false }),
-            (&[&[READY], b"x"], State::Closed),
-            (&[&[READY, READY]], State::Closed),
-            (&[b"x"], State::Closed),
-        ];
-        for (writes, state) in cases {
-            let (mut process, mut says) = idle();
-            for bytes in writes {
-                says.write_all(bytes).unwrap();
-                process.look();
-            }
-            assert_eq!(process.state, state, "{writes:?}");
-            if state != State::Closed {
-                assert_eq!(process.ended(), None, "{writes:?}");
-                process.kill();
-            }
-            // Without a kill, this would wait a minute.
-            let status = process.child.wait().unwrap();
-            assert_eq!(status.signal(), Some(libc::SIGKILL), "{writes:?}");
+    fn a_process_is_ready_once_and_ends_once() {
+        for (value, locked) in [(READY, true), (READY_UNLOCKED, false)] {
+            let (mut process, bell, counters) = idle();
+            process.look();
+            assert_eq!(process.state, State::Starting);
+            counters.set(Gauge::Ready, value);
+            bell.ring();
+            assert!(is_readable(process.bell().0.as_fd(), AT_ONCE));
+            process.look();
+            assert_eq!(process.state, State::Ready { locked });
+            assert!(!is_readable(process.bell().0.as_fd(), AT_ONCE));
+            // What it writes later changes nothing, and its bell is left alone for a while.
+            counters.set(Gauge::Ready, 0);
+            assert!(process.bell().1.is_some_and(|rest| rest <= REST));
+            process.look();
+            assert_eq!(process.state, State::Ready { locked });
+            assert!(!is_readable(process.end().as_fd(), AT_ONCE));
+            process.kill();
+            assert!(is_readable(process.end().as_fd(), LATE));
+            assert!(process.ended().is_some());
         }
+    }
+
+    /// Returns whether `what` returns while a write of a page that never arrives is going on, and
+    /// after the page has arrived.
+    fn returns(page: Page, file: OwnedFd, what: impl FnOnce() + Send + 'static) -> [bool; 2] {
+        let held = page.write_to(file);
+        let (done, wait) = mpsc::channel();
+        let thread = thread::spawn(move || {
+            what();
+            done.send(()).unwrap();
+        });
+        let before = wait.recv_timeout(Duration::from_millis(500)).is_ok();
+        drop(page);
+        let after = before || wait.recv_timeout(Duration::from_secs(60)).is_ok();
+        held.join().unwrap();
+        thread.join().unwrap();
+        [before, after]
+    }
+
+    /// Control: a pipe stays locked meanwhile, so that reading from it waits even if it is
+    /// non-blocking.
+    #[test]
+    fn a_write_whose_page_never_arrives_delays_nothing() {
+        let (Some(page), Some(other)) = (Page::new(), Page::new()) else {
+            println!("SKIPPED: this process may not use userfaultfd");
+            return;
+        };
+        let (mut process, bell, counters) = idle();
+        let theirs = bell.as_fd().try_clone_to_owned().unwrap();
+        let look = move || {
+            counters.set(Gauge::Ready, READY);
+            assert!(!is_readable(process.bell().0.as_fd(), AT_ONCE));
+            process.look();
+            assert!(process.state == State::Ready { locked: true } && process.ended().is_none());
+            process.kill();
+            let _ = process.child.wait();
+        };
+        assert_eq!(returns(page, theirs, look), [true, true]);
+        let (reader, writer) = std::io::pipe().unwrap();
+        rustix::io::ioctl_fionbio(&reader, true).unwrap();
+        let read = move || {
+            let _ = rustix::io::read(&reader, &mut [0; 8]);
+        };
+        assert_eq!(returns(other, writer.into(), read), [false, true]);
     }
 }

@@ -2,7 +2,7 @@
 //! and exits with the guest.
 
 use std::io;
-use std::sync::mpsc::{channel, Receiver, RecvTimeoutError, Sender};
+use std::sync::mpsc::{channel, Receiver, RecvTimeoutError, SendError, Sender};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -11,6 +11,7 @@ use kiln_virtio::Worker;
 use vm_memory::GuestMemoryMmap;
 
 use crate::account::Account;
+use crate::adapter::Health;
 use crate::chain::Chain;
 use crate::config::ControlBy;
 use crate::duty::{Control, Data, Duty, HandedControl};
@@ -18,7 +19,6 @@ use crate::inflight::Log;
 use crate::line::{Halt, Line, Order, Scratch};
 use crate::notify::{Call, Kick};
 use crate::ring::{Areas, Place, Ring};
-use crate::sandbox;
 use crate::tally::Tally;
 
 /// Maximum time a thread may take to stop. A batch of the most expensive requests takes 0.1 s.
@@ -63,9 +63,6 @@ pub(crate) struct Post {
     /// How long to poll before sleeping.
     pub poll: Duration,
     pub name: String,
-    /// Whether the thread installs a seccomp filter that forbids all system calls except those that
-    /// serving a queue requires.
-    pub narrow: bool,
 }
 
 /// A handle on a queue's thread.
@@ -75,6 +72,7 @@ pub(crate) struct Runner {
     halt: Arc<Halt>,
     running: bool,
     thread: Option<JoinHandle<()>>,
+    health: Arc<Health>,
 }
 
 impl Runner {
@@ -83,6 +81,7 @@ impl Runner {
         let (to, work) = channel::<Work>();
         let (done, back) = channel::<Work>();
         let halt = Arc::new(Halt::new()?);
+        let health = post.account.health.clone();
         let thread = thread::Builder::new().name(post.name.clone()).spawn({
             let halt = halt.clone();
             move || {
@@ -99,7 +98,7 @@ impl Runner {
                     },
                     Some(ControlBy::Inline) => Box::new(Control(post.account.clone())),
                     Some(ControlBy::Thread) => {
-                        match HandedControl::new(post.account.clone(), post.narrow) {
+                        match HandedControl::new(post.account.clone()) {
                             Ok(duty) => Box::new(duty),
                             Err(error) => {
                                 tracing::error!(%error, queue = post.name, "cannot start the second thread");
@@ -108,10 +107,6 @@ impl Runner {
                         }
                     }
                 };
-                if let Some(error) = post.narrow.then(sandbox::narrow).and_then(Result::err) {
-                    tracing::error!(%error, queue = post.name, "cannot install the filter for a queue");
-                    return;
-                }
                 let mut scratch = Scratch::default();
                 let mut chain = Chain::new();
                 while let Ok(mut work) = work.recv() {
@@ -135,6 +130,7 @@ impl Runner {
             halt,
             running: false,
             thread: Some(thread),
+            health,
         })
     }
 
@@ -146,9 +142,15 @@ impl Runner {
     /// Starts serving a ring. The thread serves it until [`Runner::stop`].
     pub(crate) fn start(&mut self, work: Work) {
         self.halt.set(Order::Run);
-        if let Some(to) = &self.to {
-            self.running = to.send(work).is_ok();
-        }
+        let Some(to) = &self.to else { return };
+        self.running = match to.send(work) {
+            Ok(()) => true,
+            // The thread has ended, for example because it could not create an emulated CPU.
+            Err(SendError(work)) => {
+                report_broken(&work, &self.health);
+                false
+            }
+        };
     }
 
     /// Gives the thread an order, without waiting until it is carried out.
@@ -246,9 +248,56 @@ fn serve(
         }
     };
     tracing::warn!(queue = post.name, %broken, "the ring is no longer served");
-    post.account.health.set_broken();
+    report_broken(work, &post.account.health);
+    halt.wait();
+}
+
+/// Reports a ring that is not served to the driver, by the device status, and to the front end.
+fn report_broken(work: &Work, health: &Health) {
+    health.set_broken();
     if let Some(err) = &work.err {
         err.tell();
     }
-    halt.wait();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::File;
+    use std::os::fd::AsFd;
+
+    use rustix::event::{eventfd, EventfdFlags};
+
+    /// A thread that cannot create an emulated CPU ends before its first ring starts.
+    #[test]
+    fn a_ring_whose_thread_has_ended_is_reported() {
+        let (to, work) = channel();
+        let (_done, back) = channel();
+        let health = Arc::<Health>::default();
+        let mut runner = Runner {
+            to: Some(to),
+            back,
+            halt: Arc::new(Halt::new().unwrap()),
+            running: false,
+            thread: None,
+            health: health.clone(),
+        };
+        let err = eventfd(0, EventfdFlags::NONBLOCK).unwrap();
+        let ring = || Work {
+            place: Place::default(),
+            memory: Arc::default(),
+            kick: None,
+            call: None,
+            err: Some(Call::new(File::from(err.as_fd().try_clone_to_owned().unwrap())).unwrap()),
+            log: None,
+        };
+        // Control: a thread that is there takes the ring.
+        runner.start(ring());
+        assert!(runner.is_running() && !health.is_broken());
+        assert!(rustix::io::read(&err, &mut [0; 8]).is_err());
+        drop(work);
+        runner.start(ring());
+        assert!(!runner.is_running() && health.is_broken());
+        assert_eq!(rustix::io::read(&err, &mut [0; 8]), Ok(8));
+    }
 }

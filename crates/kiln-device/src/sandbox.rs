@@ -61,8 +61,8 @@ const ALWAYS: &[libc::c_long] = &[
     libc::SYS_getrandom,
 ];
 
-/// Additional system calls for threads that communicate with a front end. For a guest's process,
-/// [`receives`] and [`only_own_files`] restrict some of them.
+/// Additional system calls for threads that communicate with a front end. [`receives`] restricts
+/// some of them.
 const MESSAGES: &[libc::c_long] = &[
     libc::SYS_recvmsg,
     libc::SYS_recvfrom,
@@ -77,8 +77,6 @@ const MESSAGES: &[libc::c_long] = &[
     libc::SYS_fstat,
     libc::SYS_fstatfs,
     libc::SYS_munlock,
-    // A thread needs this call to install a narrower filter for itself.
-    libc::SYS_seccomp,
 ];
 
 /// Additional system calls for a process that both accepts and serves connections. The guests'
@@ -87,6 +85,8 @@ const ACCEPTS: &[libc::c_long] = &[
     libc::SYS_accept4,
     libc::SYS_memfd_create,
     libc::SYS_ftruncate,
+    // For the log. A guest's process has no descriptor of it.
+    libc::SYS_pwritev2,
 ];
 
 /// Additional system calls for the main process: those that start a program, and those that the
@@ -145,8 +145,10 @@ const STARTS: &[libc::c_long] = &[
     libc::SYS_readlink,
     libc::SYS_readlinkat,
     libc::SYS_sched_setaffinity,
+    libc::SYS_seccomp,
     libc::SYS_set_tid_address,
     libc::SYS_setpgid,
+    libc::SYS_signalfd4,
     libc::SYS_socketpair,
     libc::SYS_stat,
     libc::SYS_statfs,
@@ -172,13 +174,12 @@ const REFUSED: &[(libc::c_long, libc::c_int)] = &[
     (libc::SYS_mremap, libc::ENOMEM),
 ];
 
-/// Allowed `prctl` options: naming a thread, naming a mapping, and forbidding new privileges, which
-/// is required for installing a filter.
-const PRCTL: [u64; 3] = [
-    libc::PR_SET_NAME as u64,
-    0x5356_4d41,
-    libc::PR_SET_NO_NEW_PRIVS as u64,
-];
+/// Allowed `prctl` options: naming a thread, and naming a mapping. Installing another filter is not
+/// allowed, by prctl() or seccomp(): filters are compiled into memory that the kernel limits for the
+/// whole machine, and a process that was taken over could use it up. For the same reason, threads
+/// that serve queues have no filter of their own. It would protect little, because threads share
+/// their memory: code in one of them can make another one act.
+const PRCTL: [u64; 2] = [libc::PR_SET_NAME as u64, 0x5356_4d41];
 /// Allowed `madvise` advice: what an allocator uses to return memory or to request huge pages.
 const MADVISE: [u64; 5] = [
     libc::MADV_DONTNEED as u64,
@@ -273,20 +274,17 @@ fn always(more: &[libc::c_long]) -> Result<Rules, seccompiler::BackendError> {
             SeccompRule::new(maps_without(libc::MAP_ANONYMOUS)?)?,
         ],
     );
-    // Allow reading and writing only at a file's own position (the offset -1), and no flag but
-    // RWF_NOWAIT: all processes share the file of the log, whose earlier lines must not change.
-    for call in [libc::SYS_preadv2, libc::SYS_pwritev2] {
-        let rule = SeccompRule::new(vec![
-            condition(3, SeccompCmpOp::Eq, u64::MAX)?,
-            SeccompCondition::new(
-                5,
-                SeccompCmpArgLen::Dword,
-                SeccompCmpOp::Eq,
-                libc::RWF_NOWAIT as u64,
-            )?,
-        ])?;
-        rules.insert(call, vec![rule]);
-    }
+    // Allow reading only at a file's own position (the offset -1), and no flag but RWF_NOWAIT.
+    let at_position = SeccompRule::new(vec![
+        condition(3, SeccompCmpOp::Eq, u64::MAX)?,
+        SeccompCondition::new(
+            5,
+            SeccompCmpArgLen::Dword,
+            SeccompCmpOp::Eq,
+            libc::RWF_NOWAIT as u64,
+        )?,
+    ])?;
+    rules.insert(libc::SYS_preadv2, vec![at_position]);
     rules.insert(libc::SYS_madvise, each(2, &MADVISE)?);
     rules.insert(libc::SYS_prctl, each(0, &PRCTL)?);
     rules.insert(libc::SYS_arch_prctl, each(0, &ARCH_PRCTL)?);
@@ -305,42 +303,6 @@ fn receives(rules: &mut Rules) -> Result<(), seccompiler::BackendError> {
     Ok(())
 }
 
-/// Builds the rules for system calls that change a file for all processes that have it open, or
-/// duplicate its descriptor. Standard input, output and error are excluded: all processes of the
-/// device share them.
-fn only_own_files(rules: &mut Rules) -> Result<(), seccompiler::BackendError> {
-    let own = |arg| {
-        SeccompCondition::new(
-            arg,
-            SeccompCmpArgLen::Dword,
-            SeccompCmpOp::Gt,
-            libc::STDERR_FILENO as u64,
-        )
-    };
-    let own_and = |value: u64| {
-        SeccompRule::new(vec![
-            own(0)?,
-            SeccompCondition::new(1, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, value)?,
-        ])
-    };
-    for call in [libc::SYS_shutdown, libc::SYS_setsockopt] {
-        rules.insert(call, vec![SeccompRule::new(vec![own(0)?])?]);
-    }
-    let commands: Result<Vec<_>, _> = FCNTL.iter().map(|&command| own_and(command)).collect();
-    rules.insert(libc::SYS_fcntl, commands?);
-    rules.insert(libc::SYS_ioctl, vec![own_and(libc::FIONBIO)?]);
-    let mut shared = maps_without(libc::MAP_ANONYMOUS)?;
-    shared.push(own(4)?);
-    rules.insert(
-        libc::SYS_mmap,
-        vec![
-            SeccompRule::new(maps_without(libc::MAP_SHARED)?)?,
-            SeccompRule::new(shared)?,
-        ],
-    );
-    Ok(())
-}
-
 /// Builds the filter of a process that serves guests. System calls that the filter does not allow
 /// kill the process.
 fn allow(role: Role) -> Result<BpfProgram, seccompiler::BackendError> {
@@ -356,14 +318,8 @@ fn allow(role: Role) -> Result<BpfProgram, seccompiler::BackendError> {
         vec![when(0, SeccompCmpOp::MaskedEq(threads), threads)?],
     );
     receives(&mut rules)?;
-    match role {
-        Role::Guest => only_own_files(&mut rules)?,
-        // The process may have inherited a socket as one of these descriptors.
-        Role::Together | Role::Main => {
-            rules.insert(libc::SYS_fcntl, each(1, &FCNTL)?);
-            rules.insert(libc::SYS_ioctl, each(1, &[libc::FIONBIO])?);
-        }
-    }
+    rules.insert(libc::SYS_fcntl, each(1, &FCNTL)?);
+    rules.insert(libc::SYS_ioctl, each(1, &[libc::FIONBIO])?);
     // Allow creating only pairs of connected Unix sockets.
     let stream = SeccompRule::new(vec![
         SeccompCondition::new(
@@ -383,16 +339,6 @@ fn allow(role: Role) -> Result<BpfProgram, seccompiler::BackendError> {
     // Allow sending only on a connected socket: the address argument must be null.
     rules.insert(libc::SYS_sendto, vec![when(4, SeccompCmpOp::Eq, 0)?]);
     filter(rules, SeccompAction::KillProcess, SeccompAction::Allow)
-}
-
-/// Builds the filter of a thread that serves a queue. The thread cannot use sockets, receive
-/// descriptors or start programs.
-fn allow_queue() -> Result<BpfProgram, seccompiler::BackendError> {
-    filter(
-        always(&[])?,
-        SeccompAction::KillProcess,
-        SeccompAction::Allow,
-    )
 }
 
 /// Builds the main process's filter. Programs that it starts inherit the filter, and their C
@@ -458,11 +404,6 @@ pub(crate) fn close(role: Role) -> Result<Files, Error> {
     Ok(files)
 }
 
-/// Confines the calling thread, which serves a queue, further than its process.
-pub(crate) fn narrow() -> Result<(), Error> {
-    apply(allow_queue())
-}
-
 /// Enters a landlock domain. It forbids access to files and TCP, and it forbids signals to
 /// processes and connections to abstract sockets outside the domain. The main process may still
 /// read and execute programs, because it has to start itself, and write to `/dev/null`.
@@ -526,9 +467,6 @@ mod tests {
         }
     }
 
-    /// A flag that writes at the given offset of a file that is open for appending.
-    const NOAPPEND: libc::c_int = 0x20;
-
     /// Reads or writes nothing at an offset of standard error.
     fn at(call: libc::c_long, offset: i64, flags: libc::c_int) {
         let none: *const libc::iovec = std::ptr::null();
@@ -584,7 +522,6 @@ mod tests {
                     let private = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
                     libc::mmap(none, 4096, libc::PROT_READ, private, -1, 0);
                     libc::mmap(none, 4096, libc::PROT_READ, libc::MAP_SHARED, -1, 0);
-                    at(libc::SYS_pwritev2, -1, libc::RWF_NOWAIT);
                     at(libc::SYS_preadv2, -1, libc::RWF_NOWAIT);
                     // Buffers that are so large that the C library maps each of them.
                     let mut grows = vec![7u8; 1 << 20];
@@ -605,32 +542,23 @@ mod tests {
                 ("a message out of band", &|| {
                     libc::recvmsg(pair[0], none.cast(), libc::MSG_OOB);
                 }),
-                ("an end of the log", &|| {
-                    libc::shutdown(2, libc::SHUT_RDWR);
+                ("bytes at an offset, to write", &|| {
+                    at(libc::SYS_pwritev2, -1, libc::RWF_NOWAIT);
                 }),
-                ("a socket option of the log", &|| {
-                    libc::setsockopt(2, libc::SOL_SOCKET, libc::SO_SNDBUF, none, 0);
-                }),
-                ("a log that does not block", &|| {
-                    libc::fcntl(2, libc::F_SETFL, libc::O_NONBLOCK);
-                }),
-                ("the same by another call", &|| {
-                    libc::ioctl(2, libc::FIONBIO, none);
-                }),
-                ("a second descriptor of the log", &|| {
-                    libc::fcntl(2, libc::F_DUPFD_CLOEXEC, 3);
-                }),
-                ("an earlier line of the log", &|| {
-                    at(libc::SYS_pwritev2, 0, libc::RWF_NOWAIT);
-                }),
-                ("a line that is not appended", &|| {
-                    at(libc::SYS_pwritev2, -1, libc::RWF_NOWAIT | NOAPPEND);
-                }),
-                ("an earlier line, to read it", &|| {
+                ("bytes at an offset, to read", &|| {
                     at(libc::SYS_preadv2, 0, libc::RWF_NOWAIT);
                 }),
-                ("the log as memory", &|| {
-                    libc::mmap(none, 4096, libc::PROT_WRITE, libc::MAP_SHARED, 2, 0);
+                ("another file as its standard error", &|| {
+                    libc::dup2(0, 2);
+                }),
+                ("fewer pages of a file that others have", &|| {
+                    libc::fallocate(2, libc::FALLOC_FL_PUNCH_HOLE, 0, 4096);
+                }),
+                ("fewer pages of memory that others have", &|| {
+                    libc::madvise(none, 0, libc::MADV_REMOVE);
+                }),
+                ("a page whose faults it serves", &|| {
+                    libc::syscall(libc::SYS_userfaultfd, 0);
                 }),
                 ("a signal to another process", &|| {
                     libc::syscall(libc::SYS_tgkill, parent, parent, 0);
@@ -667,6 +595,16 @@ mod tests {
                     let grows = libc::MAP_PRIVATE | libc::MAP_GROWSDOWN;
                     libc::mmap(none, 4096, libc::PROT_READ, grows, -1, 0);
                 }),
+                // Both calls fail at once even where they are allowed, and install nothing.
+                ("another filter", &|| {
+                    libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, 0, none);
+                }),
+                ("another filter by prctl()", &|| {
+                    libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, none);
+                }),
+                ("new privileges given up again", &|| {
+                    libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+                }),
                 ("executable memory", &|| {
                     let code = libc::PROT_READ | libc::PROT_EXEC;
                     libc::mmap(
@@ -682,13 +620,6 @@ mod tests {
             for (what, attempt) in attempts {
                 assert_eq!(ends(Role::Guest, attempt), libc::SIGSYS, "{what}");
             }
-            // A queue's thread must be confined further than its process.
-            assert_eq!(ends(Role::Guest, || assert!(narrow().is_ok())), 0);
-            let sockets = || {
-                assert!(narrow().is_ok());
-                libc::shutdown(1, libc::SHUT_RDWR);
-            };
-            assert_eq!(ends(Role::Guest, sockets), libc::SIGSYS);
             // The main process may start programs, and may signal only programs it has started.
             assert_eq!(
                 ends(Role::Main, || {

@@ -5,14 +5,10 @@
 //! any front end. A silent connection costs a descriptor for a few seconds. If a guest's process
 //! hangs or dies, only that guest is affected.
 
-use std::collections::VecDeque;
-use std::fs::{self, Permissions};
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
-use std::os::unix::fs::{chown, FileTypeExt, PermissionsExt};
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
-use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -20,7 +16,6 @@ use std::time::{Duration, Instant};
 use kiln_virtio::Services;
 use rustix::event::{poll, PollFd, PollFlags};
 use rustix::io::Errno;
-use rustix::net::sockopt::socket_acceptconn;
 
 use crate::closer::{self, Closer, Owner};
 use crate::config::Config;
@@ -28,29 +23,12 @@ use crate::confine;
 use crate::error::Error;
 use crate::guest::{Connection, Name};
 use crate::inflight::Inflight;
-use crate::metrics::{Clients, Meter};
+use crate::listener::{self, inherit, listen, Access, Socket, Waiting, SILENT, WAITING};
+use crate::metrics::{self, Meter};
 use crate::notify::timespec;
-use crate::pace::Bucket;
 use crate::process::{Process, State, START};
 use crate::sandbox::{self, Files, Role};
 use crate::tally::Counters;
-
-/// How long a front end may stay silent after connecting.
-const SILENCE: Duration = Duration::from_secs(5);
-
-/// Maximum number of silent connections per socket. When another one arrives, the oldest is closed.
-const SILENT: usize = 64;
-
-/// Maximum number of connections per socket that have sent data and wait to be served. If
-/// `--max-guests` is larger, it replaces this limit, because all front ends may reconnect at once
-/// after the device restarts. Further connections are rejected.
-const WAITING: usize = 64;
-
-/// Maximum number of front ends per second that each socket passes to processes, and the burst
-/// allowed after a pause. The rate is limited because each front end costs a process start, some 4
-/// ms of CPU time. A front end that connects in a loop would take that time from other guests.
-const ADMITTED: u64 = 10;
-const ADMITTED_AT_ONCE: u32 = 64;
 
 /// How long a guest's process may take to exit after its front end has disconnected.
 const GRACE: Duration = Duration::from_millis(700);
@@ -59,44 +37,17 @@ const GRACE: Duration = Duration::from_millis(700);
 /// file system can keep a killed process from exiting.
 const LAST: Duration = Duration::from_millis(300);
 
-/// How long a listener is ignored after an error.
-const REST: Duration = Duration::from_millis(200);
-
 /// Intervals for checking conditions that no descriptor signals. The short one is used while a
 /// process or guest is about to end.
 const LOOK: Duration = Duration::from_millis(10);
 const SELDOM: Duration = Duration::from_millis(50);
 
-/// How long a process that has closed its channel may take to exit.
-const DYING: Duration = Duration::from_millis(30);
-
 /// A device whose sockets are bound.
 pub struct Server {
     config: Config,
     sockets: Vec<Socket>,
-    metrics: Option<UnixListener>,
+    metrics: Option<Socket>,
     meter: Meter,
-}
-
-/// A listening socket, and its connections that are still waiting for a process.
-struct Socket {
-    path: PathBuf,
-    /// The listener, or `None` for a single inherited connection.
-    listener: Option<UnixListener>,
-    waiting: VecDeque<Waiting>,
-    admitted: Bucket,
-    /// After an error, no connections are accepted until this time.
-    rests_until: Option<Instant>,
-}
-
-struct Waiting {
-    stream: UnixStream,
-    since: Instant,
-    /// Process ID, user and group of the front end, for the log.
-    peer: String,
-    /// Set when the front end has sent data and is still connected.
-    speaks: bool,
-    gone: bool,
 }
 
 /// A guest being served.
@@ -106,10 +57,11 @@ struct Guest {
     /// The connection to the front end, polled only for disconnection.
     stream: UnixStream,
     host: Host,
-    /// When the front end disconnected.
+    /// Becomes readable when the process that made the connection has exited. A process that was
+    /// taken over could receive the front end's end of the connection, so that it never hangs up.
+    front_end: Option<OwnedFd>,
+    /// When the front end disconnected or exited.
     gone: Option<Instant>,
-    /// When the guest's process was first seen to have closed its channel.
-    closed: Option<Instant>,
     killed: Option<Instant>,
     /// Whether it has been logged that the guest's threads do not exit.
     stays: bool,
@@ -125,13 +77,34 @@ enum Host {
 #[derive(Clone, Copy)]
 enum Watched {
     Stop,
-    Listener(usize),
-    Waiting(usize, usize),
+    Listener(Owner),
+    Waiting(Owner, usize),
     Guest(usize),
-    Process(usize),
+    Bell(Which),
+    End(Which),
+}
+
+/// A process, by its index.
+#[derive(Clone, Copy)]
+enum Which {
+    Guest(usize),
     Spare(usize),
-    Metrics,
-    Client,
+}
+
+impl Which {
+    fn find<'a>(
+        self,
+        guests: &'a mut [Guest],
+        spares: &'a mut [Process],
+    ) -> Option<&'a mut Process> {
+        match self {
+            Which::Spare(k) => spares.get_mut(k),
+            Which::Guest(k) => match &mut guests.get_mut(k)?.host {
+                Host::Process(process) => Some(process),
+                Host::Threads(_) => None,
+            },
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -140,202 +113,6 @@ pub struct Served {
     pub guests: u64,
     /// Requests answered, including control requests.
     pub requests: u64,
-}
-
-/// File permissions and group of a socket.
-#[derive(Clone, Copy, Default)]
-struct Access {
-    mode: Option<u32>,
-    group: Option<u32>,
-}
-
-impl Access {
-    fn give(&self, path: &Path) -> io::Result<()> {
-        if self.group.is_some() {
-            chown(path, None, self.group)?;
-        }
-        match self.mode {
-            Some(mode) => fs::set_permissions(path, Permissions::from_mode(mode)),
-            None => Ok(()),
-        }
-    }
-}
-
-/// Listens at a path. A socket that an earlier process left at that path is replaced. Files of
-/// other kinds are not touched.
-fn listen(path: &Path, access: Access) -> Result<UnixListener, Error> {
-    let is_socket = |found: fs::Metadata| found.file_type().is_socket();
-    if fs::symlink_metadata(path).is_ok_and(is_socket) {
-        match UnixStream::connect(path) {
-            Ok(_) => return Err(Error::InUse(path.to_owned())),
-            Err(e) if e.kind() == io::ErrorKind::ConnectionRefused => {
-                fs::remove_file(path).map_err(|e| Error::io("replace", path, e))?;
-            }
-            Err(e) => return Err(Error::io("listen on", path, e)),
-        }
-    }
-    appear(path, access).map_err(|e| Error::io("listen on", path, e))
-}
-
-/// Binds the socket under a temporary name, sets its permissions, and only then gives it its final
-/// name. A client that waits for the final name can therefore connect as soon as the name exists.
-fn appear(path: &Path, access: Access) -> io::Result<UnixListener> {
-    let mut before = path.as_os_str().to_owned();
-    before.push(format!(".{}", std::process::id()));
-    let listener = match UnixListener::bind(&before) {
-        Ok(listener) => listener,
-        // The temporary name is too long for a socket address.
-        Err(e) if e.kind() == io::ErrorKind::InvalidInput => {
-            let listener = UnixListener::bind(path)?;
-            return access.give(path).map(|()| listener);
-        }
-        Err(e) => return Err(e),
-    };
-    let named = access
-        .give(before.as_ref())
-        .and_then(|()| fs::hard_link(&before, path));
-    fs::remove_file(&before)?;
-    named.map(|()| listener)
-}
-
-/// Takes over a socket inherited from the parent process, either a listening socket or a
-/// connection.
-fn inherit(fd: RawFd) -> Result<Socket, Error> {
-    let refuse = |e: io::Error| Error::Argument(format!("--fd {fd}: {e}: pass a Unix socket"));
-    // SAFETY: this command takes no pointer, and fails harmlessly if `fd` is not open. It also
-    // keeps guests' processes from inheriting the descriptor.
-    if unsafe { libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC) } != 0 {
-        return Err(refuse(io::Error::last_os_error()));
-    }
-    // SAFETY: the descriptor is open, and the command line passed it for this purpose only.
-    let socket = unsafe { OwnedFd::from_raw_fd(fd) };
-    let path = PathBuf::from(format!("fd {fd}"));
-    match socket_acceptconn(&socket).map_err(|e| refuse(e.into()))? {
-        true => Ok(Socket::new(path, Some(socket.into()))),
-        false => {
-            let mut one = Socket::new(path, None);
-            one.waiting.push_back(Waiting::new(socket.into()));
-            Ok(one)
-        }
-    }
-}
-
-impl Waiting {
-    fn new(stream: UnixStream) -> Waiting {
-        Waiting {
-            peer: peer(&stream),
-            stream,
-            since: Instant::now(),
-            speaks: false,
-            gone: false,
-        }
-    }
-
-    /// Records what poll() found on the connection.
-    fn notice(&mut self, found: PollFlags) {
-        self.gone = found.intersects(PollFlags::HUP | PollFlags::ERR);
-        self.speaks = !self.gone;
-    }
-}
-
-impl Socket {
-    fn new(path: PathBuf, listener: Option<UnixListener>) -> Socket {
-        let burst = Duration::from_secs(1) * ADMITTED_AT_ONCE / ADMITTED as u32;
-        Socket {
-            path,
-            listener,
-            waiting: VecDeque::new(),
-            admitted: Bucket::new(ADMITTED, burst),
-            rests_until: None,
-        }
-    }
-
-    /// Accepts one connection. Rejects it if all of the socket's guest slots are in use (`full`) or
-    /// if `most` connections are already waiting, because each waiting connection holds one of this
-    /// process's descriptors, which all sockets share.
-    fn accept(
-        &mut self,
-        full: bool,
-        most: usize,
-        meter: &mut Meter,
-        (owner, closer): (Owner, &mut Closer),
-    ) {
-        let Some(listener) = &self.listener else {
-            return;
-        };
-        match listener.accept() {
-            Ok((stream, _)) => {
-                if full {
-                    tracing::warn!(
-                        socket = %self.path.display(),
-                        "connection rejected: --max-guests is reached"
-                    );
-                    meter.refused += 1;
-                    closer.end(owner, stream);
-                    return;
-                }
-                if stream.set_nonblocking(false).is_err() {
-                    closer.end(owner, stream);
-                    return;
-                }
-                let silent = self.waiting.iter().filter(|w| !w.speaks).count();
-                if self.waiting.len() - silent >= most {
-                    tracing::warn!(
-                        socket = %self.path.display(),
-                        "connection rejected: too many connections are waiting to be served"
-                    );
-                    meter.refused += 1;
-                    closer.end(owner, stream);
-                    return;
-                }
-                if silent >= SILENT {
-                    let oldest = self.waiting.iter().position(|w| !w.speaks);
-                    if let Some(oldest) = oldest.and_then(|at| self.waiting.remove(at)) {
-                        closer.end(owner, oldest.stream);
-                        meter.refused += 1;
-                    }
-                }
-                self.waiting.push_back(Waiting::new(stream));
-            }
-            Err(e)
-                if matches!(
-                    e.kind(),
-                    io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock
-                ) => {}
-            Err(error) => {
-                // The listener stays readable, so without a pause this error would repeat in a busy
-                // loop.
-                tracing::error!(%error, socket = %self.path.display(), "cannot accept a connection");
-                self.rests_until = Some(Instant::now() + REST);
-            }
-        }
-    }
-}
-
-/// Process ID, user and group of the connected process, from the kernel (`SO_PEERCRED`). The
-/// process ID is 0 for a process in a PID namespace that this process cannot see; rustix cannot
-/// represent that value, so this calls libc.
-fn peer(stream: &UnixStream) -> String {
-    let mut peer = libc::ucred {
-        pid: 0,
-        uid: 0,
-        gid: 0,
-    };
-    let mut len = size_of_val(&peer) as libc::socklen_t;
-    // SAFETY: both pointers are valid during the call, and `len` is the size of `peer`.
-    let done = unsafe {
-        libc::getsockopt(
-            stream.as_raw_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_PEERCRED,
-            std::ptr::from_mut(&mut peer).cast(),
-            &mut len,
-        )
-    };
-    match done {
-        0 => format!("pid {} uid {} gid {}", peer.pid, peer.uid, peer.gid),
-        _ => "unknown".into(),
-    }
 }
 
 impl Guest {
@@ -383,17 +160,22 @@ impl Server {
         };
         let mut sockets = Vec::new();
         for path in &config.sockets {
-            sockets.push(Socket::new(path.clone(), Some(listen(path, access)?)));
+            let owner = Owner::Socket(sockets.len());
+            let listener = listen(path, access)?;
+            sockets.push(Socket::new(owner, path.clone(), Some(listener)));
         }
         for fd in &config.inherited {
-            sockets.push(inherit(*fd)?);
+            sockets.push(inherit(Owner::Socket(sockets.len()), *fd)?);
         }
-        let metrics = config.metrics.as_deref();
-        let metrics = metrics
-            .map(|path| listen(path, Access::default()))
-            .transpose()?;
-        let listeners = sockets.iter().filter_map(|s| s.listener.as_ref());
-        for listener in listeners.chain(&metrics) {
+        let metrics = match &config.metrics {
+            Some(path) => {
+                let listener = listen(path, Access::default())?;
+                Some(Socket::new(Owner::Metrics, path.clone(), Some(listener)))
+            }
+            None => None,
+        };
+        let all = sockets.iter().chain(&metrics);
+        for listener in all.filter_map(|s| s.listener.as_ref()) {
             listener
                 .set_nonblocking(true)
                 .map_err(|e| Error::lacks("sockets", e))?;
@@ -406,6 +188,14 @@ impl Server {
         })
     }
 
+    /// Returns the socket of an owner.
+    fn socket(&mut self, owner: Owner) -> Option<&mut Socket> {
+        match owner {
+            Owner::Socket(i) => self.sockets.get_mut(i),
+            Owner::Metrics => self.metrics.as_mut(),
+        }
+    }
+
     /// Returns the maximum number of connections per socket that may wait after sending data.
     fn most_waiting(&self) -> usize {
         self.config.max_guests.max(WAITING)
@@ -416,9 +206,9 @@ impl Server {
     fn confine(&self) -> Result<(), Error> {
         let sockets = self.sockets.len() as u64;
         let guests = self.config.max_guests as u64;
-        // Each guest needs descriptors for its connection, its channel and its counters. In
-        // addition, the same number of guests may have left while a file system keeps their
-        // processes from exiting.
+        // Each guest needs descriptors for its connection, its process, its bell, and the process of
+        // its front end. In addition, the same number of guests may have left while a file system
+        // keeps their processes from exiting.
         let waiting = (SILENT + self.most_waiting()) as u64;
         // Only a single-threaded process hands sockets to child processes: those of front ends and
         // of metrics clients.
@@ -426,7 +216,8 @@ impl Server {
             true => (sockets + 1) * closer::LEFT as u64,
             false => 0,
         };
-        let descriptors = sockets * (guests * 10 + waiting + 8) + 64 + left;
+        let listeners = sockets + u64::from(self.metrics.is_some());
+        let descriptors = sockets * (guests * 10 + 8) + listeners * waiting + 64 + left;
         if !self.config.shares_process {
             confine::confine_main(&self.config, descriptors)?;
         }
@@ -474,7 +265,7 @@ impl Server {
         let services = (!self.config.isolation).then(Services::detect);
         self.confine()?;
         let mut spares = match &services {
-            None => vec![first_process()?],
+            None => vec![first_process(self.config.queues)?],
             Some(_) => {
                 tracing::warn!(
                     "--no-isolation: all guests share this process and its sandbox: a fault that \
@@ -492,7 +283,6 @@ impl Server {
         }
         let mut guests: Vec<Guest> = Vec::new();
         let mut lost: Vec<Guest> = Vec::new();
-        let mut clients = Clients::default();
         let mut served = Served::default();
         let start = Instant::now();
         // Earliest time for the next attempt after a process failed to start.
@@ -505,67 +295,65 @@ impl Server {
             if guests.is_empty() && self.sockets.iter().all(is_over) {
                 // Only inherited connections were to be served, and all of them have ended.
                 lost.into_iter().for_each(|guest| guest.close(&mut closer));
-                self.finish(guests, spares, clients, closer, &mut served);
+                self.finish(guests, spares, closer, &mut served);
                 return Ok(served);
             }
-            let ready = self.wait(stop, &guests, &spares, &clients, (&lost, &closer))?;
+            let ready = self.wait(stop, &guests, &spares, (&lost, &closer))?;
             let mut listening = Vec::new();
             for (watched, found) in ready {
                 match watched {
                     Watched::Stop => {
                         lost.into_iter().for_each(|guest| guest.close(&mut closer));
-                        self.finish(guests, spares, clients, closer, &mut served);
+                        self.finish(guests, spares, closer, &mut served);
                         return Ok(served);
                     }
-                    Watched::Listener(i) => listening.push(i),
-                    Watched::Waiting(i, k) => self.sockets[i].waiting[k].notice(found),
+                    Watched::Listener(owner) => listening.push(owner),
+                    Watched::Waiting(owner, k) => {
+                        if let Some(socket) = self.socket(owner) {
+                            socket.waiting[k].notice(found);
+                        }
+                    }
                     Watched::Guest(k) => {
                         guests[k].gone.get_or_insert_with(Instant::now);
                     }
-                    Watched::Process(k) => {
-                        if let Host::Process(process) = &mut guests[k].host {
+                    Watched::Bell(which) => {
+                        if let Some(process) = which.find(&mut guests, &mut spares) {
                             process.look();
                         }
                     }
-                    Watched::Spare(k) => spares[k].look(),
-                    Watched::Metrics => {
-                        // Accept one client per iteration, so that a client that connects in a loop
-                        // does not delay the others.
-                        if let Some(Ok((stream, _))) = self.metrics.as_ref().map(|m| m.accept()) {
-                            clients.add(stream, &mut closer);
+                    Watched::End(which) => {
+                        if let Some(process) = which.find(&mut guests, &mut spares) {
+                            process.note_end();
                         }
                     }
-                    Watched::Client => {}
                 }
             }
-            clients.go_on(&self.meter, &mut closer);
             self.reap(&mut guests, &mut lost, &mut closer);
             self.reap_lost(&mut lost, &mut closer);
-            for i in listening {
+            // Each socket accepts one connection per iteration, so that a front end that connects in
+            // a loop does not delay those of other sockets.
+            for owner in listening {
                 // A guest that is about to end will free its slot, so the socket is not full.
-                let full = places(&guests, &lost, &closer, i) >= self.config.max_guests
-                    && !makes_room(&guests, &closer, i);
+                let full = match owner {
+                    Owner::Metrics => false,
+                    Owner::Socket(i) => {
+                        places(&guests, &lost, &closer, i) >= self.config.max_guests
+                            && !makes_room(&guests, &closer, i)
+                    }
+                };
                 let most = self.most_waiting();
-                let closer = (Owner::Socket(i), &mut closer);
-                self.sockets[i].accept(full, most, &mut self.meter, closer);
-            }
-            let now = Instant::now();
-            for (i, socket) in self.sockets.iter_mut().enumerate() {
-                let before = socket.waiting.len();
-                let is_over = |w: &Waiting| w.gone || !w.speaks && now - w.since >= SILENCE;
-                while let Some(at) = socket.waiting.iter().position(is_over) {
-                    if let Some(over) = socket.waiting.remove(at) {
-                        closer.end(Owner::Socket(i), over.stream);
+                if let Some(socket) = self.socket(owner) {
+                    let refused = socket.accept(full, most, &mut closer);
+                    if owner != Owner::Metrics {
+                        self.meter.refused += refused;
                     }
                 }
-                if socket.waiting.len() < before {
-                    tracing::debug!(
-                        socket = %socket.path.display(),
-                        connections = before - socket.waiting.len(),
-                        "connections closed: they hung up or sent no data in time"
-                    );
-                }
             }
+            for socket in self.sockets.iter_mut().chain(&mut self.metrics) {
+                socket.end_late(&mut closer);
+            }
+            let now = Instant::now();
+            self.serve_clients(&mut closer, start.elapsed());
             let wanted = self.hand_over(
                 &mut guests,
                 &lost,
@@ -589,7 +377,7 @@ impl Server {
                 start_again = now + Duration::from_secs(1);
             }
             if spares.len() < wanted && now >= start_again {
-                match Process::start() {
+                match Process::start(self.config.queues) {
                     Ok(process) => spares.push(process),
                     Err(error) => {
                         tracing::error!(%error, "cannot start a process for a guest");
@@ -607,7 +395,6 @@ impl Server {
         stop: BorrowedFd<'_>,
         guests: &[Guest],
         spares: &[Process],
-        clients: &Clients,
         (lost, closer): (&[Guest], &Closer),
     ) -> Result<Vec<(Watched, PollFlags)>, Error> {
         let now = Instant::now();
@@ -619,13 +406,14 @@ impl Server {
         };
         let mut pause = (!lost.is_empty() || closer.is_busy()).then_some(SELDOM);
         let mut within = |limit: Duration| pause = Some(pause.map_or(limit, |p| p.min(limit)));
-        for (i, socket) in self.sockets.iter().enumerate() {
+        for socket in self.sockets.iter().chain(&self.metrics) {
+            let owner = socket.owner;
             match &socket.listener {
                 Some(_) if socket.rests_until.is_some_and(|until| now < until) => within(SELDOM),
                 // Its connections would take up more descriptors. The pause ends when the closer
                 // makes progress.
-                Some(_) if !closer.has_room(Owner::Socket(i)) => {}
-                Some(listener) => add(Watched::Listener(i), listener.as_fd(), PollFlags::IN),
+                Some(_) if !closer.has_room(owner) => {}
+                Some(listener) => add(Watched::Listener(owner), listener.as_fd(), PollFlags::IN),
                 None => {}
             }
             for (k, waiting) in socket.waiting.iter().enumerate() {
@@ -635,7 +423,7 @@ impl Server {
                     true => PollFlags::empty(),
                     false => PollFlags::IN,
                 };
-                add(Watched::Waiting(i, k), waiting.stream.as_fd(), flags);
+                add(Watched::Waiting(owner, k), waiting.stream.as_fd(), flags);
                 within(SELDOM);
             }
         }
@@ -645,29 +433,32 @@ impl Server {
             }
             if guest.gone.is_none() {
                 add(Watched::Guest(k), guest.stream.as_fd(), PollFlags::RDHUP);
-            }
-            if let Host::Process(process) = &guest.host {
-                if process.state != State::Closed {
-                    add(Watched::Process(k), process.pipe().as_fd(), PollFlags::IN);
+                if let Some(front_end) = &guest.front_end {
+                    add(Watched::Guest(k), front_end.as_fd(), PollFlags::IN);
                 }
             }
         }
-        for (k, spare) in spares.iter().enumerate() {
-            match spare.state {
-                State::Closed => within(LOOK),
-                _ => add(Watched::Spare(k), spare.pipe().as_fd(), PollFlags::IN),
+        let of_guests = guests
+            .iter()
+            .enumerate()
+            .filter_map(|(k, guest)| match &guest.host {
+                Host::Process(process) => Some((Which::Guest(k), process)),
+                Host::Threads(_) => None,
+            });
+        let of_none = spares.iter().enumerate();
+        let of_none = of_none.map(|(k, spare)| (Which::Spare(k), spare));
+        for (which, process) in of_guests.chain(of_none) {
+            if process.state == State::Closed {
+                within(LOOK);
+                continue;
+            }
+            add(Watched::End(which), process.end().as_fd(), PollFlags::IN);
+            match process.bell() {
+                (_, Some(rest)) => within(rest),
+                (bell, None) => add(Watched::Bell(which), bell.as_fd(), PollFlags::IN),
             }
         }
         if spares.is_empty() && self.config.isolation {
-            within(SELDOM);
-        }
-        let metrics = self.metrics.as_ref();
-        if let Some(metrics) = metrics.filter(|_| closer.has_room(Owner::Metrics)) {
-            add(Watched::Metrics, metrics.as_fd(), PollFlags::IN);
-        }
-        for client in &clients.0 {
-            let (stream, flags) = client.wanted();
-            add(Watched::Client, stream.as_fd(), flags);
             within(SELDOM);
         }
         let pause = pause.map(timespec);
@@ -700,16 +491,7 @@ impl Server {
                 guest.close(closer);
                 continue;
             }
-            // A process that has closed its channel has finished its work or is dying. Give it time
-            // to exit by itself, because otherwise the log would not contain the reason for its
-            // death.
-            let closed =
-                matches!(&guest.host, Host::Process(process) if process.state == State::Closed);
-            if closed {
-                guest.closed.get_or_insert_with(Instant::now);
-            }
-            let over = |since: Option<Instant>, limit| since.is_some_and(|s| s.elapsed() > limit);
-            let late = over(guest.closed, DYING) || over(guest.gone, GRACE);
+            let late = guest.gone.is_some_and(|gone| gone.elapsed() > GRACE);
             if late && matches!(guest.host, Host::Threads(_)) {
                 if !guest.stays {
                     guest.stays = true;
@@ -719,13 +501,11 @@ impl Server {
                     );
                 }
             } else if late && guest.killed.is_none() {
-                if !closed {
-                    tracing::warn!(
-                        guest = guest.number,
-                        "its front end is gone and its process does not end: it is killed"
-                    );
-                    self.meter.killed += 1;
-                }
+                tracing::warn!(
+                    guest = guest.number,
+                    "its front end is gone and its process does not end: it is killed"
+                );
+                self.meter.killed += 1;
                 guest.kill();
             }
             if guest.killed.is_some_and(|killed| killed.elapsed() > LAST) {
@@ -746,6 +526,24 @@ impl Server {
     fn reap_lost(&self, lost: &mut Vec<Guest>, closer: &mut Closer) {
         while let Some(at) = lost.iter_mut().position(|guest| guest.ended().is_some()) {
             lost.swap_remove(at).close(closer);
+        }
+    }
+
+    /// Answers clients of the metrics that have sent something, each in a child process.
+    fn serve_clients(&mut self, closer: &mut Closer, now: Duration) {
+        let Some(metrics) = &mut self.metrics else {
+            return;
+        };
+        let now = now.as_nanos() as u64;
+        while closer.may_run(metrics.owner) && metrics.admitted.is_due(now) {
+            let next = metrics.waiting.iter().position(|w| w.speaks);
+            let Some(client) = next.and_then(|at| metrics.waiting.remove(at)) else {
+                return;
+            };
+            metrics.admitted.take(1, now);
+            let answer = metrics::answer(&self.meter);
+            let serve = |stream: &UnixStream| metrics::serve(stream, &answer);
+            closer.run(metrics.owner, client.stream, metrics::PATIENCE, serve);
         }
     }
 
@@ -775,9 +573,7 @@ impl Server {
                         "connection rejected: --max-guests is reached"
                     );
                     self.meter.refused += 1;
-                    if let Some(late) = self.sockets[i].waiting.remove(at) {
-                        closer.end(Owner::Socket(i), late.stream);
-                    }
+                    self.sockets[i].end(at, closer);
                     continue;
                 }
                 let spare = spares
@@ -798,13 +594,13 @@ impl Server {
                 served.guests += 1;
                 let spare = spare.map(|at| spares.swap_remove(at));
                 match self.take_in(&waiting, i, served.guests, (spare, &mut *spares), services) {
-                    Ok(host) => guests.push(Guest {
+                    Ok((host, front_end, gone)) => guests.push(Guest {
                         number: served.guests,
                         socket: i,
                         stream: waiting.stream,
                         host,
-                        gone: None,
-                        closed: None,
+                        front_end,
+                        gone,
                         killed: None,
                         stays: false,
                     }),
@@ -829,13 +625,12 @@ impl Server {
         number: u64,
         (spare, spares): (Option<Process>, &mut Vec<Process>),
         services: Option<&Services>,
-    ) -> io::Result<Host> {
-        let counters = Counters::new(self.config.queues)?;
-        let path = &self.sockets[socket].path;
+    ) -> io::Result<(Host, Option<OwnedFd>, Option<Instant>)> {
+        let Socket { path, listener, .. } = &self.sockets[socket];
         tracing::info!(guest = number, socket = %path.display(), peer = waiting.peer, "accepted");
-        let (host, process) = match (spare, services) {
+        let host = match (spare, services) {
             (Some(mut process), _) => {
-                let given = process.give(number, socket, &waiting.stream, counters.file());
+                let given = process.give(number, socket, &waiting.stream);
                 if let Err(error) = given {
                     // It may have received the guest, so it cannot be a spare, and must be waited
                     // for.
@@ -843,8 +638,9 @@ impl Server {
                     spares.push(process);
                     return Err(error);
                 }
-                let id = process.id();
-                (Host::Process(process), Some(id))
+                let (id, counters) = (process.id(), process.counters().clone());
+                self.meter.joined(number, counters, Some(id));
+                Host::Process(process)
             }
             (None, Some(services)) => {
                 let name = Name {
@@ -853,15 +649,24 @@ impl Server {
                 };
                 let stream = waiting.stream.try_clone()?;
                 let inflight = Inflight::file(usize::from(self.config.queues) + 1)?;
-                let counters = counters.clone();
+                let counters = Counters::new(self.config.queues)?;
+                self.meter.joined(number, counters.clone(), None);
                 let threads =
-                    Connection::new(stream, &name, services, counters, inflight, &self.config)?;
-                (Host::Threads(threads), None)
+                    Connection::new(stream, &name, services, counters, inflight, &self.config)
+                        .inspect_err(|_| self.meter.left(number))?;
+                Host::Threads(threads)
             }
             (None, None) => return Err(io::Error::other("no process is ready")),
         };
-        self.meter.joined(number, counters, process);
-        Ok(host)
+        // The process that made an inherited connection may exit before the one that uses it.
+        let (front_end, gone) = match (&host, listener) {
+            (Host::Process(_), Some(_)) => match listener::front_end_process(&waiting.stream) {
+                Ok(process) => (process, None),
+                Err(_) => (None, Some(Instant::now())),
+            },
+            _ => (None, None),
+        };
+        Ok((host, front_end, gone))
     }
 
     /// Lets all guests finish, and kills the processes of those that do not.
@@ -869,22 +674,13 @@ impl Server {
         mut self,
         guests: Vec<Guest>,
         spares: Vec<Process>,
-        clients: Clients,
         mut closer: Closer,
         served: &mut Served,
     ) {
         let until = Instant::now() + self.config.drain;
-        for (i, socket) in std::mem::take(&mut self.sockets).into_iter().enumerate() {
-            for waiting in socket.waiting {
-                closer.end(Owner::Socket(i), waiting.stream);
-            }
-            if let Some(listener) = socket.listener {
-                closer.end_listener(Owner::Socket(i), listener.into());
-            }
-        }
-        clients.close(&mut closer);
-        if let Some(metrics) = self.metrics.take() {
-            closer.end_listener(Owner::Metrics, metrics.into());
+        let sockets = std::mem::take(&mut self.sockets).into_iter();
+        for socket in sockets.chain(self.metrics.take()) {
+            socket.close(&mut closer);
         }
         closer.go_on();
         let mut processes: Vec<(Option<u64>, Process)> =
@@ -900,14 +696,19 @@ impl Server {
                 Host::Threads(connection) => threads.push(connection),
             }
         }
-        processes.iter().for_each(|(_, process)| process.drain());
+        let all = processes.iter_mut();
+        all.for_each(|(_, process)| process.drain());
         threads.iter().for_each(Connection::drain);
         for connection in threads {
             connection.end(until);
         }
         let mut last = None;
         loop {
-            processes.retain_mut(|(_, process)| process.ended().is_none());
+            processes.retain_mut(|(_, process)| {
+                process.look();
+                process.ended().is_none()
+            });
+            closer.go_on();
             let over = last.is_some_and(|last| Instant::now() > last);
             if processes.is_empty() || over {
                 break;
@@ -960,19 +761,26 @@ fn warn_of_unlocked_memory() {
 
 /// Starts the first process that will serve a guest. If this process fails to start, later ones
 /// would fail too, so the device does not start.
-fn first_process() -> Result<Process, Error> {
+fn first_process(data: u16) -> Result<Process, Error> {
     let what = "a process for a guest";
-    let mut process = Process::start().map_err(|e| Error::lacks(what, e))?;
+    let mut process = Process::start(data).map_err(|e| Error::lacks(what, e))?;
     let until = Instant::now() + START;
     while process.state == State::Starting {
         if Instant::now() > until {
             process.kill();
             return Err(Error::lacks(what, "it does not start"));
         }
-        let mut fds = [PollFd::new(process.pipe(), PollFlags::IN)];
+        let mut fds = [
+            PollFd::new(process.bell().0, PollFlags::IN),
+            PollFd::new(process.end(), PollFlags::IN),
+        ];
         // If poll() fails, the next check of the process shows the cause.
         let _ = poll(&mut fds, Some(&timespec(SELDOM)));
+        let has_ended = !fds[1].revents().is_empty();
         process.look();
+        if has_ended {
+            process.note_end();
+        }
     }
     match process.state {
         State::Ready { locked } => {
@@ -1007,6 +815,10 @@ mod tests {
     use std::io::{Read, Write};
 
     use super::*;
+    use std::path::PathBuf;
+
+    use crate::listener::{ADMITTED, ADMITTED_AT_ONCE};
+    use crate::pace::Bucket;
 
     const FRONT_ENDS: usize = 12;
     const AT_ONCE: usize = 4;
@@ -1066,16 +878,12 @@ mod tests {
                 .unwrap();
             self.clients.push(client);
             let most = self.server.most_waiting();
-            let Server { sockets, meter, .. } = &mut self.server;
-            let closer = (Owner::Socket(socket), &mut self.closer);
-            sockets[socket].accept(false, most, meter, closer);
-            let (stop, clients) = (self.stop.as_fd(), Clients::default());
-            let ready = self
-                .server
-                .wait(stop, &[], &[], &clients, (&[], &self.closer));
+            self.server.sockets[socket].accept(false, most, &mut self.closer);
+            let stop = self.stop.as_fd();
+            let ready = self.server.wait(stop, &[], &[], (&[], &self.closer));
             for (watched, found) in ready.unwrap() {
-                if let Watched::Waiting(i, k) = watched {
-                    self.server.sockets[i].waiting[k].notice(found);
+                if let Watched::Waiting(owner, k) = watched {
+                    self.server.socket(owner).unwrap().waiting[k].notice(found);
                 }
             }
         }
@@ -1166,10 +974,17 @@ mod tests {
         assert!((0..FRONT_ENDS).all(|n| crowd.is_answered(n)));
     }
 
+    /// The device ends within 2 s after SIGTERM, as documented, whatever its guests do.
+    #[test]
+    fn the_limits_of_a_stop_leave_it_time() {
+        let longest = Config::default().drain + LAST.max(crate::guest::ENDING);
+        assert!(longest <= Duration::from_millis(1600), "{longest:?}");
+    }
+
     /// Checks the documented limit. The first front end beyond the burst is still admitted.
     #[test]
     fn a_socket_admits_a_burst_and_then_its_rate() {
-        let socket = Socket::new(PathBuf::new(), None);
+        let socket = Socket::new(Owner::Metrics, PathBuf::new(), None);
         let admit = |now: Duration| {
             let now = now.as_nanos() as u64;
             let due = || {

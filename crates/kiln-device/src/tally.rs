@@ -1,13 +1,11 @@
 //! Queue activity counters. A queue's thread counts in private variables and adds them to the
 //! shared counters once per batch.
 
-use std::fs::File;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
-use rustix::fs::{fcntl_add_seals, memfd_create, MemfdFlags, SealFlags};
-use vm_memory::{FileOffset, MmapRegion, VolatileMemory};
+use crate::shared::Shared;
 
 /// Number of statuses counted separately: `VIRTIO_CRYPTO_OK` to `NOSPC` (5.9.7), and one class for
 /// all others.
@@ -122,46 +120,42 @@ pub(crate) enum Gauge {
     /// Bytes of mapped guest memory.
     Memory,
     Regions,
+    /// Whether its process is ready for a guest.
+    Ready,
 }
 
-const GAUGES: usize = 3;
+const GAUGES: usize = 4;
 
 /// All counters of one guest, in memory that its process shares with the main process. The main
-/// process sums them for metrics, but does not base any decision on them.
+/// process sums them for metrics. After the process has received its guest, no decision depends on
+/// them.
 pub(crate) struct Counters {
-    cells: MmapRegion,
+    memory: Arc<Shared>,
+    /// Index of the first counter in the memory.
+    first: usize,
     queues: usize,
-    file: File,
 }
 
 impl Counters {
-    /// Creates zeroed counters for `data` data queues and a control queue.
+    /// Creates zeroed counters for `data` data queues and a control queue, which only this process
+    /// uses.
     pub(crate) fn new(data: u16) -> io::Result<Arc<Counters>> {
-        let file = File::from(memfd_create(
-            "kiln-counters",
-            MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING,
-        )?);
-        file.set_len(bytes(data) as u64)?;
-        // A compromised guest process must not be able to shrink memory that the main process
-        // reads.
-        fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
-        Counters::open(file, data)
+        let (memory, _) = Shared::create(Counters::cells(data))?;
+        Ok(Counters::at(Arc::new(memory), 0, data))
     }
 
-    /// Opens counters that another process created with [`Counters::new`].
-    pub(crate) fn open(file: File, data: u16) -> io::Result<Arc<Counters>> {
-        let shared = FileOffset::new(file.try_clone()?, 0);
-        let cells = MmapRegion::from_file(shared, bytes(data)).map_err(io::Error::other)?;
-        Ok(Arc::new(Counters {
-            cells,
+    /// Returns the counters that start at this cell of a shared memory.
+    pub(crate) fn at(memory: Arc<Shared>, first: usize, data: u16) -> Arc<Counters> {
+        Arc::new(Counters {
+            memory,
+            first,
             queues: usize::from(data) + 1,
-            file,
-        }))
+        })
     }
 
-    /// Returns the file to pass to [`Counters::open`].
-    pub(crate) fn file(&self) -> &File {
-        &self.file
+    /// Returns the number of cells that the counters need.
+    pub(crate) fn cells(data: u16) -> usize {
+        (usize::from(data) + 1) * CELLS + GAUGES
     }
 
     /// Returns the counters of each queue, with the control queue last.
@@ -188,14 +182,13 @@ impl Counters {
     }
 
     fn cell(&self, index: usize) -> &AtomicU64 {
-        self.cells
-            .get_atomic_ref(index * size_of::<u64>())
-            .expect("an aligned cell of the mapping")
+        self.memory.cell(self.first + index)
     }
-}
 
-fn bytes(data: u16) -> usize {
-    ((usize::from(data) + 1) * CELLS + GAUGES) * size_of::<u64>()
+    #[cfg(test)]
+    pub(crate) fn fill(&self, value: u64) {
+        self.memory.fill(value);
+    }
 }
 
 /// One queue's counters.
@@ -301,12 +294,12 @@ mod tests {
         assert_eq!(read.nanos, 600);
     }
 
-    /// The main process must be able to read the counts of a guest's process, and that process must
-    /// not be able to shrink the shared memory.
+    /// The main process must be able to read the counts of a guest's process.
     #[test]
     fn another_mapping_of_the_same_counters_sees_every_cell_and_none_twice() {
-        let counters = Counters::new(1).unwrap();
-        let other = Counters::open(counters.file().try_clone().unwrap(), 1).unwrap();
+        let (memory, file) = Shared::create(5 + Counters::cells(1)).unwrap();
+        let counters = Counters::at(Arc::new(memory), 5, 1);
+        let other = Counters::at(Arc::new(Shared::map(&file).unwrap()), 5, 1);
         let mut count = Count {
             status: std::array::from_fn(|n| 1 + n as u64),
             class: std::array::from_fn(|n| 100 + n as u64),
@@ -329,6 +322,5 @@ mod tests {
             (other.get(Gauge::Regions), other.get(Gauge::Memory)),
             (7, 0)
         );
-        assert!(counters.file().set_len(0).is_err(), "it is sealed");
     }
 }

@@ -183,11 +183,13 @@ impl Question for ServeArgs {
             };
         }
         let config = self.config().map_err(fault)?;
-        log::start(self.log.parse::<Form>().map_err(fault)?, &self.log_level).map_err(fault)?;
+        let form = self.log.parse::<Form>().map_err(fault)?;
         if let Some(inside) = Inside::from_env().map_err(fault)? {
+            inside.start_log(form, &self.log_level).map_err(fault)?;
             inside.serve(&config).map_err(fault)?;
             return Ok(Exit::Done);
         }
+        log::start(form, &self.log_level).map_err(fault)?;
         let stop = stop_signal().map_err(|e| Error::lacks(format!("cannot catch signals: {e}")))?;
         warn_of_few_tasks(&config);
         let server = Server::bind(config).map_err(fault)?;

@@ -23,6 +23,11 @@ impl Health {
         self.broken.store(true, Ordering::Relaxed);
     }
 
+    #[cfg(test)]
+    pub(crate) fn is_broken(&self) -> bool {
+        self.broken.load(Ordering::Relaxed)
+    }
+
     /// Clears the error, and records that a driver has reset the device.
     pub(crate) fn reset(&self) {
         self.broken.store(false, Ordering::Relaxed);

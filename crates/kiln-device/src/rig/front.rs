@@ -172,7 +172,6 @@ impl Front {
             poll: Duration::ZERO,
             number: 1,
             max_memory: 1 << 30,
-            narrow: false,
         };
         let spare = Inflight::file(2).expect("a memfd can be created");
         Front {

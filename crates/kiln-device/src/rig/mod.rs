@@ -203,6 +203,33 @@ impl Rig {
         count
     }
 
+    /// Lets the device serve the ring while `meanwhile` runs in another thread. Stops the device
+    /// after `limit` at the latest.
+    #[cfg(test)]
+    pub(crate) fn serve_while(
+        &mut self,
+        which: Which,
+        limit: Duration,
+        meanwhile: impl FnOnce(&GuestMemoryMmap) + Send,
+    ) -> Result<(), Broken> {
+        let memory = self.memory.clone();
+        self.with_line(which, None, |line, halt| {
+            halt.set(Order::Run);
+            let (ended, wait) = std::sync::mpsc::channel::<()>();
+            std::thread::scope(|scope| {
+                scope.spawn(move || {
+                    meanwhile(&memory);
+                    // Dropping `ended` ends the wait.
+                    let _ = wait.recv_timeout(limit);
+                    halt.set(Order::Stop);
+                });
+                let done = line.run(halt);
+                drop(ended);
+                done
+            })
+        })?
+    }
+
     /// Starts the ring and stops it immediately. Returns how many requests have been answered so
     /// far.
     #[cfg(test)]

@@ -27,7 +27,7 @@ const CONTROL: u64 = 2;
 
 /// Connects a guest and makes its control queue's thread block in write(). Also returns the guest's
 /// connection.
-fn asleep(device: &Device) -> (Guest, UnixStream) {
+pub(super) fn asleep(device: &Device) -> (Guest, UnixStream) {
     let stream = UnixStream::connect(device.path("kiln.sock")).unwrap();
     let raw = stream.try_clone().unwrap();
     let mut guest = Guest::on(stream, 2);

@@ -5,6 +5,7 @@
 mod held;
 mod rates;
 mod reset;
+mod taken;
 mod waiting;
 
 use std::fs::File;
@@ -87,7 +88,8 @@ fn a_call_that_blocks_stays_in_a_device_without_isolation() {
     assert!(before == 0 && device.threads().iter().any(held));
     assert!(device.metrics().contains("kiln_killed_total 0"));
     device.signal(libc::SIGTERM);
-    let (_, log) = device.end();
+    let (status, log) = device.end();
+    assert_eq!(status, Some(0), "{log}");
     assert_eq!(log.matches("its threads do not end").count(), 1, "{log}");
     for wrong in ["its process", "is killed", "for a guest"] {
         assert!(!log.contains(wrong), "{wrong}: {log}");
@@ -281,11 +283,11 @@ fn descriptors_of_one_guest_are_no_other_guests() {
 /// Control: in a single process, one guest exhausts the descriptors of all guests.
 #[test]
 fn descriptors_of_one_guest_are_missed_by_others_without_isolation() {
-    const REGIONS: u64 = 120;
+    const REGIONS: u64 = 220;
     let device = Device::start_with(&["--no-isolation", "--max-guests", "3"], || {
         let limit = libc::rlimit {
-            rlim_cur: 256,
-            rlim_max: 256,
+            rlim_cur: 420,
+            rlim_max: 420,
         };
         // SAFETY: `limit` outlives the call, which only reads it.
         unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) };
@@ -472,7 +474,8 @@ fn silent_clients_of_the_metrics_are_cut_off_for_one_that_speaks() {
     let silent: Vec<_> = (0..100).map(|_| UnixStream::connect(&path)).collect();
     assert!(device.metrics().contains("kiln_sessions{guest=\"1\"} 1"));
     let [now, ..] = holdings(&device);
-    assert!(now <= before + 12, "{now} descriptors, {before} before");
+    // 64 clients that are silent, 64 connections that end, and one child process.
+    assert!(now <= before + 130, "{now} descriptors, {before} before");
     let tasks = std::fs::read_dir(format!("/proc/{}/task", device.child.id()));
     assert_eq!(tasks.unwrap().count(), 1, "no thread is made for a client");
     victim.is_served();
@@ -743,6 +746,18 @@ const STATUS: u64 = 1 << 16;
 const IN_ORDER: u64 = 1 << 35;
 const RING_RESET: u64 = 1 << 40;
 
+/// Returns whether a process ended while it wrote the answer to the request that starts at descriptor
+/// `head` of the first queue, according to the device's notes (`inflight.rs`).
+fn is_half_answered(notes: &File, head: u16) -> bool {
+    let mut state = [0; 2];
+    let at = 16 + 16 * u64::from(head);
+    std::os::unix::fs::FileExt::read_exact_at(notes, &mut state, at).unwrap();
+    state == [1, 1]
+}
+
+/// `VIRTIO_CRYPTO_ERR`.
+const ERR: u8 = 1;
+
 /// The output of each request overwrites its input, so the text of a request that is executed twice
 /// would be encrypted twice.
 #[test]
@@ -758,6 +773,7 @@ fn a_process_that_was_killed_loses_no_request_and_does_none_twice() {
         let (told, inflight) = raw.ask_inflight(3, raw::RING as u16).unwrap();
         assert!(raw.table(SIZE, &file) && raw.give_inflight(&told, &inflight) && raw.ring(0));
         raw.pile_up_in_place(REQUESTS);
+        let mut cut_off = std::collections::BTreeSet::new();
         for at in [at, at + 3] {
             until("some are answered", || raw.used() >= at);
             let ((), process) = device.process_of(|| ());
@@ -765,6 +781,7 @@ fn a_process_that_was_killed_loses_no_request_and_does_none_twice() {
             // so its PID has not been reused.
             assert_eq!(unsafe { libc::kill(process as i32, libc::SIGKILL) }, 0);
             raw.until_closed();
+            cut_off.extend((0..REQUESTS).filter(|n| is_half_answered(&inflight, 3 * n)));
             raw.reconnect(&path);
             raw.hello(INFLIGHT);
             assert!(raw.table(SIZE, &file) && raw.give_inflight(&told, &inflight));
@@ -772,10 +789,16 @@ fn a_process_that_was_killed_loses_no_request_and_does_none_twice() {
             assert!(raw.goes_on(raw.used()));
         }
         until("all are answered", || raw.used() == REQUESTS);
-        let first = raw.in_place(0);
+        // Each kill can have cut off one answer. Such a request is not served again.
+        assert!(cut_off.len() <= 2, "{cut_off:?}");
+        let mut whole = (0..REQUESTS).filter(|n| !cut_off.contains(n));
+        let first = raw.in_place(whole.next().unwrap());
         assert!(first.1 == 0 && first.0 != [3; 64], "{first:?}");
-        for n in 1..REQUESTS {
+        for n in whole {
             assert_eq!(raw.in_place(n), first, "request {n}");
+        }
+        for n in cut_off {
+            assert_eq!(raw.in_place(n).1, ERR, "request {n}");
         }
         victim.is_served();
     }

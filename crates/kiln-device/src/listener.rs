@@ -1,0 +1,300 @@
+//! A listening socket, and its connections that wait to be served.
+
+use std::collections::VecDeque;
+use std::fs::{self, Permissions};
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::fs::{chown, FileTypeExt, PermissionsExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use rustix::event::PollFlags;
+use rustix::net::sockopt::socket_acceptconn;
+
+use crate::closer::{Closer, Owner};
+use crate::error::Error;
+use crate::pace::Bucket;
+
+/// How long a front end may stay silent after connecting.
+const SILENCE: Duration = Duration::from_secs(5);
+
+/// Maximum number of silent connections per socket. When another one arrives, the oldest is closed.
+pub(crate) const SILENT: usize = 64;
+
+/// Maximum number of connections per socket that have sent data and wait to be served. If
+/// `--max-guests` is larger, it replaces this limit, because all front ends may reconnect at once
+/// after the device restarts. Further connections are rejected.
+pub(crate) const WAITING: usize = 64;
+
+/// Maximum number of front ends per second that each socket passes to processes, and the burst
+/// allowed after a pause. The rate is limited because each front end costs a process start, some 4
+/// ms of CPU time. A front end that connects in a loop would take that time from other guests.
+pub(crate) const ADMITTED: u64 = 10;
+pub(crate) const ADMITTED_AT_ONCE: u32 = 64;
+
+/// How long a listener is ignored after an error.
+const REST: Duration = Duration::from_millis(200);
+
+/// A listening socket, and its connections that are still waiting for a process.
+pub(crate) struct Socket {
+    pub owner: Owner,
+    pub path: PathBuf,
+    /// The listener, or `None` for a single inherited connection.
+    pub listener: Option<UnixListener>,
+    pub waiting: VecDeque<Waiting>,
+    pub admitted: Bucket,
+    /// After an error, no connections are accepted until this time.
+    pub rests_until: Option<Instant>,
+}
+
+pub(crate) struct Waiting {
+    pub stream: UnixStream,
+    since: Instant,
+    /// Process ID, user and group of the front end, for the log.
+    pub peer: String,
+    /// Set when the front end has sent data and is still connected.
+    pub speaks: bool,
+    gone: bool,
+}
+
+/// File permissions and group of a socket.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Access {
+    pub mode: Option<u32>,
+    pub group: Option<u32>,
+}
+
+impl Access {
+    fn give(&self, path: &Path) -> io::Result<()> {
+        if self.group.is_some() {
+            chown(path, None, self.group)?;
+        }
+        match self.mode {
+            Some(mode) => fs::set_permissions(path, Permissions::from_mode(mode)),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Listens at a path. A socket that an earlier process left at that path is replaced. Files of
+/// other kinds are not touched.
+pub(crate) fn listen(path: &Path, access: Access) -> Result<UnixListener, Error> {
+    let is_socket = |found: fs::Metadata| found.file_type().is_socket();
+    if fs::symlink_metadata(path).is_ok_and(is_socket) {
+        match UnixStream::connect(path) {
+            Ok(_) => return Err(Error::InUse(path.to_owned())),
+            Err(e) if e.kind() == io::ErrorKind::ConnectionRefused => {
+                fs::remove_file(path).map_err(|e| Error::io("replace", path, e))?;
+            }
+            Err(e) => return Err(Error::io("listen on", path, e)),
+        }
+    }
+    appear(path, access).map_err(|e| Error::io("listen on", path, e))
+}
+
+/// Binds the socket under a temporary name, sets its permissions, and only then gives it its final
+/// name. A client that waits for the final name can therefore connect as soon as the name exists.
+fn appear(path: &Path, access: Access) -> io::Result<UnixListener> {
+    let mut before = path.as_os_str().to_owned();
+    before.push(format!(".{}", std::process::id()));
+    let listener = match UnixListener::bind(&before) {
+        Ok(listener) => listener,
+        // The temporary name is too long for a socket address.
+        Err(e) if e.kind() == io::ErrorKind::InvalidInput => {
+            let listener = UnixListener::bind(path)?;
+            return access.give(path).map(|()| listener);
+        }
+        Err(e) => return Err(e),
+    };
+    let named = access
+        .give(before.as_ref())
+        .and_then(|()| fs::hard_link(&before, path));
+    fs::remove_file(&before)?;
+    named.map(|()| listener)
+}
+
+/// Takes over a socket inherited from the parent process, either a listening socket or a
+/// connection.
+pub(crate) fn inherit(owner: Owner, fd: RawFd) -> Result<Socket, Error> {
+    let refuse = |e: io::Error| Error::Argument(format!("--fd {fd}: {e}: pass a Unix socket"));
+    // SAFETY: this command takes no pointer, and fails harmlessly if `fd` is not open. It also
+    // keeps guests' processes from inheriting the descriptor.
+    if unsafe { libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC) } != 0 {
+        return Err(refuse(io::Error::last_os_error()));
+    }
+    // SAFETY: the descriptor is open, and the command line passed it for this purpose only.
+    let socket = unsafe { OwnedFd::from_raw_fd(fd) };
+    let path = PathBuf::from(format!("fd {fd}"));
+    match socket_acceptconn(&socket).map_err(|e| refuse(e.into()))? {
+        true => Ok(Socket::new(owner, path, Some(socket.into()))),
+        false => {
+            let mut one = Socket::new(owner, path, None);
+            one.waiting.push_back(Waiting::new(socket.into()));
+            Ok(one)
+        }
+    }
+}
+
+impl Waiting {
+    fn new(stream: UnixStream) -> Waiting {
+        Waiting {
+            peer: peer(&stream),
+            stream,
+            since: Instant::now(),
+            speaks: false,
+            gone: false,
+        }
+    }
+
+    /// Records what poll() found on the connection.
+    pub(crate) fn notice(&mut self, found: PollFlags) {
+        self.gone = found.intersects(PollFlags::HUP | PollFlags::ERR);
+        self.speaks = !self.gone;
+    }
+}
+
+impl Socket {
+    pub(crate) fn new(owner: Owner, path: PathBuf, listener: Option<UnixListener>) -> Socket {
+        let burst = Duration::from_secs(1) * ADMITTED_AT_ONCE / ADMITTED as u32;
+        Socket {
+            owner,
+            path,
+            listener,
+            waiting: VecDeque::new(),
+            admitted: Bucket::new(ADMITTED, burst),
+            rests_until: None,
+        }
+    }
+
+    /// Accepts one connection. Rejects it if all of the socket's guest slots are in use (`full`) or
+    /// if `most` connections are already waiting, because each waiting connection holds one of this
+    /// process's descriptors, which all sockets share. Returns how many connections were rejected.
+    pub(crate) fn accept(&mut self, full: bool, most: usize, closer: &mut Closer) -> u64 {
+        let Some(listener) = &self.listener else {
+            return 0;
+        };
+        match listener.accept() {
+            Ok((stream, _)) => {
+                if full {
+                    tracing::warn!(
+                        socket = %self.path.display(),
+                        "connection rejected: --max-guests is reached"
+                    );
+                    closer.end(self.owner, stream);
+                    return 1;
+                }
+                let silent = self.waiting.iter().filter(|w| !w.speaks).count();
+                if self.waiting.len() - silent >= most {
+                    tracing::warn!(
+                        socket = %self.path.display(),
+                        "connection rejected: too many connections are waiting to be served"
+                    );
+                    closer.end(self.owner, stream);
+                    return 1;
+                }
+                self.waiting.push_back(Waiting::new(stream));
+                let oldest = self.waiting.iter().position(|w| !w.speaks);
+                if let Some(oldest) = oldest.filter(|_| silent >= SILENT) {
+                    self.end(oldest, closer);
+                    return 1;
+                }
+            }
+            Err(e)
+                if matches!(
+                    e.kind(),
+                    io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock
+                ) => {}
+            Err(error) => {
+                // The listener stays readable, so without a pause this error would repeat in a busy
+                // loop.
+                tracing::error!(%error, socket = %self.path.display(), "cannot accept a connection");
+                self.rests_until = Some(Instant::now() + REST);
+            }
+        }
+        0
+    }
+
+    /// Closes a connection that waits.
+    pub(crate) fn end(&mut self, at: usize, closer: &mut Closer) {
+        if let Some(waiting) = self.waiting.remove(at) {
+            closer.end(self.owner, waiting.stream);
+        }
+    }
+
+    /// Closes connections that have hung up, or have sent no data in time.
+    pub(crate) fn end_late(&mut self, closer: &mut Closer) {
+        let before = self.waiting.len();
+        let is_over = |w: &Waiting| w.gone || !w.speaks && w.since.elapsed() >= SILENCE;
+        while let Some(at) = self.waiting.iter().position(is_over) {
+            self.end(at, closer);
+        }
+        if self.waiting.len() < before {
+            tracing::debug!(
+                socket = %self.path.display(),
+                connections = before - self.waiting.len(),
+                "connections closed: they hung up or sent no data in time"
+            );
+        }
+    }
+
+    /// Closes the socket and all connections that wait.
+    pub(crate) fn close(self, closer: &mut Closer) {
+        for waiting in self.waiting {
+            closer.end(self.owner, waiting.stream);
+        }
+        if let Some(listener) = self.listener {
+            closer.end(self.owner, listener);
+        }
+    }
+}
+
+/// Returns a descriptor that becomes readable when the process that made a connection has exited, or
+/// `None` if the kernel has none (before Linux 6.5).
+///
+/// # Errors
+/// Fails if that process has exited.
+pub(crate) fn front_end_process(stream: &UnixStream) -> io::Result<Option<OwnedFd>> {
+    let mut fd: RawFd = -1;
+    match option(stream, libc::SO_PEERPIDFD, &mut fd) {
+        // SAFETY: the descriptor is new, and is owned here only.
+        Ok(()) => Ok(Some(unsafe { OwnedFd::from_raw_fd(fd) })),
+        Err(e) if e.raw_os_error() == Some(libc::ENOPROTOOPT) => Ok(None),
+        Err(e) => Err(e),
+    }
+}
+
+/// Reads an option of a connected socket.
+fn option<T: Copy>(stream: &UnixStream, name: libc::c_int, value: &mut T) -> io::Result<()> {
+    let mut len = size_of::<T>() as libc::socklen_t;
+    // SAFETY: both pointers are valid during the call, and `len` is the size of `value`. Every value
+    // of the two types for which this is called, numbers and structures of numbers, is valid.
+    let done = unsafe {
+        libc::getsockopt(
+            stream.as_raw_fd(),
+            libc::SOL_SOCKET,
+            name,
+            std::ptr::from_mut(value).cast(),
+            &mut len,
+        )
+    };
+    match done {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Process ID, user and group of the connected process, from the kernel (`SO_PEERCRED`). The
+/// process ID is 0 for a process in a PID namespace that this process cannot see; rustix cannot
+/// represent that value, so this calls libc.
+fn peer(stream: &UnixStream) -> String {
+    let mut peer = libc::ucred {
+        pid: 0,
+        uid: 0,
+        gid: 0,
+    };
+    match option(stream, libc::SO_PEERCRED, &mut peer) {
+        Ok(()) => format!("pid {} uid {} gid {}", peer.pid, peer.uid, peer.gid),
+        Err(_) => "unknown".into(),
+    }
+}

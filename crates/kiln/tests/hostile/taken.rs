@@ -1,0 +1,162 @@
+//! Tests of what a guest's process could do that its front end has taken over: what it shares with the
+//! main process, how it is ended, and what else the main process could wait for.
+
+use std::collections::BTreeSet;
+use std::io::Write;
+use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::thread::sleep;
+use std::time::Duration;
+
+use vmm_sys_util::sock_ctrl_msg::ScmSocket;
+
+use super::held::asleep;
+use super::{end, Victim};
+use crate::device::{until, Device};
+use crate::guest::Guest;
+
+/// Returns what the descriptors of a process refer to, except `/dev/null`.
+fn files(pid: u32) -> BTreeSet<String> {
+    let links = std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap();
+    let target = |link: std::fs::DirEntry| std::fs::read_link(link.path()).ok();
+    links
+        .flatten()
+        .filter_map(target)
+        .map(|file| file.to_string_lossy().into_owned())
+        .filter(|file| file != "/dev/null")
+        .collect()
+}
+
+/// A process that was taken over can hold locks of the files that it has, pass them on, and change
+/// them. It has neither the log nor a pipe to the main process, and no descriptor of the memory that
+/// both share.
+#[test]
+fn a_guests_process_shares_a_connection_and_memory_with_the_main_process() {
+    // Without the sandbox, the descriptors can be listed by the same user.
+    let device = Device::start(&["--no-sandbox"]);
+    let (mut victim, guest) = device.process_of(|| Victim::new(&device));
+    victim.is_served();
+    let [ours, theirs] = [device.child.id(), guest].map(files);
+    // All eventfds have the same name.
+    let eventfd = "anon_inode:[eventfd]";
+    let both = ours.intersection(&theirs).filter(|file| *file != eventfd);
+    let both: Vec<_> = both.collect();
+    assert!(
+        both.len() == 1 && both[0].starts_with("socket:"),
+        "{both:?}"
+    );
+    let log = std::fs::read_link(format!("/proc/{}/fd/2", device.child.id())).unwrap();
+    let log = log.to_string_lossy().into_owned();
+    let memory = "memfd:kiln-shared";
+    for file in [&log[..], "pipe:", memory] {
+        let has = |files: &BTreeSet<String>| files.iter().any(|name| name.contains(file));
+        assert!(!has(&theirs), "{file}: {theirs:?}");
+        assert!(file == memory || has(&ours), "the control: {file}");
+    }
+    // Control: it has the memory, and its lines are in the log.
+    let maps = std::fs::read_to_string(format!("/proc/{guest}/maps")).unwrap();
+    assert!(maps.contains(memory), "{maps}");
+    end(device, &["connected guest=1"]);
+}
+
+/// Returns whether the kernel tells which process made a connection (Linux 6.5).
+fn knows_front_ends() -> bool {
+    let (stream, _other) = UnixStream::pair().unwrap();
+    let (mut fd, mut len) = (-1, size_of::<i32>() as libc::socklen_t);
+    // SAFETY: both pointers are valid during the call, and the new descriptor is owned here only.
+    unsafe {
+        let done = libc::getsockopt(
+            stream.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_PEERPIDFD,
+            std::ptr::from_mut(&mut fd).cast(),
+            &mut len,
+        );
+        drop((done == 0).then(|| std::os::fd::OwnedFd::from_raw_fd(fd)));
+        done == 0
+    }
+}
+
+/// Connects in another process, which exits when the first returned socket is closed. The second one
+/// is the connection.
+fn connect_elsewhere(path: &Path) -> (UnixStream, UnixStream) {
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    // SAFETY: the child only makes system calls and allocates, which the C library allows after a
+    // fork, and exits with _exit().
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        drop(ours);
+        if let Ok(stream) = UnixStream::connect(path) {
+            let _ = theirs.send_with_fd(&[0u8][..], stream.as_raw_fd());
+            // This process keeps its end open until the other one is closed.
+            let _ = std::io::Read::read(&mut &theirs, &mut [0]);
+        }
+        // SAFETY: the call ends the process.
+        unsafe { libc::_exit(0) }
+    }
+    drop(theirs);
+    let (_, connection) = ours.recv_with_fd(&mut [0]).unwrap();
+    let connection = std::os::fd::OwnedFd::from(connection.expect("a descriptor"));
+    (ours, connection.into())
+}
+
+/// A process that was taken over can receive the front end's own end of the connection, which then
+/// never hangs up. Here, this test keeps that end.
+#[test]
+fn a_guest_loses_its_place_when_the_process_that_connected_exits() {
+    if !knows_front_ends() {
+        println!("SKIPPED: this kernel does not tell which process made a connection");
+        return;
+    }
+    let device = Device::start(&["--max-guests", "1"]);
+    let (front_end, connection) = connect_elsewhere(&device.path("kiln.sock"));
+    let copy = connection.try_clone().unwrap();
+    let mut guest = Guest::on(connection, 2);
+    let session = guest.create();
+    // Control: as long as that process exists, the guest is served.
+    sleep(Duration::from_secs(1));
+    assert_eq!(guest.encrypt(session).1, 0);
+    drop(front_end);
+    until("its process is gone", || device.threads().is_empty());
+    Victim::new(&device).is_served();
+    drop(copy);
+    end(device, &["its front end is gone"]);
+}
+
+/// Returns a client of the metrics that has sent the beginning of a request.
+fn client(device: &Device) -> UnixStream {
+    let mut stream = UnixStream::connect(device.path("metrics.sock")).unwrap();
+    stream.write_all(b"G").unwrap();
+    stream
+}
+
+/// Each client occupies a child process for a second at most, and the main process none of its time.
+#[test]
+fn clients_of_the_metrics_that_stop_halfway_hold_child_processes_only() {
+    const AT_ONCE: usize = 8;
+    let device = Device::start(&[]);
+    let mut victim = Victim::new(&device);
+    until("a spare process is there", || device.children().len() == 2);
+    let clients: Vec<_> = (0..2 * AT_ONCE).map(|_| client(&device)).collect();
+    until("each has a child process", || {
+        device.children().len() >= 2 + AT_ONCE
+    });
+    victim.is_served();
+    Victim::new(&device).is_served();
+    assert!(device.metrics().contains("kiln_connections_total 2"));
+    drop(clients);
+    until("they are gone", || device.children().len() == 2);
+    end(device, &[]);
+}
+
+/// A thread that a front end blocks does not keep a device without isolation from stopping, and the
+/// filter of such a device allows all that this takes.
+#[test]
+fn a_device_without_isolation_stops_although_a_thread_is_blocked() {
+    let device = Device::start(&["--no-isolation"]);
+    let _held = asleep(&device);
+    let _client = UnixStream::connect(device.path("metrics.sock")).unwrap();
+    assert!(device.metrics().contains("kiln_connections_total 1"));
+    end(device, &["stopped"]);
+}
