@@ -21,8 +21,8 @@ unsigned int kiln_image_fault_trace(const void *stack, const void *frame, unsign
 
 /*
  * Returns whether a word can be read. A load from unmapped memory would crash the process, whereas
- * a system call returns an error. This one reads a set of signals, and then refuses the operation,
- * which does not exist.
+ * a system call returns an error. This one reads the word as a set of signals, and then fails
+ * because the operation is invalid.
  */
 static bool is_readable(const void *at)
 {
@@ -40,7 +40,7 @@ static bool is_readable(const void *at)
 
 /*
  * Collects return addresses inside the image. Follows the chain of frame pointers. The guarded heap
- * calls this for each allocation, and most of the time is spent in system calls, so each page is
+ * calls this for each allocation, and system calls dominate its cost, so each page is
  * checked only once.
  */
 unsigned int kiln_image_trace(const void *frame, unsigned long *to, unsigned int most)

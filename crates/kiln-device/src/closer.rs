@@ -1,13 +1,13 @@
-//! Closes sockets of front ends and of clients of the metrics in child processes, because that can
-//! take a long time, and runs whatever else could wait for the other side of such a socket there.
+//! Uses child processes to close sockets of front ends and metrics clients, which can take a long
+//! time, and to run whatever else could wait for the other side of such a socket.
 //!
 //! When a socket is closed, the kernel also drops its unread messages and the descriptors sent with
 //! them. Dropping the last reference to a file frees it, which takes 0.16 s of CPU time per GiB of a
 //! memfd. A TCP socket with `SO_LINGER` waits for its peer, and a file on FUSE may wait for its
-//! server. Neither a timer nor SIGKILL ends all of these waits. Shutting a socket down wakes
-//! everything that waits for its other side, which may be any number of waiters. The main process
-//! therefore neither shuts down such a socket nor drops the last reference to it: a child process
-//! that has only this task does both.
+//! server. Neither a timer nor SIGKILL ends all of these waits. Shutting a socket down wakes all
+//! waiters for its other side, however many there are. The main process therefore neither shuts
+//! down such a socket nor drops the last reference to it: a child process that has only this task
+//! does both.
 //!
 //! The main process never receives such a descriptor either, because every close() of a file on
 //! FUSE, not only the last, waits for its server (FUSE_FLUSH).
@@ -29,9 +29,9 @@ pub(crate) const LEFT: usize = 64;
 /// remote side has read all data.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// Minimum interval between two child processes that close sockets of the same owner, unless half of
-/// [`LEFT`] wait. The sockets that end meanwhile wait for the second one together, so that a front end
-/// that connects in a loop does not cost a child process for each connection.
+/// Minimum interval between two child processes that close sockets of the same owner, unless half
+/// of [`LEFT`] sockets wait. Sockets that end meanwhile share the second child process, so that a
+/// front end that connects in a loop does not cost a child process for each connection.
 const APART: Duration = Duration::from_millis(20);
 
 /// How long a front end whose connection has ended is expected to exit, or to read its answers.
@@ -67,7 +67,7 @@ struct Unread {
 struct Child {
     owner: Owner,
     process: libc::pid_t,
-    /// When it is killed.
+    /// When the child is killed.
     until: Instant,
 }
 
@@ -83,7 +83,7 @@ impl Closer {
     }
 
     /// Shuts down and closes a connection, or a listening socket with the connections that were not
-    /// accepted. A process that may not fork does this itself.
+    /// accepted. A process that must not fork does this itself.
     pub(crate) fn end(&mut self, owner: Owner, socket: impl Into<OwnedFd>) {
         let socket = socket.into();
         match self.forks {
@@ -119,7 +119,7 @@ impl Closer {
     }
 
     /// Runs `job` with a connection in a child process, which is killed after `limit`, and closes
-    /// the connection. A process that may not fork does this itself, and waits for it.
+    /// the connection. A process that must not fork does this itself, and waits for it.
     pub(crate) fn run(
         &mut self,
         owner: Owner,
@@ -245,7 +245,7 @@ impl Closer {
         }
     }
 
-    /// Notes a child process, and drops this process's copies of the sockets that it has.
+    /// Records a child process, and drops this process's copies of the child's sockets.
     fn note<T>(
         &mut self,
         owner: Owner,
@@ -279,15 +279,15 @@ fn is_read(stream: &UnixStream) -> bool {
     done != 0 || bytes == 0
 }
 
-/// Starts a child process that has these sockets. It waits until the returned socket is closed, does
-/// its job, and exits, which closes the sockets.
+/// Starts a child process that has these sockets. The child waits until the returned socket is
+/// closed, does its job, and exits, which closes the sockets.
 fn start(sockets: &[(Owner, RawFd)], job: impl FnOnce()) -> io::Result<(libc::pid_t, UnixStream)> {
     let (over, hold) = UnixStream::pair()?;
     let mut keep: Vec<RawFd> = sockets.iter().map(|(_, fd)| *fd).collect();
     keep.push(over.as_raw_fd());
     keep.sort_unstable();
-    // SAFETY: this process has a single thread, so the child may do what it likes before it calls
-    // _exit().
+    // SAFETY: this process has a single thread, so the child is not restricted to async-signal-safe
+    // calls before _exit().
     let process = unsafe { libc::fork() };
     match process {
         0 => {
@@ -390,8 +390,8 @@ mod tests {
         for held in [false, true] {
             let (theirs, _held) = sent();
             match held {
-                // A guest's process has held it and could have hidden what was sent: in this
-                // process, nothing shows it.
+                // A guest's process has held this socket and may have hidden what was sent: this
+                // process cannot see that.
                 true => assert!(closer.end_held(owner, theirs)),
                 false => closer.end(owner, theirs),
             }
@@ -402,8 +402,8 @@ mod tests {
         closer.finish();
     }
 
-    /// Shutting a socket down and closing it may wait, so this process does neither. A process that
-    /// may not fork does both at once, which is the control.
+    /// Shutting down and closing a socket may block, so this process does neither. Control: a
+    /// process that must not fork does both immediately.
     #[test]
     fn sockets_are_shut_down_and_closed_in_another_process() {
         let dir = tempfile::tempdir().unwrap();
@@ -441,7 +441,7 @@ mod tests {
         let mut answer = Vec::new();
         ours.read_to_end(&mut answer).unwrap();
         assert_eq!(answer, [0]);
-        // It counts until it was waited for.
+        // A child counts until it was waited for.
         wait_for(&mut closer);
         let all: Vec<_> = (0..PROCESSES)
             .map(|n| {

@@ -203,8 +203,8 @@ fn take_sigterm() -> io::Result<OwnedFd> {
 }
 
 /// Replaces standard error by standard output, which is `/dev/null`, so that this process has no
-/// descriptor of the log. From now on, panics are reported by the log. Returns standard error, which
-/// the caller must close.
+/// descriptor of the log. From now on, panics are logged. Returns the old descriptor, which the
+/// caller must close.
 fn leave_stderr() -> io::Result<OwnedFd> {
     let stderr = io::stderr().as_fd().try_clone_to_owned()?;
     set_stderr(&io::stdout())?;

@@ -1,22 +1,23 @@
 //! The lines that a guest's process writes into the log. The main process takes them from memory
-//! that both share: a guest's process has no descriptor of the log, with which it could hold locks,
-//! change the log, or pass it on.
+//! that both share: with a descriptor of the log, a guest's process could hold locks, change the
+//! log, or pass it on.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::shared::Shared;
 
-/// Size of the ring of lines in cells of 8 bytes. A line takes a cell for its length, and as many as
-/// its bytes need. 200 lines, which a process may write at once, fit if they have 300 bytes each.
+/// Size of the ring of lines in cells of 8 bytes. A line takes one cell for its length, and further
+/// cells for its bytes. 200 lines, which a process may write at once, fit if they have 300 bytes
+/// each.
 const RING: u64 = 8192;
 /// Maximum length of a line in bytes. If the main process replaces each byte by a character of 3
-/// bytes, the line still fits into 4096 bytes, which are written to a pipe at once or not at all.
+/// bytes, the line still fits into 4096 bytes, which are written to a pipe atomically.
 pub(crate) const LONGEST: usize = 1360;
 const WORD: usize = size_of::<u64>();
 
-/// Number of cells that lines need, which are the first of the shared memory: how many cells were
-/// written, how many were read, and the ring.
+/// Number of cells for lines, at the start of the shared memory: how many cells were written, how
+/// many were read, and the ring.
 pub(crate) const CELLS: usize = 2 + RING as usize;
 const WRITTEN: usize = 0;
 const READ: usize = 1;
@@ -30,7 +31,7 @@ fn cells(len: usize) -> u64 {
     1 + len.div_ceil(WORD) as u64
 }
 
-/// The side of a guest's process.
+/// Writes lines in a guest's process.
 pub(crate) struct Writer {
     memory: Arc<Shared>,
     one_at_a_time: Mutex<()>,
@@ -71,10 +72,10 @@ impl Writer {
     }
 }
 
-/// The side of the main process. It trusts nothing that it finds in the memory.
+/// Reads lines in the main process. It trusts nothing that it finds in the memory.
 pub(crate) struct Reader {
     memory: Arc<Shared>,
-    /// How many cells were read. The value in the shared memory is for the writer only.
+    /// How many cells were read. The shared memory has a copy of this number, for the writer only.
     read: u64,
 }
 
@@ -83,8 +84,8 @@ impl Reader {
         Reader { memory, read: 0 }
     }
 
-    /// Takes all lines that were written until now. Passes each line for which `admit` returns a
-    /// value to `print`, with that value. The other lines are not even copied.
+    /// Takes all lines that were written until now. If `admit` returns a value, passes the line and
+    /// the value to `print`. Other lines are not even copied.
     pub(crate) fn take<T>(
         &mut self,
         mut admit: impl FnMut() -> Option<T>,
@@ -192,7 +193,7 @@ mod tests {
                 assert!(lines.len() as u64 <= RING, "{value} {written}");
                 assert!(lines.iter().all(|line| line.len() <= LONGEST));
                 assert!(take(&mut reader).is_empty(), "{value} {written}");
-                // Control: lines that are in order arrive afterwards.
+                // Control: valid lines arrive afterwards.
                 assert!(writer.write(b"abc"), "{value} {written}");
                 assert_eq!(take(&mut reader), [b"abc"]);
             }

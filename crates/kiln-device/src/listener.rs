@@ -267,8 +267,8 @@ pub(crate) fn front_end_process(stream: &UnixStream) -> io::Result<Option<OwnedF
 /// Reads an option of a connected socket.
 fn option<T: Copy>(stream: &UnixStream, name: libc::c_int, value: &mut T) -> io::Result<()> {
     let mut len = size_of::<T>() as libc::socklen_t;
-    // SAFETY: both pointers are valid during the call, and `len` is the size of `value`. Every value
-    // of the two types for which this is called, numbers and structures of numbers, is valid.
+    // SAFETY: both pointers are valid during the call, and `len` is the size of `value`. Any bit
+    // pattern is valid for the types used: integers and structures of integers.
     let done = unsafe {
         libc::getsockopt(
             stream.as_raw_fd(),

@@ -3,9 +3,10 @@
 //! connection.
 //!
 //! A process that was taken over must not be able to make the main process wait. The two therefore
-//! share only what has no lock that a process can hold for long: memory ([`crate::shared`]), an
-//! eventfd, and the connection of the guest, which the main process only polls. A pipe, for example,
-//! is locked while a write to it copies bytes, and the page with these bytes may never arrive.
+//! share only objects without a lock that a process can hold for long: memory ([`crate::shared`]),
+//! an eventfd, and the connection of the guest, which the main process only polls. A pipe, for
+//! example, is locked while a write to it copies bytes, and the page with these bytes may never
+//! arrive.
 
 use std::env;
 use std::io;
@@ -26,9 +27,9 @@ use crate::notify::Bell;
 use crate::shared::Shared;
 use crate::tally::{Counters, Gauge};
 
-/// The environment variable that marks a guest's process. It contains the numbers of three
-/// descriptors, the channel, the shared memory and the bell, and the TSC frequency, which would take
-/// 20 ms to measure after the guest has connected.
+/// The environment variable that marks a guest's process. It contains three descriptor numbers
+/// (channel, shared memory, bell) and the TSC frequency, which would take 20 ms to measure after the
+/// guest has connected.
 pub(crate) const VARIABLE: &str = "KILN_SERVE_GUEST";
 
 /// Values of [`Gauge::Ready`] when a guest's process is ready for a guest. The second value also
@@ -55,8 +56,8 @@ pub(crate) struct Process {
     child: Child,
     /// Becomes readable when the process has exited.
     end: OwnedFd,
-    /// Passes the guest to the process, and is closed then. Closing it makes a process without a
-    /// guest exit. Nothing can be sent to this end.
+    /// Passes the guest to the process, and is closed then. If it is closed before that, the
+    /// process exits. This end cannot receive.
     channel: Option<UnixStream>,
     /// Rings when the process has become ready, or has written lines.
     bell: Bell,
@@ -96,7 +97,7 @@ impl Process {
             .env("KILN_DEFAULTS", "")
             .stdin(Stdio::null())
             // The process writes nothing to stdout, and could otherwise change a file or socket
-            // that other programs share. It replaces stderr likewise before it is ready.
+            // that other programs share. The process itself replaces stderr before it is ready.
             .stdout(Stdio::null())
             // Ctrl-C on a terminal is meant only for the main process, which lets its guests
             // finish.
@@ -163,7 +164,7 @@ impl Process {
         &self.counters
     }
 
-    /// Updates the state of a process that starts, and takes the lines that it has written.
+    /// Updates the state of a starting process, and takes the lines that it has written.
     pub(crate) fn look(&mut self) {
         self.looked = Some(Instant::now());
         self.bell.clear();
@@ -204,8 +205,8 @@ impl Process {
 
     /// Makes the process serve the requests that are already available, and then exit.
     pub(crate) fn drain(&mut self) {
-        // A process without a guest exits when its channel is closed. SIGTERM does not need an
-        // object that the two processes share.
+        // A process without a guest exits when its channel is closed. One that has a guest is sent
+        // SIGTERM, which needs no shared object.
         if self.channel.take().is_none() && self.state != State::Closed {
             let _ = kill_process(Pid::from_child(&self.child), Signal::TERM);
         }
@@ -215,7 +216,7 @@ impl Process {
         let _ = self.child.kill();
     }
 
-    /// Kills the process, which has no guest. The caller must wait for it to exit.
+    /// Kills the process, which must not have a guest. The caller must wait for it to exit.
     pub(crate) fn discard(&mut self) {
         self.kill();
         self.state = State::Closed;
@@ -230,7 +231,7 @@ impl Process {
     pub(crate) fn ended(&mut self) -> Option<ExitStatus> {
         let status = self.child.try_wait().ok().flatten();
         if status.is_some() {
-            // It may have written lines just before.
+            // It may have written lines before it exited.
             self.forward_lines();
         }
         status
@@ -306,7 +307,7 @@ mod tests {
             process.look();
             assert_eq!(process.state, State::Ready { locked });
             assert!(!is_readable(process.bell().0.as_fd(), AT_ONCE));
-            // What it writes later changes nothing, and its bell is left alone for a while.
+            // Later writes change nothing, and its bell is ignored for a while.
             counters.set(Gauge::Ready, 0);
             assert!(process.bell().1.is_some_and(|rest| rest <= REST));
             process.look();
@@ -318,8 +319,8 @@ mod tests {
         }
     }
 
-    /// Returns whether `what` returns while a write of a page that never arrives is going on, and
-    /// after the page has arrived.
+    /// Returns whether `what` returns while a write waits for a withheld page, and after the page
+    /// has arrived.
     fn returns(page: Page, file: OwnedFd, what: impl FnOnce() + Send + 'static) -> [bool; 2] {
         let held = page.write_to(file);
         let (done, wait) = mpsc::channel();
@@ -335,8 +336,7 @@ mod tests {
         [before, after]
     }
 
-    /// Control: a pipe stays locked meanwhile, so that reading from it waits even if it is
-    /// non-blocking.
+    /// Control: a pipe stays locked meanwhile, so that even a non-blocking read waits.
     #[test]
     fn a_write_whose_page_never_arrives_delays_nothing() {
         let (Some(page), Some(other)) = (Page::new(), Page::new()) else {

@@ -1,10 +1,10 @@
 //! Memory that a guest's process shares with the main process: an array of numbers.
 //!
 //! A process that was taken over can write any value at any time, but must not be able to make the
-//! main process wait. Each process therefore maps the memory before the guest's process meets its
-//! guest, and keeps no descriptor of it: with one, a process or a front end could remove pages from
-//! the file, and hold locks for which an access to such a page waits. All pages are allocated when
-//! they are mapped.
+//! main process wait. Each process therefore maps the memory before a guest is handed over, and
+//! keeps no descriptor: with one, a process or a front end could remove pages from the file, and
+//! hold locks that an access to a removed page waits for. All pages are allocated when they are
+//! mapped.
 
 use std::fs::File;
 use std::io;
@@ -49,7 +49,7 @@ impl Shared {
         })
     }
 
-    /// Returns a number. Panics if it does not exist.
+    /// Returns the number at an index. Panics if the index is out of range.
     pub(crate) fn cell(&self, index: usize) -> &AtomicU64 {
         assert!(index < self.cells);
         // SAFETY: the cell is in the mapping, which exists as long as `self`, and is aligned because
@@ -66,7 +66,7 @@ impl Shared {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        // SAFETY: the mapping belongs to this value, so no reference to it exists.
+        // SAFETY: this value owns the mapping and is being dropped, so no references to it exist.
         let _ = unsafe {
             munmap(
                 self.first.as_ptr().cast(),

@@ -1,5 +1,5 @@
-//! A page of memory that never arrives, as a file system whose server does not answer can make one,
-//! for tests. userfaultfd makes the same without leaving anything behind: the page arrives when the
+//! For tests: a page of memory that never arrives, as from a file system whose server does not
+//! answer. userfaultfd does this without leaving anything behind: the page arrives when the
 //! descriptor is closed.
 
 use std::fs::File;
@@ -46,7 +46,7 @@ impl Page {
     }
 
     /// Starts a thread that writes the first bytes of the page to a file. Returns when the thread
-    /// waits for the page. It goes on when this page is dropped.
+    /// waits for the page. The thread continues when this value is dropped.
     pub(crate) fn write_to(&self, file: OwnedFd) -> JoinHandle<()> {
         let bytes = &self.bytes[..8];
         let thread = thread::spawn(move || {

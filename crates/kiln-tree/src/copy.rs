@@ -14,13 +14,14 @@ use crate::place::FINISHED;
 use crate::Error;
 
 /// Returns the time when a build ended; `None` if the build has not ended. A copy is valid if this
-/// time was the same before and after.
+/// time did not change while it was made.
 pub(crate) fn finished(build: &Path) -> Option<SystemTime> {
     let file = fs::metadata(build.join(FINISHED));
     file.and_then(|m| m.modified()).ok()
 }
 
-/// Copies a directory of build products, and replaces the first name of each pair with the second.
+/// Copies a directory of build products, and replaces the first path of each pair with the second in
+/// all files and links.
 /// Modification times and permissions are preserved.
 pub(crate) fn copy_build(from: &Path, to: &Path, names: &[(&[u8], &[u8])]) -> Result<(), Error> {
     fs::create_dir_all(to).map_err(|e| Error::cache(to, e))?;
@@ -56,8 +57,8 @@ fn copy_file(from: &Path, to: &Path, names: &[(&[u8], &[u8])]) -> Result<(), Err
     file.set_times(time).map_err(io)
 }
 
-/// Replaces all occurrences of each old name. A binary file keeps a name whose replacement has
-/// another length, because offsets in the file would become wrong.
+/// Replaces all occurrences of each old name. In binary files, a name whose replacement has another
+/// length is kept, because offsets would become wrong.
 fn replace(mut bytes: Vec<u8>, names: &[(&[u8], &[u8])]) -> Vec<u8> {
     let is_text = !bytes.contains(&0);
     for (old, new) in names {

@@ -22,7 +22,7 @@ use crate::{Error, Plan};
 /// a copy saves little: most objects include some header that differs.
 const MOST: f64 = 0.05;
 
-/// What a cache directory is built from. The file `origin` contains it.
+/// The inputs of the build in a cache directory, stored in the file `origin`.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Origin {
     source: PathBuf,
@@ -46,12 +46,12 @@ impl Origin {
 
 const ORIGIN: &str = "origin";
 
-/// A build that can be copied.
+/// A build that is similar enough to be copied.
 struct Candidate {
     dir: PathBuf,
     origin: Origin,
     finished: SystemTime,
-    /// Files that make must rebuild in the copy, because their sources differ.
+    /// Products that `make` must rebuild in the copy, because their sources differ.
     stale: BTreeSet<String>,
     /// Number of sources that differ.
     differences: usize,
@@ -82,7 +82,7 @@ pub(crate) fn start(plan: &Plan, cache: &Cache) -> Result<(), Error> {
         return Ok(());
     };
     (plan.progress)(0.0, "copying the build of a similar tree");
-    // A copy that is incomplete, or that another process changed meanwhile, is discarded.
+    // An incomplete copy, or one whose original was changed meanwhile, is discarded.
     if copy(nearest, &own, cache).is_err() || finished(&nearest.dir) != Some(nearest.finished) {
         for path in FILES.map(|name| cache.dir.join(name)) {
             let _ = fs::remove_file(path);
@@ -94,7 +94,7 @@ pub(crate) fn start(plan: &Plan, cache: &Cache) -> Result<(), Error> {
     Ok(())
 }
 
-/// Files beside the build directory: the configuration's hash, and the list of library objects.
+/// Files next to the build directory: the configuration's hash, and the list of library objects.
 const FILES: [&str; 2] = ["configured", "library"];
 
 /// Lists the cache directories of all trees, including those of git revisions.
@@ -120,14 +120,14 @@ fn shares_rules(dir: &Path, own: &Origin, rules: &BTreeSet<PathBuf>) -> bool {
         return false;
     };
     (&origin.compiler, origin.config) == (&own.compiler, own.config)
-        // The copy replaces paths in text, so the old source path must not be part of another path.
+        // Paths are replaced as text, so the old source path must not be part of another path.
         && !dir.starts_with(&origin.source)
         && find_rules(&origin.source) == *rules
         && rules.iter().all(|path| is_same(path, &origin, own))
 }
 
-/// Waits while another process builds in this directory. That process does not wait for this one:
-/// it waits only before it configures its build, when this function does not wait for it.
+/// Waits while another process builds in this directory. They cannot wait for each other: a process
+/// waits only before it configures its build, and others do not wait for it until then.
 fn wait_for_build(dir: &Path, plan: &Plan) -> Result<(), Error> {
     let path = dir.join(LOCK);
     let is_busy = || {
@@ -165,8 +165,8 @@ fn compare(dir: PathBuf, own: &Origin) -> Option<Candidate> {
     })
 }
 
-/// Returns whether a path has the same content in both trees: the same file, two equal files, or
-/// nothing or a directory in both.
+/// Returns whether a path has the same content in both trees: the same file, two equal files, a
+/// directory in both, or nothing in both.
 fn is_same(path: &Path, one: &Origin, other: &Origin) -> bool {
     let [one, other] = [one, other].map(|origin| fs::canonicalize(origin.source.join(path)));
     let (Ok(one), Ok(other)) = (&one, &other) else {
@@ -198,8 +198,8 @@ fn copy(from: &Candidate, own: &Origin, cache: &Cache) -> Result<(), Error> {
             fs::remove_file(&path).map_err(|e| Error::cache(&path, e))?;
         }
     }
-    // Files of the new tree may be newer than the build that was copied, although they are equal.
-    // With one time for all products, make considers none of them older than another.
+    // Unchanged files of the new tree may be newer than the copied build. All products get the same
+    // new time, so that make considers them newer than the tree, and none older than another.
     set_times(&cache.objects, SystemTime::now())
 }
 

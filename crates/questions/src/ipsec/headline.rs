@@ -168,12 +168,12 @@ pub(super) fn knees(runs: &Runs) -> Option<Row> {
     };
     let ranges = match (range(&legacy), range(&direct)) {
         (legacy, direct) if legacy.is_empty() && direct.is_empty() => String::new(),
-        (legacy, direct) if direct.is_empty() => format!(". Range with cryptd: {legacy}"),
-        (legacy, direct) if legacy.is_empty() => format!(". Range without: {direct}"),
-        (legacy, direct) => format!(". Ranges: {legacy}, {direct}"),
+        (legacy, direct) if direct.is_empty() => format!(". Range with cryptd: {legacy}/s"),
+        (legacy, direct) if legacy.is_empty() => format!(". Range without: {direct}/s"),
+        (legacy, direct) => format!(". Ranges: {legacy}/s, {direct}/s"),
     };
     let detail = format!(
-        "One emulated core that also encrypts a disk; without cryptd, sections disable softirqs{most}{ranges}{tie}"
+        "One emulated core that also encrypts a disk; without cryptd, FPU sections disable softirqs{most}{ranges}{tie}"
     );
     let row = match &legacy {
         Knee::At(e) => Row::estimate(&NESTED_FPU, e, "packets/s", text),
