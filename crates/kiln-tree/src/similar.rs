@@ -63,7 +63,8 @@ struct Candidate {
 /// # Errors
 /// Fails if the cache cannot be written, or Ctrl-C was pressed.
 pub(crate) fn start(plan: &Plan, cache: &Cache) -> Result<(), Error> {
-    if cache.objects.join(".config").exists() {
+    // Earlier runs may have left files there.
+    if !is_empty(&cache.objects) {
         return Ok(());
     }
     let own = Origin::of(plan, cache);
@@ -82,16 +83,20 @@ pub(crate) fn start(plan: &Plan, cache: &Cache) -> Result<(), Error> {
         return Ok(());
     };
     (plan.progress)(0.0, "copying the build of a similar tree");
-    // An incomplete copy, or one whose original was changed meanwhile, is discarded.
-    if copy(nearest, &own, cache).is_err() || finished(&nearest.dir) != Some(nearest.finished) {
-        for path in FILES.map(|name| cache.dir.join(name)) {
-            let _ = fs::remove_file(path);
-        }
-        fs::remove_dir_all(&cache.objects)
-            .and_then(|()| fs::create_dir(&cache.objects))
-            .map_err(|e| Error::cache(&cache.objects, e))?;
+    let Ok(copied) = copy(nearest, &own, cache) else {
+        // The original may just have been removed. If the disk is full, the build says so.
+        return Ok(());
+    };
+    // A copy whose original was changed meanwhile is not used.
+    if finished(&nearest.dir) == Some(nearest.finished) {
+        // The directory exists, and is empty.
+        fs::rename(&copied, &cache.objects).map_err(|e| Error::cache(&copied, e))?;
     }
     Ok(())
+}
+
+fn is_empty(dir: &Path) -> bool {
+    fs::read_dir(dir).is_ok_and(|mut entries| entries.next().is_none())
 }
 
 /// Files next to the build directory: the configuration's hash, and the list of library objects.
@@ -179,13 +184,19 @@ fn is_same(path: &Path, one: &Origin, other: &Origin) -> bool {
     bytes(one) == bytes(other) && fs::read(one).ok() == fs::read(other).ok()
 }
 
-fn copy(from: &Candidate, own: &Origin, cache: &Cache) -> Result<(), Error> {
+/// Copies a build to a directory next to the build directory, and returns its path. It becomes the
+/// build directory only when it is complete, because this process may be killed before that.
+fn copy(from: &Candidate, own: &Origin, cache: &Cache) -> Result<PathBuf, Error> {
     let pairs = [
         (from.dir.as_os_str(), cache.dir.as_os_str()),
         (from.origin.source.as_os_str(), own.source.as_os_str()),
     ];
     let names = pairs.map(|(old, new)| (old.as_bytes(), new.as_bytes()));
-    copy_build(&from.dir.join("build"), &cache.objects, &names)?;
+    let copied = cache.dir.join("copied");
+    if copied.exists() {
+        fs::remove_dir_all(&copied).map_err(|e| Error::cache(&copied, e))?;
+    }
+    copy_build(&from.dir.join("build"), &copied, &names)?;
     for name in FILES {
         let (from, to) = (from.dir.join(name), cache.dir.join(name));
         if from.exists() {
@@ -193,14 +204,15 @@ fn copy(from: &Candidate, own: &Origin, cache: &Cache) -> Result<(), Error> {
         }
     }
     for owner in &from.stale {
-        let path = cache.objects.join(owner);
+        let path = copied.join(owner);
         if path.exists() {
             fs::remove_file(&path).map_err(|e| Error::cache(&path, e))?;
         }
     }
     // Unchanged files of the new tree may be newer than the copied build. All products get the same
     // new time, so that make considers them newer than the tree, and none older than another.
-    set_times(&cache.objects, SystemTime::now())
+    set_times(&copied, SystemTime::now())?;
+    Ok(copied)
 }
 
 fn set_times(dir: &Path, time: SystemTime) -> Result<(), Error> {
@@ -285,8 +297,13 @@ mod tests {
         assert!(new.shares_rules_with(&old));
         let candidate = compare(old.cache.dir.clone(), &new.origin).unwrap();
         assert_eq!(candidate.differences, 1);
-        copy(&candidate, &new.origin, &new.cache).unwrap();
-        let lib = new.cache.objects.join("lib");
+        // A process that was killed may have left an incomplete copy.
+        let left = new.cache.dir.join("copied/lib/x.o");
+        fs::create_dir_all(left.parent().unwrap()).unwrap();
+        fs::write(&left, "").unwrap();
+        let copied = copy(&candidate, &new.origin, &new.cache).unwrap();
+        assert!(is_empty(&new.cache.objects) && !left.exists());
+        let lib = copied.join("lib");
         for n in 0..40 {
             assert_eq!(lib.join(format!("{n}.o")).exists(), n != 7);
         }
