@@ -17,6 +17,8 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
+use rustix::event::{poll, PollFd, PollFlags, Timespec};
+
 /// Maximum number of concurrent child processes per owner. A child process stuck in a file system
 /// occupies one of its owner's slots forever.
 pub(crate) const PROCESSES: usize = 8;
@@ -28,6 +30,9 @@ pub(crate) const LEFT: usize = 64;
 /// How long a child process may run before it is killed. Closing a TCP socket can block until the
 /// remote side has read all data.
 const PATIENCE: Duration = Duration::from_millis(100);
+
+/// How long after a child process was given an unread connection another one may be.
+const AGAIN: Duration = Duration::from_millis(300);
 
 /// Minimum interval between two child processes that close sockets of the same owner, unless half
 /// of [`LEFT`] sockets wait. Sockets that end meanwhile share the second child process, so that a
@@ -62,6 +67,8 @@ struct Unread {
     owner: Owner,
     stream: UnixStream,
     since: Instant,
+    /// When it was last given to a child process.
+    tried: Instant,
 }
 
 struct Child {
@@ -108,6 +115,7 @@ impl Closer {
                     owner,
                     stream,
                     since,
+                    tried: since,
                 });
                 false
             }
@@ -192,6 +200,7 @@ impl Closer {
             }
         });
         self.started.retain(|(_, at)| at.elapsed() < APART);
+        self.try_again();
         while let Some(owner) = self.next_owner() {
             let left = std::mem::take(&mut self.left).into_iter();
             let (over, rest) = left.partition(|(of, _)| *of == owner);
@@ -202,14 +211,40 @@ impl Closer {
         }
     }
 
+    /// Gives connections that still have messages to child processes, one for each. The first child
+    /// process may have been killed while it dropped a descriptor that is slow to close, in this or in
+    /// another connection.
+    fn try_again(&mut self) {
+        for n in 0..self.unread.len() {
+            let Unread {
+                owner,
+                stream,
+                tried,
+                ..
+            } = &self.unread[n];
+            if tried.elapsed() < AGAIN || is_dropped(stream) || !self.may_run(*owner) {
+                continue;
+            }
+            if let Ok(copy) = stream.try_clone() {
+                let owner = *owner;
+                self.unread[n].tried = Instant::now();
+                self.run(owner, copy, PATIENCE, |copy| {
+                    drop_messages(copy.as_raw_fd());
+                });
+            }
+        }
+    }
+
     /// Hands all waiting sockets to one more child process, regardless of the limits, because this
     /// process is about to exit and would otherwise drop the last references itself.
     pub(crate) fn finish(mut self) {
         let mut left = std::mem::take(&mut self.left);
         let unread = std::mem::take(&mut self.unread).into_iter();
         left.extend(unread.map(|u| (u.owner, u.stream.into())));
-        if self.forks && !left.is_empty() {
-            self.hand_over(Owner::Metrics, left);
+        if self.forks && !left.is_empty() && !self.hand_over(Owner::Metrics, left) {
+            // When a process exits, the kernel does not wait for the peer of a TCP socket, as it
+            // would if they were closed here.
+            self.left.drain(..).for_each(std::mem::forget);
         }
     }
 
@@ -277,6 +312,17 @@ fn is_read(stream: &UnixStream) -> bool {
     // SAFETY: the command writes one number, which outlives the call.
     let done = unsafe { libc::ioctl(stream.as_raw_fd(), libc::TIOCOUTQ, &mut bytes) };
     done != 0 || bytes == 0
+}
+
+/// Returns whether a connection has been shut down, and has no unread messages.
+fn is_dropped(stream: &UnixStream) -> bool {
+    let mut bytes: libc::c_int = 0;
+    // SAFETY: the command writes one number, which outlives the call.
+    let done = unsafe { libc::ioctl(stream.as_raw_fd(), libc::FIONREAD, &mut bytes) };
+    let mut fds = [PollFd::new(stream, PollFlags::empty())];
+    let now = Timespec::default();
+    let is_shut_down = poll(&mut fds, Some(&now)).is_ok_and(|n| n == 1);
+    done == 0 && bytes == 0 && is_shut_down
 }
 
 /// Starts a child process that has these sockets. The child waits until the returned socket is
@@ -367,7 +413,7 @@ mod tests {
 
     /// Returns a connection to which a front end has sent a byte with a descriptor that is slow to
     /// close, and whatever must stay open meanwhile.
-    fn sent() -> (UnixStream, impl Sized) {
+    fn sent() -> (UnixStream, (UnixStream, impl Sized)) {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let (slow, peer) = slow_to_close();
         ours.send_with_fd(&[1u8][..], slow.as_raw_fd()).unwrap();
@@ -425,6 +471,29 @@ mod tests {
             wait_for(&mut closer);
             assert_eq!(is_open(), [false; 3]);
         }
+    }
+
+    /// The child process that gets all messages is killed while it drops the slow descriptor. The next
+    /// one must drop the message behind it, which keeps the front end's end open.
+    #[test]
+    fn a_descriptor_that_is_slow_to_close_saves_no_message_behind_it() {
+        let owner = Owner::Socket(0);
+        let mut closer = Closer::new(true);
+        let (mut theirs, (ours, _peer)) = sent();
+        ours.send_with_fd(&[1u8][..], ours.as_raw_fd()).unwrap();
+        drop(ours);
+        theirs.write_all(b"an answer").unwrap();
+        assert!(!closer.end_held(owner, theirs));
+        closer.go_on();
+        // The first child process has ended, and the front end's end is still open.
+        while closer.running(owner).count() > 0 {
+            assert_eq!(closer.unread(owner), 1);
+            sleep(Duration::from_millis(1));
+            closer.go_on();
+        }
+        assert_eq!(closer.unread(owner), 1);
+        wait_for(&mut closer);
+        assert_eq!(closer.unread(owner), 0);
     }
 
     /// A client that never reads holds a child process, which is killed.

@@ -224,13 +224,18 @@ fn when(arg: u8, op: SeccompCmpOp, value: u64) -> Result<SeccompRule, seccompile
     SeccompRule::new(vec![condition(arg, op, value)?])
 }
 
+fn dword(arg: u8, value: u64) -> Result<SeccompCondition, seccompiler::BackendError> {
+    SeccompCondition::new(arg, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, value)
+}
+
 fn low(arg: u8, value: u64) -> Result<SeccompRule, seccompiler::BackendError> {
-    SeccompRule::new(vec![SeccompCondition::new(
-        arg,
-        SeccompCmpArgLen::Dword,
-        SeccompCmpOp::Eq,
-        value,
-    )?])
+    SeccompRule::new(vec![dword(arg, value)?])
+}
+
+/// Returns the number of the clock that counts a process's CPU time, as the C library computes it.
+fn cpu_clock(process: u32) -> u32 {
+    const SCHEDULED: u32 = 2;
+    !process << 3 | SCHEDULED
 }
 
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
@@ -242,9 +247,10 @@ fn each(arg: u8, values: &[u64]) -> Result<Vec<SeccompRule>, seccompiler::Backen
 const CODE: u64 = libc::PROT_EXEC as u64;
 
 /// Builds the conditions for mappings that are not executable and do not have `flag`. None may grow
-/// like a stack: such memory does not count towards the limit on the process's memory.
+/// like a stack or use huge pages: such memory does not count towards the limit on the process's
+/// memory.
 fn maps_without(flag: libc::c_int) -> Result<Vec<SeccompCondition>, seccompiler::BackendError> {
-    let flags = (flag | libc::MAP_GROWSDOWN) as u64;
+    let flags = (flag | libc::MAP_GROWSDOWN | libc::MAP_HUGETLB) as u64;
     Ok(vec![
         condition(2, SeccompCmpOp::MaskedEq(CODE), 0)?,
         condition(3, SeccompCmpOp::MaskedEq(flags), 0)?,
@@ -320,6 +326,27 @@ fn allow(role: Role) -> Result<BpfProgram, seccompiler::BackendError> {
     receives(&mut rules)?;
     rules.insert(libc::SYS_fcntl, each(1, &FCNTL)?);
     rules.insert(libc::SYS_ioctl, each(1, &[libc::FIONBIO])?);
+    // A filter for a socket would use up the memory that [`PRCTL`] protects.
+    rules.insert(
+        libc::SYS_setsockopt,
+        [libc::SO_RCVTIMEO, libc::SO_SNDTIMEO]
+            .map(|option| {
+                SeccompRule::new(vec![
+                    dword(1, libc::SOL_SOCKET as u64)?,
+                    dword(2, option as u64)?,
+                ])
+            })
+            .into_iter()
+            .collect::<Result<_, _>>()?,
+    );
+    // The clocks of the machine, and the CPU time of this process. The CPU time of other processes
+    // shows what they do.
+    let clocks = SeccompCondition::new(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Le, 15)?;
+    let own = low(0, u64::from(cpu_clock(std::process::id())))?;
+    rules.insert(
+        libc::SYS_clock_gettime,
+        vec![SeccompRule::new(vec![clocks])?, own],
+    );
     // Allow creating only pairs of connected Unix sockets.
     let stream = SeccompRule::new(vec![
         SeccompCondition::new(
@@ -442,6 +469,7 @@ fn no_files(role: Role) -> Result<Files, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cpu::cpu_time;
 
     /// Runs `attempt` in a confined child process and returns 0, or the signal that killed the
     /// child.
@@ -513,7 +541,10 @@ mod tests {
                     let mut bytes = [0u8; 8];
                     libc::recv(pair[1], bytes.as_mut_ptr().cast(), 8, libc::MSG_DONTWAIT);
                     libc::recvmsg(pair[1], none.cast(), libc::MSG_DONTWAIT);
-                    libc::setsockopt(pair[1], libc::SOL_SOCKET, libc::SO_SNDBUF, none, 0);
+                    libc::setsockopt(pair[1], libc::SOL_SOCKET, libc::SO_SNDTIMEO, none, 0);
+                    if cpu_time(std::process::id()).is_none() {
+                        libc::_exit(96);
+                    }
                     libc::fcntl(pair[1], libc::F_SETFL, libc::O_NONBLOCK);
                     let mut off: libc::c_int = 0;
                     libc::ioctl(pair[1], libc::FIONBIO, &mut off);
@@ -535,7 +566,18 @@ mod tests {
                 0
             );
             assert!(moves() > 0, "without the sandbox");
-            let attempts: [(&str, &dyn Fn()); 22] = [
+            let attempts: [(&str, &dyn Fn()); 25] = [
+                ("a filter for a socket", &|| {
+                    libc::setsockopt(pair[0], libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, none, 0);
+                }),
+                ("huge pages", &|| {
+                    let huge = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_HUGETLB;
+                    libc::mmap(none, 4096, libc::PROT_READ, huge, -1, 0);
+                }),
+                ("another process's CPU time", &|| {
+                    let mut time: libc::timespec = std::mem::zeroed();
+                    libc::clock_gettime(cpu_clock(parent as u32) as i32, &mut time);
+                }),
                 ("a byte out of band", &|| {
                     libc::recv(pair[0], none, 0, libc::MSG_OOB);
                 }),
