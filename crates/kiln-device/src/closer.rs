@@ -31,7 +31,7 @@ pub(crate) const LEFT: usize = 64;
 /// remote side has read all data.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// How long after a child process was given an unread connection another one may be.
+/// Minimum time until an unread connection is given to another child process.
 const AGAIN: Duration = Duration::from_millis(300);
 
 /// Minimum interval between two child processes that close sockets of the same owner, unless half
@@ -211,9 +211,9 @@ impl Closer {
         }
     }
 
-    /// Gives connections that still have messages to child processes, one for each. The first child
-    /// process may have been killed while it dropped a descriptor that is slow to close, in this or in
-    /// another connection.
+    /// Gives each connection that still has messages to a child process of its own. The first child
+    /// process may have been killed while it closed a slow descriptor from this or another
+    /// connection.
     fn try_again(&mut self) {
         for n in 0..self.unread.len() {
             let Unread {
@@ -242,8 +242,8 @@ impl Closer {
         let unread = std::mem::take(&mut self.unread).into_iter();
         left.extend(unread.map(|u| (u.owner, u.stream.into())));
         if self.forks && !left.is_empty() && !self.hand_over(Owner::Metrics, left) {
-            // When a process exits, the kernel does not wait for the peer of a TCP socket, as it
-            // would if they were closed here.
+            // Closing TCP sockets here could wait for their peers. When a process exits, the kernel
+            // does not wait for them.
             self.left.drain(..).for_each(std::mem::forget);
         }
     }
@@ -473,8 +473,8 @@ mod tests {
         }
     }
 
-    /// The child process that gets all messages is killed while it drops the slow descriptor. The next
-    /// one must drop the message behind it, which keeps the front end's end open.
+    /// The first child process is killed while it drops the slow descriptor. The next one must drop
+    /// the message behind, which holds the front end's end of the connection.
     #[test]
     fn a_descriptor_that_is_slow_to_close_saves_no_message_behind_it() {
         let owner = Owner::Socket(0);
@@ -485,7 +485,7 @@ mod tests {
         theirs.write_all(b"an answer").unwrap();
         assert!(!closer.end_held(owner, theirs));
         closer.go_on();
-        // The first child process has ended, and the front end's end is still open.
+        // When the first child process ends, the front end's end is still open.
         while closer.running(owner).count() > 0 {
             assert_eq!(closer.unread(owner), 1);
             sleep(Duration::from_millis(1));

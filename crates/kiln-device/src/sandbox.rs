@@ -232,7 +232,7 @@ fn low(arg: u8, value: u64) -> Result<SeccompRule, seccompiler::BackendError> {
     SeccompRule::new(vec![dword(arg, value)?])
 }
 
-/// Returns the number of the clock that counts a process's CPU time, as the C library computes it.
+/// Returns the ID of the clock for a process's CPU time, computed as in the C library.
 fn cpu_clock(process: u32) -> u32 {
     const SCHEDULED: u32 = 2;
     !process << 3 | SCHEDULED
@@ -326,7 +326,7 @@ fn allow(role: Role) -> Result<BpfProgram, seccompiler::BackendError> {
     receives(&mut rules)?;
     rules.insert(libc::SYS_fcntl, each(1, &FCNTL)?);
     rules.insert(libc::SYS_ioctl, each(1, &[libc::FIONBIO])?);
-    // A filter for a socket would use up the memory that [`PRCTL`] protects.
+    // A filter for a socket would use the same memory as filters for system calls ([`PRCTL`]).
     rules.insert(
         libc::SYS_setsockopt,
         [libc::SO_RCVTIMEO, libc::SO_SNDTIMEO]
@@ -339,8 +339,8 @@ fn allow(role: Role) -> Result<BpfProgram, seccompiler::BackendError> {
             .into_iter()
             .collect::<Result<_, _>>()?,
     );
-    // The clocks of the machine, and the CPU time of this process. The CPU time of other processes
-    // shows what they do.
+    // Allow the clocks of the machine, and that of this process's CPU time. The CPU time of another
+    // process would show how much it encrypts.
     let clocks = SeccompCondition::new(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Le, 15)?;
     let own = low(0, u64::from(cpu_clock(std::process::id())))?;
     rules.insert(

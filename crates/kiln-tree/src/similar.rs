@@ -84,12 +84,12 @@ pub(crate) fn start(plan: &Plan, cache: &Cache) -> Result<(), Error> {
     };
     (plan.progress)(0.0, "copying the build of a similar tree");
     let Ok(copied) = copy(nearest, &own, cache) else {
-        // The original may just have been removed. If the disk is full, the build says so.
+        // The original may just have been removed. The build reports a full disk.
         return Ok(());
     };
     // A copy whose original was changed meanwhile is not used.
     if finished(&nearest.dir) == Some(nearest.finished) {
-        // The directory exists, and is empty.
+        // The target exists, and is empty.
         fs::rename(&copied, &cache.objects).map_err(|e| Error::cache(&copied, e))?;
     }
     Ok(())
@@ -184,8 +184,9 @@ fn is_same(path: &Path, one: &Origin, other: &Origin) -> bool {
     bytes(one) == bytes(other) && fs::read(one).ok() == fs::read(other).ok()
 }
 
-/// Copies a build to a directory next to the build directory, and returns its path. It becomes the
-/// build directory only when it is complete, because this process may be killed before that.
+/// Copies a build to a directory next to the build directory, and returns the copy's path. The copy
+/// becomes the build directory only when it is complete, because this process may be killed before
+/// that.
 fn copy(from: &Candidate, own: &Origin, cache: &Cache) -> Result<PathBuf, Error> {
     let pairs = [
         (from.dir.as_os_str(), cache.dir.as_os_str()),
