@@ -330,7 +330,7 @@ fn test_command_runs() {
     let run: Run = kiln(&["test", "--cases", "50", "--seed", "3"]);
     assert_eq!(run.status, 0, "{}", run.stderr);
     assert!(run.stdout().contains("KTAP version"));
-    let doc = kiln(&["test", "--cases", "50", "--json"]).json();
+    let doc = kiln(&["test", "ghash", "--cases", "50", "--json"]).json();
     assert_eq!(doc["command"], "test");
     assert!(!doc["rows"].as_array().unwrap().is_empty());
 }
