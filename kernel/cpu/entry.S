@@ -54,8 +54,16 @@ kiln_irq_trampoline:
 	pop %rbp
 	pop %rbx
 	pop_clobbered
-	/* If the host single-steps, its next trap occurs after the interrupted instruction. */
+	/*
+	 * If the interrupted code is single-stepped (TF, bit 8 of the saved RFLAGS), trap, and leave
+	 * the return to the host's handler, which knows faster ways to step than the trap flag.
+	 */
+	testb $1, 17(%rsp)
+	jnz 4f
 	iretq
+4:	int3
+	.globl kiln_irq_stepped
+kiln_irq_stepped:
 2:	/* An interrupt is pending, unless the trampoline has just handled it: check again. */
 	movl $1, %gs:KILN_CPU_IRQS_OFF
 	cmpl $0, %gs:KILN_CPU_IRQ_PENDING

@@ -7,6 +7,8 @@ use std::fmt::Write;
 use std::ptr;
 use std::sync::OnceLock;
 
+use kiln_kernel::irq::restore_original;
+
 use crate::image::Image;
 use crate::Error;
 
@@ -135,6 +137,8 @@ fn signal_name(number: i32) -> &'static str {
 
 extern "C" fn on_signal(number: i32, info: *mut libc::siginfo_t, context: *mut c_void) {
     let Some(watched) = WATCHED.get() else { return };
+    // SAFETY: the kernel passes this context to the handler, and nothing refers to it yet.
+    unsafe { restore_original(context) };
     // SAFETY: the kernel passes this context to the handler, and nothing else refers to it.
     let registers = unsafe { &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs };
     let ip = registers[libc::REG_RIP as usize] as u64;

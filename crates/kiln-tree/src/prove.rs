@@ -72,9 +72,9 @@ impl Proving {
         // lives as long as it is used.
         let auditing = unsafe { Auditing::start(&mut host.cpu, &raw mut raw.audit, begin) };
         let mut auditing = auditing.map_err(|e| Error::host("no single steps", e))?;
-        // SAFETY: the image is never unloaded, its text is mapped writable, and this process has
-        // only one CPU.
-        unsafe { auditing.patch(host.image.text.clone()) };
+        // SAFETY: the image is never unloaded.
+        let copied = unsafe { auditing.copy_instructions(host.image.text.clone()) };
+        copied.map_err(|e| Error::host("no single steps", e))?;
         Ok(Proving {
             auditing,
             globals: link::globals(&host.image.path)?,

@@ -51,6 +51,9 @@ impl Stepped {
         // lives as long as it is used.
         let auditing = unsafe { Auditing::start(&mut host.cpu, &raw mut *shared, begin) };
         let mut auditing = auditing.map_err(|e| Error::host("no single steps", e))?;
+        // SAFETY: the image is never unloaded.
+        let copied = unsafe { auditing.copy_instructions(host.image.text.clone()) };
+        copied.map_err(|e| Error::host("no single steps", e))?;
         let all = Primitive::all();
         let narrow = all.iter().flat_map(Primitive::narrow);
         let narrow = narrow.filter_map(|(name, bits)| Some((host.image.symbol(name)?, bits)));
@@ -59,9 +62,6 @@ impl Stepped {
         narrow.dedup_by_key(|f| f.0);
         let globals = link::globals(&host.image.path)?;
         if is_judged(oracle) {
-            // SAFETY: the image is never unloaded, its text is mapped writable, and this process
-            // has only one CPU, because these oracles use no second one.
-            unsafe { auditing.patch(host.image.text.clone()) };
             auditing.narrow(narrow);
             let addresses = globals.iter().filter_map(|name| host.image.symbol(name));
             auditing.restore(addresses.collect());

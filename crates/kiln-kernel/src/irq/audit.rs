@@ -6,10 +6,7 @@
 //! does not lead to a frame. It also counts how often each instruction is executed while no section
 //! is open.
 
-use std::ops::Range;
-
 use super::frame::Frame;
-use super::stepper::Stepper;
 use crate::sys::{self, Audit};
 
 /// Capacity of the instruction table; a power of two. Each job of a tree's test suite executes
@@ -118,7 +115,6 @@ struct Call {
 /// Trap handler state.
 pub(super) struct AuditState {
     shared: *mut Audit,
-    stepper: Stepper,
     /// Address of the function that begins a section.
     begin: u64,
     /// A hash table with open addressing. An entry with zero visits is free.
@@ -146,7 +142,6 @@ impl AuditState {
     pub(super) fn new(shared: *mut Audit, begin: u64) -> AuditState {
         AuditState {
             shared,
-            stepper: Stepper::default(),
             begin,
             // Allocate the memory now, because the handler must not allocate.
             seen: vec![Visit::default(); ROOM],
@@ -192,21 +187,6 @@ impl AuditState {
         self.dropped
     }
 
-    pub(super) fn patch(&mut self, text: Range<u64>) {
-        self.stepper.patch(text);
-    }
-
-    /// Prepares for an interrupt of the stepped code. Must be called before the interrupt is
-    /// delivered.
-    pub(super) fn interrupt(&mut self, frame: &mut Frame<'_>) {
-        self.stepper.interrupt(frame);
-    }
-
-    /// Removes the breakpoint, if one is set. Must be called before the state is dropped.
-    pub(super) fn end(&mut self) {
-        self.stepper.remove();
-    }
-
     /// Discards all visits and violations.
     pub(super) fn clear(&mut self) {
         self.seen.fill(Visit::default());
@@ -214,22 +194,11 @@ impl AuditState {
         self.breaches.clear();
     }
 
-    /// Handles a single-step trap.
-    ///
-    /// # Safety
-    /// `cpu` must be the CPU of the interrupted thread, and `frame` its registers.
-    pub(super) unsafe fn handle_trap(&mut self, frame: &mut Frame<'_>, cpu: *mut sys::CpuHead) {
-        self.stepper.arrive(frame);
-        // SAFETY: the caller makes the same promises.
-        unsafe { self.handle_step(frame, cpu) };
-        self.stepper.leave(frame);
-    }
-
     /// Handles one step. RIP in the frame is the address of the next instruction.
     ///
     /// # Safety
-    /// As for [`AuditState::handle_trap`].
-    unsafe fn handle_step(&mut self, frame: &mut Frame<'_>, cpu: *mut sys::CpuHead) {
+    /// `cpu` must be the CPU of the interrupted thread, and `frame` its registers.
+    pub(super) unsafe fn handle_step(&mut self, frame: &mut Frame<'_>, cpu: *mut sys::CpuHead) {
         // SAFETY: the structure lives as long as the audit, and the thread that shares it is
         // stopped in this handler.
         let shared = unsafe { &mut *self.shared };

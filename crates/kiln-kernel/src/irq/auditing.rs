@@ -6,6 +6,7 @@ use std::ops::Range;
 
 use super::audit::{AuditState, Breach, Visit};
 use super::handler::{host, prepare, Handling};
+use super::stepper::Stepper;
 use crate::cpu::Cpu;
 use crate::sys::Audit;
 
@@ -23,19 +24,21 @@ impl Auditing {
     /// `shared` must outlive the audit.
     pub unsafe fn start(cpu: &mut Cpu, shared: *mut Audit, begin: u64) -> io::Result<Auditing> {
         prepare(cpu, Handling::Faithful)?;
+        cpu.host().injection.stepper.add_program()?;
         cpu.host().injection.audit = Some(Box::new(AuditState::new(shared, begin)));
         Ok(Auditing { _here: PhantomData })
     }
 
-    /// Steps with breakpoints in `text` instead of the trap flag where possible, which is four times
-    /// as fast. A repeated string instruction is then one step.
+    /// Also executes copies of the instructions in `text`, which is much faster than with the trap
+    /// flag. A repeated string instruction is then one step.
     ///
     /// # Safety
-    /// `text` must be writable and executable code that no other thread executes, and must stay so
-    /// for as long as the audit lives.
-    pub unsafe fn patch(&mut self, text: Range<u64>) {
-        if let Some(state) = host().and_then(|h| h.injection.audit.as_mut()) {
-            state.patch(text);
+    /// `text` must be code that stays readable for as long as the audit lives.
+    pub unsafe fn copy_instructions(&mut self, text: Range<u64>) -> io::Result<()> {
+        match host() {
+            // SAFETY: the caller makes the same promise.
+            Some(host) => unsafe { host.injection.stepper.add(text) },
+            None => Ok(()),
         }
     }
 
@@ -92,8 +95,9 @@ impl Auditing {
 
 impl Drop for Auditing {
     fn drop(&mut self) {
-        if let Some(mut audit) = host().and_then(|h| h.injection.audit.take()) {
-            audit.end();
+        if let Some(host) = host() {
+            host.injection.audit = None;
+            host.injection.stepper = Stepper::default();
         }
     }
 }

@@ -51,6 +51,10 @@ impl Frame<'_> {
         self.0[libc::REG_EFL as usize]
     }
 
+    pub(super) fn set_flags(&mut self, flags: i64) {
+        self.0[libc::REG_EFL as usize] = flags;
+    }
+
     pub(super) fn is_stepping(&self) -> bool {
         self.flags() & TF != 0
     }
@@ -87,5 +91,19 @@ impl Frame<'_> {
             self.stop_stepping();
         }
         true
+    }
+
+    /// Does what IRETQ does: sets RIP, the flags and the stack pointer from an interrupt's frame on
+    /// the stack.
+    ///
+    /// # Safety
+    /// The stack pointer must point to a frame that [`Frame::interrupt`] has written.
+    pub(super) unsafe fn return_from_interrupt(&mut self) {
+        // SAFETY: the caller promises that the frame is there.
+        let [rip, _, flags, rsp, _] =
+            unsafe { (self.0[libc::REG_RSP as usize] as *const [i64; 5]).read() };
+        self.set_rip(rip as u64);
+        self.set_flags(flags);
+        self.0[libc::REG_RSP as usize] = rsp;
     }
 }

@@ -111,10 +111,9 @@ extern "C" fn on_irq(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_void
     // it only while the source is stopped.
     unsafe {
         let mut frame = Frame::new(context);
-        (*host).injection.timer.arm_next();
-        if let Some(audit) = &mut (*host).injection.audit {
-            audit.interrupt(&mut frame);
-        }
+        let injection = &mut (*host).injection;
+        injection.timer.arm_next();
+        injection.stepper.restore(&mut frame);
         frame.interrupt((*host).cpu.as_ptr());
     }
 }
@@ -132,9 +131,33 @@ extern "C" fn on_trap(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_voi
         if host.injection.breakpoints.handle_trap(&mut frame, cpu) {
             return;
         }
-        match &mut host.injection.audit {
-            Some(audit) => audit.handle_trap(&mut frame, cpu),
-            None => host.injection.step.handle_trap(&mut frame, cpu),
+        let injection = &mut host.injection;
+        let mut is_step = injection.stepper.arrive(&mut frame);
+        loop {
+            if is_step {
+                match &mut injection.audit {
+                    Some(audit) => audit.handle_step(&mut frame, cpu),
+                    None => injection.step.handle_step(&mut frame, cpu),
+                }
+            }
+            is_step = injection.stepper.leave(&mut frame);
+            if !is_step {
+                return;
+            }
         }
+    }
+}
+
+/// If the thread was stopped in a copy of an instruction, moves it to the original. Handlers of
+/// other signals call this first, so that they find the address of the code that caused the signal.
+///
+/// # Safety
+/// `context` must be the argument that the kernel passed to a signal handler, and must not be
+/// borrowed.
+pub unsafe fn restore_original(context: *mut libc::c_void) {
+    if let Some(host) = host() {
+        // SAFETY: the caller makes the same promise.
+        let mut frame = unsafe { Frame::new(context) };
+        host.injection.stepper.restore(&mut frame);
     }
 }

@@ -11,6 +11,7 @@ use kiln_measure::SplitMix64;
 use super::audit::AuditState;
 use super::frame::Frame;
 use super::patch::{poke, INT3};
+use super::stepper::Stepper;
 use crate::sys;
 
 /// What this CPU's signal handler must do, and counts of what it has done.
@@ -22,6 +23,7 @@ pub(crate) struct Injection {
     pub(super) step: StepState,
     pub(super) breakpoints: BreakpointState,
     pub(super) audit: Option<Box<AuditState>>,
+    pub(super) stepper: Stepper,
 }
 
 impl Injection {
@@ -246,11 +248,11 @@ impl StepState {
         }
     }
 
-    /// Handles a single-step trap. RIP in the frame is the address of the next instruction.
+    /// Handles one step. RIP in the frame is the address of the next instruction.
     ///
     /// # Safety
     /// `cpu` must be the CPU of the interrupted thread, and `frame` its registers.
-    pub(super) unsafe fn handle_trap(&mut self, frame: &mut Frame<'_>, cpu: *mut sys::CpuHead) {
+    pub(super) unsafe fn handle_step(&mut self, frame: &mut Frame<'_>, cpu: *mut sys::CpuHead) {
         let Some(mode) = self.mode else {
             frame.stop_stepping();
             return;

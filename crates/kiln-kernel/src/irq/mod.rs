@@ -9,6 +9,7 @@
 mod audit;
 mod auditing;
 mod breakpoint;
+mod copies;
 mod frame;
 mod handler;
 mod injection;
@@ -20,7 +21,7 @@ mod stepper;
 pub use audit::{Breach, Visit};
 pub use auditing::Auditing;
 pub use breakpoint::Breakpoints;
-pub use handler::Handling;
+pub use handler::{restore_original, Handling};
 pub(crate) use injection::Injection;
 pub use injection::{Arrivals, Step};
 pub use source::{CrossCore, Timer};

@@ -1,8 +1,8 @@
-//! Injects interrupts at exact instructions, using the trap flag.
+//! Injects interrupts at exact instructions.
 //!
-//! `kernel/load` sets the flag around an FPU section. The thread then traps after each instruction,
-//! and the handler may inject an interrupt before the next instruction. The IRET at the end of the
-//! interrupt restores the trap flag, so the next trap occurs after the interrupted instruction.
+//! `kernel/load` sets the trap flag around an FPU section. The thread then traps after each
+//! instruction ([`super::stepper`]), and the handler may inject an interrupt before the next
+//! instruction. After an interrupt, the next trap occurs behind the interrupted instruction.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -10,6 +10,7 @@ use std::marker::PhantomData;
 
 use super::handler::{host, prepare, Handling};
 use super::injection::{Step, StepState};
+use super::stepper::Stepper;
 use crate::cpu::Cpu;
 
 /// Single-stepping, which stays enabled until this value is dropped.
@@ -22,6 +23,7 @@ impl Stepping {
     /// Single-steps all code on the calling thread's CPU that runs with the trap flag set.
     pub fn start(cpu: &mut Cpu, mode: Step) -> io::Result<Stepping> {
         prepare(cpu, Handling::Faithful)?;
+        cpu.host().injection.stepper.add_program()?;
         cpu.host().injection.step = StepState::new(mode);
         Ok(Stepping { _here: PhantomData })
     }
@@ -78,6 +80,7 @@ impl Drop for Stepping {
     fn drop(&mut self) {
         if let Some(host) = host() {
             host.injection.step.mode = None;
+            host.injection.stepper = Stepper::default();
         }
     }
 }

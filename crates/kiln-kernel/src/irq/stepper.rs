@@ -1,118 +1,203 @@
-//! Makes audited code trap before its next instruction.
+//! Makes stepped code trap before its next instruction.
 //!
 //! The trap flag causes a trap before every instruction, but this trap is slow: the host reads a
-//! debug register, and a hypervisor intercepts that access. A breakpoint on the next instruction
-//! traps in about a quarter of the time. It is used for instructions whose successor is known
-//! before they execute.
+//! debug register, and a hypervisor intercepts that access. So the thread executes a copy of the
+//! instruction with a breakpoint behind it, or the handler does what the instruction would do
+//! ([`super::copies`]). The trap flag remains for instructions outside the texts, and for the few
+//! that cannot be copied.
 
+use std::io;
 use std::ops::Range;
-use std::slice;
 
-use iced_x86::{ConditionCode, Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic};
+use iced_x86::ConditionCode;
 
+use super::copies::{Copies, How, Operand, Source};
 use super::frame::Frame;
-use super::patch::{poke, INT3};
-
-/// Maximum length in bytes of an x86 instruction.
-const LONGEST: u64 = 15;
+use crate::sys;
 
 const CARRY: i64 = 1 << 0;
 const PARITY: i64 = 1 << 2;
 const ZERO: i64 = 1 << 6;
 const SIGN: i64 = 1 << 7;
 const OVERFLOW: i64 = 1 << 11;
+/// The resume flag, which PUSHF does not push.
+const RESUME: i64 = 1 << 16;
+/// The flags that POPF changes in user mode: those of arithmetic, TF, DF, NT, AC and ID.
+const POPPED: i64 = 0x24_4dd5;
 
-/// The breakpoint, if one is set. Between a trap and the next call to [`Stepper::leave`], the trap
-/// flag in the frame records whether stepping continues, no matter what caused the trap.
+const PAGE: u64 = 4096;
+
+extern "C" {
+    static __executable_start: u8;
+    static etext: u8;
+}
+
+/// The trap flag in the frame records whether stepping continues, no matter what caused the trap.
+/// While the thread executes a copy, the trap flag is clear.
 #[derive(Default)]
 pub(super) struct Stepper {
-    /// Writable code that only this thread executes. Outside this code, the trap flag is used.
-    text: Range<u64>,
-    /// Address of the breakpoint, and the byte that it replaces.
-    set: Option<(u64, u8)>,
+    texts: Vec<Copies>,
 }
 
 impl Stepper {
-    /// From now on, uses breakpoints in `text`.
-    pub(super) fn patch(&mut self, text: Range<u64>) {
-        // Decode once outside the handler, because the decoder allocates its tables at first use.
-        let _ = Decoder::new(64, &[0x90], DecoderOptions::NONE).decode();
-        self.text = text;
-    }
-
-    /// Handles the beginning of a trap: removes the breakpoint. If the breakpoint caused the trap,
-    /// changes the frame to what it would be after a single-step trap.
-    pub(super) fn arrive(&mut self, frame: &mut Frame<'_>) {
-        if let Some(address) = self.remove() {
-            if frame.rip() == address + 1 {
-                frame.set_rip(address);
-                frame.start_stepping();
-            }
+    /// From now on, copies instructions of this program, which `kernel/` is a part of.
+    pub(super) fn add_program(&mut self) -> io::Result<()> {
+        // SAFETY: the linker defines both symbols, and only their addresses are used. The program
+        // is never unloaded.
+        unsafe {
+            let (start, end) = (&raw const __executable_start, &raw const etext);
+            self.add(start as u64..end as u64)
         }
     }
 
-    /// Handles an interrupt: if a breakpoint is set, the trap flag replaces it, because the
-    /// interrupt's handler could execute the same code.
-    pub(super) fn interrupt(&mut self, frame: &mut Frame<'_>) {
-        if self.remove().is_some() {
+    /// From now on, copies instructions of `text`.
+    ///
+    /// # Safety
+    /// `text` must be code that stays readable.
+    pub(super) unsafe fn add(&mut self, text: Range<u64>) -> io::Result<()> {
+        if self.texts.iter().all(|known| *known.text() != text) {
+            // SAFETY: the caller makes the same promise.
+            self.texts.push(unsafe { Copies::new(text) }?);
+        }
+        Ok(())
+    }
+
+    /// Handles the beginning of a trap. Changes the frame to what it would be after a single-step
+    /// trap, or after the IRET that the trampoline has left to this handler. Returns whether the
+    /// trap ends a step.
+    ///
+    /// # Safety
+    /// `frame` must be the registers of the interrupted thread.
+    pub(super) unsafe fn arrive(&self, frame: &mut Frame<'_>) -> bool {
+        if frame.rip() == &raw const sys::kiln_irq_stepped as u64 {
+            // SAFETY: only the trampoline traps there, with an interrupt's frame on its stack.
+            unsafe { frame.return_from_interrupt() };
+            return false;
+        }
+        self.restore(frame);
+        true
+    }
+
+    /// If the thread executes a copy, continues with the original and the trap flag. Signal
+    /// handlers other than the trap handler must do this before they use the frame.
+    pub(super) fn restore(&self, frame: &mut Frame<'_>) {
+        let original = self.texts.iter().find_map(|t| t.original(frame.rip()));
+        if let Some(original) = original {
+            frame.set_rip(original);
             frame.start_stepping();
         }
     }
 
-    /// Handles the end of a trap: if stepping continues and the next instruction's successor is
-    /// known and may be patched, a breakpoint replaces the trap flag.
-    pub(super) fn leave(&mut self, frame: &mut Frame<'_>) {
-        if !frame.is_stepping() || !self.text.contains(&frame.rip()) {
-            return;
+    /// Handles the end of a trap: if stepping continues, makes the thread trap after the next
+    /// instruction. Returns true if the handler has executed this instruction itself, so that the
+    /// next step is due.
+    pub(super) fn leave(&mut self, frame: &mut Frame<'_>) -> bool {
+        let rip = frame.rip();
+        if !frame.is_stepping() {
+            return false;
         }
-        let next = successor(frame, self.text.end);
-        let Some(next) = next.filter(|n| self.text.contains(n) && *n != frame.rip()) else {
-            return;
+        let Some(copies) = self.texts.iter_mut().find(|t| t.text().contains(&rip)) else {
+            return false;
         };
-        // SAFETY: the address is in the text, which is readable.
-        let byte = unsafe { (next as *const u8).read() };
-        if byte != INT3 {
-            poke(next, INT3);
-            self.set = Some((next, byte));
-            frame.stop_stepping();
+        match copies.find(rip) {
+            (How::Copy(copy), _) => {
+                frame.set_rip(copy);
+                frame.stop_stepping();
+                false
+            }
+            (how, next) => execute(how, next, frame).is_some(),
         }
-    }
-
-    /// Removes the breakpoint and returns its address.
-    pub(super) fn remove(&mut self) -> Option<u64> {
-        let (address, byte) = self.set.take()?;
-        poke(address, byte);
-        Some(address)
     }
 }
 
-/// Returns the address of the instruction that will execute after the one at RIP. Returns `None` if
-/// it depends on memory other than a return address, or if the instruction accesses the trap flag.
-fn successor(frame: &Frame<'_>, end: u64) -> Option<u64> {
-    let rip = frame.rip();
-    // SAFETY: the caller has checked that RIP is in the text, which is readable up to `end`.
-    let bytes = unsafe { slice::from_raw_parts(rip as *const u8, LONGEST.min(end - rip) as usize) };
-    let next = Decoder::with_ip(64, bytes, rip, DecoderOptions::NONE).decode();
-    let target = next.near_branch_target();
-    match next.flow_control() {
-        FlowControl::Next if !accesses_trap_flag(&next) => Some(next.next_ip()),
-        FlowControl::UnconditionalBranch if next.is_jmp_short_or_near() => Some(target),
-        FlowControl::ConditionalBranch => {
-            let taken = is_met(next.condition_code(), frame.flags())?;
-            Some(if taken { target } else { next.next_ip() })
+/// Does what an instruction would do. `next` is the address of the instruction behind it. Returns
+/// `None`, and changes nothing, if the thread must execute the instruction.
+fn execute(how: How, next: u64, frame: &mut Frame<'_>) -> Option<()> {
+    let to = match how {
+        How::Copy(_) | How::Flag => return None,
+        How::Jump(to) => to,
+        How::JumpIf(condition, to) if is_met(condition, frame.flags())? => to,
+        How::JumpIf(..) => next,
+        How::JumpIndirect(source) => target(source, frame)?,
+        How::Call(to) => {
+            push(frame, next as i64)?;
+            to
         }
-        FlowControl::Call if next.is_call_near() => Some(target),
-        FlowControl::Return if next.mnemonic() == Mnemonic::Ret => {
-            let to = frame.register(libc::REG_RSP) as *const u64;
-            // SAFETY: the instruction is about to read this word itself.
-            Some(unsafe { to.read() })
+        How::CallIndirect(source) => {
+            let to = target(source, frame)?;
+            push(frame, next as i64)?;
+            to
         }
-        _ => None,
-    }
+        How::Return(arguments) => {
+            let to = pop(frame);
+            let rsp = frame.register(libc::REG_RSP);
+            frame.set_register(libc::REG_RSP, rsp + arguments as i64);
+            to as u64
+        }
+        How::PushFlags => {
+            push(frame, frame.flags() & !RESUME)?;
+            next
+        }
+        How::PopFlags => {
+            let popped = pop(frame);
+            frame.set_flags(frame.flags() & !POPPED | popped & POPPED);
+            next
+        }
+    };
+    frame.set_rip(to);
+    Some(())
 }
 
-fn accesses_trap_flag(instruction: &Instruction) -> bool {
-    matches!(instruction.mnemonic(), Mnemonic::Pushfq | Mnemonic::Popfq)
+/// Pushes a word. Returns `None` if the word would be in another page than the last one, where it
+/// could cause a fault, which only the thread itself may cause.
+fn push(frame: &mut Frame<'_>, word: i64) -> Option<()> {
+    let rsp = frame.register(libc::REG_RSP) as u64;
+    if rsp % PAGE < 8 {
+        return None;
+    }
+    // SAFETY: the thread is about to write this word itself.
+    unsafe { ((rsp - 8) as *mut i64).write_unaligned(word) };
+    frame.set_register(libc::REG_RSP, rsp as i64 - 8);
+    Some(())
+}
+
+fn pop(frame: &mut Frame<'_>) -> i64 {
+    let rsp = frame.register(libc::REG_RSP);
+    frame.set_register(libc::REG_RSP, rsp + 8);
+    // SAFETY: the thread is about to read this word itself.
+    unsafe { (rsp as *const i64).read_unaligned() }
+}
+
+/// Returns the target of an indirect jump or call, or `None` if it cannot be read.
+fn target(source: Source, frame: &Frame<'_>) -> Option<u64> {
+    let operand = match source {
+        Source::Register(place) => return Some(frame.register(place) as u64),
+        Source::Memory(operand) => operand,
+    };
+    let Operand {
+        base,
+        index,
+        scale,
+        displacement,
+    } = operand;
+    let value = |place: Option<i32>| place.map_or(0, |p| frame.register(p) as u64);
+    let address = value(base)
+        .wrapping_add(value(index).wrapping_mul(scale))
+        .wrapping_add(displacement);
+    let mut to = 0u64;
+    let (local, remote) = (
+        libc::iovec {
+            iov_base: (&raw mut to).cast(),
+            iov_len: 8,
+        },
+        libc::iovec {
+            iov_base: address as *mut libc::c_void,
+            iov_len: 8,
+        },
+    );
+    // SAFETY: the call writes only `to`. For unmapped memory, it returns an error.
+    let read = unsafe { libc::process_vm_readv(libc::getpid(), &local, 1, &remote, 1, 0) };
+    (read == 8).then_some(to)
 }
 
 /// Returns whether the flags meet a condition, or `None` for instructions that test no flags, such

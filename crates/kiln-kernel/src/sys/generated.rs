@@ -1349,6 +1349,9 @@ unsafe extern "C" {
     pub static kiln_irq_trampoline: [u8_; 0usize];
 }
 unsafe extern "C" {
+    pub static kiln_irq_stepped: [u8_; 0usize];
+}
+unsafe extern "C" {
     pub fn kiln_fpu_policies() -> u32_;
 }
 unsafe extern "C" {

@@ -1,20 +1,22 @@
-//! Tests that an audit with breakpoints observes the same steps as an audit with the trap flag.
+//! Tests that an audit that copies instructions observes the same steps as an audit with the trap
+//! flag.
 
 use std::arch::{asm, global_asm};
 use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::ptr;
 use std::slice;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use kiln_kernel::cpu::{Config, Cpu};
 use kiln_kernel::hosted::enter;
-use kiln_kernel::irq::{Audit, Auditing};
+use kiln_kernel::irq::{restore_original, Audit, Auditing};
 
 use crate::machine::{cores, pin, run_alone};
 
 // A position-independent function that compares its arguments, and then executes every kind of
-// instruction whose successor a breakpoint must find: all conditions of jumps, calls, returns,
-// loops, and instructions that read or write the trap flag.
+// instruction that is not simply copied: all conditions of jumps, calls, returns, indirect jumps
+// and calls, loops, operands relative to RIP, and instructions that read or write the trap flag.
 global_asm!(
     ".pushsection .text",
     ".globl kiln_test_walk, kiln_test_repeated, kiln_test_walk_end",
@@ -38,6 +40,32 @@ global_asm!(
     "call 6f",
     "lea rdx, [rip + 5f]",
     "call rdx",
+    "lea rdx, [rip + 20f]",
+    "add rax, [rip + 21f]",
+    "push rdx",
+    "call [rsp]",
+    "mov ecx, 1",
+    "call [rsp + 8*rcx - 8]",
+    "pop rdx",
+    "lea rdx, [rip + 10f]",
+    "jmp rdx",
+    "ud2",
+    "10: lea rdx, [rip + 11f]",
+    "push rdx",
+    "jmp [rsp]",
+    "ud2",
+    "11: pop rdx",
+    "std",
+    "pushfq",
+    "pop rdx",
+    "and edx, 0x400",
+    "add rax, rdx",
+    "cld",
+    "stc",
+    "pushfq",
+    "and qword ptr [rsp], -2",
+    "popfq",
+    "adc rax, 0",
     "pushfq",
     "popfq",
     "mov ecx, 3",
@@ -55,6 +83,9 @@ global_asm!(
     "ret",
     "6: lea rax, [rax + 8*rax]",
     "ret 8",
+    "20: lea rax, [rax + 2*rax + 5]",
+    "ret",
+    "21: .quad 0x1234567",
     "8: pop rbx",
     "ret",
     "kiln_test_walk_end:",
@@ -102,7 +133,8 @@ unsafe extern "C" fn step(call: *mut c_void) -> u64 {
     }
 }
 
-/// Copies the function to memory that may be patched.
+/// Copies the function to memory outside the program's text, where only the trap flag steps unless
+/// the audit is told of it.
 fn copy() -> &'static mut [u8] {
     let (start, end) = (kiln_test_walk as *const u8, kiln_test_walk_end as *const u8);
     // SAFETY: both labels belong to the assembly above, and the mapping is large enough and new.
@@ -123,7 +155,7 @@ fn audit(
     code: &[u8],
     arguments: (i32, i32),
     interrupts: u64,
-    patch: bool,
+    copies: bool,
 ) -> (u64, BTreeMap<u64, u64>, u64) {
     let mut shared = Box::new(Audit {
         last_call: u64::MAX,
@@ -145,8 +177,8 @@ fn audit(
     // general-purpose registers only.
     let visits = unsafe {
         let mut auditing = Auditing::start(cpu, &raw mut *shared, 0).expect("an audit starts");
-        if patch {
-            auditing.patch(text.clone());
+        if copies {
+            auditing.copy_instructions(text.clone()).expect("copies");
         }
         enter(cpu, step, (&raw mut call).cast());
         auditing.visits()
@@ -157,7 +189,7 @@ fn audit(
 }
 
 #[test]
-fn breakpoints_report_the_steps_that_the_trap_flag_reports() {
+fn copies_report_the_steps_that_the_trap_flag_reports() {
     run_alone(|_| {
         pin(cores()[0]);
         let mut cpu = Cpu::boot(&Config::default()).expect("a CPU boots");
@@ -168,16 +200,15 @@ fn breakpoints_report_the_steps_that_the_trap_flag_reports() {
         for a in [0, 1, 2, 3, -1, i32::MIN, i32::MAX] {
             for b in [0, 1, 2, -1, i32::MIN, i32::MAX] {
                 for interrupts in [0, 1] {
-                    let mut run = |patch| audit(&mut cpu, code, (a, b), interrupts, patch);
-                    let (flag, breakpoints) = (run(false), run(true));
-                    assert_eq!(code, original, "a breakpoint was left");
+                    let mut run = |copies| audit(&mut cpu, code, (a, b), interrupts, copies);
+                    let (flag, copies) = (run(false), run(true));
+                    assert_eq!(code, original, "the code was changed");
                     let (answer, mut visits, injected) = flag;
-                    // With the trap flag, each repetition of a string instruction is a step. The
-                    // trap flag also makes the step after an interrupt.
-                    assert_eq!(visits.insert(repeated, 2 + interrupts), Some(10));
-                    assert_eq!(breakpoints.0, answer, "{a} {b}");
-                    assert_eq!(breakpoints.1, visits, "{a} {b}");
-                    assert_eq!(breakpoints.2, injected, "{a} {b}");
+                    // With the trap flag, each repetition of a string instruction is a step.
+                    assert_eq!(visits.insert(repeated, 2), Some(10));
+                    assert_eq!(copies.0, answer, "{a} {b}");
+                    assert_eq!(copies.1, visits, "{a} {b}");
+                    assert_eq!(copies.2, injected, "{a} {b}");
                     assert_eq!(injected > 0, interrupts > 0);
                     *conditions.entry(visits).or_insert(0) += 1;
                 }
@@ -185,5 +216,51 @@ fn breakpoints_report_the_steps_that_the_trap_flag_reports() {
         }
         // The conditions are met in several combinations.
         assert!(conditions.len() > 4, "{}", conditions.len());
+    });
+}
+
+static FAULT: AtomicU64 = AtomicU64::new(0);
+
+/// Records the address of the instruction that has caused a fault, and skips it.
+extern "C" fn skip(_: i32, _: *mut libc::siginfo_t, context: *mut c_void) {
+    // SAFETY: the kernel passes this context to the handler, and nothing else refers to it.
+    unsafe {
+        restore_original(context);
+        let registers = &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs;
+        FAULT.store(registers[libc::REG_RIP as usize] as u64, Ordering::SeqCst);
+        registers[libc::REG_RIP as usize] += FAULTING as i64;
+    }
+}
+
+/// Length in bytes of the instruction that faults.
+const FAULTING: usize = 2;
+
+/// The handler of a fault must find the address of the original instruction, and stepping must
+/// continue after it.
+#[test]
+fn a_fault_in_a_copy_is_one_of_the_original() {
+    run_alone(|_| {
+        pin(cores()[0]);
+        let mut cpu = Cpu::boot(&Config::default()).expect("a CPU boots");
+        // SAFETY: the handler accesses only its frame and an atomic variable.
+        unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            action.sa_sigaction = skip as *const () as usize;
+            action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
+            libc::sigfillset(&mut action.sa_mask);
+            libc::sigaction(libc::SIGSEGV, &action, ptr::null_mut());
+        }
+        // xor eax, eax; mov al, [rax]; mov al, 42; ret
+        let code = [0x31, 0xc0, 0x8a, 0x00, 0xb0, 0x2a, 0xc3];
+        let all = copy();
+        all[..code.len()].copy_from_slice(&code);
+        for copies in [false, true] {
+            FAULT.store(0, Ordering::SeqCst);
+            let (answer, visits, _) = audit(&mut cpu, all, (0, 0), 0, copies);
+            let fault = FAULT.load(Ordering::SeqCst) - all.as_ptr() as u64;
+            assert_eq!((answer, fault), (42, 2), "copies: {copies}");
+            // The next trap occurs after the instruction with which the fault's handler continues.
+            assert_eq!(visits.keys().copied().collect::<Vec<_>>(), [0, 2, 6]);
+        }
     });
 }

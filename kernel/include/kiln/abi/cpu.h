@@ -100,6 +100,8 @@ KILN_EXPORT void kiln_cpu_share_area(struct cpu *cpu, struct cpu *owner);
 /* cpu/entry.S: the two entries into kernel mode, by a call and by an interrupt. */
 KILN_EXPORT u64 kiln_gate(u64 (*fn)(void *arg), void *arg);
 KILN_EXPORT extern const u8 kiln_irq_trampoline[];
+/* If the interrupted code is single-stepped, the trampoline traps with this address in RIP. */
+KILN_EXPORT extern const u8 kiln_irq_stepped[];
 
 /*
  * fpu/section.c: policies by number. Kiln's own policies, kiln_fpu_policies() of them, come first;

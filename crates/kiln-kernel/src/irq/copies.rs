@@ -1,0 +1,284 @@
+//! Copies of instructions, each followed by a breakpoint.
+//!
+//! A thread that executes a copy instead of the original traps right after it, and the original
+//! does not change, so other threads may execute it meanwhile. Linux's uprobes work the same way
+//! (`Documentation/trace/uprobetracer.rst` in its tree). Jumps, calls and returns would leave the
+//! copy without reaching the breakpoint; the handler does by itself what they would do.
+
+use std::io;
+use std::ops::Range;
+use std::ptr;
+use std::slice;
+
+use iced_x86::{Code, ConditionCode, Decoder, DecoderOptions, FlowControl, Instruction, Register};
+
+use super::patch::INT3;
+
+/// Maximum length in bytes of an x86 instruction.
+const LONGEST: usize = 15;
+/// Distance of two copies in bytes. The address after a copy's breakpoint must not be that of the
+/// next copy.
+const DISTANCE: u64 = 32;
+/// Number of copies; a power of two.
+const ROOM: usize = 1 << 12;
+/// Maximum distance of the copies from the code. With this distance, a copy reaches all memory that
+/// code of up to 1 GiB reaches by addresses relative to RIP.
+const NEAR: u64 = 1 << 30;
+/// Distance of two addresses at which the copies are tried to be placed.
+const STRIDE: u64 = 1 << 20;
+
+/// The address of an operand in memory: `base + index * scale + displacement`. Registers are given
+/// by their index in a signal frame.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Operand {
+    pub base: Option<i32>,
+    pub index: Option<i32>,
+    pub scale: u64,
+    pub displacement: u64,
+}
+
+/// Where an indirect jump or call finds its target.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Source {
+    Register(i32),
+    Memory(Operand),
+}
+
+/// How a thread gets past an instruction.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum How {
+    /// It executes the copy at this address.
+    Copy(u64),
+    /// It jumps to this address.
+    Jump(u64),
+    /// It jumps to this address if the flags meet the condition.
+    JumpIf(ConditionCode, u64),
+    JumpIndirect(Source),
+    Call(u64),
+    CallIndirect(Source),
+    /// It returns, and removes this many bytes of arguments.
+    Return(u64),
+    PushFlags,
+    PopFlags,
+    /// It executes the original with the trap flag set.
+    Flag,
+}
+
+/// An instruction that was decoded, and the bytes that it was decoded from.
+#[derive(Clone, Copy)]
+struct Entry {
+    address: u64,
+    bytes: [u8; LONGEST],
+    len: u8,
+    how: How,
+}
+
+const FREE: Entry = Entry {
+    address: 0,
+    bytes: [0; LONGEST],
+    len: 0,
+    how: How::Flag,
+};
+
+/// The copies of one text's instructions. If two instructions want the same place, the later one
+/// takes it.
+pub(super) struct Copies {
+    text: Range<u64>,
+    /// Address of the first copy.
+    area: u64,
+    entries: Box<[Entry]>,
+}
+
+impl Copies {
+    /// # Safety
+    /// `text` must be code that stays readable.
+    pub(super) unsafe fn new(text: Range<u64>) -> io::Result<Copies> {
+        // Decode once outside the handler, because the decoder allocates its tables at first use.
+        let _ = Decoder::new(64, &[0x90], DecoderOptions::NONE).decode();
+        Ok(Copies {
+            area: map_near(&text)?,
+            text,
+            entries: vec![FREE; ROOM].into_boxed_slice(),
+        })
+    }
+
+    pub(super) fn text(&self) -> &Range<u64> {
+        &self.text
+    }
+
+    /// If `rip` is in a copy, returns the corresponding address in the text: that of the original,
+    /// or the one after it if the copy was executed.
+    pub(super) fn original(&self, rip: u64) -> Option<u64> {
+        let offset = rip.wrapping_sub(self.area);
+        let entry = self.entries.get((offset / DISTANCE) as usize)?;
+        Some(match offset % DISTANCE {
+            0 => entry.address,
+            _ => entry.address + u64::from(entry.len),
+        })
+    }
+
+    /// Returns how a thread gets past the instruction at `rip`, which must be in the text, and the
+    /// address after that instruction.
+    pub(super) fn find(&mut self, rip: u64) -> (How, u64) {
+        let len = LONGEST.min((self.text.end - rip) as usize);
+        // SAFETY: the text is readable up to its end.
+        let bytes = unsafe { slice::from_raw_parts(rip as *const u8, len) };
+        let place = (rip ^ rip >> 12) as usize % ROOM;
+        let known = &self.entries[place];
+        let known_len = usize::from(known.len);
+        if known.address != rip || bytes.get(..known_len) != Some(&known.bytes[..known_len]) {
+            let to = self.area + place as u64 * DISTANCE;
+            self.entries[place] = decode(rip, bytes, to);
+        }
+        let entry = &self.entries[place];
+        (entry.how, rip + u64::from(entry.len))
+    }
+}
+
+impl Drop for Copies {
+    fn drop(&mut self) {
+        // SAFETY: `map_near` has created this mapping, and no thread executes a copy: each thread
+        // has its own.
+        unsafe { libc::munmap(self.area as *mut libc::c_void, ROOM * DISTANCE as usize) };
+    }
+}
+
+/// Maps memory for the copies near the text and returns its address.
+fn map_near(text: &Range<u64>) -> io::Result<u64> {
+    let above = (1..NEAR / STRIDE).map(|i| text.end.next_multiple_of(STRIDE) + i * STRIDE);
+    let below = (1..NEAR / STRIDE).map_while(|i| {
+        (text.start & !(STRIDE - 1))
+            .checked_sub(i * STRIDE)
+            .filter(|&at| at > 0)
+    });
+    let mut error = io::Error::from_raw_os_error(libc::ENOMEM);
+    for at in above.zip(below).flat_map(|(a, b)| [a, b]) {
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
+        // SAFETY: this makes a new mapping, and replaces none.
+        let got = unsafe {
+            libc::mmap(
+                at as *mut libc::c_void,
+                ROOM * DISTANCE as usize,
+                libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC,
+                flags,
+                -1,
+                0,
+            )
+        };
+        if got == at as *mut libc::c_void {
+            return Ok(at);
+        }
+        error = io::Error::last_os_error();
+    }
+    Err(error)
+}
+
+/// Decodes an instruction, and writes its copy to `to` if it has one.
+fn decode(rip: u64, bytes: &[u8], to: u64) -> Entry {
+    let mut decoder = Decoder::with_ip(64, bytes, rip, DecoderOptions::NONE);
+    let next = decoder.decode();
+    let mut entry = Entry {
+        address: rip,
+        len: next.len() as u8,
+        ..FREE
+    };
+    entry.bytes[..next.len()].copy_from_slice(&bytes[..next.len()]);
+    entry.how = match next.flow_control() {
+        FlowControl::Next => match next.code() {
+            Code::Pushfq => How::PushFlags,
+            Code::Popfq => How::PopFlags,
+            _ => copy(&decoder, &next, &entry.bytes[..next.len()], to),
+        },
+        FlowControl::UnconditionalBranch if next.is_jmp_short_or_near() => {
+            How::Jump(next.near_branch_target())
+        }
+        FlowControl::ConditionalBranch if next.condition_code() != ConditionCode::None => {
+            How::JumpIf(next.condition_code(), next.near_branch_target())
+        }
+        FlowControl::Call if next.is_call_near() => How::Call(next.near_branch_target()),
+        FlowControl::IndirectBranch if next.code() == Code::Jmp_rm64 => {
+            source(&next).map_or(How::Flag, How::JumpIndirect)
+        }
+        FlowControl::IndirectCall if next.code() == Code::Call_rm64 => {
+            source(&next).map_or(How::Flag, How::CallIndirect)
+        }
+        FlowControl::Return if next.code() == Code::Retnq => How::Return(0),
+        FlowControl::Return if next.code() == Code::Retnq_imm16 => {
+            How::Return(u64::from(next.immediate16()))
+        }
+        _ => How::Flag,
+    };
+    entry
+}
+
+/// Writes a copy of an instruction, and a breakpoint behind it. An address relative to RIP is
+/// changed so that the copy accesses the same memory.
+fn copy(decoder: &Decoder<'_>, next: &Instruction, bytes: &[u8], to: u64) -> How {
+    let len = bytes.len();
+    let mut text = [INT3; LONGEST + 1];
+    text[..len].copy_from_slice(bytes);
+    if next.is_ip_rel_memory_operand() {
+        let places = decoder.get_constant_offsets(next);
+        let at = places.displacement_offset();
+        let moved = next.ip_rel_memory_address().wrapping_sub(to + len as u64) as i64;
+        match (i32::try_from(moved), next.memory_base()) {
+            (Ok(moved), Register::RIP) if places.displacement_size() == 4 => {
+                text[at..at + 4].copy_from_slice(&moved.to_le_bytes());
+            }
+            _ => return How::Flag,
+        }
+    }
+    // SAFETY: the copies' memory is writable, belongs to this thread, and has room for one copy at
+    // each of these addresses.
+    unsafe { ptr::copy_nonoverlapping(text.as_ptr(), to as *mut u8, text.len()) };
+    How::Copy(to)
+}
+
+/// Returns the operand of an indirect jump or call, or `None` for one with a segment.
+fn source(next: &Instruction) -> Option<Source> {
+    if next.op0_kind() == iced_x86::OpKind::Register {
+        return Some(Source::Register(place(next.op0_register())?));
+    }
+    let flat = [Register::DS, Register::SS, Register::ES, Register::CS];
+    if !flat.contains(&next.memory_segment()) {
+        return None;
+    }
+    // iced has added RIP to a displacement relative to it.
+    let base = match next.memory_base() {
+        Register::None | Register::RIP => None,
+        register => Some(place(register)?),
+    };
+    let index = match next.memory_index() {
+        Register::None => None,
+        register => Some(place(register)?),
+    };
+    Some(Source::Memory(Operand {
+        base,
+        index,
+        scale: u64::from(next.memory_index_scale()),
+        displacement: next.memory_displacement64(),
+    }))
+}
+
+/// Returns the index of a 64-bit register in a signal frame.
+fn place(register: Register) -> Option<i32> {
+    Some(match register {
+        Register::RAX => libc::REG_RAX,
+        Register::RBX => libc::REG_RBX,
+        Register::RCX => libc::REG_RCX,
+        Register::RDX => libc::REG_RDX,
+        Register::RSI => libc::REG_RSI,
+        Register::RDI => libc::REG_RDI,
+        Register::RBP => libc::REG_RBP,
+        Register::RSP => libc::REG_RSP,
+        Register::R8 => libc::REG_R8,
+        Register::R9 => libc::REG_R9,
+        Register::R10 => libc::REG_R10,
+        Register::R11 => libc::REG_R11,
+        Register::R12 => libc::REG_R12,
+        Register::R13 => libc::REG_R13,
+        Register::R14 => libc::REG_R14,
+        Register::R15 => libc::REG_R15,
+        _ => return None,
+    })
+}
