@@ -17,9 +17,10 @@ use virtio_bindings::virtio_config::{VIRTIO_F_IN_ORDER, VIRTIO_F_RING_RESET, VIR
 use virtio_bindings::virtio_ring::{VIRTIO_RING_F_EVENT_IDX, VIRTIO_RING_F_INDIRECT_DESC};
 
 use crate::account::Account;
-use crate::config::{ControlBy, MAX_RING};
+use crate::config::MAX_RING;
+use crate::crew::QueueThreads;
 use crate::inflight::Inflight;
-use crate::line::Order;
+use crate::line::{Halt, Order};
 use crate::memory::{Memory, MAX_REGIONS};
 use crate::notify::{Call, Kick};
 use crate::ring::{Areas, Place};
@@ -36,10 +37,6 @@ const RING_FEATURES: u64 = 1 << VIRTIO_F_VERSION_1
 
 /// Settings for one guest's queues.
 pub(crate) struct Queues {
-    /// Number of data queues.
-    pub data: u16,
-    /// Which thread serves the control queue.
-    pub control: ControlBy,
     /// Maximum size of a request and its answer together, in bytes.
     pub max_request: usize,
     /// How long a thread polls before it sleeps.
@@ -61,6 +58,8 @@ struct Vring {
     kick: Option<Kick>,
     call: Option<Call>,
     err: Option<Call>,
+    /// The threads that will serve the ring, until it first starts.
+    threads: Option<QueueThreads>,
     runner: Option<Runner>,
     /// Index of the next available entry when the ring was last stopped.
     stopped_at: u16,
@@ -104,9 +103,21 @@ fn unsupported<T>(what: &'static str) -> Result<T> {
 }
 
 impl Backend {
-    /// Creates a device that is not set up yet. `spare` comes from [`Inflight::file`].
-    pub(crate) fn new(account: Arc<Account>, queues: Queues, spare: File) -> Backend {
-        let vrings = (0..=queues.data).map(|_| Vring::default()).collect();
+    /// Creates a device that is not set up yet. `threads` has the threads of each queue, the control
+    /// queue last. `spare` comes from [`Inflight::file`].
+    pub(crate) fn new(
+        account: Arc<Account>,
+        queues: Queues,
+        threads: Vec<QueueThreads>,
+        spare: File,
+    ) -> Backend {
+        let vrings = threads
+            .into_iter()
+            .map(|threads| Vring {
+                threads: Some(threads),
+                ..Vring::default()
+            })
+            .collect();
         Backend {
             memory: Memory::new(queues.max_memory),
             account,
@@ -177,7 +188,7 @@ impl Backend {
 
     /// Returns the index of the control queue, which follows the data queues.
     fn control(&self) -> usize {
-        usize::from(self.queues.data)
+        self.vrings.len() - 1
     }
 
     /// Starts a ring if the front end has set everything that the ring needs. `goes_on` is set if
@@ -207,7 +218,6 @@ impl Backend {
             let post = Post {
                 account: self.account.clone(),
                 tally: self.account.counters.tallies().swap_remove(index),
-                control: (index == control).then_some(self.queues.control),
                 max_request: self.queues.max_request,
                 poll: self.queues.poll,
                 name: match index == control {
@@ -215,7 +225,11 @@ impl Backend {
                     false => format!("kiln-{}-data{index}", self.queues.number),
                 },
             };
-            vring.runner = Some(Runner::new(post).map_err(Error::ReqHandlerError)?);
+            let halt = Halt::new().map_err(Error::ReqHandlerError)?;
+            // The threads are gone if the ring's runner was abandoned, which also ends the
+            // connection.
+            let threads = vring.threads.take().ok_or_else(|| stuck(Stuck))?;
+            vring.runner = Some(Runner::new(threads, halt, post));
         }
         if let Some(runner) = &mut vring.runner {
             runner.start(Work {
@@ -394,9 +408,9 @@ impl Backend {
     fn reset(&mut self) -> Result<()> {
         for vring in &mut self.vrings {
             vring.stop(patience()).map_err(stuck)?;
-            let runner = vring.runner.take();
             *vring = Vring {
-                runner,
+                threads: vring.threads.take(),
+                runner: vring.runner.take(),
                 ..Vring::default()
             };
         }

@@ -399,6 +399,8 @@ mod tests {
     use rustix::net::sockopt::set_socket_linger;
     use vmm_sys_util::sock_ctrl_msg::ScmSocket;
 
+    use crate::forks::fork_alone;
+
     /// Returns a TCP socket whose last close blocks for ten minutes unless the process is exiting,
     /// and the socket connected to it, from which nothing is read.
     fn slow_to_close() -> (TcpStream, TcpStream) {
@@ -420,9 +422,17 @@ mod tests {
         (theirs, (ours, peer))
     }
 
+    /// Waits until the closer has nothing left to do.
     fn wait_for(closer: &mut Closer) {
+        wait_while("the closer is busy", closer, Closer::is_busy);
+    }
+
+    /// Lets the closer go on while `goes_on` returns true, and fails after 60 s.
+    fn wait_while(what: &str, closer: &mut Closer, goes_on: impl Fn(&Closer) -> bool) {
+        let end = Instant::now() + Duration::from_secs(60);
         closer.go_on();
-        while closer.is_busy() {
+        while goes_on(closer) {
+            assert!(Instant::now() < end, "{what}: still after 60 s");
             sleep(Duration::from_millis(1));
             closer.go_on();
         }
@@ -431,6 +441,7 @@ mod tests {
     /// If this process dropped the last reference to what was sent, the test would block.
     #[test]
     fn what_was_sent_is_closed_in_another_process() {
+        let _alone = fork_alone();
         let mut closer = Closer::new(true);
         let owner = Owner::Socket(0);
         for held in [false, true] {
@@ -452,6 +463,7 @@ mod tests {
     /// process that must not fork does both immediately.
     #[test]
     fn sockets_are_shut_down_and_closed_in_another_process() {
+        let _alone = fork_alone();
         let dir = tempfile::tempdir().unwrap();
         let owner = Owner::Socket(0);
         for forks in [true, false] {
@@ -477,6 +489,7 @@ mod tests {
     /// the message behind, which holds the front end's end of the connection.
     #[test]
     fn a_descriptor_that_is_slow_to_close_saves_no_message_behind_it() {
+        let _alone = fork_alone();
         let owner = Owner::Socket(0);
         let mut closer = Closer::new(true);
         let (mut theirs, (ours, _peer)) = sent();
@@ -484,21 +497,22 @@ mod tests {
         drop(ours);
         theirs.write_all(b"an answer").unwrap();
         assert!(!closer.end_held(owner, theirs));
-        closer.go_on();
-        // When the first child process ends, the front end's end is still open.
-        while closer.running(owner).count() > 0 {
-            assert_eq!(closer.unread(owner), 1);
-            sleep(Duration::from_millis(1));
-            closer.go_on();
-        }
+        // Keep the next child process from starting, however long the first one takes to end. Then
+        // the front end's end is still open.
+        closer.unread[0].tried = Instant::now() + Duration::from_secs(86_400);
+        wait_while("the first child process runs", &mut closer, |closer| {
+            closer.running(owner).count() > 0
+        });
         assert_eq!(closer.unread(owner), 1);
-        wait_for(&mut closer);
+        closer.unread[0].tried = Instant::now();
+        wait_while("the front end's end is open", &mut closer, Closer::is_busy);
         assert_eq!(closer.unread(owner), 0);
     }
 
     /// A client that never reads holds a child process, which is killed.
     #[test]
     fn a_job_runs_in_another_process_until_its_limit() {
+        let _alone = fork_alone();
         let owner = Owner::Metrics;
         let mut closer = Closer::new(true);
         let (mut ours, theirs) = UnixStream::pair().unwrap();
@@ -538,6 +552,7 @@ mod tests {
     /// Sockets that end shortly after each other are closed by few child processes.
     #[test]
     fn many_sockets_that_end_cost_few_child_processes() {
+        let _alone = fork_alone();
         let mut closer = Closer::new(true);
         let start = Instant::now();
         let (mut all, mut forked) = (Vec::new(), std::collections::BTreeSet::new());
@@ -558,6 +573,7 @@ mod tests {
     /// further connections then wait instead of being closed here.
     #[test]
     fn children_that_do_not_end_take_the_places_of_their_own_socket() {
+        let _alone = fork_alone();
         let mut closer = Closer::new(true);
         let (full, other) = (Owner::Socket(0), Owner::Socket(1));
         // SAFETY: the child only waits for a signal.

@@ -3,12 +3,13 @@
 
 use std::sync::mpsc::{sync_channel, Receiver, SyncSender};
 use std::sync::Arc;
-use std::{io, thread};
+use std::thread::JoinHandle;
 
 use kiln_virtio::{Guest, Worker};
 use zeroize::Zeroize;
 
 use crate::account::Account;
+use crate::crew::Hand;
 
 /// `VIRTIO_CRYPTO_ERR` (5.9.7).
 pub(crate) const STATUS_ERR: u8 = 1;
@@ -114,30 +115,28 @@ pub(crate) struct HandedControl {
     to: Option<SyncSender<Slip>>,
     from: Receiver<Slip>,
     slip: Slip,
-    thread: Option<thread::JoinHandle<()>>,
+    thread: Option<JoinHandle<()>>,
 }
 
 impl HandedControl {
-    /// Starts the second thread.
-    pub(crate) fn new(account: Arc<Account>) -> io::Result<HandedControl> {
+    /// Gives the second thread its work.
+    pub(crate) fn new(account: Arc<Account>, second: Hand<()>) -> HandedControl {
         let (to, requests) = sync_channel::<Slip>(1);
         let (answers, from) = sync_channel(1);
-        let thread = thread::Builder::new()
-            .name("kiln-ctrl".into())
-            .spawn(move || {
-                while let Ok(mut slip) = requests.recv() {
-                    slip.used = account.control(&slip.request, &mut slip.answer);
-                    if answers.send(slip).is_err() {
-                        break;
-                    }
+        let thread = second.begin("kiln-ctrl".into(), move |()| {
+            while let Ok(mut slip) = requests.recv() {
+                slip.used = account.control(&slip.request, &mut slip.answer);
+                if answers.send(slip).is_err() {
+                    break;
                 }
-            })?;
-        Ok(HandedControl {
+            }
+        });
+        HandedControl {
             to: Some(to),
             from,
             slip: Slip::default(),
             thread: Some(thread),
-        })
+        }
     }
 }
 

@@ -5,6 +5,7 @@ use std::io;
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -17,6 +18,7 @@ use crate::account::Account;
 use crate::adapter::Adapter;
 use crate::backend::{Backend, Queues};
 use crate::config::Config;
+use crate::crew::Crew;
 use crate::notify::Bell;
 use crate::pace::Pace;
 use crate::tally::Counters;
@@ -42,7 +44,7 @@ pub(crate) struct Name<'a> {
 }
 
 impl Connection {
-    /// Starts the threads that serve a newly connected front end. `inflight` comes from
+    /// Gives the threads that serve a newly connected front end their work. `inflight` comes from
     /// [`Inflight::file`].
     pub(crate) fn new(
         stream: UnixStream,
@@ -51,6 +53,7 @@ impl Connection {
         counters: Arc<Counters>,
         inflight: File,
         config: &Config,
+        crew: Crew,
     ) -> io::Result<Connection> {
         let number = name.number;
         let mut limits = config.limits.clone();
@@ -61,8 +64,6 @@ impl Connection {
             Pace::new(&config.rates),
         ));
         let queues = Queues {
-            data: config.queues,
-            control: config.control,
             max_request: config.max_chain(),
             poll: config.poll,
             number,
@@ -72,58 +73,57 @@ impl Connection {
         let over = Arc::new(Bell::new()?);
         let (adapter, stream) = Adapter::new(stream)?;
         let adapter = adapter.with_account(account.clone());
-        let backend = Backend::new(account.clone(), queues, inflight);
+        let backend = Backend::new(account.clone(), queues, crew.queues, inflight);
         let backend = Arc::new(Mutex::new(backend));
         let watches = [adapter.watch(), Arc::new(Watch::default())];
-        let adapter = thread::Builder::new()
-            .name(format!("kiln-{number}-adapt"))
-            .spawn({
-                let (account, backend) = (account.clone(), backend.clone());
-                move || {
-                    adapter.run(&|request: &[u8], answer: &mut [u8]| match lock(&backend)
-                        .begin_session()
-                    {
-                        Ok(()) => account.message(request, answer),
-                        Err(_) => 0,
-                    })
-                }
-            })?;
-        let thread = thread::Builder::new()
-            .name(format!("kiln-{number}"))
-            .spawn({
-                let backend = backend.clone();
-                let socket = name.socket.to_owned();
-                let over = over.clone();
-                let watch = watches[1].clone();
-                move || {
-                    tracing::info!(guest = number, socket = %socket.display(), "connected");
-                    let why = serve(stream, &backend, &watch);
-                    watch.begin();
-                    // Stop all queues, so that no thread can use or create a session when the
-                    // sessions are removed below.
-                    lock(&backend).stop();
-                    watch.begin();
-                    let adapter = adapter.join();
-                    watch.begin();
-                    // All messages have been forwarded and all queues have been stopped, so the
-                    // front end may now use its memory for another device.
-                    let _ = last.shutdown(Shutdown::Both);
-                    let sessions = account.guest.sessions();
-                    account.reset();
-                    match (adapter, why) {
-                        (Ok(Err(error)), _) => {
-                            tracing::warn!(guest = number, sessions, %error, "disconnected")
-                        }
-                        (Ok(Ok(())), Error::Disconnected) => {
-                            tracing::info!(guest = number, sessions, "disconnected")
-                        }
-                        (_, error) => {
-                            tracing::warn!(guest = number, sessions, %error, "disconnected")
-                        }
+        let (done, adapted) = channel();
+        crew.adapter.begin(format!("kiln-{number}-adapt"), {
+            let (account, backend) = (account.clone(), backend.clone());
+            move |()| {
+                let result = adapter.run(&|request: &[u8], answer: &mut [u8]| match lock(&backend)
+                    .begin_session()
+                {
+                    Ok(()) => account.message(request, answer),
+                    Err(_) => 0,
+                });
+                let _ = done.send(result);
+            }
+        });
+        let thread = crew.connection.begin(format!("kiln-{number}"), {
+            let backend = backend.clone();
+            let socket = name.socket.to_owned();
+            let over = over.clone();
+            let watch = watches[1].clone();
+            move |()| {
+                tracing::info!(guest = number, socket = %socket.display(), "connected");
+                let why = serve(stream, &backend, &watch);
+                watch.begin();
+                // Stop all queues, so that no thread can use or create a session when the sessions
+                // are removed below.
+                lock(&backend).stop();
+                watch.begin();
+                // This fails if the adapter has panicked.
+                let adapted = adapted.recv();
+                watch.begin();
+                // All messages have been forwarded and all queues have been stopped, so the front
+                // end may now use its memory for another device.
+                let _ = last.shutdown(Shutdown::Both);
+                let sessions = account.guest.sessions();
+                account.reset();
+                match (adapted, why) {
+                    (Ok(Err(error)), _) => {
+                        tracing::warn!(guest = number, sessions, %error, "disconnected")
                     }
-                    over.ring();
+                    (Ok(Ok(())), Error::Disconnected) => {
+                        tracing::info!(guest = number, sessions, "disconnected")
+                    }
+                    (_, error) => {
+                        tracing::warn!(guest = number, sessions, %error, "disconnected")
+                    }
                 }
-            })?;
+                over.ring();
+            }
+        });
         Ok(Connection {
             stream: kept,
             backend,

@@ -16,6 +16,7 @@ use rustix::io::Errno;
 use crate::adapter::Socket;
 use crate::config::Config;
 use crate::confine;
+use crate::crew::Crew;
 use crate::error::Error;
 use crate::guest::{Connection, Name};
 use crate::inflight::Inflight;
@@ -104,7 +105,7 @@ impl Inside {
     pub fn serve(self, config: &Config) -> Result<(), Error> {
         let services = Services::detect();
         let lacks = |e: io::Error| Error::lacks("a guest's process", e);
-        // Threads that are created later block the signal as well.
+        // The threads that are created below block the signal as well.
         let drain = take_sigterm().map_err(lacks)?;
         let counters = Counters::at(self.memory, lines::CELLS, config.queues);
         // The sandbox does not allow creating files later.
@@ -114,12 +115,9 @@ impl Inside {
             false => READY_UNLOCKED,
         };
         let stderr = leave_stderr().map_err(lacks)?;
-        if config.sandbox {
-            if let Err(error) = sandbox::close(Role::Guest) {
-                let _ = set_stderr(&stderr);
-                return Err(error);
-            }
-        }
+        let crew = enter_sandbox(config).inspect_err(|_| {
+            let _ = set_stderr(&stderr);
+        })?;
         drop(stderr);
         counters.set(Gauge::Ready, ready);
         self.bell.ring();
@@ -146,9 +144,10 @@ impl Inside {
             socket: &socket.map_or_else(|| PathBuf::from("inherited"), PathBuf::clone),
         };
         let stream = connection.into();
-        let connection = Connection::new(stream, &name, &services, counters, inflight, config)
-            .inspect_err(|error| tracing::error!(guest = number, %error, "cannot be served"))
-            .map_err(lacks)?;
+        let connection =
+            Connection::new(stream, &name, &services, counters, inflight, config, crew)
+                .inspect_err(|error| tracing::error!(guest = number, %error, "cannot be served"))
+                .map_err(lacks)?;
         loop {
             let mut fds = [
                 PollFd::new(&drain, PollFlags::IN),
@@ -180,6 +179,25 @@ impl Inside {
             }
         }
     }
+}
+
+/// Enters the sandbox and creates all threads of this process. A thread inherits the landlock domain
+/// only when it is created, so the threads are created inside it. The seccomp filter comes last and
+/// applies to all of them, because it forbids the creation of threads.
+fn enter_sandbox(config: &Config) -> Result<Crew, Error> {
+    if config.sandbox {
+        sandbox::close_files(Role::Guest)?;
+    }
+    let crew = Crew::create(config).map_err(|e| {
+        let advice =
+            "if the limit of tasks is reached, raise it (TasksMax), or lower --max-guests \
+                      or --queues";
+        Error::lacks("the threads for a guest", format!("{e}: {advice}"))
+    })?;
+    if config.sandbox {
+        sandbox::close_calls(Role::Guest)?;
+    }
+    Ok(crew)
 }
 
 /// Blocks SIGTERM, by which the main process tells this one to drain. Returns a descriptor that is

@@ -21,8 +21,11 @@ mod confine;
 #[cfg(test)]
 mod corpora;
 mod cpu;
+mod crew;
 mod duty;
 mod error;
+#[cfg(test)]
+mod forks;
 mod guest;
 #[cfg(test)]
 mod hostile;

@@ -255,6 +255,7 @@ mod tests {
     use rustix::event::{poll, PollFd, PollFlags, Timespec};
     use vmm_sys_util::sock_ctrl_msg::ScmSocket;
 
+    use crate::forks::fork_alone;
     use crate::withheld::Page;
 
     #[test]
@@ -275,7 +276,9 @@ mod tests {
         let bell = Bell::new().unwrap();
         let theirs = Bell::from(bell.as_fd().try_clone_to_owned().unwrap());
         let (memory, _) = Shared::create(lines::CELLS + Counters::cells(1)).unwrap();
+        let alone = fork_alone();
         let child = Command::new("/bin/sleep").arg("60").spawn().unwrap();
+        drop(alone);
         let process = Process::watch(child, channel, bell, Arc::new(memory), 1).unwrap();
         let counters = process.counters().clone();
         (process, theirs, counters)

@@ -1,19 +1,17 @@
-//! A queue's thread. It is created when its ring first starts, is parked while the ring is stopped,
-//! and exits with the guest.
+//! A queue's thread. It waits for the first start of its ring ([`crate::crew`]), is parked while the
+//! ring is stopped, and exits with the guest.
 
-use std::io;
 use std::sync::mpsc::{channel, Receiver, RecvTimeoutError, SendError, Sender};
 use std::sync::Arc;
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use kiln_virtio::Worker;
 use vm_memory::GuestMemoryMmap;
 
 use crate::account::Account;
 use crate::adapter::Health;
 use crate::chain::Chain;
-use crate::config::ControlBy;
+use crate::crew::QueueThreads;
 use crate::duty::{Control, Data, Duty, HandedControl};
 use crate::inflight::Log;
 use crate::line::{Halt, Line, Order, Scratch};
@@ -56,8 +54,6 @@ pub(crate) struct Post {
     /// The guest's sessions and rates.
     pub account: Arc<Account>,
     pub tally: Arc<Tally>,
-    /// Which thread serves the control queue; `None` for a data queue.
-    pub control: Option<ControlBy>,
     /// Maximum size of a request and its answer together, in bytes.
     pub max_request: usize,
     /// How long to poll before sleeping.
@@ -75,63 +71,71 @@ pub(crate) struct Runner {
     health: Arc<Health>,
 }
 
+/// What a queue's thread needs to serve one ring after the other.
+struct Rings {
+    work: Receiver<Work>,
+    done: Sender<Work>,
+    halt: Arc<Halt>,
+    post: Post,
+}
+
+impl Rings {
+    /// Serves each ring that arrives, until the [`Runner`] is dropped.
+    fn serve(self, duty: &mut dyn Duty) {
+        let mut scratch = Scratch::default();
+        let mut chain = Chain::new();
+        while let Ok(mut work) = self.work.recv() {
+            serve(
+                &mut work,
+                &self.post,
+                &self.halt,
+                duty,
+                &mut scratch,
+                &mut chain,
+            );
+            if self.done.send(work).is_err() {
+                break;
+            }
+        }
+    }
+}
+
 impl Runner {
-    /// Starts the thread in the parked state.
-    pub(crate) fn new(post: Post) -> io::Result<Runner> {
+    /// Gives the threads of a queue their work. The queue's thread then waits for a ring.
+    pub(crate) fn new(threads: QueueThreads, halt: Halt, post: Post) -> Runner {
         let (to, work) = channel::<Work>();
         let (done, back) = channel::<Work>();
-        let halt = Arc::new(Halt::new()?);
-        let health = post.account.health.clone();
-        let thread = thread::Builder::new().name(post.name.clone()).spawn({
-            let halt = halt.clone();
-            move || {
-                let mut duty: Box<dyn Duty> = match post.control {
-                    None => match Worker::new() {
-                        Ok(worker) => Box::new(Data {
-                            guest: post.account.guest.clone(),
-                            worker,
-                        }),
-                        Err(error) => {
-                            tracing::error!(%error, queue = post.name, "cannot create an emulated CPU");
-                            return;
-                        }
-                    },
-                    Some(ControlBy::Inline) => Box::new(Control(post.account.clone())),
-                    Some(ControlBy::Thread) => {
-                        match HandedControl::new(post.account.clone()) {
-                            Ok(duty) => Box::new(duty),
-                            Err(error) => {
-                                tracing::error!(%error, queue = post.name, "cannot start the second thread");
-                                return;
-                            }
-                        }
-                    }
-                };
-                let mut scratch = Scratch::default();
-                let mut chain = Chain::new();
-                while let Ok(mut work) = work.recv() {
-                    serve(
-                        &mut work,
-                        &post,
-                        &halt,
-                        duty.as_mut(),
-                        &mut scratch,
-                        &mut chain,
-                    );
-                    if done.send(work).is_err() {
-                        break;
-                    }
-                }
+        let halt = Arc::new(halt);
+        let account = post.account.clone();
+        let health = account.health.clone();
+        let name = post.name.clone();
+        let rings = Rings {
+            work,
+            done,
+            halt: halt.clone(),
+            post,
+        };
+        let thread = match threads {
+            QueueThreads::Data(hand) => hand.begin(name, move |worker| {
+                let guest = account.guest.clone();
+                rings.serve(&mut Data { guest, worker });
+            }),
+            QueueThreads::Control(hand) => {
+                hand.begin(name, move |()| rings.serve(&mut Control(account)))
             }
-        })?;
-        Ok(Runner {
+            QueueThreads::HandedControl(hand, second) => {
+                let mut duty = HandedControl::new(account, second);
+                hand.begin(name, move |()| rings.serve(&mut duty))
+            }
+        };
+        Runner {
             to: Some(to),
             back,
             halt,
             running: false,
             thread: Some(thread),
             health,
-        })
+        }
     }
 
     /// Returns whether a ring is being served.
@@ -145,7 +149,7 @@ impl Runner {
         let Some(to) = &self.to else { return };
         self.running = match to.send(work) {
             Ok(()) => true,
-            // The thread has ended, for example because it could not create an emulated CPU.
+            // The thread has ended, because it panicked.
             Err(SendError(work)) => {
                 report_broken(&work, &self.health);
                 false
@@ -268,7 +272,7 @@ mod tests {
 
     use rustix::event::{eventfd, EventfdFlags};
 
-    /// A thread that cannot create an emulated CPU ends before its first ring starts.
+    /// A thread that has panicked cannot serve another ring.
     #[test]
     fn a_ring_whose_thread_has_ended_is_reported() {
         let (to, work) = channel();

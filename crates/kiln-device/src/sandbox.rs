@@ -1,8 +1,10 @@
 //! The sandbox, entered before the first guest: no new privileges, no access to files or programs,
 //! and only the system calls needed for serving. Any other system call kills the process.
 //!
-//! Threads created later inherit the sandbox. Loading libraries, binding sockets and everything
-//! else that needs more privileges happens before the process enters it.
+//! A process that serves one guest creates all its threads before the last part of its sandbox is
+//! active, and cannot create more afterwards. In other processes, new threads inherit the sandbox.
+//! Loading libraries, binding sockets and everything else that needs more privileges happens before
+//! the process enters it.
 
 use std::collections::BTreeMap;
 
@@ -11,8 +13,8 @@ use landlock::{
     RulesetAttr, RulesetCreatedAttr, RulesetError, RulesetStatus, Scope, ABI,
 };
 use seccompiler::{
-    apply_filter, BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition,
-    SeccompFilter, SeccompRule,
+    apply_filter, apply_filter_all_threads, BpfProgram, SeccompAction, SeccompCmpArgLen,
+    SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
 };
 
 use crate::error::Error;
@@ -164,8 +166,6 @@ const STARTS: &[libc::c_long] = &[
 /// System calls that return an error instead of killing the process, because their callers can
 /// handle the error.
 const REFUSED: &[(libc::c_long, libc::c_int)] = &[
-    // This error makes the C library create threads with clone(), whose flags a filter can check.
-    (libc::SYS_clone3, libc::ENOSYS),
     // The C library's allocator tries to read a setting from /proc.
     (libc::SYS_openat, libc::EACCES),
     (libc::SYS_open, libc::EACCES),
@@ -173,6 +173,10 @@ const REFUSED: &[(libc::c_long, libc::c_int)] = &[
     // C library's realloc() allocates a new buffer and copies into it instead.
     (libc::SYS_mremap, libc::ENOMEM),
 ];
+
+/// A further refused call, in a process that creates threads. This error makes the C library create
+/// them with clone(), whose flags a filter can check.
+const WITH_THREADS: (libc::c_long, libc::c_int) = (libc::SYS_clone3, libc::ENOSYS);
 
 /// Allowed `prctl` options: naming a thread, and naming a mapping. Installing another filter is not
 /// allowed, by prctl() or seccomp(): filters are compiled into memory that the kernel limits for the
@@ -257,14 +261,25 @@ fn maps_without(flag: libc::c_int) -> Result<Vec<SeccompCondition>, seccompiler:
     ])
 }
 
+/// Returns whether a process creates threads after it has entered the sandbox.
+fn creates_threads(role: Role) -> bool {
+    role != Role::Guest
+}
+
+/// Returns the system calls that return an error, and the error.
+fn refused(role: Role) -> Vec<(libc::c_long, libc::c_int)> {
+    let more = creates_threads(role).then_some(WITH_THREADS);
+    REFUSED.iter().copied().chain(more).collect()
+}
+
 /// Builds the rules for the system calls that every thread may make, and for those in `more`.
-fn always(more: &[libc::c_long]) -> Result<Rules, seccompiler::BackendError> {
+fn always(role: Role, more: &[libc::c_long]) -> Result<Rules, seccompiler::BackendError> {
     let mut rules: Rules = [ALWAYS, more]
         .concat()
         .into_iter()
         .map(|call| (call, Vec::new()))
         .collect();
-    for &(call, _) in REFUSED {
+    for (call, _) in refused(role) {
         rules.insert(call, Vec::new());
     }
     rules.insert(
@@ -312,17 +327,19 @@ fn receives(rules: &mut Rules) -> Result<(), seccompiler::BackendError> {
 /// Builds the filter of a process that serves guests. System calls that the filter does not allow
 /// kill the process.
 fn allow(role: Role) -> Result<BpfProgram, seccompiler::BackendError> {
-    let mut rules = always(MESSAGES)?;
+    let mut rules = always(role, MESSAGES)?;
     if role == Role::Together {
         for call in ACCEPTS {
             rules.insert(*call, Vec::new());
         }
     }
-    let threads = libc::CLONE_THREAD as u64;
-    rules.insert(
-        libc::SYS_clone,
-        vec![when(0, SeccompCmpOp::MaskedEq(threads), threads)?],
-    );
+    if creates_threads(role) {
+        let threads = libc::CLONE_THREAD as u64;
+        rules.insert(
+            libc::SYS_clone,
+            vec![when(0, SeccompCmpOp::MaskedEq(threads), threads)?],
+        );
+    }
     receives(&mut rules)?;
     rules.insert(libc::SYS_fcntl, each(1, &FCNTL)?);
     rules.insert(libc::SYS_ioctl, each(1, &[libc::FIONBIO])?);
@@ -411,30 +428,43 @@ fn lacks(what: &'static str, e: &dyn std::fmt::Display) -> Error {
     Error::lacks(what, format!("{e}: use --no-sandbox to run without it"))
 }
 
-fn apply(program: Result<BpfProgram, seccompiler::BackendError>) -> Result<(), Error> {
+/// Installs a filter in all threads of a process that has all its threads, else in the calling thread
+/// and those that it creates later.
+fn apply(role: Role, program: Result<BpfProgram, seccompiler::BackendError>) -> Result<(), Error> {
     let program = program.map_err(|e| lacks("seccomp", &e))?;
-    apply_filter(&program).map_err(|e| lacks("seccomp", &e))
+    let done = match creates_threads(role) {
+        true => apply_filter(&program),
+        false => apply_filter_all_threads(&program),
+    };
+    done.map_err(|e| lacks("seccomp", &e))
 }
 
-/// Confines the calling thread and all threads that it creates later.
+/// Confines a process that has a single thread. A process that serves one guest calls the two parts
+/// of this function itself, and creates its threads in between.
 pub(crate) fn close(role: Role) -> Result<Files, Error> {
-    let files = no_files(role)?;
-    if role == Role::Main {
-        apply(allow_main())?;
-        return Ok(files);
-    }
-    // Install the killing filter last, because it forbids installing the others.
-    for &(call, errno) in REFUSED {
-        apply(refuse(call, errno))?;
-    }
-    apply(allow(role))?;
+    let files = close_files(role)?;
+    close_calls(role)?;
     Ok(files)
 }
 
-/// Enters a landlock domain. It forbids access to files and TCP, and it forbids signals to
-/// processes and connections to abstract sockets outside the domain. The main process may still
-/// read and execute programs, because it has to start itself, and write to `/dev/null`.
-fn no_files(role: Role) -> Result<Files, Error> {
+/// Restricts the system calls of the calling thread and of threads that it creates later. In a
+/// process that serves one guest, restricts those of all threads, and ends the creation of threads.
+pub(crate) fn close_calls(role: Role) -> Result<(), Error> {
+    if role == Role::Main {
+        return apply(role, allow_main());
+    }
+    // Install the killing filter last, because it forbids installing the others.
+    for (call, errno) in refused(role) {
+        apply(role, refuse(call, errno))?;
+    }
+    apply(role, allow(role))
+}
+
+/// Enters a landlock domain with the calling thread and all threads that it creates later. The domain
+/// forbids access to files and TCP, and it forbids signals to processes and connections to abstract
+/// sockets outside the domain. The main process may still read and execute programs, because it has
+/// to start itself, and write to `/dev/null`.
+pub(crate) fn close_files(role: Role) -> Result<Files, Error> {
     let abi = ABI::V6;
     let closed = || -> Result<_, RulesetError> {
         let rules = Ruleset::default()
@@ -469,21 +499,37 @@ fn no_files(role: Role) -> Result<Files, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::mpsc;
+
     use crate::cpu::cpu_time;
+    use crate::forks::fork_alone;
 
     /// Runs `attempt` in a confined child process and returns 0, or the signal that killed the
     /// child.
     fn ends(role: Role, attempt: impl FnOnce()) -> i32 {
-        // SAFETY: the child only makes system calls and allocates, which the C library allows after
-        // a fork, and exits with _exit().
+        run_apart(|| {
+            exit_unless(close(role).is_ok());
+            attempt();
+        })
+    }
+
+    /// Exits with a status of its own, unless all is well. A child process must not panic.
+    fn exit_unless(is_well: bool) {
+        if !is_well {
+            // SAFETY: the call ends the process.
+            unsafe { libc::_exit(99) }
+        }
+    }
+
+    /// Runs `job` in a child process and returns 0, or the signal that killed the child.
+    fn run_apart(job: impl FnOnce()) -> i32 {
+        // SAFETY: the child only makes system calls, allocates and creates threads, which the C
+        // library allows after a fork, and exits with _exit().
         unsafe {
             let child = libc::fork();
             assert!(child >= 0);
             if child == 0 {
-                if close(role).is_err() {
-                    libc::_exit(99);
-                }
-                attempt();
+                job();
                 libc::_exit(0);
             }
             let mut status = 0;
@@ -522,6 +568,7 @@ mod tests {
 
     #[test]
     fn what_a_taken_over_process_tries_ends_it() {
+        let _alone = fork_alone();
         // SAFETY: these calls access no memory other than what is passed to them, which is valid.
         unsafe {
             let parent = libc::getpid();
@@ -566,7 +613,24 @@ mod tests {
                 0
             );
             assert!(moves() > 0, "without the sandbox");
-            let attempts: [(&str, &dyn Fn()); 25] = [
+            let attempts: [(&str, &dyn Fn()); 30] = [
+                // The first two fail at once even where they are allowed: a thread must share the
+                // signal handlers, and the second call gets no arguments.
+                ("a thread", &|| {
+                    libc::syscall(libc::SYS_clone, libc::CLONE_THREAD, 0, 0, 0, 0);
+                }),
+                ("a thread by the newer call", &|| {
+                    libc::syscall(libc::SYS_clone3, none, 0);
+                }),
+                ("a thread of the C library", &|| {
+                    exit_unless(begins_a_thread());
+                }),
+                ("a process by the oldest call", &|| {
+                    libc::syscall(libc::SYS_fork);
+                }),
+                ("a process that shares its memory", &|| {
+                    libc::syscall(libc::SYS_vfork);
+                }),
                 ("a filter for a socket", &|| {
                     libc::setsockopt(pair[0], libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, none, 0);
                 }),
@@ -672,5 +736,47 @@ mod tests {
                 0
             );
         }
+    }
+
+    fn begins_a_thread() -> bool {
+        let thread = std::thread::Builder::new().spawn(|| {});
+        thread.is_ok_and(|thread| thread.join().is_ok())
+    }
+
+    /// Returns how a process ends that creates a thread between the two parts of its sandbox. The
+    /// thread calls `then` after the second part.
+    fn ends_with_thread(then: fn()) -> i32 {
+        run_apart(|| {
+            exit_unless(close_files(Role::Guest).is_ok());
+            let (go, wait) = mpsc::channel();
+            let thread = std::thread::Builder::new().spawn(move || {
+                exit_unless(wait.recv().is_ok());
+                then();
+            });
+            exit_unless(close_calls(Role::Guest).is_ok());
+            exit_unless(go.send(()).is_ok());
+            exit_unless(thread.is_ok_and(|thread| thread.join().is_ok()));
+        })
+    }
+
+    #[test]
+    fn all_threads_of_a_guests_process_are_confined_and_none_is_added() {
+        let _alone = fork_alone();
+        assert_eq!(ends_with_thread(|| {}), 0, "it can end");
+        let file = || {
+            // SAFETY: the name is a valid string.
+            let file = unsafe { libc::open(c"/".as_ptr(), libc::O_RDONLY) };
+            exit_unless(file == -1);
+        };
+        assert_eq!(ends_with_thread(file), 0, "no file can be opened");
+        let socket = || {
+            // SAFETY: the call takes no pointers.
+            unsafe { libc::socket(libc::AF_UNIX, libc::SOCK_STREAM, 0) };
+        };
+        assert_eq!(ends_with_thread(socket), libc::SIGSYS);
+        let thread = || exit_unless(begins_a_thread());
+        assert_eq!(ends_with_thread(thread), libc::SIGSYS);
+        // Control: a process that serves all guests creates threads for them.
+        assert_eq!(ends(Role::Together, thread), 0);
     }
 }

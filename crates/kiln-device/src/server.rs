@@ -20,6 +20,7 @@ use rustix::io::Errno;
 use crate::closer::{self, Closer, Owner};
 use crate::config::Config;
 use crate::confine;
+use crate::crew::Crew;
 use crate::error::Error;
 use crate::guest::{Connection, Name};
 use crate::inflight::Inflight;
@@ -651,9 +652,12 @@ impl Server {
                 let inflight = Inflight::file(usize::from(self.config.queues) + 1)?;
                 let counters = Counters::new(self.config.queues)?;
                 self.meter.joined(number, counters.clone(), None);
-                let threads =
-                    Connection::new(stream, &name, services, counters, inflight, &self.config)
-                        .inspect_err(|_| self.meter.left(number))?;
+                let config = &self.config;
+                let threads = Crew::create(config)
+                    .and_then(|crew| {
+                        Connection::new(stream, &name, services, counters, inflight, config, crew)
+                    })
+                    .inspect_err(|_| self.meter.left(number))?;
                 Host::Threads(threads)
             }
             (None, None) => return Err(io::Error::other("no process is ready")),

@@ -1,30 +1,28 @@
 //! How many tasks (processes and threads) a device may have at a time, and how many its cgroup allows.
-//! If the limit is reached, no threads can be started for further guests.
+//! If the limit is reached, no process becomes ready for a further guest.
 
 use std::fs;
 use std::path::Path;
 
 use crate::closer;
-use crate::config::{Config, ControlBy};
-
-/// Threads of a guest's process that serve no ring: the first thread, the one that reads messages
-/// from the adapter, and the adapter.
-const OTHERS: u64 = 3;
+use crate::config::Config;
+use crate::crew;
 
 /// Returns how many tasks the device has at most. As in the limit on descriptors, there may be a
-/// second process for each place that is about to end.
+/// second process for each place that is about to end. A process has all its threads before it has a
+/// guest, and cannot create more.
 fn most(config: &Config) -> u64 {
     let sockets = (config.sockets.len() + config.inherited.len()) as u64;
-    let rings = u64::from(config.queues) + 1;
-    let helper = u64::from(config.control == ControlBy::Thread);
     let guests = sockets
         .saturating_mul(config.max_guests as u64)
         .saturating_mul(2);
     let spares = sockets + 1;
+    let first_thread = 1;
     let closers = (sockets + 1) * closer::PROCESSES as u64 + 1;
     guests
-        .saturating_mul(rings + helper + OTHERS)
-        .saturating_add(1 + spares + closers)
+        .saturating_add(spares)
+        .saturating_mul(first_thread + crew::count(config))
+        .saturating_add(1 + closers)
 }
 
 /// Returns the smallest limit on tasks of the cgroups in `groups`, the content of
@@ -89,7 +87,7 @@ mod tests {
         assert!(!flags.contains("--max-guests"), "{flags}");
         assert!(most(&config(1, MAX_QUEUES)) <= limit);
         // Control: more sockets need more, as documented.
-        assert_eq!(most(&config(4, MAX_QUEUES)), 2607);
+        assert_eq!(most(&config(4, MAX_QUEUES)), 2702);
         assert!(most(&config(4, MAX_QUEUES)) > limit);
     }
 

@@ -27,6 +27,7 @@ use vmm_sys_util::eventfd::{EventFd, EFD_CLOEXEC, EFD_NONBLOCK};
 use crate::account::Account;
 use crate::backend::{Backend, Queues};
 use crate::config::{Config, ControlBy};
+use crate::crew::create_queues;
 use crate::inflight::Inflight;
 use crate::memory::MAX_REGIONS;
 use crate::pace::{Pace, Rates};
@@ -166,16 +167,15 @@ impl Front {
         let guest = Guest::new(config.limits.clone(), &Services::symmetric());
         let account = Arc::new(Account::new(guest, counters, Pace::new(&Rates::default())));
         let queues = Queues {
-            data: 1,
-            control: ControlBy::Inline,
             max_request: config.max_chain(),
             poll: Duration::ZERO,
             number: 1,
             max_memory: 1 << 30,
         };
+        let threads = create_queues(1, ControlBy::Inline).expect("two threads");
         let spare = Inflight::file(2).expect("a memfd can be created");
         Front {
-            backend: Backend::new(account.clone(), queues, spare),
+            backend: Backend::new(account.clone(), queues, threads, spare),
             account,
             memory: memfd(MEMORY),
             flipper: Flipper::new(),

@@ -14,7 +14,8 @@ use vmm_sys_util::sock_ctrl_msg::ScmSocket;
 use super::held::asleep;
 use super::{end, Victim};
 use crate::device::{until, Device};
-use crate::guest::Guest;
+use crate::guest::{memfd, Guest};
+use crate::raw::{Raw, SIZE};
 
 /// Returns what the descriptors of a process refer to, except `/dev/null`.
 fn files(pid: u32) -> BTreeSet<String> {
@@ -159,4 +160,107 @@ fn a_device_without_isolation_stops_although_a_thread_is_blocked() {
     let _client = UnixStream::connect(device.path("metrics.sock")).unwrap();
     assert!(device.metrics().contains("kiln_connections_total 1"));
     end(device, &["stopped"]);
+}
+
+/// Returns the status of each thread of a process.
+fn statuses(pid: u32) -> Vec<String> {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task"));
+    let tasks = tasks.into_iter().flatten().flatten();
+    tasks
+        .filter_map(|task| std::fs::read_to_string(task.path().join("status")).ok())
+        .collect()
+}
+
+/// Waits until the only child process of a device has this many threads, and returns its PID.
+fn process_with(device: &Device, threads: usize) -> u32 {
+    let mut process = None;
+    until("a process has all its threads", || {
+        process = match device.children()[..] {
+            [one] if statuses(one).len() == threads => Some(one),
+            _ => None,
+        };
+        process.is_some()
+    });
+    process.unwrap()
+}
+
+/// Connects a front end that starts all rings of a device with two data queues.
+fn start_all_rings(device: &Device, before: impl FnOnce()) -> Raw {
+    let mut raw = Raw::connect(&device.path("kiln.sock"));
+    raw.hello(0);
+    before();
+    let file = memfd(SIZE, 0);
+    assert!(raw.table(SIZE, &file), "memory");
+    assert!(raw.ring(0), "a data queue");
+    assert!(raw.idle_ring(1, 0), "the other data queue");
+    assert!(raw.idle_ring(2, 0), "the control queue");
+    raw
+}
+
+/// A process that was taken over cannot create threads, because its filter forbids it from the time
+/// when it is ready for a guest (`what_a_taken_over_process_tries_ends_it`).
+#[test]
+fn a_guests_process_has_all_its_threads_before_it_has_a_guest() {
+    // The first thread, the connection, the adapter, and three queues.
+    for (control, all) in [("inline", 6), ("thread", 7)] {
+        let device = Device::start(&["--ctrl", control]);
+        let process = process_with(&device, all);
+        let mut raw = start_all_rings(&device, || {});
+        assert_eq!(device.process_of(|| ()).1, process);
+        // The first thread and the second one of the control queue have no number of a guest.
+        until("all rings have started", || device.threads().len() == 5);
+        assert!(raw.encrypts_with(b"key of one reque"), "it is served");
+        let statuses = statuses(process);
+        assert_eq!(statuses.len(), all);
+        let filters = |status: &String| {
+            let lines = status.lines().filter(|line| line.starts_with("Seccomp"));
+            lines.map(str::to_owned).collect::<Vec<_>>()
+        };
+        let filters: BTreeSet<_> = statuses.iter().map(filters).collect();
+        assert_eq!(filters.len(), 1, "all threads have the same: {filters:?}");
+        drop(raw);
+        end(device, &[]);
+    }
+}
+
+/// Lets a process of the device, and those that it starts, have no further processes or threads.
+fn limit_tasks(process: u32) {
+    const NOBODY: libc::uid_t = 65534;
+    let limit = libc::rlimit {
+        rlim_cur: 1,
+        rlim_max: 1,
+    };
+    // SAFETY: the child only makes system calls and exits with _exit(). The limit outlives the call
+    // that reads it, and all other pointers are null.
+    unsafe {
+        let child = libc::fork();
+        if child == 0 {
+            // A limit can be changed by the same user, which is nobody if this one is root.
+            let is_same = libc::geteuid() != 0
+                || libc::setresgid(NOBODY, NOBODY, NOBODY) == 0
+                    && libc::setresuid(NOBODY, NOBODY, NOBODY) == 0;
+            let old = std::ptr::null_mut();
+            let done = libc::prlimit(process as i32, libc::RLIMIT_NPROC, &limit, old);
+            libc::_exit(i32::from(!is_same || done != 0));
+        }
+        let mut status = -1;
+        assert_eq!(libc::waitpid(child, &mut status, 0), child);
+        assert_eq!(status, 0, "the limit is set");
+    }
+}
+
+/// Other programs can use up all tasks that the device may have.
+#[test]
+fn a_guest_that_is_connected_needs_no_further_task() {
+    let device = Device::start(&[]);
+    let mut raw = start_all_rings(&device, || limit_tasks(device.process_of(|| ()).1));
+    assert!(raw.encrypts_with(b"key of one reque"), "it is served");
+    end(device, &[]);
+    // Control: without isolation, threads are created for each connection.
+    let device = Device::start(&["--no-isolation"]);
+    Victim::new(&device).is_served();
+    limit_tasks(device.child.id());
+    let mut raw = Raw::connect(&device.path("kiln.sock"));
+    assert!(!raw.try_hello(0));
+    end(device, &["connection rejected"]);
 }

@@ -1,0 +1,203 @@
+//! The threads that serve one guest. All of them are created before the guest is known, and wait for
+//! their work.
+//!
+//! A guest's process can therefore forbid the creation of threads before it gets its guest, so that
+//! code in a process that was taken over cannot create any. Limits of threads or memory can keep a
+//! process from becoming ready for a guest, but they take no thread from a guest that is served.
+
+use std::ffi::CString;
+use std::io;
+use std::sync::mpsc::{channel, Receiver, Sender};
+use std::thread::{Builder, JoinHandle};
+
+use kiln_virtio::Worker;
+
+use crate::config::{Config, ControlBy};
+
+type Task<T> = Box<dyn FnOnce(T) + Send>;
+
+/// A thread that waits for its work, and ends if this value is dropped before. `T` is what the thread
+/// has prepared for its work, and need not be sendable to other threads.
+pub(crate) struct Hand<T> {
+    to: Sender<(String, Task<T>)>,
+    prepared: Receiver<io::Result<()>>,
+    thread: JoinHandle<()>,
+}
+
+impl<T: 'static> Hand<T> {
+    /// Creates the thread, which calls `prepare` at once.
+    fn create(role: &str, prepare: fn() -> io::Result<T>) -> io::Result<Hand<T>> {
+        let (to, tasks) = channel::<(String, Task<T>)>();
+        let (report, prepared) = channel();
+        let name = format!("kiln-{role}");
+        let thread = Builder::new().name(name).spawn(move || {
+            let own = match prepare() {
+                Ok(own) => own,
+                Err(error) => {
+                    let _ = report.send(Err(error));
+                    return;
+                }
+            };
+            let _ = report.send(Ok(()));
+            if let Ok((name, task)) = tasks.recv() {
+                rename_thread(name);
+                task(own);
+            }
+        })?;
+        Ok(Hand {
+            to,
+            prepared,
+            thread,
+        })
+    }
+
+    /// Waits until the thread has prepared everything that it needs. Call this once.
+    fn wait(&self) -> io::Result<()> {
+        let failed = |_| io::Error::other("a thread failed before it had work");
+        self.prepared.recv().map_err(failed)?
+    }
+
+    /// Gives the thread a name and its work, after which it ends.
+    pub(crate) fn begin(
+        self,
+        name: String,
+        task: impl FnOnce(T) + Send + 'static,
+    ) -> JoinHandle<()> {
+        // The thread waits for this message, so sending it cannot fail.
+        let _ = self.to.send((name, Box::new(task)));
+        self.thread
+    }
+}
+
+/// Names the calling thread. The kernel shortens the name to 15 bytes.
+fn rename_thread(name: String) {
+    // A thread with its old name is of no harm.
+    if let Ok(name) = CString::new(name) {
+        let _ = rustix::thread::set_name(&name);
+    }
+}
+
+/// The threads of one queue.
+pub(crate) enum QueueThreads {
+    /// A data queue has an emulated CPU.
+    Data(Hand<Worker>),
+    Control(Hand<()>),
+    /// A control queue whose requests the second thread serves ([`ControlBy::Thread`]).
+    HandedControl(Hand<()>, Hand<()>),
+}
+
+impl QueueThreads {
+    fn wait(&self) -> io::Result<()> {
+        match self {
+            QueueThreads::Data(hand) => hand.wait(),
+            QueueThreads::Control(hand) => hand.wait(),
+            QueueThreads::HandedControl(hand, second) => hand.wait().and(second.wait()),
+        }
+    }
+}
+
+/// All threads that serve one guest.
+pub(crate) struct Crew {
+    /// Serves the messages of the front end.
+    pub connection: Hand<()>,
+    /// Runs the [`Adapter`](crate::adapter::Adapter).
+    pub adapter: Hand<()>,
+    /// The threads of each queue. The control queue is the last one.
+    pub queues: Vec<QueueThreads>,
+}
+
+/// Returns the number of threads in a crew.
+pub(crate) fn count(config: &Config) -> u64 {
+    let second = u64::from(config.control == ControlBy::Thread);
+    // The control queue, the connection and the adapter have a thread each.
+    u64::from(config.queues) + 3 + second
+}
+
+impl Crew {
+    /// Creates all threads, and waits until each of them is ready for its work.
+    ///
+    /// # Errors
+    /// Fails if a limit of threads or memory is reached. The threads that were created end then.
+    pub(crate) fn create(config: &Config) -> io::Result<Crew> {
+        let crew = Crew {
+            connection: Hand::create("messages", || Ok(()))?,
+            adapter: Hand::create("adapt", || Ok(()))?,
+            queues: create_queues(config.queues, config.control)?,
+        };
+        crew.connection.wait()?;
+        crew.adapter.wait()?;
+        Ok(crew)
+    }
+}
+
+/// Creates the threads of this many data queues and a control queue, and waits until each of them is
+/// ready for its work.
+pub(crate) fn create_queues(data: u16, control: ControlBy) -> io::Result<Vec<QueueThreads>> {
+    let mut queues = Vec::new();
+    for index in 0..data {
+        let hand = Hand::create(&format!("data{index}"), Worker::new)?;
+        queues.push(QueueThreads::Data(hand));
+    }
+    let hand = Hand::create("control", || Ok(()))?;
+    queues.push(match control {
+        ControlBy::Inline => QueueThreads::Control(hand),
+        ControlBy::Thread => QueueThreads::HandedControl(hand, Hand::create("ctrl", || Ok(()))?),
+    });
+    // The threads have been preparing at the same time.
+    queues.iter().try_for_each(QueueThreads::wait)?;
+    Ok(queues)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc;
+
+    #[test]
+    fn a_thread_waits_for_its_work_and_then_has_its_name() {
+        let hand = Hand::create("waits", || Ok(7)).unwrap();
+        hand.wait().unwrap();
+        let (done, result) = mpsc::channel();
+        let thread = hand.begin("kiln-1-works".into(), move |own| {
+            let name = rustix::thread::name().unwrap();
+            done.send((own, name.into_string().unwrap())).unwrap();
+        });
+        assert_eq!(result.recv(), Ok((7, "kiln-1-works".into())));
+        thread.join().unwrap();
+    }
+
+    #[test]
+    fn a_thread_without_work_ends() {
+        let hand = Hand::create("idle", || Ok(())).unwrap();
+        hand.wait().unwrap();
+        let Hand { to, thread, .. } = hand;
+        drop(to);
+        thread.join().unwrap();
+    }
+
+    /// A process whose threads are not all prepared must not become ready for a guest.
+    #[test]
+    fn a_thread_that_cannot_prepare_is_reported() {
+        let refused = Hand::<()>::create("refused", || Err(io::ErrorKind::OutOfMemory.into()));
+        let error = refused.unwrap().wait().unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::OutOfMemory);
+        let failed = Hand::<()>::create("failed", || panic!("planted")).unwrap();
+        assert_eq!(failed.wait().unwrap_err().kind(), io::ErrorKind::Other);
+    }
+
+    #[test]
+    fn each_queue_has_its_threads() {
+        for (control, threads) in [(ControlBy::Inline, 6), (ControlBy::Thread, 7)] {
+            let config = Config {
+                queues: 3,
+                control,
+                ..Config::default()
+            };
+            let crew = Crew::create(&config).unwrap();
+            assert_eq!(crew.queues.len(), 4);
+            assert_eq!(count(&config), threads);
+            let is_data = |queue: &QueueThreads| matches!(queue, QueueThreads::Data(_));
+            assert!(crew.queues[..3].iter().all(is_data) && !is_data(&crew.queues[3]));
+        }
+    }
+}
