@@ -1,9 +1,9 @@
 //! Copies of instructions, each followed by a breakpoint.
 //!
-//! A thread that executes a copy instead of the original traps right after it, and the original
-//! does not change, so other threads may execute it meanwhile. Linux's uprobes work the same way
-//! (`Documentation/trace/uprobetracer.rst` in its tree). Jumps, calls and returns would leave the
-//! copy without reaching the breakpoint; the handler does by itself what they would do.
+//! A thread that executes a copy instead of the original traps right after it. The original does not
+//! change, so other threads may execute it meanwhile. Linux's uprobes use such copies, too. Jumps,
+//! calls and returns would leave the copy without reaching the breakpoint, so the trap handler does
+//! what they would do.
 
 use std::io;
 use std::ops::Range;
@@ -21,10 +21,10 @@ const LONGEST: usize = 15;
 const DISTANCE: u64 = 32;
 /// Number of copies; a power of two.
 const ROOM: usize = 1 << 12;
-/// Maximum distance of the copies from the code. With this distance, a copy reaches all memory that
-/// code of up to 1 GiB reaches by addresses relative to RIP.
+/// Maximum distance of the copies from the text. An address relative to RIP reaches 2 GiB, so a copy
+/// reaches memory up to 1 GiB from the text.
 const NEAR: u64 = 1 << 30;
-/// Distance of two addresses at which the copies are tried to be placed.
+/// Distance between the addresses that are tried for the copies.
 const STRIDE: u64 = 1 << 20;
 
 /// The address of an operand in memory: `base + index * scale + displacement`. Registers are given
@@ -80,8 +80,8 @@ const FREE: Entry = Entry {
     how: How::Flag,
 };
 
-/// The copies of one text's instructions. If two instructions want the same place, the later one
-/// takes it.
+/// The copies of one text's instructions. If two instructions have the same place, the later one
+/// replaces the earlier one.
 pub(super) struct Copies {
     text: Range<u64>,
     /// Address of the first copy.

@@ -3,7 +3,7 @@
 //! The trap flag causes a trap before every instruction, but this trap is slow: the host reads a
 //! debug register, and a hypervisor intercepts that access. So the thread executes a copy of the
 //! instruction with a breakpoint behind it, or the handler does what the instruction would do
-//! ([`super::copies`]). The trap flag remains for instructions outside the texts, and for the few
+//! ([`super::copies`]). The trap flag is used for instructions outside the texts, and for the few
 //! that cannot be copied.
 
 use std::io;
