@@ -62,8 +62,8 @@ kiln_irq_trampoline:
 	jnz 4f
 	iretq
 4:	int3
-	.globl kiln_irq_stepped
-kiln_irq_stepped:
+	.globl kiln_irq_return_trap
+kiln_irq_return_trap:
 2:	/* An interrupt is pending, unless the trampoline has just handled it: check again. */
 	movl $1, %gs:KILN_CPU_IRQS_OFF
 	cmpl $0, %gs:KILN_CPU_IRQ_PENDING

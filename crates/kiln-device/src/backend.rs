@@ -58,7 +58,7 @@ struct Vring {
     kick: Option<Kick>,
     call: Option<Call>,
     err: Option<Call>,
-    /// The threads that will serve the ring, until it first starts.
+    /// The waiting threads of this queue; `None` once the ring has started for the first time.
     threads: Option<QueueThreads>,
     runner: Option<Runner>,
     /// Index of the next available entry when the ring was last stopped.
@@ -226,7 +226,7 @@ impl Backend {
                 },
             };
             let halt = Halt::new().map_err(Error::ReqHandlerError)?;
-            // The threads are gone if the ring's runner was abandoned, which also ends the
+            // If the ring's runner was abandoned, its threads are gone. The error ends the
             // connection.
             let threads = vring.threads.take().ok_or_else(|| stuck(Stuck))?;
             vring.runner = Some(Runner::new(threads, halt, post));

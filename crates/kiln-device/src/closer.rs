@@ -399,7 +399,7 @@ mod tests {
     use rustix::net::sockopt::set_socket_linger;
     use vmm_sys_util::sock_ctrl_msg::ScmSocket;
 
-    use crate::forks::fork_alone;
+    use crate::fork_lock::fork_alone;
 
     /// Returns a TCP socket whose last close blocks for ten minutes unless the process is exiting,
     /// and the socket connected to it, from which nothing is read.
@@ -497,8 +497,8 @@ mod tests {
         drop(ours);
         theirs.write_all(b"an answer").unwrap();
         assert!(!closer.end_held(owner, theirs));
-        // Keep the next child process from starting, however long the first one takes to end. Then
-        // the front end's end is still open.
+        // Keep the next child process from starting, so that the front end's side of the connection
+        // is still open when the first child has exited.
         closer.unread[0].tried = Instant::now() + Duration::from_secs(86_400);
         wait_while("the first child process runs", &mut closer, |closer| {
             closer.running(owner).count() > 0

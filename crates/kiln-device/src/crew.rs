@@ -1,9 +1,10 @@
-//! The threads that serve one guest. All of them are created before the guest is known, and wait for
-//! their work.
+//! The threads that serve one guest. A guest's process creates all of them before it gets its guest,
+//! and they wait for their work. Without isolation they are created for each connection.
 //!
 //! A guest's process can therefore forbid the creation of threads before it gets its guest, so that
-//! code in a process that was taken over cannot create any. Limits of threads or memory can keep a
-//! process from becoming ready for a guest, but they take no thread from a guest that is served.
+//! code in a process that was taken over cannot create any. If a limit on threads or memory is
+//! reached, no process becomes ready for a further guest. A guest that is being served already has
+//! all its threads.
 
 use std::ffi::CString;
 use std::io;
@@ -16,17 +17,17 @@ use crate::config::{Config, ControlBy};
 
 type Task<T> = Box<dyn FnOnce(T) + Send>;
 
-/// A thread that waits for its work, and ends if this value is dropped before. `T` is what the thread
-/// has prepared for its work, and need not be sendable to other threads.
-pub(crate) struct Hand<T> {
+/// A thread that waits for work. Dropping this value before it has work ends the thread. `T` is what
+/// the thread has prepared for its work; it need not be `Send`.
+pub(crate) struct WaitingThread<T> {
     to: Sender<(String, Task<T>)>,
     prepared: Receiver<io::Result<()>>,
     thread: JoinHandle<()>,
 }
 
-impl<T: 'static> Hand<T> {
+impl<T: 'static> WaitingThread<T> {
     /// Creates the thread, which calls `prepare` at once.
-    fn create(role: &str, prepare: fn() -> io::Result<T>) -> io::Result<Hand<T>> {
+    fn create(role: &str, prepare: fn() -> io::Result<T>) -> io::Result<WaitingThread<T>> {
         let (to, tasks) = channel::<(String, Task<T>)>();
         let (report, prepared) = channel();
         let name = format!("kiln-{role}");
@@ -44,7 +45,7 @@ impl<T: 'static> Hand<T> {
                 task(own);
             }
         })?;
-        Ok(Hand {
+        Ok(WaitingThread {
             to,
             prepared,
             thread,
@@ -71,7 +72,7 @@ impl<T: 'static> Hand<T> {
 
 /// Names the calling thread. The kernel shortens the name to 15 bytes.
 fn rename_thread(name: String) {
-    // A thread with its old name is of no harm.
+    // A thread that keeps its old name does no harm.
     if let Ok(name) = CString::new(name) {
         let _ = rustix::thread::set_name(&name);
     }
@@ -80,10 +81,10 @@ fn rename_thread(name: String) {
 /// The threads of one queue.
 pub(crate) enum QueueThreads {
     /// A data queue has an emulated CPU.
-    Data(Hand<Worker>),
-    Control(Hand<()>),
+    Data(WaitingThread<Worker>),
+    Control(WaitingThread<()>),
     /// A control queue whose requests the second thread serves ([`ControlBy::Thread`]).
-    HandedControl(Hand<()>, Hand<()>),
+    HandedControl(WaitingThread<()>, WaitingThread<()>),
 }
 
 impl QueueThreads {
@@ -99,15 +100,15 @@ impl QueueThreads {
 /// All threads that serve one guest.
 pub(crate) struct Crew {
     /// Serves the messages of the front end.
-    pub connection: Hand<()>,
+    pub connection: WaitingThread<()>,
     /// Runs the [`Adapter`](crate::adapter::Adapter).
-    pub adapter: Hand<()>,
+    pub adapter: WaitingThread<()>,
     /// The threads of each queue. The control queue is the last one.
     pub queues: Vec<QueueThreads>,
 }
 
 /// Returns the number of threads in a crew.
-pub(crate) fn count(config: &Config) -> u64 {
+pub(crate) fn threads_per_guest(config: &Config) -> u64 {
     let second = u64::from(config.control == ControlBy::Thread);
     // The control queue, the connection and the adapter have a thread each.
     u64::from(config.queues) + 3 + second
@@ -120,8 +121,8 @@ impl Crew {
     /// Fails if a limit of threads or memory is reached. The threads that were created end then.
     pub(crate) fn create(config: &Config) -> io::Result<Crew> {
         let crew = Crew {
-            connection: Hand::create("messages", || Ok(()))?,
-            adapter: Hand::create("adapt", || Ok(()))?,
+            connection: WaitingThread::create("messages", || Ok(()))?,
+            adapter: WaitingThread::create("adapt", || Ok(()))?,
             queues: create_queues(config.queues, config.control)?,
         };
         crew.connection.wait()?;
@@ -135,13 +136,15 @@ impl Crew {
 pub(crate) fn create_queues(data: u16, control: ControlBy) -> io::Result<Vec<QueueThreads>> {
     let mut queues = Vec::new();
     for index in 0..data {
-        let hand = Hand::create(&format!("data{index}"), Worker::new)?;
+        let hand = WaitingThread::create(&format!("data{index}"), Worker::new)?;
         queues.push(QueueThreads::Data(hand));
     }
-    let hand = Hand::create("control", || Ok(()))?;
+    let hand = WaitingThread::create("control", || Ok(()))?;
     queues.push(match control {
         ControlBy::Inline => QueueThreads::Control(hand),
-        ControlBy::Thread => QueueThreads::HandedControl(hand, Hand::create("ctrl", || Ok(()))?),
+        ControlBy::Thread => {
+            QueueThreads::HandedControl(hand, WaitingThread::create("ctrl", || Ok(()))?)
+        }
     });
     // The threads have been preparing at the same time.
     queues.iter().try_for_each(QueueThreads::wait)?;
@@ -155,7 +158,7 @@ mod tests {
 
     #[test]
     fn a_thread_waits_for_its_work_and_then_has_its_name() {
-        let hand = Hand::create("waits", || Ok(7)).unwrap();
+        let hand = WaitingThread::create("waits", || Ok(7)).unwrap();
         hand.wait().unwrap();
         let (done, result) = mpsc::channel();
         let thread = hand.begin("kiln-1-works".into(), move |own| {
@@ -168,9 +171,9 @@ mod tests {
 
     #[test]
     fn a_thread_without_work_ends() {
-        let hand = Hand::create("idle", || Ok(())).unwrap();
+        let hand = WaitingThread::create("idle", || Ok(())).unwrap();
         hand.wait().unwrap();
-        let Hand { to, thread, .. } = hand;
+        let WaitingThread { to, thread, .. } = hand;
         drop(to);
         thread.join().unwrap();
     }
@@ -178,10 +181,11 @@ mod tests {
     /// A process whose threads are not all prepared must not become ready for a guest.
     #[test]
     fn a_thread_that_cannot_prepare_is_reported() {
-        let refused = Hand::<()>::create("refused", || Err(io::ErrorKind::OutOfMemory.into()));
+        let refused =
+            WaitingThread::<()>::create("refused", || Err(io::ErrorKind::OutOfMemory.into()));
         let error = refused.unwrap().wait().unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::OutOfMemory);
-        let failed = Hand::<()>::create("failed", || panic!("planted")).unwrap();
+        let failed = WaitingThread::<()>::create("failed", || panic!("planted")).unwrap();
         assert_eq!(failed.wait().unwrap_err().kind(), io::ErrorKind::Other);
     }
 
@@ -195,7 +199,7 @@ mod tests {
             };
             let crew = Crew::create(&config).unwrap();
             assert_eq!(crew.queues.len(), 4);
-            assert_eq!(count(&config), threads);
+            assert_eq!(threads_per_guest(&config), threads);
             let is_data = |queue: &QueueThreads| matches!(queue, QueueThreads::Data(_));
             assert!(crew.queues[..3].iter().all(is_data) && !is_data(&crew.queues[3]));
         }

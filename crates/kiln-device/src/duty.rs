@@ -9,7 +9,7 @@ use kiln_virtio::{Guest, Worker};
 use zeroize::Zeroize;
 
 use crate::account::Account;
-use crate::crew::Hand;
+use crate::crew::WaitingThread;
 
 /// `VIRTIO_CRYPTO_ERR` (5.9.7).
 pub(crate) const STATUS_ERR: u8 = 1;
@@ -120,7 +120,7 @@ pub(crate) struct HandedControl {
 
 impl HandedControl {
     /// Gives the second thread its work.
-    pub(crate) fn new(account: Arc<Account>, second: Hand<()>) -> HandedControl {
+    pub(crate) fn new(account: Arc<Account>, second: WaitingThread<()>) -> HandedControl {
         let (to, requests) = sync_channel::<Slip>(1);
         let (answers, from) = sync_channel(1);
         let thread = second.begin("kiln-ctrl".into(), move |()| {

@@ -44,7 +44,7 @@ pub(crate) struct Name<'a> {
 }
 
 impl Connection {
-    /// Gives the threads that serve a newly connected front end their work. `inflight` comes from
+    /// Starts serving a newly connected front end with the threads in `crew`. `inflight` comes from
     /// [`Inflight::file`].
     pub(crate) fn new(
         stream: UnixStream,

@@ -182,11 +182,11 @@ impl Inside {
 }
 
 /// Enters the sandbox and creates all threads of this process. A thread inherits the landlock domain
-/// only when it is created, so the threads are created inside it. The seccomp filter comes last and
-/// applies to all of them, because it forbids the creation of threads.
+/// only when it is created, so the threads are created inside it. The seccomp filter forbids
+/// creating threads, so it is installed last, in all threads at once.
 fn enter_sandbox(config: &Config) -> Result<Crew, Error> {
     if config.sandbox {
-        sandbox::close_files(Role::Guest)?;
+        sandbox::enter_landlock(Role::Guest)?;
     }
     let crew = Crew::create(config).map_err(|e| {
         let advice =
@@ -195,7 +195,7 @@ fn enter_sandbox(config: &Config) -> Result<Crew, Error> {
         Error::lacks("the threads for a guest", format!("{e}: {advice}"))
     })?;
     if config.sandbox {
-        sandbox::close_calls(Role::Guest)?;
+        sandbox::install_filters(Role::Guest)?;
     }
     Ok(crew)
 }

@@ -25,7 +25,7 @@ mod crew;
 mod duty;
 mod error;
 #[cfg(test)]
-mod forks;
+mod fork_lock;
 mod guest;
 #[cfg(test)]
 mod hostile;

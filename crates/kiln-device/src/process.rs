@@ -255,7 +255,7 @@ mod tests {
     use rustix::event::{poll, PollFd, PollFlags, Timespec};
     use vmm_sys_util::sock_ctrl_msg::ScmSocket;
 
-    use crate::forks::fork_alone;
+    use crate::fork_lock::fork_alone;
     use crate::withheld::Page;
 
     #[test]

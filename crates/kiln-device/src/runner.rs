@@ -71,7 +71,7 @@ pub(crate) struct Runner {
     health: Arc<Health>,
 }
 
-/// What a queue's thread needs to serve one ring after the other.
+/// What a queue's thread needs to serve its ring each time the ring is started.
 struct Rings {
     work: Receiver<Work>,
     done: Sender<Work>,

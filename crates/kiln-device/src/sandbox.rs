@@ -176,7 +176,7 @@ const REFUSED: &[(libc::c_long, libc::c_int)] = &[
 
 /// A further refused call, in a process that creates threads. This error makes the C library create
 /// them with clone(), whose flags a filter can check.
-const WITH_THREADS: (libc::c_long, libc::c_int) = (libc::SYS_clone3, libc::ENOSYS);
+const CLONE3: (libc::c_long, libc::c_int) = (libc::SYS_clone3, libc::ENOSYS);
 
 /// Allowed `prctl` options: naming a thread, and naming a mapping. Installing another filter is not
 /// allowed, by prctl() or seccomp(): filters are compiled into memory that the kernel limits for the
@@ -261,14 +261,14 @@ fn maps_without(flag: libc::c_int) -> Result<Vec<SeccompCondition>, seccompiler:
     ])
 }
 
-/// Returns whether a process creates threads after it has entered the sandbox.
+/// Returns whether a process may create threads after it has entered the sandbox.
 fn creates_threads(role: Role) -> bool {
     role != Role::Guest
 }
 
 /// Returns the system calls that return an error, and the error.
 fn refused(role: Role) -> Vec<(libc::c_long, libc::c_int)> {
-    let more = creates_threads(role).then_some(WITH_THREADS);
+    let more = creates_threads(role).then_some(CLONE3);
     REFUSED.iter().copied().chain(more).collect()
 }
 
@@ -428,8 +428,8 @@ fn lacks(what: &'static str, e: &dyn std::fmt::Display) -> Error {
     Error::lacks(what, format!("{e}: use --no-sandbox to run without it"))
 }
 
-/// Installs a filter in all threads of a process that has all its threads, else in the calling thread
-/// and those that it creates later.
+/// Installs a filter. In a process that serves one guest, whose threads all exist by now, installs it
+/// in all threads; in other processes, in the calling thread, from which later threads inherit it.
 fn apply(role: Role, program: Result<BpfProgram, seccompiler::BackendError>) -> Result<(), Error> {
     let program = program.map_err(|e| lacks("seccomp", &e))?;
     let done = match creates_threads(role) {
@@ -441,15 +441,15 @@ fn apply(role: Role, program: Result<BpfProgram, seccompiler::BackendError>) -> 
 
 /// Confines a process that has a single thread. A process that serves one guest calls the two parts
 /// of this function itself, and creates its threads in between.
-pub(crate) fn close(role: Role) -> Result<Files, Error> {
-    let files = close_files(role)?;
-    close_calls(role)?;
+pub(crate) fn enter(role: Role) -> Result<Files, Error> {
+    let files = enter_landlock(role)?;
+    install_filters(role)?;
     Ok(files)
 }
 
 /// Restricts the system calls of the calling thread and of threads that it creates later. In a
 /// process that serves one guest, restricts those of all threads, and ends the creation of threads.
-pub(crate) fn close_calls(role: Role) -> Result<(), Error> {
+pub(crate) fn install_filters(role: Role) -> Result<(), Error> {
     if role == Role::Main {
         return apply(role, allow_main());
     }
@@ -464,7 +464,7 @@ pub(crate) fn close_calls(role: Role) -> Result<(), Error> {
 /// forbids access to files and TCP, and it forbids signals to processes and connections to abstract
 /// sockets outside the domain. The main process may still read and execute programs, because it has
 /// to start itself, and write to `/dev/null`.
-pub(crate) fn close_files(role: Role) -> Result<Files, Error> {
+pub(crate) fn enter_landlock(role: Role) -> Result<Files, Error> {
     let abi = ABI::V6;
     let closed = || -> Result<_, RulesetError> {
         let rules = Ruleset::default()
@@ -502,18 +502,18 @@ mod tests {
     use std::sync::mpsc;
 
     use crate::cpu::cpu_time;
-    use crate::forks::fork_alone;
+    use crate::fork_lock::fork_alone;
 
-    /// Runs `attempt` in a confined child process and returns 0, or the signal that killed the
-    /// child.
+    /// Runs `attempt` in a confined child process and returns its exit status, or the
+    /// signal that killed it.
     fn ends(role: Role, attempt: impl FnOnce()) -> i32 {
         run_apart(|| {
-            exit_unless(close(role).is_ok());
+            exit_unless(enter(role).is_ok());
             attempt();
         })
     }
 
-    /// Exits with a status of its own, unless all is well. A child process must not panic.
+    /// Exits with status 99, which nothing else uses, unless `is_well`. A forked child must not panic.
     fn exit_unless(is_well: bool) {
         if !is_well {
             // SAFETY: the call ends the process.
@@ -521,10 +521,11 @@ mod tests {
         }
     }
 
-    /// Runs `job` in a child process and returns 0, or the signal that killed the child.
+    /// Runs `job` in a child process and returns its exit status, or the signal that killed it.
     fn run_apart(job: impl FnOnce()) -> i32 {
-        // SAFETY: the child only makes system calls, allocates and creates threads, which the C
-        // library allows after a fork, and exits with _exit().
+        // SAFETY: the child only makes system calls, allocates and creates threads, and exits with
+        // _exit(). POSIX does not promise that a child of a process with threads may do this; glibc
+        // takes its allocator's locks around a fork, so that it works.
         unsafe {
             let child = libc::fork();
             assert!(child >= 0);
@@ -623,7 +624,7 @@ mod tests {
                     libc::syscall(libc::SYS_clone3, none, 0);
                 }),
                 ("a thread of the C library", &|| {
-                    exit_unless(begins_a_thread());
+                    exit_unless(can_create_thread());
                 }),
                 ("a process by the oldest call", &|| {
                     libc::syscall(libc::SYS_fork);
@@ -738,22 +739,22 @@ mod tests {
         }
     }
 
-    fn begins_a_thread() -> bool {
+    fn can_create_thread() -> bool {
         let thread = std::thread::Builder::new().spawn(|| {});
         thread.is_ok_and(|thread| thread.join().is_ok())
     }
 
-    /// Returns how a process ends that creates a thread between the two parts of its sandbox. The
-    /// thread calls `then` after the second part.
+    /// Runs a process that creates a thread between the two parts of its sandbox, and returns how the
+    /// process ended. The thread calls `then` after the second part.
     fn ends_with_thread(then: fn()) -> i32 {
         run_apart(|| {
-            exit_unless(close_files(Role::Guest).is_ok());
+            exit_unless(enter_landlock(Role::Guest).is_ok());
             let (go, wait) = mpsc::channel();
             let thread = std::thread::Builder::new().spawn(move || {
                 exit_unless(wait.recv().is_ok());
                 then();
             });
-            exit_unless(close_calls(Role::Guest).is_ok());
+            exit_unless(install_filters(Role::Guest).is_ok());
             exit_unless(go.send(()).is_ok());
             exit_unless(thread.is_ok_and(|thread| thread.join().is_ok()));
         })
@@ -774,7 +775,7 @@ mod tests {
             unsafe { libc::socket(libc::AF_UNIX, libc::SOCK_STREAM, 0) };
         };
         assert_eq!(ends_with_thread(socket), libc::SIGSYS);
-        let thread = || exit_unless(begins_a_thread());
+        let thread = || exit_unless(can_create_thread());
         assert_eq!(ends_with_thread(thread), libc::SIGSYS);
         // Control: a process that serves all guests creates threads for them.
         assert_eq!(ends(Role::Together, thread), 0);

@@ -242,7 +242,7 @@ impl Server {
             true => Role::Main,
             false => Role::Together,
         };
-        match sandbox::close(role)? {
+        match sandbox::enter(role)? {
             Files::Closed => tracing::info!("the sandbox is active"),
             Files::Partly => {
                 tracing::info!(

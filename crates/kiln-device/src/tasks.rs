@@ -9,8 +9,8 @@ use crate::config::Config;
 use crate::crew;
 
 /// Returns how many tasks the device has at most. As in the limit on descriptors, there may be a
-/// second process for each place that is about to end. A process has all its threads before it has a
-/// guest, and cannot create more.
+/// second process for each place, while the first one ends. With isolation, a process has all its
+/// threads before it has a guest, and cannot create more.
 fn most(config: &Config) -> u64 {
     let sockets = (config.sockets.len() + config.inherited.len()) as u64;
     let guests = sockets
@@ -21,7 +21,7 @@ fn most(config: &Config) -> u64 {
     let closers = (sockets + 1) * closer::PROCESSES as u64 + 1;
     guests
         .saturating_add(spares)
-        .saturating_mul(first_thread + crew::count(config))
+        .saturating_mul(first_thread + crew::threads_per_guest(config))
         .saturating_add(1 + closers)
 }
 

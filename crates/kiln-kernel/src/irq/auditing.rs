@@ -29,8 +29,9 @@ impl Auditing {
         Ok(Auditing { _here: PhantomData })
     }
 
-    /// Also executes copies of the instructions in `text`, which is much faster than with the trap
-    /// flag. A repeated string instruction is then one step.
+    /// Steps `text` by copies of its instructions, as [`Auditing::start`] does with this program's
+    /// own text. Otherwise `text` is stepped with the trap flag, which is much slower. A repeated
+    /// string instruction is one step.
     ///
     /// # Safety
     /// `text` must be code that stays readable for as long as the audit lives.

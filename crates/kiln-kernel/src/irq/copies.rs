@@ -2,8 +2,8 @@
 //!
 //! A thread that executes a copy instead of the original traps right after it. The original does not
 //! change, so other threads may execute it meanwhile. Linux's uprobes use such copies, too. Jumps,
-//! calls and returns would leave the copy without reaching the breakpoint, so the trap handler does
-//! what they would do.
+//! calls and returns would leave the copy without reaching the breakpoint, and PUSHF and POPF would
+//! access a trap flag that is clear meanwhile, so the trap handler does what these would do.
 
 use std::io;
 use std::ops::Range;
@@ -16,13 +16,13 @@ use super::patch::INT3;
 
 /// Maximum length in bytes of an x86 instruction.
 const LONGEST: usize = 15;
-/// Distance of two copies in bytes. The address after a copy's breakpoint must not be that of the
-/// next copy.
+/// Distance between two copies in bytes. After a breakpoint, RIP is the address behind it, which must
+/// still belong to the same copy ([`Copies::original`]).
 const DISTANCE: u64 = 32;
 /// Number of copies; a power of two.
 const ROOM: usize = 1 << 12;
-/// Maximum distance of the copies from the text. An address relative to RIP reaches 2 GiB, so a copy
-/// reaches memory up to 1 GiB from the text.
+/// Maximum distance of the copies from the text. An operand relative to RIP reaches 2 GiB, so copies
+/// can access memory up to 1 GiB from the text.
 const NEAR: u64 = 1 << 30;
 /// Distance between the addresses that are tried for the copies.
 const STRIDE: u64 = 1 << 20;
@@ -61,7 +61,7 @@ pub(super) enum How {
     PushFlags,
     PopFlags,
     /// It executes the original with the trap flag set.
-    Flag,
+    TrapFlag,
 }
 
 /// An instruction that was decoded, and the bytes that it was decoded from.
@@ -77,7 +77,7 @@ const FREE: Entry = Entry {
     address: 0,
     bytes: [0; LONGEST],
     len: 0,
-    how: How::Flag,
+    how: How::TrapFlag,
 };
 
 /// The copies of one text's instructions. If two instructions have the same place, the later one
@@ -123,22 +123,22 @@ impl Copies {
         let len = LONGEST.min((self.text.end - rip) as usize);
         // SAFETY: the text is readable up to its end.
         let bytes = unsafe { slice::from_raw_parts(rip as *const u8, len) };
-        let place = (rip ^ rip >> 12) as usize % ROOM;
-        let known = &self.entries[place];
+        let slot = (rip ^ rip >> 12) as usize % ROOM;
+        let known = &self.entries[slot];
         let known_len = usize::from(known.len);
         if known.address != rip || bytes.get(..known_len) != Some(&known.bytes[..known_len]) {
-            let to = self.area + place as u64 * DISTANCE;
-            self.entries[place] = decode(rip, bytes, to);
+            let to = self.area + slot as u64 * DISTANCE;
+            self.entries[slot] = decode(rip, bytes, to);
         }
-        let entry = &self.entries[place];
+        let entry = &self.entries[slot];
         (entry.how, rip + u64::from(entry.len))
     }
 }
 
 impl Drop for Copies {
     fn drop(&mut self) {
-        // SAFETY: `map_near` has created this mapping, and no thread executes a copy: each thread
-        // has its own.
+        // SAFETY: `map_near` has created this mapping. Only this thread executes these copies, and it
+        // is executing this function.
         unsafe { libc::munmap(self.area as *mut libc::c_void, ROOM * DISTANCE as usize) };
     }
 }
@@ -197,16 +197,16 @@ fn decode(rip: u64, bytes: &[u8], to: u64) -> Entry {
         }
         FlowControl::Call if next.is_call_near() => How::Call(next.near_branch_target()),
         FlowControl::IndirectBranch if next.code() == Code::Jmp_rm64 => {
-            source(&next).map_or(How::Flag, How::JumpIndirect)
+            source(&next).map_or(How::TrapFlag, How::JumpIndirect)
         }
         FlowControl::IndirectCall if next.code() == Code::Call_rm64 => {
-            source(&next).map_or(How::Flag, How::CallIndirect)
+            source(&next).map_or(How::TrapFlag, How::CallIndirect)
         }
         FlowControl::Return if next.code() == Code::Retnq => How::Return(0),
         FlowControl::Return if next.code() == Code::Retnq_imm16 => {
             How::Return(u64::from(next.immediate16()))
         }
-        _ => How::Flag,
+        _ => How::TrapFlag,
     };
     entry
 }
@@ -225,7 +225,7 @@ fn copy(decoder: &Decoder<'_>, next: &Instruction, bytes: &[u8], to: u64) -> How
             (Ok(moved), Register::RIP) if places.displacement_size() == 4 => {
                 text[at..at + 4].copy_from_slice(&moved.to_le_bytes());
             }
-            _ => return How::Flag,
+            _ => return How::TrapFlag,
         }
     }
     // SAFETY: the copies' memory is writable, belongs to this thread, and has room for one copy at
@@ -237,7 +237,7 @@ fn copy(decoder: &Decoder<'_>, next: &Instruction, bytes: &[u8], to: u64) -> How
 /// Returns the operand of an indirect jump or call, or `None` for one with a segment.
 fn source(next: &Instruction) -> Option<Source> {
     if next.op0_kind() == iced_x86::OpKind::Register {
-        return Some(Source::Register(place(next.op0_register())?));
+        return Some(Source::Register(frame_index(next.op0_register())?));
     }
     let flat = [Register::DS, Register::SS, Register::ES, Register::CS];
     if !flat.contains(&next.memory_segment()) {
@@ -246,11 +246,11 @@ fn source(next: &Instruction) -> Option<Source> {
     // iced has added RIP to a displacement relative to it.
     let base = match next.memory_base() {
         Register::None | Register::RIP => None,
-        register => Some(place(register)?),
+        register => Some(frame_index(register)?),
     };
     let index = match next.memory_index() {
         Register::None => None,
-        register => Some(place(register)?),
+        register => Some(frame_index(register)?),
     };
     Some(Source::Memory(Operand {
         base,
@@ -261,7 +261,7 @@ fn source(next: &Instruction) -> Option<Source> {
 }
 
 /// Returns the index of a 64-bit register in a signal frame.
-fn place(register: Register) -> Option<i32> {
+fn frame_index(register: Register) -> Option<i32> {
     Some(match register {
         Register::RAX => libc::REG_RAX,
         Register::RBX => libc::REG_RBX,

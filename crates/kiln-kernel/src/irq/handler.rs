@@ -132,7 +132,7 @@ extern "C" fn on_trap(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_voi
             return;
         }
         let injection = &mut host.injection;
-        let mut is_step = injection.stepper.arrive(&mut frame);
+        let mut is_step = injection.stepper.finish_step(&mut frame);
         loop {
             if is_step {
                 match &mut injection.audit {
@@ -140,7 +140,7 @@ extern "C" fn on_trap(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_voi
                     None => injection.step.handle_step(&mut frame, cpu),
                 }
             }
-            is_step = injection.stepper.leave(&mut frame);
+            is_step = injection.stepper.prepare_step(&mut frame);
             if !is_step {
                 return;
             }

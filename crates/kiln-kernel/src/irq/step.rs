@@ -1,8 +1,8 @@
 //! Injects interrupts at exact instructions.
 //!
-//! `kernel/load` sets the trap flag around an FPU section. The thread then traps after each
-//! instruction ([`super::stepper`]), and the handler may inject an interrupt before the next
-//! instruction. After an interrupt, the next trap occurs behind the interrupted instruction.
+//! `kernel/load` sets the trap flag around an FPU section. Each instruction is then a step
+//! ([`super::stepper`]), and the handler may inject an interrupt before the next instruction. After
+//! an interrupt, the next step begins after the interrupted instruction.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;

@@ -32,8 +32,9 @@ extern "C" {
     static etext: u8;
 }
 
-/// The trap flag in the frame records whether stepping continues, no matter what caused the trap.
-/// While the thread executes a copy, the trap flag is clear.
+/// Steps one thread. Between [`Stepper::finish_step`] and [`Stepper::prepare_step`], the trap flag in
+/// the frame means that stepping continues, whatever caused the trap. While the thread executes a
+/// copy, the trap flag is clear.
 #[derive(Default)]
 pub(super) struct Stepper {
     texts: Vec<Copies>,
@@ -42,8 +43,8 @@ pub(super) struct Stepper {
 impl Stepper {
     /// From now on, copies instructions of this program, which `kernel/` is a part of.
     pub(super) fn add_program(&mut self) -> io::Result<()> {
-        // SAFETY: the linker defines both symbols, and only their addresses are used. The program
-        // is never unloaded.
+        // SAFETY: the linker defines both symbols, and only their addresses are used. Instructions
+        // are read at addresses that the program executes, and it is never unloaded.
         unsafe {
             let (start, end) = (&raw const __executable_start, &raw const etext);
             self.add(start as u64..end as u64)
@@ -63,13 +64,13 @@ impl Stepper {
     }
 
     /// Handles the beginning of a trap. Changes the frame to what it would be after a single-step
-    /// trap, or after the IRET that the trampoline has left to this handler. Returns whether the
-    /// trap ends a step.
+    /// trap. For the trap at the end of the interrupt trampoline, does what IRET would do. Returns
+    /// whether the trap ends a step.
     ///
     /// # Safety
     /// `frame` must be the registers of the interrupted thread.
-    pub(super) unsafe fn arrive(&self, frame: &mut Frame<'_>) -> bool {
-        if frame.rip() == &raw const sys::kiln_irq_stepped as u64 {
+    pub(super) unsafe fn finish_step(&self, frame: &mut Frame<'_>) -> bool {
+        if frame.rip() == &raw const sys::kiln_irq_return_trap as u64 {
             // SAFETY: only the trampoline traps there, with an interrupt's frame on its stack.
             unsafe { frame.return_from_interrupt() };
             return false;
@@ -78,8 +79,9 @@ impl Stepper {
         true
     }
 
-    /// If the thread executes a copy, continues with the original and the trap flag. Signal
-    /// handlers other than the trap handler must do this before they use the frame.
+    /// If the thread is at a copy, moves it to the original, or behind that if it has executed the
+    /// copy, and sets the trap flag. Signal handlers other than the trap handler must do this before
+    /// they use the frame.
     pub(super) fn restore(&self, frame: &mut Frame<'_>) {
         let original = self.texts.iter().find_map(|t| t.original(frame.rip()));
         if let Some(original) = original {
@@ -91,7 +93,7 @@ impl Stepper {
     /// Handles the end of a trap: if stepping continues, makes the thread trap after the next
     /// instruction. Returns true if the handler has executed this instruction itself, so that the
     /// next step is due.
-    pub(super) fn leave(&mut self, frame: &mut Frame<'_>) -> bool {
+    pub(super) fn prepare_step(&mut self, frame: &mut Frame<'_>) -> bool {
         let rip = frame.rip();
         if !frame.is_stepping() {
             return false;
@@ -114,7 +116,7 @@ impl Stepper {
 /// `None`, and changes nothing, if the thread must execute the instruction.
 fn execute(how: How, next: u64, frame: &mut Frame<'_>) -> Option<()> {
     let to = match how {
-        How::Copy(_) | How::Flag => return None,
+        How::Copy(_) | How::TrapFlag => return None,
         How::Jump(to) => to,
         How::JumpIf(condition, to) if is_met(condition, frame.flags())? => to,
         How::JumpIf(..) => next,
@@ -148,8 +150,8 @@ fn execute(how: How, next: u64, frame: &mut Frame<'_>) -> Option<()> {
     Some(())
 }
 
-/// Pushes a word. Returns `None` if the word would be in another page than the last one, where it
-/// could cause a fault, which only the thread itself may cause.
+/// Pushes a word. Returns `None` if the word would be in the next lower page, where the write could
+/// fault: a fault must occur in the thread, and not in this handler.
 fn push(frame: &mut Frame<'_>, word: i64) -> Option<()> {
     let rsp = frame.register(libc::REG_RSP) as u64;
     if rsp % PAGE < 8 {
@@ -164,7 +166,8 @@ fn push(frame: &mut Frame<'_>, word: i64) -> Option<()> {
 fn pop(frame: &mut Frame<'_>) -> i64 {
     let rsp = frame.register(libc::REG_RSP);
     frame.set_register(libc::REG_RSP, rsp + 8);
-    // SAFETY: the thread is about to read this word itself.
+    // SAFETY: the thread is about to read this word itself: a return address, or flags that it has
+    // pushed.
     unsafe { (rsp as *const i64).read_unaligned() }
 }
 

@@ -1349,7 +1349,7 @@ unsafe extern "C" {
     pub static kiln_irq_trampoline: [u8_; 0usize];
 }
 unsafe extern "C" {
-    pub static kiln_irq_stepped: [u8_; 0usize];
+    pub static kiln_irq_return_trap: [u8_; 0usize];
 }
 unsafe extern "C" {
     pub fn kiln_fpu_policies() -> u32_;

@@ -14,8 +14,8 @@ use kiln_kernel::irq::{restore_original, Audit, Auditing};
 
 use crate::machine::{cores, pin, run_alone};
 
-// A position-independent function that compares its arguments, and then executes every kind of
-// instruction that is not simply copied: all conditions of jumps, calls, returns, indirect jumps
+// A position-independent function that compares its arguments, and then executes the kinds of
+// instructions that are not simply copied: all conditions of jumps, calls, returns, indirect jumps
 // and calls, loops, operands relative to RIP, and instructions that read or write the trap flag.
 global_asm!(
     ".pushsection .text",
@@ -133,8 +133,8 @@ unsafe extern "C" fn step(call: *mut c_void) -> u64 {
     }
 }
 
-/// Copies the function to memory outside the program's text, where only the trap flag steps unless
-/// the audit is told of it.
+/// Copies the function to memory outside the program's text. It is stepped with the trap flag unless
+/// it is passed to `copy_instructions`.
 fn copy() -> &'static mut [u8] {
     let (start, end) = (kiln_test_walk as *const u8, kiln_test_walk_end as *const u8);
     // SAFETY: both labels belong to the assembly above, and the mapping is large enough and new.
@@ -222,7 +222,7 @@ fn copies_report_the_steps_that_the_trap_flag_reports() {
 static FAULT: AtomicU64 = AtomicU64::new(0);
 
 /// Records the address of the instruction that has caused a fault, and skips it.
-extern "C" fn skip(_: i32, _: *mut libc::siginfo_t, context: *mut c_void) {
+extern "C" fn record_and_skip_fault(_: i32, _: *mut libc::siginfo_t, context: *mut c_void) {
     // SAFETY: the kernel passes this context to the handler, and nothing else refers to it.
     unsafe {
         restore_original(context);
@@ -238,14 +238,14 @@ const FAULTING: usize = 2;
 /// The handler of a fault must find the address of the original instruction, and stepping must
 /// continue after it.
 #[test]
-fn a_fault_in_a_copy_is_one_of_the_original() {
+fn a_fault_in_a_copy_is_reported_at_the_original() {
     run_alone(|_| {
         pin(cores()[0]);
         let mut cpu = Cpu::boot(&Config::default()).expect("a CPU boots");
         // SAFETY: the handler accesses only its frame and an atomic variable.
         unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
-            action.sa_sigaction = skip as *const () as usize;
+            action.sa_sigaction = record_and_skip_fault as *const () as usize;
             action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
             libc::sigfillset(&mut action.sa_mask);
             libc::sigaction(libc::SIGSEGV, &action, ptr::null_mut());
@@ -259,7 +259,7 @@ fn a_fault_in_a_copy_is_one_of_the_original() {
             let (answer, visits, _) = audit(&mut cpu, all, (0, 0), 0, copies);
             let fault = FAULT.load(Ordering::SeqCst) - all.as_ptr() as u64;
             assert_eq!((answer, fault), (42, 2), "copies: {copies}");
-            // The next trap occurs after the instruction with which the fault's handler continues.
+            // The fault's handler continues at offset 4, so the next trap is at offset 6.
             assert_eq!(visits.keys().copied().collect::<Vec<_>>(), [0, 2, 6]);
         }
     });

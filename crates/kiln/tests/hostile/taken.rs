@@ -184,7 +184,8 @@ fn process_with(device: &Device, threads: usize) -> u32 {
     process.unwrap()
 }
 
-/// Connects a front end that starts all rings of a device with two data queues.
+/// Connects a front end that starts all rings of a device with two data queues. Calls `before` after
+/// the handshake.
 fn start_all_rings(device: &Device, before: impl FnOnce()) -> Raw {
     let mut raw = Raw::connect(&device.path("kiln.sock"));
     raw.hello(0);
@@ -207,7 +208,8 @@ fn a_guests_process_has_all_its_threads_before_it_has_a_guest() {
         let process = process_with(&device, all);
         let mut raw = start_all_rings(&device, || {});
         assert_eq!(device.process_of(|| ()).1, process);
-        // The first thread and the second one of the control queue have no number of a guest.
+        // threads() counts threads with a guest's number in their names. The first thread and the
+        // control queue's second thread have none.
         until("all rings have started", || device.threads().len() == 5);
         assert!(raw.encrypts_with(b"key of one reque"), "it is served");
         let statuses = statuses(process);
@@ -223,19 +225,20 @@ fn a_guests_process_has_all_its_threads_before_it_has_a_guest() {
     }
 }
 
-/// Lets a process of the device, and those that it starts, have no further processes or threads.
+/// Prevents a process of the device, and the processes it starts, from creating processes or threads.
 fn limit_tasks(process: u32) {
     const NOBODY: libc::uid_t = 65534;
     let limit = libc::rlimit {
         rlim_cur: 1,
         rlim_max: 1,
     };
-    // SAFETY: the child only makes system calls and exits with _exit(). The limit outlives the call
-    // that reads it, and all other pointers are null.
+    // SAFETY: the child only makes system calls and exits with _exit(). All pointers are null or
+    // point to local variables.
     unsafe {
         let child = libc::fork();
         if child == 0 {
-            // A limit can be changed by the same user, which is nobody if this one is root.
+            // Only a process of the same user may set the limit. If the test runs as root, the
+            // device runs as the user `nobody`.
             let is_same = libc::geteuid() != 0
                 || libc::setresgid(NOBODY, NOBODY, NOBODY) == 0
                     && libc::setresuid(NOBODY, NOBODY, NOBODY) == 0;

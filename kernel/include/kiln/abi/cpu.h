@@ -101,7 +101,7 @@ KILN_EXPORT void kiln_cpu_share_area(struct cpu *cpu, struct cpu *owner);
 KILN_EXPORT u64 kiln_gate(u64 (*fn)(void *arg), void *arg);
 KILN_EXPORT extern const u8 kiln_irq_trampoline[];
 /* If the interrupted code is single-stepped, the trampoline traps with this address in RIP. */
-KILN_EXPORT extern const u8 kiln_irq_stepped[];
+KILN_EXPORT extern const u8 kiln_irq_return_trap[];
 
 /*
  * fpu/section.c: policies by number. Kiln's own policies, kiln_fpu_policies() of them, come first;

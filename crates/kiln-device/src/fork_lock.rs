@@ -1,5 +1,5 @@
-//! For tests: keeps tests that fork from running at the same time. A child process has copies of all
-//! descriptors of this process, so another test would not close the last one of a file.
+//! Keeps tests that fork from running at the same time. A forked child holds copies of all
+//! descriptors, so a close() in another test would not be the last close of its file.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
