@@ -23,10 +23,11 @@
 /*
  * Stepping of a section ends after this many consecutive instructions that have been executed
  * before, because the section then repeats a loop. Within functions of the tree, the limit is 64
- * times as high (audit.rs). Stepping starts again in each section. With --thorough, sections are
- * stepped completely.
+ * times as high (audit.rs). Stepping starts again in each section. IDLE_THOROUGH is the limit with
+ * --thorough. It is finite because garbage in a loop's length would otherwise be stepped for minutes.
  */
 #define IDLE 1024
+#define IDLE_THOROUGH 16384
 
 /* The control bits of MXCSR. The status flags in the lower bits may change. */
 #define MXCSR_CONTROL 0xffc0u
@@ -228,7 +229,7 @@ static u64 kiln_ask_stepped(struct kiln_examine *order)
 	audit->call = audit->steps = 0;
 	audit->visits = audit->outside_visits = 0;
 	audit->outside_idle = -1ul;
-	audit->idle = order->thorough ? -1ul : IDLE;
+	audit->idle = order->thorough ? IDLE_THOROUGH : IDLE;
 	kiln_stepping = audit;
 	kiln_watch_sections(true);
 	kiln_case.layout = "single-stepped, with garbage above arguments of 32 bits";
@@ -246,7 +247,7 @@ static void kiln_step_whole(struct kiln_examine *order, struct kiln_subject *s,
 
 	order->audit->job++;
 	order->audit->steps = 0;
-	order->audit->idle = order->audit->outside_idle = order->thorough ? -1ul : IDLE;
+	order->audit->idle = order->audit->outside_idle = order->thorough ? IDLE_THOROUGH : IDLE;
 	kiln_case.op = "encrypt";
 	kiln_case.len = 2 * max(s->block, 16u);
 	kiln_case.layout = "single-stepped";
