@@ -23,6 +23,11 @@ const DESCRIPTORS: u64 = 256;
 /// Descriptors that the main process passes to a guest's process: the connection.
 const PASSED: u64 = 1;
 
+/// Maximum number of descriptors in one message (`SCM_MAX_FD` in Linux's include/net/scm.h). The
+/// kernel checks the number in flight before it adds those of a message, so a process that was taken
+/// over can exceed its own limit by this many.
+const MOST_SENT: u64 = 253;
+
 /// Returns how many descriptors all processes together can have in flight. For each guest slot,
 /// there may be a second process that is about to exit. A slot is free only when the front end has
 /// received everything sent to it.
@@ -108,7 +113,7 @@ pub(crate) fn confine_main(config: &Config, descriptors: u64) -> Result<(), Erro
         maximum: old.maximum,
     };
     setrlimit(Resource::Nofile, new).map_err(|e| Error::lacks("the limit of descriptors", e))?;
-    let descriptors = descriptors.max(in_flight(config));
+    let descriptors = descriptors.max(self::descriptors(config) + MOST_SENT);
     if old.maximum.is_some_and(|most| most < descriptors) {
         return Err(Error::lacks(
             "the limit of descriptors",

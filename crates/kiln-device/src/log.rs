@@ -83,22 +83,28 @@ impl Limit {
         self.bucket.take(1, now);
         Some(self.left_out.swap(0, Ordering::Relaxed) + self.lost.swap(0, Ordering::Relaxed))
     }
-}
 
-impl<S: Subscriber> Layer<S> for Limit {
-    fn event_enabled(&self, _: &Event<'_>, _: Context<'_, S>) -> bool {
-        match self.admit_now() {
+    /// Returns whether a line may be written at the time `now`, and reports the lines dropped before.
+    fn admit_and_report(&self, now: Duration, report: impl FnOnce(u64)) -> bool {
+        match self.admit(now) {
             None => return false,
             Some(0) => {}
             Some(lines) => {
-                report_dropped(lines);
-                if self.lost.load(Ordering::Relaxed) != 0 {
-                    // This line was dropped itself, so its number must be reported later.
+                report(lines);
+                let count = |dropped: &AtomicU64| dropped.load(Ordering::Relaxed);
+                if count(&self.lost) != 0 || count(&self.left_out) != 0 {
+                    // The report was dropped itself, so its number must be reported later.
                     self.left_out.fetch_add(lines, Ordering::Relaxed);
                 }
             }
         }
         true
+    }
+}
+
+impl<S: Subscriber> Layer<S> for Limit {
+    fn event_enabled(&self, _: &Event<'_>, _: Context<'_, S>) -> bool {
+        self.admit_and_report(self.start.elapsed(), report_dropped)
     }
 }
 
@@ -303,6 +309,7 @@ fn start_on(out: Arc<Out>, form: Form, level: &str) -> Result<LevelFilter, Error
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::cell::RefCell;
     use std::os::unix::net::UnixStream;
 
     use rustix::fs::fcntl_getfl;
@@ -318,6 +325,29 @@ mod tests {
         let later = LINES_AT_ONCE * 2;
         assert_eq!(limit.admit(later), Some(9 * most - 1));
         assert_eq!(limit.admit(later), Some(0), "they are counted once");
+    }
+
+    #[test]
+    fn a_report_that_is_left_out_is_made_later() {
+        let limit = Limit {
+            bucket: Bucket::new(1, Duration::ZERO),
+            ..Limit::new(Arc::default())
+        };
+        let reports = RefCell::new(Vec::new());
+        // The report is a line as well.
+        let line = |second| {
+            let now = Duration::from_secs(second);
+            limit.admit_and_report(now, |lines| {
+                if limit.admit(now).is_some() {
+                    reports.borrow_mut().push(lines);
+                }
+            })
+        };
+        assert_eq!([line(0), line(0), line(0)], [true, false, false]);
+        // Only one line may be written, so the report is left out, and counts as a line.
+        assert!(line(2));
+        assert_eq!(*reports.borrow(), []);
+        assert_eq!(limit.admit(Duration::from_secs(60)), Some(3));
     }
 
     /// A process that was taken over does not limit its lines itself.

@@ -249,6 +249,7 @@ fn each(arg: u8, values: &[u64]) -> Result<Vec<SeccompRule>, seccompiler::Backen
 }
 
 const CODE: u64 = libc::PROT_EXEC as u64;
+const WRITABLE: u64 = (libc::PROT_READ | libc::PROT_WRITE) as u64;
 
 /// Builds the conditions for mappings that are not executable and do not have `flag`. None may grow
 /// like a stack or use huge pages: such memory does not count towards the limit on the process's
@@ -282,10 +283,13 @@ fn always(role: Role, more: &[libc::c_long]) -> Result<Rules, seccompiler::Backe
     for (call, _) in refused(role) {
         rules.insert(call, Vec::new());
     }
-    rules.insert(
-        libc::SYS_mprotect,
-        vec![when(2, SeccompCmpOp::MaskedEq(CODE), 0)?],
-    );
+    // Memory that is written and then made unwritable would not count towards the process's memory
+    // limit. Only the guard page of a new thread needs another protection.
+    let protection = match creates_threads(role) {
+        true => when(2, SeccompCmpOp::MaskedEq(CODE), 0)?,
+        false => when(2, SeccompCmpOp::Eq, WRITABLE)?,
+    };
+    rules.insert(libc::SYS_mprotect, vec![protection]);
     // Shared anonymous memory does not count towards the process's memory limit. One of the two
     // flags is allowed, but not both.
     rules.insert(
@@ -357,13 +361,16 @@ fn allow(role: Role) -> Result<BpfProgram, seccompiler::BackendError> {
             .collect::<Result<_, _>>()?,
     );
     // Allow the clocks of the machine, and that of this process's CPU time. The CPU time of another
-    // process would show how much it encrypts.
-    let clocks = SeccompCondition::new(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Le, 15)?;
-    let own = low(0, u64::from(cpu_clock(std::process::id())))?;
-    rules.insert(
+    // process, read or waited for, would show how much it encrypts.
+    for call in [
         libc::SYS_clock_gettime,
-        vec![SeccompRule::new(vec![clocks])?, own],
-    );
+        libc::SYS_clock_getres,
+        libc::SYS_clock_nanosleep,
+    ] {
+        let clocks = SeccompCondition::new(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Le, 15)?;
+        let own = low(0, u64::from(cpu_clock(std::process::id())))?;
+        rules.insert(call, vec![SeccompRule::new(vec![clocks])?, own]);
+    }
     // Allow creating only pairs of connected Unix sockets.
     let stream = SeccompRule::new(vec![
         SeccompCondition::new(
@@ -593,6 +600,8 @@ mod tests {
                     if cpu_time(std::process::id()).is_none() {
                         libc::_exit(96);
                     }
+                    libc::mprotect(none, 0, libc::PROT_READ | libc::PROT_WRITE);
+                    std::thread::sleep(std::time::Duration::from_millis(1));
                     libc::fcntl(pair[1], libc::F_SETFL, libc::O_NONBLOCK);
                     let mut off: libc::c_int = 0;
                     libc::ioctl(pair[1], libc::FIONBIO, &mut off);
@@ -614,7 +623,22 @@ mod tests {
                 0
             );
             assert!(moves() > 0, "without the sandbox");
-            let attempts: [(&str, &dyn Fn()); 30] = [
+            let attempts: [(&str, &dyn Fn()); 34] = [
+                ("memory that is no longer writable", &|| {
+                    libc::mprotect(none, 4096, libc::PROT_READ);
+                }),
+                ("memory that is not accessible any more", &|| {
+                    libc::mprotect(none, 4096, libc::PROT_NONE);
+                }),
+                ("another process's CPU time, waited for", &|| {
+                    let time: libc::timespec = std::mem::zeroed();
+                    let clock = cpu_clock(parent as u32) as i32;
+                    let absolute = libc::TIMER_ABSTIME;
+                    libc::clock_nanosleep(clock, absolute, &time, std::ptr::null_mut());
+                }),
+                ("whether another process exists, by its clock", &|| {
+                    libc::clock_getres(cpu_clock(parent as u32) as i32, std::ptr::null_mut());
+                }),
                 // The first two fail at once even where they are allowed: a thread must share the
                 // signal handlers, and the second call gets no arguments.
                 ("a thread", &|| {
