@@ -333,7 +333,7 @@ mod tests {
             bucket: Bucket::new(1, Duration::ZERO),
             ..Limit::new(Arc::default())
         };
-        let reports = RefCell::new(Vec::new());
+        let reports = RefCell::new(Vec::<u64>::new());
         // The report is a line as well.
         let line = |second| {
             let now = Duration::from_secs(second);
@@ -346,7 +346,7 @@ mod tests {
         assert_eq!([line(0), line(0), line(0)], [true, false, false]);
         // Only one line may be written, so the report is left out, and counts as a line.
         assert!(line(2));
-        assert_eq!(*reports.borrow(), []);
+        assert!(reports.borrow().is_empty());
         assert_eq!(limit.admit(Duration::from_secs(60)), Some(3));
     }
 

@@ -774,10 +774,14 @@ mod tests {
         run_apart(|| {
             exit_unless(enter_landlock(Role::Guest).is_ok());
             let (go, wait) = mpsc::channel();
+            let (started, starts) = mpsc::channel();
             let thread = std::thread::Builder::new().spawn(move || {
+                exit_unless(started.send(()).is_ok());
                 exit_unless(wait.recv().is_ok());
                 then();
             });
+            // A thread protects its guard page when it starts, which the filter forbids.
+            exit_unless(starts.recv().is_ok());
             exit_unless(install_filters(Role::Guest).is_ok());
             exit_unless(go.send(()).is_ok());
             exit_unless(thread.is_ok_and(|thread| thread.join().is_ok()));
