@@ -113,7 +113,11 @@ pub(crate) fn confine_main(config: &Config, descriptors: u64) -> Result<(), Erro
         maximum: old.maximum,
     };
     setrlimit(Resource::Nofile, new).map_err(|e| Error::lacks("the limit of descriptors", e))?;
-    let descriptors = descriptors.max(self::descriptors(config) + MOST_SENT);
+    let in_flight = match config.isolation {
+        true => self::descriptors(config) + MOST_SENT,
+        false => in_flight(config),
+    };
+    let descriptors = descriptors.max(in_flight);
     if old.maximum.is_some_and(|most| most < descriptors) {
         return Err(Error::lacks(
             "the limit of descriptors",
