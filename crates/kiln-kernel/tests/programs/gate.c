@@ -39,8 +39,21 @@ static void interrupt(greg_t *g)
 	*--sp = g[REG_RIP];
 	g[REG_RSP] = (greg_t)sp;
 	g[REG_RIP] = (greg_t)kiln_irq_trampoline;
-	/* Do not single-step the trampoline. Its IRETQ sets the trap flag again. */
+	/* Do not single-step the trampoline. */
 	g[REG_EFL] &= ~TRAP_FLAG;
+}
+
+/*
+ * Returns from an interrupt of single-stepped code: the trampoline has trapped instead of executing
+ * IRETQ. The saved flags set the trap flag again.
+ */
+static void return_from_interrupt(greg_t *g)
+{
+	const u64 *sp = (const u64 *)g[REG_RSP];
+
+	g[REG_RIP] = (greg_t)sp[0];
+	g[REG_EFL] = (greg_t)sp[2];
+	g[REG_RSP] = (greg_t)sp[3];
 }
 
 /* Executes REP STOSQ here, because single-stepping this instruction would trap once per word. */
@@ -62,6 +75,10 @@ static void on_step(int signal, siginfo_t *info, void *context)
 	greg_t *g = ((ucontext_t *)context)->uc_mcontext.gregs;
 
 	(void)signal, (void)info;
+	if (g[REG_RIP] == (greg_t)kiln_irq_return_trap) {
+		return_from_interrupt(g);
+		return;
+	}
 	instruction++;
 	if (instruction == first || instruction == second)
 		interrupt(g);
