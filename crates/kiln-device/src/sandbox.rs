@@ -624,10 +624,10 @@ mod tests {
             );
             assert!(moves() > 0, "without the sandbox");
             let attempts: [(&str, &dyn Fn()); 34] = [
-                ("memory that is no longer writable", &|| {
+                ("memory made unwritable", &|| {
                     libc::mprotect(none, 4096, libc::PROT_READ);
                 }),
-                ("memory that is not accessible any more", &|| {
+                ("memory made inaccessible", &|| {
                     libc::mprotect(none, 4096, libc::PROT_NONE);
                 }),
                 ("another process's CPU time, waited for", &|| {

@@ -238,7 +238,7 @@ fn limit_tasks(process: u32) {
         let child = libc::fork();
         if child == 0 {
             // Only a process of the same user may set the limit. If the test runs as root, the
-            // device runs as the user `nobody`.
+            // device runs as user 65534.
             let is_same = libc::geteuid() != 0
                 || libc::setresgid(NOBODY, NOBODY, NOBODY) == 0
                     && libc::setresuid(NOBODY, NOBODY, NOBODY) == 0;
