@@ -8,9 +8,9 @@ use kiln_timing::{Candidate, Messages};
 
 /// Number of times each benchmark runs per row with a long message. The highest mean is used.
 const TIMES: u64 = 10;
-/// Number of times each benchmark runs per row with a short message. Again, the highest mean is
-/// used.
-const TIMES_SHORT: u64 = 2;
+/// The same for a row with a short message, and for each row of `--quick`, whose time limit counts
+/// only Kiln's own samples.
+const TIMES_FEW: u64 = 2;
 /// Minimum length in bytes at which results are compared. For shorter messages, the call overhead
 /// would matter.
 const LONG: usize = 4096;
@@ -45,11 +45,14 @@ pub(super) struct Turns<'c> {
 }
 
 impl<'c> Turns<'c> {
-    pub(super) fn new(len: usize) -> Turns<'c> {
+    pub(super) fn new(len: usize, quick: bool) -> Turns<'c> {
         Turns {
             turns: Vec::new(),
             len,
-            times: if len < LONG { TIMES_SHORT } else { TIMES },
+            times: match quick || len < LONG {
+                true => TIMES_FEW,
+                false => TIMES,
+            },
             done: 0,
         }
     }

@@ -248,7 +248,7 @@ impl Run<'_> {
         let mut present: Vec<&Candidate> = Vec::new();
         let mut jobs: Vec<(usize, usize)> = Vec::new();
         let kunit = self.plan.layout == Layout::Kunit;
-        let mut turns = kunit.then(|| kunit::Turns::new(len));
+        let mut turns = kunit.then(|| kunit::Turns::new(len, self.plan.quick));
         for (i, candidate) in table.candidates.iter().enumerate() {
             let Some(set) = sets.iter().find(|s| s.candidates.contains(&i)) else {
                 continue;
