@@ -11,6 +11,9 @@
 //!
 //! The main process never receives such a descriptor either, because every close() of a file on
 //! FUSE, not only the last, waits for its server (FUSE_FLUSH).
+//!
+//! The eventfd of a guest's process is closed in the same way: a front end that watches it with
+//! epoll can hold the lock for which dropping the last reference waits.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -18,6 +21,9 @@ use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use rustix::event::{poll, PollFd, PollFlags, Timespec};
+use rustix::process::Signal;
+
+use crate::child::Child;
 
 /// Maximum number of concurrent child processes per owner. A child process stuck in a file system
 /// occupies one of its owner's slots forever.
@@ -58,7 +64,9 @@ pub(crate) struct Closer {
     /// Connections that are shut down, but whose front ends have not read all answers. The kernel
     /// counts the descriptors in these answers, which are in flight, against the device's user.
     unread: Vec<Unread>,
-    children: Vec<Child>,
+    children: Vec<Running>,
+    /// Processes of guests that have exited, but that the kernel has not released.
+    unreleased: Vec<(Owner, Child)>,
     /// When the last child processes that close sockets were started.
     started: Vec<(Owner, Instant)>,
 }
@@ -71,9 +79,9 @@ struct Unread {
     tried: Instant,
 }
 
-struct Child {
+struct Running {
     owner: Owner,
-    process: libc::pid_t,
+    process: Child,
     /// When the child is killed.
     until: Instant,
 }
@@ -85,12 +93,13 @@ impl Closer {
             left: Vec::new(),
             unread: Vec::new(),
             children: Vec::new(),
+            unreleased: Vec::new(),
             started: Vec::new(),
         }
     }
 
     /// Shuts down and closes a connection, or a listening socket with the connections that were not
-    /// accepted. A process that must not fork does this itself.
+    /// accepted. Closes a descriptor of another kind. A process that must not fork does this itself.
     pub(crate) fn end(&mut self, owner: Owner, socket: impl Into<OwnedFd>) {
         let socket = socket.into();
         match self.forks {
@@ -149,6 +158,22 @@ impl Closer {
         }
     }
 
+    /// Counts the process of a guest that has left until the kernel has released it.
+    pub(crate) fn note_process(&mut self, owner: Owner, process: Child) {
+        if !process.is_released() {
+            self.unreleased.push((owner, process));
+        }
+    }
+
+    /// Returns the number of processes of an owner's guests that have left, but still count towards the
+    /// limit of tasks.
+    pub(crate) fn unreleased(&self, owner: Owner) -> usize {
+        self.unreleased
+            .iter()
+            .filter(|(of, _)| *of == owner)
+            .count()
+    }
+
     /// Returns the number of an owner's connections whose front ends have not read all answers.
     pub(crate) fn unread(&self, owner: Owner) -> usize {
         self.unread.iter().filter(|u| u.owner == owner).count()
@@ -178,11 +203,13 @@ impl Closer {
 
     /// Returns whether [`Closer::go_on`] has something to wait for.
     pub(crate) fn is_busy(&self) -> bool {
-        !self.children.is_empty() || !self.left.is_empty() || !self.unread.is_empty()
+        let waits = !self.left.is_empty() || !self.unread.is_empty();
+        waits || !self.children.is_empty() || !self.unreleased.is_empty()
     }
 
-    /// Reaps child processes that have exited. Starts one for each owner with waiting sockets and
-    /// fewer than [`PROCESSES`] children; the sockets of other owners keep waiting.
+    /// Forgets child processes that have exited, and kills those that are late. Starts one for each
+    /// owner with waiting sockets and fewer than [`PROCESSES`] children; the sockets of other owners keep
+    /// waiting.
     pub(crate) fn go_on(&mut self) {
         let unread = std::mem::take(&mut self.unread).into_iter();
         let (read, unread): (Vec<_>, _) = unread.partition(|u| is_read(&u.stream));
@@ -190,15 +217,12 @@ impl Closer {
         let read = read.into_iter().map(|u| (u.owner, u.stream.into()));
         self.left.extend(read);
         self.children.retain(|child| {
-            // SAFETY: the only pointer is null, which waitpid() allows. The child has not been
-            // waited for yet, so its process ID has not been reused.
-            unsafe {
-                if Instant::now() > child.until {
-                    libc::kill(child.process, libc::SIGKILL);
-                }
-                libc::waitpid(child.process, std::ptr::null_mut(), libc::WNOHANG) == 0
+            if Instant::now() > child.until {
+                child.process.signal(Signal::KILL);
             }
+            !child.process.has_exited()
         });
+        self.unreleased.retain(|(_, child)| !child.is_released());
         self.started.retain(|(_, at)| at.elapsed() < APART);
         self.try_again();
         while let Some(owner) = self.next_owner() {
@@ -248,7 +272,7 @@ impl Closer {
         }
     }
 
-    fn running(&self, owner: Owner) -> impl Iterator<Item = &Child> {
+    fn running(&self, owner: Owner) -> impl Iterator<Item = &Running> {
         self.children.iter().filter(move |c| c.owner == owner)
     }
 
@@ -284,14 +308,14 @@ impl Closer {
     fn note<T>(
         &mut self,
         owner: Owner,
-        (process, hold): (libc::pid_t, UnixStream),
+        (process, hold): (Child, UnixStream),
         limit: Duration,
         sockets: T,
     ) {
         drop(sockets);
         // The child holds the last references now, and closing `hold` lets it begin.
         drop(hold);
-        self.children.push(Child {
+        self.children.push(Running {
             owner,
             process,
             until: Instant::now() + limit,
@@ -327,7 +351,7 @@ fn is_dropped(stream: &UnixStream) -> bool {
 
 /// Starts a child process that has these sockets. The child waits until the returned socket is
 /// closed, does its job, and exits, which closes the sockets.
-fn start(sockets: &[(Owner, RawFd)], job: impl FnOnce()) -> io::Result<(libc::pid_t, UnixStream)> {
+fn start(sockets: &[(Owner, RawFd)], job: impl FnOnce()) -> io::Result<(Child, UnixStream)> {
     let (over, hold) = UnixStream::pair()?;
     let mut keep: Vec<RawFd> = sockets.iter().map(|(_, fd)| *fd).collect();
     keep.push(over.as_raw_fd());
@@ -343,7 +367,9 @@ fn start(sockets: &[(Owner, RawFd)], job: impl FnOnce()) -> io::Result<(libc::pi
             unsafe { libc::_exit(0) }
         }
         -1 => Err(io::Error::last_os_error()),
-        _ => Ok((process, hold)),
+        // If the child cannot be watched, `hold` is closed here. The child then does its job, and
+        // its caller keeps the sockets for the next one.
+        _ => Ok((Child::watch(process)?, hold)),
     }
 }
 
@@ -394,12 +420,15 @@ mod tests {
     use std::io::{Read, Write};
     use std::net::{TcpListener, TcpStream};
     use std::os::unix::net::UnixListener;
-    use std::thread::sleep;
+    use std::sync::mpsc;
+    use std::thread::{self, sleep, JoinHandle};
 
+    use rustix::event::{epoll, eventfd, EventfdFlags};
     use rustix::net::sockopt::set_socket_linger;
     use vmm_sys_util::sock_ctrl_msg::ScmSocket;
 
     use crate::fork_lock::fork_alone;
+    use crate::withheld::Page;
 
     /// Returns a TCP socket whose last close blocks for ten minutes unless the process is exiting,
     /// and the socket connected to it, from which nothing is read.
@@ -485,6 +514,48 @@ mod tests {
         }
     }
 
+    /// Watches an eventfd with epoll, and waits for its events in memory that never arrives, with
+    /// the epoll's lock held, until the page is dropped. Then the thread returns.
+    fn watched(page: &Page) -> (OwnedFd, JoinHandle<()>) {
+        let bell = eventfd(1, EventfdFlags::CLOEXEC).unwrap();
+        let watch = epoll::create(epoll::CreateFlags::CLOEXEC).unwrap();
+        let data = epoll::EventData::new_u64(0);
+        epoll::add(&watch, &bell, data, epoll::EventFlags::IN).unwrap();
+        (bell, page.wait_for_event(watch))
+    }
+
+    /// A front end that holds a lock of the eventfd delays only a child process. Control: a process
+    /// that must not fork waits for it.
+    #[test]
+    fn an_eventfd_whose_epoll_is_held_is_closed_in_another_process() {
+        let _alone = fork_alone();
+        for forks in [true, false] {
+            let Some(page) = Page::new() else {
+                println!("SKIPPED: this process may not use userfaultfd");
+                return;
+            };
+            let (bell, held) = watched(&page);
+            let (done, wait) = mpsc::channel();
+            let (go, started) = mpsc::channel();
+            let closes = thread::spawn(move || {
+                let mut closer = Closer::new(forks);
+                closer.end(Owner::Socket(0), bell);
+                closer.go_on();
+                done.send(()).unwrap();
+                started.recv().unwrap();
+                let waits = closer.is_busy();
+                wait_for(&mut closer);
+                waits
+            });
+            let returns = wait.recv_timeout(Duration::from_millis(500)).is_ok();
+            assert_eq!(returns, forks);
+            drop(page);
+            held.join().unwrap();
+            go.send(()).unwrap();
+            assert_eq!(closes.join().unwrap(), forks);
+        }
+    }
+
     /// The first child process is killed while it drops the slow descriptor. The next one must drop
     /// the message behind, which holds the front end's end of the connection.
     #[test]
@@ -524,7 +595,7 @@ mod tests {
         let mut answer = Vec::new();
         ours.read_to_end(&mut answer).unwrap();
         assert_eq!(answer, [0]);
-        // A child counts until it was waited for.
+        // A child counts until it has exited.
         wait_for(&mut closer);
         let all: Vec<_> = (0..PROCESSES)
             .map(|n| {
@@ -560,7 +631,7 @@ mod tests {
             let (ours, theirs) = UnixStream::pair().unwrap();
             closer.end(Owner::Socket(0), theirs);
             closer.go_on();
-            forked.extend(closer.children.iter().map(|child| child.process));
+            forked.extend(closer.children.iter().map(|child| child.process.id()));
             all.push(ours);
         }
         let most = start.elapsed().as_millis() / APART.as_millis() + 3;
@@ -582,9 +653,9 @@ mod tests {
                 0 => loop {
                     libc::pause();
                 },
-                process => Child {
+                process => Running {
                     owner: full,
-                    process,
+                    process: Child::watch(process).unwrap(),
                     // It is not killed for a day, as if a signal could not end it.
                     until: Instant::now() + Duration::from_secs(86_400),
                 },
@@ -603,19 +674,45 @@ mod tests {
         closer.go_on();
         assert_eq!(closer.left.len(), LEFT, "the other socket's is closed");
         assert_eq!(closer.children.len(), PROCESSES + 1);
-        // One of them exits, so a child process takes over all waiting sockets. SAFETY: the child
-        // has not been waited for.
-        unsafe { libc::kill(closer.children[0].process, libc::SIGKILL) };
+        // One of them exits, so a child process takes over all waiting sockets.
+        closer.children[0].process.signal(Signal::KILL);
         while !closer.left.is_empty() {
             sleep(Duration::from_millis(1));
             closer.go_on();
         }
         assert!(closer.has_room(full));
         for child in &closer.children {
-            // SAFETY: as above.
-            unsafe { libc::kill(child.process, libc::SIGKILL) };
+            child.process.signal(Signal::KILL);
         }
         wait_for(&mut closer);
+    }
+
+    /// The kernel does not release a process that waits to be reaped. It counts until then.
+    #[test]
+    fn a_process_that_is_not_released_counts() {
+        let _alone = fork_alone();
+        let mut closer = Closer::new(true);
+        let owner = Owner::Socket(0);
+        // SAFETY: the child only exits.
+        let process = unsafe {
+            match libc::fork() {
+                0 => libc::_exit(0),
+                process => process,
+            }
+        };
+        let child = Child::watch(process).unwrap();
+        while !child.has_exited() {
+            sleep(Duration::from_millis(1));
+        }
+        closer.note_process(owner, child);
+        closer.go_on();
+        assert!(closer.unreleased(owner) == 1 && closer.is_busy());
+        assert_eq!(closer.unreleased(Owner::Socket(1)), 0);
+        // SAFETY: the only pointer is null, which waitpid() allows.
+        let reaped = unsafe { libc::waitpid(process, std::ptr::null_mut(), 0) };
+        assert_eq!(reaped, process);
+        closer.go_on();
+        assert!(closer.unreleased(owner) == 0 && !closer.is_busy());
     }
 
     fn sent_nothing() -> OwnedFd {

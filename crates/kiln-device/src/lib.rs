@@ -15,6 +15,7 @@ mod account;
 pub mod adapter;
 mod backend;
 mod chain;
+mod child;
 mod closer;
 mod config;
 mod confine;

@@ -43,7 +43,8 @@ pub(crate) struct Meter {
 struct Measured {
     number: u64,
     counters: Arc<Counters>,
-    /// Process ID of the guest's process, if the guest has a separate one.
+    /// Process ID of the guest's process, if the guest has a separate one. The guest leaves as soon
+    /// as this process has exited, long before the ID is used again.
     process: Option<u32>,
 }
 

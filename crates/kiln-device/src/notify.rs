@@ -101,6 +101,12 @@ impl From<OwnedFd> for Bell {
     }
 }
 
+impl From<Bell> for OwnedFd {
+    fn from(bell: Bell) -> OwnedFd {
+        bell.0.into()
+    }
+}
+
 impl AsFd for Bell {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()

@@ -9,18 +9,20 @@
 //! arrive.
 
 use std::env;
-use std::io;
+use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use kiln_virtio::Worker;
-use rustix::process::{kill_process, pidfd_open, Pid, PidfdFlags, Signal};
+use rustix::process::Signal;
 
 use crate::adapter::{Message, Socket};
+use crate::child::{Child, End};
+use crate::closer::{Closer, Owner};
 use crate::lines::{self, Reader};
 use crate::log::{self, Limit};
 use crate::notify::Bell;
@@ -54,12 +56,11 @@ pub(crate) enum State {
 
 pub(crate) struct Process {
     child: Child,
-    /// Becomes readable when the process has exited.
-    end: OwnedFd,
     /// Passes the guest to the process, and is closed then. If it is closed before that, the
     /// process exits. This end cannot receive.
     channel: Option<UnixStream>,
-    /// Rings when the process has become ready, or has written lines.
+    /// Rings when the process has become ready, or has written lines. Closing it could block
+    /// ([`Process::release`]).
     bell: Bell,
     /// When the bell was last looked at.
     looked: Option<Instant>,
@@ -114,10 +115,10 @@ impl Process {
                 Ok(())
             });
         }
-        let child = command.spawn()?;
+        let child = start_program(command)?;
         // A compromised process must not be able to block this one.
         channel.set_nonblocking(true)?;
-        Process::watch(child, channel, bell, Arc::new(memory), data)
+        Ok(Process::watch(child, channel, bell, Arc::new(memory), data))
     }
 
     fn watch(
@@ -126,9 +127,8 @@ impl Process {
         bell: Bell,
         memory: Arc<Shared>,
         data: u16,
-    ) -> io::Result<Process> {
-        Ok(Process {
-            end: pidfd_open(Pid::from_child(&child), PidfdFlags::empty())?,
+    ) -> Process {
+        Process {
             child,
             channel: Some(channel),
             bell,
@@ -138,7 +138,16 @@ impl Process {
             limit: Limit::default(),
             state: State::Starting,
             started: Instant::now(),
-        })
+        }
+    }
+
+    /// Closes the bell of a process that has ended, or whose end is not waited for, in a child process.
+    /// A process that was taken over could have passed the bell to a front end that watches it with
+    /// epoll, and holds a lock of this epoll for as long as it likes. Dropping the last reference to the
+    /// bell waits for that lock.
+    pub(crate) fn release(self, owner: Owner, closer: &mut Closer) {
+        closer.end(owner, self.bell);
+        closer.note_process(owner, self.child);
     }
 
     /// Returns the bell, which becomes readable when [`Process::look`] has something to do. Until
@@ -152,7 +161,7 @@ impl Process {
     /// Returns a descriptor that becomes readable when the process has exited. Then,
     /// [`Process::note_end`] must be called.
     pub(crate) fn end(&self) -> &OwnedFd {
-        &self.end
+        self.child.end()
     }
 
     pub(crate) fn id(&self) -> u32 {
@@ -208,12 +217,12 @@ impl Process {
         // A process without a guest exits when its channel is closed. One that has a guest is sent
         // SIGTERM, which needs no shared object.
         if self.channel.take().is_none() && self.state != State::Closed {
-            let _ = kill_process(Pid::from_child(&self.child), Signal::TERM);
+            self.child.signal(Signal::TERM);
         }
     }
 
     pub(crate) fn kill(&mut self) {
-        let _ = self.child.kill();
+        self.child.signal(Signal::KILL);
     }
 
     /// Kills the process, which must not have a guest. The caller must wait for it to exit.
@@ -227,14 +236,42 @@ impl Process {
         self.state == State::Starting && self.started.elapsed() > START
     }
 
-    /// Returns the exit status, or `None` if the process has not exited.
-    pub(crate) fn ended(&mut self) -> Option<ExitStatus> {
-        let status = self.child.try_wait().ok().flatten();
-        if status.is_some() {
+    /// Returns how the process has ended, or `None` if it has not exited.
+    pub(crate) fn ended(&mut self) -> Option<End> {
+        let end = self.child.ended();
+        if end.is_some() {
             // It may have written lines before it exited.
             self.forward_lines();
         }
-        status
+        end
+    }
+}
+
+/// Starts a program in a child process. `Command::spawn` would wait for a child whose exec() failed,
+/// and panics if there is nothing to wait for ([`crate::child::release_children`]).
+fn start_program(mut command: Command) -> io::Result<Child> {
+    // The child's end is closed without a message if exec() succeeds.
+    let (mut failed, mut fails) = UnixStream::pair()?;
+    // SAFETY: the main process has a single thread, so the child is not restricted to
+    // async-signal-safe calls. A test has several: the child allocates, which the C library allows
+    // after a fork.
+    let process = unsafe { libc::fork() };
+    match process {
+        0 => {
+            let error = command.exec().raw_os_error().unwrap_or(libc::EINVAL);
+            let _ = fails.write_all(&error.to_ne_bytes());
+            // SAFETY: the call ends the process.
+            unsafe { libc::_exit(1) }
+        }
+        -1 => return Err(io::Error::last_os_error()),
+        _ => {}
+    }
+    let child = Child::watch(process)?;
+    drop(fails);
+    let mut error = [0; size_of::<i32>()];
+    match failed.read_exact(&mut error) {
+        Ok(()) => Err(io::Error::from_raw_os_error(i32::from_ne_bytes(error))),
+        Err(_) => Ok(child),
     }
 }
 
@@ -270,6 +307,25 @@ mod tests {
         assert!(send(&theirs) && send(&channel));
     }
 
+    fn wait_for(process: &Process) {
+        assert!(is_readable(process.end().as_fd(), LATE), "after 60 s");
+    }
+
+    #[test]
+    fn a_program_that_cannot_be_executed_is_an_error() {
+        let _alone = fork_alone();
+        let error = start_program(Command::new("/nonexistent/program"));
+        assert_eq!(error.err().unwrap().kind(), io::ErrorKind::NotFound);
+        let mut command = Command::new("/bin/true");
+        // SAFETY: the closure makes no call.
+        unsafe { command.pre_exec(|| Err(io::Error::from_raw_os_error(libc::EDOM))) };
+        let error = start_program(command).err().unwrap();
+        assert_eq!(error.raw_os_error(), Some(libc::EDOM));
+        // Control.
+        let child = start_program(Command::new("/bin/true")).unwrap();
+        assert!(is_readable(child.end().as_fd(), LATE));
+    }
+
     /// Returns a process that does nothing, and the bell and counters that it would use.
     fn idle() -> (Process, Bell, Arc<Counters>) {
         let (channel, _) = one_way().unwrap();
@@ -277,9 +333,11 @@ mod tests {
         let theirs = Bell::from(bell.as_fd().try_clone_to_owned().unwrap());
         let (memory, _) = Shared::create(lines::CELLS + Counters::cells(1)).unwrap();
         let alone = fork_alone();
-        let child = Command::new("/bin/sleep").arg("60").spawn().unwrap();
+        let mut command = Command::new("/bin/sleep");
+        command.arg("60");
+        let child = start_program(command).unwrap();
         drop(alone);
-        let process = Process::watch(child, channel, bell, Arc::new(memory), 1).unwrap();
+        let process = Process::watch(child, channel, bell, Arc::new(memory), 1);
         let counters = process.counters().clone();
         (process, theirs, counters)
     }
@@ -316,9 +374,13 @@ mod tests {
             process.look();
             assert_eq!(process.state, State::Ready { locked });
             assert!(!is_readable(process.end().as_fd(), AT_ONCE));
+            assert!(process.ended().is_none());
             process.kill();
-            assert!(is_readable(process.end().as_fd(), LATE));
-            assert!(process.ended().is_some());
+            wait_for(&process);
+            // Here the process stays a zombie, so its end is reported after a while.
+            while process.ended().is_none() {
+                std::thread::sleep(Duration::from_millis(1));
+            }
         }
     }
 
@@ -354,7 +416,7 @@ mod tests {
             process.look();
             assert!(process.state == State::Ready { locked: true } && process.ended().is_none());
             process.kill();
-            let _ = process.child.wait();
+            wait_for(&process);
         };
         assert_eq!(returns(page, theirs, look), [true, true]);
         let (reader, writer) = std::io::pipe().unwrap();

@@ -92,7 +92,8 @@ const ACCEPTS: &[libc::c_long] = &[
 ];
 
 /// Additional system calls for the main process: those that start a program, and those that the
-/// started program makes before it enters its own sandbox.
+/// started program makes before it enters its own sandbox. Calls that wait for a child process are
+/// not among them ([`crate::child`]).
 const STARTS: &[libc::c_long] = &[
     libc::SYS_accept4,
     libc::SYS_access,
@@ -124,7 +125,6 @@ const STARTS: &[libc::c_long] = &[
     libc::SYS_gettimeofday,
     libc::SYS_capget,
     libc::SYS_ioctl,
-    libc::SYS_kill,
     libc::SYS_landlock_create_ruleset,
     libc::SYS_landlock_restrict_self,
     libc::SYS_lseek,
@@ -159,8 +159,6 @@ const STARTS: &[libc::c_long] = &[
     libc::SYS_tgkill,
     libc::SYS_uname,
     libc::SYS_vfork,
-    libc::SYS_wait4,
-    libc::SYS_waitid,
 ];
 
 /// System calls that return an error instead of killing the process, because their callers can
@@ -751,10 +749,27 @@ mod tests {
             for (what, attempt) in attempts {
                 assert_eq!(ends(Role::Guest, attempt), libc::SIGSYS, "{what}");
             }
-            // The main process may start programs, and may signal only programs it has started.
+            // The main process may start programs, and may signal only programs it has started. It
+            // does not wait for them.
+            let signal = |process: libc::pid_t| {
+                let fd = libc::syscall(libc::SYS_pidfd_open, process, 0);
+                let no_info = std::ptr::null::<libc::siginfo_t>();
+                libc::syscall(libc::SYS_pidfd_send_signal, fd, 0, no_info, 0) == 0
+            };
+            assert!(signal(parent), "without the sandbox");
             assert_eq!(
                 ends(Role::Main, || {
-                    if libc::kill(parent, 0) == 0 || libc::socket(libc::AF_INET, 1, 0) >= 0 {
+                    let child = libc::fork();
+                    if child == 0 {
+                        libc::_exit(0);
+                    }
+                    let waits = libc::waitpid(child, std::ptr::null_mut(), 0) != -1;
+                    if waits
+                        || !signal(child)
+                        || signal(parent)
+                        || libc::kill(parent, 0) == 0
+                        || libc::socket(libc::AF_INET, 1, 0) >= 0
+                    {
                         libc::_exit(98);
                     }
                 }),

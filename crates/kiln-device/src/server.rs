@@ -9,7 +9,6 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
-use std::process::ExitStatus;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -17,6 +16,7 @@ use kiln_virtio::Services;
 use rustix::event::{poll, PollFd, PollFlags};
 use rustix::io::Errno;
 
+use crate::child::{self, End};
 use crate::closer::{self, Closer, Owner};
 use crate::config::Config;
 use crate::confine;
@@ -117,9 +117,9 @@ pub struct Served {
 }
 
 impl Guest {
-    /// Returns `None` while the guest is being served. Afterwards, returns the exit status of its
-    /// process, or `Some(None)` if threads served it.
-    fn ended(&mut self) -> Option<Option<ExitStatus>> {
+    /// Returns `None` while the guest is being served. Afterwards, returns how its process has ended,
+    /// or `Some(None)` if threads served it.
+    fn ended(&mut self) -> Option<Option<End>> {
         match &mut self.host {
             Host::Process(process) => process.ended().map(Some),
             Host::Threads(connection) => connection.is_over().then_some(None),
@@ -140,9 +140,13 @@ impl Guest {
         }
     }
 
-    /// Closes the connection of a guest that has ended.
+    /// Closes the connection of a guest that has ended, and the bell of its process.
     fn close(self, closer: &mut Closer) {
-        if !closer.end_held(Owner::Socket(self.socket), self.stream) {
+        let owner = Owner::Socket(self.socket);
+        if let Host::Process(process) = self.host {
+            process.release(owner, closer);
+        }
+        if !closer.end_held(owner, self.stream) {
             tracing::warn!(
                 guest = self.number,
                 "its front end has not read all answers: it keeps its place until it does, or exits"
@@ -212,15 +216,18 @@ impl Server {
         // keeps their processes from exiting.
         let waiting = (SILENT + self.most_waiting()) as u64;
         // Only a single-threaded process hands sockets to child processes: those of front ends and
-        // of metrics clients.
+        // of metrics clients. It has a descriptor for each of these processes.
         let left = match self.config.isolation {
-            true => (sockets + 1) * closer::LEFT as u64,
+            true => (sockets + 1) * (closer::LEFT + closer::PROCESSES) as u64,
             false => 0,
         };
         let listeners = sockets + u64::from(self.metrics.is_some());
         let descriptors = sockets * (guests * 10 + 8) + listeners * waiting + 64 + left;
         if !self.config.shares_process {
             confine::confine_main(&self.config, descriptors)?;
+            if self.config.isolation {
+                child::release_children().map_err(|e| Error::lacks("child processes", e))?;
+            }
         }
         if self.config.sandbox && confine::is_root() {
             tracing::warn!(
@@ -371,11 +378,13 @@ impl Server {
                 tracing::error!("a spare process does not become ready: it is killed");
                 spare.discard();
             }
-            let before = spares.len();
-            spares.retain_mut(|spare| spare.state != State::Closed || spare.ended().is_none());
-            if spares.len() < before {
+            let is_over =
+                |spare: &mut Process| spare.state == State::Closed && spare.ended().is_some();
+            while let Some(at) = spares.iter_mut().position(is_over) {
                 tracing::error!("a spare process ended before it got a guest");
                 start_again = now + Duration::from_secs(1);
+                // It may have received a guest ([`Server::take_in`]).
+                spares.swap_remove(at).release(Owner::Metrics, &mut closer);
             }
             if spares.len() < wanted && now >= start_again {
                 match Process::start(self.config.queues) {
@@ -687,44 +696,55 @@ impl Server {
             socket.close(&mut closer);
         }
         closer.go_on();
-        let mut processes: Vec<(Option<u64>, Process)> =
-            spares.into_iter().map(|spare| (None, spare)).collect();
+        let mut processes: Vec<(Option<u64>, Owner, Process)> = spares
+            .into_iter()
+            .map(|spare| (None, Owner::Metrics, spare))
+            .collect();
         let mut threads = Vec::new();
         let mut streams = Vec::new();
         // Tell all guests to drain before waiting for the first. This also makes spare processes
         // exit.
         for guest in guests {
-            streams.push((Owner::Socket(guest.socket), guest.stream));
+            let owner = Owner::Socket(guest.socket);
+            streams.push((owner, guest.stream));
             match guest.host {
-                Host::Process(process) => processes.push((Some(guest.number), process)),
+                Host::Process(process) => processes.push((Some(guest.number), owner, process)),
                 Host::Threads(connection) => threads.push(connection),
             }
         }
         let all = processes.iter_mut();
-        all.for_each(|(_, process)| process.drain());
+        all.for_each(|(_, _, process)| process.drain());
         threads.iter().for_each(Connection::drain);
         for connection in threads {
             connection.end(until);
         }
         let mut last = None;
         loop {
-            processes.retain_mut(|(_, process)| {
+            for (_, _, process) in &mut processes {
                 process.look();
-                process.ended().is_none()
-            });
+            }
+            let is_over =
+                |(_, _, process): &mut (Option<u64>, Owner, Process)| process.ended().is_some();
+            while let Some(at) = processes.iter_mut().position(is_over) {
+                let (_, owner, process) = processes.swap_remove(at);
+                process.release(owner, &mut closer);
+            }
             closer.go_on();
             let over = last.is_some_and(|last| Instant::now() > last);
             if processes.is_empty() || over {
                 break;
             }
             if last.is_none() && Instant::now() > until {
-                for (guest, process) in &mut processes {
+                for (guest, _, process) in &mut processes {
                     tracing::warn!(guest, "did not finish in time: its process is killed");
                     process.kill();
                 }
                 last = Some(Instant::now() + LAST);
             }
             thread::sleep(Duration::from_millis(2));
+        }
+        for (_, owner, process) in processes {
+            process.release(owner, &mut closer);
         }
         for (owner, stream) in streams {
             let _ = closer.end_held(owner, stream);
@@ -745,10 +765,11 @@ impl Server {
 
 /// Returns the number of a socket's guest slots that are in use: the number of its guests and of
 /// front ends that have not read their last answers, or the number of its processes that could not
-/// be killed, whichever is larger.
+/// be killed or that the kernel has not released, whichever is larger.
 fn places(guests: &[Guest], lost: &[Guest], closer: &Closer, socket: usize) -> usize {
     let count = |all: &[Guest]| all.iter().filter(|g| g.socket == socket).count();
-    (count(guests) + closer.unread(Owner::Socket(socket))).max(count(lost))
+    let owner = Owner::Socket(socket);
+    (count(guests) + closer.unread(owner)).max(count(lost) + closer.unreleased(owner))
 }
 
 /// Returns whether a place of this socket is about to be free.
@@ -798,12 +819,27 @@ fn first_process(data: u16) -> Result<Process, Error> {
 }
 
 /// Logs a guest process's exit if it was abnormal.
-fn report_end(guest: &Guest, how: Option<ExitStatus>) {
+fn report_end(guest: &Guest, how: Option<End>) {
     let number = guest.number;
-    let Some(status) = how.filter(|status| !status.success()) else {
-        return;
+    let status = match how {
+        None => return,
+        Some(End::Known(status)) => status,
+        Some(End::Unknown) => {
+            // A process that ends normally does so after its front end has disconnected, or has
+            // logged why.
+            if guest.gone.is_none() && guest.killed.is_none() {
+                tracing::warn!(
+                    guest = number,
+                    "its process ended, and this kernel does not report how (Linux 6.15 does): if no \
+                     line above says why, it crashed, was killed, or pages of the shared memory are \
+                     missing"
+                );
+            }
+            return;
+        }
     };
     match status.signal() {
+        _ if status.success() => {}
         Some(libc::SIGBUS) => tracing::warn!(
             guest = number,
             "its process ended: pages of the shared memory are missing, for example because its \

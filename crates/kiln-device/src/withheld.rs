@@ -7,8 +7,6 @@ use std::io::Write;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::thread::{self, JoinHandle};
 
-use rustix::event::{poll, PollFd, PollFlags};
-
 const SIZE: usize = 4096;
 const UFFDIO_API: libc::c_ulong = 0xc018_aa3f;
 const UFFDIO_REGISTER: libc::c_ulong = 0xc020_aa00;
@@ -17,15 +15,16 @@ const MISSING: u64 = 1;
 
 pub(crate) struct Page {
     faults: OwnedFd,
-    bytes: &'static [u8],
+    /// The address of the page, which is never unmapped.
+    address: usize,
 }
 
 impl Page {
     /// Returns `None` if this process may not use userfaultfd.
     pub(crate) fn new() -> Option<Page> {
         let flags = libc::O_CLOEXEC | libc::O_NONBLOCK;
-        // SAFETY: the new descriptor is owned here only. The new mapping is never unmapped, and both
-        // structures outlive the calls that use them.
+        // SAFETY: the new descriptor is owned here only, and both structures outlive the calls that
+        // use them.
         unsafe {
             let fd = libc::syscall(libc::SYS_userfaultfd, flags);
             if fd < 0 {
@@ -33,29 +32,50 @@ impl Page {
             }
             let faults = OwnedFd::from_raw_fd(fd as i32);
             let private = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-            let page = libc::mmap(std::ptr::null_mut(), SIZE, libc::PROT_READ, private, -1, 0);
+            let access = libc::PROT_READ | libc::PROT_WRITE;
+            let page = libc::mmap(std::ptr::null_mut(), SIZE, access, private, -1, 0);
             assert_ne!(page, libc::MAP_FAILED);
             let mut api = [API, 0, 0];
             let mut range = [page as u64, SIZE as u64, MISSING, 0];
             let fd = faults.as_raw_fd();
             let done = libc::ioctl(fd, UFFDIO_API, api.as_mut_ptr()) == 0
                 && libc::ioctl(fd, UFFDIO_REGISTER, range.as_mut_ptr()) == 0;
-            let bytes = std::slice::from_raw_parts(page.cast(), SIZE);
-            done.then_some(Page { faults, bytes })
+            let address = page as usize;
+            done.then_some(Page { faults, address })
         }
     }
 
     /// Starts a thread that writes the first bytes of the page to a file. Returns when the thread
     /// waits for the page. The thread continues when this value is dropped.
     pub(crate) fn write_to(&self, file: OwnedFd) -> JoinHandle<()> {
-        let bytes = &self.bytes[..8];
-        let thread = thread::spawn(move || {
+        // SAFETY: the mapping has this many bytes, and is not written to.
+        let bytes = unsafe { std::slice::from_raw_parts(self.address as *const u8, 8) };
+        self.start(move || {
             let _ = File::from(file).write(bytes);
-        });
-        assert_eq!(
-            poll(&mut [PollFd::new(&self.faults, PollFlags::IN)], None),
-            Ok(1)
-        );
+        })
+    }
+
+    /// Starts a thread that stores an event of an epoll in the page. The epoll must have an event.
+    /// Returns when the thread waits for the page, and holds the epoll's lock meanwhile. The thread
+    /// continues when this value is dropped.
+    pub(crate) fn wait_for_event(&self, epoll: OwnedFd) -> JoinHandle<()> {
+        let address = self.address;
+        self.start(move || {
+            let event = address as *mut libc::epoll_event;
+            // SAFETY: the mapping has room for an event, and nothing else accesses it.
+            unsafe { libc::epoll_wait(epoll.as_raw_fd(), event, 1, -1) };
+        })
+    }
+
+    fn start(&self, job: impl FnOnce() + Send + 'static) -> JoinHandle<()> {
+        let thread = thread::spawn(job);
+        let mut faults = libc::pollfd {
+            fd: self.faults.as_raw_fd(),
+            events: libc::POLLIN,
+            revents: 0,
+        };
+        // SAFETY: the structure outlives the call.
+        assert_eq!(unsafe { libc::poll(&mut faults, 1, -1) }, 1);
         thread
     }
 }

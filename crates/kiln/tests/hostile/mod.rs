@@ -7,6 +7,9 @@ mod rates;
 mod reset;
 mod taken;
 mod waiting;
+#[allow(dead_code)]
+#[path = "../../../kiln-device/src/withheld.rs"]
+mod withheld;
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -102,8 +105,7 @@ fn a_stop_waits_for_those_who_drain_and_not_for_those_who_hang() {
     let (_hung, process) = device.process_of(|| Victim::new(&device));
     let mut busy = Guest::connect(&device.path("kiln.sock"), 2);
     let session = busy.create();
-    // SAFETY: kill() does not access memory, and the device has not waited for this child, so its
-    // PID has not been reused.
+    // SAFETY: kill() does not access memory, and the process is running.
     assert_eq!(unsafe { libc::kill(process as i32, libc::SIGSTOP) }, 0);
     busy.pile_up(session, 30);
     device.signal(libc::SIGTERM);
@@ -119,8 +121,7 @@ fn a_process_that_hangs_or_dies_costs_its_guest_alone() {
     let (mut victim, _) = device.process_of(|| Victim::new(&device));
     for signal in [libc::SIGSTOP, libc::SIGKILL, libc::SIGSEGV] {
         let (other, process) = device.process_of(|| Victim::new(&device));
-        // SAFETY: kill() does not access memory, and the device has not waited for this child, so
-        // its PID has not been reused.
+        // SAFETY: kill() does not access memory, and the process is running.
         assert_eq!(unsafe { libc::kill(process as i32, signal) }, 0);
         victim.is_served();
         let is_gone = || !device.children().contains(&process);
@@ -378,8 +379,7 @@ fn attack(device: &Device) -> impl Sized {
         loud.config(4000);
     }
     let (dead, process) = device.process_of(hello);
-    // SAFETY: kill() does not access memory, and the device has not waited for this child, so its
-    // PID has not been reused.
+    // SAFETY: kill() does not access memory, and the process is running.
     assert_eq!(unsafe { libc::kill(process as i32, libc::SIGKILL) }, 0);
     for _ in 0..100 {
         let _ = UnixStream::connect(&path);
@@ -777,8 +777,7 @@ fn a_process_that_was_killed_loses_no_request_and_does_none_twice() {
         for at in [at, at + 3] {
             until("some are answered", || raw.used() >= at);
             let ((), process) = device.process_of(|| ());
-            // SAFETY: kill() does not access memory, and the device has not waited for this child,
-            // so its PID has not been reused.
+            // SAFETY: kill() does not access memory, and the process is running.
             assert_eq!(unsafe { libc::kill(process as i32, libc::SIGKILL) }, 0);
             raw.until_closed();
             cut_off.extend((0..REQUESTS).filter(|n| is_half_answered(&inflight, 3 * n)));

@@ -1,17 +1,19 @@
 //! Tests of what a guest's process could do that its front end has taken over: what it shares with the
 //! main process, how it is ended, and what else the main process could wait for.
 
-use std::collections::BTreeSet;
-use std::io::Write;
-use std::os::fd::{AsRawFd, FromRawFd};
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{Read, Write};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::thread::sleep;
+use std::process::Command;
+use std::thread::{sleep, JoinHandle};
 use std::time::Duration;
 
 use vmm_sys_util::sock_ctrl_msg::ScmSocket;
 
 use super::held::asleep;
+use super::withheld::Page;
 use super::{end, Victim};
 use crate::device::{until, Device};
 use crate::guest::{memfd, Guest};
@@ -59,6 +61,126 @@ fn a_guests_process_shares_a_connection_and_memory_with_the_main_process() {
     let maps = std::fs::read_to_string(format!("/proc/{guest}/maps")).unwrap();
     assert!(maps.contains(memory), "{maps}");
     end(device, &["connected guest=1"]);
+}
+
+/// When a process is reaped, the kernel detaches what is mounted on its directory in `/proc`, which can
+/// take the reaper for ever. Here, the main process is stopped, so it cannot reap.
+#[test]
+fn a_process_that_exits_is_not_reaped_by_the_main_process() {
+    let exists = |pid: u32| Path::new(&format!("/proc/{pid}")).exists();
+    // SAFETY: kill() does not access memory. The process runs, or has not been waited for.
+    let kill = |pid: u32| assert_eq!(unsafe { libc::kill(pid as i32, libc::SIGKILL) }, 0);
+    let device = Device::start(&[]);
+    let (_victim, guest) = device.process_of(|| Victim::new(&device));
+    device.signal(libc::SIGSTOP);
+    kill(guest);
+    until("its process is gone", || !exists(guest));
+    // Control: a process whose parent reaps it exists until then.
+    let mut child = Command::new("sleep").arg("60").spawn().unwrap();
+    kill(child.id());
+    sleep(Duration::from_millis(300));
+    assert!(exists(child.id()), "the control");
+    child.wait().unwrap();
+    assert!(!exists(child.id()));
+    device.signal(libc::SIGCONT);
+    until("the main process has noticed it", || {
+        !device.metrics().contains("guest=\"1\"")
+    });
+    Victim::new(&device).is_served();
+    end(device, &["its process ended"]);
+}
+
+/// Returns the numbers of a process's eventfds, by their identifiers.
+fn eventfds(pid: u32) -> BTreeMap<String, i32> {
+    let infos = std::fs::read_dir(format!("/proc/{pid}/fdinfo")).unwrap();
+    let id = |info: std::fs::DirEntry| {
+        let text = std::fs::read_to_string(info.path()).ok()?;
+        let line = text.lines().find(|line| line.starts_with("eventfd-id"))?;
+        let number = info.file_name().to_str()?.parse().ok()?;
+        Some((line.to_owned(), number))
+    };
+    infos.flatten().filter_map(id).collect()
+}
+
+/// Returns a copy of the eventfd that a guest's process shares with the main process, or `None` if
+/// this process may not have it.
+fn shared_eventfd(device: &Device, guest: u32) -> Option<OwnedFd> {
+    let (mut ours, theirs) = (eventfds(device.child.id()), eventfds(guest));
+    ours.retain(|id, _| theirs.contains_key(id));
+    assert_eq!(ours.len(), 1, "{ours:?}");
+    let number = ours.into_values().next()?;
+    // SAFETY: the calls access no memory, and the new descriptors are owned here only.
+    unsafe {
+        let main = libc::syscall(libc::SYS_pidfd_open, device.child.id(), 0);
+        assert!(main >= 0);
+        let main = OwnedFd::from_raw_fd(main as i32);
+        let copy = libc::syscall(libc::SYS_pidfd_getfd, main.as_raw_fd(), number, 0);
+        (copy >= 0).then(|| OwnedFd::from_raw_fd(copy as i32))
+    }
+}
+
+/// Watches an eventfd with epoll, closes it, and starts a thread that holds the lock of the epoll until
+/// the page is dropped.
+fn watch(eventfd: OwnedFd, page: &Page) -> JoinHandle<()> {
+    // SAFETY: `event` outlives the call, and the new descriptor is owned here only.
+    let epoll = unsafe {
+        let epoll = OwnedFd::from_raw_fd(libc::epoll_create1(libc::EPOLL_CLOEXEC));
+        // The eventfd can be written to all the time, so there is always an event.
+        let mut event = libc::epoll_event {
+            events: (libc::EPOLLIN | libc::EPOLLOUT) as u32,
+            u64: 0,
+        };
+        let (add, fd) = (libc::EPOLL_CTL_ADD, eventfd.as_raw_fd());
+        assert_eq!(libc::epoll_ctl(epoll.as_raw_fd(), add, fd, &mut event), 0);
+        epoll
+    };
+    page.wait_for_event(epoll)
+}
+
+/// Closing the eventfd waits for the lock. Only a child process of the main process does so. The
+/// control is in `crates/kiln-device/src/closer.rs`.
+#[test]
+fn an_eventfd_whose_epoll_is_held_does_not_hold_the_main_process() {
+    for stops in [false, true] {
+        let mut device = Device::start(&["--no-sandbox"]);
+        let (guest, process) = device.process_of(|| Victim::new(&device));
+        let Some(page) = Page::new() else {
+            println!("SKIPPED: this process may not use userfaultfd");
+            return;
+        };
+        let Some(eventfd) = shared_eventfd(&device, process) else {
+            println!("SKIPPED: this process may not copy the device's descriptors");
+            return;
+        };
+        let held = watch(eventfd, &page);
+        if stops {
+            device.signal(libc::SIGTERM);
+            until("the device has ended", || {
+                device.child.try_wait().unwrap().is_some()
+            });
+        } else {
+            drop(guest);
+            until("its process is gone", || {
+                !device.children().contains(&process)
+            });
+            sleep(Duration::from_millis(500));
+            let mut stream = UnixStream::connect(device.path("metrics.sock")).unwrap();
+            stream
+                .set_read_timeout(Some(Duration::from_secs(10)))
+                .unwrap();
+            stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").unwrap();
+            let answered = stream.read(&mut [0; 16]);
+            assert!(answered.is_ok_and(|n| n > 0), "the metrics");
+            Victim::new(&device).is_served();
+            device.signal(libc::SIGTERM);
+            until("the device has ended", || {
+                device.child.try_wait().unwrap().is_some()
+            });
+        }
+        drop(page);
+        held.join().unwrap();
+        assert_eq!(device.end().0, Some(0));
+    }
 }
 
 /// Returns whether the kernel tells which process made a connection (Linux 6.5).
