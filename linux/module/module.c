@@ -14,6 +14,7 @@
 #include <linux/module.h>
 #include <linux/slab.h>
 #include <linux/string.h>
+#include <linux/version.h>
 
 #include "alg.h"
 #include "check.h"
@@ -142,14 +143,23 @@ static void unregister_alg(struct kiln_alg *alg)
 /*
  * The default random number generator keeps the hmac(sha512) driver preferred at first use, usually
  * by the first security association, and is not freed after that. Let it take Linux's driver,
- * because holding one of this module's would prevent unloading until a restart.
+ * because holding one of this module's would prevent unloading until a restart. Since Linux 7.1, it
+ * exists only in FIPS mode.
  */
 static void __init prepare_rng(void)
 {
-	if (unprepared)
+	if (unprepared) {
 		crypto_del_default_rng();
-	else if (!crypto_get_default_rng())
+		return;
+	}
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(7, 1, 0)
+	u8 byte;
+
+	crypto_stdrng_get_bytes(&byte, sizeof(byte));
+#else
+	if (!crypto_get_default_rng())
 		crypto_put_default_rng();
+#endif
 }
 
 /*
