@@ -267,7 +267,7 @@ impl<'a> Survey<'a> {
                 notes.push(note.clone());
                 note
             });
-            last = table::paragraph(&last) + "\n";
+            last += "; ";
         }
         let bundle = Record {
             records: Some(&records),
@@ -286,10 +286,13 @@ impl<'a> Survey<'a> {
                 .chain(&warnings)
                 .map(|n| table::paragraph(n) + "\n")
                 .collect();
-            let seed = table::notes(&[], self.session.seed);
             let left = view::left_out(&self.left_out);
-            let gap = if left.is_empty() { "" } else { "\n" };
-            print(&format!("{left}{gap}{told}{seed}{last}"))?;
+            let gap = match left.is_empty() || told.is_empty() {
+                true => "",
+                false => "\n",
+            };
+            let last = table::paragraph(&format!("{last}seed {}", self.session.seed));
+            print(&format!("{left}{gap}{told}{last}\n"))?;
         }
         let mut contributions = kiln_questions::survey().into_iter();
         let blind = !self.session.stopped() && contributions.any(|c| (c.failed)(&self.answers));
