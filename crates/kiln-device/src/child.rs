@@ -9,10 +9,11 @@
 //! From then on, another process may have the same process ID. A child is therefore identified by
 //! its pidfd, which shows its end, takes signals, and since Linux 6.15 provides its exit status.
 
-use std::io;
+use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::os::unix::process::ExitStatusExt;
-use std::process::ExitStatus;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Command, ExitStatus};
 use std::time::{Duration, Instant};
 
 use rustix::event::{poll, PollFd, PollFlags};
@@ -80,6 +81,15 @@ pub(crate) fn release_children() -> io::Result<()> {
 }
 
 impl Child {
+    /// Creates a `Child` from a process ID and a pidfd, which another process has sent.
+    pub(crate) fn from_parts(id: u32, end: OwnedFd) -> Child {
+        Child {
+            id,
+            end,
+            exited: None,
+        }
+    }
+
     /// Watches a process that was started just now. Its ID cannot have been reused yet even if it
     /// has exited, because the kernel assigns all other IDs first.
     pub(crate) fn watch(process: libc::pid_t) -> io::Result<Child> {
@@ -166,12 +176,44 @@ impl Child {
     }
 }
 
+/// Starts a program in a child process. `Command::spawn` would wait for a child whose exec() failed,
+/// and panics if there is nothing to wait for ([`release_children`]). Reports an exec() that fails
+/// within `patience`.
+pub(crate) fn start_program(mut command: Command, patience: Duration) -> io::Result<Child> {
+    // The child's end is closed without a message if exec() succeeds.
+    let (mut failed, mut fails) = UnixStream::pair()?;
+    // SAFETY: the main process has a single thread, so the child is not restricted to
+    // async-signal-safe calls. A test has several: the child allocates, which the C library allows
+    // after a fork.
+    let process = unsafe { libc::fork() };
+    match process {
+        0 => {
+            let error = command.exec().raw_os_error().unwrap_or(libc::EINVAL);
+            let _ = fails.write_all(&error.to_ne_bytes());
+            // SAFETY: the call ends the process.
+            unsafe { libc::_exit(1) }
+        }
+        -1 => return Err(io::Error::last_os_error()),
+        _ => {}
+    }
+    let child = Child::watch(process)?;
+    drop(fails);
+    failed.set_read_timeout(Some(patience))?;
+    let mut error = [0; size_of::<i32>()];
+    match failed.read_exact(&mut error) {
+        Ok(()) => Err(io::Error::from_raw_os_error(i32::from_ne_bytes(error))),
+        Err(_) => Ok(child),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::thread::sleep;
 
     use crate::fork_lock::fork_alone;
+
+    const LATE: Duration = Duration::from_secs(60);
 
     /// Forks a process that waits for a signal, or exits with `status` at once.
     fn fork(status: Option<i32>) -> Child {
@@ -241,6 +283,21 @@ mod tests {
             }
         }
         reports
+    }
+
+    #[test]
+    fn a_program_that_cannot_be_executed_is_an_error() {
+        let _alone = fork_alone();
+        let error = start_program(Command::new("/nonexistent/program"), LATE);
+        assert_eq!(error.err().unwrap().kind(), io::ErrorKind::NotFound);
+        let mut command = Command::new("/bin/true");
+        // SAFETY: the closure makes no call.
+        unsafe { command.pre_exec(|| Err(io::Error::from_raw_os_error(libc::EDOM))) };
+        let error = start_program(command, LATE).err().unwrap();
+        assert_eq!(error.raw_os_error(), Some(libc::EDOM));
+        // Control.
+        let child = start_program(Command::new("/bin/true"), LATE).unwrap();
+        wait_until(|| child.has_exited());
     }
 
     /// Control: without the setting, a child that has exited waits to be reaped by this process.

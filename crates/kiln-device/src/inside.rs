@@ -1,15 +1,13 @@
 //! The process that serves one guest. It receives the guest's connection from the main process.
 
-use std::env;
-use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use kiln_virtio::{Services, Worker};
+use kiln_virtio::Services;
 use rustix::event::{poll, PollFd, PollFlags};
 use rustix::io::Errno;
 
@@ -23,7 +21,7 @@ use crate::inflight::Inflight;
 use crate::lines::{self, Writer};
 use crate::log::{self, Form};
 use crate::notify::{timespec, Bell};
-use crate::process::{GUEST, READY, READY_UNLOCKED, VARIABLE};
+use crate::process::{GUEST, READY, READY_UNLOCKED};
 use crate::sandbox::{self, Role};
 use crate::shared::Shared;
 use crate::tally::{Counters, Gauge};
@@ -47,52 +45,12 @@ pub struct Inside {
 }
 
 impl Inside {
-    /// Returns the channel to the main process, or `None` if this process does not serve a single
-    /// guest. Call this function once and early: it removes the environment variable so that child
-    /// processes do not see it.
-    ///
-    /// # Errors
-    /// Fails if something other than the main process has set the variable.
-    pub fn from_env() -> Result<Option<Inside>, Error> {
-        let Some(text) = env::var_os(VARIABLE) else {
-            return Ok(None);
-        };
-        env::remove_var(VARIABLE);
-        // SAFETY: the call accesses only a descriptor's flags, and no memory.
-        let open = |fd: &RawFd| unsafe { libc::fcntl(*fd, libc::F_SETFD, libc::FD_CLOEXEC) } == 0;
-        let descriptor = |text: &str| text.parse().ok().filter(|fd| *fd > 2).filter(open);
-        let parts: Vec<&str> = text.to_str().unwrap_or_default().split(',').collect();
-        let fds = match parts[..] {
-            [channel, memory, bell, clock] => {
-                if let Ok(hz) = clock.parse() {
-                    Worker::set_clock(hz);
-                }
-                [channel, memory, bell].map(descriptor)
-            }
-            _ => [None; 3],
-        };
-        let refused = || {
-            Error::Argument(format!(
-                "{VARIABLE} is for the device's own processes: unset it"
-            ))
-        };
-        let [Some(channel), Some(memory), Some(bell)] = fds else {
-            return Err(refused());
-        };
-        if channel == memory || memory == bell || bell == channel {
-            return Err(refused());
-        }
-        // SAFETY: the main process passed these descriptors to be owned here, and only this code in
-        // this process uses them.
-        let [channel, memory, bell] =
-            [channel, memory, bell].map(|fd| unsafe { OwnedFd::from_raw_fd(fd) });
-        // The descriptor of the memory is closed here.
-        let memory = Shared::map(&File::from(memory)).map_err(|_| refused())?;
-        Ok(Some(Inside {
-            channel: channel.into(),
+    pub(crate) fn new(channel: UnixStream, memory: Shared, bell: Bell) -> Inside {
+        Inside {
+            channel,
             memory: Arc::new(memory),
-            bell: Arc::new(bell.into()),
-        }))
+            bell: Arc::new(bell),
+        }
     }
 
     /// Starts logging by way of the main process.
@@ -202,7 +160,7 @@ fn enter_sandbox(config: &Config) -> Result<Crew, Error> {
 
 /// Blocks SIGTERM, by which the main process tells this one to drain. Returns a descriptor that is
 /// readable when the signal has arrived.
-fn take_sigterm() -> io::Result<OwnedFd> {
+pub(crate) fn take_sigterm() -> io::Result<OwnedFd> {
     // SAFETY: `set` outlives the calls that write to it and read it, and the new descriptor is owned
     // here only.
     unsafe {

@@ -27,6 +27,7 @@ mod duty;
 mod error;
 #[cfg(test)]
 mod fork_lock;
+mod forkserver;
 mod guest;
 #[cfg(test)]
 mod hostile;
@@ -56,6 +57,7 @@ mod withheld;
 
 pub use config::{Config, ControlBy};
 pub use error::Error;
+pub use forkserver::Forks;
 pub use inside::Inside;
 pub use kiln_virtio::Limits;
 pub use pace::Rates;

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::fs::{self, Permissions};
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::{chown, FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -33,6 +33,16 @@ pub(crate) const WAITING: usize = 64;
 pub(crate) const ADMITTED: u64 = 10;
 pub(crate) const ADMITTED_AT_ONCE: u32 = 64;
 
+/// Maximum number of connections per second that each socket accepts, and the burst allowed after a
+/// pause. A front end that connects and closes in a loop keeps this process, and the child processes
+/// that close its connections, busy. Beyond the rate, connect() waits.
+const ACCEPTED: u64 = 500;
+pub(crate) const ACCEPTED_AT_ONCE: u32 = 250;
+
+/// Number of connections that the kernel keeps for a listener. Those of a front end that connects in
+/// a loop delay others on the same socket until all have been accepted.
+const QUEUE: i32 = 256;
+
 /// How long a listener is ignored after an error.
 const REST: Duration = Duration::from_millis(200);
 
@@ -43,9 +53,10 @@ pub(crate) struct Socket {
     /// The listener, or `None` for a single inherited connection.
     pub listener: Option<UnixListener>,
     pub waiting: VecDeque<Waiting>,
+    accepted: Bucket,
     pub admitted: Bucket,
     /// After an error, no connections are accepted until this time.
-    pub rests_until: Option<Instant>,
+    rests_until: Option<Instant>,
 }
 
 pub(crate) struct Waiting {
@@ -90,7 +101,13 @@ pub(crate) fn listen(path: &Path, access: Access) -> Result<UnixListener, Error>
             Err(e) => return Err(Error::io("listen on", path, e)),
         }
     }
-    appear(path, access).map_err(|e| Error::io("listen on", path, e))
+    let limited = |listener: UnixListener| limit_queue(&listener).map(|()| listener);
+    let listener = appear(path, access).and_then(limited);
+    listener.map_err(|e| Error::io("listen on", path, e))
+}
+
+fn limit_queue(listener: &impl AsFd) -> io::Result<()> {
+    Ok(rustix::net::listen(listener, QUEUE)?)
 }
 
 /// Binds the socket under a temporary name, sets its permissions, and only then gives it its final
@@ -127,7 +144,10 @@ pub(crate) fn inherit(owner: Owner, fd: RawFd) -> Result<Socket, Error> {
     let socket = unsafe { OwnedFd::from_raw_fd(fd) };
     let path = PathBuf::from(format!("fd {fd}"));
     match socket_acceptconn(&socket).map_err(|e| refuse(e.into()))? {
-        true => Ok(Socket::new(owner, path, Some(socket.into()))),
+        true => {
+            limit_queue(&socket).map_err(refuse)?;
+            Ok(Socket::new(owner, path, Some(socket.into())))
+        }
         false => {
             let mut one = Socket::new(owner, path, None);
             one.waiting.push_back(Waiting::new(socket.into()));
@@ -156,26 +176,47 @@ impl Waiting {
 
 impl Socket {
     pub(crate) fn new(owner: Owner, path: PathBuf, listener: Option<UnixListener>) -> Socket {
-        let burst = Duration::from_secs(1) * ADMITTED_AT_ONCE / ADMITTED as u32;
+        let bucket = |per_second: u64, at_once: u32| {
+            Bucket::new(
+                per_second,
+                Duration::from_secs(1) * at_once / per_second as u32,
+            )
+        };
         Socket {
             owner,
             path,
             listener,
             waiting: VecDeque::new(),
-            admitted: Bucket::new(ADMITTED, burst),
+            accepted: bucket(ACCEPTED, ACCEPTED_AT_ONCE),
+            admitted: bucket(ADMITTED, ADMITTED_AT_ONCE),
             rests_until: None,
         }
     }
 
+    /// Returns whether the listener is ignored at `now`, the time since the device started: after an
+    /// error, or because the rate is used up.
+    pub(crate) fn rests(&self, now: Duration) -> bool {
+        let after_error = self.rests_until.is_some_and(|until| Instant::now() < until);
+        after_error || !self.accepted.is_due(now.as_nanos() as u64)
+    }
+
     /// Accepts one connection. Rejects it if all of the socket's guest slots are in use (`full`) or
     /// if `most` connections are already waiting, because each waiting connection holds one of this
-    /// process's descriptors, which all sockets share. Returns how many connections were rejected.
-    pub(crate) fn accept(&mut self, full: bool, most: usize, closer: &mut Closer) -> u64 {
+    /// process's descriptors, which all sockets share. `now` is the time since the device started.
+    /// Returns how many connections were rejected.
+    pub(crate) fn accept(
+        &mut self,
+        full: bool,
+        most: usize,
+        now: Duration,
+        closer: &mut Closer,
+    ) -> u64 {
         let Some(listener) = &self.listener else {
             return 0;
         };
         match listener.accept() {
             Ok((stream, _)) => {
+                self.accepted.take(1, now.as_nanos() as u64);
                 if full {
                     tracing::warn!(
                         socket = %self.path.display(),

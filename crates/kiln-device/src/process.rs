@@ -1,6 +1,6 @@
-//! The main process's view of a process that serves one guest. That process runs the same program
-//! with the same arguments. It is started in advance, enters its sandbox, and then receives a
-//! connection.
+//! The main process's view of a process that serves one guest. The fork server
+//! ([`crate::forkserver`]) starts that process in advance. It enters its sandbox, and then receives
+//! a connection.
 //!
 //! A process that was taken over must not be able to make the main process wait. The two therefore
 //! share only objects without a lock that a process can hold for long: memory ([`crate::shared`]),
@@ -8,16 +8,12 @@
 //! example, is locked while a write to it copies bytes, and the page with these bytes may never
 //! arrive.
 
-use std::env;
-use std::io::{self, Read, Write};
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::os::unix::process::CommandExt;
-use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use kiln_virtio::Worker;
 use rustix::process::Signal;
 
 use crate::adapter::{Message, Socket};
@@ -28,11 +24,6 @@ use crate::log::{self, Limit};
 use crate::notify::Bell;
 use crate::shared::Shared;
 use crate::tally::{Counters, Gauge};
-
-/// The environment variable that marks a guest's process. It contains three descriptor numbers
-/// (channel, shared memory, bell) and the TSC frequency, which would take 20 ms to measure after the
-/// guest has connected.
-pub(crate) const VARIABLE: &str = "KILN_SERVE_GUEST";
 
 /// Values of [`Gauge::Ready`] when a guest's process is ready for a guest. The second value also
 /// reports that the process could not lock its memory.
@@ -52,6 +43,39 @@ pub(crate) enum State {
     },
     /// The process has exited, or was killed.
     Closed,
+}
+
+/// What the main process keeps for a process that it has asked for.
+pub(crate) struct Unborn {
+    channel: UnixStream,
+    bell: Bell,
+    memory: Shared,
+    data: u16,
+}
+
+impl Unborn {
+    /// Creates what the main process and a new process share. Also returns what the process gets: its
+    /// ends of the channel, the memory and the bell.
+    pub(crate) fn create(data: u16) -> io::Result<(Unborn, [OwnedFd; 3])> {
+        let (channel, theirs) = one_way()?;
+        // A compromised process must not be able to block this one.
+        channel.set_nonblocking(true)?;
+        let (memory, file) = Shared::create(lines::CELLS + Counters::cells(data))?;
+        let bell = Bell::new()?;
+        let copy = bell.as_fd().try_clone_to_owned()?;
+        let unborn = Unborn {
+            channel,
+            bell,
+            memory,
+            data,
+        };
+        Ok((unborn, [theirs.into(), file.into(), copy]))
+    }
+
+    pub(crate) fn born(self, child: Child) -> Process {
+        let memory = Arc::new(self.memory);
+        Process::watch(child, self.channel, self.bell, memory, self.data)
+    }
 }
 
 pub(crate) struct Process {
@@ -79,48 +103,6 @@ pub(crate) const START: Duration = Duration::from_secs(20);
 const REST: Duration = Duration::from_millis(50);
 
 impl Process {
-    /// Starts a process for a device with `data` data queues.
-    pub(crate) fn start(data: u16) -> io::Result<Process> {
-        let (channel, theirs) = one_way()?;
-        let (memory, file) = Shared::create(lines::CELLS + Counters::cells(data))?;
-        let bell = Bell::new()?;
-        let fds = [theirs.as_fd(), file.as_fd(), bell.as_fd()].map(|fd| fd.as_raw_fd());
-        let mut command = Command::new("/proc/self/exe");
-        command
-            .arg0(env::args_os().next().unwrap_or_else(|| "kiln".into()))
-            .args(env::args_os().skip(1))
-            .env(
-                VARIABLE,
-                format!("{},{},{},{}", fds[0], fds[1], fds[2], Worker::clock()),
-            )
-            // Do not look for a configuration file: the sandbox that the child inherits may make
-            // reading it fail, and the child would then end.
-            .env("KILN_DEFAULTS", "")
-            .stdin(Stdio::null())
-            // The process writes nothing to stdout, and could otherwise change a file or socket
-            // that other programs share. The process itself replaces stderr before it is ready.
-            .stdout(Stdio::null())
-            // Ctrl-C on a terminal is meant only for the main process, which lets its guests
-            // finish.
-            .process_group(0);
-        // SAFETY: the closure makes only async-signal-safe calls. They let the descriptor survive
-        // exec() and make the kernel kill the child when its parent exits.
-        unsafe {
-            command.pre_exec(move || {
-                if fds.iter().any(|fd| libc::fcntl(*fd, libc::F_SETFD, 0) != 0)
-                    || libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) != 0
-                {
-                    return Err(io::Error::last_os_error());
-                }
-                Ok(())
-            });
-        }
-        let child = start_program(command)?;
-        // A compromised process must not be able to block this one.
-        channel.set_nonblocking(true)?;
-        Ok(Process::watch(child, channel, bell, Arc::new(memory), data))
-    }
-
     fn watch(
         child: Child,
         channel: UnixStream,
@@ -247,34 +229,6 @@ impl Process {
     }
 }
 
-/// Starts a program in a child process. `Command::spawn` would wait for a child whose exec() failed,
-/// and panics if there is nothing to wait for ([`crate::child::release_children`]).
-fn start_program(mut command: Command) -> io::Result<Child> {
-    // The child's end is closed without a message if exec() succeeds.
-    let (mut failed, mut fails) = UnixStream::pair()?;
-    // SAFETY: the main process has a single thread, so the child is not restricted to
-    // async-signal-safe calls. A test has several: the child allocates, which the C library allows
-    // after a fork.
-    let process = unsafe { libc::fork() };
-    match process {
-        0 => {
-            let error = command.exec().raw_os_error().unwrap_or(libc::EINVAL);
-            let _ = fails.write_all(&error.to_ne_bytes());
-            // SAFETY: the call ends the process.
-            unsafe { libc::_exit(1) }
-        }
-        -1 => return Err(io::Error::last_os_error()),
-        _ => {}
-    }
-    let child = Child::watch(process)?;
-    drop(fails);
-    let mut error = [0; size_of::<i32>()];
-    match failed.read_exact(&mut error) {
-        Ok(()) => Err(io::Error::from_raw_os_error(i32::from_ne_bytes(error))),
-        Err(_) => Ok(child),
-    }
-}
-
 /// Returns the two ends of a new channel. Nothing can be sent to the first one.
 fn one_way() -> io::Result<(UnixStream, UnixStream)> {
     let (channel, theirs) = UnixStream::pair()?;
@@ -285,13 +239,15 @@ fn one_way() -> io::Result<(UnixStream, UnixStream)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::fd::BorrowedFd;
+    use std::os::fd::{AsRawFd, BorrowedFd};
+    use std::process::Command;
     use std::sync::mpsc;
     use std::thread;
 
     use rustix::event::{poll, PollFd, PollFlags, Timespec};
     use vmm_sys_util::sock_ctrl_msg::ScmSocket;
 
+    use crate::child::start_program;
     use crate::fork_lock::fork_alone;
     use crate::withheld::Page;
 
@@ -311,21 +267,6 @@ mod tests {
         assert!(is_readable(process.end().as_fd(), LATE), "after 60 s");
     }
 
-    #[test]
-    fn a_program_that_cannot_be_executed_is_an_error() {
-        let _alone = fork_alone();
-        let error = start_program(Command::new("/nonexistent/program"));
-        assert_eq!(error.err().unwrap().kind(), io::ErrorKind::NotFound);
-        let mut command = Command::new("/bin/true");
-        // SAFETY: the closure makes no call.
-        unsafe { command.pre_exec(|| Err(io::Error::from_raw_os_error(libc::EDOM))) };
-        let error = start_program(command).err().unwrap();
-        assert_eq!(error.raw_os_error(), Some(libc::EDOM));
-        // Control.
-        let child = start_program(Command::new("/bin/true")).unwrap();
-        assert!(is_readable(child.end().as_fd(), LATE));
-    }
-
     /// Returns a process that does nothing, and the bell and counters that it would use.
     fn idle() -> (Process, Bell, Arc<Counters>) {
         let (channel, _) = one_way().unwrap();
@@ -335,7 +276,7 @@ mod tests {
         let alone = fork_alone();
         let mut command = Command::new("/bin/sleep");
         command.arg("60");
-        let child = start_program(command).unwrap();
+        let child = start_program(command, START).unwrap();
         drop(alone);
         let process = Process::watch(child, channel, bell, Arc::new(memory), 1);
         let counters = process.counters().clone();

@@ -22,6 +22,7 @@ use crate::config::Config;
 use crate::confine;
 use crate::crew::Crew;
 use crate::error::Error;
+use crate::forkserver::ForkServer;
 use crate::guest::{Connection, Name};
 use crate::inflight::Inflight;
 use crate::listener::{self, inherit, listen, Access, Socket, Waiting, SILENT, WAITING};
@@ -83,6 +84,7 @@ enum Watched {
     Guest(usize),
     Bell(Which),
     End(Which),
+    ForkServer,
 }
 
 /// A process, by its index.
@@ -272,14 +274,17 @@ impl Server {
     pub fn run(mut self, stop: BorrowedFd<'_>) -> Result<Served, Error> {
         let services = (!self.config.isolation).then(Services::detect);
         self.confine()?;
-        let mut spares = match &services {
-            None => vec![first_process(self.config.queues)?],
+        let (mut forks, mut spares) = match &services {
+            None => {
+                let (forks, process) = first_process(self.config.queues)?;
+                (Some(forks), vec![process])
+            }
             Some(_) => {
                 tracing::warn!(
                     "--no-isolation: all guests share this process and its sandbox: a fault that \
                      ends one guest can end all, and --max-cpu counts the CPU time of all"
                 );
-                Vec::new()
+                (None, Vec::new())
             }
         };
         for socket in &self.sockets {
@@ -306,7 +311,13 @@ impl Server {
                 self.finish(guests, spares, closer, &mut served);
                 return Ok(served);
             }
-            let ready = self.wait(stop, &guests, &spares, (&lost, &closer))?;
+            let ready = self.wait(
+                stop,
+                &guests,
+                (&forks, &spares),
+                (&lost, &closer),
+                start.elapsed(),
+            )?;
             let mut listening = Vec::new();
             for (watched, found) in ready {
                 match watched {
@@ -334,6 +345,8 @@ impl Server {
                             process.note_end();
                         }
                     }
+                    // Its answers are taken in each iteration.
+                    Watched::ForkServer => {}
                 }
             }
             self.reap(&mut guests, &mut lost, &mut closer);
@@ -351,7 +364,7 @@ impl Server {
                 };
                 let most = self.most_waiting();
                 if let Some(socket) = self.socket(owner) {
-                    let refused = socket.accept(full, most, &mut closer);
+                    let refused = socket.accept(full, most, start.elapsed(), &mut closer);
                     if owner != Owner::Metrics {
                         self.meter.refused += refused;
                     }
@@ -386,14 +399,10 @@ impl Server {
                 // It may have received a guest ([`Server::take_in`]).
                 spares.swap_remove(at).release(Owner::Metrics, &mut closer);
             }
-            if spares.len() < wanted && now >= start_again {
-                match Process::start(self.config.queues) {
-                    Ok(process) => spares.push(process),
-                    Err(error) => {
-                        tracing::error!(%error, "cannot start a process for a guest");
-                        start_again = now + Duration::from_secs(1);
-                    }
-                }
+            let wanted = if now < start_again { 0 } else { wanted };
+            if let Err(error) = start_processes(&mut forks, &mut spares, wanted, &self.config) {
+                tracing::error!(%error, "cannot start a process for a guest");
+                start_again = now + Duration::from_secs(1);
             }
         }
     }
@@ -404,10 +413,10 @@ impl Server {
         &self,
         stop: BorrowedFd<'_>,
         guests: &[Guest],
-        spares: &[Process],
+        (forks, spares): (&Option<ForkServer>, &[Process]),
         (lost, closer): (&[Guest], &Closer),
+        elapsed: Duration,
     ) -> Result<Vec<(Watched, PollFlags)>, Error> {
-        let now = Instant::now();
         let mut watched = vec![Watched::Stop];
         let mut fds = vec![PollFd::from_borrowed_fd(stop, PollFlags::IN)];
         let mut add = |what, fd, flags| {
@@ -419,7 +428,7 @@ impl Server {
         for socket in self.sockets.iter().chain(&self.metrics) {
             let owner = socket.owner;
             match &socket.listener {
-                Some(_) if socket.rests_until.is_some_and(|until| now < until) => within(SELDOM),
+                Some(_) if socket.rests(elapsed) => within(LOOK),
                 // Its connections would take up more descriptors. The pause ends when the closer
                 // makes progress.
                 Some(_) if !closer.has_room(owner) => {}
@@ -468,7 +477,11 @@ impl Server {
                 (bell, None) => add(Watched::Bell(which), bell.as_fd(), PollFlags::IN),
             }
         }
-        if spares.is_empty() && self.config.isolation {
+        if let Some(forks) = forks {
+            add(Watched::ForkServer, forks.channel().as_fd(), PollFlags::IN);
+        }
+        let starts = forks.as_ref().is_none_or(ForkServer::is_asked);
+        if (spares.is_empty() || starts) && self.config.isolation {
             within(SELDOM);
         }
         let pause = pause.map(timespec);
@@ -784,12 +797,24 @@ fn warn_of_unlocked_memory() {
     );
 }
 
-/// Starts the first process that will serve a guest. If this process fails to start, later ones
-/// would fail too, so the device does not start.
-fn first_process(data: u16) -> Result<Process, Error> {
+/// Starts the fork server, and the first process that will serve a guest. If this process fails to
+/// start, later ones would fail too, so the device does not start.
+fn first_process(data: u16) -> Result<(ForkServer, Process), Error> {
     let what = "a process for a guest";
-    let mut process = Process::start(data).map_err(|e| Error::lacks(what, e))?;
+    let lacks = |e: io::Error| Error::lacks(what, e);
+    let mut forks = ForkServer::start(START).map_err(lacks)?;
+    forks.ask(data).map_err(lacks)?;
     let until = Instant::now() + START;
+    let mut process = loop {
+        if let Some(process) = forks.answer().map_err(lacks)? {
+            break process;
+        }
+        if Instant::now() > until {
+            return Err(Error::lacks(what, "it does not start"));
+        }
+        let mut fds = [PollFd::new(forks.channel(), PollFlags::IN)];
+        let _ = poll(&mut fds, Some(&timespec(SELDOM)));
+    };
     while process.state == State::Starting {
         if Instant::now() > until {
             process.kill();
@@ -812,10 +837,37 @@ fn first_process(data: u16) -> Result<Process, Error> {
             if !locked {
                 warn_of_unlocked_memory();
             }
-            Ok(process)
+            Ok((forks, process))
         }
         _ => Err(Error::lacks(what, "it ended: see above")),
     }
+}
+
+/// Takes the process that was asked for, and asks for another one if there should be more. Starts the
+/// fork server again if it has ended or does not answer, without waiting for it.
+fn start_processes(
+    forks: &mut Option<ForkServer>,
+    spares: &mut Vec<Process>,
+    wanted: usize,
+    config: &Config,
+) -> io::Result<()> {
+    if forks.is_none() && wanted > 0 {
+        *forks = Some(ForkServer::start(Duration::from_millis(1))?);
+    }
+    let Some(server) = forks else { return Ok(()) };
+    let mut go_on = || {
+        spares.extend(server.answer()?);
+        match spares.len() < wanted && !server.is_asked() {
+            true => server.ask(config.queues),
+            false => Ok(()),
+        }
+    };
+    let done = go_on();
+    if server.is_over() {
+        server.kill();
+        *forks = None;
+    }
+    done
 }
 
 /// Logs a guest process's exit if it was abnormal.
@@ -857,7 +909,7 @@ mod tests {
     use super::*;
     use std::path::PathBuf;
 
-    use crate::listener::{ADMITTED, ADMITTED_AT_ONCE};
+    use crate::listener::{ACCEPTED_AT_ONCE, ADMITTED, ADMITTED_AT_ONCE};
     use crate::pace::Bucket;
 
     const FRONT_ENDS: usize = 12;
@@ -918,9 +970,12 @@ mod tests {
                 .unwrap();
             self.clients.push(client);
             let most = self.server.most_waiting();
-            self.server.sockets[socket].accept(false, most, &mut self.closer);
+            self.server.sockets[socket].accept(false, most, Duration::ZERO, &mut self.closer);
             let stop = self.stop.as_fd();
-            let ready = self.server.wait(stop, &[], &[], (&[], &self.closer));
+            let nothing: (&[Guest], &Closer) = (&[], &self.closer);
+            let ready = self
+                .server
+                .wait(stop, &[], (&None, &[]), nothing, Duration::ZERO);
             for (watched, found) in ready.unwrap() {
                 if let Watched::Waiting(owner, k) = watched {
                     self.server.socket(owner).unwrap().waiting[k].notice(found);
@@ -1038,5 +1093,37 @@ mod tests {
         assert_eq!(admit(Duration::ZERO), ADMITTED_AT_ONCE as usize + 1);
         assert_eq!(admit(Duration::from_secs(1)), 10);
         assert_eq!(admit(Duration::from_secs(2)), 10);
+    }
+    /// A socket whose rate is used up is not watched, so further connections wait to be accepted.
+    /// The other socket is the control.
+    #[test]
+    fn a_socket_accepts_a_burst_of_connections_and_then_its_rate() {
+        let mut crowd = Crowd::connect(Bucket::new(ADMITTED, Duration::ZERO));
+        let listens = |crowd: &Crowd, now: Duration| {
+            let (stop, nothing) = (crowd.stop.as_fd(), (&[][..], &crowd.closer));
+            let _other = UnixStream::connect(&crowd.server.sockets[1].path).unwrap();
+            let _one = UnixStream::connect(&crowd.server.sockets[0].path).unwrap();
+            let ready = crowd
+                .server
+                .wait(stop, &[], (&None, &[]), nothing, now)
+                .unwrap();
+            let of = |watched: &Watched| match watched {
+                Watched::Listener(Owner::Socket(i)) => Some(*i),
+                _ => None,
+            };
+            let all: Vec<usize> = ready
+                .iter()
+                .filter_map(|(watched, _)| of(watched))
+                .collect();
+            [all.contains(&0), all.contains(&1)]
+        };
+        let mut accepted = FRONT_ENDS;
+        while listens(&crowd, Duration::ZERO)[0] {
+            crowd.add(0);
+            accepted += 1;
+        }
+        assert_eq!(accepted, ACCEPTED_AT_ONCE as usize + 1);
+        assert_eq!(listens(&crowd, Duration::ZERO), [false, true]);
+        assert_eq!(listens(&crowd, Duration::from_secs(1)), [true, true]);
     }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use clap::Args;
 use kiln_device::log::{self, Form};
-use kiln_device::{warn_of_few_tasks, Config, ControlBy, Inside, Limits, Rates, Server};
+use kiln_device::{warn_of_few_tasks, Config, ControlBy, Forks, Limits, Rates, Server};
 use kiln_question::{Error, Exit, Question, Session};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::low_level::pipe;
@@ -184,9 +184,11 @@ impl Question for ServeArgs {
         }
         let config = self.config().map_err(fault)?;
         let form = self.log.parse::<Form>().map_err(fault)?;
-        if let Some(inside) = Inside::from_env().map_err(fault)? {
-            inside.start_log(form, &self.log_level).map_err(fault)?;
-            inside.serve(&config).map_err(fault)?;
+        if let Some(forks) = Forks::from_env().map_err(fault)? {
+            if let Some(inside) = forks.run().map_err(fault)? {
+                inside.start_log(form, &self.log_level).map_err(fault)?;
+                inside.serve(&config).map_err(fault)?;
+            }
             return Ok(Exit::Done);
         }
         log::start(form, &self.log_level).map_err(fault)?;

@@ -91,14 +91,19 @@ impl Device {
     /// Returns the PIDs of the processes that serve guests, and of the spare process that waits for
     /// the next guest.
     pub fn children(&self) -> Vec<u32> {
-        let mut all: Vec<u32> = std::fs::read_dir("/proc")
-            .unwrap()
-            .flatten()
-            .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
-            .filter(|pid| parent(*pid) == Some(self.child.id()))
+        let mut all: Vec<u32> = all_processes()
+            .filter(|pid| parent(*pid) == Some(self.child.id()) && !is_fork_server(*pid))
             .collect();
         all.sort_unstable();
         all
+    }
+
+    /// Returns the PID of the fork server.
+    pub fn fork_server(&self) -> Option<u32> {
+        let of_main = |pid: &u32| parent(*pid) == Some(self.child.id());
+        all_processes()
+            .filter(of_main)
+            .find(|pid| is_fork_server(*pid))
     }
 
     /// Connects a guest by calling `connect`. Returns the guest, and the PID of the process that
@@ -154,6 +159,16 @@ pub fn until(what: &str, mut done: impl FnMut() -> bool) {
         assert!(Instant::now() < end, "{what}: not in 20 s");
         sleep(Duration::from_millis(2));
     }
+}
+
+fn all_processes() -> impl Iterator<Item = u32> {
+    let entries = std::fs::read_dir("/proc").unwrap().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+}
+
+fn is_fork_server(pid: u32) -> bool {
+    let name = std::fs::read_to_string(format!("/proc/{pid}/comm"));
+    name.is_ok_and(|name| name == "kiln-fork\n")
 }
 
 /// Returns a running process's parent, or `None` for a zombie.

@@ -729,7 +729,7 @@ fn the_key_of_a_stateless_request_is_gone_once_it_was_served() {
             .collect::<Vec<_>>()
     };
     // Control: a string that is in memory must be found.
-    if search(b"KILN_SERVE_GUEST")
+    if search(b"KILN_SERVE_FORK")
         .into_iter()
         .flatten()
         .sum::<usize>()

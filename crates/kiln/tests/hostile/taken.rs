@@ -17,7 +17,7 @@ use super::withheld::Page;
 use super::{end, Victim};
 use crate::device::{until, Device};
 use crate::guest::{memfd, Guest};
-use crate::raw::{Raw, SIZE};
+use crate::raw::{message, Raw, SIZE};
 
 /// Returns what the descriptors of a process refer to, except `/dev/null`.
 fn files(pid: u32) -> BTreeSet<String> {
@@ -388,4 +388,37 @@ fn a_guest_that_is_connected_needs_no_further_task() {
     let mut raw = Raw::connect(&device.path("kiln.sock"));
     assert!(!raw.try_hello(0));
     end(device, &["connection rejected"]);
+}
+
+/// Any user can hold up an exec(), so the main process must never wait for one to end, and must not
+/// need one for a guest. Control: without the fork server, no further guest is served.
+#[test]
+fn a_fork_server_that_hangs_or_dies_delays_new_guests_only() {
+    let device = Device::start(&[]);
+    let mut victim = Victim::new(&device);
+    until("a spare process is there", || device.children().len() == 2);
+    let server = device.fork_server().unwrap();
+    // SAFETY: kill() does not access memory, and the process is running.
+    let kill = |pid: u32, signal| assert_eq!(unsafe { libc::kill(pid as i32, signal) }, 0);
+    kill(server, libc::SIGSTOP);
+    Victim::new(&device).is_served();
+    let mut waits = UnixStream::connect(device.path("kiln.sock")).unwrap();
+    let hello = [message(3, 0, &[]), message(1, 0, &[])].concat();
+    waits.write_all(&hello).unwrap();
+    let limit = |ms| Some(Duration::from_millis(ms));
+    waits.set_read_timeout(limit(500)).unwrap();
+    assert!(waits.read(&mut [0; 20]).is_err(), "the control");
+    assert!(device.metrics().contains("kiln_connections_total 2"));
+    victim.is_served();
+    // It is killed when it has not answered for 5 s, and another one is started.
+    waits.set_read_timeout(limit(60_000)).unwrap();
+    waits.read_exact(&mut [0; 20]).unwrap();
+    let next = device.fork_server().unwrap();
+    assert_ne!(next, server);
+    kill(next, libc::SIGKILL);
+    for _ in 0..3 {
+        Victim::new(&device).is_served();
+    }
+    victim.is_served();
+    end(device, &["cannot start a process for a guest"]);
 }

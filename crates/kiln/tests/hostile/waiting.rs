@@ -2,6 +2,8 @@
 
 use std::io::Write;
 use std::os::unix::net::UnixStream;
+use std::thread::sleep;
+use std::time::Duration;
 
 use super::{end, holdings, Victim};
 use crate::device::Device;
@@ -23,6 +25,8 @@ fn crowd(device: &Device, speaks: bool, held: &mut Vec<UnixStream>) -> usize {
             let _ = stream.write_all(&[1]);
         }
         held.push(stream);
+        // The device accepts 500 connections per second.
+        sleep(Duration::from_millis(2));
         if n % 50 == 0 {
             most = most.max(holdings(device)[0]);
         }
@@ -30,9 +34,8 @@ fn crowd(device: &Device, speaks: bool, held: &mut Vec<UnixStream>) -> usize {
     most
 }
 
-/// The device takes about 20 ms to start a process for a guest. If front ends connect faster, they
-/// have to wait. Each waiting front end occupies a descriptor of the main process, and all sockets
-/// share the limited number of descriptors.
+/// If no processes start, front ends have to wait. Each waiting front end occupies a descriptor of
+/// the main process, and all sockets share the limited number of descriptors.
 #[test]
 fn front_ends_that_wait_take_few_descriptors_of_the_main_process() {
     let places = PLACES.to_string();
@@ -40,7 +43,12 @@ fn front_ends_that_wait_take_few_descriptors_of_the_main_process() {
     let mut victim = Victim::at(&device, "other.sock");
     let mut held = Vec::new();
     for speaks in [false, true] {
+        let server = device.fork_server().unwrap() as i32;
+        // SAFETY: kill() does not access memory, and the process is running.
+        let signal = |signal| assert_eq!(unsafe { libc::kill(server, signal) }, 0);
+        signal(libc::SIGSTOP);
         let most = crowd(&device, speaks, &mut held);
+        signal(libc::SIGCONT);
         assert!(most < DESCRIPTORS, "{most} descriptors, {speaks}");
         victim.is_served();
         Victim::at(&device, "other.sock").is_served();

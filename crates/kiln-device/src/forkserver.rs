@@ -1,0 +1,308 @@
+//! The fork server: a process that starts the guests' processes.
+//!
+//! The main process must not start a program for each guest, because any user can hold up an exec():
+//! kcmp() takes a lock of the process that it names (`exec_update_lock`) before it checks
+//! permissions, and then waits for the same lock of another process, which a file system can keep in
+//! an exec() of its own for ever. The main process therefore starts one program, before it serves
+//! any guest. That program forks, which needs no such lock, and is never given a guest.
+//!
+//! The main process never waits for it: it asks for a process, and takes the answer when it is there.
+//! A guest's process is nevertheless a child of the main process (`CLONE_PARENT`), so it ends with
+//! the main process and outlives the fork server.
+
+use std::env;
+use std::ffi::CStr;
+use std::fs::File;
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use kiln_virtio::Worker;
+use rustix::io::Errno;
+use rustix::net::{
+    recvmsg, sendmsg, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags,
+};
+use rustix::process::Signal;
+use rustix::thread::set_name;
+
+use crate::child::{start_program, Child};
+use crate::error::Error;
+use crate::inside::{take_sigterm, Inside};
+use crate::notify::Bell;
+use crate::process::{Process, Unborn};
+use crate::shared::Shared;
+
+/// The environment variable that marks the fork server. It contains the number of a descriptor, and
+/// the TSC frequency, which would take 20 ms to measure after a guest has connected.
+const VARIABLE: &str = "KILN_SERVE_FORK";
+
+/// Name of the fork server in `ps`, and that of the guests' processes.
+const NAME: &CStr = c"kiln-fork";
+const GUESTS_NAME: &CStr = c"kiln";
+
+/// How long the fork server may take to answer.
+const LONGEST: Duration = Duration::from_secs(5);
+
+/// The main process's view of the fork server.
+pub(crate) struct ForkServer {
+    child: Child,
+    channel: UnixStream,
+    /// The process that was asked for, and when.
+    asked: Option<(Unborn, Instant)>,
+    /// Set when the fork server has ended, or has not answered in time.
+    over: bool,
+}
+
+impl ForkServer {
+    /// Starts the fork server. Waits for at most `patience` for the start to fail.
+    pub(crate) fn start(patience: Duration) -> io::Result<ForkServer> {
+        let (channel, theirs) = UnixStream::pair()?;
+        let fd = theirs.as_raw_fd();
+        let mut command = Command::new("/proc/self/exe");
+        command
+            .arg0(env::args_os().next().unwrap_or_else(|| "kiln".into()))
+            .args(env::args_os().skip(1))
+            .env(VARIABLE, format!("{fd},{}", Worker::clock()))
+            // Do not look for a configuration file: the sandbox that the child inherits may make
+            // reading it fail, and the child would then end.
+            .env("KILN_DEFAULTS", "")
+            .stdin(Stdio::null())
+            // The guests' processes write nothing to stdout, and could otherwise change a file or
+            // socket that other programs share. They replace stderr before they are ready.
+            .stdout(Stdio::null())
+            // Ctrl-C on a terminal is meant only for the main process, which lets its guests
+            // finish.
+            .process_group(0);
+        // SAFETY: the closure makes only async-signal-safe calls. They let the descriptor survive
+        // exec() and make the kernel kill the child when its parent exits.
+        unsafe {
+            command.pre_exec(move || {
+                if libc::fcntl(fd, libc::F_SETFD, 0) != 0
+                    || libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) != 0
+                {
+                    return Err(io::Error::last_os_error());
+                }
+                Ok(())
+            });
+        }
+        let child = start_program(command, patience)?;
+        channel.set_nonblocking(true)?;
+        Ok(ForkServer {
+            child,
+            channel,
+            asked: None,
+            over: false,
+        })
+    }
+
+    /// Returns a descriptor that becomes readable when there is an answer, or when the fork server
+    /// has ended.
+    pub(crate) fn channel(&self) -> &UnixStream {
+        &self.channel
+    }
+
+    /// Returns whether an answer is awaited.
+    pub(crate) fn is_asked(&self) -> bool {
+        self.asked.is_some()
+    }
+
+    /// Returns whether another fork server must be started.
+    pub(crate) fn is_over(&self) -> bool {
+        self.over
+    }
+
+    /// Asks for a process for a device with `data` data queues. The previous answer must have been
+    /// taken.
+    pub(crate) fn ask(&mut self, data: u16) -> io::Result<()> {
+        let (unborn, theirs) = Unborn::create(data)?;
+        let sent = send(&self.channel, 0, &theirs.each_ref().map(AsFd::as_fd));
+        self.over |= sent.is_err();
+        sent?;
+        self.asked = Some((unborn, Instant::now()));
+        Ok(())
+    }
+
+    /// Returns the process that was asked for, or `None` if there is no answer yet.
+    ///
+    /// # Errors
+    /// Fails if the fork server could not fork, has ended, or has not answered in time.
+    pub(crate) fn answer(&mut self) -> io::Result<Option<Process>> {
+        let (id, [child]) = match receive::<1>(&self.channel) {
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                let asked = self.asked.as_ref();
+                self.over = asked.is_some_and(|(_, since)| since.elapsed() > LONGEST);
+                return match self.over {
+                    true => Err(io::ErrorKind::TimedOut.into()),
+                    false => Ok(None),
+                };
+            }
+            Err(e) => {
+                self.over = true;
+                return Err(e);
+            }
+            Ok(answer) => answer,
+        };
+        let (Some((unborn, _)), Some(child)) = (self.asked.take(), child) else {
+            return Err(io::Error::from_raw_os_error(-id));
+        };
+        Ok(Some(unborn.born(Child::from_parts(id as u32, child))))
+    }
+
+    pub(crate) fn kill(&self) {
+        self.child.signal(Signal::KILL);
+    }
+}
+
+/// The fork server itself, before it forks.
+pub struct Forks {
+    channel: UnixStream,
+}
+
+impl Forks {
+    /// Returns the channel to the main process, or `None` if this process is not the fork server.
+    /// Call this function once and early: it removes the environment variable so that child
+    /// processes do not see it.
+    ///
+    /// # Errors
+    /// Fails if something other than the main process has set the variable.
+    pub fn from_env() -> Result<Option<Forks>, Error> {
+        let Some(text) = env::var_os(VARIABLE) else {
+            return Ok(None);
+        };
+        env::remove_var(VARIABLE);
+        // SAFETY: the call accesses only a descriptor's flags, and no memory.
+        let open = |fd: &RawFd| unsafe { libc::fcntl(*fd, libc::F_SETFD, libc::FD_CLOEXEC) } == 0;
+        let parts = text.to_str().and_then(|text| text.split_once(','));
+        let fd = parts.and_then(|(fd, hz)| {
+            Worker::set_clock(hz.parse().ok()?);
+            fd.parse().ok().filter(|fd| *fd > 2).filter(open)
+        });
+        let Some(fd) = fd else {
+            return Err(Error::Argument(format!(
+                "{VARIABLE} is for the device's own processes: unset it"
+            )));
+        };
+        // SAFETY: the main process passed the descriptor to be owned here, and only this code in
+        // this process uses it.
+        let channel = unsafe { UnixStream::from_raw_fd(fd) };
+        Ok(Some(Forks { channel }))
+    }
+
+    /// Forks whenever the main process asks for it. Returns the guest's side in each new process, and
+    /// `None` when the main process has closed the channel.
+    pub fn run(self) -> Result<Option<Inside>, Error> {
+        let lacks = |e: io::Error| Error::lacks("the fork server", e);
+        // SIGTERM is for the main process, which stops this one by closing the channel.
+        let _ignored = take_sigterm().map_err(lacks)?;
+        set_name(NAME).map_err(|e| lacks(e.into()))?;
+        // SAFETY: the call cannot fail.
+        let main = unsafe { libc::getppid() };
+        loop {
+            let fds = match receive::<3>(&self.channel) {
+                Ok((_, [Some(channel), Some(memory), Some(bell)])) => [channel, memory, bell],
+                Ok(_) => return Err(lacks(io::ErrorKind::InvalidData.into())),
+                Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
+                Err(e) => return Err(lacks(e)),
+            };
+            match fork() {
+                Ok(None) => {
+                    drop(self);
+                    return become_guests_process(main, fds).map(Some).map_err(lacks);
+                }
+                Ok(Some((id, child))) => send(&self.channel, id, &[child.as_fd()]),
+                Err(e) => send(
+                    &self.channel,
+                    -e.raw_os_error().unwrap_or(libc::EAGAIN),
+                    &[],
+                ),
+            }
+            .map_err(lacks)?;
+        }
+    }
+}
+
+/// Prepares a forked process: it ends with the main process, and Ctrl-C is not meant for it.
+fn become_guests_process(main: libc::pid_t, fds: [OwnedFd; 3]) -> io::Result<Inside> {
+    // SAFETY: the calls take no pointers.
+    unsafe {
+        if libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) != 0 || libc::setpgid(0, 0) != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // The main process may have ended before.
+        if libc::getppid() != main {
+            libc::_exit(1);
+        }
+    }
+    set_name(GUESTS_NAME)?;
+    let [channel, memory, bell] = fds;
+    // The descriptor of the memory is closed here.
+    let memory = Shared::map(&File::from(memory))?;
+    Ok(Inside::new(channel.into(), memory, Bell::from(bell)))
+}
+
+/// Forks. The child is one of this process's parent. Returns its process ID and its pidfd, or `None`
+/// in the child.
+fn fork() -> io::Result<Option<(libc::pid_t, OwnedFd)>> {
+    let mut child: RawFd = -1;
+    let null = std::ptr::null_mut::<libc::c_void>();
+    // SAFETY: without CLONE_VM this is a fork, and this process has a single thread. The kernel
+    // writes the pidfd, which is owned here only, to `child`. The C library's fork() would also set
+    // its copy of the thread ID, which is used only to compare threads.
+    unsafe {
+        let flags = libc::CLONE_PARENT | libc::CLONE_PIDFD;
+        let pidfd = std::ptr::from_mut(&mut child);
+        match libc::syscall(libc::SYS_clone, flags, null, pidfd, null, null) {
+            0 => Ok(None),
+            -1 => Err(io::Error::last_os_error()),
+            id => Ok(Some((id as libc::pid_t, OwnedFd::from_raw_fd(child)))),
+        }
+    }
+}
+
+/// Sends a number with descriptors. There is at most one message in either direction, so it always
+/// fits.
+fn send(channel: &UnixStream, number: i32, fds: &[std::os::fd::BorrowedFd<'_>]) -> io::Result<()> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    if !fds.is_empty() {
+        ancillary.push(SendAncillaryMessage::ScmRights(fds));
+    }
+    let bytes = number.to_ne_bytes();
+    let flags = SendFlags::NOSIGNAL;
+    match sendmsg(channel, &[IoSlice::new(&bytes)], &mut ancillary, flags) {
+        Ok(sent) if sent == bytes.len() => Ok(()),
+        Ok(_) => Err(io::ErrorKind::WriteZero.into()),
+        Err(e) => Err(e.into()),
+    }
+}
+
+/// Receives a number with up to `N` descriptors.
+fn receive<const N: usize>(channel: &UnixStream) -> io::Result<(i32, [Option<OwnedFd>; N])> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    let mut bytes = [0; 4];
+    let got = loop {
+        let mut parts = [IoSliceMut::new(&mut bytes)];
+        match recvmsg(channel, &mut parts, &mut ancillary, RecvFlags::CMSG_CLOEXEC) {
+            Err(Errno::INTR) => {}
+            got => break got?.bytes,
+        }
+    };
+    if got == 0 {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    let mut fds = [const { None }; N];
+    let received = ancillary.drain().filter_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(fds) => Some(fds),
+        _ => None,
+    });
+    for (place, fd) in fds.iter_mut().zip(received.flatten()) {
+        *place = Some(fd);
+    }
+    Ok((i32::from_ne_bytes(bytes), fds))
+}
