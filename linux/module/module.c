@@ -143,8 +143,8 @@ static void unregister_alg(struct kiln_alg *alg)
 /*
  * The default random number generator keeps the hmac(sha512) driver preferred at first use, usually
  * by the first security association, and is not freed after that. Let it take Linux's driver,
- * because holding one of this module's would prevent unloading until a restart. Since Linux 7.1, it
- * exists only in FIPS mode.
+ * because holding one of this module's would prevent unloading until a restart. Since Linux 7.1,
+ * only FIPS mode has this generator.
  */
 static void __init prepare_rng(void)
 {

@@ -2,12 +2,12 @@
 //!
 //! When a process that has exited is waited for, the kernel removes its directory in `/proc`, and
 //! detaches all mounts on it, in every mount namespace. The process that waits does this work. A
-//! front end may have mounted a file system there whose server never answers, or one that takes long
-//! to release. The main process therefore has no children that wait to be reaped
+//! front end may have mounted a file system there whose server never answers, or one that takes
+//! long to release. The main process therefore has no children that wait to be reaped
 //! ([`release_children`]): each one does this work itself while it exits.
 //!
-//! From then on, another process may have the same process ID. A child is therefore identified by
-//! its pidfd, which shows its end, takes signals, and since Linux 6.15 provides its exit status.
+//! After that, another process may get the same process ID. A child is therefore identified by its
+//! pidfd, which reports its exit, accepts signals and, since Linux 6.15, has its exit status.
 
 use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -25,12 +25,12 @@ use crate::notify::timespec;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
     Known(ExitStatus),
-    /// Linux before 6.15 does not report it, and no kernel does for a process that it has not released.
+    /// Linux reports it since 6.15, and only for a process that it has released.
     Unknown,
 }
 
-/// The kernel reports an exit shortly before it releases the process. This is how long to wait for
-/// that: at once, and altogether.
+/// The kernel reports an exit shortly before it releases the process. How long to wait for the
+/// release: in one call, and in all.
 const AT_ONCE: Duration = Duration::from_millis(1);
 const LONGEST: Duration = Duration::from_millis(100);
 
@@ -59,13 +59,13 @@ pub(crate) struct Child {
     id: u32,
     /// The pidfd.
     end: OwnedFd,
-    /// When it was first seen that the process has exited.
+    /// When [`Child::ended`] first saw the exit.
     exited: Option<Instant>,
 }
 
-/// Makes the kernel release each child process of this one when the child exits. There is no exit
-/// status to wait for afterwards, and waitpid() fails. The setting does not survive an exec(), so
-/// programs that this process starts do not have it.
+/// Makes the kernel release each child process of this one when the child exits. waitpid() then
+/// fails instead of returning an exit status. The setting does not survive an exec(), so programs
+/// that this process starts do not have it.
 pub(crate) fn release_children() -> io::Result<()> {
     // SAFETY: zeros are a valid value, and `action` outlives the call.
     let done = unsafe {
@@ -121,8 +121,8 @@ impl Child {
         self.polls(PollFlags::IN, Duration::ZERO)
     }
 
-    /// Returns how the process has ended, or `None` if it has not exited. Waits for the kernel to
-    /// release it, but only for a short time ([`Child::is_released`]).
+    /// Returns how the process has ended, or `None` until it is released or [`LONGEST`] has passed
+    /// since its exit was seen. Waits for at most [`AT_ONCE`].
     pub(crate) fn ended(&mut self) -> Option<End> {
         if !self.has_exited() {
             return None;
@@ -138,8 +138,8 @@ impl Child {
     }
 
     /// Returns whether the kernel has released the process, which then does not count towards any
-    /// limit of tasks. What a front end mounts on the directory of one of the process's threads can
-    /// delay this: the thread that exits last detaches it first.
+    /// limit of tasks. A front end's mount on the directory of one of its threads can delay this:
+    /// the last thread to exit detaches that mount first.
     pub(crate) fn is_released(&self) -> bool {
         // SAFETY: signal 0 is not sent, and the null pointer is allowed.
         let done = unsafe {
@@ -160,7 +160,7 @@ impl Child {
         poll(&mut fds, Some(&timespec(limit))).is_ok_and(|found| found == 1)
     }
 
-    /// Returns the exit status, or `None` if the kernel does not report it, or not yet.
+    /// Returns the exit status, or `None` if the kernel does not (yet) report it.
     fn status(&self) -> Option<ExitStatus> {
         let mut info = Info {
             mask: PIDFD_INFO_EXIT,
@@ -176,9 +176,9 @@ impl Child {
     }
 }
 
-/// Starts a program in a child process. `Command::spawn` would wait for a child whose exec() failed,
-/// and panics if there is nothing to wait for ([`release_children`]). Reports an exec() that fails
-/// within `patience`.
+/// Starts a program in a child process. `Command::spawn` would wait for a child whose exec()
+/// failed, and panic because it cannot ([`release_children`]). Waits for at most `patience` for
+/// exec() to fail.
 pub(crate) fn start_program(mut command: Command, patience: Duration) -> io::Result<Child> {
     // The child's end is closed without a message if exec() succeeds.
     let (mut failed, mut fails) = UnixStream::pair()?;
@@ -196,13 +196,14 @@ pub(crate) fn start_program(mut command: Command, patience: Duration) -> io::Res
         -1 => return Err(io::Error::last_os_error()),
         _ => {}
     }
-    let child = Child::watch(process)?;
+    // It may have failed and be released already.
+    let child = Child::watch(process);
     drop(fails);
     failed.set_read_timeout(Some(patience))?;
     let mut error = [0; size_of::<i32>()];
     match failed.read_exact(&mut error) {
         Ok(()) => Err(io::Error::from_raw_os_error(i32::from_ne_bytes(error))),
-        Err(_) => Ok(child),
+        Err(_) => child,
     }
 }
 
@@ -236,7 +237,7 @@ mod tests {
     fn wait_until(is_done: impl Fn() -> bool) {
         let end = Instant::now() + Duration::from_secs(60);
         while !is_done() {
-            assert!(Instant::now() < end, "not after 60 s");
+            assert!(Instant::now() < end, "60 s have passed");
             sleep(Duration::from_millis(1));
         }
     }
@@ -252,7 +253,7 @@ mod tests {
         (reaped, error)
     }
 
-    /// The kernel's name of a process's state, or `None` if its directory in `/proc` is gone.
+    /// Returns the letter of a process's state, or `None` if its directory in `/proc` is gone.
     fn state(child: &Child) -> Option<String> {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", child.id())).ok()?;
         let rest = stat.rsplit_once(") ")?.1;
@@ -271,7 +272,7 @@ mod tests {
                 child.signal(Signal::KILL);
             }
             wait_until(|| child.has_exited());
-            // The process itself still ends.
+            // It releases itself afterwards.
             wait_until(|| state(&child).is_none());
             assert!(child.is_released());
             assert_eq!(reap(&child), (-1, libc::ECHILD));
@@ -291,7 +292,7 @@ mod tests {
         let error = start_program(Command::new("/nonexistent/program"), LATE);
         assert_eq!(error.err().unwrap().kind(), io::ErrorKind::NotFound);
         let mut command = Command::new("/bin/true");
-        // SAFETY: the closure makes no call.
+        // SAFETY: the closure makes no system call.
         unsafe { command.pre_exec(|| Err(io::Error::from_raw_os_error(libc::EDOM))) };
         let error = start_program(command, LATE).err().unwrap();
         assert_eq!(error.raw_os_error(), Some(libc::EDOM));
@@ -308,7 +309,7 @@ mod tests {
         zombie.signal(Signal::KILL);
         wait_until(|| zombie.has_exited());
         assert_eq!(state(&zombie).as_deref(), Some("Z"));
-        // It is waited for only for a short time.
+        // `ended` waits only briefly for it.
         assert!(zombie.ended().is_none());
         sleep(LONGEST);
         assert_eq!(zombie.ended(), Some(End::Unknown));

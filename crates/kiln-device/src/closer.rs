@@ -2,8 +2,8 @@
 //! time, and to run whatever else could wait for the other side of such a socket.
 //!
 //! When a socket is closed, the kernel also drops its unread messages and the descriptors sent with
-//! them. Dropping the last reference to a file frees it, which takes 0.16 s of CPU time per GiB of a
-//! memfd. A TCP socket with `SO_LINGER` waits for its peer, and a file on FUSE may wait for its
+//! them. Dropping the last reference to a file frees it, which takes 0.16 s of CPU time per GiB of
+//! a memfd. A TCP socket with `SO_LINGER` waits for its peer, and a file on FUSE may wait for its
 //! server. Neither a timer nor SIGKILL ends all of these waits. Shutting a socket down wakes all
 //! waiters for its other side, however many there are. The main process therefore neither shuts
 //! down such a socket nor drops the last reference to it: a child process that has only this task
@@ -13,7 +13,7 @@
 //! FUSE, not only the last, waits for its server (FUSE_FLUSH).
 //!
 //! The eventfd of a guest's process is closed in the same way: a front end that watches it with
-//! epoll can hold the lock for which dropping the last reference waits.
+//! epoll can hold a lock that dropping the last reference needs.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -65,7 +65,7 @@ pub(crate) struct Closer {
     /// counts the descriptors in these answers, which are in flight, against the device's user.
     unread: Vec<Unread>,
     children: Vec<Running>,
-    /// Processes of guests that have exited, but that the kernel has not released.
+    /// Guests' and spare processes that have exited, but that the kernel has not released.
     unreleased: Vec<(Owner, Child)>,
     /// When the last child processes that close sockets were started.
     started: Vec<(Owner, Instant)>,
@@ -99,7 +99,8 @@ impl Closer {
     }
 
     /// Shuts down and closes a connection, or a listening socket with the connections that were not
-    /// accepted. Closes a descriptor of another kind. A process that must not fork does this itself.
+    /// accepted. Only closes a descriptor of another kind. A process that must not fork does this
+    /// itself.
     pub(crate) fn end(&mut self, owner: Owner, socket: impl Into<OwnedFd>) {
         let socket = socket.into();
         match self.forks {
@@ -110,8 +111,8 @@ impl Closer {
 
     /// Closes a connection that a guest's process has held.
     ///
-    /// Returns false if the front end has not read all answers. Until it has, or closes its end, the
-    /// connection counts among those of [`Closer::unread`].
+    /// Returns false if the front end has not read all answers. Until it has, or closes its end,
+    /// the connection counts among those of [`Closer::unread`].
     pub(crate) fn end_held(&mut self, owner: Owner, stream: UnixStream) -> bool {
         let is_read = !self.forks || is_read(&stream);
         // The front end's own end may be in a message that was not received. A child process drops
@@ -158,15 +159,15 @@ impl Closer {
         }
     }
 
-    /// Counts the process of a guest that has left until the kernel has released it.
+    /// Counts an owner's process that has ended until the kernel releases it.
     pub(crate) fn note_process(&mut self, owner: Owner, process: Child) {
         if !process.is_released() {
             self.unreleased.push((owner, process));
         }
     }
 
-    /// Returns the number of processes of an owner's guests that have left, but still count towards the
-    /// limit of tasks.
+    /// Returns how many of an owner's processes have exited, but still count towards the task
+    /// limit.
     pub(crate) fn unreleased(&self, owner: Owner) -> usize {
         self.unreleased
             .iter()
@@ -208,8 +209,8 @@ impl Closer {
     }
 
     /// Forgets child processes that have exited, and kills those that are late. Starts one for each
-    /// owner with waiting sockets and fewer than [`PROCESSES`] children; the sockets of other owners keep
-    /// waiting.
+    /// owner with waiting sockets and fewer than [`PROCESSES`] children; the sockets of other
+    /// owners keep waiting.
     pub(crate) fn go_on(&mut self) {
         let unread = std::mem::take(&mut self.unread).into_iter();
         let (read, unread): (Vec<_>, _) = unread.partition(|u| is_read(&u.stream));
@@ -367,8 +368,8 @@ fn start(sockets: &[(Owner, RawFd)], job: impl FnOnce()) -> io::Result<(Child, U
             unsafe { libc::_exit(0) }
         }
         -1 => Err(io::Error::last_os_error()),
-        // If the child cannot be watched, `hold` is closed here. The child then does its job, and
-        // its caller keeps the sockets for the next one.
+        // If the child cannot be watched, `hold` is closed here. The child then does its job. The
+        // caller keeps the sockets for the next child.
         _ => Ok((Child::watch(process)?, hold)),
     }
 }
@@ -514,9 +515,9 @@ mod tests {
         }
     }
 
-    /// Watches an eventfd with epoll, and waits for its events in memory that never arrives, with
-    /// the epoll's lock held, until the page is dropped. Then the thread returns.
-    fn watched(page: &Page) -> (OwnedFd, JoinHandle<()>) {
+    /// Returns an eventfd that an epoll watches, and a thread that waits for its events in `page`,
+    /// and so holds the epoll's lock until the page is dropped.
+    fn hold_epoll_lock(page: &Page) -> (OwnedFd, JoinHandle<()>) {
         let bell = eventfd(1, EventfdFlags::CLOEXEC).unwrap();
         let watch = epoll::create(epoll::CreateFlags::CLOEXEC).unwrap();
         let data = epoll::EventData::new_u64(0);
@@ -524,8 +525,8 @@ mod tests {
         (bell, page.wait_for_event(watch))
     }
 
-    /// A front end that holds a lock of the eventfd delays only a child process. Control: a process
-    /// that must not fork waits for it.
+    /// A front end that holds the epoll's lock delays only a child process. Control: a process that
+    /// must not fork waits too.
     #[test]
     fn an_eventfd_whose_epoll_is_held_is_closed_in_another_process() {
         let _alone = fork_alone();
@@ -534,7 +535,7 @@ mod tests {
                 println!("SKIPPED: this process may not use userfaultfd");
                 return;
             };
-            let (bell, held) = watched(&page);
+            let (bell, held) = hold_epoll_lock(&page);
             let (done, wait) = mpsc::channel();
             let (go, started) = mpsc::channel();
             let closes = thread::spawn(move || {
@@ -687,7 +688,7 @@ mod tests {
         wait_for(&mut closer);
     }
 
-    /// The kernel does not release a process that waits to be reaped. It counts until then.
+    /// A process counts until the kernel releases it, here until the test reaps it.
     #[test]
     fn a_process_that_is_not_released_counts() {
         let _alone = fork_alone();

@@ -1,14 +1,14 @@
 //! The fork server: a process that starts the guests' processes.
 //!
-//! The main process must not start a program for each guest, because any user can hold up an exec():
-//! kcmp() takes a lock of the process that it names (`exec_update_lock`) before it checks
-//! permissions, and then waits for the same lock of another process, which a file system can keep in
-//! an exec() of its own for ever. The main process therefore starts one program, before it serves
-//! any guest. That program forks, which needs no such lock, and is never given a guest.
+//! The main process must not start a program for each guest, because any user can hold up an
+//! exec(): kcmp() takes a lock of the process that it names (`exec_update_lock`) before it checks
+//! permissions, and then waits for that of another process, whose own exec() a file system can hang
+//! for ever. The main process therefore starts one program before it serves any guest. That program
+//! only forks, which takes no such lock, and never gets a guest.
 //!
-//! The main process never waits for it: it asks for a process, and takes the answer when it is there.
-//! A guest's process is nevertheless a child of the main process (`CLONE_PARENT`), so it ends with
-//! the main process and outlives the fork server.
+//! The main process never waits for it: it asks for a process, and takes the answer when it is
+//! there. A guest's process is nevertheless a child of the main process (`CLONE_PARENT`), so it
+//! ends with the main process and outlives the fork server.
 
 use std::env;
 use std::ffi::CStr;
@@ -34,7 +34,7 @@ use crate::child::{start_program, Child};
 use crate::error::Error;
 use crate::inside::{take_sigterm, Inside};
 use crate::notify::Bell;
-use crate::process::{Process, Unborn};
+use crate::process::{Process, Requested};
 use crate::shared::Shared;
 
 /// The environment variable that marks the fork server. It contains the number of a descriptor, and
@@ -52,14 +52,14 @@ const LONGEST: Duration = Duration::from_secs(5);
 pub(crate) struct ForkServer {
     child: Child,
     channel: UnixStream,
-    /// The process that was asked for, and when.
-    asked: Option<(Unborn, Instant)>,
+    /// The process requested, and since when.
+    asked: Option<(Requested, Instant)>,
     /// Set when the fork server has ended, or has not answered in time.
     over: bool,
 }
 
 impl ForkServer {
-    /// Starts the fork server. Waits for at most `patience` for the start to fail.
+    /// Starts the fork server. Reports a failure that occurs within `patience`.
     pub(crate) fn start(patience: Duration) -> io::Result<ForkServer> {
         let (channel, theirs) = UnixStream::pair()?;
         let fd = theirs.as_raw_fd();
@@ -119,11 +119,11 @@ impl ForkServer {
     /// Asks for a process for a device with `data` data queues. The previous answer must have been
     /// taken.
     pub(crate) fn ask(&mut self, data: u16) -> io::Result<()> {
-        let (unborn, theirs) = Unborn::create(data)?;
+        let (requested, theirs) = Requested::create(data)?;
         let sent = send(&self.channel, 0, &theirs.each_ref().map(AsFd::as_fd));
         self.over |= sent.is_err();
         sent?;
-        self.asked = Some((unborn, Instant::now()));
+        self.asked = Some((requested, Instant::now()));
         Ok(())
     }
 
@@ -147,10 +147,12 @@ impl ForkServer {
             }
             Ok(answer) => answer,
         };
-        let (Some((unborn, _)), Some(child)) = (self.asked.take(), child) else {
+        let (Some((requested, _)), Some(child)) = (self.asked.take(), child) else {
             return Err(io::Error::from_raw_os_error(-id));
         };
-        Ok(Some(unborn.born(Child::from_parts(id as u32, child))))
+        Ok(Some(
+            requested.into_process(Child::from_parts(id as u32, child)),
+        ))
     }
 
     pub(crate) fn kill(&self) {
@@ -164,7 +166,7 @@ pub struct Forks {
 }
 
 impl Forks {
-    /// Returns the channel to the main process, or `None` if this process is not the fork server.
+    /// Returns `None` if this process is not the fork server.
     /// Call this function once and early: it removes the environment variable so that child
     /// processes do not see it.
     ///
@@ -193,8 +195,8 @@ impl Forks {
         Ok(Some(Forks { channel }))
     }
 
-    /// Forks whenever the main process asks for it. Returns the guest's side in each new process, and
-    /// `None` when the main process has closed the channel.
+    /// Forks whenever the main process asks for it. Returns [`Inside`] in each new process, and
+    /// `None` once the main process has closed the channel.
     pub fn run(self) -> Result<Option<Inside>, Error> {
         let lacks = |e: io::Error| Error::lacks("the fork server", e);
         // SIGTERM is for the main process, which stops this one by closing the channel.
@@ -226,7 +228,7 @@ impl Forks {
     }
 }
 
-/// Prepares a forked process: it ends with the main process, and Ctrl-C is not meant for it.
+/// Prepares a forked process: it ends with the main process, and gets no Ctrl-C.
 fn become_guests_process(main: libc::pid_t, fds: [OwnedFd; 3]) -> io::Result<Inside> {
     // SAFETY: the calls take no pointers.
     unsafe {
@@ -245,14 +247,14 @@ fn become_guests_process(main: libc::pid_t, fds: [OwnedFd; 3]) -> io::Result<Ins
     Ok(Inside::new(channel.into(), memory, Bell::from(bell)))
 }
 
-/// Forks. The child is one of this process's parent. Returns its process ID and its pidfd, or `None`
+/// Forks. The child is a sibling of this process. Returns its process ID and its pidfd, or `None`
 /// in the child.
 fn fork() -> io::Result<Option<(libc::pid_t, OwnedFd)>> {
     let mut child: RawFd = -1;
     let null = std::ptr::null_mut::<libc::c_void>();
     // SAFETY: without CLONE_VM this is a fork, and this process has a single thread. The kernel
-    // writes the pidfd, which is owned here only, to `child`. The C library's fork() would also set
-    // its copy of the thread ID, which is used only to compare threads.
+    // writes the pidfd, which is owned here only, to `child`. The C library's fork() would also
+    // update its own copy of the thread ID, which the code of a guest's process does not use.
     unsafe {
         let flags = libc::CLONE_PARENT | libc::CLONE_PIDFD;
         let pidfd = std::ptr::from_mut(&mut child);

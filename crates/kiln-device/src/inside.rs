@@ -158,7 +158,7 @@ fn enter_sandbox(config: &Config) -> Result<Crew, Error> {
     Ok(crew)
 }
 
-/// Blocks SIGTERM, by which the main process tells this one to drain. Returns a descriptor that is
+/// Blocks SIGTERM, by which the main process tells a guest's process to drain. Returns a descriptor that is
 /// readable when the signal has arrived.
 pub(crate) fn take_sigterm() -> io::Result<OwnedFd> {
     // SAFETY: `set` outlives the calls that write to it and read it, and the new descriptor is owned

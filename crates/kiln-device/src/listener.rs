@@ -28,19 +28,19 @@ pub(crate) const SILENT: usize = 64;
 pub(crate) const WAITING: usize = 64;
 
 /// Maximum number of front ends per second that each socket passes to processes, and the burst
-/// allowed after a pause. The rate is limited because each front end costs a process start, some 4
-/// ms of CPU time. A front end that connects in a loop would take that time from other guests.
+/// allowed after a pause. The rate is limited because each front end costs a process, whose CPU
+/// time a front end that connects in a loop would take from other guests.
 pub(crate) const ADMITTED: u64 = 10;
 pub(crate) const ADMITTED_AT_ONCE: u32 = 64;
 
 /// Maximum number of connections per second that each socket accepts, and the burst allowed after a
-/// pause. A front end that connects and closes in a loop keeps this process, and the child processes
-/// that close its connections, busy. Beyond the rate, connect() waits.
+/// pause. A front end that connects and closes in a loop keeps this process, and the child
+/// processes that close its connections, busy. Past [`QUEUE`], connect() waits.
 const ACCEPTED: u64 = 500;
 pub(crate) const ACCEPTED_AT_ONCE: u32 = 250;
 
-/// Number of connections that the kernel keeps for a listener. Those of a front end that connects in
-/// a loop delay others on the same socket until all have been accepted.
+/// Number of connections that the kernel keeps for a listener. Those of a front end that connects
+/// in a loop delay others on the same socket until all have been accepted.
 const QUEUE: i32 = 256;
 
 /// How long a listener is ignored after an error.
@@ -193,8 +193,8 @@ impl Socket {
         }
     }
 
-    /// Returns whether the listener is ignored at `now`, the time since the device started: after an
-    /// error, or because the rate is used up.
+    /// Returns whether the listener is ignored: after an error, or because the rate is used up at
+    /// `now`, the time since the start.
     pub(crate) fn rests(&self, now: Duration) -> bool {
         let after_error = self.rests_until.is_some_and(|until| Instant::now() < until);
         after_error || !self.accepted.is_due(now.as_nanos() as u64)
@@ -290,8 +290,8 @@ impl Socket {
     }
 }
 
-/// Returns a descriptor that becomes readable when the process that made a connection has exited, or
-/// `None` if the kernel has none (before Linux 6.5).
+/// Returns a descriptor that becomes readable when the process that made a connection has exited,
+/// or `None` if the kernel has none (before Linux 6.5).
 ///
 /// # Errors
 /// Fails if that process has exited.

@@ -43,8 +43,8 @@ pub(crate) struct Meter {
 struct Measured {
     number: u64,
     counters: Arc<Counters>,
-    /// Process ID of the guest's process, if the guest has a separate one. The guest leaves as soon
-    /// as this process has exited, long before the ID is used again.
+    /// Process ID of the guest's process, if the guest has a separate one. The guest is removed
+    /// once this process has exited, long before the ID is reused.
     process: Option<u32>,
 }
 

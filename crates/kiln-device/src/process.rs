@@ -1,12 +1,12 @@
 //! The main process's view of a process that serves one guest. The fork server
-//! ([`crate::forkserver`]) starts that process in advance. It enters its sandbox, and then receives
-//! a connection.
+//! ([`crate::forkserver`]) starts that process in advance. The process enters its sandbox, then
+//! gets a guest.
 //!
 //! A process that was taken over must not be able to make the main process wait. The two therefore
 //! share only objects without a lock that a process can hold for long: memory ([`crate::shared`]),
-//! an eventfd, and the connection of the guest, which the main process only polls. A pipe, for
-//! example, is locked while a write to it copies bytes, and the page with these bytes may never
-//! arrive.
+//! an eventfd (except for its last close, see [`Process::release`]), and the connection of the
+//! guest, which the main process only polls. A pipe, for example, is locked while a write to it
+//! copies bytes, and the page with these bytes may never arrive.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -46,33 +46,33 @@ pub(crate) enum State {
 }
 
 /// What the main process keeps for a process that it has asked for.
-pub(crate) struct Unborn {
+pub(crate) struct Requested {
     channel: UnixStream,
     bell: Bell,
     memory: Shared,
     data: u16,
 }
 
-impl Unborn {
-    /// Creates what the main process and a new process share. Also returns what the process gets: its
-    /// ends of the channel, the memory and the bell.
-    pub(crate) fn create(data: u16) -> io::Result<(Unborn, [OwnedFd; 3])> {
+impl Requested {
+    /// Creates what the main process and a new process share. Also returns the process's end of the
+    /// channel, the memory and the bell.
+    pub(crate) fn create(data: u16) -> io::Result<(Requested, [OwnedFd; 3])> {
         let (channel, theirs) = one_way()?;
         // A compromised process must not be able to block this one.
         channel.set_nonblocking(true)?;
         let (memory, file) = Shared::create(lines::CELLS + Counters::cells(data))?;
         let bell = Bell::new()?;
         let copy = bell.as_fd().try_clone_to_owned()?;
-        let unborn = Unborn {
+        let requested = Requested {
             channel,
             bell,
             memory,
             data,
         };
-        Ok((unborn, [theirs.into(), file.into(), copy]))
+        Ok((requested, [theirs.into(), file.into(), copy]))
     }
 
-    pub(crate) fn born(self, child: Child) -> Process {
+    pub(crate) fn into_process(self, child: Child) -> Process {
         let memory = Arc::new(self.memory);
         Process::watch(child, self.channel, self.bell, memory, self.data)
     }
@@ -123,10 +123,10 @@ impl Process {
         }
     }
 
-    /// Closes the bell of a process that has ended, or whose end is not waited for, in a child process.
-    /// A process that was taken over could have passed the bell to a front end that watches it with
-    /// epoll, and holds a lock of this epoll for as long as it likes. Dropping the last reference to the
-    /// bell waits for that lock.
+    /// Has a child process close the bell, and the closer count this process until it is released.
+    /// The process has ended, or its end is not awaited. If it was taken over, it may have
+    /// passed the bell to a front end that watches it with epoll and holds the epoll's lock for as
+    /// long as it likes. Dropping the last reference to the bell waits for that lock.
     pub(crate) fn release(self, owner: Owner, closer: &mut Closer) {
         closer.end(owner, self.bell);
         closer.note_process(owner, self.child);
@@ -218,7 +218,7 @@ impl Process {
         self.state == State::Starting && self.started.elapsed() > START
     }
 
-    /// Returns how the process has ended, or `None` if it has not exited.
+    /// Returns how the process has ended, as [`Child::ended`] does, and forwards its last lines.
     pub(crate) fn ended(&mut self) -> Option<End> {
         let end = self.child.ended();
         if end.is_some() {
@@ -264,7 +264,7 @@ mod tests {
     }
 
     fn wait_for(process: &Process) {
-        assert!(is_readable(process.end().as_fd(), LATE), "after 60 s");
+        assert!(is_readable(process.end().as_fd(), LATE), "it has not ended");
     }
 
     /// Returns a process that does nothing, and the bell and counters that it would use.
@@ -318,7 +318,7 @@ mod tests {
             assert!(process.ended().is_none());
             process.kill();
             wait_for(&process);
-            // Here the process stays a zombie, so its end is reported after a while.
+            // Here the process stays a zombie, so this takes a while.
             while process.ended().is_none() {
                 std::thread::sleep(Duration::from_millis(1));
             }

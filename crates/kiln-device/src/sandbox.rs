@@ -750,7 +750,7 @@ mod tests {
                 assert_eq!(ends(Role::Guest, attempt), libc::SIGSYS, "{what}");
             }
             // The main process may start programs, and may signal only programs it has started. It
-            // does not wait for them.
+            // may not reap them.
             let signal = |process: libc::pid_t| {
                 let fd = libc::syscall(libc::SYS_pidfd_open, process, 0);
                 let no_info = std::ptr::null::<libc::siginfo_t>();

@@ -119,8 +119,8 @@ pub struct Served {
 }
 
 impl Guest {
-    /// Returns `None` while the guest is being served. Afterwards, returns how its process has ended,
-    /// or `Some(None)` if threads served it.
+    /// Returns `None` while the guest is being served. Afterwards, returns how its process has
+    /// ended, or `Some(None)` if threads served it.
     fn ended(&mut self) -> Option<Option<End>> {
         match &mut self.host {
             Host::Process(process) => process.ended().map(Some),
@@ -213,9 +213,9 @@ impl Server {
     fn confine(&self) -> Result<(), Error> {
         let sockets = self.sockets.len() as u64;
         let guests = self.config.max_guests as u64;
-        // Each guest needs descriptors for its connection, its process, its bell, and the process of
-        // its front end. In addition, the same number of guests may have left while a file system
-        // keeps their processes from exiting.
+        // Each guest needs descriptors for its connection, its process, its bell, and the process
+        // of its front end. In addition, the same number of guests may have left while a file
+        // system keeps their processes from exiting.
         let waiting = (SILENT + self.most_waiting()) as u64;
         // Only a single-threaded process hands sockets to child processes: those of front ends and
         // of metrics clients. It has a descriptor for each of these processes.
@@ -349,10 +349,10 @@ impl Server {
                     Watched::ForkServer => {}
                 }
             }
-            self.reap(&mut guests, &mut lost, &mut closer);
-            self.reap_lost(&mut lost, &mut closer);
-            // Each socket accepts one connection per iteration, so that a front end that connects in
-            // a loop does not delay those of other sockets.
+            self.remove_ended(&mut guests, &mut lost, &mut closer);
+            self.remove_lost(&mut lost, &mut closer);
+            // Each socket accepts one connection per iteration, so that a front end that connects
+            // in a loop does not delay those of other sockets.
             for owner in listening {
                 // A guest that is about to end will free its slot, so the socket is not full.
                 let full = match owner {
@@ -396,7 +396,7 @@ impl Server {
             while let Some(at) = spares.iter_mut().position(is_over) {
                 tracing::error!("a spare process ended before it got a guest");
                 start_again = now + Duration::from_secs(1);
-                // It may have received a guest ([`Server::take_in`]).
+                // If [`Process::give`] failed, it may still have a guest.
                 spares.swap_remove(at).release(Owner::Metrics, &mut closer);
             }
             let wanted = if now < start_again { 0 } else { wanted };
@@ -499,7 +499,12 @@ impl Server {
     }
 
     /// Removes guests that have ended, and kills the processes of guests that should have ended.
-    fn reap(&mut self, guests: &mut Vec<Guest>, lost: &mut Vec<Guest>, closer: &mut Closer) {
+    fn remove_ended(
+        &mut self,
+        guests: &mut Vec<Guest>,
+        lost: &mut Vec<Guest>,
+        closer: &mut Closer,
+    ) {
         let mut k = 0;
         while k < guests.len() {
             let guest = &mut guests[k];
@@ -546,7 +551,7 @@ impl Server {
         }
     }
 
-    fn reap_lost(&self, lost: &mut Vec<Guest>, closer: &mut Closer) {
+    fn remove_lost(&self, lost: &mut Vec<Guest>, closer: &mut Closer) {
         while let Some(at) = lost.iter_mut().position(|guest| guest.ended().is_some()) {
             lost.swap_remove(at).close(closer);
         }
@@ -655,8 +660,8 @@ impl Server {
             (Some(mut process), _) => {
                 let given = process.give(number, socket, &waiting.stream);
                 if let Err(error) = given {
-                    // It may have received the guest, so it cannot be a spare, and must be waited
-                    // for.
+                    // It may have received the guest, so it cannot be a spare, and its end must be
+                    // awaited.
                     process.discard();
                     spares.push(process);
                     return Err(error);
@@ -843,8 +848,8 @@ fn first_process(data: u16) -> Result<(ForkServer, Process), Error> {
     }
 }
 
-/// Takes the process that was asked for, and asks for another one if there should be more. Starts the
-/// fork server again if it has ended or does not answer, without waiting for it.
+/// Takes the requested process, and requests another if fewer than `wanted` are there. Replaces
+/// a fork server that has ended or does not answer, and waits for at most 1 ms.
 fn start_processes(
     forks: &mut Option<ForkServer>,
     spares: &mut Vec<Process>,
@@ -877,14 +882,13 @@ fn report_end(guest: &Guest, how: Option<End>) {
         None => return,
         Some(End::Known(status)) => status,
         Some(End::Unknown) => {
-            // A process that ends normally does so after its front end has disconnected, or has
-            // logged why.
+            // A process that ends normally has logged why, or its front end disconnected before.
             if guest.gone.is_none() && guest.killed.is_none() {
                 tracing::warn!(
                     guest = number,
-                    "its process ended, and this kernel does not report how (Linux 6.15 does): if no \
-                     line above says why, it crashed, was killed, or pages of the shared memory are \
-                     missing"
+                    "its process ended, and the kernel did not report how (before 6.15, it cannot): \
+                     unless a line above says why, it crashed, was killed, or lacked pages of shared \
+                     memory"
                 );
             }
             return;
@@ -1094,6 +1098,7 @@ mod tests {
         assert_eq!(admit(Duration::from_secs(1)), 10);
         assert_eq!(admit(Duration::from_secs(2)), 10);
     }
+
     /// A socket whose rate is used up is not watched, so further connections wait to be accepted.
     /// The other socket is the control.
     #[test]

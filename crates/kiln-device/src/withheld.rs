@@ -55,8 +55,8 @@ impl Page {
         })
     }
 
-    /// Starts a thread that stores an event of an epoll in the page. The epoll must have an event.
-    /// Returns when the thread waits for the page, and holds the epoll's lock meanwhile. The thread
+    /// Starts a thread that stores an epoll's event in the page. The epoll must have an event.
+    /// Returns when the thread waits for the page, still holding the epoll's lock. The thread
     /// continues when this value is dropped.
     pub(crate) fn wait_for_event(&self, epoll: OwnedFd) -> JoinHandle<()> {
         let address = self.address;

@@ -1,6 +1,6 @@
 //! Tests the module in hosted trees. The environment variable KILN_TEST_TREE names an LTS kernel's
-//! tree, and KILN_TEST_TREE_NEXT that of a current kernel. Without them, the tests are skipped with a
-//! message.
+//! tree, and KILN_TEST_TREE_NEXT that of a current kernel. Without them, the tests are skipped with
+//! a message.
 
 use std::env;
 use std::ffi::OsString;
@@ -95,8 +95,8 @@ fn wanting(name: &str, text: &'static str) -> String {
     }
 }
 
-/// Fails if a driver did not pass. Linux may lack tests only for the algorithms whose names start
-/// with one of `untested`.
+/// Fails unless each driver passed or is absent. Algorithms whose names start with one of
+/// `untested` must be untested.
 fn assert_passed(outcome: &Outcome, untested: &[&str]) {
     for row in &outcome.rows {
         let known = untested.iter().any(|alg| row.alg.starts_with(alg));
@@ -160,7 +160,7 @@ fn a_hosted_testmgr_passes_every_driver_and_fails_those_that_are_wrong() {
     };
     let outcome = judged(&tree, None, &module::unchanged).unwrap();
     assert!(outcome.rows.len() > 90, "{}", outcome.rows.len());
-    // In 7.3, these are only library functions, which KUnit tests.
+    // In 7.3, these are only library functions, tested by KUnit.
     let libraries = [
         "blake2s",
         "crct10dif",

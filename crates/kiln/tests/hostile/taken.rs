@@ -1,5 +1,5 @@
-//! Tests of what a guest's process could do that its front end has taken over: what it shares with the
-//! main process, how it is ended, and what else the main process could wait for.
+//! Tests of what a guest's process could do that its front end has taken over: what it shares with
+//! the main process, how it is ended, and what else the main process could wait for.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
@@ -32,8 +32,8 @@ fn files(pid: u32) -> BTreeSet<String> {
 }
 
 /// A process that was taken over can hold locks of the files that it has, pass them on, and change
-/// them. It has neither the log nor a pipe to the main process, and no descriptor of the memory that
-/// both share.
+/// them. It has neither the log nor a pipe to the main process, and no descriptor of the memory
+/// that both share.
 #[test]
 fn a_guests_process_shares_a_connection_and_memory_with_the_main_process() {
     // Without the sandbox, the descriptors can be listed by the same user.
@@ -63,8 +63,8 @@ fn a_guests_process_shares_a_connection_and_memory_with_the_main_process() {
     end(device, &["connected guest=1"]);
 }
 
-/// When a process is reaped, the kernel detaches what is mounted on its directory in `/proc`, which can
-/// take the reaper for ever. Here, the main process is stopped, so it cannot reap.
+/// When a process is reaped, the kernel detaches what is mounted on its directory in `/proc`, which
+/// can block the reaper for ever. Here, the stopped main process cannot reap.
 #[test]
 fn a_process_that_exits_is_not_reaped_by_the_main_process() {
     let exists = |pid: u32| Path::new(&format!("/proc/{pid}")).exists();
@@ -75,7 +75,7 @@ fn a_process_that_exits_is_not_reaped_by_the_main_process() {
     device.signal(libc::SIGSTOP);
     kill(guest);
     until("its process is gone", || !exists(guest));
-    // Control: a process whose parent reaps it exists until then.
+    // Control: a process that its parent reaps exists until then.
     let mut child = Command::new("sleep").arg("60").spawn().unwrap();
     kill(child.id());
     sleep(Duration::from_millis(300));
@@ -90,7 +90,7 @@ fn a_process_that_exits_is_not_reaped_by_the_main_process() {
     end(device, &["its process ended"]);
 }
 
-/// Returns the numbers of a process's eventfds, by their identifiers.
+/// Returns a process's eventfds: the descriptor number of each eventfd ID.
 fn eventfds(pid: u32) -> BTreeMap<String, i32> {
     let infos = std::fs::read_dir(format!("/proc/{pid}/fdinfo")).unwrap();
     let id = |info: std::fs::DirEntry| {
@@ -103,7 +103,7 @@ fn eventfds(pid: u32) -> BTreeMap<String, i32> {
 }
 
 /// Returns a copy of the eventfd that a guest's process shares with the main process, or `None` if
-/// this process may not have it.
+/// this process may not copy it.
 fn shared_eventfd(device: &Device, guest: u32) -> Option<OwnedFd> {
     let (mut ours, theirs) = (eventfds(device.child.id()), eventfds(guest));
     ours.retain(|id, _| theirs.contains_key(id));
@@ -119,8 +119,8 @@ fn shared_eventfd(device: &Device, guest: u32) -> Option<OwnedFd> {
     }
 }
 
-/// Watches an eventfd with epoll, closes it, and starts a thread that holds the lock of the epoll until
-/// the page is dropped.
+/// Watches an eventfd with epoll, starts a thread that holds the epoll's lock until `page` is
+/// dropped, and closes the eventfd.
 fn watch(eventfd: OwnedFd, page: &Page) -> JoinHandle<()> {
     // SAFETY: `event` outlives the call, and the new descriptor is owned here only.
     let epoll = unsafe {
@@ -137,10 +137,10 @@ fn watch(eventfd: OwnedFd, page: &Page) -> JoinHandle<()> {
     page.wait_for_event(epoll)
 }
 
-/// Closing the eventfd waits for the lock. Only a child process of the main process does so. The
+/// Closing the eventfd waits for the lock. The main process leaves that to a child process. The
 /// control is in `crates/kiln-device/src/closer.rs`.
 #[test]
-fn an_eventfd_whose_epoll_is_held_does_not_hold_the_main_process() {
+fn an_eventfd_whose_epoll_is_held_does_not_block_the_main_process() {
     for stops in [false, true] {
         let mut device = Device::start(&["--no-sandbox"]);
         let (guest, process) = device.process_of(|| Victim::new(&device));
@@ -201,8 +201,8 @@ fn knows_front_ends() -> bool {
     }
 }
 
-/// Connects in another process, which exits when the first returned socket is closed. The second one
-/// is the connection.
+/// Connects in another process, which exits when the first returned socket is closed. The second
+/// one is the connection.
 fn connect_elsewhere(path: &Path) -> (UnixStream, UnixStream) {
     let (ours, theirs) = UnixStream::pair().unwrap();
     // SAFETY: the child only makes system calls and allocates, which the C library allows after a
@@ -254,7 +254,8 @@ fn client(device: &Device) -> UnixStream {
     stream
 }
 
-/// Each client occupies a child process for a second at most, and the main process none of its time.
+/// Each client occupies a child process for a second at most, and the main process none of its
+/// time.
 #[test]
 fn clients_of_the_metrics_that_stop_halfway_hold_child_processes_only() {
     const AT_ONCE: usize = 8;
@@ -306,8 +307,8 @@ fn process_with(device: &Device, threads: usize) -> u32 {
     process.unwrap()
 }
 
-/// Connects a front end that starts all rings of a device with two data queues. Calls `before` after
-/// the handshake.
+/// Connects a front end that starts all rings of a device with two data queues. Calls `before`
+/// after the handshake.
 fn start_all_rings(device: &Device, before: impl FnOnce()) -> Raw {
     let mut raw = Raw::connect(&device.path("kiln.sock"));
     raw.hello(0);
@@ -347,7 +348,8 @@ fn a_guests_process_has_all_its_threads_before_it_has_a_guest() {
     }
 }
 
-/// Prevents a process of the device, and the processes it starts, from creating processes or threads.
+/// Prevents a process of the device, and the processes it starts, from creating processes or
+/// threads.
 fn limit_tasks(process: u32) {
     const NOBODY: libc::uid_t = 65534;
     let limit = libc::rlimit {
