@@ -24,8 +24,9 @@ const DESCRIPTORS: u64 = 256;
 const PASSED: u64 = 1;
 
 /// Maximum number of descriptors in one message (`SCM_MAX_FD` in Linux's include/net/scm.h). The
-/// kernel checks the number in flight before it adds those of a message, so a process that was taken
-/// over can exceed its own limit by this many.
+/// kernel checks the number in flight before it adds those of a message, so each thread of a
+/// process that was taken over can exceed the limit by this many. The main process's margin is for
+/// one thread (SECURITY.md, "Not kept").
 const MOST_SENT: u64 = 253;
 
 /// Returns how many descriptors all processes together can have in flight. For each guest slot,
@@ -131,7 +132,7 @@ pub(crate) fn confine_main(config: &Config, descriptors: u64) -> Result<(), Erro
 ///
 /// Even with a limit of 0 bytes, the kernel pipes a dump to a program (core(5)). With a limit of 1,
 /// it skips both the program and the file.
-fn end_core_dumps(config: &Config) -> Result<(), Error> {
+pub(crate) fn end_core_dumps(config: &Config) -> Result<(), Error> {
     const NEITHER: u64 = 1;
     let what = "core dumps cannot be turned off";
     let least = getrlimit(Resource::Core).maximum.unwrap_or(NEITHER);

@@ -31,6 +31,8 @@ use rustix::process::Signal;
 use rustix::thread::set_name;
 
 use crate::child::{start_program, Child};
+use crate::config::Config;
+use crate::confine::end_core_dumps;
 use crate::error::Error;
 use crate::inside::{take_sigterm, Inside};
 use crate::notify::Bell;
@@ -121,7 +123,18 @@ impl ForkServer {
     pub(crate) fn ask(&mut self, data: u16) -> io::Result<()> {
         let (requested, theirs) = Requested::create(data)?;
         let sent = send(&self.channel, 0, &theirs.each_ref().map(AsFd::as_fd));
-        self.over |= sent.is_err();
+        // The kernel refuses to send descriptors while too many of this user are in flight. A new
+        // fork server would not change that.
+        let is_refused = |e: &io::Error| {
+            let refusals = [
+                Errno::TOOMANYREFS,
+                Errno::NOMEM,
+                Errno::NOBUFS,
+                Errno::AGAIN,
+            ];
+            refusals.contains(&Errno::from_io_error(e).unwrap_or(Errno::PIPE))
+        };
+        self.over |= sent.as_ref().is_err_and(|e| !is_refused(e));
         sent?;
         self.asked = Some((requested, Instant::now()));
         Ok(())
@@ -197,8 +210,11 @@ impl Forks {
 
     /// Forks whenever the main process asks for it. Returns [`Inside`] in each new process, and
     /// `None` once the main process has closed the channel.
-    pub fn run(self) -> Result<Option<Inside>, Error> {
+    pub fn run(self, config: &Config) -> Result<Option<Inside>, Error> {
         let lacks = |e: io::Error| Error::lacks("the fork server", e);
+        // Its processes inherit this, so no process of the same user can inspect one of them before
+        // it is in its sandbox.
+        end_core_dumps(config)?;
         // SIGTERM is for the main process, which stops this one by closing the channel.
         let _ignored = take_sigterm().map_err(lacks)?;
         set_name(NAME).map_err(|e| lacks(e.into()))?;

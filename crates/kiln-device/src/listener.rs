@@ -36,7 +36,7 @@ pub(crate) const ADMITTED_AT_ONCE: u32 = 64;
 /// Maximum number of connections per second that each socket accepts, and the burst allowed after a
 /// pause. A front end that connects and closes in a loop keeps this process, and the child
 /// processes that close its connections, busy. Past [`QUEUE`], connect() waits.
-const ACCEPTED: u64 = 500;
+const ACCEPTED: u64 = 2000;
 pub(crate) const ACCEPTED_AT_ONCE: u32 = 250;
 
 /// Number of connections that the kernel keeps for a listener. Those of a front end that connects

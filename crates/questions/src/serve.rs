@@ -185,7 +185,7 @@ impl Question for ServeArgs {
         let config = self.config().map_err(fault)?;
         let form = self.log.parse::<Form>().map_err(fault)?;
         if let Some(forks) = Forks::from_env().map_err(fault)? {
-            if let Some(inside) = forks.run().map_err(fault)? {
+            if let Some(inside) = forks.run(&config).map_err(fault)? {
                 inside.start_log(form, &self.log_level).map_err(fault)?;
                 inside.serve(&config).map_err(fault)?;
             }
