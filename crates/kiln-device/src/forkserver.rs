@@ -123,17 +123,7 @@ impl ForkServer {
     pub(crate) fn ask(&mut self, data: u16) -> io::Result<()> {
         let (requested, theirs) = Requested::create(data)?;
         let sent = send(&self.channel, 0, &theirs.each_ref().map(AsFd::as_fd));
-        // The kernel refuses to send descriptors while too many of this user are in flight. A new
-        // fork server would not change that.
-        let is_refused = |e: &io::Error| {
-            let refusals = [
-                Errno::TOOMANYREFS,
-                Errno::NOMEM,
-                Errno::NOBUFS,
-                Errno::AGAIN,
-            ];
-            refusals.contains(&Errno::from_io_error(e).unwrap_or(Errno::PIPE))
-        };
+        // A new fork server would not change a refusal.
         self.over |= sent.as_ref().is_err_and(|e| !is_refused(e));
         sent?;
         self.asked = Some((requested, Instant::now()));
@@ -179,9 +169,8 @@ pub struct Forks {
 }
 
 impl Forks {
-    /// Returns `None` if this process is not the fork server.
-    /// Call this function once and early: it removes the environment variable so that child
-    /// processes do not see it.
+    /// Returns `None` if this process is not the fork server. Call this function once and early: it
+    /// removes the environment variable so that child processes do not see it.
     ///
     /// # Errors
     /// Fails if something other than the main process has set the variable.
@@ -232,16 +221,34 @@ impl Forks {
                     drop(self);
                     return become_guests_process(main, fds).map(Some).map_err(lacks);
                 }
-                Ok(Some((id, child))) => send(&self.channel, id, &[child.as_fd()]),
-                Err(e) => send(
-                    &self.channel,
-                    -e.raw_os_error().unwrap_or(libc::EAGAIN),
-                    &[],
-                ),
+                Ok(Some((id, child))) => match send(&self.channel, id, &[child.as_fd()]) {
+                    // The main process closes the new process's channel, which ends it.
+                    Err(e) if is_refused(&e) => self.report(&e),
+                    sent => sent,
+                },
+                Err(e) => self.report(&e),
             }
             .map_err(lacks)?;
         }
     }
+
+    /// Answers that there is no process.
+    fn report(&self, error: &io::Error) -> io::Result<()> {
+        let number = error.raw_os_error().unwrap_or(libc::EAGAIN);
+        send(&self.channel, -number, &[])
+    }
+}
+
+/// Returns whether the kernel refused to send descriptors, because too many of this user are in
+/// flight, or for lack of memory.
+fn is_refused(error: &io::Error) -> bool {
+    let refusals = [
+        Errno::TOOMANYREFS,
+        Errno::NOMEM,
+        Errno::NOBUFS,
+        Errno::AGAIN,
+    ];
+    Errno::from_io_error(error).is_some_and(|e| refusals.contains(&e))
 }
 
 /// Prepares a forked process: it ends with the main process, and gets no Ctrl-C.
