@@ -237,8 +237,9 @@ fn git(dir: &Path, args: &[&str]) -> String {
     text
 }
 
-/// Version 5 of the compiler stops optimising, and version 6 does not work at all. The bisection
-/// tries version 6 and must skip it.
+/// Version 5 of the compiler stops optimising, which makes the code about six times as slow, and
+/// version 6 does not work at all. The bisection tries version 6 and must skip it. The limit of 2.5
+/// times is in the middle, so that a busy machine does not decide.
 #[test]
 fn git_bisect_finds_the_commit_that_made_a_compiler_slower() {
     let dir = tempfile::tempdir().unwrap();
@@ -278,7 +279,7 @@ fn git_bisect_finds_the_commit_that_made_a_compiler_slower() {
         "--baseline",
         good.to_str().unwrap(),
         "--max-regression",
-        "30",
+        "150",
         "--bisect",
     ];
     words.extend(cell);
