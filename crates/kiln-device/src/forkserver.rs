@@ -130,7 +130,7 @@ impl ForkServer {
         Ok(())
     }
 
-    /// Returns the process that was asked for, or `None` if there is no answer yet.
+    /// Returns the requested process, or `None` if the fork server has not answered yet.
     ///
     /// # Errors
     /// Fails if the fork server could not fork, has ended, or has not answered in time.
@@ -232,7 +232,7 @@ impl Forks {
         }
     }
 
-    /// Answers that there is no process.
+    /// Sends an error number instead of a process.
     fn report(&self, error: &io::Error) -> io::Result<()> {
         let number = error.raw_os_error().unwrap_or(libc::EAGAIN);
         send(&self.channel, -number, &[])
