@@ -6,9 +6,9 @@ use std::time::Instant;
 
 use kiln_virtio::Guest;
 
-use crate::adapter::Health;
 use crate::pace::Pace;
 use crate::tally::{Count, Counters, Gauge};
+use crate::vhost_user::Health;
 
 pub(crate) struct Account {
     pub guest: Arc<Guest>,

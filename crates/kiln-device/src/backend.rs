@@ -1,18 +1,10 @@
 //! Handles the vhost-user requests of one guest's front end.
 
 use std::fs::File;
-use std::io;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use vhost::vhost_user::message::{
-    VhostTransferStateDirection, VhostTransferStatePhase, VhostUserConfigFlags, VhostUserInflight,
-    VhostUserLog, VhostUserMemoryRegion, VhostUserProtocolFeatures, VhostUserShMemConfig,
-    VhostUserSharedMsg, VhostUserSingleMemoryRegion, VhostUserVirtioFeatures,
-    VhostUserVringAddrFlags, VhostUserVringState,
-};
-use vhost::vhost_user::{Error, GpuBackend, Result, VhostUserBackendReqHandlerMut};
-use vhost::VhostUserMemoryRegionBase;
 use virtio_bindings::virtio_config::{VIRTIO_F_IN_ORDER, VIRTIO_F_RING_RESET, VIRTIO_F_VERSION_1};
 use virtio_bindings::virtio_ring::{VIRTIO_RING_F_EVENT_IDX, VIRTIO_RING_F_INDIRECT_DESC};
 
@@ -26,6 +18,9 @@ use crate::notify::{Call, Kick};
 use crate::ring::{Areas, Place};
 use crate::runner::{patience, Post, Runner, Stuck, Work};
 use crate::tally::Gauge;
+use crate::vhost_user::{Error, InflightArea, Reply, Request, RingAddresses, PROTOCOL_FEATURES};
+
+type Result<T> = std::result::Result<T, Error>;
 
 /// Feature bits of the rings, offered in addition to those of the crypto device. `IN_ORDER` is
 /// offered because the device returns requests in the order they became available.
@@ -86,20 +81,15 @@ pub(crate) struct Backend {
     inflight: Option<Arc<Inflight>>,
     /// The device's channel to the front end. The device sends nothing on this channel, but keeps
     /// it open because user mode Linux treats a closed channel as the end of the device.
-    channel: Option<vhost::vhost_user::Backend>,
+    channel: Option<OwnedFd>,
 }
 
-fn refused(reason: String) -> Error {
-    tracing::warn!(%reason, "the front end is refused");
-    Error::ReqHandlerError(io::Error::new(io::ErrorKind::InvalidInput, reason))
+fn refused(reason: impl ToString) -> Error {
+    Error::Refused(reason.to_string())
 }
 
 fn stuck(_: Stuck) -> Error {
-    refused("a queue does not stop: the front end blocks it in a system call".into())
-}
-
-fn unsupported<T>(what: &'static str) -> Result<T> {
-    Err(Error::InvalidOperation(what))
+    refused("a queue does not stop: the front end blocks it in a system call")
 }
 
 impl Backend {
@@ -172,9 +162,7 @@ impl Backend {
     }
 
     fn offered(&self) -> u64 {
-        RING_FEATURES
-            | VhostUserVirtioFeatures::PROTOCOL_FEATURES.bits()
-            | self.account.guest.device_features()
+        RING_FEATURES | PROTOCOL_FEATURES | self.account.guest.device_features()
     }
 
     fn vring(&mut self, index: u32) -> Result<&mut Vring> {
@@ -225,7 +213,7 @@ impl Backend {
                     false => format!("kiln-{}-data{index}", self.queues.number),
                 },
             };
-            let halt = Halt::new().map_err(Error::ReqHandlerError)?;
+            let halt = Halt::new().map_err(refused)?;
             // If the ring's runner was abandoned, its threads are gone. The error ends the
             // connection.
             let threads = vring.threads.take().ok_or_else(|| stuck(Stuck))?;
@@ -405,6 +393,191 @@ impl Backend {
         rings.into_iter().try_for_each(|i| self.start(i, true))
     }
 
+    /// Serves a request of the front end.
+    ///
+    /// # Errors
+    /// Fails if the request is refused. The connection must then end.
+    pub(crate) fn serve(&mut self, request: Request) -> Result<Reply> {
+        match request {
+            Request::Reset => self.reset()?,
+            Request::GetFeatures => return Ok(Reply::Number(self.offered())),
+            Request::SetFeatures(features) => self.set_features(features)?,
+            Request::SetMemory(regions) => self.remap(|memory| memory.replace(regions))?,
+            Request::AddRegion(region, file) => self.remap(|memory| memory.add(&region, file))?,
+            Request::RemoveRegion(region) => self.remap(|memory| memory.remove(&region))?,
+            Request::SetRingSize { ring, size } => self.set_ring_size(ring, size)?,
+            Request::SetRingAddresses { ring, addresses } => {
+                self.set_ring_addresses(ring, &addresses)?
+            }
+            Request::SetRingBase { ring, base } => self.set_ring_base(ring, base)?,
+            Request::GetRingBase(ring) => {
+                return Ok(Reply::Number(self.get_ring_base(ring)?.into()))
+            }
+            Request::SetKick { ring, file } => self.set_kick(ring, file)?,
+            Request::SetCall { ring, file } => self.set_call(ring, file)?,
+            Request::SetError { ring, file } => {
+                let err = file.map(Call::new).transpose().map_err(refused)?;
+                self.change(ring, |vring| {
+                    vring.err = err;
+                    Ok(())
+                })?
+            }
+            Request::EnableRing { ring, enable } => self.change(ring, |vring| {
+                vring.enabled = enable;
+                Ok(())
+            })?,
+            Request::CountRings => return Ok(Reply::Number(self.vrings.len() as u64)),
+            Request::CountRegions => return Ok(Reply::Number(MAX_REGIONS as u64)),
+            Request::GetConfig { offset, size } => {
+                return Ok(Reply::Config(self.get_config(offset, size)?))
+            }
+            Request::GetInflight { queues, queue_size } => {
+                return Ok(Reply::Inflight(self.get_inflight(queues, queue_size)?))
+            }
+            Request::SetInflight(area, file) => {
+                let inflight = Inflight::open(file, &area, self.vrings.len()).map_err(refused)?;
+                let running = self.stop_rings()?;
+                self.inflight = Some(inflight);
+                self.start_rings(running)?
+            }
+            Request::SetChannel(channel) => self.channel = Some(channel),
+        }
+        Ok(Reply::Done)
+    }
+
+    fn set_features(&mut self, features: u64) -> Result<()> {
+        let unknown = features & !self.offered();
+        if unknown != 0 {
+            return Err(refused(format!("features {unknown:#x} were not offered")));
+        }
+        // A request in flight must be served under the old features, which determine whether it
+        // carries a key to be wiped.
+        let running = self.stop_rings()?;
+        self.features = features;
+        self.account.guest.negotiate(features);
+        self.begun = true;
+        self.maybe_anew |= running.is_empty();
+        let event_idx = features & 1 << VIRTIO_RING_F_EVENT_IDX != 0;
+        // A front end without protocol features cannot send messages that enable rings, so all
+        // rings start enabled.
+        let enable = features & PROTOCOL_FEATURES == 0;
+        for vring in &mut self.vrings {
+            vring.place.event_idx = event_idx;
+            vring.enabled |= enable;
+        }
+        (0..self.vrings.len()).try_for_each(|i| self.start(i, running.contains(&i)))?;
+        match self.maybe_anew {
+            true => Ok(()),
+            false => self.start_waiting(),
+        }
+    }
+
+    fn set_ring_size(&mut self, index: u32, size: u32) -> Result<()> {
+        let size = u16::try_from(size)
+            .ok()
+            .filter(|n| n.is_power_of_two() && *n <= MAX_RING)
+            .ok_or_else(|| {
+                refused(format!(
+                    "queue {index}: {size} descriptors: a power of two up to {MAX_RING} is possible"
+                ))
+            })?;
+        self.change(index, |vring| {
+            vring.place.size = size;
+            Ok(())
+        })
+    }
+
+    fn set_ring_addresses(&mut self, index: u32, addresses: &RingAddresses) -> Result<()> {
+        // The error must not contain the address, because the address is private to the guest and
+        // errors are logged.
+        let find = |address, part| {
+            self.memory
+                .guest_address(address)
+                .ok_or_else(|| refused(format!("queue {index}: its {part} is in no memory region")))
+        };
+        let desc = find(addresses.descriptors, "descriptor table")?;
+        let avail = find(addresses.available, "available ring")?;
+        let used = find(addresses.used, "used ring")?;
+        self.change(index, |vring| {
+            vring.place = Place {
+                desc,
+                avail,
+                used,
+                ..vring.place
+            };
+            Ok(())
+        })
+    }
+
+    fn set_ring_base(&mut self, index: u32, base: u32) -> Result<()> {
+        let base = u16::try_from(base)
+            .map_err(|_| refused(format!("queue {index}: base {base} exceeds {}", u16::MAX)))?;
+        self.change(index, |vring| {
+            vring.place.next_avail = base;
+            Ok(())
+        })
+    }
+
+    fn get_ring_base(&mut self, index: u32) -> Result<u16> {
+        self.vring(index)?;
+        self.stop_ring(index as usize)?;
+        let vring = &mut self.vrings[index as usize];
+        vring.started = false;
+        (vring.kick, vring.call) = (None, None);
+        Ok(vring.place.next_avail)
+    }
+
+    fn set_kick(&mut self, index: u32, file: Option<File>) -> Result<()> {
+        let kick = file.map(Kick::new).transpose().map_err(refused)?;
+        self.change(index, |vring| {
+            vring.kick = kick;
+            vring.started = true;
+            Ok(())
+        })
+    }
+
+    fn set_call(&mut self, index: u32, file: Option<File>) -> Result<()> {
+        let call = file.map(Call::new).transpose().map_err(refused)?;
+        self.change(index, |vring| {
+            // Notify the driver once through the new descriptor, because it may have missed a
+            // notification sent to the old one.
+            if let (Some(call), true) = (&call, vring.started) {
+                call.tell();
+            }
+            vring.call = call;
+            Ok(())
+        })
+    }
+
+    fn get_config(&mut self, offset: u32, size: u32) -> Result<Vec<u8>> {
+        let config = self.account.guest.config();
+        let (offset, size) = (offset as usize, size as usize);
+        offset
+            .checked_add(size)
+            .and_then(|end| config.get(offset..end))
+            .map(<[u8]>::to_vec)
+            .ok_or_else(|| {
+                refused(format!(
+                    "configuration read of {size} bytes at offset {offset}: only {} exist",
+                    config.len()
+                ))
+            })
+    }
+
+    fn get_inflight(&mut self, queues: u16, queue_size: u16) -> Result<InflightArea> {
+        let rings = self.vrings.len();
+        let area = Inflight::describe(queues, queue_size, rings).ok_or_else(|| {
+            refused(format!(
+                "cannot record requests in flight for {queues} queues of {queue_size} descriptors: \
+                 out of range"
+            ))
+        })?;
+        // The file may already have been sent for an earlier request, so clear its records.
+        let file = self.spare.try_clone().map_err(refused)?;
+        Inflight::open(file, &area, rings).map_err(refused)?.clear();
+        Ok(area)
+    }
+
     fn reset(&mut self) -> Result<()> {
         for vring in &mut self.vrings {
             vring.stop(patience()).map_err(stuck)?;
@@ -454,300 +627,5 @@ impl Vring {
         self.stopped_at = work.place.next_avail;
         (self.kick, self.call, self.err) = (work.kick, work.call, work.err);
         true
-    }
-}
-
-impl VhostUserBackendReqHandlerMut for Backend {
-    fn set_owner(&mut self) -> Result<()> {
-        Ok(())
-    }
-
-    fn reset_owner(&mut self) -> Result<()> {
-        self.reset()
-    }
-
-    fn reset_device(&mut self) -> Result<()> {
-        self.reset()
-    }
-
-    fn set_backend_req_fd(&mut self, channel: vhost::vhost_user::Backend) {
-        self.channel = Some(channel);
-    }
-
-    fn get_features(&mut self) -> Result<u64> {
-        Ok(self.offered())
-    }
-
-    fn set_features(&mut self, features: u64) -> Result<()> {
-        let unknown = features & !self.offered();
-        if unknown != 0 {
-            return Err(refused(format!("features {unknown:#x} were not offered")));
-        }
-        // A request in flight must be served under the old features, which determine whether it
-        // carries a key to be wiped.
-        let running = self.stop_rings()?;
-        self.features = features;
-        self.account.guest.negotiate(features);
-        self.begun = true;
-        self.maybe_anew |= running.is_empty();
-        let event_idx = features & 1 << VIRTIO_RING_F_EVENT_IDX != 0;
-        // A front end without protocol features cannot send messages that enable rings, so all
-        // rings start enabled.
-        let enable = features & VhostUserVirtioFeatures::PROTOCOL_FEATURES.bits() == 0;
-        for vring in &mut self.vrings {
-            vring.place.event_idx = event_idx;
-            vring.enabled |= enable;
-        }
-        (0..self.vrings.len()).try_for_each(|i| self.start(i, running.contains(&i)))?;
-        match self.maybe_anew {
-            true => Ok(()),
-            false => self.start_waiting(),
-        }
-    }
-
-    fn set_mem_table(
-        &mut self,
-        regions: &[VhostUserMemoryRegion],
-        files: Vec<File>,
-        postcopy: Option<bool>,
-    ) -> Result<Option<Vec<VhostUserMemoryRegionBase>>> {
-        if postcopy.is_some() {
-            return unsupported("postcopy");
-        }
-        self.remap(|memory| memory.replace(regions, files))?;
-        Ok(None)
-    }
-
-    fn set_vring_num(&mut self, index: u32, num: u32) -> Result<()> {
-        let size = u16::try_from(num)
-            .ok()
-            .filter(|n| n.is_power_of_two() && *n <= MAX_RING)
-            .ok_or_else(|| {
-                refused(format!(
-                    "queue {index}: {num} descriptors: a power of two up to {MAX_RING} is possible"
-                ))
-            })?;
-        self.change(index, |vring| {
-            vring.place.size = size;
-            Ok(())
-        })
-    }
-
-    fn set_vring_addr(
-        &mut self,
-        index: u32,
-        _flags: VhostUserVringAddrFlags,
-        descriptor: u64,
-        used: u64,
-        available: u64,
-        _log: u64,
-    ) -> Result<()> {
-        // The error must not contain the address, because the address is private to the guest and
-        // errors are logged.
-        let find = |address, part| {
-            self.memory
-                .guest_address(address)
-                .ok_or_else(|| refused(format!("queue {index}: its {part} is in no memory region")))
-        };
-        let desc = find(descriptor, "descriptor table")?;
-        let avail = find(available, "available ring")?;
-        let used = find(used, "used ring")?;
-        self.change(index, |vring| {
-            vring.place = Place {
-                desc,
-                avail,
-                used,
-                ..vring.place
-            };
-            Ok(())
-        })
-    }
-
-    fn set_vring_base(&mut self, index: u32, base: u32) -> Result<()> {
-        let base = u16::try_from(base)
-            .map_err(|_| refused(format!("queue {index}: base {base} exceeds {}", u16::MAX)))?;
-        self.change(index, |vring| {
-            vring.place.next_avail = base;
-            Ok(())
-        })
-    }
-
-    fn get_vring_base(&mut self, index: u32) -> Result<VhostUserVringState> {
-        self.vring(index)?;
-        self.stop_ring(index as usize)?;
-        let vring = &mut self.vrings[index as usize];
-        vring.started = false;
-        (vring.kick, vring.call) = (None, None);
-        Ok(VhostUserVringState::new(
-            index,
-            u32::from(vring.place.next_avail),
-        ))
-    }
-
-    fn set_vring_kick(&mut self, index: u8, file: Option<File>) -> Result<()> {
-        let kick = file
-            .map(Kick::new)
-            .transpose()
-            .map_err(Error::ReqHandlerError)?;
-        self.change(u32::from(index), |vring| {
-            vring.kick = kick;
-            vring.started = true;
-            Ok(())
-        })
-    }
-
-    fn set_vring_call(&mut self, index: u8, file: Option<File>) -> Result<()> {
-        let call = file
-            .map(Call::new)
-            .transpose()
-            .map_err(Error::ReqHandlerError)?;
-        self.change(u32::from(index), |vring| {
-            // Notify the driver once through the new descriptor, because it may have missed a
-            // notification sent to the old one.
-            if let (Some(call), true) = (&call, vring.started) {
-                call.tell();
-            }
-            vring.call = call;
-            Ok(())
-        })
-    }
-
-    fn set_vring_err(&mut self, index: u8, file: Option<File>) -> Result<()> {
-        let err = file
-            .map(Call::new)
-            .transpose()
-            .map_err(Error::ReqHandlerError)?;
-        self.change(u32::from(index), |vring| {
-            vring.err = err;
-            Ok(())
-        })
-    }
-
-    fn get_protocol_features(&mut self) -> Result<VhostUserProtocolFeatures> {
-        Ok(VhostUserProtocolFeatures::MQ
-            | VhostUserProtocolFeatures::REPLY_ACK
-            | VhostUserProtocolFeatures::BACKEND_REQ
-            | VhostUserProtocolFeatures::CONFIG
-            | VhostUserProtocolFeatures::RESET_DEVICE
-            | VhostUserProtocolFeatures::INFLIGHT_SHMFD
-            | VhostUserProtocolFeatures::CONFIGURE_MEM_SLOTS)
-    }
-
-    fn set_protocol_features(&mut self, _features: u64) -> Result<()> {
-        Ok(())
-    }
-
-    fn get_queue_num(&mut self) -> Result<u64> {
-        Ok(self.vrings.len() as u64)
-    }
-
-    fn set_vring_enable(&mut self, index: u32, enable: bool) -> Result<()> {
-        self.change(index, |vring| {
-            vring.enabled = enable;
-            Ok(())
-        })
-    }
-
-    fn get_config(
-        &mut self,
-        offset: u32,
-        size: u32,
-        _flags: VhostUserConfigFlags,
-    ) -> Result<Vec<u8>> {
-        let config = self.account.guest.config();
-        let (offset, size) = (offset as usize, size as usize);
-        offset
-            .checked_add(size)
-            .and_then(|end| config.get(offset..end))
-            .map(<[u8]>::to_vec)
-            .ok_or_else(|| {
-                refused(format!(
-                    "configuration read of {size} bytes at offset {offset}: only {} exist",
-                    config.len()
-                ))
-            })
-    }
-
-    fn set_config(
-        &mut self,
-        _offset: u32,
-        _buf: &[u8],
-        _flags: VhostUserConfigFlags,
-    ) -> Result<()> {
-        unsupported("the configuration is read only")
-    }
-
-    fn set_gpu_socket(&mut self, _gpu: GpuBackend) -> Result<()> {
-        unsupported("a GPU")
-    }
-
-    fn get_shared_object(&mut self, _uuid: VhostUserSharedMsg) -> Result<File> {
-        unsupported("shared objects")
-    }
-
-    fn get_inflight_fd(&mut self, asked: &VhostUserInflight) -> Result<(VhostUserInflight, File)> {
-        let rings = self.vrings.len();
-        let told = Inflight::describe(asked, rings).ok_or_else(|| {
-            refused(format!(
-                "cannot record requests in flight for {} queues of {} descriptors: out of range",
-                asked.num_queues, asked.queue_size
-            ))
-        })?;
-        let file = || self.spare.try_clone().map_err(Error::ReqHandlerError);
-        // The file may already have been sent for an earlier request, so clear its records.
-        Inflight::open(file()?, &told, rings)
-            .map_err(Error::ReqHandlerError)?
-            .clear();
-        Ok((told, file()?))
-    }
-
-    fn set_inflight_fd(&mut self, given: &VhostUserInflight, file: File) -> Result<()> {
-        let inflight =
-            Inflight::open(file, given, self.vrings.len()).map_err(|e| refused(e.to_string()))?;
-        let running = self.stop_rings()?;
-        self.inflight = Some(inflight);
-        self.start_rings(running)
-    }
-
-    fn get_max_mem_slots(&mut self) -> Result<u64> {
-        Ok(MAX_REGIONS as u64)
-    }
-
-    fn add_mem_region(
-        &mut self,
-        region: &VhostUserSingleMemoryRegion,
-        file: File,
-        postcopy: Option<bool>,
-    ) -> Result<Option<VhostUserMemoryRegionBase>> {
-        if postcopy.is_some() {
-            return unsupported("postcopy");
-        }
-        self.remap(|memory| memory.add(region, file))?;
-        Ok(None)
-    }
-
-    fn remove_mem_region(&mut self, region: &VhostUserSingleMemoryRegion) -> Result<()> {
-        self.remap(|memory| memory.remove(region))
-    }
-
-    fn set_device_state_fd(
-        &mut self,
-        _direction: VhostTransferStateDirection,
-        _phase: VhostTransferStatePhase,
-        _file: File,
-    ) -> Result<Option<File>> {
-        unsupported("migration")
-    }
-
-    fn check_device_state(&mut self) -> Result<()> {
-        unsupported("migration")
-    }
-
-    fn get_shmem_config(&mut self) -> Result<VhostUserShMemConfig> {
-        unsupported("shared memory")
-    }
-
-    fn set_log_base(&mut self, _log: &VhostUserLog, _file: File) -> Result<()> {
-        unsupported("migration")
     }
 }

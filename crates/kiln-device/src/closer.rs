@@ -12,11 +12,11 @@
 //! The main process never receives such a descriptor either, because every close() of a file on
 //! FUSE, not only the last, waits for its server (FUSE_FLUSH).
 //!
-//! The eventfd of a guest's process is closed in the same way: a front end that watches it with
-//! epoll can hold a lock that dropping the last reference needs.
+//! The memory for requests in flight, which a front end may have as well, is closed in the same way:
+//! closing a file looks at all locks on it.
 
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
@@ -137,11 +137,13 @@ impl Closer {
     }
 
     /// Runs `job` with a connection in a child process, which is killed after `limit`, and closes
-    /// the connection. A process that must not fork does this itself, and waits for it.
+    /// the connection. The child process also has the descriptors `more`. A process that must not
+    /// fork does this itself, and waits for it.
     pub(crate) fn run(
         &mut self,
         owner: Owner,
         stream: UnixStream,
+        more: &[BorrowedFd<'_>],
         limit: Duration,
         job: impl FnOnce(&UnixStream),
     ) {
@@ -149,8 +151,12 @@ impl Closer {
             job(&stream);
             return self.end(owner, stream);
         }
-        let over = vec![(owner, stream.as_raw_fd())];
-        match start(&over, || job(&stream)) {
+        let fds: Vec<_> = [stream.as_fd()]
+            .iter()
+            .chain(more)
+            .map(|fd| fd.as_raw_fd())
+            .collect();
+        match start(&fds, || job(&stream)) {
             Ok(started) => self.note(owner, started, limit, stream),
             Err(error) => {
                 report_no_child(&error);
@@ -253,7 +259,7 @@ impl Closer {
             if let Ok(copy) = stream.try_clone() {
                 let owner = *owner;
                 self.unread[n].tried = Instant::now();
-                self.run(owner, copy, PATIENCE, |copy| {
+                self.run(owner, copy, &[], PATIENCE, |copy| {
                     drop_messages(copy.as_raw_fd());
                 });
             }
@@ -290,8 +296,8 @@ impl Closer {
     /// Hands the sockets to a child process. Returns false, and keeps them, if it cannot be
     /// started.
     fn hand_over(&mut self, owner: Owner, over: Vec<(Owner, OwnedFd)>) -> bool {
-        let fds: Vec<_> = over.iter().map(|(of, fd)| (*of, fd.as_raw_fd())).collect();
-        match start(&fds, || fds.iter().for_each(|(_, fd)| drop_messages(*fd))) {
+        let fds: Vec<_> = over.iter().map(|(_, fd)| fd.as_raw_fd()).collect();
+        match start(&fds, || fds.iter().for_each(|fd| drop_messages(*fd))) {
             Ok(started) => {
                 self.note(owner, started, PATIENCE, over);
                 self.started.push((owner, Instant::now()));
@@ -350,11 +356,11 @@ fn is_dropped(stream: &UnixStream) -> bool {
     done == 0 && bytes == 0 && is_shut_down
 }
 
-/// Starts a child process that has these sockets. The child waits until the returned socket is
-/// closed, does its job, and exits, which closes the sockets.
-fn start(sockets: &[(Owner, RawFd)], job: impl FnOnce()) -> io::Result<(Child, UnixStream)> {
+/// Starts a child process that has these descriptors. The child waits until the returned socket is
+/// closed, does its job, and exits, which closes the descriptors.
+fn start(fds: &[RawFd], job: impl FnOnce()) -> io::Result<(Child, UnixStream)> {
     let (over, hold) = UnixStream::pair()?;
-    let mut keep: Vec<RawFd> = sockets.iter().map(|(_, fd)| *fd).collect();
+    let mut keep = fds.to_vec();
     keep.push(over.as_raw_fd());
     keep.sort_unstable();
     // SAFETY: this process has a single thread, so the child is not restricted to async-signal-safe
@@ -421,15 +427,12 @@ mod tests {
     use std::io::{Read, Write};
     use std::net::{TcpListener, TcpStream};
     use std::os::unix::net::UnixListener;
-    use std::sync::mpsc;
-    use std::thread::{self, sleep, JoinHandle};
+    use std::thread::sleep;
 
-    use rustix::event::{epoll, eventfd, EventfdFlags};
     use rustix::net::sockopt::set_socket_linger;
     use vmm_sys_util::sock_ctrl_msg::ScmSocket;
 
     use crate::fork_lock::fork_alone;
-    use crate::withheld::Page;
 
     /// Returns a TCP socket whose last close blocks for ten minutes unless the process is exiting,
     /// and the socket connected to it, from which nothing is read.
@@ -515,48 +518,6 @@ mod tests {
         }
     }
 
-    /// Returns an eventfd that an epoll watches, and a thread that waits for its events in `page`,
-    /// and so holds the epoll's lock until the page is dropped.
-    fn hold_epoll_lock(page: &Page) -> (OwnedFd, JoinHandle<()>) {
-        let bell = eventfd(1, EventfdFlags::CLOEXEC).unwrap();
-        let watch = epoll::create(epoll::CreateFlags::CLOEXEC).unwrap();
-        let data = epoll::EventData::new_u64(0);
-        epoll::add(&watch, &bell, data, epoll::EventFlags::IN).unwrap();
-        (bell, page.wait_for_event(watch))
-    }
-
-    /// A front end that holds the epoll's lock delays only a child process. Control: a process that
-    /// must not fork waits too.
-    #[test]
-    fn an_eventfd_whose_epoll_is_held_is_closed_in_another_process() {
-        let _alone = fork_alone();
-        for forks in [true, false] {
-            let Some(page) = Page::new() else {
-                println!("SKIPPED: this process may not use userfaultfd");
-                return;
-            };
-            let (bell, held) = hold_epoll_lock(&page);
-            let (done, wait) = mpsc::channel();
-            let (go, started) = mpsc::channel();
-            let closes = thread::spawn(move || {
-                let mut closer = Closer::new(forks);
-                closer.end(Owner::Socket(0), bell);
-                closer.go_on();
-                done.send(()).unwrap();
-                started.recv().unwrap();
-                let waits = closer.is_busy();
-                wait_for(&mut closer);
-                waits
-            });
-            let returns = wait.recv_timeout(Duration::from_millis(500)).is_ok();
-            assert_eq!(returns, forks);
-            drop(page);
-            held.join().unwrap();
-            go.send(()).unwrap();
-            assert_eq!(closes.join().unwrap(), forks);
-        }
-    }
-
     /// The first child process is killed while it drops the slow descriptor. The next one must drop
     /// the message behind, which holds the front end's end of the connection.
     #[test]
@@ -590,7 +551,7 @@ mod tests {
         let (mut ours, theirs) = UnixStream::pair().unwrap();
         let own = std::process::id();
         let limit = Duration::from_secs(60);
-        closer.run(owner, theirs, limit, |mut stream| {
+        closer.run(owner, theirs, &[], limit, |mut stream| {
             let _ = stream.write_all(&[u8::from(std::process::id() == own)]);
         });
         let mut answer = Vec::new();
@@ -603,7 +564,7 @@ mod tests {
                 assert!(closer.may_run(owner), "{n}");
                 let (ours, theirs) = UnixStream::pair().unwrap();
                 let forever = |_: &UnixStream| sleep(limit);
-                closer.run(owner, theirs, Duration::from_millis(50), forever);
+                closer.run(owner, theirs, &[], Duration::from_millis(50), forever);
                 ours
             })
             .collect();
@@ -614,7 +575,7 @@ mod tests {
         // Control: a process that may not fork runs the job itself.
         let mut closer = Closer::new(false);
         let (mut ours, theirs) = UnixStream::pair().unwrap();
-        closer.run(owner, theirs, limit, |mut stream| {
+        closer.run(owner, theirs, &[], limit, |mut stream| {
             let _ = stream.write_all(&[u8::from(std::process::id() == own)]);
         });
         ours.read_to_end(&mut answer).unwrap();

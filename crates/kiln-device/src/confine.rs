@@ -11,10 +11,10 @@ use rustix::process::{
     geteuid, getrlimit, set_dumpable_behavior, setrlimit, DumpableBehavior, Resource, Rlimit,
 };
 
-use crate::adapter::IN_FLIGHT;
 use crate::config::Config;
 use crate::error::Error;
 use crate::memory::MAX_REGIONS;
+use crate::vhost_user::ANSWERS;
 
 /// Maximum number of file descriptors in a guest's process for rings, queued messages and the
 /// process itself. Descriptors of memory regions are not included.
@@ -23,15 +23,13 @@ const DESCRIPTORS: u64 = 256;
 /// Descriptors that the main process passes to a guest's process: the connection.
 const PASSED: u64 = 1;
 
-/// Maximum number of descriptors in one message (`SCM_MAX_FD` in Linux's include/net/scm.h). The
-/// kernel checks the number in flight before it adds those of a message, so each thread of a
-/// process that was taken over can exceed the limit by this many. The main process's margin is for
-/// one thread (SECURITY.md, "Not kept").
-const MOST_SENT: u64 = 253;
+/// Descriptors that are in flight between the main process and the fork server at most: those for a
+/// new process, and the process itself.
+const FORKED: u64 = 5;
 
-/// Returns how many descriptors all processes together can have in flight. For each guest slot,
-/// there may be a second process that is about to exit. A slot is free only when the front end has
-/// received everything sent to it.
+/// Returns how many descriptors the main process and its children can have in flight. For each guest
+/// slot, there may be a second process that is about to exit. A slot is free only when the front end
+/// has received everything sent to it. Guests' processes cannot send descriptors.
 ///
 /// The kernel counts descriptors in flight per user, and rejects a send while the count exceeds the
 /// sender's RLIMIT_NOFILE. That limit must therefore be at least this high.
@@ -40,12 +38,8 @@ fn in_flight(config: &Config) -> u64 {
     let processes = sockets
         .saturating_mul(config.max_guests as u64)
         .saturating_mul(2);
-    processes.saturating_mul(IN_FLIGHT + PASSED)
-}
-
-/// Returns the limit on descriptors of a guest's process.
-fn descriptors(config: &Config) -> u64 {
-    in_flight(config).max(MAX_REGIONS as u64 + DESCRIPTORS)
+    let each = u64::from(ANSWERS) + PASSED;
+    processes.saturating_mul(each).saturating_add(FORKED)
 }
 
 /// Maximum size of the first thread's stack, in bytes. This is the usual default.
@@ -97,7 +91,7 @@ pub(crate) fn confine_guest(config: &Config) -> Result<bool, Error> {
     limit(Resource::As, space, "the limit of address space")?;
     limit(
         Resource::Nofile,
-        descriptors(config),
+        MAX_REGIONS as u64 + DESCRIPTORS,
         "the limit of descriptors",
     )?;
     lock(space)
@@ -114,11 +108,7 @@ pub(crate) fn confine_main(config: &Config, descriptors: u64) -> Result<(), Erro
         maximum: old.maximum,
     };
     setrlimit(Resource::Nofile, new).map_err(|e| Error::lacks("the limit of descriptors", e))?;
-    let in_flight = match config.isolation {
-        true => self::descriptors(config) + MOST_SENT,
-        false => in_flight(config),
-    };
-    let descriptors = descriptors.max(in_flight);
+    let descriptors = descriptors.max(in_flight(config));
     if old.maximum.is_some_and(|most| most < descriptors) {
         return Err(Error::lacks(
             "the limit of descriptors",
@@ -222,24 +212,17 @@ mod tests {
     use super::*;
     use std::path::PathBuf;
 
-    /// With any flags, a process may send descriptors even while all guests have the maximum in
-    /// flight.
+    /// With any flags, descriptors can be sent even while all guests have the maximum in flight.
     #[test]
-    fn descriptors_in_flight_fit_the_limit_of_each_process() {
+    fn descriptors_in_flight_fit_the_limit_of_the_main_process() {
         for (sockets, guests) in [(1, 16), (1, 1), (4, 16), (64, 100)] {
             let config = Config {
                 sockets: vec![PathBuf::new(); sockets],
                 max_guests: guests,
                 ..Config::default()
             };
-            let all = (2 * sockets * guests) as u64 * (8 + 4 + 1);
+            let all = (2 * sockets * guests) as u64 * (4 + 1) + 5;
             assert_eq!(in_flight(&config), all);
-            assert!(descriptors(&config) >= all);
         }
-        let config = Config {
-            sockets: vec![PathBuf::new()],
-            ..Config::default()
-        };
-        assert_eq!(descriptors(&config), 765, "as documented");
     }
 }

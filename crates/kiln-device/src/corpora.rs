@@ -3,19 +3,14 @@
 #[path = "../../../fuzz/replay.rs"]
 mod replay;
 
-#[path = "../../../fuzz/bodies/adapter.rs"]
-mod adapter;
 #[path = "../../../fuzz/bodies/backend.rs"]
 mod backend;
 #[path = "../../../fuzz/bodies/guests.rs"]
 mod guests;
+#[path = "../../../fuzz/bodies/messages.rs"]
+mod messages;
 #[path = "../../../fuzz/bodies/queues.rs"]
 mod queues;
-
-#[test]
-fn inputs_of_adapter() {
-    replay::check("adapter", 1, adapter::run);
-}
 
 #[test]
 fn inputs_of_backend() {
@@ -25,6 +20,11 @@ fn inputs_of_backend() {
 #[test]
 fn inputs_of_guests() {
     replay::check("guests", 20, guests::run);
+}
+
+#[test]
+fn inputs_of_messages() {
+    replay::check("messages", 1, messages::run);
 }
 
 #[test]

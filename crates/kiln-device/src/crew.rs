@@ -101,8 +101,6 @@ impl QueueThreads {
 pub(crate) struct Crew {
     /// Serves the messages of the front end.
     pub connection: WaitingThread<()>,
-    /// Runs the [`Adapter`](crate::adapter::Adapter).
-    pub adapter: WaitingThread<()>,
     /// The threads of each queue. The control queue is the last one.
     pub queues: Vec<QueueThreads>,
 }
@@ -110,8 +108,8 @@ pub(crate) struct Crew {
 /// Returns the number of threads in a crew.
 pub(crate) fn threads_per_guest(config: &Config) -> u64 {
     let second = u64::from(config.control == ControlBy::Thread);
-    // The control queue, the connection and the adapter have a thread each.
-    u64::from(config.queues) + 3 + second
+    // The control queue and the connection have a thread each.
+    u64::from(config.queues) + 2 + second
 }
 
 impl Crew {
@@ -122,11 +120,9 @@ impl Crew {
     pub(crate) fn create(config: &Config) -> io::Result<Crew> {
         let crew = Crew {
             connection: WaitingThread::create("messages", || Ok(()))?,
-            adapter: WaitingThread::create("adapt", || Ok(()))?,
             queues: create_queues(config.queues, config.control)?,
         };
         crew.connection.wait()?;
-        crew.adapter.wait()?;
         Ok(crew)
     }
 }
@@ -191,7 +187,7 @@ mod tests {
 
     #[test]
     fn each_queue_has_its_threads() {
-        for (control, threads) in [(ControlBy::Inline, 6), (ControlBy::Thread, 7)] {
+        for (control, threads) in [(ControlBy::Inline, 5), (ControlBy::Thread, 6)] {
             let config = Config {
                 queues: 3,
                 control,

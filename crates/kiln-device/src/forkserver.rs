@@ -210,8 +210,10 @@ impl Forks {
         // SAFETY: the call cannot fail.
         let main = unsafe { libc::getppid() };
         loop {
-            let fds = match receive::<3>(&self.channel) {
-                Ok((_, [Some(channel), Some(memory), Some(bell)])) => [channel, memory, bell],
+            let fds = match receive::<4>(&self.channel) {
+                Ok((_, [Some(channel), Some(memory), Some(bell), Some(inflight)])) => {
+                    [channel, memory, bell, inflight]
+                }
                 Ok(_) => return Err(lacks(io::ErrorKind::InvalidData.into())),
                 Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
                 Err(e) => return Err(lacks(e)),
@@ -252,7 +254,7 @@ fn is_refused(error: &io::Error) -> bool {
 }
 
 /// Prepares a forked process: it ends with the main process, and gets no Ctrl-C.
-fn become_guests_process(main: libc::pid_t, fds: [OwnedFd; 3]) -> io::Result<Inside> {
+fn become_guests_process(main: libc::pid_t, fds: [OwnedFd; 4]) -> io::Result<Inside> {
     // SAFETY: the calls take no pointers.
     unsafe {
         if libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) != 0 || libc::setpgid(0, 0) != 0 {
@@ -264,10 +266,11 @@ fn become_guests_process(main: libc::pid_t, fds: [OwnedFd; 3]) -> io::Result<Ins
         }
     }
     set_name(GUESTS_NAME)?;
-    let [channel, memory, bell] = fds;
+    let [channel, memory, bell, inflight] = fds;
     // The descriptor of the memory is closed here.
     let memory = Shared::map(&File::from(memory))?;
-    Ok(Inside::new(channel.into(), memory, Bell::from(bell)))
+    let (bell, inflight) = (Bell::from(bell), File::from(inflight));
+    Ok(Inside::new(channel.into(), memory, bell, inflight))
 }
 
 /// Forks. The child is a sibling of this process. Returns its process ID and its pidfd, or `None`
@@ -292,7 +295,7 @@ fn fork() -> io::Result<Option<(libc::pid_t, OwnedFd)>> {
 /// Sends a number with descriptors. There is at most one message in either direction, so it always
 /// fits.
 fn send(channel: &UnixStream, number: i32, fds: &[std::os::fd::BorrowedFd<'_>]) -> io::Result<()> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
     if !fds.is_empty() {
         ancillary.push(SendAncillaryMessage::ScmRights(fds));
@@ -308,7 +311,7 @@ fn send(channel: &UnixStream, number: i32, fds: &[std::os::fd::BorrowedFd<'_>]) 
 
 /// Receives a number with up to `N` descriptors.
 fn receive<const N: usize>(channel: &UnixStream) -> io::Result<(i32, [Option<OwnedFd>; N])> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     let mut bytes = [0; 4];
     let got = loop {

@@ -5,23 +5,20 @@ use std::io;
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use kiln_virtio::{Guest, Services};
-use rustix::event::{poll, PollFd, PollFlags};
-use vhost::vhost_user::{BackendReqHandler, Error};
 
 use crate::account::Account;
-use crate::adapter::Adapter;
 use crate::backend::{Backend, Queues};
 use crate::config::Config;
 use crate::crew::Crew;
 use crate::notify::Bell;
 use crate::pace::Pace;
 use crate::tally::Counters;
+use crate::vhost_user::{FrontEnd, SendInflight};
 use crate::watch::Watch;
 
 /// How long a connection may take to end once all its queues were told to stop.
@@ -33,8 +30,8 @@ pub(crate) struct Connection {
     backend: Arc<Mutex<Backend>>,
     thread: JoinHandle<()>,
     over: Arc<Bell>,
-    /// Timers for the current steps of the adapter's and the device's threads.
-    watches: [Arc<Watch>; 2],
+    /// Times the current step of the connection's thread.
+    watch: Arc<Watch>,
 }
 
 pub(crate) struct Name<'a> {
@@ -44,14 +41,14 @@ pub(crate) struct Name<'a> {
 }
 
 impl Connection {
-    /// Starts serving a newly connected front end with the threads in `crew`. `inflight` comes from
-    /// [`Inflight::file`].
+    /// Starts serving a newly connected front end with the threads in `crew`. `inflight` is a file
+    /// from [`Inflight::file`](crate::inflight::Inflight::file), and a function that sends it.
     pub(crate) fn new(
         stream: UnixStream,
         name: &Name<'_>,
         services: &Services,
         counters: Arc<Counters>,
-        inflight: File,
+        (inflight, send): (File, SendInflight),
         config: &Config,
         crew: Crew,
     ) -> io::Result<Connection> {
@@ -71,56 +68,43 @@ impl Connection {
         };
         let (kept, last) = (stream.try_clone()?, stream.try_clone()?);
         let over = Arc::new(Bell::new()?);
-        let (adapter, stream) = Adapter::new(stream)?;
-        let adapter = adapter.with_account(account.clone());
+        let front_end = FrontEnd::new(stream)?
+            .with_account(account.clone())
+            .with_inflight(send);
         let backend = Backend::new(account.clone(), queues, crew.queues, inflight);
         let backend = Arc::new(Mutex::new(backend));
-        let watches = [adapter.watch(), Arc::new(Watch::default())];
-        let (done, adapted) = channel();
-        crew.adapter.begin(format!("kiln-{number}-adapt"), {
-            let (account, backend) = (account.clone(), backend.clone());
-            move |()| {
-                let result = adapter.run(&|request: &[u8], answer: &mut [u8]| match lock(&backend)
-                    .begin_session()
-                {
-                    Ok(()) => account.message(request, answer),
-                    Err(_) => 0,
-                });
-                let _ = done.send(result);
-            }
-        });
+        let watch = front_end.watch();
         let thread = crew.connection.begin(format!("kiln-{number}"), {
             let backend = backend.clone();
             let socket = name.socket.to_owned();
             let over = over.clone();
-            let watch = watches[1].clone();
+            let watch = watch.clone();
             move |()| {
                 tracing::info!(guest = number, socket = %socket.display(), "connected");
-                let why = serve(stream, &backend, &watch);
+                let mut device = |request| lock(&backend).serve(request);
+                let sessions =
+                    |request: &[u8], answer: &mut [u8]| match lock(&backend).begin_session() {
+                        Ok(()) => account.message(request, answer),
+                        Err(_) => 0,
+                    };
+                let done = front_end.run(&mut device, &sessions);
                 watch.begin();
                 // Stop all queues, so that no thread can use or create a session when the sessions
                 // are removed below.
                 lock(&backend).stop();
                 watch.begin();
-                // This fails if the adapter has panicked.
-                let adapted = adapted.recv();
-                watch.begin();
-                // All messages have been forwarded and all queues have been stopped, so the front
-                // end may now use its memory for another device.
+                // All queues have been stopped, so the front end may now use its memory for another
+                // device.
                 let _ = last.shutdown(Shutdown::Both);
                 let sessions = account.guest.sessions();
                 account.reset();
-                match (adapted, why) {
-                    (Ok(Err(error)), _) => {
-                        tracing::warn!(guest = number, sessions, %error, "disconnected")
-                    }
-                    (Ok(Ok(())), Error::Disconnected) => {
-                        tracing::info!(guest = number, sessions, "disconnected")
-                    }
-                    (_, error) => {
+                match done {
+                    Ok(()) => tracing::info!(guest = number, sessions, "disconnected"),
+                    Err(error) => {
                         tracing::warn!(guest = number, sessions, %error, "disconnected")
                     }
                 }
+                watch.end();
                 over.ring();
             }
         });
@@ -129,7 +113,7 @@ impl Connection {
             backend,
             thread,
             over,
-            watches,
+            watch,
         })
     }
 
@@ -138,9 +122,9 @@ impl Connection {
         self.thread.is_finished()
     }
 
-    /// Returns whether one of the threads has taken too long for its current step.
+    /// Returns whether the connection's thread has taken too long for its current step.
     pub(crate) fn is_late(&self) -> bool {
-        self.watches.iter().any(|watch| watch.is_late())
+        self.watch.is_late()
     }
 
     /// Returns a bell that becomes readable when the connection has ended.
@@ -174,23 +158,4 @@ impl Connection {
 /// the only remaining step is to stop all queues.
 fn lock(backend: &Mutex<Backend>) -> MutexGuard<'_, Backend> {
     backend.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Serves messages until the connection ends, and returns why it ended.
-fn serve(stream: UnixStream, backend: &Arc<Mutex<Backend>>, watch: &Watch) -> Error {
-    let waits = match stream.try_clone() {
-        Ok(waits) => waits,
-        Err(error) => return Error::SocketError(error),
-    };
-    let mut handler = BackendReqHandler::from_stream(stream, backend.clone());
-    loop {
-        watch.end();
-        // Wait here, so that only the time for serving the message is measured. If poll() fails,
-        // receiving the message fails as well.
-        let _ = poll(&mut [PollFd::new(&waits, PollFlags::IN)], None);
-        watch.begin();
-        if let Err(error) = handler.handle_request() {
-            return error;
-        }
-    }
 }

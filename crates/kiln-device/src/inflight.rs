@@ -25,11 +25,11 @@ use std::sync::atomic::{compiler_fence, AtomicU16, AtomicU64, Ordering};
 use std::sync::Arc;
 
 use rustix::fs::{fcntl_add_seals, memfd_create, MemfdFlags, SealFlags};
-use vhost::vhost_user::message::VhostUserInflight;
 use vm_memory::{Bytes, FileOffset, MmapRegion, VolatileMemory};
 
 use crate::config::MAX_RING;
 use crate::memory::check;
+use crate::vhost_user::InflightArea;
 
 /// Bytes of a queue's header, which precedes its descriptor entries: features, version, number of
 /// descriptors, head of the last batch, used index.
@@ -91,36 +91,41 @@ impl Inflight {
         Ok(file)
     }
 
-    /// Describes the part of the file that a front end requested. Returns `None` if the front end
-    /// requested too many queues or descriptors.
-    pub(crate) fn describe(asked: &VhostUserInflight, queues: usize) -> Option<VhostUserInflight> {
-        let (n, size) = (asked.num_queues, asked.queue_size);
-        let possible = (1..=queues).contains(&usize::from(n)) && (1..=MAX_RING).contains(&size);
-        let bytes = usize::from(n) * queue_bytes(size.min(MAX_RING));
-        possible.then(|| VhostUserInflight::new(bytes as u64, 0, n, size))
+    /// Describes the part of the file for `n` queues of `queue_size` descriptors each. Returns `None`
+    /// if these are more than the device's.
+    pub(crate) fn describe(n: u16, queue_size: u16, queues: usize) -> Option<InflightArea> {
+        let is_possible =
+            (1..=queues).contains(&usize::from(n)) && (1..=MAX_RING).contains(&queue_size);
+        let bytes = usize::from(n) * queue_bytes(queue_size.min(MAX_RING));
+        is_possible.then_some(InflightArea {
+            size: bytes as u64,
+            offset: 0,
+            queues: n,
+            queue_size,
+        })
     }
 
     /// Maps a file received from the front end, which may not be the file that the device created.
     pub(crate) fn open(
         file: File,
-        given: &VhostUserInflight,
+        given: &InflightArea,
         queues: usize,
     ) -> io::Result<Arc<Inflight>> {
         let invalid = |reason| io::Error::new(io::ErrorKind::InvalidInput, reason);
-        let needed = Inflight::describe(given, queues)
+        let needed = Inflight::describe(given.queues, given.queue_size, queues)
             .ok_or_else(|| {
                 invalid("in-flight memory for a number of queues or descriptors out of range")
             })?
-            .mmap_size;
-        if given.mmap_size < needed {
+            .size;
+        if given.size < needed {
             return Err(invalid("in-flight memory that is too small for its queues"));
         }
-        check(&file, given.mmap_offset, needed)?;
-        let shared = FileOffset::new(file, given.mmap_offset);
+        check(&file, given.offset, needed)?;
+        let shared = FileOffset::new(file, given.offset);
         let map = MmapRegion::from_file(shared, needed as usize).map_err(io::Error::other)?;
         Ok(Arc::new(Inflight {
             map,
-            queues: given.num_queues,
+            queues: given.queues,
             size: given.queue_size,
         }))
     }
@@ -291,8 +296,8 @@ mod tests {
     const STATUS: u64 = BUFFERS + 0x1000;
     const LEFT: u8 = 0xee;
 
-    fn given(size: u16) -> VhostUserInflight {
-        Inflight::describe(&VhostUserInflight::new(0, 0, 2, size), 2).unwrap()
+    fn given(size: u16) -> InflightArea {
+        Inflight::describe(2, size, 2).unwrap()
     }
 
     /// A rig with one session and a record of its rings. The source and destination of its only
@@ -455,24 +460,28 @@ mod tests {
 
     #[test]
     fn queues_and_sizes_beyond_those_of_the_device_are_refused() {
-        let asked = |queues, size| VhostUserInflight::new(0, 0, queues, size);
-        assert!(Inflight::describe(&asked(2, MAX_RING), 2).is_some());
+        assert!(Inflight::describe(2, MAX_RING, 2).is_some());
         for (queues, size) in [(0, 16), (3, 16), (u16::MAX, 16), (2, 0), (2, MAX_RING + 1)] {
-            assert!(Inflight::describe(&asked(queues, size), 2).is_none());
+            assert!(Inflight::describe(queues, size, 2).is_none());
         }
-        let open = |given: VhostUserInflight| {
+        let open = |given: InflightArea| {
             let file = Inflight::file(2).unwrap();
             Inflight::open(file, &given, 2).map(|_| ())
         };
         let good = given(16);
         assert!(open(good).is_ok());
         for (size, offset) in [
-            (good.mmap_size - 1, 0),
-            (good.mmap_size, 1),
-            (good.mmap_size, 1 << 40),
+            (good.size - 1, 0),
+            (good.size, 1),
+            (good.size, 1 << 40),
             (u64::MAX, u64::MAX - 4095),
         ] {
-            assert!(open(VhostUserInflight::new(size, offset, 2, 16)).is_err());
+            assert!(open(InflightArea {
+                size,
+                offset,
+                ..good
+            })
+            .is_err());
         }
         let inflight = Inflight::open(Inflight::file(2).unwrap(), &good, 2).unwrap();
         assert!(inflight.log(1, 16).is_some());

@@ -1,5 +1,6 @@
 //! The process that serves one guest. It receives the guest's connection from the main process.
 
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -11,20 +12,20 @@ use kiln_virtio::Services;
 use rustix::event::{poll, PollFd, PollFlags};
 use rustix::io::Errno;
 
-use crate::adapter::Socket;
 use crate::config::Config;
 use crate::confine;
 use crate::crew::Crew;
 use crate::error::Error;
 use crate::guest::{Connection, Name};
-use crate::inflight::Inflight;
 use crate::lines::{self, Writer};
 use crate::log::{self, Form};
 use crate::notify::{timespec, Bell};
-use crate::process::{GUEST, READY, READY_UNLOCKED};
+use crate::process::{relay_at, GUEST, READY, READY_UNLOCKED};
+use crate::relay::Asker;
 use crate::sandbox::{self, Role};
 use crate::shared::Shared;
 use crate::tally::{Counters, Gauge};
+use crate::vhost_user::{Error as FrontEndError, SendInflight, Socket};
 use crate::watch;
 
 /// How often this process checks whether the connection is stuck.
@@ -40,16 +41,19 @@ pub struct Inside {
     channel: UnixStream,
     /// The memory for counters and lines.
     memory: Arc<Shared>,
-    /// Wakes the main process when this process is ready, and when it has written lines.
+    /// Wakes the main process when this process is ready, has written lines, or asks for an answer.
     bell: Arc<Bell>,
+    /// The memory for requests in flight that a front end may request.
+    inflight: File,
 }
 
 impl Inside {
-    pub(crate) fn new(channel: UnixStream, memory: Shared, bell: Bell) -> Inside {
+    pub(crate) fn new(channel: UnixStream, memory: Shared, bell: Bell, inflight: File) -> Inside {
         Inside {
             channel,
             memory: Arc::new(memory),
             bell: Arc::new(bell),
+            inflight,
         }
     }
 
@@ -65,9 +69,7 @@ impl Inside {
         let lacks = |e: io::Error| Error::lacks("a guest's process", e);
         // The threads that are created below block the signal as well.
         let drain = take_sigterm().map_err(lacks)?;
-        let counters = Counters::at(self.memory, lines::CELLS, config.queues);
-        // The sandbox does not allow creating files later.
-        let inflight = Inflight::file(usize::from(config.queues) + 1).map_err(lacks)?;
+        let counters = Counters::at(self.memory.clone(), lines::CELLS, config.queues);
         let ready = match confine::confine_guest(config)? {
             true => READY,
             false => READY_UNLOCKED,
@@ -102,6 +104,10 @@ impl Inside {
             socket: &socket.map_or_else(|| PathBuf::from("inherited"), PathBuf::clone),
         };
         let stream = connection.into();
+        let mut asker = Asker::new(self.memory, relay_at(config.queues), self.bell);
+        let send: SendInflight =
+            Box::new(move |_, area| asker.ask(&area).map_err(FrontEndError::Inflight));
+        let inflight = (self.inflight, send);
         let connection =
             Connection::new(stream, &name, &services, counters, inflight, config, crew)
                 .inspect_err(|error| tracing::error!(guest = number, %error, "cannot be served"))

@@ -12,7 +12,6 @@
 extern crate self as kiln_device;
 
 mod account;
-pub mod adapter;
 mod backend;
 mod chain;
 mod child;
@@ -42,6 +41,7 @@ mod metrics;
 mod notify;
 mod pace;
 mod process;
+mod relay;
 #[cfg(any(test, feature = "rig"))]
 pub mod rig;
 mod ring;
@@ -51,6 +51,7 @@ mod server;
 mod shared;
 mod tally;
 mod tasks;
+pub mod vhost_user;
 mod watch;
 #[cfg(test)]
 mod withheld;

@@ -6,12 +6,16 @@ use std::sync::Arc;
 
 use rustix::fs::{fcntl_get_seals, fstat, fstatfs, FileType};
 use rustix::mm::munlock;
-use vhost::vhost_user::message::{VhostUserMemoryRegion, VhostUserSingleMemoryRegion};
-use vhost::vhost_user::{Error, Result};
-use vm_memory::{GuestAddress, GuestMemoryMmap, GuestMemoryRegion, GuestRegionMmap};
+use vm_memory::{
+    FileOffset, GuestAddress, GuestMemoryMmap, GuestMemoryRegion, GuestRegionMmap, MmapRegion,
+};
+
+use crate::vhost_user::{self, Error};
 
 /// Maximum number of regions per guest: Linux's limit on memory slots, minus three reserved slots.
 pub(crate) const MAX_REGIONS: usize = 509;
+
+type Result<T> = std::result::Result<T, Error>;
 
 struct Region {
     /// Address of the region in the front end's address space. Front ends pass ring addresses in
@@ -37,8 +41,8 @@ pub(crate) struct Memory {
     most: u64,
 }
 
-fn invalid(reason: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
-    Error::ReqHandlerError(io::Error::new(io::ErrorKind::InvalidInput, reason))
+fn invalid(reason: impl ToString) -> Error {
+    Error::Refused(reason.to_string())
 }
 
 /// `f_type` of hugetlbfs.
@@ -75,23 +79,25 @@ pub(crate) fn check(file: &File, offset: u64, size: u64) -> io::Result<()> {
     Ok(())
 }
 
-fn map(region: &VhostUserMemoryRegion, file: File) -> Result<Region> {
+fn map(region: &vhost_user::Region, file: File) -> Result<Region> {
     // Ring addresses are translated by adding offsets and comparing, so a region must not wrap
     // around.
-    for base in [region.user_addr, region.guest_phys_addr, region.mmap_offset] {
-        base.checked_add(region.memory_size)
+    for base in [region.user, region.guest, region.offset] {
+        base.checked_add(region.size)
             .ok_or_else(|| invalid("a memory region wraps around"))?;
     }
-    check(&file, region.mmap_offset, region.memory_size).map_err(Error::ReqHandlerError)?;
-    let mapping = region.mmap_region(file)?;
+    check(&file, region.offset, region.size).map_err(invalid)?;
+    let size = usize::try_from(region.size).map_err(invalid)?;
+    let mapping =
+        MmapRegion::from_file(FileOffset::new(file, region.offset), size).map_err(invalid)?;
     // Guest memory need not be locked here: the front end decides whether it may be swapped out,
     // and locked guest memory would count towards this process's limit.
     // SAFETY: the range is exactly the mapping, and munlock() does not change its contents.
     let _ = unsafe { munlock(mapping.as_ptr().cast(), mapping.size()) };
-    let mapped = GuestRegionMmap::new(mapping, GuestAddress(region.guest_phys_addr))
+    let mapped = GuestRegionMmap::new(mapping, GuestAddress(region.guest))
         .ok_or_else(|| invalid("a memory region beyond the address space"))?;
     Ok(Region {
-        user: region.user_addr,
+        user: region.user,
         mapped: Arc::new(mapped),
     })
 }
@@ -130,30 +136,23 @@ impl Memory {
         self.map.clone()
     }
 
-    pub(crate) fn replace(
-        &mut self,
-        regions: &[VhostUserMemoryRegion],
-        files: Vec<File>,
-    ) -> Result<()> {
-        if regions.len() != files.len() || regions.len() > MAX_REGIONS {
-            return Err(invalid(
-                "a memory table with a file for each region is expected",
-            ));
+    pub(crate) fn replace(&mut self, regions: Vec<(vhost_user::Region, File)>) -> Result<()> {
+        if regions.len() > MAX_REGIONS {
+            return Err(invalid("more memory regions than the device accepts"));
         }
-        self.check_total(0, regions.iter().map(|r| r.memory_size))?;
+        self.check_total(0, regions.iter().map(|(region, _)| region.size))?;
         let mapped = regions
-            .iter()
-            .zip(files)
-            .map(|(region, file)| map(region, file))
+            .into_iter()
+            .map(|(region, file)| map(&region, file))
             .collect::<Result<Vec<_>>>()?;
         self.install(mapped)
     }
 
-    pub(crate) fn add(&mut self, region: &VhostUserSingleMemoryRegion, file: File) -> Result<()> {
+    pub(crate) fn add(&mut self, region: &vhost_user::Region, file: File) -> Result<()> {
         if self.regions.len() >= MAX_REGIONS {
             return Err(invalid("more memory regions than the device accepts"));
         }
-        self.check_total(self.size().1, std::iter::once(region.memory_size))?;
+        self.check_total(self.size().1, std::iter::once(region.size))?;
         let mut regions = std::mem::take(&mut self.regions);
         match map(region, file) {
             Ok(region) => regions.push(region),
@@ -165,14 +164,11 @@ impl Memory {
         self.install(regions)
     }
 
-    pub(crate) fn remove(&mut self, region: &VhostUserSingleMemoryRegion) -> Result<()> {
+    pub(crate) fn remove(&mut self, region: &vhost_user::Region) -> Result<()> {
         let at = self
             .regions
             .iter()
-            .position(|r| {
-                (r.guest(), r.len(), r.user)
-                    == (region.guest_phys_addr, region.memory_size, region.user_addr)
-            })
+            .position(|r| (r.guest(), r.len(), r.user) == (region.guest, region.size, region.user))
             .ok_or_else(|| invalid("no such memory region"))?;
         let mut regions = std::mem::take(&mut self.regions);
         regions.remove(at);
@@ -185,7 +181,7 @@ impl Memory {
             GuestMemoryMmap::default()
         } else {
             let all = regions.iter().map(|r| r.mapped.clone()).collect();
-            GuestMemoryMmap::from_arc_regions(all).map_err(|e| invalid(e.to_string()))?
+            GuestMemoryMmap::from_arc_regions(all).map_err(invalid)?
         };
         self.map = Arc::new(map);
         self.regions = regions;

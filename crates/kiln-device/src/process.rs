@@ -4,10 +4,11 @@
 //!
 //! A process that was taken over must not be able to make the main process wait. The two therefore
 //! share only objects without a lock that a process can hold for long: memory ([`crate::shared`]),
-//! an eventfd (except for its last close, see [`Process::release`]), and the connection of the
-//! guest, which the main process only polls. A pipe, for example, is locked while a write to it
-//! copies bytes, and the page with these bytes may never arrive.
+//! an eventfd, and the connection of the guest, which the main process only polls. A pipe, for
+//! example, is locked while a write to it copies bytes, and the page with these bytes may never
+//! arrive.
 
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -16,14 +17,16 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use crate::adapter::{Message, Socket};
 use crate::child::{Child, End};
 use crate::closer::{Closer, Owner};
+use crate::inflight::Inflight;
 use crate::lines::{self, Reader};
 use crate::log::{self, Limit};
 use crate::notify::Bell;
+use crate::relay::{self, Relay};
 use crate::shared::Shared;
 use crate::tally::{Counters, Gauge};
+use crate::vhost_user::{Message, Socket};
 
 /// Values of [`Gauge::Ready`] when a guest's process is ready for a guest. The second value also
 /// reports that the process could not lock its memory.
@@ -50,31 +53,49 @@ pub(crate) struct Requested {
     channel: UnixStream,
     bell: Bell,
     memory: Shared,
+    /// The memory for requests in flight.
+    inflight: File,
     data: u16,
+}
+
+/// Returns the number of cells of the memory that the main process shares with a guest's process:
+/// lines, counters, and those by which the process asks for answers.
+fn cells(data: u16) -> usize {
+    relay_at(data) + relay::CELLS
+}
+
+/// Returns the index of the first cell by which a guest's process asks for answers.
+pub(crate) fn relay_at(data: u16) -> usize {
+    lines::CELLS + Counters::cells(data)
 }
 
 impl Requested {
     /// Creates what the main process and a new process share. Also returns the process's end of the
-    /// channel, the memory and the bell.
-    pub(crate) fn create(data: u16) -> io::Result<(Requested, [OwnedFd; 3])> {
+    /// channel, the memory, the bell and the memory for requests in flight.
+    pub(crate) fn create(data: u16) -> io::Result<(Requested, [OwnedFd; 4])> {
         let (channel, theirs) = one_way()?;
         // A compromised process must not be able to block this one.
         channel.set_nonblocking(true)?;
-        let (memory, file) = Shared::create(lines::CELLS + Counters::cells(data))?;
+        let (memory, file) = Shared::create(cells(data))?;
         let bell = Bell::new()?;
-        let copy = bell.as_fd().try_clone_to_owned()?;
+        let inflight = Inflight::file(usize::from(data) + 1)?;
+        let copies = [bell.as_fd(), inflight.as_fd()].map(|fd| fd.try_clone_to_owned());
+        let [bell_copy, inflight_copy] = copies;
         let requested = Requested {
             channel,
             bell,
             memory,
+            inflight,
             data,
         };
-        Ok((requested, [theirs.into(), file.into(), copy]))
+        let theirs = [theirs.into(), file.into(), bell_copy?, inflight_copy?];
+        Ok((requested, theirs))
     }
 
     pub(crate) fn into_process(self, child: Child) -> Process {
         let memory = Arc::new(self.memory);
-        Process::watch(child, self.channel, self.bell, memory, self.data)
+        let relay = Relay::new(memory.clone(), relay_at(self.data), self.inflight.into());
+        Process::watch(child, self.channel, self.bell, memory, relay, self.data)
     }
 }
 
@@ -83,13 +104,13 @@ pub(crate) struct Process {
     /// Passes the guest to the process, and is closed then. If it is closed before that, the
     /// process exits. This end cannot receive.
     channel: Option<UnixStream>,
-    /// Rings when the process has become ready, or has written lines. Closing it could block
-    /// ([`Process::release`]).
+    /// Rings when the process has become ready, has written lines, or asks for an answer.
     bell: Bell,
     /// When the bell was last looked at.
     looked: Option<Instant>,
     counters: Arc<Counters>,
     lines: Reader,
+    relay: Relay,
     limit: Limit,
     pub state: State,
     started: Instant,
@@ -108,6 +129,7 @@ impl Process {
         channel: UnixStream,
         bell: Bell,
         memory: Arc<Shared>,
+        relay: Relay,
         data: u16,
     ) -> Process {
         Process {
@@ -117,18 +139,17 @@ impl Process {
             looked: None,
             counters: Counters::at(memory.clone(), lines::CELLS, data),
             lines: Reader::new(memory),
+            relay,
             limit: Limit::default(),
             state: State::Starting,
             started: Instant::now(),
         }
     }
 
-    /// Has a child process close the bell, and the closer count this process until it is released.
-    /// The process has ended, or its end is not awaited. If it was taken over, it may have
-    /// passed the bell to a front end that watches it with epoll and holds the epoll's lock for as
-    /// long as it likes. Dropping the last reference to the bell waits for that lock.
+    /// Has the closer close what a front end may have as well, and count this process until it is
+    /// released. The process has ended, or its end is not awaited.
     pub(crate) fn release(self, owner: Owner, closer: &mut Closer) {
-        closer.end(owner, self.bell);
+        closer.end(owner, self.relay.into_file());
         closer.note_process(owner, self.child);
     }
 
@@ -171,6 +192,16 @@ impl Process {
 
     fn forward_lines(&mut self) {
         self.lines.take(|| self.limit.admit_now(), log::forward);
+    }
+
+    /// Sends the answer that the process asks for, if it does, to its front end.
+    pub(crate) fn relay(&mut self, stream: &UnixStream, owner: Owner, closer: &mut Closer) {
+        self.relay.go_on(stream, owner, closer);
+    }
+
+    /// Returns whether the process asks for an answer that has yet to be sent.
+    pub(crate) fn asks(&self) -> bool {
+        self.relay.is_asked()
     }
 
     pub(crate) fn note_end(&mut self) {
@@ -272,13 +303,16 @@ mod tests {
         let (channel, _) = one_way().unwrap();
         let bell = Bell::new().unwrap();
         let theirs = Bell::from(bell.as_fd().try_clone_to_owned().unwrap());
-        let (memory, _) = Shared::create(lines::CELLS + Counters::cells(1)).unwrap();
+        let (memory, _) = Shared::create(cells(1)).unwrap();
+        let memory = Arc::new(memory);
+        let inflight = Inflight::file(2).unwrap();
+        let relay = Relay::new(memory.clone(), relay_at(1), inflight.into());
         let alone = fork_alone();
         let mut command = Command::new("/bin/sleep");
         command.arg("60");
         let child = start_program(command, START).unwrap();
         drop(alone);
-        let process = Process::watch(child, channel, bell, Arc::new(memory), 1);
+        let process = Process::watch(child, channel, bell, memory, relay, 1);
         let counters = process.counters().clone();
         (process, theirs, counters)
     }

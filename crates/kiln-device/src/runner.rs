@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 use vm_memory::GuestMemoryMmap;
 
 use crate::account::Account;
-use crate::adapter::Health;
 use crate::chain::Chain;
 use crate::crew::QueueThreads;
 use crate::duty::{Control, Data, Duty, HandedControl};
@@ -18,6 +17,7 @@ use crate::line::{Halt, Line, Order, Scratch};
 use crate::notify::{Call, Kick};
 use crate::ring::{Areas, Place, Ring};
 use crate::tally::Tally;
+use crate::vhost_user::Health;
 
 /// Maximum time a thread may take to stop. A batch of the most expensive requests takes 0.1 s.
 const PATIENCE: Duration = Duration::from_secs(5);

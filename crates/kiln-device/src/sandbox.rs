@@ -64,11 +64,11 @@ const ALWAYS: &[libc::c_long] = &[
 ];
 
 /// Additional system calls for threads that communicate with a front end. [`receives`] restricts
-/// some of them.
+/// some of them. A guest's process may not call sendmsg(), which can send descriptors
+/// ([`crate::relay`]).
 const MESSAGES: &[libc::c_long] = &[
     libc::SYS_recvmsg,
     libc::SYS_recvfrom,
-    libc::SYS_sendmsg,
     libc::SYS_shutdown,
     libc::SYS_getpeername,
     libc::SYS_getsockopt,
@@ -85,6 +85,7 @@ const MESSAGES: &[libc::c_long] = &[
 /// counters need no system calls, because they are in shared memory.
 const ACCEPTS: &[libc::c_long] = &[
     libc::SYS_accept4,
+    libc::SYS_sendmsg,
     libc::SYS_memfd_create,
     libc::SYS_ftruncate,
     // For the log. A guest's process has no descriptor of it.
@@ -148,6 +149,7 @@ const STARTS: &[libc::c_long] = &[
     libc::SYS_readlinkat,
     libc::SYS_sched_setaffinity,
     libc::SYS_seccomp,
+    libc::SYS_sendmsg,
     libc::SYS_set_tid_address,
     libc::SYS_setpgid,
     libc::SYS_signalfd4,
@@ -369,22 +371,6 @@ fn allow(role: Role) -> Result<BpfProgram, seccompiler::BackendError> {
         let own = low(0, u64::from(cpu_clock(std::process::id())))?;
         rules.insert(call, vec![SeccompRule::new(vec![clocks])?, own]);
     }
-    // Allow creating only pairs of connected Unix sockets.
-    let stream = SeccompRule::new(vec![
-        SeccompCondition::new(
-            0,
-            SeccompCmpArgLen::Dword,
-            SeccompCmpOp::Eq,
-            libc::AF_UNIX as u64,
-        )?,
-        SeccompCondition::new(
-            1,
-            SeccompCmpArgLen::Dword,
-            SeccompCmpOp::MaskedEq(0xf),
-            libc::SOCK_STREAM as u64,
-        )?,
-    ])?;
-    rules.insert(libc::SYS_socketpair, vec![stream]);
     // Allow sending only on a connected socket: the address argument must be null.
     rules.insert(libc::SYS_sendto, vec![when(4, SeccompCmpOp::Eq, 0)?]);
     filter(rules, SeccompAction::KillProcess, SeccompAction::Allow)
@@ -579,6 +565,7 @@ mod tests {
         unsafe {
             let parent = libc::getpid();
             let mut pair = [0; 2];
+            libc::socketpair(libc::AF_UNIX, libc::SOCK_STREAM, 0, pair.as_mut_ptr());
             let address = libc::sockaddr {
                 sa_family: libc::AF_UNIX as u16,
                 sa_data: [0; 14],
@@ -589,8 +576,7 @@ mod tests {
             assert_eq!(
                 ends(Role::Guest, || {
                     libc::syscall(libc::SYS_tgkill, libc::getpid(), libc::gettid(), 0);
-                    libc::socketpair(libc::AF_UNIX, libc::SOCK_STREAM, 0, pair.as_mut_ptr());
-                    libc::send(pair[0], pair.as_ptr().cast(), 1, 0);
+                    exit_unless(libc::send(pair[0], pair.as_ptr().cast(), 1, 0) == 1);
                     let mut bytes = [0u8; 8];
                     libc::recv(pair[1], bytes.as_mut_ptr().cast(), 8, libc::MSG_DONTWAIT);
                     libc::recvmsg(pair[1], none.cast(), libc::MSG_DONTWAIT);
@@ -621,7 +607,7 @@ mod tests {
                 0
             );
             assert!(moves() > 0, "without the sandbox");
-            let attempts: [(&str, &dyn Fn()); 34] = [
+            let attempts: [(&str, &dyn Fn()); 37] = [
                 ("memory made unwritable", &|| {
                     libc::mprotect(none, 4096, libc::PROT_READ);
                 }),
@@ -694,6 +680,16 @@ mod tests {
                 }),
                 ("a signal by another call", &|| {
                     libc::kill(parent, 0);
+                }),
+                ("a descriptor", &|| {
+                    libc::sendmsg(pair[0], none.cast(), 0);
+                }),
+                ("descriptors in several messages", &|| {
+                    libc::sendmmsg(pair[0], none.cast(), 0, 0);
+                }),
+                ("a pair of sockets", &|| {
+                    let mut pair = [0; 2];
+                    libc::socketpair(libc::AF_UNIX, libc::SOCK_STREAM, 0, pair.as_mut_ptr());
                 }),
                 ("a datagram socket", &|| {
                     let mut pair = [0; 2];

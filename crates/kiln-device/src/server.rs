@@ -31,6 +31,7 @@ use crate::notify::timespec;
 use crate::process::{Process, State, START};
 use crate::sandbox::{self, Files, Role};
 use crate::tally::Counters;
+use crate::vhost_user::send_inflight_of;
 
 /// How long a guest's process may take to exit after its front end has disconnected.
 const GRACE: Duration = Duration::from_millis(700);
@@ -56,7 +57,7 @@ pub struct Server {
 struct Guest {
     number: u64,
     socket: usize,
-    /// The connection to the front end, polled only for disconnection.
+    /// The connection to the front end, polled only for disconnection by this process.
     stream: UnixStream,
     host: Host,
     /// Becomes readable when the process that made the connection has exited. A process that was
@@ -135,6 +136,13 @@ impl Guest {
         closed || self.gone.is_some() || self.killed.is_some()
     }
 
+    /// Sends the answer that its process asks for, if it does.
+    fn relay(&mut self, closer: &mut Closer) {
+        if let Host::Process(process) = &mut self.host {
+            process.relay(&self.stream, Owner::Socket(self.socket), closer);
+        }
+    }
+
     fn kill(&mut self) {
         if let Host::Process(process) = &mut self.host {
             process.kill();
@@ -142,7 +150,7 @@ impl Guest {
         }
     }
 
-    /// Closes the connection of a guest that has ended, and the bell of its process.
+    /// Closes the connection of a guest that has ended, and what its process shared with it.
     fn close(self, closer: &mut Closer) {
         let owner = Owner::Socket(self.socket);
         if let Host::Process(process) = self.host {
@@ -213,8 +221,8 @@ impl Server {
     fn confine(&self) -> Result<(), Error> {
         let sockets = self.sockets.len() as u64;
         let guests = self.config.max_guests as u64;
-        // Each guest needs descriptors for its connection, its process, its bell, and the process
-        // of its front end. In addition, the same number of guests may have left while a file
+        // Each guest needs descriptors for its connection, its process, its bell, its memory for
+        // requests in flight, and the process of its front end. In addition, the same number of guests may have left while a file
         // system keeps their processes from exiting.
         let waiting = (SILENT + self.most_waiting()) as u64;
         // Only a single-threaded process hands sockets to child processes: those of front ends and
@@ -224,7 +232,7 @@ impl Server {
             false => 0,
         };
         let listeners = sockets + u64::from(self.metrics.is_some());
-        let descriptors = sockets * (guests * 10 + 8) + listeners * waiting + 64 + left;
+        let descriptors = sockets * (guests * 12 + 8) + listeners * waiting + 64 + left;
         if !self.config.shares_process {
             confine::confine_main(&self.config, descriptors)?;
             if self.config.isolation {
@@ -349,6 +357,9 @@ impl Server {
                     Watched::ForkServer => {}
                 }
             }
+            for guest in &mut guests {
+                guest.relay(&mut closer);
+            }
             self.remove_ended(&mut guests, &mut lost, &mut closer);
             self.remove_lost(&mut lost, &mut closer);
             // Each socket accepts one connection per iteration, so that a front end that connects
@@ -472,6 +483,10 @@ impl Server {
                 continue;
             }
             add(Watched::End(which), process.end().as_fd(), PollFlags::IN);
+            if process.asks() {
+                // The closer has no room for the answer yet.
+                within(LOOK);
+            }
             match process.bell() {
                 (_, Some(rest)) => within(rest),
                 (bell, None) => add(Watched::Bell(which), bell.as_fd(), PollFlags::IN),
@@ -571,7 +586,7 @@ impl Server {
             metrics.admitted.take(1, now);
             let answer = metrics::answer(&self.meter);
             let serve = |stream: &UnixStream| metrics::serve(stream, &answer);
-            closer.run(metrics.owner, client.stream, metrics::PATIENCE, serve);
+            closer.run(metrics.owner, client.stream, &[], metrics::PATIENCE, serve);
         }
     }
 
@@ -677,6 +692,8 @@ impl Server {
                 };
                 let stream = waiting.stream.try_clone()?;
                 let inflight = Inflight::file(usize::from(self.config.queues) + 1)?;
+                let send = send_inflight_of(inflight.try_clone()?);
+                let inflight = (inflight, send);
                 let counters = Counters::new(self.config.queues)?;
                 self.meter.joined(number, counters.clone(), None);
                 let config = &self.config;

@@ -55,18 +55,6 @@ impl Page {
         })
     }
 
-    /// Starts a thread that stores an epoll's event in the page. The epoll must have an event.
-    /// Returns when the thread waits for the page, still holding the epoll's lock. The thread
-    /// continues when this value is dropped.
-    pub(crate) fn wait_for_event(&self, epoll: OwnedFd) -> JoinHandle<()> {
-        let address = self.address;
-        self.start(move || {
-            let event = address as *mut libc::epoll_event;
-            // SAFETY: the mapping has room for an event, and nothing else accesses it.
-            unsafe { libc::epoll_wait(epoll.as_raw_fd(), event, 1, -1) };
-        })
-    }
-
     fn start(&self, job: impl FnOnce() + Send + 'static) -> JoinHandle<()> {
         let thread = thread::spawn(job);
         let mut faults = libc::pollfd {

@@ -17,11 +17,6 @@ use kiln_virtio::wire::algo::OP_ENCRYPT;
 use kiln_virtio::wire::control::Created;
 use kiln_virtio::{Guest, Limits, Services};
 use rustix::fs::{memfd_create, MemfdFlags};
-use vhost::vhost_user::message::{
-    VhostUserConfigFlags, VhostUserInflight, VhostUserMemoryRegion, VhostUserSingleMemoryRegion,
-    VhostUserVringAddrFlags,
-};
-use vhost::vhost_user::VhostUserBackendReqHandlerMut;
 use vmm_sys_util::eventfd::{EventFd, EFD_CLOEXEC, EFD_NONBLOCK};
 
 use crate::account::Account;
@@ -32,6 +27,9 @@ use crate::inflight::Inflight;
 use crate::memory::MAX_REGIONS;
 use crate::pace::{Pace, Rates};
 use crate::tally::Counters;
+use crate::vhost_user::{
+    Error, InflightArea, Region, Reply, Request, RingAddresses, PROTOCOL_FEATURES,
+};
 
 /// Size of the guest's memory in bytes, and its start address.
 const MEMORY: u64 = 1 << 20;
@@ -122,6 +120,8 @@ pub struct Front {
     backend: Backend,
     account: Arc<Account>,
     memory: File,
+    /// The file of the memory for requests in flight that the device hands out.
+    spare: File,
     flipper: Flipper,
     kick: EventFd,
     call: EventFd,
@@ -174,10 +174,12 @@ impl Front {
         };
         let threads = create_queues(1, ControlBy::Inline).expect("two threads");
         let spare = Inflight::file(2).expect("a memfd can be created");
+        let copy = spare.try_clone().expect("a descriptor");
         Front {
-            backend: Backend::new(account.clone(), queues, threads, spare),
+            backend: Backend::new(account.clone(), queues, threads, copy),
             account,
             memory: memfd(MEMORY),
+            spare,
             flipper: Flipper::new(),
             kick: event(),
             call: event(),
@@ -213,9 +215,82 @@ impl Front {
         there.then(|| self.file(input))
     }
 
-    fn single(input: &mut Input<'_, '_>) -> VhostUserSingleMemoryRegion {
+    fn region(input: &mut Input<'_, '_>) -> Region {
         let [guest, size, user, offset] = [0; 4].map(|_| input.number());
-        VhostUserSingleMemoryRegion::new(guest, size, user, offset)
+        Region {
+            guest,
+            size,
+            user,
+            offset,
+        }
+    }
+
+    /// Returns a request that a front end can make, and that the device may refuse.
+    fn request(&self, kind: u8, ring: u32, input: &mut Input<'_, '_>) -> Request {
+        match kind {
+            0 => {
+                let n = input.byte() % 4;
+                let regions: Vec<_> = (0..n).map(|_| Front::region(input)).collect();
+                let with_file = |region| (region, self.file(input));
+                Request::SetMemory(regions.into_iter().map(with_file).collect())
+            }
+            1 => Request::AddRegion(Front::region(input), self.file(input)),
+            2 => Request::RemoveRegion(Front::region(input)),
+            3 => Request::SetRingSize {
+                ring,
+                size: input.number() as u32,
+            },
+            4 => {
+                let [descriptors, used, available] = [0; 3].map(|_| input.number());
+                let addresses = RingAddresses {
+                    descriptors,
+                    used,
+                    available,
+                };
+                Request::SetRingAddresses { ring, addresses }
+            }
+            5 => Request::SetRingBase {
+                ring,
+                base: input.number() as u32,
+            },
+            6 => Request::SetKick {
+                ring,
+                file: self.maybe(input),
+            },
+            7 => Request::SetCall {
+                ring,
+                file: self.maybe(input),
+            },
+            8 => Request::SetError {
+                ring,
+                file: self.maybe(input),
+            },
+            9 => Request::EnableRing {
+                ring,
+                enable: input.byte() % 4 != 0,
+            },
+            10 => Request::GetRingBase(ring),
+            11 => Request::SetFeatures(input.number()),
+            12 => {
+                let [offset, size] = [0; 2].map(|_| input.number() as u32);
+                Request::GetConfig { offset, size }
+            }
+            13 => {
+                let [queues, queue_size] = [0; 2].map(|_| input.number() as u16);
+                Request::GetInflight { queues, queue_size }
+            }
+            14 => {
+                let [size, offset, queues, queue_size] = [0; 4].map(|_| input.number());
+                let area = InflightArea {
+                    size,
+                    offset,
+                    queues: queues as u16,
+                    queue_size: queue_size as u16,
+                };
+                Request::SetInflight(area, self.file(input))
+            }
+            _ => Request::Reset,
+        }
     }
 
     /// Performs one action of a front end or its guest. The device must survive every action.
@@ -227,62 +302,10 @@ impl Front {
         let index = u32::from(index % 4);
         let is_message = what % 24 < 16;
         let done = match what % 24 {
-            0 => {
-                let n = usize::from(input.byte() % 4);
-                let regions: Vec<_> = (0..n)
-                    .map(|_| {
-                        let [guest, size, user, offset] = [0; 4].map(|_| input.number());
-                        VhostUserMemoryRegion::new(guest, size, user, offset)
-                    })
-                    .collect();
-                let files = (0..n).map(|_| self.file(input)).collect();
-                self.backend.set_mem_table(&regions, files, None).map(drop)
+            kind @ 0..16 => {
+                let request = self.request(kind, index, input);
+                self.backend.serve(request).map(drop)
             }
-            1 => {
-                let (region, file) = (Front::single(input), self.file(input));
-                self.backend.add_mem_region(&region, file, None).map(drop)
-            }
-            2 => self.backend.remove_mem_region(&Front::single(input)),
-            3 => self.backend.set_vring_num(index, input.number() as u32),
-            4 => {
-                let [desc, used, avail] = [0; 3].map(|_| input.number());
-                let flags = VhostUserVringAddrFlags::empty();
-                self.backend
-                    .set_vring_addr(index, flags, desc, used, avail, 0)
-            }
-            5 => self.backend.set_vring_base(index, input.number() as u32),
-            6 => {
-                let file = self.maybe(input);
-                self.backend.set_vring_kick(index as u8, file)
-            }
-            7 => {
-                let file = self.maybe(input);
-                self.backend.set_vring_call(index as u8, file)
-            }
-            8 => {
-                let file = self.maybe(input);
-                self.backend.set_vring_err(index as u8, file)
-            }
-            9 => self.backend.set_vring_enable(index, input.byte() % 4 != 0),
-            10 => self.backend.get_vring_base(index).map(drop),
-            11 => self.backend.set_features(input.number()),
-            12 => {
-                let flags = VhostUserConfigFlags::empty();
-                let [at, size] = [0; 2].map(|_| input.number() as u32);
-                self.backend.get_config(at, size, flags).map(drop)
-            }
-            13 => {
-                let [queues, size] = [0; 2].map(|_| input.number() as u16);
-                let asked = VhostUserInflight::new(0, 0, queues, size);
-                self.backend.get_inflight_fd(&asked).map(drop)
-            }
-            14 => {
-                let [size, offset, queues, each] = [0; 4].map(|_| input.number());
-                let given = VhostUserInflight::new(size, offset, queues as u16, each as u16);
-                let file = self.file(input);
-                self.backend.set_inflight_fd(&given, file)
-            }
-            15 => self.backend.reset_device(),
             16 | 17 => {
                 self.begin(index % 2 == 0);
                 Ok(())
@@ -339,29 +362,46 @@ impl Front {
     /// record if `notes` is set.
     fn begin(&mut self, notes: bool) {
         self.put(0, &[0; 2 * EACH as usize]);
-        let region = VhostUserMemoryRegion::new(BASE, MEMORY, USER, 0);
-        let file = self.memory.try_clone().expect("a descriptor");
+        let region = Region {
+            guest: BASE,
+            size: MEMORY,
+            user: USER,
+            offset: 0,
+        };
+        let clone = |file: &File| file.try_clone().expect("a descriptor");
+        let memory = clone(&self.memory);
         let backend = &mut self.backend;
         let begin = || {
-            backend.reset_device()?;
-            backend.set_features(1 << 30 | 1 << 32)?;
-            backend.set_mem_table(&[region], vec![file], None)?;
+            backend.serve(Request::Reset)?;
+            backend.serve(Request::SetFeatures(PROTOCOL_FEATURES | 1 << 32))?;
+            backend.serve(Request::SetMemory(vec![(region, memory)]))?;
             if notes {
-                let asked = VhostUserInflight::new(0, 0, 2, RING);
-                let (told, file) = backend.get_inflight_fd(&asked)?;
-                backend.set_inflight_fd(&told, file)?;
+                let asked = Request::GetInflight {
+                    queues: 2,
+                    queue_size: RING,
+                };
+                let Reply::Inflight(area) = backend.serve(asked)? else {
+                    panic!("an area");
+                };
+                backend.serve(Request::SetInflight(area, clone(&self.spare)))?;
             }
             for ring in [0, CONTROL] {
                 let at = USER + u64::from(ring) * EACH;
-                let flags = VhostUserVringAddrFlags::empty();
-                backend.set_vring_num(ring, RING.into())?;
-                backend.set_vring_addr(ring, flags, at, at + USED, at + AVAIL, 0)?;
-                backend.set_vring_base(ring, 0)?;
-                backend.set_vring_call(ring as u8, Some(copy(&self.call)))?;
-                backend.set_vring_kick(ring as u8, Some(copy(&self.kick)))?;
-                backend.set_vring_enable(ring, true)?;
+                let addresses = RingAddresses {
+                    descriptors: at,
+                    used: at + USED,
+                    available: at + AVAIL,
+                };
+                let size = RING.into();
+                let (kick, call) = (Some(copy(&self.kick)), Some(copy(&self.call)));
+                backend.serve(Request::SetRingSize { ring, size })?;
+                backend.serve(Request::SetRingAddresses { ring, addresses })?;
+                backend.serve(Request::SetRingBase { ring, base: 0 })?;
+                backend.serve(Request::SetCall { ring, file: call })?;
+                backend.serve(Request::SetKick { ring, file: kick })?;
+                backend.serve(Request::EnableRing { ring, enable: true })?;
             }
-            vhost::vhost_user::Result::Ok(())
+            Ok::<(), Error>(())
         };
         begin().expect("a well-behaved driver is accepted");
         self.session = None;

@@ -7,9 +7,6 @@ mod rates;
 mod reset;
 mod taken;
 mod waiting;
-#[allow(dead_code)]
-#[path = "../../../kiln-device/src/withheld.rs"]
-mod withheld;
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -72,7 +69,7 @@ fn a_call_that_blocks_holds_one_process_and_it_is_ended() {
     for _ in 0..6 {
         hold_a_thread(&device);
         victim.is_served();
-        until("its process is gone", || device.threads().len() <= 4);
+        until("its process is gone", || device.threads().len() <= 3);
     }
     assert!(device.metrics().contains("kiln_killed_total 6"));
     victim.is_served();
@@ -410,7 +407,7 @@ fn what_attacks_took_is_given_back() {
         let now = holdings(&device);
         now[..3] == before[..3] && now[3] <= before[3] + 256
     };
-    let settled = || device.children().len() == 2 && device.threads().len() == 4;
+    let settled = || device.children().len() == 2 && device.threads().len() == 3;
     until(
         "the processes and threads of the first attacks are gone",
         settled,

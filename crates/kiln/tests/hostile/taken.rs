@@ -1,19 +1,18 @@
 //! Tests of what a guest's process could do that its front end has taken over: what it shares with
 //! the main process, how it is ended, and what else the main process could wait for.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::io::{Read, Write};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::Command;
-use std::thread::{sleep, JoinHandle};
+use std::thread::sleep;
 use std::time::Duration;
 
 use vmm_sys_util::sock_ctrl_msg::ScmSocket;
 
 use super::held::asleep;
-use super::withheld::Page;
 use super::{end, Victim};
 use crate::device::{until, Device};
 use crate::guest::{memfd, Guest};
@@ -31,9 +30,9 @@ fn files(pid: u32) -> BTreeSet<String> {
         .collect()
 }
 
-/// A process that was taken over can hold locks of the files that it has, pass them on, and change
-/// them. It has neither the log nor a pipe to the main process, and no descriptor of the memory
-/// that both share.
+/// A process that was taken over can hold locks of the files that it has, and change them. It has
+/// neither the log nor a pipe to the main process, and no descriptor of the memory for counters. The
+/// main process has the memory for requests in flight only to send it, and does not map it.
 #[test]
 fn a_guests_process_shares_a_connection_and_memory_with_the_main_process() {
     // Without the sandbox, the descriptors can be listed by the same user.
@@ -46,9 +45,13 @@ fn a_guests_process_shares_a_connection_and_memory_with_the_main_process() {
     let both = ours.intersection(&theirs).filter(|file| *file != eventfd);
     let both: Vec<_> = both.collect();
     assert!(
-        both.len() == 1 && both[0].starts_with("socket:"),
+        both.len() == 2
+            && both[0].contains("memfd:kiln-inflight")
+            && both[1].starts_with("socket:"),
         "{both:?}"
     );
+    let maps = |pid: u32| std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap();
+    assert!(!maps(device.child.id()).contains("kiln-inflight"));
     let log = std::fs::read_link(format!("/proc/{}/fd/2", device.child.id())).unwrap();
     let log = log.to_string_lossy().into_owned();
     let memory = "memfd:kiln-shared";
@@ -58,8 +61,7 @@ fn a_guests_process_shares_a_connection_and_memory_with_the_main_process() {
         assert!(file == memory || has(&ours), "the control: {file}");
     }
     // Control: it has the memory, and its lines are in the log.
-    let maps = std::fs::read_to_string(format!("/proc/{guest}/maps")).unwrap();
-    assert!(maps.contains(memory), "{maps}");
+    assert!(maps(guest).contains(memory), "{}", maps(guest));
     end(device, &["connected guest=1"]);
 }
 
@@ -88,99 +90,6 @@ fn a_process_that_exits_is_not_reaped_by_the_main_process() {
     });
     Victim::new(&device).is_served();
     end(device, &["its process ended"]);
-}
-
-/// Returns a process's eventfds: the descriptor number of each eventfd ID.
-fn eventfds(pid: u32) -> BTreeMap<String, i32> {
-    let infos = std::fs::read_dir(format!("/proc/{pid}/fdinfo")).unwrap();
-    let id = |info: std::fs::DirEntry| {
-        let text = std::fs::read_to_string(info.path()).ok()?;
-        let line = text.lines().find(|line| line.starts_with("eventfd-id"))?;
-        let number = info.file_name().to_str()?.parse().ok()?;
-        Some((line.to_owned(), number))
-    };
-    infos.flatten().filter_map(id).collect()
-}
-
-/// Returns a copy of the eventfd that a guest's process shares with the main process, or `None` if
-/// this process may not copy it.
-fn shared_eventfd(device: &Device, guest: u32) -> Option<OwnedFd> {
-    let (mut ours, theirs) = (eventfds(device.child.id()), eventfds(guest));
-    ours.retain(|id, _| theirs.contains_key(id));
-    assert_eq!(ours.len(), 1, "{ours:?}");
-    let number = ours.into_values().next()?;
-    // SAFETY: the calls access no memory, and the new descriptors are owned here only.
-    unsafe {
-        let main = libc::syscall(libc::SYS_pidfd_open, device.child.id(), 0);
-        assert!(main >= 0);
-        let main = OwnedFd::from_raw_fd(main as i32);
-        let copy = libc::syscall(libc::SYS_pidfd_getfd, main.as_raw_fd(), number, 0);
-        (copy >= 0).then(|| OwnedFd::from_raw_fd(copy as i32))
-    }
-}
-
-/// Watches an eventfd with epoll, starts a thread that holds the epoll's lock until `page` is
-/// dropped, and closes the eventfd.
-fn watch(eventfd: OwnedFd, page: &Page) -> JoinHandle<()> {
-    // SAFETY: `event` outlives the call, and the new descriptor is owned here only.
-    let epoll = unsafe {
-        let epoll = OwnedFd::from_raw_fd(libc::epoll_create1(libc::EPOLL_CLOEXEC));
-        // The eventfd can be written to all the time, so there is always an event.
-        let mut event = libc::epoll_event {
-            events: (libc::EPOLLIN | libc::EPOLLOUT) as u32,
-            u64: 0,
-        };
-        let (add, fd) = (libc::EPOLL_CTL_ADD, eventfd.as_raw_fd());
-        assert_eq!(libc::epoll_ctl(epoll.as_raw_fd(), add, fd, &mut event), 0);
-        epoll
-    };
-    page.wait_for_event(epoll)
-}
-
-/// Closing the eventfd waits for the lock. The main process leaves that to a child process. The
-/// control is in `crates/kiln-device/src/closer.rs`.
-#[test]
-fn an_eventfd_whose_epoll_is_held_does_not_block_the_main_process() {
-    for stops in [false, true] {
-        let mut device = Device::start(&["--no-sandbox"]);
-        let (guest, process) = device.process_of(|| Victim::new(&device));
-        let Some(page) = Page::new() else {
-            println!("SKIPPED: this process may not use userfaultfd");
-            return;
-        };
-        let Some(eventfd) = shared_eventfd(&device, process) else {
-            println!("SKIPPED: this process may not copy the device's descriptors");
-            return;
-        };
-        let held = watch(eventfd, &page);
-        if stops {
-            device.signal(libc::SIGTERM);
-            until("the device has ended", || {
-                device.child.try_wait().unwrap().is_some()
-            });
-        } else {
-            drop(guest);
-            until("its process is gone", || {
-                !device.children().contains(&process)
-            });
-            sleep(Duration::from_millis(500));
-            let mut stream = UnixStream::connect(device.path("metrics.sock")).unwrap();
-            stream
-                .set_read_timeout(Some(Duration::from_secs(10)))
-                .unwrap();
-            stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").unwrap();
-            let answered = stream.read(&mut [0; 16]);
-            assert!(answered.is_ok_and(|n| n > 0), "the metrics");
-            Victim::new(&device).is_served();
-            device.signal(libc::SIGTERM);
-            until("the device has ended", || {
-                device.child.try_wait().unwrap().is_some()
-            });
-        }
-        drop(page);
-        held.join().unwrap();
-        assert_eq!(device.end().0, Some(0));
-    }
 }
 
 /// Returns whether the kernel tells which process made a connection (Linux 6.5).
@@ -325,15 +234,15 @@ fn start_all_rings(device: &Device, before: impl FnOnce()) -> Raw {
 /// when it is ready for a guest (`what_a_taken_over_process_tries_ends_it`).
 #[test]
 fn a_guests_process_has_all_its_threads_before_it_has_a_guest() {
-    // The first thread, the connection, the adapter, and three queues.
-    for (control, all) in [("inline", 6), ("thread", 7)] {
+    // The first thread, the connection, and three queues.
+    for (control, all) in [("inline", 5), ("thread", 6)] {
         let device = Device::start(&["--ctrl", control]);
         let process = process_with(&device, all);
         let mut raw = start_all_rings(&device, || {});
         assert_eq!(device.process_of(|| ()).1, process);
         // threads() counts threads with a guest's number in their names. The first thread and the
         // control queue's second thread have none.
-        until("all rings have started", || device.threads().len() == 5);
+        until("all rings have started", || device.threads().len() == 4);
         assert!(raw.encrypts_with(b"key of one reque"), "it is served");
         let statuses = statuses(process);
         assert_eq!(statuses.len(), all);

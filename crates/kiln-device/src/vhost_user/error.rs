@@ -1,4 +1,4 @@
-//! Errors that make the adapter end a connection.
+//! Errors that end a front end's connection.
 
 use std::fmt;
 use std::io;
@@ -33,6 +33,15 @@ pub enum Error {
     NotAgreed(u32),
     /// The front end set an invalid device status.
     Status,
+    /// A message's flags, payload or number of descriptors are not those of its request. The value is
+    /// the request number.
+    Malformed(u32),
+    /// The device does not have this request.
+    Unknown(u32),
+    /// The device refused what the front end requested, for this reason.
+    Refused(String),
+    /// The answer with the memory for requests in flight could not be sent.
+    Inflight(io::Error),
 }
 
 impl fmt::Display for Error {
@@ -70,6 +79,18 @@ impl fmt::Display for Error {
                 f,
                 "a device status must be one byte, sent as a 64-bit number"
             ),
+            Error::Malformed(request) => write!(
+                f,
+                "vhost-user message {request} is malformed: its flags, payload or descriptors are not those of its request"
+            ),
+            Error::Unknown(request) => {
+                write!(f, "the device does not support vhost-user message {request}")
+            }
+            Error::Refused(reason) => f.write_str(reason),
+            Error::Inflight(e) => write!(
+                f,
+                "the memory for requests in flight could not be passed to the front end: {e}"
+            ),
         }
     }
 }
@@ -77,7 +98,7 @@ impl fmt::Display for Error {
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Error::Io(e) => Some(e),
+            Error::Io(e) | Error::Inflight(e) => Some(e),
             _ => None,
         }
     }

@@ -1,6 +1,6 @@
 #![no_main]
 
-#[path = "../bodies/adapter.rs"]
+#[path = "../bodies/messages.rs"]
 mod body;
 
 libfuzzer_sys::fuzz_target!(|input: &[u8]| {

@@ -1,5 +1,5 @@
 //! The device status (virtio 1.2, section 2.1), which a front end with the protocol feature STATUS
-//! sets and reads. The adapter implements the two messages for it because the vhost crate does not.
+//! sets and reads.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -1,13 +1,13 @@
 //! Sends and receives whole messages with their descriptors over a Unix socket.
 
-use std::io::{IoSlice, IoSliceMut};
+use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
 use rustix::io::Errno;
 use rustix::net::{
-    recvmsg, sendmsg, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags,
+    recvmsg, send, sendmsg, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags,
     SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
 };
 use zeroize::Zeroizing;
@@ -88,26 +88,21 @@ impl Socket {
         Ok(true)
     }
 
-    /// Sends a message, with its descriptors attached to the first byte.
+    /// Sends a message. If it has descriptors, they are attached to the first byte.
     ///
     /// # Errors
     /// Fails if the other side has closed the connection.
     pub(crate) fn send(&self, message: &Message) -> Result<(), Error> {
-        let header = message.header();
-        let total = HEADER + message.payload.len();
-        let fds: Vec<BorrowedFd> = message.fds.iter().map(|fd| fd.as_fd()).collect();
+        let bytes = message.to_bytes();
         let mut sent = 0;
-        while sent < total {
-            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_FDS))];
-            let mut ancillary = SendAncillaryBuffer::new(&mut space);
-            if sent == 0 && !fds.is_empty() {
-                ancillary.push(SendAncillaryMessage::ScmRights(&fds));
-            }
-            let parts = [
-                IoSlice::new(&header[sent.min(HEADER)..]),
-                IoSlice::new(&message.payload[sent.saturating_sub(HEADER)..]),
-            ];
-            match sendmsg(&self.0, &parts, &mut ancillary, SendFlags::NOSIGNAL) {
+        while sent < bytes.len() {
+            let rest = &bytes[sent..];
+            // A guest's process may not send descriptors, so it must not use sendmsg().
+            let done = match sent == 0 && !message.fds.is_empty() {
+                true => send_with_fds(&self.0, rest, &message.fds, SendFlags::NOSIGNAL),
+                false => send(&self.0, rest, SendFlags::NOSIGNAL),
+            };
+            match done {
                 Ok(n) => sent += n,
                 Err(Errno::INTR) => {}
                 Err(e) => return Err(Error::Io(e.into())),
@@ -116,13 +111,8 @@ impl Socket {
         Ok(())
     }
 
-    /// Shuts down both directions, which wakes waiters on either side.
-    pub(super) fn shut(&self) {
-        let _ = self.0.shutdown(std::net::Shutdown::Both);
-    }
-
     #[cfg(test)]
-    pub(super) fn try_clone(&self) -> std::io::Result<UnixStream> {
+    pub(super) fn try_clone(&self) -> io::Result<UnixStream> {
         self.0.try_clone()
     }
 }
@@ -130,5 +120,30 @@ impl Socket {
 impl AsFd for Socket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
+    }
+}
+
+/// Sends bytes with descriptors. Returns how many bytes were sent.
+fn send_with_fds(
+    stream: &UnixStream,
+    bytes: &[u8],
+    fds: &[OwnedFd],
+    flags: SendFlags,
+) -> Result<usize, Errno> {
+    let fds: Vec<BorrowedFd> = fds.iter().map(AsFd::as_fd).collect();
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_FDS))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    ancillary.push(SendAncillaryMessage::ScmRights(&fds));
+    sendmsg(stream, &[IoSlice::new(bytes)], &mut ancillary, flags)
+}
+
+/// Sends a short message with descriptors, without waiting. A message that does not fit is not sent
+/// at all.
+pub(crate) fn send_at_once(stream: &UnixStream, message: &Message) -> io::Result<()> {
+    let bytes = message.to_bytes();
+    let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+    match send_with_fds(stream, &bytes, &message.fds, flags)? {
+        n if n == bytes.len() => Ok(()),
+        _ => Err(io::ErrorKind::WriteZero.into()),
     }
 }

@@ -7,9 +7,9 @@ use std::os::fd::OwnedFd;
 use zeroize::Zeroizing;
 
 /// Header size in bytes: request, flags, payload length.
-pub const HEADER: usize = 12;
+pub(crate) const HEADER: usize = 12;
 
-/// Maximum payload length in bytes. The limit also applies to the device's own messages.
+/// Maximum payload length in bytes.
 pub const LONGEST: usize = 4096;
 
 /// Maximum number of file descriptors accepted with a message: those of the regions in
@@ -18,7 +18,7 @@ pub(super) const MOST_FDS: usize = 8;
 
 /// How many times a front end may request memory for recording in-flight requests. It may leave
 /// each answer and its descriptor unread.
-pub(super) const ANSWERS: u32 = 4;
+pub(crate) const ANSWERS: u32 = 4;
 
 /// Returns how many file descriptors a front end may send with a request.
 pub(super) fn most_fds(request: u32) -> usize {
@@ -37,13 +37,19 @@ pub(super) fn most_fds(request: u32) -> usize {
     }
 }
 
-/// Numbers of the requests that the adapter handles.
-pub(super) mod request {
-    /// Requests the device's feature bits.
+/// Numbers of the requests that the device serves.
+pub(crate) mod request {
     pub(crate) const GET_FEATURES: u32 = 1;
-    /// Sets the feature bits the front end accepted.
+    /// Sets the feature bits that the front end accepted.
     pub(crate) const SET_FEATURES: u32 = 2;
+    pub(crate) const SET_OWNER: u32 = 3;
+    pub(crate) const RESET_OWNER: u32 = 4;
     pub(crate) const SET_MEM_TABLE: u32 = 5;
+    pub(crate) const SET_VRING_NUM: u32 = 8;
+    pub(crate) const SET_VRING_ADDR: u32 = 9;
+    pub(crate) const SET_VRING_BASE: u32 = 10;
+    /// Stops a queue, and asks for its next available entry.
+    pub(crate) const GET_VRING_BASE: u32 = 11;
     /// Passes a queue's kick descriptor, which starts the queue.
     pub(crate) const SET_VRING_KICK: u32 = 12;
     pub(crate) const SET_VRING_CALL: u32 = 13;
@@ -52,22 +58,26 @@ pub(super) mod request {
     pub(crate) const GET_PROTOCOL_FEATURES: u32 = 15;
     /// Sets the protocol extensions that the front end accepted.
     pub(crate) const SET_PROTOCOL_FEATURES: u32 = 16;
+    pub(crate) const GET_QUEUE_NUM: u32 = 17;
     /// Enables or disables a queue.
     pub(crate) const SET_VRING_ENABLE: u32 = 18;
     /// Passes a socket for requests from the device.
     pub(crate) const SET_BACKEND_REQ_FD: u32 = 21;
-    /// Requests memory for recording in-flight requests. The answer carries a descriptor for it.
+    pub(crate) const GET_CONFIG: u32 = 24;
+    /// Creates a session for the guest of QEMU's cryptodev.
+    pub(crate) const CREATE_CRYPTO_SESSION: u32 = 26;
+    /// Closes a session that was created by a message.
+    pub(crate) const CLOSE_CRYPTO_SESSION: u32 = 27;
+    /// Requests memory for recording requests in flight. The answer has a descriptor of it.
     pub(crate) const GET_INFLIGHT_FD: u32 = 31;
     pub(crate) const SET_INFLIGHT_FD: u32 = 32;
+    pub(crate) const RESET_DEVICE: u32 = 34;
+    pub(crate) const GET_MAX_MEM_SLOTS: u32 = 36;
     pub(crate) const ADD_MEM_REG: u32 = 37;
     pub(crate) const REM_MEM_REG: u32 = 38;
     /// Sets the device status that the driver wrote.
     pub(crate) const SET_STATUS: u32 = 39;
     pub(crate) const GET_STATUS: u32 = 40;
-    /// Creates a session for QEMU's cryptodev guest.
-    pub(crate) const CREATE_CRYPTO_SESSION: u32 = 26;
-    /// Closes a session created with a message.
-    pub(crate) const CLOSE_CRYPTO_SESSION: u32 = 27;
 }
 
 /// The protocol version, in the two lowest flag bits.
@@ -77,10 +87,60 @@ pub(super) const REPLY: u32 = 1 << 2;
 /// Flag that requests a reply.
 pub(super) const NEED_REPLY: u32 = 1 << 3;
 
-/// Protocol feature: the two session messages.
-pub(super) const CRYPTO_SESSION: u64 = 1 << 7;
-/// Protocol feature: the two device status messages.
-pub(super) const STATUS: u64 = 1 << 16;
+/// Returns whether a message's flags are those of a request of this protocol version.
+pub(super) fn is_request(flags: u32) -> bool {
+    const VERSIONS: u32 = 3;
+    const RESERVED: u32 = !0xf;
+    flags & VERSIONS == VERSION && flags & (REPLY | RESERVED) == 0
+}
+
+/// Protocol features, which a front end must accept before it sends certain messages.
+pub(crate) mod feature {
+    /// More than one queue.
+    pub(crate) const MQ: u64 = 1;
+    /// Replies to requests that have no answer of their own.
+    pub(crate) const REPLY_ACK: u64 = 1 << 3;
+    /// A channel for requests from the device.
+    pub(crate) const BACKEND_REQ: u64 = 1 << 5;
+    /// The two session messages.
+    pub(crate) const CRYPTO_SESSION: u64 = 1 << 7;
+    /// Reading the configuration space.
+    pub(crate) const CONFIG: u64 = 1 << 9;
+    /// Memory that both sides share to record requests in flight.
+    pub(crate) const INFLIGHT_SHMFD: u64 = 1 << 12;
+    pub(crate) const RESET_DEVICE: u64 = 1 << 13;
+    /// Adding and removing single memory regions.
+    pub(crate) const CONFIGURE_MEM_SLOTS: u64 = 1 << 15;
+    /// The two messages about the device status.
+    pub(crate) const STATUS: u64 = 1 << 16;
+
+    pub(crate) const ALL: u64 = MQ
+        | REPLY_ACK
+        | BACKEND_REQ
+        | CRYPTO_SESSION
+        | CONFIG
+        | INFLIGHT_SHMFD
+        | RESET_DEVICE
+        | CONFIGURE_MEM_SLOTS
+        | STATUS;
+}
+
+/// Returns the protocol feature that a request belongs to, or 0 if it belongs to none.
+pub(super) fn feature_of(request: u32) -> u64 {
+    match request {
+        request::GET_QUEUE_NUM => feature::MQ,
+        request::SET_BACKEND_REQ_FD => feature::BACKEND_REQ,
+        request::CREATE_CRYPTO_SESSION | request::CLOSE_CRYPTO_SESSION => feature::CRYPTO_SESSION,
+        request::GET_CONFIG => feature::CONFIG,
+        request::GET_INFLIGHT_FD | request::SET_INFLIGHT_FD => feature::INFLIGHT_SHMFD,
+        request::RESET_DEVICE => feature::RESET_DEVICE,
+        request::GET_MAX_MEM_SLOTS | request::ADD_MEM_REG | request::REM_MEM_REG => {
+            feature::CONFIGURE_MEM_SLOTS
+        }
+        request::GET_STATUS | request::SET_STATUS => feature::STATUS,
+        _ => 0,
+    }
+}
 
 pub struct Message {
     /// Request number. A reply repeats the number of its request.
@@ -107,7 +167,7 @@ impl fmt::Debug for Message {
 }
 
 impl Message {
-    /// Creates a message that the adapter sends itself, without descriptors.
+    /// Creates a message without descriptors.
     pub fn new(request: u32, flags: u32, payload: Vec<u8>) -> Message {
         Message {
             request,
@@ -117,28 +177,18 @@ impl Message {
         }
     }
 
-    pub fn answer(request: u32, payload: Vec<u8>) -> Message {
-        Message::new(request, VERSION | REPLY, payload)
+    pub(crate) fn answer(request: u32, payload: impl Into<Vec<u8>>) -> Message {
+        Message::new(request, VERSION | REPLY, payload.into())
     }
 
-    /// Returns the payload as a number, or `None` unless it is exactly one 64-bit number.
-    pub fn number(&self) -> Option<u64> {
-        Some(u64::from_le_bytes(self.payload.as_slice().try_into().ok()?))
-    }
-
-    /// Replaces the payload with one 64-bit number.
-    pub(crate) fn with_number(mut self, number: u64) -> Message {
-        self.payload = Zeroizing::new(number.to_le_bytes().to_vec());
-        self
-    }
-
-    /// Returns the header in wire format.
-    pub fn header(&self) -> [u8; HEADER] {
+    /// Returns the message in wire format, in memory that is wiped.
+    pub fn to_bytes(&self) -> Zeroizing<Vec<u8>> {
         let len = u32::try_from(self.payload.len()).expect("a payload of at most LONGEST bytes");
-        let mut bytes = [0; HEADER];
-        bytes[..4].copy_from_slice(&self.request.to_le_bytes());
-        bytes[4..8].copy_from_slice(&self.flags.to_le_bytes());
-        bytes[8..].copy_from_slice(&len.to_le_bytes());
+        let mut bytes = Zeroizing::new(Vec::with_capacity(HEADER + self.payload.len()));
+        for word in [self.request, self.flags, len] {
+            bytes.extend(word.to_le_bytes());
+        }
+        bytes.extend_from_slice(&self.payload);
         bytes
     }
 }
