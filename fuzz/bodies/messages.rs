@@ -1,12 +1,23 @@
-//! Sends arbitrary vhost-user messages to a device that accepts every request. The protocol code must
-//! not panic, must pass on only what its message has, and must create sessions only from negotiated
-//! messages.
+//! Sends arbitrary vhost-user messages, with descriptors, to a device that accepts every request. The
+//! protocol code must not panic, a memory table must have 1 to 8 regions, and answers and the number
+//! of sessions must stay within their limits.
 
-use kiln_device::vhost_user::{Answer, Error, Message, Protocol, Reply, Request, LONGEST};
+use std::fs::File;
+use std::os::fd::OwnedFd;
+
+use kiln_device::vhost_user::{Answer, Error, Message, Protocol, Reply, Request, MAX_PAYLOAD};
 use kiln_virtio::{Guest, Limits, Services};
 
 /// Payload sizes of some vhost-user messages. Inputs may use other sizes, too.
 const SIZES: [usize; 8] = [0, 8, 12, 40, 72, 632, 1072, 4096];
+
+/// Returns a descriptor, whose file no request is about.
+fn descriptor() -> OwnedFd {
+    thread_local! {
+        static NULL: File = File::open("/dev/null").expect("every Linux system has /dev/null");
+    }
+    NULL.with(|null| null.try_clone().expect("a descriptor").into())
+}
 
 /// Replies to a request as a device would.
 fn reply(request: Request) -> Result<Reply, Error> {
@@ -16,8 +27,8 @@ fn reply(request: Request) -> Result<Reply, Error> {
             Reply::Done
         }
         Request::GetFeatures
-        | Request::CountRings
-        | Request::CountRegions
+        | Request::GetQueueNum
+        | Request::GetMaxMemSlots
         | Request::GetRingBase(_) => Reply::Number(1),
         Request::GetConfig { size, .. } => Reply::Config(vec![0; size as usize]),
         _ => Reply::Done,
@@ -35,7 +46,7 @@ pub(crate) fn run(data: &[u8]) -> bool {
     let mut protocol = Protocol::default();
     let mut rest = data;
     let mut served = 0;
-    while let [_, request, flags, size, more @ ..] = rest {
+    while let [kind, request, flags, size, more @ ..] = rest {
         let size = match size & 0x80 {
             0 => SIZES[usize::from(*size) % SIZES.len()],
             _ => usize::from(size & 0x7f),
@@ -44,12 +55,13 @@ pub(crate) fn run(data: &[u8]) -> bool {
         rest = after;
         let mut payload = given.to_vec();
         payload.resize(size, 0);
-        // Most of the flags that a request may have are valid, so that inputs get far.
+        // Use valid flags unless bit 4 is set, so that most inputs get past the check of flags.
         let flags = match flags & 0x10 {
             0 => 1 | u32::from(flags & 8),
             _ => u32::from(*flags),
         };
-        let message = Message::new(u32::from(request % 45), flags, payload);
+        let mut message = Message::new(u32::from(request % 45), flags, payload);
+        message.fds = (0..kind >> 4).map(|_| descriptor()).collect();
         let mut reached = false;
         let mut device = |request| {
             reached = true;
@@ -57,7 +69,7 @@ pub(crate) fn run(data: &[u8]) -> bool {
         };
         let (answer, done) = protocol.handle(message, &mut device, &control);
         if let Some(Answer::Message(answer)) = &answer {
-            assert!(answer.payload.len() <= LONGEST);
+            assert!(answer.payload.len() <= MAX_PAYLOAD);
         }
         assert!(guest.sessions() <= 8);
         served += usize::from(reached || answer.is_some());

@@ -18,7 +18,7 @@ use crate::notify::{Call, Kick};
 use crate::ring::{Areas, Place};
 use crate::runner::{patience, Post, Runner, Stuck, Work};
 use crate::tally::Gauge;
-use crate::vhost_user::{Error, InflightArea, Reply, Request, RingAddresses, PROTOCOL_FEATURES};
+use crate::vhost_user::{Error, InflightArea, Reply, Request, RingAddresses, F_PROTOCOL_FEATURES};
 
 type Result<T> = std::result::Result<T, Error>;
 
@@ -77,29 +77,25 @@ pub(crate) struct Backend {
     /// rings that start have shown whether the driver is a new one.
     maybe_anew: bool,
     /// The file handed to a front end that requests memory to record in-flight requests.
-    spare: File,
+    inflight_file: File,
     inflight: Option<Arc<Inflight>>,
     /// The device's channel to the front end. The device sends nothing on this channel, but keeps
     /// it open because user mode Linux treats a closed channel as the end of the device.
     channel: Option<OwnedFd>,
 }
 
-fn refused(reason: impl ToString) -> Error {
-    Error::Refused(reason.to_string())
-}
-
 fn stuck(_: Stuck) -> Error {
-    refused("a queue does not stop: the front end blocks it in a system call")
+    Error::refused("a queue does not stop: the front end blocks it in a system call")
 }
 
 impl Backend {
     /// Creates a device that is not set up yet. `threads` has the threads of each queue, the control
-    /// queue last. `spare` comes from [`Inflight::file`].
+    /// queue last. `inflight_file` comes from [`Inflight::file`].
     pub(crate) fn new(
         account: Arc<Account>,
         queues: Queues,
         threads: Vec<QueueThreads>,
-        spare: File,
+        inflight_file: File,
     ) -> Backend {
         let vrings = threads
             .into_iter()
@@ -116,7 +112,7 @@ impl Backend {
             features: 0,
             begun: false,
             maybe_anew: false,
-            spare,
+            inflight_file,
             inflight: None,
             channel: None,
         }
@@ -162,13 +158,13 @@ impl Backend {
     }
 
     fn offered(&self) -> u64 {
-        RING_FEATURES | PROTOCOL_FEATURES | self.account.guest.device_features()
+        RING_FEATURES | F_PROTOCOL_FEATURES | self.account.guest.device_features()
     }
 
     fn vring(&mut self, index: u32) -> Result<&mut Vring> {
         let rings = self.vrings.len();
         self.vrings.get_mut(index as usize).ok_or_else(|| {
-            refused(format!(
+            Error::refused(format!(
                 "queue {index} does not exist: the device has {rings} queues"
             ))
         })
@@ -189,11 +185,11 @@ impl Backend {
         }
         let map = self.memory.map();
         if let Err(broken) = Areas::find(&map, &vring.place) {
-            return Err(refused(format!("queue {index}: {broken}")));
+            return Err(Error::refused(format!("queue {index}: {broken}")));
         }
         let log = match &self.inflight {
             Some(inflight) => Some(inflight.log(index, vring.place.size).ok_or_else(|| {
-                refused(format!("queue {index} has no room in the in-flight memory"))
+                Error::refused(format!("queue {index} has no room in the in-flight memory"))
             })?),
             None => None,
         };
@@ -213,7 +209,7 @@ impl Backend {
                     false => format!("kiln-{}-data{index}", self.queues.number),
                 },
             };
-            let halt = Halt::new().map_err(refused)?;
+            let halt = Halt::new().map_err(Error::refused)?;
             // If the ring's runner was abandoned, its threads are gone. The error ends the
             // connection.
             let threads = vring.threads.take().ok_or_else(|| stuck(Stuck))?;
@@ -396,7 +392,7 @@ impl Backend {
     /// Serves a request of the front end.
     ///
     /// # Errors
-    /// Fails if the request is refused. The connection must then end.
+    /// Fails if the request is refused. The connection must then end, except after `GetConfig`.
     pub(crate) fn serve(&mut self, request: Request) -> Result<Reply> {
         match request {
             Request::Reset => self.reset()?,
@@ -416,7 +412,7 @@ impl Backend {
             Request::SetKick { ring, file } => self.set_kick(ring, file)?,
             Request::SetCall { ring, file } => self.set_call(ring, file)?,
             Request::SetError { ring, file } => {
-                let err = file.map(Call::new).transpose().map_err(refused)?;
+                let err = file.map(Call::new).transpose().map_err(Error::refused)?;
                 self.change(ring, |vring| {
                     vring.err = err;
                     Ok(())
@@ -426,8 +422,8 @@ impl Backend {
                 vring.enabled = enable;
                 Ok(())
             })?,
-            Request::CountRings => return Ok(Reply::Number(self.vrings.len() as u64)),
-            Request::CountRegions => return Ok(Reply::Number(MAX_REGIONS as u64)),
+            Request::GetQueueNum => return Ok(Reply::Number(self.vrings.len() as u64)),
+            Request::GetMaxMemSlots => return Ok(Reply::Number(MAX_REGIONS as u64)),
             Request::GetConfig { offset, size } => {
                 return Ok(Reply::Config(self.get_config(offset, size)?))
             }
@@ -435,12 +431,13 @@ impl Backend {
                 return Ok(Reply::Inflight(self.get_inflight(queues, queue_size)?))
             }
             Request::SetInflight(area, file) => {
-                let inflight = Inflight::open(file, &area, self.vrings.len()).map_err(refused)?;
+                let inflight =
+                    Inflight::open(file, &area, self.vrings.len()).map_err(Error::refused)?;
                 let running = self.stop_rings()?;
                 self.inflight = Some(inflight);
                 self.start_rings(running)?
             }
-            Request::SetChannel(channel) => self.channel = Some(channel),
+            Request::SetBackendChannel(channel) => self.channel = Some(channel),
         }
         Ok(Reply::Done)
     }
@@ -448,7 +445,9 @@ impl Backend {
     fn set_features(&mut self, features: u64) -> Result<()> {
         let unknown = features & !self.offered();
         if unknown != 0 {
-            return Err(refused(format!("features {unknown:#x} were not offered")));
+            return Err(Error::refused(format!(
+                "features {unknown:#x} were not offered"
+            )));
         }
         // A request in flight must be served under the old features, which determine whether it
         // carries a key to be wiped.
@@ -460,7 +459,7 @@ impl Backend {
         let event_idx = features & 1 << VIRTIO_RING_F_EVENT_IDX != 0;
         // A front end without protocol features cannot send messages that enable rings, so all
         // rings start enabled.
-        let enable = features & PROTOCOL_FEATURES == 0;
+        let enable = features & F_PROTOCOL_FEATURES == 0;
         for vring in &mut self.vrings {
             vring.place.event_idx = event_idx;
             vring.enabled |= enable;
@@ -477,7 +476,7 @@ impl Backend {
             .ok()
             .filter(|n| n.is_power_of_two() && *n <= MAX_RING)
             .ok_or_else(|| {
-                refused(format!(
+                Error::refused(format!(
                     "queue {index}: {size} descriptors: a power of two up to {MAX_RING} is possible"
                 ))
             })?;
@@ -491,9 +490,9 @@ impl Backend {
         // The error must not contain the address, because the address is private to the guest and
         // errors are logged.
         let find = |address, part| {
-            self.memory
-                .guest_address(address)
-                .ok_or_else(|| refused(format!("queue {index}: its {part} is in no memory region")))
+            self.memory.guest_address(address).ok_or_else(|| {
+                Error::refused(format!("queue {index}: its {part} is in no memory region"))
+            })
         };
         let desc = find(addresses.descriptors, "descriptor table")?;
         let avail = find(addresses.available, "available ring")?;
@@ -510,8 +509,9 @@ impl Backend {
     }
 
     fn set_ring_base(&mut self, index: u32, base: u32) -> Result<()> {
-        let base = u16::try_from(base)
-            .map_err(|_| refused(format!("queue {index}: base {base} exceeds {}", u16::MAX)))?;
+        let base = u16::try_from(base).map_err(|_| {
+            Error::refused(format!("queue {index}: base {base} exceeds {}", u16::MAX))
+        })?;
         self.change(index, |vring| {
             vring.place.next_avail = base;
             Ok(())
@@ -528,7 +528,7 @@ impl Backend {
     }
 
     fn set_kick(&mut self, index: u32, file: Option<File>) -> Result<()> {
-        let kick = file.map(Kick::new).transpose().map_err(refused)?;
+        let kick = file.map(Kick::new).transpose().map_err(Error::refused)?;
         self.change(index, |vring| {
             vring.kick = kick;
             vring.started = true;
@@ -537,7 +537,7 @@ impl Backend {
     }
 
     fn set_call(&mut self, index: u32, file: Option<File>) -> Result<()> {
-        let call = file.map(Call::new).transpose().map_err(refused)?;
+        let call = file.map(Call::new).transpose().map_err(Error::refused)?;
         self.change(index, |vring| {
             // Notify the driver once through the new descriptor, because it may have missed a
             // notification sent to the old one.
@@ -557,7 +557,7 @@ impl Backend {
             .and_then(|end| config.get(offset..end))
             .map(<[u8]>::to_vec)
             .ok_or_else(|| {
-                refused(format!(
+                Error::refused(format!(
                     "configuration read of {size} bytes at offset {offset}: only {} exist",
                     config.len()
                 ))
@@ -567,14 +567,16 @@ impl Backend {
     fn get_inflight(&mut self, queues: u16, queue_size: u16) -> Result<InflightArea> {
         let rings = self.vrings.len();
         let area = Inflight::describe(queues, queue_size, rings).ok_or_else(|| {
-            refused(format!(
+            Error::refused(format!(
                 "cannot record requests in flight for {queues} queues of {queue_size} descriptors: \
                  out of range"
             ))
         })?;
         // The file may already have been sent for an earlier request, so clear its records.
-        let file = self.spare.try_clone().map_err(refused)?;
-        Inflight::open(file, &area, rings).map_err(refused)?.clear();
+        let file = self.inflight_file.try_clone().map_err(Error::refused)?;
+        Inflight::open(file, &area, rings)
+            .map_err(Error::refused)?
+            .clear();
         Ok(area)
     }
 

@@ -12,8 +12,8 @@
 //! The main process never receives such a descriptor either, because every close() of a file on
 //! FUSE, not only the last, waits for its server (FUSE_FLUSH).
 //!
-//! The memory for requests in flight, which a front end may have as well, is closed in the same way:
-//! closing a file looks at all locks on it.
+//! The memfd for in-flight requests, which a front end may have as well, is closed in the same way:
+//! close() walks all POSIX locks on the file, and the front end can add many.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
@@ -29,7 +29,7 @@ use crate::child::Child;
 /// occupies one of its owner's slots forever.
 pub(crate) const PROCESSES: usize = 8;
 
-/// Maximum number of sockets per owner that wait for a child process. At this limit the owner's
+/// Maximum number of descriptors per owner that wait for a child process. At this limit the owner's
 /// front ends can connect only after one of its child processes has exited.
 pub(crate) const LEFT: usize = 64;
 
@@ -99,7 +99,7 @@ impl Closer {
     }
 
     /// Shuts down and closes a connection, or a listening socket with the connections that were not
-    /// accepted. Only closes a descriptor of another kind. A process that must not fork does this
+    /// accepted. A descriptor that is not a socket is just closed. A process that must not fork does this
     /// itself.
     pub(crate) fn end(&mut self, owner: Owner, socket: impl Into<OwnedFd>) {
         let socket = socket.into();
@@ -136,14 +136,14 @@ impl Closer {
         }
     }
 
-    /// Runs `job` with a connection in a child process, which is killed after `limit`, and closes
-    /// the connection. The child process also has the descriptors `more`. A process that must not
-    /// fork does this itself, and waits for it.
+    /// Runs `job` with a connection in a child process, which is killed after `limit` and also has the
+    /// descriptors `extra_fds`. `stream` is closed afterwards. If no child process can be started, the
+    /// connection is shut down. A process that must not fork runs the job itself, and waits for it.
     pub(crate) fn run(
         &mut self,
         owner: Owner,
         stream: UnixStream,
-        more: &[BorrowedFd<'_>],
+        extra_fds: &[BorrowedFd<'_>],
         limit: Duration,
         job: impl FnOnce(&UnixStream),
     ) {
@@ -153,7 +153,7 @@ impl Closer {
         }
         let fds: Vec<_> = [stream.as_fd()]
             .iter()
-            .chain(more)
+            .chain(extra_fds)
             .map(|fd| fd.as_raw_fd())
             .collect();
         match start(&fds, || job(&stream)) {
@@ -320,7 +320,7 @@ impl Closer {
         sockets: T,
     ) {
         drop(sockets);
-        // The child holds the last references now, and closing `hold` lets it begin.
+        // Closing `hold` lets the child begin.
         drop(hold);
         self.children.push(Running {
             owner,
@@ -333,7 +333,7 @@ impl Closer {
 fn report_no_child(error: &io::Error) {
     tracing::error!(
         %error,
-        "cannot start a process that closes descriptors from front ends"
+        "cannot start a child process for a socket of a front end or a metrics client"
     );
 }
 

@@ -14,18 +14,18 @@ use rustix::process::{
 use crate::config::Config;
 use crate::error::Error;
 use crate::memory::MAX_REGIONS;
-use crate::vhost_user::ANSWERS;
+use crate::vhost_user::MAX_GET_INFLIGHT;
 
-/// Maximum number of file descriptors in a guest's process for rings, queued messages and the
+/// Maximum number of file descriptors in a guest's process for rings, for one message, and for the
 /// process itself. Descriptors of memory regions are not included.
 const DESCRIPTORS: u64 = 256;
 
 /// Descriptors that the main process passes to a guest's process: the connection.
-const PASSED: u64 = 1;
+const FDS_PER_GUEST: u64 = 1;
 
-/// Descriptors that are in flight between the main process and the fork server at most: those for a
-/// new process, and the process itself.
-const FORKED: u64 = 5;
+/// Descriptors that are in flight between the main process and the fork server at most: four for a new
+/// process, and its pidfd in the reply.
+const FORK_SERVER_FDS: u64 = 5;
 
 /// Returns how many descriptors the main process and its children can have in flight. For each guest
 /// slot, there may be a second process that is about to exit. A slot is free only when the front end
@@ -38,8 +38,10 @@ fn in_flight(config: &Config) -> u64 {
     let processes = sockets
         .saturating_mul(config.max_guests as u64)
         .saturating_mul(2);
-    let each = u64::from(ANSWERS) + PASSED;
-    processes.saturating_mul(each).saturating_add(FORKED)
+    let each = u64::from(MAX_GET_INFLIGHT) + FDS_PER_GUEST;
+    processes
+        .saturating_mul(each)
+        .saturating_add(FORK_SERVER_FDS)
 }
 
 /// Maximum size of the first thread's stack, in bytes. This is the usual default.
@@ -212,9 +214,10 @@ mod tests {
     use super::*;
     use std::path::PathBuf;
 
-    /// With any flags, descriptors can be sent even while all guests have the maximum in flight.
+    /// With any flags, a process whose limit is this high may send although all guests have the
+    /// maximum in flight.
     #[test]
-    fn descriptors_in_flight_fit_the_limit_of_the_main_process() {
+    fn descriptors_in_flight_are_five_per_process_and_five_for_the_fork_server() {
         for (sockets, guests) in [(1, 16), (1, 1), (4, 16), (64, 100)] {
             let config = Config {
                 sockets: vec![PathBuf::new(); sockets],

@@ -18,7 +18,7 @@ use crate::crew::Crew;
 use crate::notify::Bell;
 use crate::pace::Pace;
 use crate::tally::Counters;
-use crate::vhost_user::{FrontEnd, SendInflight};
+use crate::vhost_user::{FrontEndConnection, SendInflight};
 use crate::watch::Watch;
 
 /// How long a connection may take to end once all its queues were told to stop.
@@ -42,7 +42,8 @@ pub(crate) struct Name<'a> {
 
 impl Connection {
     /// Starts serving a newly connected front end with the threads in `crew`. `inflight` is a file
-    /// from [`Inflight::file`](crate::inflight::Inflight::file), and a function that sends it.
+    /// from [`Inflight::file`](crate::inflight::Inflight::file), and a function that has the
+    /// GET_INFLIGHT_FD reply sent.
     pub(crate) fn new(
         stream: UnixStream,
         name: &Name<'_>,
@@ -68,7 +69,7 @@ impl Connection {
         };
         let (kept, last) = (stream.try_clone()?, stream.try_clone()?);
         let over = Arc::new(Bell::new()?);
-        let front_end = FrontEnd::new(stream)?
+        let front_end = FrontEndConnection::new(stream)?
             .with_account(account.clone())
             .with_inflight(send);
         let backend = Backend::new(account.clone(), queues, crew.queues, inflight);

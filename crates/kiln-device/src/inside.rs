@@ -20,8 +20,8 @@ use crate::guest::{Connection, Name};
 use crate::lines::{self, Writer};
 use crate::log::{self, Form};
 use crate::notify::{timespec, Bell};
-use crate::process::{relay_at, GUEST, READY, READY_UNLOCKED};
-use crate::relay::Asker;
+use crate::process::{relay_cell, GUEST, READY, READY_UNLOCKED};
+use crate::relay::RelayClient;
 use crate::sandbox::{self, Role};
 use crate::shared::Shared;
 use crate::tally::{Counters, Gauge};
@@ -39,11 +39,11 @@ pub struct Inside {
     /// The channel on which the main process hands over the guest. It closes the channel without
     /// handing over a guest to stop this process.
     channel: UnixStream,
-    /// The memory for counters and lines.
+    /// The memory for counters, lines, and requests to send a GET_INFLIGHT_FD reply.
     memory: Arc<Shared>,
-    /// Wakes the main process when this process is ready, has written lines, or asks for an answer.
+    /// Wakes the main process when this process is ready, has written lines, or requests a reply.
     bell: Arc<Bell>,
-    /// The memory for requests in flight that a front end may request.
+    /// The memfd for in-flight requests.
     inflight: File,
 }
 
@@ -104,9 +104,9 @@ impl Inside {
             socket: &socket.map_or_else(|| PathBuf::from("inherited"), PathBuf::clone),
         };
         let stream = connection.into();
-        let mut asker = Asker::new(self.memory, relay_at(config.queues), self.bell);
+        let mut relay = RelayClient::new(self.memory, relay_cell(config.queues), self.bell);
         let send: SendInflight =
-            Box::new(move |_, area| asker.ask(&area).map_err(FrontEndError::Inflight));
+            Box::new(move |_, area| relay.send(&area).map_err(FrontEndError::Inflight));
         let inflight = (self.inflight, send);
         let connection =
             Connection::new(stream, &name, &services, counters, inflight, config, crew)

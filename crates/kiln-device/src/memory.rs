@@ -41,10 +41,6 @@ pub(crate) struct Memory {
     most: u64,
 }
 
-fn invalid(reason: impl ToString) -> Error {
-    Error::Refused(reason.to_string())
-}
-
 /// `f_type` of hugetlbfs.
 const HUGETLBFS: i64 = 0x9584_58f6;
 
@@ -84,18 +80,18 @@ fn map(region: &vhost_user::Region, file: File) -> Result<Region> {
     // around.
     for base in [region.user, region.guest, region.offset] {
         base.checked_add(region.size)
-            .ok_or_else(|| invalid("a memory region wraps around"))?;
+            .ok_or_else(|| Error::refused("a memory region wraps around"))?;
     }
-    check(&file, region.offset, region.size).map_err(invalid)?;
-    let size = usize::try_from(region.size).map_err(invalid)?;
-    let mapping =
-        MmapRegion::from_file(FileOffset::new(file, region.offset), size).map_err(invalid)?;
+    check(&file, region.offset, region.size).map_err(Error::refused)?;
+    let size = usize::try_from(region.size).map_err(Error::refused)?;
+    let mapping = MmapRegion::from_file(FileOffset::new(file, region.offset), size)
+        .map_err(Error::refused)?;
     // Guest memory need not be locked here: the front end decides whether it may be swapped out,
     // and locked guest memory would count towards this process's limit.
     // SAFETY: the range is exactly the mapping, and munlock() does not change its contents.
     let _ = unsafe { munlock(mapping.as_ptr().cast(), mapping.size()) };
     let mapped = GuestRegionMmap::new(mapping, GuestAddress(region.guest))
-        .ok_or_else(|| invalid("a memory region beyond the address space"))?;
+        .ok_or_else(|| Error::refused("a memory region beyond the address space"))?;
     Ok(Region {
         user: region.user,
         mapped: Arc::new(mapped),
@@ -123,7 +119,7 @@ impl Memory {
     fn check_total(&self, held: u64, sizes: impl Iterator<Item = u64>) -> Result<()> {
         let total = sizes.fold(held, u64::saturating_add);
         match total > self.most {
-            true => Err(invalid(format!(
+            true => Err(Error::refused(format!(
                 "{total} bytes of guest memory, more than --max-memory allows"
             ))),
             false => Ok(()),
@@ -137,9 +133,6 @@ impl Memory {
     }
 
     pub(crate) fn replace(&mut self, regions: Vec<(vhost_user::Region, File)>) -> Result<()> {
-        if regions.len() > MAX_REGIONS {
-            return Err(invalid("more memory regions than the device accepts"));
-        }
         self.check_total(0, regions.iter().map(|(region, _)| region.size))?;
         let mapped = regions
             .into_iter()
@@ -150,7 +143,9 @@ impl Memory {
 
     pub(crate) fn add(&mut self, region: &vhost_user::Region, file: File) -> Result<()> {
         if self.regions.len() >= MAX_REGIONS {
-            return Err(invalid("more memory regions than the device accepts"));
+            return Err(Error::refused(
+                "more memory regions than the device accepts",
+            ));
         }
         self.check_total(self.size().1, std::iter::once(region.size))?;
         let mut regions = std::mem::take(&mut self.regions);
@@ -169,7 +164,7 @@ impl Memory {
             .regions
             .iter()
             .position(|r| (r.guest(), r.len(), r.user) == (region.guest, region.size, region.user))
-            .ok_or_else(|| invalid("no such memory region"))?;
+            .ok_or_else(|| Error::refused("no such memory region"))?;
         let mut regions = std::mem::take(&mut self.regions);
         regions.remove(at);
         self.install(regions)
@@ -181,7 +176,7 @@ impl Memory {
             GuestMemoryMmap::default()
         } else {
             let all = regions.iter().map(|r| r.mapped.clone()).collect();
-            GuestMemoryMmap::from_arc_regions(all).map_err(invalid)?
+            GuestMemoryMmap::from_arc_regions(all).map_err(Error::refused)?
         };
         self.map = Arc::new(map);
         self.regions = regions;

@@ -4,9 +4,10 @@
 //!
 //! A process that was taken over must not be able to make the main process wait. The two therefore
 //! share only objects without a lock that a process can hold for long: memory ([`crate::shared`]),
-//! an eventfd, and the connection of the guest, which the main process only polls. A pipe, for
-//! example, is locked while a write to it copies bytes, and the page with these bytes may never
-//! arrive.
+//! an eventfd, the connection of the guest, which the main process only polls, and the memfd for
+//! in-flight requests, which the main process neither reads, writes nor maps. Only child processes
+//! send on the connection, and close these two files. A pipe, for example, is locked while a write to
+//! it copies bytes, and the page with these bytes may never arrive.
 
 use std::fs::File;
 use std::io;
@@ -53,19 +54,19 @@ pub(crate) struct Requested {
     channel: UnixStream,
     bell: Bell,
     memory: Shared,
-    /// The memory for requests in flight.
+    /// The memfd for in-flight requests.
     inflight: File,
     data: u16,
 }
 
 /// Returns the number of cells of the memory that the main process shares with a guest's process:
-/// lines, counters, and those by which the process asks for answers.
+/// those for lines, for counters and for the relay.
 fn cells(data: u16) -> usize {
-    relay_at(data) + relay::CELLS
+    relay_cell(data) + relay::CELLS
 }
 
-/// Returns the index of the first cell by which a guest's process asks for answers.
-pub(crate) fn relay_at(data: u16) -> usize {
+/// Returns the index of the relay's first cell.
+pub(crate) fn relay_cell(data: u16) -> usize {
     lines::CELLS + Counters::cells(data)
 }
 
@@ -94,7 +95,7 @@ impl Requested {
 
     pub(crate) fn into_process(self, child: Child) -> Process {
         let memory = Arc::new(self.memory);
-        let relay = Relay::new(memory.clone(), relay_at(self.data), self.inflight.into());
+        let relay = Relay::new(memory.clone(), relay_cell(self.data), self.inflight.into());
         Process::watch(child, self.channel, self.bell, memory, relay, self.data)
     }
 }
@@ -104,7 +105,8 @@ pub(crate) struct Process {
     /// Passes the guest to the process, and is closed then. If it is closed before that, the
     /// process exits. This end cannot receive.
     channel: Option<UnixStream>,
-    /// Rings when the process has become ready, has written lines, or asks for an answer.
+    /// Rings when the process has become ready, has written lines, or requests a GET_INFLIGHT_FD
+    /// reply.
     bell: Bell,
     /// When the bell was last looked at.
     looked: Option<Instant>,
@@ -146,8 +148,9 @@ impl Process {
         }
     }
 
-    /// Has the closer close what a front end may have as well, and count this process until it is
-    /// released. The process has ended, or its end is not awaited.
+    /// Hands the memfd for in-flight requests to the closer, because a front end may have it, too, and
+    /// has the closer count this process until it is released. The process has ended, or its end is
+    /// not awaited.
     pub(crate) fn release(self, owner: Owner, closer: &mut Closer) {
         closer.end(owner, self.relay.into_file());
         closer.note_process(owner, self.child);
@@ -194,14 +197,19 @@ impl Process {
         self.lines.take(|| self.limit.admit_now(), log::forward);
     }
 
-    /// Sends the answer that the process asks for, if it does, to its front end.
-    pub(crate) fn relay(&mut self, stream: &UnixStream, owner: Owner, closer: &mut Closer) {
-        self.relay.go_on(stream, owner, closer);
+    /// Sends a pending GET_INFLIGHT_FD reply, if there is one.
+    pub(crate) fn send_pending_reply(
+        &mut self,
+        stream: &UnixStream,
+        owner: Owner,
+        closer: &mut Closer,
+    ) {
+        self.relay.send_pending(stream, owner, closer);
     }
 
-    /// Returns whether the process asks for an answer that has yet to be sent.
-    pub(crate) fn asks(&self) -> bool {
-        self.relay.is_asked()
+    /// Returns whether a GET_INFLIGHT_FD reply has yet to be sent.
+    pub(crate) fn has_pending_reply(&self) -> bool {
+        self.relay.is_pending()
     }
 
     pub(crate) fn note_end(&mut self) {
@@ -306,7 +314,7 @@ mod tests {
         let (memory, _) = Shared::create(cells(1)).unwrap();
         let memory = Arc::new(memory);
         let inflight = Inflight::file(2).unwrap();
-        let relay = Relay::new(memory.clone(), relay_at(1), inflight.into());
+        let relay = Relay::new(memory.clone(), relay_cell(1), inflight.into());
         let alone = fork_alone();
         let mut command = Command::new("/bin/sleep");
         command.arg("60");

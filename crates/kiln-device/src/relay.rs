@@ -1,11 +1,10 @@
-//! Sends the one answer with a descriptor, that to GET_INFLIGHT_FD, on behalf of a guest's process.
+//! Sends the one reply with a descriptor, that to GET_INFLIGHT_FD, on behalf of a guest's process.
 //!
-//! A guest's process may not send descriptors. If it could, one that was taken over could leave so
-//! many in flight that the kernel lets no other process of the device's user send any, or pass its
-//! own descriptors to programs that delay the main process by watching them. It therefore writes
-//! the answer into memory that it shares with the main process, which has the file. A child process
-//! of the main process sends both, because a send wakes all programs that watch the front end's
-//! socket, and these may be very many.
+//! seccomp forbids sendmsg() in a guest's process: one that was taken over could exhaust the user's
+//! limit on descriptors in flight, or pass its descriptors to programs whose epoll watches slow the
+//! main process down. The guest's process writes the reply's payload to shared memory. The main
+//! process, which has the memfd for in-flight requests, forks a child process that sends both, because
+//! a send wakes every waiter on the front end's socket, and there may be very many.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -18,26 +17,29 @@ use std::time::{Duration, Instant};
 use crate::closer::{Closer, Owner};
 use crate::notify::Bell;
 use crate::shared::Shared;
-use crate::vhost_user::{send_at_once, InflightArea, ANSWERS, INFLIGHT, SENDING};
+use crate::vhost_user::{
+    send_nonblocking, InflightArea, INFLIGHT_LEN, MAX_GET_INFLIGHT, SEND_TIMEOUT,
+};
 
 const WORD: usize = size_of::<u64>();
 
-/// The cells in shared memory: how many answers were asked for, twice the number of the last one
-/// that was dealt with, plus 1 if it was sent, and the answer.
+/// Cell with the number of the last request.
 const ASKED: usize = 0;
+/// Cell with `n << 1 | sent` for the last request `n` that was handled.
 const DONE: usize = 1;
-const AREA: usize = 2;
-pub(crate) const CELLS: usize = AREA + INFLIGHT / WORD;
+/// First cell of the reply's payload.
+const PAYLOAD: usize = 2;
+pub(crate) const CELLS: usize = PAYLOAD + INFLIGHT_LEN / WORD;
 
 /// How long the child process may take. It does not wait for the front end, so this is long enough
 /// on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(2);
+const CHILD_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// How often a guest's process checks whether its answer was sent.
-const LOOK: Duration = Duration::from_millis(1);
+/// How often a guest's process checks whether its reply was sent.
+const POLL_INTERVAL: Duration = Duration::from_millis(1);
 
 /// The side of a guest's process.
-pub(crate) struct Asker {
+pub(crate) struct RelayClient {
     memory: Arc<Shared>,
     /// Index of the first cell.
     first: usize,
@@ -46,9 +48,9 @@ pub(crate) struct Asker {
     asked: u64,
 }
 
-impl Asker {
-    pub(crate) fn new(memory: Arc<Shared>, first: usize, bell: Arc<Bell>) -> Asker {
-        Asker {
+impl RelayClient {
+    pub(crate) fn new(memory: Arc<Shared>, first: usize, bell: Arc<Bell>) -> RelayClient {
+        RelayClient {
             memory,
             first,
             bell,
@@ -56,21 +58,21 @@ impl Asker {
         }
     }
 
-    /// Has the answer sent, and waits until it was.
+    /// Asks the main process to send the reply, and waits for the result.
     ///
     /// # Errors
-    /// Fails if the front end has no room for the answer, or the main process does not send it in
-    /// time.
-    pub(crate) fn ask(&mut self, area: &InflightArea) -> io::Result<()> {
+    /// Fails if the reply could not be sent, or was not sent in time. While the device stops, none is
+    /// sent.
+    pub(crate) fn send(&mut self, area: &InflightArea) -> io::Result<()> {
         let cell = |n: usize| self.memory.cell(self.first + n);
         for (n, word) in area.emit().chunks_exact(WORD).enumerate() {
             let word = u64::from_ne_bytes(word.try_into().expect("a word"));
-            cell(AREA + n).store(word, Ordering::Relaxed);
+            cell(PAYLOAD + n).store(word, Ordering::Relaxed);
         }
         self.asked += 1;
         cell(ASKED).store(self.asked, Ordering::Release);
         self.bell.ring();
-        let until = Instant::now() + SENDING;
+        let until = Instant::now() + SEND_TIMEOUT;
         loop {
             let done = cell(DONE).load(Ordering::Acquire);
             if done == self.asked << 1 | 1 {
@@ -78,13 +80,13 @@ impl Asker {
             }
             if done == self.asked << 1 {
                 return Err(io::Error::other(
-                    "its socket is full, or too many descriptors are in flight",
+                    "its socket is full or closed, or too many descriptors are open or in flight",
                 ));
             }
             if Instant::now() > until {
                 return Err(io::ErrorKind::TimedOut.into());
             }
-            thread::sleep(LOOK);
+            thread::sleep(POLL_INTERVAL);
         }
     }
 }
@@ -96,7 +98,7 @@ pub(crate) struct Relay {
     first: usize,
     /// The file of the memory for requests in flight.
     file: OwnedFd,
-    /// How many answers were dealt with.
+    /// Number of requests that were handled.
     answered: u64,
 }
 
@@ -110,17 +112,15 @@ impl Relay {
         }
     }
 
-    /// Returns whether the guest's process has asked for an answer. A process can have
-    /// [`ANSWERS`] of them.
-    pub(crate) fn is_asked(&self) -> bool {
+    /// Returns whether a reply has yet to be sent. A process can have [`MAX_GET_INFLIGHT`] of them.
+    pub(crate) fn is_pending(&self) -> bool {
         let asked = self.memory.cell(self.first + ASKED).load(Ordering::Acquire);
-        asked != self.answered && self.answered < u64::from(ANSWERS)
+        asked != self.answered && self.answered < u64::from(MAX_GET_INFLIGHT)
     }
 
-    /// Sends an answer that was asked for to the front end, in a child process, unless the owner has
-    /// too many of these.
-    pub(crate) fn go_on(&mut self, stream: &UnixStream, owner: Owner, closer: &mut Closer) {
-        if !self.is_asked() || !closer.may_run(owner) {
+    /// Sends a pending reply in a child process, unless the owner already has too many of these.
+    pub(crate) fn send_pending(&mut self, stream: &UnixStream, owner: Owner, closer: &mut Closer) {
+        if !self.is_pending() || !closer.may_run(owner) {
             return;
         }
         let Ok(copy) = stream.try_clone() else {
@@ -128,24 +128,26 @@ impl Relay {
         };
         self.answered += 1;
         let file = self.file.as_fd();
-        closer.run(owner, copy, &[file], PATIENCE, |stream| self.answer(stream));
+        closer.run(owner, copy, &[file], CHILD_TIMEOUT, |stream| {
+            self.reply(stream)
+        });
     }
 
-    /// Sends the answer, and stores whether that was possible.
-    fn answer(&self, stream: &UnixStream) {
+    /// Runs in the child process. Sends the reply and stores the result.
+    fn reply(&self, stream: &UnixStream) {
         let cell = |n: usize| self.memory.cell(self.first + n);
-        let words = (AREA..CELLS).map(|n| cell(n).load(Ordering::Relaxed).to_ne_bytes());
+        let words = (PAYLOAD..CELLS).map(|n| cell(n).load(Ordering::Relaxed).to_ne_bytes());
         let bytes: Vec<u8> = words.flatten().collect();
         let sent = InflightArea::parse(&bytes).is_some_and(|area| {
             let file = self.file.as_fd().try_clone_to_owned();
-            file.is_ok_and(|file| send_at_once(stream, &area.to_message(file)).is_ok())
+            file.is_ok_and(|file| send_nonblocking(stream, &area.to_message(file)).is_ok())
         });
         let done = self.answered << 1 | u64::from(sent);
         cell(DONE).store(done, Ordering::Release);
     }
 
-    /// Returns the file. Front ends that have it, too, can make closing it slow, so a child process
-    /// must do that.
+    /// Returns the file. The caller must close it in a child process: close() walks all POSIX locks on
+    /// the file, and a front end that has it can add many.
     pub(crate) fn into_file(self) -> OwnedFd {
         self.file
     }
@@ -191,16 +193,17 @@ mod tests {
             }
         }
 
-        /// Asks for an answer in a thread, as a guest's process does, while the main process goes on.
+        /// Requests a reply in a thread, as a guest's process does, while the main process goes on.
         fn ask(&mut self) -> io::Result<()> {
             let bell = Arc::new(Bell::new().unwrap());
-            let mut asker = Asker::new(self.memory.clone(), 3, bell);
-            asker.asked = self.relay.answered;
-            let thread = thread::spawn(move || asker.ask(&AREA));
+            let mut client = RelayClient::new(self.memory.clone(), 3, bell);
+            client.asked = self.relay.answered;
+            let thread = thread::spawn(move || client.send(&AREA));
             while !thread.is_finished() {
-                self.relay.go_on(&self.stream, OWNER, &mut self.closer);
+                self.relay
+                    .send_pending(&self.stream, OWNER, &mut self.closer);
                 self.closer.go_on();
-                thread::sleep(LOOK);
+                thread::sleep(POLL_INTERVAL);
             }
             thread.join().unwrap()
         }
@@ -212,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn the_front_end_gets_the_answer_and_the_file() {
+    fn the_front_end_gets_the_reply_and_the_file() {
         let _alone = fork_alone();
         let mut rig = Rig::new();
         for _ in 0..2 {
@@ -222,12 +225,12 @@ mod tests {
             assert_eq!(InflightArea::parse(&answer.payload), Some(AREA));
             let inode = |file: &OwnedFd| fstat(file).unwrap().st_ino;
             assert_eq!(inode(&answer.fds[0]), inode(&rig.relay.file));
-            assert!(!rig.relay.is_asked());
+            assert!(!rig.relay.is_pending());
         }
     }
 
     #[test]
-    fn a_front_end_without_room_for_the_answer_delays_nothing() {
+    fn a_reply_that_does_not_fit_is_refused_without_waiting() {
         let _alone = fork_alone();
         let mut rig = Rig::new();
         rig.stream.set_nonblocking(true).unwrap();
@@ -236,18 +239,18 @@ mod tests {
         assert!(refused.to_string().contains("full"), "{refused}");
     }
 
-    /// A process that was taken over asks all the time, with any answer.
+    /// A process that was taken over requests replies all the time, with any payload.
     #[test]
-    fn a_process_gets_a_few_answers_whatever_it_writes() {
+    fn a_process_gets_four_replies_whatever_it_writes() {
         let _alone = fork_alone();
         let mut rig = Rig::new();
         let mut words = (0..).map(|n: u64| n.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         for _ in 0..50 {
             rig.memory.fill(words.next().unwrap());
-            rig.relay.go_on(&rig.stream, OWNER, &mut rig.closer);
+            rig.relay.send_pending(&rig.stream, OWNER, &mut rig.closer);
             rig.closer.go_on();
         }
-        assert_eq!(rig.relay.answered, u64::from(ANSWERS));
-        assert!(!rig.relay.is_asked());
+        assert_eq!(rig.relay.answered, u64::from(MAX_GET_INFLIGHT));
+        assert!(!rig.relay.is_pending());
     }
 }

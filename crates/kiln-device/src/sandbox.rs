@@ -681,13 +681,13 @@ mod tests {
                 ("a signal by another call", &|| {
                     libc::kill(parent, 0);
                 }),
-                ("a descriptor", &|| {
+                ("sendmsg()", &|| {
                     libc::sendmsg(pair[0], none.cast(), 0);
                 }),
-                ("descriptors in several messages", &|| {
+                ("sendmmsg()", &|| {
                     libc::sendmmsg(pair[0], none.cast(), 0, 0);
                 }),
-                ("a pair of sockets", &|| {
+                ("a pair of stream sockets", &|| {
                     let mut pair = [0; 2];
                     libc::socketpair(libc::AF_UNIX, libc::SOCK_STREAM, 0, pair.as_mut_ptr());
                 }),

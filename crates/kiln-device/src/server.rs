@@ -57,7 +57,8 @@ pub struct Server {
 struct Guest {
     number: u64,
     socket: usize,
-    /// The connection to the front end, polled only for disconnection by this process.
+    /// The connection to the front end. This process only polls it for hang-up. A child process may
+    /// send on it ([`crate::relay`]).
     stream: UnixStream,
     host: Host,
     /// Becomes readable when the process that made the connection has exited. A process that was
@@ -136,10 +137,10 @@ impl Guest {
         closed || self.gone.is_some() || self.killed.is_some()
     }
 
-    /// Sends the answer that its process asks for, if it does.
-    fn relay(&mut self, closer: &mut Closer) {
+    /// Sends a pending GET_INFLIGHT_FD reply, if there is one.
+    fn send_pending_reply(&mut self, closer: &mut Closer) {
         if let Host::Process(process) = &mut self.host {
-            process.relay(&self.stream, Owner::Socket(self.socket), closer);
+            process.send_pending_reply(&self.stream, Owner::Socket(self.socket), closer);
         }
     }
 
@@ -150,7 +151,7 @@ impl Guest {
         }
     }
 
-    /// Closes the connection of a guest that has ended, and what its process shared with it.
+    /// Closes the connection of a guest that has ended, and releases its process.
     fn close(self, closer: &mut Closer) {
         let owner = Owner::Socket(self.socket);
         if let Host::Process(process) = self.host {
@@ -358,7 +359,7 @@ impl Server {
                 }
             }
             for guest in &mut guests {
-                guest.relay(&mut closer);
+                guest.send_pending_reply(&mut closer);
             }
             self.remove_ended(&mut guests, &mut lost, &mut closer);
             self.remove_lost(&mut lost, &mut closer);
@@ -483,8 +484,8 @@ impl Server {
                 continue;
             }
             add(Watched::End(which), process.end().as_fd(), PollFlags::IN);
-            if process.asks() {
-                // The closer has no room for the answer yet.
+            if process.has_pending_reply() {
+                // The owner has too many child processes to send the reply now.
                 within(LOOK);
             }
             match process.bell() {

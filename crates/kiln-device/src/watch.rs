@@ -1,6 +1,6 @@
-//! Measures how long the threads of a guest's connection take for one step.
+//! Measures how long the thread of a guest's connection takes for one step.
 //!
-//! A front end can block such a thread in a system call, and can then arrange that its connection
+//! A front end can block that thread in a system call, and can then arrange that its connection
 //! never hangs up: its own end of the connection may be among the descriptors that it sent and that
 //! this process has not received. The main process then waits for a hang-up that never comes, so
 //! this process has to notice by itself.

@@ -50,13 +50,9 @@ impl Page {
     pub(crate) fn write_to(&self, file: OwnedFd) -> JoinHandle<()> {
         // SAFETY: the mapping has this many bytes, and is not written to.
         let bytes = unsafe { std::slice::from_raw_parts(self.address as *const u8, 8) };
-        self.start(move || {
+        let thread = thread::spawn(move || {
             let _ = File::from(file).write(bytes);
-        })
-    }
-
-    fn start(&self, job: impl FnOnce() + Send + 'static) -> JoinHandle<()> {
-        let thread = thread::spawn(job);
+        });
         let mut faults = libc::pollfd {
             fd: self.faults.as_raw_fd(),
             events: libc::POLLIN,

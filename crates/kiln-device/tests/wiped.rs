@@ -9,7 +9,7 @@ use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::thread;
 
-use kiln_device::vhost_user::{Error, FrontEnd, Message, Reply};
+use kiln_device::vhost_user::{Error, FrontEndConnection, Message, Reply};
 use looking::{found, MARK};
 
 const SET_PROTOCOL_FEATURES: u32 = 16;
@@ -21,11 +21,11 @@ fn bytes(request: u32, payload: Vec<u8>) -> Vec<u8> {
     Message::new(request, 1, payload).to_bytes().to_vec()
 }
 
-/// Serves a front end that sends these bytes and disconnects, without a session table. Returns the
-/// result.
+/// Serves a front end that sends these bytes and disconnects, with a session table that refuses
+/// everything. Returns the result.
 fn ends(sent: &[u8]) -> Result<(), Error> {
     let (mut stream, theirs) = UnixStream::pair().unwrap();
-    let front_end = FrontEnd::new(theirs).unwrap();
+    let front_end = FrontEndConnection::new(theirs).unwrap();
     let thread = thread::spawn(move || {
         let mut device = |_| Ok(Reply::Done);
         front_end.run(&mut device, &|_: &[u8], _: &mut [u8]| 0)
@@ -59,7 +59,9 @@ fn a_key_in_a_message_that_is_not_served_is_wiped() {
         let mut done = Ok(());
         assert_eq!(found(|| done = ends(&sent)), 0, "{} bytes", sent.len());
         match done {
-            Err(Error::NotAgreed(CREATE_CRYPTO_SESSION)) => assert_eq!(sent.len(), create.len()),
+            Err(Error::NotNegotiated(CREATE_CRYPTO_SESSION)) => {
+                assert_eq!(sent.len(), create.len())
+            }
             Err(Error::CutShort) => assert_eq!(sent.len(), cut.len()),
             Ok(()) => assert!(is_refused),
             other => panic!("{other:?}"),

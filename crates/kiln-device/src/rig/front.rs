@@ -28,7 +28,7 @@ use crate::memory::MAX_REGIONS;
 use crate::pace::{Pace, Rates};
 use crate::tally::Counters;
 use crate::vhost_user::{
-    Error, InflightArea, Region, Reply, Request, RingAddresses, PROTOCOL_FEATURES,
+    Error, InflightArea, Region, Reply, Request, RingAddresses, F_PROTOCOL_FEATURES,
 };
 
 /// Size of the guest's memory in bytes, and its start address.
@@ -373,7 +373,7 @@ impl Front {
         let backend = &mut self.backend;
         let begin = || {
             backend.serve(Request::Reset)?;
-            backend.serve(Request::SetFeatures(PROTOCOL_FEATURES | 1 << 32))?;
+            backend.serve(Request::SetFeatures(F_PROTOCOL_FEATURES | 1 << 32))?;
             backend.serve(Request::SetMemory(vec![(region, memory)]))?;
             if notes {
                 let asked = Request::GetInflight {

@@ -3,9 +3,9 @@
 use std::fmt;
 use std::io;
 
-use super::message::{most_fds, ANSWERS, LONGEST, MOST_FDS};
+use super::message::{max_fds, MAX_FDS, MAX_GET_INFLIGHT, MAX_PAYLOAD};
 
-/// Why a connection ends although neither side has closed it.
+/// Why a connection ends other than by an orderly disconnect.
 #[derive(Debug)]
 pub enum Error {
     /// Reading from or writing to a socket failed.
@@ -21,27 +21,34 @@ pub enum Error {
     TooManyFds,
     /// A message has more file descriptors than its request may have. The value is the request
     /// number.
-    Fds(u32),
-    /// A descriptor for signals is neither an eventfd nor a pipe. The value is the request number.
+    TooManyFdsFor(u32),
+    /// A kick, call, error or back-end channel descriptor has the wrong type. The value is the request
+    /// number.
     Signal(u32),
     /// The front end has requested descriptors too often.
-    TooManyAnswers,
+    TooManyInflightRequests,
     /// The connection ended within a message.
     CutShort,
     /// A message requires a protocol feature that was not negotiated. The value is the message's
     /// request number.
-    NotAgreed(u32),
+    NotNegotiated(u32),
     /// The front end set an invalid device status.
     Status,
-    /// A message's flags, payload or number of descriptors are not those of its request. The value is
+    /// A message's flags, payload or number of descriptors are not valid for its request. The value is
     /// the request number.
     Malformed(u32),
-    /// The device does not have this request.
+    /// The device does not implement this request.
     Unknown(u32),
     /// The device refused what the front end requested, for this reason.
     Refused(String),
     /// The answer with the memory for requests in flight could not be sent.
     Inflight(io::Error),
+}
+
+impl Error {
+    pub(crate) fn refused(reason: impl ToString) -> Error {
+        Error::Refused(reason.to_string())
+    }
 }
 
 impl fmt::Display for Error {
@@ -50,30 +57,30 @@ impl fmt::Display for Error {
             Error::Io(e) => write!(f, "the vhost-user socket failed: {e}"),
             Error::TooLong { request, len } => write!(
                 f,
-                "vhost-user message {request} has {len} bytes: {LONGEST} at most"
+                "vhost-user message {request} has a payload of {len} bytes; the maximum is {MAX_PAYLOAD}"
             ),
             Error::TooManyFds => write!(
                 f,
                 "a vhost-user message has more than {} file descriptors",
-                MOST_FDS
+                MAX_FDS
             ),
-            Error::Fds(request) => write!(
+            Error::TooManyFdsFor(request) => write!(
                 f,
                 "vhost-user message {request} has more than {} file descriptors",
-                most_fds(*request)
+                max_fds(*request)
             ),
             Error::Signal(request) => write!(
                 f,
                 "the descriptor of vhost-user message {request} is not an eventfd, a pipe, or (except for kicks) one of a socket pair"
             ),
-            Error::TooManyAnswers => write!(
+            Error::TooManyInflightRequests => write!(
                 f,
-                "the front end asked more than {ANSWERS} times for memory for requests in flight"
+                "the front end sent GET_INFLIGHT_FD more than {MAX_GET_INFLIGHT} times"
             ),
             Error::CutShort => write!(f, "the connection ended within a vhost-user message"),
-            Error::NotAgreed(request) => write!(
+            Error::NotNegotiated(request) => write!(
                 f,
-                "vhost-user message {request} without the protocol feature for it"
+                "vhost-user message {request} needs a feature that was not negotiated"
             ),
             Error::Status => write!(
                 f,
@@ -81,7 +88,7 @@ impl fmt::Display for Error {
             ),
             Error::Malformed(request) => write!(
                 f,
-                "vhost-user message {request} is malformed: its flags, payload or descriptors are not those of its request"
+                "vhost-user message {request} is malformed: its flags, payload or descriptors are not valid for this request"
             ),
             Error::Unknown(request) => {
                 write!(f, "the device does not support vhost-user message {request}")

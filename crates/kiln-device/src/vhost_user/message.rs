@@ -7,23 +7,23 @@ use std::os::fd::OwnedFd;
 use zeroize::Zeroizing;
 
 /// Header size in bytes: request, flags, payload length.
-pub(crate) const HEADER: usize = 12;
+pub(crate) const HEADER_LEN: usize = 12;
 
 /// Maximum payload length in bytes.
-pub const LONGEST: usize = 4096;
+pub const MAX_PAYLOAD: usize = 4096;
 
 /// Maximum number of file descriptors accepted with a message: those of the regions in
 /// SET_MEM_TABLE, which cannot have more.
-pub(super) const MOST_FDS: usize = 8;
+pub(super) const MAX_FDS: usize = 8;
 
 /// How many times a front end may request memory for recording in-flight requests. It may leave
 /// each answer and its descriptor unread.
-pub(crate) const ANSWERS: u32 = 4;
+pub(crate) const MAX_GET_INFLIGHT: u32 = 4;
 
 /// Returns how many file descriptors a front end may send with a request.
-pub(super) fn most_fds(request: u32) -> usize {
+pub(super) fn max_fds(request: u32) -> usize {
     match request {
-        request::SET_MEM_TABLE => MOST_FDS,
+        request::SET_MEM_TABLE => MAX_FDS,
         request::SET_VRING_KICK
         | request::SET_VRING_CALL
         | request::SET_VRING_ERR
@@ -61,7 +61,7 @@ pub(crate) mod request {
     pub(crate) const GET_QUEUE_NUM: u32 = 17;
     /// Enables or disables a queue.
     pub(crate) const SET_VRING_ENABLE: u32 = 18;
-    /// Passes a socket for requests from the device.
+    /// Passes the back-end channel, on which a device can send requests.
     pub(crate) const SET_BACKEND_REQ_FD: u32 = 21;
     pub(crate) const GET_CONFIG: u32 = 24;
     /// Creates a session for the guest of QEMU's cryptodev.
@@ -100,7 +100,7 @@ pub(crate) mod feature {
     pub(crate) const MQ: u64 = 1;
     /// Replies to requests that have no answer of their own.
     pub(crate) const REPLY_ACK: u64 = 1 << 3;
-    /// A channel for requests from the device.
+    /// The back-end channel.
     pub(crate) const BACKEND_REQ: u64 = 1 << 5;
     /// The two session messages.
     pub(crate) const CRYPTO_SESSION: u64 = 1 << 7;
@@ -183,8 +183,9 @@ impl Message {
 
     /// Returns the message in wire format, in memory that is wiped.
     pub fn to_bytes(&self) -> Zeroizing<Vec<u8>> {
-        let len = u32::try_from(self.payload.len()).expect("a payload of at most LONGEST bytes");
-        let mut bytes = Zeroizing::new(Vec::with_capacity(HEADER + self.payload.len()));
+        let len =
+            u32::try_from(self.payload.len()).expect("a payload of at most MAX_PAYLOAD bytes");
+        let mut bytes = Zeroizing::new(Vec::with_capacity(HEADER_LEN + self.payload.len()));
         for word in [self.request, self.flags, len] {
             bytes.extend(word.to_le_bytes());
         }

@@ -1,10 +1,9 @@
 //! The vhost-user protocol (QEMU's `docs/interop/vhost-user.rst`): receives the messages of one
 //! front end, has the device serve them, and sends the answers.
 //!
-//! It is implemented here instead of by a library for three reasons. A guest's process must work
-//! without sending descriptors, which a library that is fed over a socket cannot. Two front ends
-//! need more than the protocol ([`protocol`], [`payload`]). And the messages about the device status
-//! ([`status`]) and QEMU's sessions ([`session`]) are in no library.
+//! The `vhost` crate does not fit: it sends replies with sendmsg(), which seccomp forbids in a guest's
+//! process, rejects messages that QEMU and user mode Linux send, and handles neither the messages
+//! about the device status ([`status`]) nor those that create sessions ([`session`]).
 //!
 //! Whatever a front end sends, the worst outcome is the end of its own connection. At most one
 //! message is buffered.
@@ -28,16 +27,16 @@ use rustix::event::{poll, PollFd, PollFlags};
 use rustix::io::Errno;
 
 pub use error::Error;
-pub use message::{Message, LONGEST};
+pub use message::{Message, MAX_PAYLOAD};
 pub use payload::{InflightArea, Region, RingAddresses};
-pub use protocol::{Answer, Device, Protocol, Reply, Request};
+pub use protocol::{Answer, Protocol, Reply, Request, Serve};
 pub use session::Sessions;
 pub use status::Health;
 
-pub(crate) use message::{request, ANSWERS, HEADER};
-pub(crate) use payload::INFLIGHT;
-pub(crate) use protocol::PROTOCOL_FEATURES;
-pub(crate) use socket::{send_at_once, Socket};
+pub(crate) use message::{request, HEADER_LEN, MAX_GET_INFLIGHT};
+pub(crate) use payload::INFLIGHT_LEN;
+pub(crate) use protocol::F_PROTOCOL_FEATURES;
+pub(crate) use socket::{send_nonblocking, Socket};
 
 use crate::account::Account;
 use crate::notify::timespec;
@@ -45,13 +44,13 @@ use crate::watch::Watch;
 
 /// How long sending to the front end may wait. A front end that does not read its answers would
 /// otherwise block the thread forever.
-pub(crate) const SENDING: Duration = Duration::from_secs(5);
+pub(crate) const SEND_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Sends the answer to GET_INFLIGHT_FD, which is the only one with a descriptor.
+/// Sends the reply to GET_INFLIGHT_FD, which is the only one with a descriptor.
 pub(crate) type SendInflight = Box<dyn FnMut(&Socket, InflightArea) -> Result<(), Error> + Send>;
 
-/// Returns a function that sends the answer with a file for the memory. A guest's process may not do
-/// this.
+/// Returns a function that sends the reply with a file for the memory. This is for `--no-isolation`:
+/// seccomp forbids it in a guest's process.
 pub(crate) fn send_inflight_of(file: File) -> SendInflight {
     Box::new(move |socket, area| {
         let file = file.try_clone().map_err(Error::Inflight)?;
@@ -60,7 +59,7 @@ pub(crate) fn send_inflight_of(file: File) -> SendInflight {
 }
 
 /// The connection of one front end.
-pub struct FrontEnd {
+pub struct FrontEndConnection {
     socket: Socket,
     send_inflight: Option<SendInflight>,
     /// The guest's rate limits and health.
@@ -69,15 +68,15 @@ pub struct FrontEnd {
     watch: Arc<Watch>,
 }
 
-impl FrontEnd {
-    /// Takes over the connection of a front end. Without more, it has no rate limits, and the memory
-    /// for requests in flight cannot be requested.
+impl FrontEndConnection {
+    /// Takes over the connection of a front end. Until other functions set them, it has no rate limits,
+    /// and memory for in-flight requests cannot be requested.
     ///
     /// # Errors
     /// Fails if the socket cannot be set up.
-    pub fn new(stream: UnixStream) -> io::Result<FrontEnd> {
-        stream.set_write_timeout(Some(SENDING))?;
-        Ok(FrontEnd {
+    pub fn new(stream: UnixStream) -> io::Result<FrontEndConnection> {
+        stream.set_write_timeout(Some(SEND_TIMEOUT))?;
+        Ok(FrontEndConnection {
             socket: Socket::new(stream),
             send_inflight: None,
             account: None,
@@ -87,14 +86,14 @@ impl FrontEnd {
 
     /// Sets the guest whose rate limits the messages are charged against, and whose health is
     /// reported.
-    pub(crate) fn with_account(self, account: Arc<Account>) -> FrontEnd {
+    pub(crate) fn with_account(self, account: Arc<Account>) -> FrontEndConnection {
         let account = Some(account);
-        FrontEnd { account, ..self }
+        FrontEndConnection { account, ..self }
     }
 
-    pub(crate) fn with_inflight(self, send: SendInflight) -> FrontEnd {
+    pub(crate) fn with_inflight(self, send: SendInflight) -> FrontEndConnection {
         let send_inflight = Some(send);
-        FrontEnd {
+        FrontEndConnection {
             send_inflight,
             ..self
         }
@@ -105,23 +104,23 @@ impl FrontEnd {
         self.watch.clone()
     }
 
-    /// Serves messages until the front end disconnects. The caller closes the socket later, after
-    /// the device has stopped using the front end's memory.
+    /// Serves messages until the front end disconnects. A caller that must keep the connection open
+    /// until the device has released guest memory keeps a duplicate of the socket.
     ///
     /// # Errors
     /// Fails if the socket fails, the front end violates the protocol, or the device refuses a
     /// request.
-    pub fn run(mut self, device: &mut Device, sessions: &Sessions) -> Result<(), Error> {
+    pub fn run(mut self, device: &mut Serve, sessions: &Sessions) -> Result<(), Error> {
         let account = self.account.clone();
         let account = account.as_deref();
         let health = account.map_or_else(Arc::default, |account| account.health.clone());
         let mut protocol = Protocol::new(health);
         // A message already charged against the rate limits. It is served once the guest is within
         // them.
-        let mut paid = None;
+        let mut charged = None;
         loop {
             let hold = account.and_then(|account| account.pace.hold());
-            if let Some(message) = paid.take_if(|_| hold.is_none()) {
+            if let Some(message) = charged.take_if(|_| hold.is_none()) {
                 self.watch.begin();
                 let (answer, done) = protocol.handle(message, device, sessions);
                 let sent = answer.map_or(Ok(()), |answer| self.send(answer));
@@ -133,7 +132,7 @@ impl FrontEnd {
                 return Ok(());
             }
             self.watch.begin();
-            if paid.is_some() {
+            if charged.is_some() {
                 continue;
             }
             let Some(message) = self.socket.receive()? else {
@@ -141,14 +140,14 @@ impl FrontEnd {
             };
             signals::check(&message)?;
             if let Some(account) = account {
-                account.charge(HEADER + message.payload.len());
+                account.charge(HEADER_LEN + message.payload.len());
             }
-            paid = Some(message);
+            charged = Some(message);
         }
     }
 
-    /// Waits until the front end has sent something or, if it exceeds its rate, for the time `hold`.
-    /// Returns false if it has hung up meanwhile, so that its message is not served.
+    /// With `hold`, waits that long, and returns false if the front end hangs up, so that its message
+    /// is not served. Without, waits for input or a hang-up, and returns true.
     fn wait(&self, hold: Option<Duration>) -> Result<bool, Error> {
         let flags = match hold {
             Some(_) => PollFlags::empty(),
@@ -177,7 +176,7 @@ impl FrontEnd {
 
 #[cfg(test)]
 mod tests {
-    use super::message::{feature, MOST_FDS, NEED_REPLY, VERSION};
+    use super::message::{feature, MAX_FDS, NEED_REPLY, VERSION};
     use super::*;
     use std::io::Write;
     use std::os::fd::OwnedFd;
@@ -195,7 +194,7 @@ mod tests {
         let (ours, theirs) = UnixStream::pair().unwrap();
         ours.set_read_timeout(Some(Duration::from_secs(60)))
             .unwrap();
-        let front_end = FrontEnd::new(theirs).unwrap();
+        let front_end = FrontEndConnection::new(theirs).unwrap();
         let (got, requests) = mpsc::channel();
         let thread = thread::spawn(move || {
             let mut device = |request| {
@@ -267,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_front_end_sends_ends_its_connection() {
+    fn truncated_or_oversized_messages_end_the_connection_with_an_error() {
         let ends = |bytes: &[u8]| {
             let (front_end, _requests, thread) = running();
             let mut stream = front_end.try_clone().unwrap();
@@ -293,26 +292,29 @@ mod tests {
         ));
         assert!(matches!(ends(&header(5, 40)), Err(Error::CutShort)));
         assert!(matches!(ends(&[0; 11]), Err(Error::CutShort)));
-        assert!(matches!(ends(&header(26, 0)), Err(Error::NotAgreed(26))));
+        assert!(matches!(
+            ends(&header(26, 0)),
+            Err(Error::NotNegotiated(26))
+        ));
         assert!(ends(&header(3, 0)).is_ok());
         assert!(ends(&[]).is_ok());
     }
 
     #[test]
-    fn more_descriptors_than_a_message_has_end_the_connection() {
+    fn descriptors_are_counted_over_all_parts_of_a_message() {
         let fds = |n: usize| -> Vec<OwnedFd> {
             let fd = || OwnedFd::from(File::open("/dev/null").unwrap());
             (0..n).map(|_| fd()).collect()
         };
         let (front_end, requests, thread) = running();
-        front_end.send(&table(MOST_FDS, fds(MOST_FDS))).unwrap();
+        front_end.send(&table(MAX_FDS, fds(MAX_FDS))).unwrap();
         let Request::SetMemory(regions) = requests.recv().unwrap() else {
             panic!("a table");
         };
-        assert_eq!(regions.len(), MOST_FDS);
+        assert_eq!(regions.len(), MAX_FDS);
         // As many descriptors as allowed with the header, and one more with the payload.
-        let whole = table(MOST_FDS, Vec::new()).to_bytes();
-        for (bytes, n) in [(&whole[..12], MOST_FDS), (&whole[12..], 1)] {
+        let whole = table(MAX_FDS, Vec::new()).to_bytes();
+        for (bytes, n) in [(&whole[..12], MAX_FDS), (&whole[12..], 1)] {
             send_bytes(&front_end, bytes, &fds(n));
         }
         let done = thread.join().unwrap();
@@ -323,7 +325,7 @@ mod tests {
         use rustix::net::{sendmsg, SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
         use std::os::fd::AsFd;
         let fds: Vec<_> = fds.iter().map(|fd| fd.as_fd()).collect();
-        let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_FDS))];
+        let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
         let mut ancillary = SendAncillaryBuffer::new(&mut space);
         ancillary.push(SendAncillaryMessage::ScmRights(&fds));
         let parts = [io::IoSlice::new(bytes)];
@@ -337,7 +339,7 @@ mod tests {
         for wait in 0..3 {
             let (ours, theirs) = UnixStream::pair().unwrap();
             let last = theirs.try_clone().unwrap();
-            let front_end = FrontEnd::new(theirs).unwrap();
+            let front_end = FrontEndConnection::new(theirs).unwrap();
             let thread = thread::spawn(move || front_end.run(&mut |_| Ok(Reply::Number(0)), &none));
             let mut stream = ours.try_clone().unwrap();
             match wait {

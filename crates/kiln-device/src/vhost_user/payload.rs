@@ -1,14 +1,14 @@
 //! The payloads of vhost-user messages (QEMU's `docs/interop/vhost-user.rst`). Their numbers are in
-//! the machine's byte order, and this device runs only on x86.
+//! host byte order, decoded as little-endian because the device runs only on x86.
 
 use std::os::fd::OwnedFd;
 
 use super::message::{request, word, Message};
 
-/// Size in bytes of a region in SET_MEM_TABLE, and of what precedes the regions: their number, and
-/// padding.
+/// Size of a region in SET_MEM_TABLE in bytes.
 const REGION: usize = 32;
-const HEAD: usize = 8;
+/// Size of what precedes the regions in bytes: their number, and padding.
+const TABLE_HEADER_LEN: usize = 8;
 
 /// A part of the guest's memory that the front end shares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,7 +17,8 @@ pub struct Region {
     pub guest: u64,
     /// Size in bytes.
     pub size: u64,
-    /// The region's address in the front end, in which it passes the addresses of rings.
+    /// The region's address in the front end's address space. The front end passes the addresses of
+    /// rings in that address space, too.
     pub user: u64,
     /// Where the region starts in its file, in bytes.
     pub offset: u64,
@@ -44,10 +45,10 @@ pub struct RingAddresses {
 }
 
 /// Size in bytes of an [`InflightArea`] in a message. It ends with padding.
-pub(crate) const INFLIGHT: usize = 24;
+pub(crate) const INFLIGHT_LEN: usize = 24;
 
 /// Size of the part of GET_CONFIG that precedes the contents: offset, size and flags.
-pub(super) const CONFIG: usize = 12;
+pub(super) const CONFIG_HEADER_LEN: usize = 12;
 
 fn long(payload: &[u8], at: usize) -> Option<u64> {
     let bytes = payload.get(at..at.checked_add(8)?)?;
@@ -70,8 +71,9 @@ impl Region {
 
     /// Parses the payload of ADD_MEM_REG and REM_MEM_REG, which starts with padding.
     pub(super) fn parse_single(payload: &[u8]) -> Option<Region> {
-        let fits = payload.len() == HEAD + REGION;
-        fits.then(|| Region::parse(payload, HEAD)).flatten()
+        let fits = payload.len() == TABLE_HEADER_LEN + REGION;
+        fits.then(|| Region::parse(payload, TABLE_HEADER_LEN))
+            .flatten()
     }
 
     /// Parses the payload of SET_MEM_TABLE. User mode Linux always sends 72 bytes, enough for two
@@ -83,7 +85,7 @@ impl Region {
         }
         let regions = 0..regions as usize;
         regions
-            .map(|n| Region::parse(payload, HEAD + REGION * n))
+            .map(|n| Region::parse(payload, TABLE_HEADER_LEN + REGION * n))
             .collect()
     }
 }
@@ -101,7 +103,7 @@ impl InflightArea {
             queues: half(16)?,
             queue_size: half(18)?,
         };
-        let is_whole = payload.len() == INFLIGHT && area.queues != 0 && area.queue_size != 0;
+        let is_whole = payload.len() == INFLIGHT_LEN && area.queues != 0 && area.queue_size != 0;
         is_whole.then_some(area)
     }
 
@@ -112,8 +114,8 @@ impl InflightArea {
         message
     }
 
-    pub(crate) fn emit(&self) -> [u8; INFLIGHT] {
-        let mut bytes = [0; INFLIGHT];
+    pub(crate) fn emit(&self) -> [u8; INFLIGHT_LEN] {
+        let mut bytes = [0; INFLIGHT_LEN];
         bytes[..8].copy_from_slice(&self.size.to_le_bytes());
         bytes[8..16].copy_from_slice(&self.offset.to_le_bytes());
         bytes[16..18].copy_from_slice(&self.queues.to_le_bytes());
@@ -126,7 +128,7 @@ impl RingAddresses {
     /// Parses the payload of SET_VRING_ADDR. Returns the number of the ring, and its addresses.
     pub(super) fn parse(payload: &[u8]) -> Option<(u32, RingAddresses)> {
         const SIZE: usize = 40;
-        /// Flag that requests a log of written pages, which the device does not offer.
+        /// VHOST_VRING_F_LOG, which is ignored: the device does not log dirty pages.
         const LOG: u32 = 1;
         let (ring, flags) = (word(payload, 0)?, word(payload, 4)?);
         let addresses = RingAddresses {
@@ -154,14 +156,15 @@ pub(super) fn parse_ring(payload: &[u8]) -> Option<(u32, u32)> {
     (payload.len() == 8).then_some((ring, value))
 }
 
-/// Parses the payload of GET_CONFIG and SET_CONFIG. Returns the offset and size of the part of the
+/// Parses the payload of GET_CONFIG. Returns the offset and size of the part of the
 /// configuration space that the message is about.
 pub(super) fn parse_config(payload: &[u8]) -> Option<(u32, u32)> {
-    /// Maximum size of a configuration space in bytes, and all flags that are defined.
+    /// Maximum size of a configuration space in bytes.
     const LARGEST: u32 = 0x1000;
+    /// All flags that are defined.
     const FLAGS: u32 = 3;
     let (offset, size, flags) = (word(payload, 0)?, word(payload, 4)?, word(payload, 8)?);
-    let is_whole = payload.len().checked_sub(CONFIG)? == size as usize;
+    let is_whole = payload.len().checked_sub(CONFIG_HEADER_LEN)? == size as usize;
     let is_possible = size != 0 && offset.checked_add(size)? <= LARGEST;
     (is_whole && is_possible && flags & !FLAGS == 0).then_some((offset, size))
 }
@@ -174,7 +177,7 @@ mod tests {
     fn table(regions: u32, len: usize) -> Vec<u8> {
         let mut payload = vec![0; len];
         payload[..4].copy_from_slice(&regions.to_le_bytes());
-        for at in (HEAD..len).step_by(8) {
+        for at in (TABLE_HEADER_LEN..len).step_by(8) {
             payload[at] = 1 + (at / 8) as u8;
         }
         payload
@@ -225,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn an_area_for_requests_in_flight_is_read_as_it_was_written() {
+    fn an_inflight_area_round_trips() {
         let area = InflightArea {
             size: 1 << 40,
             offset: 77,
@@ -264,10 +267,10 @@ mod tests {
     }
 
     #[test]
-    fn a_part_of_the_configuration_is_as_long_as_its_message() {
+    fn the_size_of_a_configuration_must_match_the_payload() {
         let payload = |offset: u32, size: u32, flags: u32, len: usize| {
             let mut payload = [offset, size, flags].map(u32::to_le_bytes).concat();
-            payload.resize(CONFIG + len, 0);
+            payload.resize(CONFIG_HEADER_LEN + len, 0);
             payload
         };
         assert_eq!(parse_config(&payload(4, 8, 3, 8)), Some((4, 8)));

@@ -1,8 +1,8 @@
 //! Serves the messages of one front end: checks them, passes requests to the device, and builds the
 //! answers. This code does not use sockets, so tests and fuzzers can pass arbitrary messages.
 //!
-//! It also does what two front ends need beyond the protocol: QEMU's `cryptodev-vhost-user` sends
-//! sessions as messages ([`session`]), and never enables its queue.
+//! It also implements two peculiarities of QEMU's `cryptodev-vhost-user`, which sends sessions as
+//! messages ([`session`]), and never enables its queue.
 
 use std::fs::File;
 use std::os::fd::OwnedFd;
@@ -12,19 +12,20 @@ use kiln_virtio::wire::Features;
 
 use super::error::Error;
 use super::message::{
-    feature, feature_of, is_request, most_fds, request, Message, ANSWERS, NEED_REPLY,
+    feature, feature_of, is_request, max_fds, request, Message, MAX_GET_INFLIGHT, NEED_REPLY,
 };
-use super::payload::{self, InflightArea, Region, RingAddresses, CONFIG};
+use super::payload::{self, InflightArea, Region, RingAddresses, CONFIG_HEADER_LEN};
 use super::session::{self, Sessions};
 use super::status::{Health, Status};
 
-/// Feature bit of virtio that means that the front end sends messages about protocol features.
-pub(crate) const PROTOCOL_FEATURES: u64 = 1 << 30;
+/// The feature bit VHOST_USER_F_PROTOCOL_FEATURES. If the front end acknowledges it, rings start
+/// disabled and need SET_VRING_ENABLE.
+pub(crate) const F_PROTOCOL_FEATURES: u64 = 1 << 30;
 
-/// Bits of the SET_VRING_KICK payload that hold the queue number. If the next higher bit is set,
-/// the message carries no descriptor.
-const QUEUE: u64 = 0xff;
-const NO_DESCRIPTOR: u64 = 0x100;
+/// The ring index in the payload of SET_VRING_KICK, SET_VRING_CALL and SET_VRING_ERR.
+const VRING_IDX_MASK: u64 = 0xff;
+/// Set if the message has no descriptor.
+const VRING_NOFD_MASK: u64 = 0x100;
 
 /// A request to the device.
 #[derive(Debug)]
@@ -71,21 +72,21 @@ pub enum Request {
         enable: bool,
     },
     /// Asks for the number of queues.
-    CountRings,
+    GetQueueNum,
     /// Asks how many memory regions the device accepts.
-    CountRegions,
+    GetMaxMemSlots,
     GetConfig {
         offset: u32,
         size: u32,
     },
-    /// Asks for memory in which requests in flight of so many queues can be recorded.
+    /// Asks for memory in which the in-flight requests of this many queues can be recorded.
     GetInflight {
         queues: u16,
         queue_size: u16,
     },
     SetInflight(InflightArea, File),
-    /// Passes the channel for requests from the device.
-    SetChannel(OwnedFd),
+    /// Passes the back-end channel, on which a device can send requests.
+    SetBackendChannel(OwnedFd),
 }
 
 /// The device's reply to a [`Request`].
@@ -97,8 +98,9 @@ pub enum Reply {
     Inflight(InflightArea),
 }
 
-/// The device: serves one request. An error ends the connection.
-pub type Device<'a> = dyn FnMut(Request) -> Result<Reply, Error> + 'a;
+/// The device's function that serves a request. An error ends the connection, except for
+/// `GetConfig`, which is then answered with the size 0.
+pub type Serve<'a> = dyn FnMut(Request) -> Result<Reply, Error> + 'a;
 
 /// An answer to the front end.
 #[derive(Debug)]
@@ -112,13 +114,13 @@ pub enum Answer {
 #[derive(Debug, Default)]
 pub struct Protocol {
     /// Protocol features that the front end accepted.
-    accepted: u64,
+    protocol_features: u64,
     /// Feature bits of virtio that the front end accepted.
-    features: u64,
+    acked_features: u64,
     status: Status,
     health: Arc<Health>,
     /// Number of times the front end has requested memory for recording in-flight requests.
-    answers: u32,
+    inflight_requests: u32,
 }
 
 impl Protocol {
@@ -135,7 +137,7 @@ impl Protocol {
     pub fn handle(
         &mut self,
         message: Message,
-        device: &mut Device,
+        device: &mut Serve,
         sessions: &Sessions,
     ) -> (Option<Answer>, Result<(), Error>) {
         let request = message.request;
@@ -154,14 +156,14 @@ impl Protocol {
     }
 
     fn has(&self, feature: u64) -> bool {
-        self.accepted & feature != 0
+        self.protocol_features & feature != 0
     }
 
     /// Serves a message. Returns the answer if its request has one of its own.
     fn serve(
         &mut self,
         message: Message,
-        device: &mut Device,
+        device: &mut Serve,
         sessions: &Sessions,
     ) -> Result<Option<Answer>, Error> {
         let Message {
@@ -170,23 +172,23 @@ impl Protocol {
             payload,
             fds,
         } = message;
-        if fds.len() > most_fds(request) {
-            return Err(Error::Fds(request));
+        if fds.len() > max_fds(request) {
+            return Err(Error::TooManyFdsFor(request));
         }
         let malformed = || Error::Malformed(request);
         if !is_request(flags) {
             return Err(malformed());
         }
         let needed = feature_of(request);
-        if self.accepted & needed != needed {
-            return Err(Error::NotAgreed(request));
+        if self.protocol_features & needed != needed {
+            return Err(Error::NotNegotiated(request));
         }
         let number = || payload::parse_number(&payload).ok_or_else(malformed);
         let ring = || payload::parse_ring(&payload).ok_or_else(malformed);
         let region = || Region::parse_single(&payload).ok_or_else(malformed);
         let mut files = fds.into_iter().map(File::from);
-        // The requests without a payload.
-        let is_bare = matches!(
+        // Requests whose payload must be empty. That of GET_STATUS and SET_BACKEND_REQ_FD is ignored.
+        let has_no_payload = matches!(
             request,
             request::GET_FEATURES
                 | request::SET_OWNER
@@ -196,14 +198,14 @@ impl Protocol {
                 | request::RESET_DEVICE
                 | request::GET_MAX_MEM_SLOTS
         );
-        if is_bare && !payload.is_empty() {
+        if has_no_payload && !payload.is_empty() {
             return Err(malformed());
         }
         let to_device = match request {
             request::SET_OWNER => return Ok(None),
             request::GET_PROTOCOL_FEATURES => return number_answer(request, feature::ALL),
             request::SET_PROTOCOL_FEATURES => {
-                self.accepted = number()?;
+                self.protocol_features = number()?;
                 return Ok(None);
             }
             request::GET_STATUS => return number_answer(request, self.status.get(&self.health)),
@@ -216,11 +218,12 @@ impl Protocol {
                 };
             }
             request::CREATE_CRYPTO_SESSION => {
-                let answer = session::create(&payload, Features::new(self.features), sessions);
+                let answer =
+                    session::create(&payload, Features::new(self.acked_features), sessions);
                 return Ok(Some(Answer::Message(Message::answer(request, answer))));
             }
             request::CLOSE_CRYPTO_SESSION => {
-                let features = Features::new(self.features);
+                let features = Features::new(self.acked_features);
                 let is_closed = payload::parse_number(&payload)
                     .is_some_and(|id| session::close(id, features, sessions));
                 // A front end that does not ask for an answer would not read it.
@@ -258,10 +261,10 @@ impl Protocol {
             request::GET_VRING_BASE => Request::GetRingBase(ring()?.0),
             request::SET_VRING_KICK | request::SET_VRING_CALL | request::SET_VRING_ERR => {
                 let (number, file) = (number()?, files.next());
-                if (number & NO_DESCRIPTOR == 0) != file.is_some() {
+                if (number & VRING_NOFD_MASK == 0) != file.is_some() {
                     return Err(malformed());
                 }
-                let ring = (number & QUEUE) as u32;
+                let ring = (number & VRING_IDX_MASK) as u32;
                 match request {
                     request::SET_VRING_KICK => Request::SetKick { ring, file },
                     request::SET_VRING_CALL => Request::SetCall { ring, file },
@@ -269,8 +272,8 @@ impl Protocol {
                 }
             }
             request::SET_VRING_ENABLE => {
-                if self.features & PROTOCOL_FEATURES == 0 {
-                    return Err(Error::NotAgreed(request));
+                if self.acked_features & F_PROTOCOL_FEATURES == 0 {
+                    return Err(Error::NotNegotiated(request));
                 }
                 let (ring, enable) = ring()?;
                 if enable > 1 {
@@ -279,12 +282,12 @@ impl Protocol {
                 let enable = enable == 1;
                 Request::EnableRing { ring, enable }
             }
-            request::GET_QUEUE_NUM => Request::CountRings,
-            request::GET_MAX_MEM_SLOTS => Request::CountRegions,
+            request::GET_QUEUE_NUM => Request::GetQueueNum,
+            request::GET_MAX_MEM_SLOTS => Request::GetMaxMemSlots,
             request::GET_CONFIG => {
                 let (offset, size) = payload::parse_config(&payload).ok_or_else(malformed)?;
                 let config = device(Request::GetConfig { offset, size });
-                let mut answer = payload[..CONFIG].to_vec();
+                let mut answer = payload[..CONFIG_HEADER_LEN].to_vec();
                 match config {
                     Ok(Reply::Config(bytes)) if bytes.len() == size as usize => {
                         answer.extend(bytes)
@@ -292,7 +295,7 @@ impl Protocol {
                     // A size of 0 reports the error, after which the connection goes on.
                     refused => {
                         if let Err(error) = refused {
-                            tracing::warn!(%error, "a request of the front end is refused");
+                            tracing::warn!(%error, "GET_CONFIG is refused");
                         }
                         answer[4..8].fill(0)
                     }
@@ -301,10 +304,10 @@ impl Protocol {
             }
             request::GET_INFLIGHT_FD => {
                 let area = InflightArea::parse(&payload).ok_or_else(malformed)?;
-                if self.answers == ANSWERS {
-                    return Err(Error::TooManyAnswers);
+                if self.inflight_requests == MAX_GET_INFLIGHT {
+                    return Err(Error::TooManyInflightRequests);
                 }
-                self.answers += 1;
+                self.inflight_requests += 1;
                 Request::GetInflight {
                     queues: area.queues,
                     queue_size: area.queue_size,
@@ -315,20 +318,20 @@ impl Protocol {
                 Request::SetInflight(area, files.next().ok_or_else(malformed)?)
             }
             request::SET_BACKEND_REQ_FD => {
-                Request::SetChannel(files.next().ok_or_else(malformed)?.into())
+                Request::SetBackendChannel(files.next().ok_or_else(malformed)?.into())
             }
             _ => return Err(Error::Unknown(request)),
         };
         let reply = device(to_device)?;
         match request {
             request::SET_FEATURES => {
-                self.features = number()?;
+                self.acked_features = number()?;
                 self.status.took_features();
             }
             // QEMU's cryptodev negotiates protocol features, which makes queues start disabled, but
             // never sends a message to enable them.
             request::SET_VRING_KICK if self.has(feature::CRYPTO_SESSION) => {
-                let ring = (number()? & QUEUE) as u32;
+                let ring = (number()? & VRING_IDX_MASK) as u32;
                 device(Request::EnableRing { ring, enable: true })?;
             }
             _ => {}
@@ -350,8 +353,9 @@ fn number_answer(request: u32, number: u64) -> Result<Option<Answer>, Error> {
     Ok(Some(Answer::Message(answer)))
 }
 
-/// Returns whether a request has an answer of its own. Others are only acknowledged, if the front
-/// end wants that.
+/// Returns whether [`Protocol::serve`] builds the answer, so that [`Protocol::handle`] must not
+/// acknowledge the request. SET_STATUS and CLOSE_CRYPTO_SESSION are acknowledged even if REPLY_ACK
+/// was not negotiated, because QEMU waits for that.
 fn has_answer(request: u32) -> bool {
     matches!(
         request,
@@ -417,18 +421,18 @@ mod tests {
 
         /// Handles a message. Returns the answer's request and payload.
         fn handle(&mut self, message: Message) -> Done {
-            self.answers(message).1
+            self.handle_with_answer(message).1
         }
 
-        /// As above, and returns whether there was an answer beside an error.
-        fn answers(&mut self, message: Message) -> (bool, Done) {
+        /// Handles a message. Also returns whether it was answered, even if it failed.
+        fn handle_with_answer(&mut self, message: Message) -> (bool, Done) {
             let requests = &mut self.requests;
             let mut device = |request: Request| {
                 requests.push(format!("{request:?}"));
                 Ok(match request {
-                    Request::GetFeatures | Request::CountRings => Reply::Number(1 << 30),
+                    Request::GetFeatures | Request::GetQueueNum => Reply::Number(1 << 30),
                     Request::GetRingBase(_) => Reply::Number(7),
-                    Request::CountRegions => Reply::Number(509),
+                    Request::GetMaxMemSlots => Reply::Number(509),
                     Request::GetConfig { offset: 0, size } => Reply::Config(vec![9; size as usize]),
                     Request::GetConfig { .. } | Request::RemoveRegion(_) => {
                         return Err(Error::Refused("as told".into()))
@@ -470,7 +474,7 @@ mod tests {
             let needed = feature_of(request);
             assert_eq!(needed & !feature::ALL, 0);
             let refused = Rig::new(feature::ALL & !needed).handle(number(request, 0));
-            let is_refused = matches!(refused, Err(Error::NotAgreed(n)) if n == request);
+            let is_refused = matches!(refused, Err(Error::NotNegotiated(n)) if n == request);
             // A queue is enabled by message only if the feature bit of virtio was accepted.
             let by_virtio = request == request::SET_VRING_ENABLE;
             assert_eq!(is_refused, needed != 0 || by_virtio, "{request}");
@@ -478,7 +482,7 @@ mod tests {
     }
 
     #[test]
-    fn qemus_queue_is_enabled_behind_its_kick_and_no_other_front_ends() {
+    fn a_kick_enables_the_queue_only_with_crypto_session() {
         for (features, requests) in [(feature::CRYPTO_SESSION, 2), (feature::MQ, 1)] {
             let mut rig = Rig::new(features);
             rig.handle(number(request::SET_VRING_KICK, 0x101)).unwrap();
@@ -541,7 +545,7 @@ mod tests {
                 "SetError { ring: 2, file: Some",
                 0,
             ),
-            (bare(request::GET_QUEUE_NUM), "CountRings", 8),
+            (bare(request::GET_QUEUE_NUM), "GetQueueNum", 8),
             (
                 payload(request::SET_VRING_ENABLE, &ring),
                 "EnableRing { ring: 3, enable: true",
@@ -549,7 +553,7 @@ mod tests {
             ),
             (
                 with_file(number(request::SET_BACKEND_REQ_FD, 0)),
-                "SetChannel",
+                "SetBackendChannel",
                 0,
             ),
             (
@@ -602,7 +606,7 @@ mod tests {
     #[test]
     fn a_message_that_is_not_as_specified_ends_the_connection_before_the_device_sees_it() {
         let mut rig = Rig::new(feature::ALL);
-        rig.handle(number(request::SET_FEATURES, PROTOCOL_FEATURES))
+        rig.handle(number(request::SET_FEATURES, F_PROTOCOL_FEATURES))
             .unwrap();
         rig.requests.clear();
         let flagged = |flags| Message::new(request::GET_FEATURES, flags, Vec::new());
@@ -648,10 +652,8 @@ mod tests {
         assert!(rig.requests.is_empty(), "{:?}", rig.requests);
     }
 
-    /// Only requests without an answer of their own are acknowledged, and only if the front end has
-    /// accepted the feature and asks for it.
     #[test]
-    fn a_request_is_acknowledged_if_that_is_wanted() {
+    fn a_request_is_acknowledged_only_if_negotiated_and_requested() {
         let wanted = |mut message: Message| {
             message.flags |= NEED_REPLY;
             message
@@ -663,20 +665,20 @@ mod tests {
         // A refusal is acknowledged, too, and ends the connection.
         let mut remove = Message::new(request::REM_MEM_REG, VERSION, vec![1; 40]);
         remove.flags |= NEED_REPLY;
-        let refused = rig.answers(remove);
+        let refused = rig.handle_with_answer(remove);
         assert!(matches!(refused, (true, Err(Error::Refused(_)))));
         let base = wanted(Message::new(request::GET_VRING_BASE, VERSION, vec![0; 7]));
         assert!(matches!(
-            rig.answers(base),
+            rig.handle_with_answer(base),
             (false, Err(Error::Malformed(11)))
         ));
         let mut rig = Rig::new(feature::ALL & !feature::REPLY_ACK);
         assert_eq!(rig.handle(wanted(bare(request::SET_OWNER))).unwrap(), None);
     }
 
-    /// A request may have the descriptors that the specification gives it, and no more.
+    /// The specification says how many descriptors a request may have.
     #[test]
-    fn a_request_has_no_more_descriptors_than_it_may_have() {
+    fn a_request_with_too_many_descriptors_is_refused() {
         for request in 0..64 {
             let most = match request {
                 5 => 8,
@@ -684,10 +686,13 @@ mod tests {
                 _ => 0,
             };
             let send = |fds| Rig::new(feature::ALL).handle(with_fds(request, fds));
-            assert!(!matches!(send(most), Err(Error::Fds(_))), "{request}");
-            assert!(matches!(send(most + 1), Err(Error::Fds(n)) if n == request));
+            assert!(
+                !matches!(send(most), Err(Error::TooManyFdsFor(_))),
+                "{request}"
+            );
+            assert!(matches!(send(most + 1), Err(Error::TooManyFdsFor(n)) if n == request));
         }
-        // This descriptor is closed.
+        // REM_MEM_REG accepts one descriptor and ignores it.
         let mut remove = with_fds(request::REM_MEM_REG, 1);
         remove.payload = vec![1; 40].into();
         let mut rig = Rig::new(feature::ALL);
@@ -697,15 +702,18 @@ mod tests {
 
     /// A front end may leave the answers and their descriptors unread.
     #[test]
-    fn answers_with_descriptors_are_few() {
+    fn get_inflight_fd_is_answered_four_times() {
         let mut rig = Rig::new(feature::ALL);
         let mut area = vec![0; 24];
         (area[16], area[18]) = (2, 16);
         let ask = || Message::new(request::GET_INFLIGHT_FD, VERSION, area.clone());
-        for _ in 0..ANSWERS {
+        for _ in 0..MAX_GET_INFLIGHT {
             assert!(rig.handle(ask()).unwrap().is_some());
         }
-        assert!(matches!(rig.handle(ask()), Err(Error::TooManyAnswers)));
+        assert!(matches!(
+            rig.handle(ask()),
+            Err(Error::TooManyInflightRequests)
+        ));
     }
 
     #[test]
@@ -719,7 +727,7 @@ mod tests {
         wanted.flags |= NEED_REPLY;
         assert_eq!(rig.handle(wanted).unwrap(), Some((27, vec![0; 8])));
         let refused = Rig::default().handle(session());
-        assert!(matches!(refused, Err(Error::NotAgreed(26))));
+        assert!(matches!(refused, Err(Error::NotNegotiated(26))));
     }
 
     #[test]
@@ -728,7 +736,7 @@ mod tests {
         for message in [get(), number(request::SET_STATUS, 1)] {
             let wanted = message.request;
             let done = Rig::default().handle(message);
-            assert!(matches!(done, Err(Error::NotAgreed(n)) if n == wanted));
+            assert!(matches!(done, Err(Error::NotNegotiated(n)) if n == wanted));
         }
         let mut rig = Rig::new(feature::STATUS);
         let mut set = number(request::SET_STATUS, 3);
@@ -764,7 +772,7 @@ mod tests {
             let mut last = None;
             for message in [
                 number(request::SET_PROTOCOL_FEATURES, feature::CRYPTO_SESSION),
-                number(request::SET_FEATURES, features | PROTOCOL_FEATURES),
+                number(request::SET_FEATURES, features | F_PROTOCOL_FEATURES),
                 close,
             ] {
                 let (answer, done) = protocol.handle(message, &mut device, &whole);
@@ -780,7 +788,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_comes_answers_are_of_their_request_and_at_most_as_long(
+        fn a_reply_repeats_the_request_number_and_has_a_bounded_length(
             features in any::<u64>(),
             messages in proptest::collection::vec(
                 (

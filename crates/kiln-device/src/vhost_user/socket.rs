@@ -13,7 +13,7 @@ use rustix::net::{
 use zeroize::Zeroizing;
 
 use super::error::Error;
-use super::message::{word, Message, HEADER, LONGEST, MOST_FDS};
+use super::message::{word, Message, HEADER_LEN, MAX_FDS, MAX_PAYLOAD};
 
 pub(crate) struct Socket(UnixStream);
 
@@ -27,13 +27,13 @@ impl Socket {
     /// # Errors
     /// Fails if the message is truncated, too long, or has too many descriptors.
     pub(crate) fn receive(&self) -> Result<Option<Message>, Error> {
-        let (mut header, mut fds) = ([0; HEADER], Vec::new());
+        let (mut header, mut fds) = ([0; HEADER_LEN], Vec::new());
         if !self.fill(&mut header, &mut fds, true)? {
             return Ok(None);
         }
         let field = |at| word(&header, at).expect("a header has three words");
         let len = field(8) as usize;
-        if len > LONGEST {
+        if len > MAX_PAYLOAD {
             return Err(Error::TooLong {
                 request: field(0),
                 len,
@@ -59,7 +59,7 @@ impl Socket {
     ) -> Result<bool, Error> {
         let mut first = may_end;
         while !bytes.is_empty() {
-            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_FDS))];
+            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
             let mut ancillary = RecvAncillaryBuffer::new(&mut space);
             let mut parts = [IoSliceMut::new(bytes)];
             let got = match recvmsg(&self.0, &mut parts, &mut ancillary, RecvFlags::CMSG_CLOEXEC) {
@@ -75,7 +75,7 @@ impl Socket {
             }
             // The kernel closes descriptors that do not fit. A message that lacks some of its
             // descriptors must not be processed.
-            if fds.len() > MOST_FDS || got.flags.contains(ReturnFlags::CTRUNC) {
+            if fds.len() > MAX_FDS || got.flags.contains(ReturnFlags::CTRUNC) {
                 return Err(Error::TooManyFds);
             }
             match got.bytes {
@@ -91,7 +91,7 @@ impl Socket {
     /// Sends a message. If it has descriptors, they are attached to the first byte.
     ///
     /// # Errors
-    /// Fails if the other side has closed the connection.
+    /// Fails if the other side has closed the connection, or does not read until the socket's timeout.
     pub(crate) fn send(&self, message: &Message) -> Result<(), Error> {
         let bytes = message.to_bytes();
         let mut sent = 0;
@@ -131,7 +131,7 @@ fn send_with_fds(
     flags: SendFlags,
 ) -> Result<usize, Errno> {
     let fds: Vec<BorrowedFd> = fds.iter().map(AsFd::as_fd).collect();
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_FDS))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
     ancillary.push(SendAncillaryMessage::ScmRights(&fds));
     sendmsg(stream, &[IoSlice::new(bytes)], &mut ancillary, flags)
@@ -139,7 +139,7 @@ fn send_with_fds(
 
 /// Sends a short message with descriptors, without waiting. A message that does not fit is not sent
 /// at all.
-pub(crate) fn send_at_once(stream: &UnixStream, message: &Message) -> io::Result<()> {
+pub(crate) fn send_nonblocking(stream: &UnixStream, message: &Message) -> io::Result<()> {
     let bytes = message.to_bytes();
     let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
     match send_with_fds(stream, &bytes, &message.fds, flags)? {

@@ -30,7 +30,7 @@ fn files(pid: u32) -> BTreeSet<String> {
         .collect()
 }
 
-/// A process that was taken over can hold locks of the files that it has, and change them. It has
+/// A process that was taken over can lock and change the files that it has. It has
 /// neither the log nor a pipe to the main process, and no descriptor of the memory for counters. The
 /// main process has the memory for requests in flight only to send it, and does not map it.
 #[test]
