@@ -83,8 +83,8 @@ static void race_with_interrupt(void)
 	while (time_before(jiffies, end)) {
 		unsigned long seen = shared;
 
-		OPTIMIZER_HIDE_VAR(seen);
-		barrier();
+		/* Without a use of the value, the compiler would leave out the read. */
+		asm volatile("" : : "r"(seen) : "memory");
 	}
 	hrtimer_cancel(&timer);
 }
