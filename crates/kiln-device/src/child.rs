@@ -10,7 +10,7 @@
 //! pidfd, which reports its exit, accepts signals and, since Linux 6.15, has its exit status.
 
 use std::io::{self, Read, Write};
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, ExitStatus};
@@ -173,6 +173,34 @@ impl Child {
         };
         let is_known = done == 0 && info.mask & PIDFD_INFO_EXIT != 0;
         is_known.then(|| ExitStatus::from_raw(info.exit_code))
+    }
+}
+
+/// Forks with further clone() flags. Returns the child's process ID and its pidfd, or `None` in the
+/// child. The C library's fork() would also update its copy of the thread ID, which no caller uses.
+///
+/// # Safety
+/// This process must have a single thread, or the child must neither allocate nor wait for anything
+/// that another thread may hold.
+pub(crate) unsafe fn fork_with(flags: libc::c_int) -> io::Result<Option<(libc::pid_t, OwnedFd)>> {
+    let mut child: RawFd = -1;
+    let null = std::ptr::null_mut::<libc::c_void>();
+    // SAFETY: without CLONE_VM this is a fork, whose condition is that of this function. The kernel
+    // writes the pidfd, which is owned here only, to `child`.
+    unsafe {
+        let pidfd = std::ptr::from_mut(&mut child);
+        match libc::syscall(
+            libc::SYS_clone,
+            flags | libc::CLONE_PIDFD,
+            null,
+            pidfd,
+            null,
+            null,
+        ) {
+            0 => Ok(None),
+            -1 => Err(io::Error::last_os_error()),
+            id => Ok(Some((id as libc::pid_t, OwnedFd::from_raw_fd(child)))),
+        }
     }
 }
 

@@ -11,12 +11,9 @@
 //!
 //! The main process never receives such a descriptor either, because every close() of a file on
 //! FUSE, not only the last, waits for its server (FUSE_FLUSH).
-//!
-//! The memfd for in-flight requests, which a front end may have as well, is closed in the same way:
-//! close() walks all POSIX locks on the file, and the front end can add many.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
@@ -136,14 +133,13 @@ impl Closer {
         }
     }
 
-    /// Runs `job` with a connection in a child process, which is killed after `limit` and also has the
-    /// descriptors `extra_fds`. `stream` is closed afterwards. If no child process can be started, the
-    /// connection is shut down. A process that must not fork runs the job itself, and waits for it.
+    /// Runs `job` with a connection in a child process, which is killed after `limit`. `stream` is closed
+    /// afterwards. If no child process can be started, the connection is shut down. A process that must
+    /// not fork runs the job itself, and waits for it.
     pub(crate) fn run(
         &mut self,
         owner: Owner,
         stream: UnixStream,
-        extra_fds: &[BorrowedFd<'_>],
         limit: Duration,
         job: impl FnOnce(&UnixStream),
     ) {
@@ -151,12 +147,7 @@ impl Closer {
             job(&stream);
             return self.end(owner, stream);
         }
-        let fds: Vec<_> = [stream.as_fd()]
-            .iter()
-            .chain(extra_fds)
-            .map(|fd| fd.as_raw_fd())
-            .collect();
-        match start(&fds, || job(&stream)) {
+        match start(&[stream.as_raw_fd()], || job(&stream)) {
             Ok(started) => self.note(owner, started, limit, stream),
             Err(error) => {
                 report_no_child(&error);
@@ -259,7 +250,7 @@ impl Closer {
             if let Ok(copy) = stream.try_clone() {
                 let owner = *owner;
                 self.unread[n].tried = Instant::now();
-                self.run(owner, copy, &[], PATIENCE, |copy| {
+                self.run(owner, copy, PATIENCE, |copy| {
                     drop_messages(copy.as_raw_fd());
                 });
             }
@@ -551,7 +542,7 @@ mod tests {
         let (mut ours, theirs) = UnixStream::pair().unwrap();
         let own = std::process::id();
         let limit = Duration::from_secs(60);
-        closer.run(owner, theirs, &[], limit, |mut stream| {
+        closer.run(owner, theirs, limit, |mut stream| {
             let _ = stream.write_all(&[u8::from(std::process::id() == own)]);
         });
         let mut answer = Vec::new();
@@ -564,7 +555,7 @@ mod tests {
                 assert!(closer.may_run(owner), "{n}");
                 let (ours, theirs) = UnixStream::pair().unwrap();
                 let forever = |_: &UnixStream| sleep(limit);
-                closer.run(owner, theirs, &[], Duration::from_millis(50), forever);
+                closer.run(owner, theirs, Duration::from_millis(50), forever);
                 ours
             })
             .collect();
@@ -575,7 +566,7 @@ mod tests {
         // Control: a process that may not fork runs the job itself.
         let mut closer = Closer::new(false);
         let (mut ours, theirs) = UnixStream::pair().unwrap();
-        closer.run(owner, theirs, &[], limit, |mut stream| {
+        closer.run(owner, theirs, limit, |mut stream| {
             let _ = stream.write_all(&[u8::from(std::process::id() == own)]);
         });
         ours.read_to_end(&mut answer).unwrap();

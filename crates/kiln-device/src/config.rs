@@ -128,6 +128,9 @@ impl Config {
         if self.max_guests == 0 {
             return refuse("--max-guests 0: at least one is needed".into());
         }
+        if self.limits.max_sessions == 0 {
+            return refuse("--max-sessions 0: a guest needs at least one".into());
+        }
         for (i, fd) in self.inherited.iter().enumerate() {
             if *fd < 3 || self.inherited[..i].contains(fd) {
                 return refuse(format!("--fd {fd}: name another descriptor, from 3 on"));

@@ -30,7 +30,7 @@ use rustix::net::{
 use rustix::process::Signal;
 use rustix::thread::set_name;
 
-use crate::child::{start_program, Child};
+use crate::child::{fork_with, start_program, Child};
 use crate::config::Config;
 use crate::confine::end_core_dumps;
 use crate::error::Error;
@@ -276,20 +276,8 @@ fn become_guests_process(main: libc::pid_t, fds: [OwnedFd; 4]) -> io::Result<Ins
 /// Forks. The child is a sibling of this process. Returns its process ID and its pidfd, or `None`
 /// in the child.
 fn fork() -> io::Result<Option<(libc::pid_t, OwnedFd)>> {
-    let mut child: RawFd = -1;
-    let null = std::ptr::null_mut::<libc::c_void>();
-    // SAFETY: without CLONE_VM this is a fork, and this process has a single thread. The kernel
-    // writes the pidfd, which is owned here only, to `child`. The C library's fork() would also
-    // update its own copy of the thread ID, which the code of a guest's process does not use.
-    unsafe {
-        let flags = libc::CLONE_PARENT | libc::CLONE_PIDFD;
-        let pidfd = std::ptr::from_mut(&mut child);
-        match libc::syscall(libc::SYS_clone, flags, null, pidfd, null, null) {
-            0 => Ok(None),
-            -1 => Err(io::Error::last_os_error()),
-            id => Ok(Some((id as libc::pid_t, OwnedFd::from_raw_fd(child)))),
-        }
-    }
+    // SAFETY: this process has a single thread.
+    unsafe { fork_with(libc::CLONE_PARENT) }
 }
 
 /// Sends a number with descriptors. There is at most one message in either direction, so it always

@@ -88,11 +88,31 @@ impl Access {
     }
 }
 
+/// Maximum length of a socket's path in bytes: that of `sun_path` without its final 0.
+const LONGEST_PATH: usize = 107;
+
 /// Listens at a path. A socket that an earlier process left at that path is replaced. Files of
 /// other kinds are not touched.
 pub(crate) fn listen(path: &Path, access: Access) -> Result<UnixListener, Error> {
-    let is_socket = |found: fs::Metadata| found.file_type().is_socket();
-    if fs::symlink_metadata(path).is_ok_and(is_socket) {
+    let length = path.as_os_str().len();
+    if length > LONGEST_PATH {
+        return Err(Error::Argument(format!(
+            "{}: the path of a socket has at most {LONGEST_PATH} bytes, this one {length}: name a \
+             shorter one",
+            path.display()
+        )));
+    }
+    let found = fs::symlink_metadata(path);
+    if found
+        .as_ref()
+        .is_ok_and(|found| !found.file_type().is_socket())
+    {
+        return Err(Error::Argument(format!(
+            "{}: exists, and is not a socket: remove it, or name another path",
+            path.display()
+        )));
+    }
+    if found.is_ok() {
         match UnixStream::connect(path) {
             Ok(_) => return Err(Error::InUse(path.to_owned())),
             Err(e) if e.kind() == io::ErrorKind::ConnectionRefused => {

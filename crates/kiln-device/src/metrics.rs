@@ -1,4 +1,4 @@
-//! Metrics in Prometheus's text format on a Unix socket, with one HTTP 1.0 response per connection.
+//! Metrics in the OpenMetrics text format on a Unix socket, with one HTTP 1.0 response per connection.
 
 use std::fmt;
 use std::io::{Read, Write};
@@ -93,7 +93,7 @@ impl Meter {
         queues
     }
 
-    /// Formats all metrics in Prometheus's text format.
+    /// Formats all metrics in the OpenMetrics text format.
     pub(crate) fn text(&self) -> String {
         let control = self.gone.len() - 1;
         let name = |i| match i == control {

@@ -6,7 +6,7 @@
 //! share only objects without a lock that a process can hold for long: memory ([`crate::shared`]),
 //! an eventfd, the connection of the guest, which the main process only polls, and the memfd for
 //! in-flight requests, which the main process neither reads, writes nor maps. Only child processes
-//! send on the connection, and close these two files. A pipe, for example, is locked while a write to
+//! send on the connection, and close it. A pipe, for example, is locked while a write to
 //! it copies bytes, and the page with these bytes may never arrive.
 
 use std::fs::File;
@@ -148,11 +148,9 @@ impl Process {
         }
     }
 
-    /// Hands the memfd for in-flight requests to the closer, because a front end may have it, too, and
-    /// has the closer count this process until it is released. The process has ended, or its end is
+    /// Has the closer count this process until it is released. The process has ended, or its end is
     /// not awaited.
     pub(crate) fn release(self, owner: Owner, closer: &mut Closer) {
-        closer.end(owner, self.relay.into_file());
         closer.note_process(owner, self.child);
     }
 
@@ -197,19 +195,13 @@ impl Process {
         self.lines.take(|| self.limit.admit_now(), log::forward);
     }
 
-    /// Sends a pending GET_INFLIGHT_FD reply, if there is one.
-    pub(crate) fn send_pending_reply(
-        &mut self,
-        stream: &UnixStream,
-        owner: Owner,
-        closer: &mut Closer,
-    ) {
-        self.relay.send_pending(stream, owner, closer);
+    /// Returns what sends a reply on behalf of the process.
+    pub(crate) fn relay(&self) -> &Relay {
+        &self.relay
     }
 
-    /// Returns whether a GET_INFLIGHT_FD reply has yet to be sent.
-    pub(crate) fn has_pending_reply(&self) -> bool {
-        self.relay.is_pending()
+    pub(crate) fn relay_mut(&mut self) -> &mut Relay {
+        &mut self.relay
     }
 
     pub(crate) fn note_end(&mut self) {

@@ -9,12 +9,14 @@
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::closer::{Closer, Owner};
+use rustix::process::Signal;
+
+use crate::child::{fork_with, Child};
 use crate::notify::Bell;
 use crate::shared::Shared;
 use crate::vhost_user::{
@@ -100,6 +102,8 @@ pub(crate) struct Relay {
     file: OwnedFd,
     /// Number of requests that were handled.
     answered: u64,
+    /// The child process that sends a reply, and when it is killed.
+    child: Option<(Child, Instant)>,
 }
 
 impl Relay {
@@ -109,6 +113,7 @@ impl Relay {
             first,
             file,
             answered: 0,
+            child: None,
         }
     }
 
@@ -118,38 +123,67 @@ impl Relay {
         asked != self.answered && self.answered < u64::from(MAX_GET_INFLIGHT)
     }
 
-    /// Sends a pending reply in a child process, unless the owner already has too many of these.
-    pub(crate) fn send_pending(&mut self, stream: &UnixStream, owner: Owner, closer: &mut Closer) {
-        if !self.is_pending() || !closer.may_run(owner) {
+    /// Returns whether a child process may still send a reply. Meanwhile, the guest keeps its place
+    /// even if its process has ended: whether its front end has read all replies is known only
+    /// afterwards.
+    pub(crate) fn is_sending(&self) -> bool {
+        self.child.as_ref().is_some_and(|(child, until)| {
+            if Instant::now() > *until {
+                child.signal(Signal::KILL);
+            }
+            !child.has_exited()
+        })
+    }
+
+    /// Sends a pending reply in a child process. Each guest has at most one such process.
+    ///
+    /// The process shares the descriptors of this one. If it had copies, it would close them all, and
+    /// each close() walks the POSIX locks on a file, which front ends can add. `stream` must stay
+    /// open until the child process has exited.
+    pub(crate) fn send_pending(&mut self, stream: &UnixStream) {
+        if !self.is_pending() || self.is_sending() {
             return;
         }
-        let Ok(copy) = stream.try_clone() else {
-            return;
-        };
         self.answered += 1;
-        let file = self.file.as_fd();
-        closer.run(owner, copy, &[file], CHILD_TIMEOUT, |stream| {
-            self.reply(stream)
-        });
-    }
-
-    /// Runs in the child process. Sends the reply and stores the result.
-    fn reply(&self, stream: &UnixStream) {
-        let cell = |n: usize| self.memory.cell(self.first + n);
-        let words = (PAYLOAD..CELLS).map(|n| cell(n).load(Ordering::Relaxed).to_ne_bytes());
+        let words = (PAYLOAD..CELLS).map(|n| self.cell(n).load(Ordering::Relaxed).to_ne_bytes());
         let bytes: Vec<u8> = words.flatten().collect();
-        let sent = InflightArea::parse(&bytes).is_some_and(|area| {
-            let file = self.file.as_fd().try_clone_to_owned();
-            file.is_ok_and(|file| send_nonblocking(stream, &area.to_message(file)).is_ok())
-        });
-        let done = self.answered << 1 | u64::from(sent);
-        cell(DONE).store(done, Ordering::Release);
+        let Some(area) = InflightArea::parse(&bytes) else {
+            return self.note(false);
+        };
+        let message = area.to_message().to_bytes();
+        // SAFETY: the child neither allocates nor waits.
+        match unsafe { fork_with(libc::CLONE_FILES | libc::SIGCHLD) } {
+            Ok(None) => {
+                self.note(send_nonblocking(stream, &message, self.file.as_fd()));
+                // SAFETY: the call ends the process.
+                unsafe { libc::_exit(0) }
+            }
+            Ok(Some((id, child))) => {
+                let child = Child::from_parts(id as u32, child);
+                self.child = Some((child, Instant::now() + CHILD_TIMEOUT));
+            }
+            Err(error) => {
+                tracing::error!(%error, "cannot start a process that sends a reply");
+                self.note(false);
+            }
+        }
     }
 
-    /// Returns the file. The caller must close it in a child process: close() walks all POSIX locks on
-    /// the file, and a front end that has it can add many.
-    pub(crate) fn into_file(self) -> OwnedFd {
-        self.file
+    /// Kills the child process.
+    pub(crate) fn stop(&self) {
+        if let Some((child, _)) = &self.child {
+            child.signal(Signal::KILL);
+        }
+    }
+
+    fn cell(&self, n: usize) -> &AtomicU64 {
+        self.memory.cell(self.first + n)
+    }
+
+    /// Stores whether the last reply was sent.
+    fn note(&self, sent: bool) {
+        let done = self.answered << 1 | u64::from(sent);
+        self.cell(DONE).store(done, Ordering::Release);
     }
 }
 
@@ -162,7 +196,6 @@ mod tests {
     use rustix::fs::fstat;
     use std::io::Write;
 
-    const OWNER: Owner = Owner::Socket(0);
     const AREA: InflightArea = InflightArea {
         size: 4096,
         offset: 0,
@@ -173,7 +206,6 @@ mod tests {
     struct Rig {
         memory: Arc<Shared>,
         relay: Relay,
-        closer: Closer,
         stream: UnixStream,
         front_end: UnixStream,
     }
@@ -187,7 +219,6 @@ mod tests {
             Rig {
                 relay: Relay::new(memory.clone(), 3, file.into()),
                 memory,
-                closer: Closer::new(true),
                 stream,
                 front_end,
             }
@@ -200,12 +231,14 @@ mod tests {
             client.asked = self.relay.answered;
             let thread = thread::spawn(move || client.send(&AREA));
             while !thread.is_finished() {
-                self.relay
-                    .send_pending(&self.stream, OWNER, &mut self.closer);
-                self.closer.go_on();
+                self.relay.send_pending(&self.stream);
                 thread::sleep(POLL_INTERVAL);
             }
             thread.join().unwrap()
+        }
+
+        fn ask_once(&mut self) {
+            self.relay.send_pending(&self.stream);
         }
 
         fn receive(&self) -> Message {
@@ -245,12 +278,53 @@ mod tests {
         let _alone = fork_alone();
         let mut rig = Rig::new();
         let mut words = (0..).map(|n: u64| n.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-        for _ in 0..50 {
+        let mut further = 0;
+        while further < 50 {
             rig.memory.fill(words.next().unwrap());
-            rig.relay.send_pending(&rig.stream, OWNER, &mut rig.closer);
-            rig.closer.go_on();
+            rig.ask_once();
+            further += u32::from(rig.relay.answered == u64::from(MAX_GET_INFLIGHT));
+            thread::sleep(POLL_INTERVAL);
         }
         assert_eq!(rig.relay.answered, u64::from(MAX_GET_INFLIGHT));
         assert!(!rig.relay.is_pending());
+    }
+
+    /// A guest's process that ends while its reply is being sent must not lose its place before the
+    /// child process has ended, too.
+    #[test]
+    fn a_child_process_counts_until_it_has_exited() {
+        let _alone = fork_alone();
+        let mut rig = Rig::new();
+        rig.memory.cell(3 + ASKED).store(1, Ordering::Release);
+        rig.ask_once();
+        assert!(rig.relay.answered == 1);
+        // A child process that is held up.
+        // SAFETY: the child only sleeps and exits.
+        let child = unsafe {
+            match fork_with(libc::CLONE_FILES | libc::SIGCHLD).unwrap() {
+                None => {
+                    libc::sleep(600);
+                    libc::_exit(0)
+                }
+                Some((id, child)) => Child::from_parts(id as u32, child),
+            }
+        };
+        rig.relay.child = Some((child, Instant::now() + Duration::from_millis(300)));
+        rig.memory.cell(3 + ASKED).store(2, Ordering::Release);
+        rig.ask_once();
+        assert!(
+            rig.relay.is_sending() && rig.relay.is_pending(),
+            "one at a time"
+        );
+        // It is killed at its limit.
+        while rig.relay.is_sending() {
+            thread::sleep(POLL_INTERVAL);
+        }
+        rig.ask_once();
+        assert!(!rig.relay.is_pending());
+        while rig.relay.is_sending() {
+            thread::sleep(POLL_INTERVAL);
+        }
+        assert!(fstat(&rig.relay.file).is_ok(), "shared, and still open");
     }
 }

@@ -29,6 +29,7 @@ use crate::listener::{self, inherit, listen, Access, Socket, Waiting, SILENT, WA
 use crate::metrics::{self, Meter};
 use crate::notify::timespec;
 use crate::process::{Process, State, START};
+use crate::relay::Relay;
 use crate::sandbox::{self, Files, Role};
 use crate::tally::Counters;
 use crate::vhost_user::send_inflight_of;
@@ -137,11 +138,17 @@ impl Guest {
         closed || self.gone.is_some() || self.killed.is_some()
     }
 
-    /// Sends a pending GET_INFLIGHT_FD reply, if there is one.
-    fn send_pending_reply(&mut self, closer: &mut Closer) {
-        if let Host::Process(process) = &mut self.host {
-            process.send_pending_reply(&self.stream, Owner::Socket(self.socket), closer);
+    /// Returns what sends a reply on behalf of its process.
+    fn relay(&self) -> Option<&Relay> {
+        match &self.host {
+            Host::Process(process) => Some(process.relay()),
+            Host::Threads(_) => None,
         }
+    }
+
+    /// Returns whether a child process may still send a reply to the front end.
+    fn is_sending(&self) -> bool {
+        self.relay().is_some_and(Relay::is_sending)
     }
 
     fn kill(&mut self) {
@@ -303,6 +310,9 @@ impl Server {
             };
             tracing::info!(socket = %socket.path.display(), queues = self.config.queues, "{what}");
         }
+        if let Some(metrics) = &self.metrics {
+            tracing::info!(socket = %metrics.path.display(), "serving metrics");
+        }
         let mut guests: Vec<Guest> = Vec::new();
         let mut lost: Vec<Guest> = Vec::new();
         let mut served = Served::default();
@@ -358,9 +368,7 @@ impl Server {
                     Watched::ForkServer => {}
                 }
             }
-            for guest in &mut guests {
-                guest.send_pending_reply(&mut closer);
-            }
+            send_pending_replies(&mut guests);
             self.remove_ended(&mut guests, &mut lost, &mut closer);
             self.remove_lost(&mut lost, &mut closer);
             // Each socket accepts one connection per iteration, so that a front end that connects
@@ -484,8 +492,7 @@ impl Server {
                 continue;
             }
             add(Watched::End(which), process.end().as_fd(), PollFlags::IN);
-            if process.has_pending_reply() {
-                // The owner has too many child processes to send the reply now.
+            if process.relay().is_pending() || process.relay().is_sending() {
                 within(LOOK);
             }
             match process.bell() {
@@ -528,7 +535,11 @@ impl Server {
                 k += 1;
                 continue;
             }
-            if let Some(how) = guest.ended() {
+            let how = match guest.is_sending() {
+                true => None,
+                false => guest.ended(),
+            };
+            if let Some(how) = how {
                 let guest = guests.swap_remove(k);
                 report_end(&guest, how);
                 self.meter.left(guest.number);
@@ -568,7 +579,8 @@ impl Server {
     }
 
     fn remove_lost(&self, lost: &mut Vec<Guest>, closer: &mut Closer) {
-        while let Some(at) = lost.iter_mut().position(|guest| guest.ended().is_some()) {
+        let is_over = |guest: &mut Guest| !guest.is_sending() && guest.ended().is_some();
+        while let Some(at) = lost.iter_mut().position(is_over) {
             lost.swap_remove(at).close(closer);
         }
     }
@@ -587,7 +599,7 @@ impl Server {
             metrics.admitted.take(1, now);
             let answer = metrics::answer(&self.meter);
             let serve = |stream: &UnixStream| metrics::serve(stream, &answer);
-            closer.run(metrics.owner, client.stream, &[], metrics::PATIENCE, serve);
+            closer.run(metrics.owner, client.stream, metrics::PATIENCE, serve);
         }
     }
 
@@ -748,8 +760,10 @@ impl Server {
                 Host::Threads(connection) => threads.push(connection),
             }
         }
-        let all = processes.iter_mut();
-        all.for_each(|(_, _, process)| process.drain());
+        for (_, _, process) in &mut processes {
+            process.relay().stop();
+            process.drain();
+        }
         threads.iter().for_each(Connection::drain);
         for connection in threads {
             connection.end(until);
@@ -759,8 +773,9 @@ impl Server {
             for (_, _, process) in &mut processes {
                 process.look();
             }
-            let is_over =
-                |(_, _, process): &mut (Option<u64>, Owner, Process)| process.ended().is_some();
+            let is_over = |(_, _, process): &mut (Option<u64>, Owner, Process)| {
+                !process.relay().is_sending() && process.ended().is_some()
+            };
             while let Some(at) = processes.iter_mut().position(is_over) {
                 let (_, owner, process) = processes.swap_remove(at);
                 process.release(owner, &mut closer);
@@ -778,6 +793,15 @@ impl Server {
                 last = Some(Instant::now() + LAST);
             }
             thread::sleep(Duration::from_millis(2));
+        }
+        if processes
+            .iter()
+            .any(|(_, _, process)| process.relay().is_sending())
+        {
+            // A child process still uses descriptors of this process, which must not get other
+            // meanings. They are closed when this process exits.
+            std::mem::forget((processes, streams));
+            (processes, streams) = (Vec::new(), Vec::new());
         }
         for (_, owner, process) in processes {
             process.release(owner, &mut closer);
@@ -806,6 +830,26 @@ fn places(guests: &[Guest], lost: &[Guest], closer: &Closer, socket: usize) -> u
     let count = |all: &[Guest]| all.iter().filter(|g| g.socket == socket).count();
     let owner = Owner::Socket(socket);
     (count(guests) + closer.unread(owner)).max(count(lost) + closer.unreleased(owner))
+}
+
+/// Starts sending the replies that guests' processes ask for, of each socket at most
+/// [`closer::PROCESSES`] at a time.
+fn send_pending_replies(guests: &mut [Guest]) {
+    for k in 0..guests.len() {
+        let is_pending = guests[k].relay().is_some_and(Relay::is_pending);
+        if !is_pending || guests[k].is_ending() {
+            continue;
+        }
+        let socket = guests[k].socket;
+        let of_socket = guests.iter().filter(|g| g.socket == socket);
+        if of_socket.filter(|g| g.is_sending()).count() >= closer::PROCESSES {
+            continue;
+        }
+        let Guest { host, stream, .. } = &mut guests[k];
+        if let Host::Process(process) = host {
+            process.relay_mut().send_pending(stream);
+        }
+    }
 }
 
 /// Returns whether a place of this socket is about to be free.

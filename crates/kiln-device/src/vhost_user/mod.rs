@@ -53,8 +53,9 @@ pub(crate) type SendInflight = Box<dyn FnMut(&Socket, InflightArea) -> Result<()
 /// seccomp forbids it in a guest's process.
 pub(crate) fn send_inflight_of(file: File) -> SendInflight {
     Box::new(move |socket, area| {
-        let file = file.try_clone().map_err(Error::Inflight)?;
-        socket.send(&area.to_message(file.into()))
+        let mut message = area.to_message();
+        message.fds = vec![file.try_clone().map_err(Error::Inflight)?.into()];
+        socket.send(&message)
     })
 }
 

@@ -1,8 +1,6 @@
 //! The payloads of vhost-user messages (QEMU's `docs/interop/vhost-user.rst`). Their numbers are in
 //! host byte order, decoded as little-endian because the device runs only on x86.
 
-use std::os::fd::OwnedFd;
-
 use super::message::{request, word, Message};
 
 /// Size of a region in SET_MEM_TABLE in bytes.
@@ -107,11 +105,9 @@ impl InflightArea {
         is_whole.then_some(area)
     }
 
-    /// Builds the answer to GET_INFLIGHT_FD, with a file that has the memory.
-    pub(crate) fn to_message(self, file: OwnedFd) -> Message {
-        let mut message = Message::answer(request::GET_INFLIGHT_FD, self.emit());
-        message.fds.push(file);
-        message
+    /// Builds the answer to GET_INFLIGHT_FD, which needs a descriptor of the memory as well.
+    pub(crate) fn to_message(self) -> Message {
+        Message::answer(request::GET_INFLIGHT_FD, self.emit())
     }
 
     pub(crate) fn emit(&self) -> [u8; INFLIGHT_LEN] {

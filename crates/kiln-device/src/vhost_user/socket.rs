@@ -1,6 +1,6 @@
 //! Sends and receives whole messages with their descriptors over a Unix socket.
 
-use std::io::{self, IoSlice, IoSliceMut};
+use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -94,12 +94,13 @@ impl Socket {
     /// Fails if the other side has closed the connection, or does not read until the socket's timeout.
     pub(crate) fn send(&self, message: &Message) -> Result<(), Error> {
         let bytes = message.to_bytes();
+        let fds: Vec<BorrowedFd> = message.fds.iter().map(AsFd::as_fd).collect();
         let mut sent = 0;
         while sent < bytes.len() {
             let rest = &bytes[sent..];
             // A guest's process may not send descriptors, so it must not use sendmsg().
-            let done = match sent == 0 && !message.fds.is_empty() {
-                true => send_with_fds(&self.0, rest, &message.fds, SendFlags::NOSIGNAL),
+            let done = match sent == 0 && !fds.is_empty() {
+                true => send_with_fds(&self.0, rest, &fds, SendFlags::NOSIGNAL),
                 false => send(&self.0, rest, SendFlags::NOSIGNAL),
             };
             match done {
@@ -112,7 +113,7 @@ impl Socket {
     }
 
     #[cfg(test)]
-    pub(super) fn try_clone(&self) -> io::Result<UnixStream> {
+    pub(super) fn try_clone(&self) -> std::io::Result<UnixStream> {
         self.0.try_clone()
     }
 }
@@ -127,23 +128,18 @@ impl AsFd for Socket {
 fn send_with_fds(
     stream: &UnixStream,
     bytes: &[u8],
-    fds: &[OwnedFd],
+    fds: &[BorrowedFd<'_>],
     flags: SendFlags,
 ) -> Result<usize, Errno> {
-    let fds: Vec<BorrowedFd> = fds.iter().map(AsFd::as_fd).collect();
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
-    ancillary.push(SendAncillaryMessage::ScmRights(&fds));
+    ancillary.push(SendAncillaryMessage::ScmRights(fds));
     sendmsg(stream, &[IoSlice::new(bytes)], &mut ancillary, flags)
 }
 
-/// Sends a short message with descriptors, without waiting. A message that does not fit is not sent
-/// at all.
-pub(crate) fn send_nonblocking(stream: &UnixStream, message: &Message) -> io::Result<()> {
-    let bytes = message.to_bytes();
+/// Sends a short message with a descriptor, without waiting or allocating. Returns whether it was
+/// sent. A message that does not fit is not sent at all.
+pub(crate) fn send_nonblocking(stream: &UnixStream, message: &[u8], fd: BorrowedFd<'_>) -> bool {
     let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-    match send_with_fds(stream, &bytes, &message.fds, flags)? {
-        n if n == bytes.len() => Ok(()),
-        _ => Err(io::ErrorKind::WriteZero.into()),
-    }
+    send_with_fds(stream, message, &[fd], flags) == Ok(message.len())
 }
