@@ -63,7 +63,7 @@ impl Default for Wishes {
             event_idx: true,
             indirect: true,
             in_order: true,
-            patience: Duration::from_secs(10),
+            patience: Duration::from_secs(8),
             stop: Arc::default(),
         }
     }

@@ -2,6 +2,7 @@
 
 use std::ffi::OsStr;
 use std::fmt;
+use std::path::Path;
 use std::str::FromStr;
 use std::sync::OnceLock;
 
@@ -99,6 +100,11 @@ impl FromStr for Algorithm {
 
     fn from_str(s: &str) -> Result<Algorithm, Error> {
         Algorithm::named(&resolve(s)).ok_or_else(|| {
+            if Path::new(s).is_dir() {
+                return Error::input(format!(
+                    "'{s}' is a directory, not an algorithm: name a kernel tree with --tree {s}"
+                ));
+            }
             let all = Algorithm::all();
             let names: Vec<_> = all.iter().map(|a| a.name()).collect();
             unknown("algorithm", s, &names)

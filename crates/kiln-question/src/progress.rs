@@ -57,9 +57,16 @@ impl Progress {
     /// Reports the completed fraction and the current activity.
     pub fn report(&self, fraction: f64, what: &str) {
         let Some(bar) = &self.0 else {
-            // Such a wait may take minutes, so report it even without a terminal.
-            if what == kiln_tree::WAITING && !SILENT.load(Ordering::Relaxed) {
-                eprintln!("kiln: {what}");
+            // These may take minutes, so report them even without a terminal.
+            let line = match what {
+                kiln_tree::WAITING => what,
+                kiln_tree::CONFIGURING => {
+                    "building the tree's crypto code, for minutes if it is the first time"
+                }
+                _ => return,
+            };
+            if !SILENT.load(Ordering::Relaxed) {
+                eprintln!("kiln: {line}");
             }
             return;
         };

@@ -1,6 +1,6 @@
 //! The error for an unknown name, which suggests the nearest known name.
 
-use strsim::levenshtein;
+use strsim::osa_distance;
 
 use crate::Error;
 
@@ -12,8 +12,8 @@ const FEW: usize = 40;
 pub fn unknown(what: &str, name: &str, known: &[&str]) -> Error {
     let nearest = known
         .iter()
-        .min_by_key(|k| levenshtein(name, k))
-        .filter(|k| levenshtein(name, k) <= (name.len() / 3).max(2));
+        .min_by_key(|k| osa_distance(name, k))
+        .filter(|k| osa_distance(name, k) <= (name.len() / 3).max(2));
     let hint = match nearest {
         Some(near) => format!("did you mean '{near}'? {}", list(known)),
         None => list(known),

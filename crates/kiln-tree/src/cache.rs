@@ -45,6 +45,8 @@ pub fn key(dir: &Path, compiler: &str, config: u64) -> String {
 /// Name of the lock file of a cache directory.
 pub(crate) const LOCK: &str = "lock";
 
+/// Progress message of the first step of a build.
+pub const CONFIGURING: &str = "configuration";
 /// Progress message while another process holds the lock of a cache directory.
 pub const WAITING: &str = "another kiln uses this tree: waiting for it";
 

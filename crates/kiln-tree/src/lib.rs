@@ -69,7 +69,7 @@ use std::path::PathBuf;
 
 use make::Part;
 
-pub use cache::{key, update, Cache, WAITING};
+pub use cache::{key, update, Cache, CONFIGURING, WAITING};
 pub use config::Config;
 pub use error::Error;
 pub use fault::Symbols;

@@ -10,7 +10,7 @@ use std::thread::available_parallelism;
 
 use kiln_kbuild::{first_error, states_error, Compiler};
 
-use crate::cache::{update, Cache};
+use crate::cache::{update, Cache, CONFIGURING};
 use crate::config::{self, Taken};
 use crate::place::hash;
 use crate::replay::Last;
@@ -350,7 +350,7 @@ fn configure(plan: &Plan, cache: &Cache) -> Result<Taken, Error> {
         return Ok(config::compare(config, &read()?));
     }
     let step = |targets: &[&str]| {
-        (plan.progress)(0.02, "configuration");
+        (plan.progress)(0.02, CONFIGURING);
         let said = make(plan, cache, targets, &mut |_| ())?;
         if said.success {
             return Ok(());

@@ -3,6 +3,7 @@
 use std::ffi::OsStr;
 use std::fmt;
 use std::fs;
+use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -78,13 +79,17 @@ impl Place {
     /// Resolves a name. It is either a directory or a git revision: `DIR@REV`, or a revision of the
     /// repository that contains the current directory.
     fn find(name: &Path) -> Result<Place, Error> {
-        if name.exists() {
-            return Ok(Place::Directory(name.to_owned()));
-        }
         let not = |why: String| Error::NotATree {
             dir: name.to_owned(),
             why,
         };
+        match fs::metadata(name) {
+            Ok(_) => return Ok(Place::Directory(name.to_owned())),
+            Err(e) if e.kind() == io::ErrorKind::PermissionDenied => {
+                return Err(not(e.to_string()))
+            }
+            Err(_) => {}
+        }
         let (dir, revision) = split_name(name);
         let repository = match Repository::find(dir) {
             Ok(found) => found,

@@ -319,6 +319,7 @@ impl Link {
             // Something listens, but does not accept connections.
             std::io::ErrorKind::WouldBlock => Fault::Late("accept the connection"),
             _ if target.path.is_file() => Fault::Connect("a file, not a socket".to_string()),
+            _ if target.path.is_dir() => Fault::Connect("a directory, not a socket".to_string()),
             _ => of_connect(e),
         })?;
         let limit = hang_up_later(target, &socket).map_err(of_connect)?;

@@ -124,10 +124,14 @@ fn command(args: impl Iterator<Item = String>) -> String {
 fn in_plain_words(why: &str) -> String {
     let range = why.split_once(" is not in ");
     if let Some((least, most)) = range.and_then(|(_, range)| range.split_once("..=")) {
-        return format!("expected {least} to {most}");
+        let is_open = [u64::MAX.to_string(), u32::MAX.to_string()].contains(&most.to_string());
+        return match is_open {
+            true => format!("expected at least {least}"),
+            false => format!("expected {least} to {most}"),
+        };
     }
     match why {
-        "invalid digit found in string" => "expected a whole number in decimal",
+        "invalid digit found in string" => "expected a whole number in decimal, without a unit",
         "cannot parse integer from empty string" => "expected a whole number",
         "invalid float literal" | "cannot parse float from empty string" => "expected a number",
         "number too large to fit in target type" => "the number is too large",
@@ -155,7 +159,10 @@ fn one_line(e: &clap::Error, command: &str) -> String {
         ContextKind::SuggestedSubcommand,
         ContextKind::SuggestedValue,
     ];
-    let near: Vec<String> = near.into_iter().flat_map(strings).collect();
+    let mut near: Vec<String> = near.into_iter().flat_map(strings).collect();
+    // clap puts the most similar one last.
+    near.reverse();
+    near.truncate(3);
     let near = match near.is_empty() {
         true => String::new(),
         false => format!(": did you mean '{}'?", near.join("' or '")),
@@ -283,7 +290,7 @@ mod tests {
         for (args, wanted) in [
             (
                 &["kiln", "spede"][..],
-                "unknown command 'spede': did you mean 'serve' or 'speed'? see 'kiln --help'",
+                "unknown command 'spede': did you mean 'speed' or 'serve'? see 'kiln --help'",
             ),
             (
                 &["kiln", "speed", "--lens", "16"],
@@ -295,7 +302,7 @@ mod tests {
             ),
             (
                 &["kiln", "list", "--seed", "x"],
-                "--seed 'x': expected a whole number in decimal: see 'kiln list --help'",
+                "--seed 'x': expected a whole number in decimal, without a unit: see 'kiln list --help'",
             ),
             (
                 &["kiln", "serve"],

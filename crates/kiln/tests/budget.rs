@@ -22,7 +22,7 @@ fn bad_arguments_are_refused_in_one_line() {
     }
     refuses(
         &["xts(aes)", "--mode", "fixed"],
-        "--mode fixed: no byte limit was posted for xts-aes-",
+        "--mode fixed: no byte limit was posted in 2022 for xts-aes-",
     );
     refuses(
         &["sm3", "--header", "/no/such/dir/x.h"],

@@ -196,6 +196,9 @@ fn bad_input_is_refused_in_one_line() {
     refuses(&["--cc", "gcc-99"], 3, "apt-get install gcc-99");
     refuses(&["--cc", "/bin/true"], 2, "not a C compiler");
     refuses(&["--opt", "O9"], 2, "unknown level");
+    refuses(&["--opt", "-O9"], 2, "unknown level '-O9': use one of O0");
+    refuses(&["--include", "/no/such"], 2, "no such directory");
+    refuses(&["--baseline", "."], 2, "it is a directory");
     refuses(&["--variant", "usban"], 2, "unknown variant");
     refuses(&["--abi", "16"], 2, "unknown width");
     refuses(&["--subject", "no-such-cipher"], 2, "--list");
@@ -205,6 +208,18 @@ fn bad_input_is_refused_in_one_line() {
     refuses(&["--baseline", "none.json"], 2, "cannot be the baseline");
     refuses(&["--explain", "gcc/aes-generic"], 2, "no level");
     refuses(&["--reproduce", "gcc/O2/aes-generic/default"], 2, "--out");
+    let cell = "gcc/O2/aes-generic/default";
+    for flag in [["--opt", "O3"], ["--cc", "gcc"], ["--variant", "ubsan"]] {
+        for question in ["--explain", "--reproduce"] {
+            let args = [&[question, cell][..], &flag].concat();
+            refuses(&args, 2, "cannot be used with");
+        }
+    }
+    let other = "gcc/O2/sha256-generic/default";
+    let apart = ["--explain", cell, "--against", other];
+    refuses(&apart, 2, "its subject is not that of");
+    let apart = ["--explain", cell, "--subject", "sha256-generic"];
+    refuses(&apart, 2, "of --subject");
     let gate = ["--baseline", "gcc", "--max-regression", "5", "--bisect"];
     let mut absent = vec!["--cc", "kiln-no-such-cc"];
     absent.extend(gate);
@@ -217,6 +232,50 @@ fn bad_input_is_refused_in_one_line() {
     );
     fault(&none, 3, "no C compiler found on PATH");
     assert_eq!(kiln(&["compilers", "--list"]).status, 0);
+}
+
+/// A gate must not pass without having judged anything. The error must say why even with `-q`.
+#[test]
+fn a_run_that_judges_nothing_does_not_pass() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().to_str().unwrap();
+    let cell = ["-q", "--cc", "gcc", "--variant", "default"];
+    let run = |more: &[&str]| compilers(&[&cell[..], more].concat());
+    // A level may be written as it is for a compiler.
+    let made = run(&["--opt", "-O2", "--out", out]);
+    assert_eq!(made.status, 0, "{made:?}");
+    let record = dir.path().join("compilers.json");
+    let gate = [
+        "--baseline",
+        record.to_str().unwrap(),
+        "--max-regression",
+        "1000",
+        "--opt",
+    ];
+    let gate = |more: &[&str]| run(&[&gate[..], more].concat());
+    let apart = gate(&["O1"]);
+    fault(&apart, 2, "nothing in common");
+    assert!(
+        apart
+            .stderr
+            .contains("gcc/O2/aes-generic/default of 4096 bytes"),
+        "{apart:?}"
+    );
+    fault(&gate(&["O1", "--bisect"]), 125, "nothing in common");
+    // Control: the record has the cell.
+    let judged = gate(&["O2"]);
+    assert_eq!(judged.status, 0, "{judged:?}");
+
+    let none = [
+        "-q",
+        "--cc",
+        "gcc",
+        "--opt",
+        "O2",
+        "--variant",
+        "-fno-such-flag",
+    ];
+    fault(&compilers(&none), 2, "no-such-flag");
 }
 
 fn git(dir: &Path, args: &[&str]) -> String {
@@ -303,6 +362,11 @@ fn a_reproduction_is_followed_without_kiln() {
         out.to_str().unwrap(),
     ]);
     assert_eq!(run.status, 0, "{run:?}");
+    let said = run.stdout();
+    assert!(
+        said.starts_with("gcc/O0/aes-generic/default is the bad build"),
+        "{said}"
+    );
     let step = |script: &str, at: &Path| {
         Command::new("env")
             .args(["-i", "PATH=/usr/bin:/bin", "sh"])

@@ -70,18 +70,18 @@ pub struct ServeArgs {
     #[arg(long, value_name = "BYTES", default_value_t = Config::default().max_memory)]
     max_memory: u64,
     /// Maximum number of requests per second for each guest
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     max_ops: Option<u64>,
     /// Maximum number of bytes per second for each guest, read and written
-    #[arg(long, value_name = "BYTES")]
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(1..))]
     max_bytes: Option<u64>,
     /// Maximum CPU time of each guest's process, in per cent of one core
-    #[arg(long, value_name = "PERCENT")]
+    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u64).range(1..))]
     max_cpu: Option<u64>,
     /// Microseconds that a queue's thread polls for further requests before it sleeps
     #[arg(long, value_name = "US", default_value_t = 50)]
     poll_us: u64,
-    /// Serve metrics in Prometheus's text format on this Unix socket
+    /// Serve metrics in the OpenMetrics text format, as Prometheus reads it, on this Unix socket
     #[arg(long, value_name = "PATH")]
     metrics: Option<PathBuf>,
     /// Format of log lines: text or json
@@ -174,7 +174,12 @@ fn stop_signal() -> io::Result<UnixStream> {
 impl Question for ServeArgs {
     const NAME: &'static str = "serve";
 
-    fn run(&self, _: &Session) -> Result<Exit, Error> {
+    fn run(&self, session: &Session) -> Result<Exit, Error> {
+        if session.global.json {
+            return Err(Error::input(
+                "--json: the device has no result to print: use --log json for log lines in JSON",
+            ));
+        }
         if self.print_capabilities {
             // The section "Backend program conventions" of vhost-user.rst defines this format.
             return match writeln!(io::stdout(), "{{\n  \"type\": \"crypto\"\n}}") {

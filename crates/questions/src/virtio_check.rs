@@ -14,7 +14,7 @@ use kiln_virtio_check::{
 ///
 /// For developers and operators of any vhost-user backend. Compares the services that the device
 /// offers with published vectors, in both request formats and without sessions; then checks how the
-/// device handles the requests and rings of a hostile driver.
+/// device handles the requests and rings of a hostile driver, and a hostile front end.
 #[derive(Args)]
 #[command(after_long_help = "\
 Each check has a connection of its own. What is not offered is skipped. The

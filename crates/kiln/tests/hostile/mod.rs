@@ -914,7 +914,7 @@ fn a_status_shows_what_was_agreed_on_and_that_a_ring_is_broken() {
         device,
         &[
             "a device status must be one byte",
-            "without the protocol feature",
+            "a feature that was not negotiated",
         ],
     );
 }

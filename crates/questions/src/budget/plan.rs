@@ -153,7 +153,7 @@ impl Plan {
         if self.impls.iter().all(|&i| self.ways_of(i).is_empty()) {
             let drivers: Vec<&str> = self.impls.iter().map(|i| i.driver()).collect();
             return Err(Error::input(format!(
-                "--mode fixed: no byte limit was posted for {}: choose another mode, or leave out --quick to try all tiers",
+                "--mode fixed: no byte limit was posted in 2022 for {}: choose another mode or algorithm",
                 drivers.join(", ")
             )));
         }
@@ -242,7 +242,10 @@ mod tests {
         plan.check(2.5e9).unwrap();
         plan.impls.retain(|i| i.alg() == "xts(aes)");
         let e = plan.check(2.5e9).unwrap_err().to_string();
-        assert!(e.contains("no byte limit was posted for xts-aes-"), "{e}");
+        assert!(
+            e.contains("no byte limit was posted in 2022 for xts-aes-"),
+            "{e}"
+        );
     }
 
     #[test]

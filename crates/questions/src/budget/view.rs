@@ -32,7 +32,7 @@ fn heading(rows: &[Row]) -> String {
     let mut measured: Vec<u64> = rows.iter().filter_map(|r| r.holds_bytes).collect();
     measured.sort_unstable();
     let measured = match measured.get(measured.len() / 2) {
-        Some(&n) if n >= row.len as u64 => format!("all {} of a message", size(n)),
+        Some(&n) if n >= row.len as u64 => format!("at least {}, the longest message", size(n)),
         Some(&n) => size(n),
         None => "unknown".to_string(),
     };
@@ -44,15 +44,15 @@ fn heading(rows: &[Row]) -> String {
         0 => String::new(),
         n => format!("; scalar code under {n} B"),
     };
-    let cold = if row.data == "cold" {
-        ", cold data"
-    } else {
-        ""
+    // The rate is measured at the start of a run, with warm data.
+    let (cold, warm) = match row.data == "cold" {
+        true => (", cold data", " if warm"),
+        false => ("", ""),
     };
     format!(
         "{}\n  budget for {} µs: measured {measured}; with margin {with_margin}",
         paragraph(&format!(
-            "{}, {}{cold}: {} cycles per byte{short}",
+            "{}, {}{cold}: {} cycles per byte{warm}{short}",
             row.imp,
             row.op,
             figure(row.cycles_per_byte)

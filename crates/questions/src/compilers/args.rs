@@ -15,7 +15,7 @@ use kiln_report::Side;
 
 use super::baseline::Baseline;
 use super::catalogue::{find_subject, list_names};
-use super::cell::{Abi, Opt};
+use super::cell::{Abi, Opt, Status};
 use super::explain_run::{self, CellQuestion};
 use super::row::Row;
 use super::run::{run, Plan};
@@ -27,6 +27,21 @@ use super::view;
 
 /// Maximum message length in bytes.
 const LONGEST: usize = 1 << 20;
+
+/// Flags that choose, time or judge the cells of a matrix. They have no effect on `--explain` and
+/// `--reproduce`, whose cells have a compiler, a level, a variant and a width of their own.
+const WITHOUT_CELL: [&str; 10] = [
+    "cc",
+    "opt",
+    "variant",
+    "cflags",
+    "abi",
+    "seconds",
+    "baseline",
+    "max_regression",
+    "bisect",
+    "no_cache",
+];
 
 /// Which compiler and flags make which cipher slow or wrong
 ///
@@ -47,6 +62,8 @@ Exit status:
   Without --bisect:
     1    a cell gives wrong results, or is slower than the baseline by more
          than --max-regression allows, beyond the noise, in cycles or in time
+    2    no cell has a result, or --baseline's record has none of the cells
+    3    no cell has a result, because something is missing on this machine
   With --bisect:
     1    a cell is slower than that both in cycles and in time
     2    --max-regression is missing
@@ -81,7 +98,8 @@ pub struct CompilersArgs {
         long,
         value_delimiter = ',',
         value_name = "O,…",
-        default_value = "O1,O2,O3,Os"
+        default_value = "O1,O2,O3,Os",
+        allow_hyphen_values = true
     )]
     opt: Vec<String>,
     /// Kinds of build, described below
@@ -89,7 +107,8 @@ pub struct CompilersArgs {
         long,
         value_delimiter = ',',
         value_name = "NAME,…",
-        default_value = "default,patched,ubsan,patched+ubsan"
+        default_value = "default,patched,ubsan,patched+ubsan",
+        allow_hyphen_values = true
     )]
     variant: Vec<String>,
     /// Compiler flags that make an additional variant; may be given several times
@@ -138,10 +157,15 @@ pub struct CompilersArgs {
     bisect: bool,
     /// Explain what makes a cell slow or fast, by comparing it with similar cells:
     /// CC/LEVEL/SUBJECT/VARIANT
-    #[arg(long, value_name = "CELL", conflicts_with_all = ["baseline", "reproduce"])]
+    #[arg(
+        long,
+        value_name = "CELL",
+        conflicts_with = "reproduce",
+        conflicts_with_all = WITHOUT_CELL
+    )]
     explain: Option<String>,
     /// Write a directory of files to attach to a compiler bug report; --out names it
-    #[arg(long, value_name = "CELL", conflicts_with = "baseline")]
+    #[arg(long, value_name = "CELL", conflicts_with_all = WITHOUT_CELL)]
     reproduce: Option<String>,
     /// For --explain and --reproduce: the cell to compare with [default: the default variant of the
     /// same level if it is faster, else the fastest other level]
@@ -206,6 +230,12 @@ fn measure(args: &CompilersArgs, session: &Session) -> Result<Exit, Error> {
             "--against needs --explain CELL or --reproduce CELL: add one of them",
         ));
     }
+    if let Some(dir) = args.include.iter().find(|dir| !dir.is_dir()) {
+        return Err(Error::input(format!(
+            "--include '{}': no such directory: name one that has headers",
+            dir.display()
+        )));
+    }
     let mut hosted = None;
     if let Some(dir) = &args.tree {
         let what = TreeBuildArgs::default().resolve(dir)?;
@@ -240,22 +270,25 @@ fn measure(args: &CompilersArgs, session: &Session) -> Result<Exit, Error> {
     let report = |done: f64, what: &str| progress.report(done, what);
     let plan = plan(args, session, &settle, &report, tree.as_ref())?;
     let (mut outcome, untried) = run(&plan)?;
-    let untimed = untimed_file(&plan.subjects, &outcome.rows).map(String::from);
+    // Cells of a single shard may all be absent, such as the 32-bit cells of a subject for 64 bits.
+    let whole = args.shard.shard.is_none();
+    let fault = find_missing_results(&plan.subjects, &outcome, whole)
+        .or_else(|| find_unrelated_record(plan.baseline.as_ref(), &outcome));
     drop(progress);
     outcome.interrupted = session.stopped();
     if outcome.interrupted {
         outcome.notes.push("interrupted".to_string());
     }
     emit(session, &outcome)?;
-    if let Some(name) = untimed {
-        return Err(Error::input(format!(
-            "no compiler has a result for {name}: the reason is above"
-        )));
+    if outcome.interrupted {
+        return Ok(Exit::Interrupted);
     }
-    Ok(match &outcome {
-        o if o.interrupted => Exit::Interrupted,
-        _ if args.bisect && untried => Exit::Untried,
-        o => o.exit(),
+    if let Some(fault) = fault {
+        return Err(fault);
+    }
+    Ok(match args.bisect && untried {
+        true => Exit::Untried,
+        false => outcome.exit(),
     })
 }
 
@@ -270,6 +303,83 @@ fn untimed_file<'a>(subjects: &'a [Arc<Subject>], rows: &[Row]) -> Option<&'a st
         let mut of = rows.iter().filter(|row| row.subject == *name).peekable();
         of.peek().is_some() && of.all(|row| row.cycles_per_byte.is_none())
     })
+}
+
+/// Returns an error if a user's source file has no result with any compiler. If `whole` is set, also
+/// returns an error if no cell at all has a result. The error contains the first cell's reason.
+fn find_missing_results(
+    subjects: &[Arc<Subject>],
+    outcome: &Outcome<Row>,
+    whole: bool,
+) -> Option<Error> {
+    let cells = || outcome.rows.iter().filter(|row| row.cc != "-");
+    let file = untimed_file(subjects, &outcome.rows);
+    let timed = cells().any(|row| row.cycles_per_byte.is_some());
+    if file.is_none() && (timed || outcome.failed || !whole) {
+        return None;
+    }
+    let first = cells().find(|row| file.is_none_or(|name| row.subject == name))?;
+    let why = first.reason.as_deref().unwrap_or("the reason is unknown");
+    // Reasons name the package, if one is missing.
+    let missing = why.contains("apt-get install");
+    let disturbed = first.status == Status::Absent && why.starts_with("not timed");
+    let what = match file {
+        Some(name) => format!("no compiler has a result for {name}"),
+        None => format!("no cell has a result: {}", cell_name(first)),
+    };
+    let advice = match file {
+        _ if missing || why.contains(": name another") => "",
+        _ if disturbed => ": use more --seconds, or a quiet machine",
+        Some(_) => ": correct the file, or its function and convention in --subject",
+        None => ": choose others with --cc, --variant, --cflags, --abi or --subject",
+    };
+    let line = format!("{what}: {why}{advice}");
+    Some(match first.status {
+        _ if missing || disturbed => Error::lacks(line),
+        Status::Wrong | Status::Crashed | Status::Hung if file.is_none() => Error::Failed(line),
+        _ => Error::input(line),
+    })
+}
+
+/// Returns an error if the baseline is a record and none of the cells could be judged by it, because
+/// the record and this run have no result in common.
+fn find_unrelated_record(baseline: Option<&Baseline>, outcome: &Outcome<Row>) -> Option<Error> {
+    let Some(Baseline::Record { name, rows: old }) = baseline else {
+        return None;
+    };
+    let has_result = |row: &&Row| row.cc != "-" && row.cycles_per_byte.is_some();
+    let judged = outcome.rows.iter().any(|row| row.ratio.is_some());
+    if judged || outcome.failed || !outcome.rows.iter().any(|row| has_result(&row)) {
+        return None;
+    }
+    let such = |rows: &[Row]| {
+        let count = rows.iter().filter(has_result).count();
+        let first = rows.iter().find(has_result);
+        let first = first.map(|row| format!("{} of {} bytes", cell_name(row), row.len));
+        match (count, first) {
+            (_, None) => "no result".to_string(),
+            (1, Some(first)) => format!("only the result for {first}"),
+            (n, Some(first)) => format!("{n} results, such as for {first}"),
+        }
+    };
+    Some(Error::input(format!(
+        "nothing in common: '{name}' has {}, this run has {}: name a record of the same levels, variants, subjects and \
+         --len, with one compiler or with the same ones",
+        such(old),
+        such(&outcome.rows)
+    )))
+}
+
+/// Returns a row's cell as `--explain` accepts it.
+fn cell_name(row: &Row) -> String {
+    let narrow = match row.abi {
+        Abi::Bits64 => "",
+        Abi::Bits32 => "/32",
+    };
+    format!(
+        "{}/{}/{}/{}{narrow}",
+        row.cc, row.opt, row.subject, row.variant
+    )
 }
 
 fn emit(session: &Session, outcome: &Outcome<Row>) -> Result<(), Error> {
@@ -368,5 +478,79 @@ fn check_len(len: usize) -> Result<(), Error> {
         false => Err(Error::input(format!(
             "--len {len}: use a multiple of 16, at most {LONGEST}"
         ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::row::tests::row;
+    use super::*;
+
+    fn outcome(rows: Vec<Row>) -> Outcome<Row> {
+        Outcome {
+            rows,
+            ..Outcome::default()
+        }
+    }
+
+    fn failed(why: &str) -> Row {
+        Row {
+            reason: Some(why.into()),
+            ..row("gcc", "default", None)
+        }
+    }
+
+    #[test]
+    fn a_run_without_any_result_is_an_error_with_the_first_reason() {
+        let fault = |rows: Vec<Row>, whole| find_missing_results(&[], &outcome(rows), whole);
+        let flag = || failed("unrecognized option '-fno-such-flag'");
+        let e = fault(vec![flag(), failed("other")], true).unwrap();
+        assert_eq!(e.exit_code(), 2);
+        assert!(
+            e.to_string().contains("gcc/O2/s/default: unrecognized"),
+            "{e}"
+        );
+        let e = fault(vec![failed("no -m32: apt-get install gcc-multilib")], true).unwrap();
+        assert_eq!(e.exit_code(), 3);
+        assert!(e.to_string().ends_with("gcc-multilib"), "{e}");
+        let crashed = Row {
+            status: Status::Crashed,
+            ..failed("killed by signal 4")
+        };
+        assert_eq!(fault(vec![crashed], true).unwrap().exit_code(), 1);
+        // Controls: a cell with a result, a shard, and a run without cells.
+        let timed = row("gcc", "default", Some(1.0));
+        assert_eq!(fault(vec![flag(), timed], true), None);
+        assert_eq!(fault(vec![flag()], false), None);
+        assert_eq!(fault(Vec::new(), true), None);
+    }
+
+    #[test]
+    fn a_record_by_which_no_cell_is_judged_is_an_error() {
+        let record = |rows| Baseline::Record {
+            name: "old.json".into(),
+            rows,
+        };
+        let fault = |old, new| find_unrelated_record(Some(&record(old)), &outcome(new));
+        let cell = |variant, figure| row("gcc", variant, figure);
+        let new = || vec![cell("default", Some(1.0))];
+        let e = fault(vec![cell("ubsan", Some(1.0))], new()).unwrap();
+        assert_eq!(e.exit_code(), 2);
+        for want in [
+            "'old.json' has only the result for gcc/O2/s/ubsan of 4096 bytes",
+            "this run has only the result for gcc/O2/s/default of 4096 bytes: name a record",
+        ] {
+            assert!(e.to_string().contains(want), "{e}");
+        }
+        let e = fault(vec![cell("default", None)], new()).unwrap();
+        assert!(e.to_string().contains("'old.json' has no result, "), "{e}");
+        // Controls: a judged cell, and a run without results.
+        let judged = Row {
+            ratio: Some(1.0),
+            ..cell("default", Some(1.0))
+        };
+        assert_eq!(fault(new(), vec![judged]), None);
+        assert_eq!(fault(new(), vec![cell("default", None)]), None);
+        assert_eq!(find_unrelated_record(None, &outcome(new())), None);
     }
 }

@@ -38,7 +38,12 @@ impl Baseline {
     pub(super) fn find(name: &str) -> Result<Baseline, Error> {
         match name.ends_with(".json") {
             true => Baseline::read(Path::new(name)),
-            false => Ok(Baseline::Compiler(Arc::new(Toolchain::find(name)?))),
+            // A compiler takes precedence over a directory of the same name, such as gcc's sources.
+            false => match Toolchain::find(name) {
+                Ok(cc) => Ok(Baseline::Compiler(Arc::new(cc))),
+                Err(_) if Path::new(name).is_dir() => Err(is_directory(name)),
+                Err(e) => Err(e),
+            },
         }
     }
 
@@ -76,6 +81,18 @@ impl Baseline {
             Baseline::Record { name, .. } => name,
         }
     }
+}
+
+/// Formats the error for a baseline that is a directory. If it has a record, names that.
+fn is_directory(name: &str) -> Error {
+    let record = Path::new(name).join("compilers.json");
+    let advice = match record.is_file() {
+        true => format!("name the record in it, '{}'", record.display()),
+        false => "name a compiler, or a record such as DIR/compilers.json that 'kiln compilers --out DIR' wrote".to_string(),
+    };
+    Error::input(format!(
+        "'{name}' cannot be the baseline: it is a directory: {advice}"
+    ))
 }
 
 /// Returns the row of a record against which `row` is judged. If only one compiler in the record
@@ -317,5 +334,15 @@ mod tests {
             assert!(e.to_string().contains(want), "{e}");
             assert_eq!(e.exit_code(), 2);
         }
+        // For a directory, the message names the record in it.
+        let name = dir.path().to_str().unwrap();
+        let refusal = || {
+            let e = Baseline::find(name).unwrap_err();
+            assert_eq!(e.exit_code(), 2);
+            e.to_string()
+        };
+        assert!(refusal().contains("it is a directory: name a compiler"));
+        fs::write(dir.path().join("compilers.json"), "{}").unwrap();
+        assert!(refusal().ends_with("compilers.json'"));
     }
 }

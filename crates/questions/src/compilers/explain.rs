@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::sync::Arc;
 
+use kiln_measure::Series;
 use kiln_question::Error;
 
 use super::bench::{self, Effort, Entry, Messages, Place, Timed};
@@ -14,6 +15,7 @@ use super::cell::{Abi, Cell, Opt};
 use super::checks::{find_checks, Check};
 use super::code::{self, Code};
 use super::culprit::{self, Culprit};
+use super::kernel::GENERIC;
 use super::object;
 use super::row::Row;
 use super::store::Store;
@@ -24,7 +26,7 @@ use super::variant::Variant;
 /// Levels to compare a cell with.
 const LEVELS: [&str; 4] = ["O1", "O2", "O3", "Os"];
 /// Ratio below which two builds count as equally fast, so that no cause is searched for.
-const ALIKE: f64 = 1.02;
+pub(super) const ALIKE: f64 = 1.02;
 /// Effort of each measurement. It is small, because the search for a flag measures repeatedly.
 const EFFORT: Effort = Effort {
     rounds: 8,
@@ -38,6 +40,8 @@ pub(super) struct Seen {
     pub built: Built,
     /// Core cycles per byte.
     pub cycles_per_byte: f64,
+    /// The rounds, which alternated with those of the cells that were measured together with it.
+    pub series: Series,
     /// The cell's hottest code.
     pub code: Option<Code>,
 }
@@ -94,6 +98,13 @@ impl Cell {
         let last = last.map_or(words.len() - 1, |at| level + 2 + at);
         let name = words[level + 1..last].join("/");
         let described = subjects.iter().find(|s| file_name(s) == name);
+        let is_meant = |s: &String| s == GENERIC || file_name(s) == file_name(&name);
+        if !subjects.is_empty() && !subjects.iter().any(is_meant) {
+            return Err(Error::input(format!(
+                "the cell '{text}' has the subject '{name}', not '{}' of --subject: name the same one in both",
+                subjects.join(",")
+            )));
+        }
         Ok(Cell {
             cc: Arc::new(Toolchain::find(&words[..level].join("/"))?),
             opt: Opt::parse(words[level])?,
@@ -185,6 +196,7 @@ impl Lens<'_> {
                 code: object.and_then(|o| code::read(o, &cell.subject.convention.function)),
                 built: (*b).clone(),
                 cycles_per_byte: figure,
+                series: t.series.clone(),
                 cell,
             });
         }
@@ -424,5 +436,7 @@ mod tests {
         assert_eq!(cell.to_string(), text);
         assert_eq!(cell.subject.convention.function, "crc");
         assert!(Cell::parse(text, None, &[], &[]).is_err());
+        let e = Cell::parse("gcc/O2/aes-asm/default", None, &[], &subjects).unwrap_err();
+        assert!(e.to_string().contains("of --subject"), "{e}");
     }
 }

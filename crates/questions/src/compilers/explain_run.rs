@@ -45,6 +45,9 @@ pub(super) fn run<Q: Question>(
     let parse = |text| Cell::parse(text, tree, question.include, question.subjects);
     let cell = parse(question.cell)?;
     let against = question.against.map(parse).transpose()?;
+    if let Some(other) = against.as_ref() {
+        check_subjects(&cell, other)?;
+    }
     let progress = Progress::start();
     let found = explain(
         &cell,
@@ -60,11 +63,10 @@ pub(super) fn run<Q: Question>(
     }
     let found = found?;
     if let (Some(dir), true) = (&out, question.reproduce) {
-        let names = reproduce::write(dir, &found, question.len, session.seed)?;
-        let text = format!("{}: {}\n", dir.display(), names.join(" "));
-        return print(&table::paragraph(text.trim_end()))
-            .and_then(|()| print("\n"))
-            .map(|()| Exit::Done);
+        let written = reproduce::write(dir, &found, question.len, session.seed)?;
+        let files = format!("{}: {}", dir.display(), written.files.join(" "));
+        let paragraphs = [table::paragraph(&written.verdict), table::paragraph(&files)];
+        return print(&(paragraphs.join("\n") + "\n")).map(|()| Exit::Done);
     }
     let rows = rows(&found, question.len);
     session.emit::<Q, _>(&read_facts(), &rows, &[], || {
@@ -75,6 +77,18 @@ pub(super) fn run<Q: Question>(
         )
     })?;
     Ok(Exit::Done)
+}
+
+/// Checks that two cells build the same code, because only then a compiler or flag explains the
+/// difference.
+fn check_subjects(cell: &Cell, other: &Cell) -> Result<(), Error> {
+    match cell.subject.name == other.subject.name {
+        true => Ok(()),
+        false => Err(Error::input(format!(
+            "--against '{other}': its subject is not that of '{cell}': name a cell of {}",
+            cell.subject.name
+        ))),
+    }
 }
 
 fn rows(found: &Explained, len: usize) -> Vec<Row> {

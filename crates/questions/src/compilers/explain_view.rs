@@ -154,11 +154,11 @@ fn verdict(found: &Explained) -> String {
     )];
     said.extend(found.culprit.as_ref().map(|culprit| match culprit {
         Culprit::Alone(flag) => format!(
-            "One flag makes the difference: {flag}, put to the slower level alone, brings it to {}.",
+            "One flag makes the difference: '{flag}', put to the slower level alone, brings it to {}.",
             found.cured.map_or("the other's result".to_string(), figure)
         ),
         Culprit::With(flag, others) => format!(
-            "{flag} makes the difference, but only with others before it: {}.",
+            "'{flag}' makes the difference, but only with others before it: '{}'.",
             others.join(" ")
         ),
         Culprit::Level(n) => format!(
@@ -200,6 +200,8 @@ mod tests {
     use std::path::PathBuf;
     use std::sync::Arc;
 
+    use kiln_measure::Series;
+
     use super::super::build::{Built, Facts};
     use super::super::cell::Opt;
     use super::super::checks::Check;
@@ -232,6 +234,7 @@ mod tests {
                 },
             },
             cycles_per_byte,
+            series: Series::default(),
             code: Some(Code {
                 function: "crc".into(),
                 instructions: 6114,
@@ -299,6 +302,16 @@ mod tests {
         );
         found.checks.clear();
         assert!(!format_tables(&found, false).contains("check alone"));
+        // Flags are quoted, because some are also words.
+        found.culprit = Some(Culprit::With(
+            "-free".into(),
+            vec!["-fa".into(), "-fb".into()],
+        ));
+        let text = format_tables(&found, false);
+        assert!(
+            text.contains("'-free' makes") && text.contains("'-fa -fb'."),
+            "{text}"
+        );
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use kiln_kbuild::reason;
+use kiln_measure::{ratio, Ratio};
 use kiln_question::{replace, Error};
 
 use super::answer::expected;
@@ -13,7 +14,7 @@ use super::bench::Messages;
 use super::build::{harness_files, preprocess, Refused};
 use super::cell::{Abi, Cell};
 use super::culprit::Culprit;
-use super::explain::{Explained, Seen};
+use super::explain::{Explained, Seen, ALIKE};
 use super::subject::{Flags, Source, HARNESS};
 use super::toolchain::Toolchain;
 use super::variant::Variant;
@@ -22,13 +23,21 @@ use super::variant::Variant;
 /// preprocessed.
 const OF_PREPROCESSING: [&str; 4] = ["-I", "-D", "-U", "-fmacro-prefix-map"];
 
+/// The result of [`write`].
+pub(super) struct Written {
+    /// Which of the two builds is slower, and by how much.
+    pub verdict: String,
+    /// Names of the files in the directory.
+    pub files: Vec<String>,
+}
+
 /// Writes the files needed to reproduce `found` to `dir`.
 pub(super) fn write(
     dir: &Path,
     found: &Explained,
     len: usize,
     seed: u64,
-) -> Result<Vec<String>, Error> {
+) -> Result<Written, Error> {
     if found.own.has_code_of(&found.other) {
         return Err(Error::input(format!(
             "'{}' and '{}' have the same machine code, so neither is slower: name another cell with --against",
@@ -96,6 +105,7 @@ pub(super) fn write(
         messages,
         answer,
         ratio: bad.cycles_per_byte / good.cycles_per_byte,
+        measured: ratio(&bad.series, &good.series),
     };
     for (name, text) in [
         ("settings.sh", facts.settings()),
@@ -117,7 +127,16 @@ pub(super) fn write(
         .map(|e| e.file_name().to_string_lossy().into_owned())
         .collect();
     names.sort();
-    Ok(names)
+    Ok(Written {
+        verdict: facts.verdict(),
+        files: names,
+    })
+}
+
+/// Returns whether the slower of two builds may be slower by chance only: the difference is below 2
+/// %, or the interval of the measured ratio includes 1. `best` is the ratio of the best rounds.
+fn is_alike(best: f64, measured: Option<Ratio>) -> bool {
+    best < ALIKE || measured.is_some_and(|m| m.ratio < ALIKE || m.low <= 1.0)
 }
 
 fn line(cc: &Toolchain, cell: &Cell, source: &Source) -> Result<Vec<String>, Error> {
@@ -171,7 +190,10 @@ struct Facts<'a> {
     objects: &'a [String],
     messages: Messages,
     answer: Option<u64>,
+    /// Cycles of the bad build divided by cycles of the good one, each from its best round.
     ratio: f64,
+    /// The same ratio as the median over rounds; `None` if there were too few rounds.
+    measured: Option<Ratio>,
 }
 
 impl Facts<'_> {
@@ -198,6 +220,22 @@ impl Facts<'_> {
         let mut link = Variant::link_flags(&flags);
         link.extend(cell.cc.known(&["-no-pie"]));
         link.join(" ")
+    }
+
+    /// Returns a sentence about the difference, with the ratio and its interval.
+    fn verdict(&self) -> String {
+        let (bad, good) = (&self.bad.cell, &self.good.cell);
+        let ratio = match self.measured {
+            Some(m) => format!("{:.3} times ({:.3} to {:.3})", m.ratio, m.low, m.high),
+            None => format!("{:.3} times (too few rounds for an interval)", self.ratio),
+        };
+        match is_alike(self.ratio, self.measured) {
+            true => format!(
+                "no difference: {bad} takes {ratio} the cycles of {good}, which is below 2 % or within the noise: name \
+                 another cell with --against, or repeat it on a quiet machine"
+            ),
+            false => format!("{bad} is the bad build: it takes {ratio} the cycles of the good one, {good}"),
+        }
     }
 
     fn settings(&self) -> String {
@@ -292,8 +330,20 @@ impl Facts<'_> {
             _ => String::new(),
         };
         let subject = &bad.cell.subject;
+        let (title, remark) = match is_alike(self.ratio, self.measured) {
+            true => (
+                "shows no difference between two builds".to_string(),
+                ". So `bad` and `good` are only names here, and `interesting.sh` cannot distinguish the two",
+            ),
+            false => (
+                format!("is {:.2} times slower in one build than in another", self.ratio),
+                "",
+            ),
+        };
+        let verdict = self.verdict();
         format!(
-            "# {} is {:.2} times slower in one build than in another\n\n\
+            "# {} {title}\n\n\
+             Measured: {verdict}{remark}.\n\n\
              `{}` ({}), function `{}`, core cycles a byte of messages of {} bytes:\n\n\
              | build | cell | cycles a byte | bytes of code |\n|---|---|---:|---:|\n{}{}{culprit}\n\
              The hot stretch, counted statically:\n\n\
@@ -309,7 +359,6 @@ impl Facts<'_> {
              prints a digest of all results (`answer`){}; it converts clock ticks to core cycles by a chain of \
              multiplications beside each sample. The command lines are in `settings.sh`.\n",
             subject.name,
-            self.ratio,
             subject.name,
             subject.alg,
             subject.convention.function,
@@ -417,3 +466,27 @@ for build in bad good; do
 		sed -n 's/.*I *refs: */ /p'
 done
 ";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_build_is_bad_only_beyond_the_noise() {
+        let measured = |ratio, low| {
+            Some(Ratio {
+                ratio,
+                low,
+                high: 2.0,
+                pairs: 8,
+            })
+        };
+        assert!(!is_alike(1.5, measured(1.5, 1.4)));
+        assert!(!is_alike(1.5, None));
+        // The interval includes 1, or the difference is too small.
+        assert!(is_alike(1.5, measured(1.5, 0.9)));
+        assert!(is_alike(1.03, measured(1.01, 1.005)));
+        assert!(is_alike(1.01, measured(1.03, 1.02)));
+        assert!(is_alike(1.01, None));
+    }
+}

@@ -560,6 +560,13 @@ fn verdict_notes(by: &Baseline, rows: &[Row], notes: &mut Vec<String>) {
                 .to_string(),
         );
     }
+    if matches!(by, Baseline::Compiler(_)) {
+        notes.push(
+            "cells of the table are the best of all rounds, whereas a ratio is the median over rounds: on a busy machine \
+             they can differ"
+                .to_string(),
+        );
+    }
     let by_cycles = |r: &&Row| judged(r) && r.time_ratio.is_none();
     match rows.iter().filter(by_cycles).count() {
         0 => {}

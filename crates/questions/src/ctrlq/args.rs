@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use kiln_question::{Error, Exit, Question, RowType, Session};
 
-use super::plan::{parse_ctrls, parse_kinds, parse_modes, Plan};
+use super::plan::{parse_ctrls, parse_kinds, parse_modes, Plan, Way};
 use super::row::Row;
 use super::{run, view};
 
@@ -85,6 +85,11 @@ impl CtrlqArgs {
             seed: session.seed,
         };
         plan.check()?;
+        if self.depth.is_some() && !plan.ways.contains(&Way::Async) {
+            return Err(Error::input(
+                "--depth: only --mode async has several requests in flight: add it, or leave --depth out",
+            ));
+        }
         Ok(plan)
     }
 }

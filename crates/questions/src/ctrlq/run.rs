@@ -215,10 +215,11 @@ impl Cell {
             ..options
         };
         let fault = |e: kiln_driver::Error| {
-            let line = format!(
-                "{}: {e}: start kiln serve --socket there, or leave --socket out",
-                socket.display()
-            );
+            let advice = match e {
+                kiln_driver::Error::Connect(_) => "start kiln serve --socket there",
+                _ => "is it a virtio-crypto device? kiln virtio-check --socket tells more",
+            };
+            let line = format!("{}: {e}: {advice}, or leave --socket out", socket.display());
             match socket.exists() {
                 true => Error::lacks(line),
                 false => Error::input(line),

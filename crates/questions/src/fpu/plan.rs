@@ -340,6 +340,12 @@ pub(crate) fn contenders(names: &[String]) -> Result<Vec<Contender>, Error> {
 
 /// Finds policies by name, for commands that accept only Kiln's own policies.
 pub(crate) fn policies(names: &[String]) -> Result<Vec<Policy>, Error> {
+    let all = Policy::all();
+    let known: Vec<_> = all.iter().map(|p| p.name()).collect();
+    let is_wrong = |name: &&String| !name.starts_with("tree:") && !known.contains(&name.as_str());
+    if let Some(name) = names.iter().find(is_wrong) {
+        return Err(unknown("policy", name, &known));
+    }
     let own = |c| match c {
         Contender::Own(policy) => Ok(policy),
         Contender::Tree(dir) => Err(Error::input(format!(

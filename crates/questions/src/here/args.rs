@@ -1,5 +1,7 @@
 //! The arguments of `kiln here`, and the function that runs the command.
 
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -77,9 +79,14 @@ impl Question for HereArgs {
 
     fn run(&self, session: &Session) -> Result<Exit, Error> {
         let dir = self.root.as_deref().unwrap_or(Path::new("/"));
-        if !dir.join("proc").is_dir() {
+        let why = match fs::metadata(dir.join("proc")) {
+            Ok(found) if found.is_dir() => None,
+            Err(e) if e.kind() == io::ErrorKind::PermissionDenied => Some(e.to_string()),
+            _ => Some("it has no directory proc".to_string()),
+        };
+        if let Some(why) = why {
             return Err(Error::input(format!(
-                "--root: '{}' has no directory proc: name one that 'kiln here --record' wrote",
+                "--root '{}': {why}: name a directory that 'kiln here --record' wrote",
                 dir.display()
             )));
         }

@@ -41,6 +41,7 @@ Examples:
   kiln ipsec --policy legacy,bh-off --packet-rate 220000 --scheduler 6.1
   kiln ipsec --packet-rate 20000,300000    phases: low, high, low
   kiln ipsec --load pcap:traffic.pcap
+  kiln ipsec --stack-ns 3000    with 3 µs per packet for the rest of the stack
 
 One CPU is emulated. docs/tutorials/network.md says how Linux spreads IPsec over
 CPUs: by SPI on receive, per-CPU associations (6.13), pcrypt.

@@ -22,7 +22,12 @@ pub(super) struct QemuArgs {
     #[arg(long, value_name = "BZIMAGE", requires = "headers")]
     kernel: Option<PathBuf>,
     /// The headers of that kernel, or the tree in which it was built
-    #[arg(long, value_name = "DIR", requires = "kernel")]
+    #[arg(
+        long,
+        value_name = "DIR",
+        requires = "kernel",
+        conflicts_with = "debian"
+    )]
     headers: Option<PathBuf>,
     /// Hardware virtualisation, or QEMU's translator, which gives answers but no costs
     #[arg(long, value_enum, default_value = "auto")]

@@ -68,7 +68,12 @@ pub(super) struct RecordArgs {
     #[arg(long, value_name = "BZIMAGE", requires = "modules")]
     kernel: Option<PathBuf>,
     /// The modules of that kernel: lib/modules/RELEASE
-    #[arg(long, value_name = "DIR", requires = "kernel")]
+    #[arg(
+        long,
+        value_name = "DIR",
+        requires = "kernel",
+        conflicts_with = "debian"
+    )]
     modules: Option<PathBuf>,
     /// Do not load modules
     #[arg(long)]

@@ -332,6 +332,12 @@ fn ask_tree(args: &SpeedArgs, dir: &Path, session: &Session) -> Result<Exit, Err
             break;
         }
     }
+    if sum.rows.is_empty() && exit == Exit::Done && !args.impls.is_empty() {
+        return Err(Error::input(format!(
+            "--impl {}: has no row at this level: leave --impl or --level out to see the names that have one",
+            args.impls.join(",")
+        )));
+    }
     let facts = read_facts();
     session.emit::<SpeedArgs, _>(&facts, &sum.rows, &sum.notes, || {
         let tables = args.tables(&sum.rows, session.bold);

@@ -149,7 +149,7 @@ pub struct TestArgs {
     #[arg(long, value_name = "DIR|REV")]
     tree: Option<PathBuf>,
     /// With --tree: run each random test N times [default: the tree's own number, 100]
-    #[arg(long, value_name = "N", requires = "tree")]
+    #[arg(long, value_name = "N", requires = "tree", value_parser = clap::value_parser!(u32).range(1..))]
     fuzz: Option<u32>,
     /// With --tree: check the tree's drivers with these oracles only: all, none, or some of memory,
     /// context, values, sequence, leaks, failures, fill, queues, sharing, registers, features,
@@ -219,6 +219,11 @@ impl Question for TestArgs {
             if !self.impls.is_empty() || self.case.is_some() || self.cases.is_some() {
                 return Err(Error::input(
                     "--impl, --case and --cases select Kiln's own tests: with --tree use --fuzz N and names of algorithms",
+                ));
+            }
+            if self.thorough && self.oracles == ["none"] {
+                return Err(Error::input(
+                    "--thorough is about oracles, and --oracle none runs none: leave one of them out",
                 ));
             }
             let asked = tree::Asked {

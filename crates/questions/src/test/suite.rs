@@ -128,7 +128,10 @@ impl FromStr for Suite {
         all.iter().copied().find(|x| x.name() == s).ok_or_else(|| {
             let names: Vec<String> = all.iter().map(|x| x.name()).collect();
             let names: Vec<&str> = names.iter().map(String::as_str).collect();
-            kiln_question::unknown("suite", s, &names)
+            let error = kiln_question::unknown("suite", s, &names);
+            Error::input(format!(
+                "{error}; for a KUnit suite, name a tree with --tree DIR"
+            ))
         })
     }
 }

@@ -249,7 +249,7 @@ pub(super) fn ask<Q: Question>(args: &Asked, dir: &Path, session: &Session) -> R
             .map(String::as_str)
             .collect();
         return Err(Error::input(format!(
-            "the tree has no test of {}: kiln tree {} lists its algorithms; KUnit suites come with Linux 6.16",
+            "the tree has no test of {0}: kiln tree {1} lists its algorithms; KUnit suites come with Linux 6.16, and before that kiln test ALG --tree {1} tests what the crypto API has",
             asked.join(", "),
             dir.display()
         )));
