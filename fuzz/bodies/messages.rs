@@ -1,6 +1,6 @@
-//! Sends arbitrary vhost-user messages, with descriptors, to a device that accepts every request. The
-//! protocol code must not panic, a memory table must have 1 to 8 regions, and answers and the number
-//! of sessions must stay within their limits.
+//! Sends arbitrary vhost-user messages, with descriptors, to a device that accepts every request.
+//! The protocol code must not panic, a memory table must have 1 to 8 regions, and answers and the
+//! number of sessions must stay within their limits.
 
 use std::fs::File;
 use std::os::fd::OwnedFd;

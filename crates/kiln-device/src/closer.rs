@@ -96,8 +96,8 @@ impl Closer {
     }
 
     /// Shuts down and closes a connection, or a listening socket with the connections that were not
-    /// accepted. A descriptor that is not a socket is just closed. A process that must not fork does this
-    /// itself.
+    /// accepted. A descriptor that is not a socket is just closed. A process that must not fork
+    /// does this itself.
     pub(crate) fn end(&mut self, owner: Owner, socket: impl Into<OwnedFd>) {
         let socket = socket.into();
         match self.forks {
@@ -133,9 +133,9 @@ impl Closer {
         }
     }
 
-    /// Runs `job` with a connection in a child process, which is killed after `limit`. `stream` is closed
-    /// afterwards. If no child process can be started, the connection is shut down. A process that must
-    /// not fork runs the job itself, and waits for it.
+    /// Runs `job` with a connection in a child process, which is killed after `limit`. `stream` is
+    /// closed afterwards. If no child process can be started, the connection is shut down. A
+    /// process that must not fork runs the job itself, and waits for it.
     pub(crate) fn run(
         &mut self,
         owner: Owner,

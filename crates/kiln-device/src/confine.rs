@@ -23,13 +23,13 @@ const DESCRIPTORS: u64 = 256;
 /// Descriptors that the main process passes to a guest's process: the connection.
 const FDS_PER_GUEST: u64 = 1;
 
-/// Descriptors that are in flight between the main process and the fork server at most: four for a new
-/// process, and its pidfd in the reply.
+/// Descriptors that are in flight between the main process and the fork server at most: four for a
+/// new process, and its pidfd in the reply.
 const FORK_SERVER_FDS: u64 = 5;
 
-/// Returns how many descriptors the main process and its children can have in flight. For each guest
-/// slot, there may be a second process that is about to exit. A slot is free only when the front end
-/// has received everything sent to it. Guests' processes cannot send descriptors.
+/// Returns how many descriptors the main process and its children can have in flight. For each
+/// guest slot, there may be a second process that is about to exit. A slot is free only when the
+/// front end has received everything sent to it. Guests' processes cannot send descriptors.
 ///
 /// The kernel counts descriptors in flight per user, and rejects a send while the count exceeds the
 /// sender's RLIMIT_NOFILE. That limit must therefore be at least this high.

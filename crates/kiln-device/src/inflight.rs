@@ -91,8 +91,8 @@ impl Inflight {
         Ok(file)
     }
 
-    /// Describes the part of the file for `n` queues of `queue_size` descriptors each. Returns `None`
-    /// if either number is 0 or exceeds the device's limit.
+    /// Describes the part of the file for `n` queues of `queue_size` descriptors each. Returns
+    /// `None` if either number is 0 or exceeds the device's limit.
     pub(crate) fn describe(n: u16, queue_size: u16, queues: usize) -> Option<InflightArea> {
         let is_possible =
             (1..=queues).contains(&usize::from(n)) && (1..=MAX_RING).contains(&queue_size);

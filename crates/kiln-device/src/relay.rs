@@ -3,8 +3,8 @@
 //! seccomp forbids sendmsg() in a guest's process: one that was taken over could exhaust the user's
 //! limit on descriptors in flight, or pass its descriptors to programs whose epoll watches slow the
 //! main process down. The guest's process writes the reply's payload to shared memory. The main
-//! process, which has the memfd for in-flight requests, forks a child process that sends both, because
-//! a send wakes every waiter on the front end's socket, and there may be very many.
+//! process, which has the memfd for in-flight requests, forks a child process that sends both,
+//! because a send wakes every waiter on the front end's socket, and there may be very many.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -137,9 +137,9 @@ impl Relay {
 
     /// Sends a pending reply in a child process. Each guest has at most one such process.
     ///
-    /// The process shares the descriptors of this one. If it had copies, it would close them all, and
-    /// each close() walks the POSIX locks on a file, which front ends can add. `stream` must stay
-    /// open until the child process has exited.
+    /// The process shares the descriptors of this one. If it had copies, it would close them all,
+    /// and each close() walks the POSIX locks on a file, which front ends can add. `stream` must
+    /// stay open until the child process has exited.
     pub(crate) fn send_pending(&mut self, stream: &UnixStream) {
         if !self.is_pending() || self.is_sending() {
             return;

@@ -230,8 +230,8 @@ impl Server {
         let sockets = self.sockets.len() as u64;
         let guests = self.config.max_guests as u64;
         // Each guest needs descriptors for its connection, its process, its bell, its memory for
-        // requests in flight, and the process of its front end. In addition, the same number of guests may have left while a file
-        // system keeps their processes from exiting.
+        // requests in flight, and the process of its front end. In addition, the same number of
+        // guests may have left while a file system keeps their processes from exiting.
         let waiting = (SILENT + self.most_waiting()) as u64;
         // Only a single-threaded process hands sockets to child processes: those of front ends and
         // of metrics clients. It has a descriptor for each of these processes.

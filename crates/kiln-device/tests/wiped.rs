@@ -49,8 +49,8 @@ fn a_key_in_a_message_that_is_not_served_is_wiped() {
     let create = bytes(CREATE_CRYPTO_SESSION, session);
     let agree = bytes(SET_PROTOCOL_FEATURES, CRYPTO_SESSION.to_le_bytes().into());
     let cut = &create[..400];
-    // In the three cases, the session is not negotiated, is refused by the table, or is cut off after
-    // the key.
+    // In the three cases, the session is not negotiated, is refused by the table, or is cut off
+    // after the key.
     for (sent, is_refused) in [
         (create.clone(), false),
         ([&agree[..], &create].concat(), true),

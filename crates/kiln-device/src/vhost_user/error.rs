@@ -22,8 +22,8 @@ pub enum Error {
     /// A message has more file descriptors than its request may have. The value is the request
     /// number.
     TooManyFdsFor(u32),
-    /// A kick, call, error or back-end channel descriptor has the wrong type. The value is the request
-    /// number.
+    /// A kick, call, error or back-end channel descriptor has the wrong type. The value is the
+    /// request number.
     Signal(u32),
     /// The front end has requested descriptors too often.
     TooManyInflightRequests,
@@ -34,8 +34,8 @@ pub enum Error {
     NotNegotiated(u32),
     /// The front end set an invalid device status.
     Status,
-    /// A message's flags, payload or number of descriptors are not valid for its request. The value is
-    /// the request number.
+    /// A message's flags, payload or number of descriptors are not valid for its request. The value
+    /// is the request number.
     Malformed(u32),
     /// The device does not implement this request.
     Unknown(u32),

@@ -1,9 +1,9 @@
 //! The vhost-user protocol (QEMU's `docs/interop/vhost-user.rst`): receives the messages of one
 //! front end, has the device serve them, and sends the answers.
 //!
-//! The `vhost` crate does not fit: it sends replies with sendmsg(), which seccomp forbids in a guest's
-//! process, rejects messages that QEMU and user mode Linux send, and handles neither the messages
-//! about the device status ([`status`]) nor those that create sessions ([`session`]).
+//! The `vhost` crate does not fit: it sends replies with sendmsg(), which seccomp forbids in a
+//! guest's process, rejects messages that QEMU and user mode Linux send, and handles neither the
+//! messages about the device status ([`status`]) nor those that create sessions ([`session`]).
 //!
 //! Whatever a front end sends, the worst outcome is the end of its own connection. At most one
 //! message is buffered.
@@ -49,8 +49,8 @@ pub(crate) const SEND_TIMEOUT: Duration = Duration::from_secs(5);
 /// Sends the reply to GET_INFLIGHT_FD, which is the only one with a descriptor.
 pub(crate) type SendInflight = Box<dyn FnMut(&Socket, InflightArea) -> Result<(), Error> + Send>;
 
-/// Returns a function that sends the reply with a file for the memory. This is for `--no-isolation`:
-/// seccomp forbids it in a guest's process.
+/// Returns a function that sends the reply with a file for the memory. This is for
+/// `--no-isolation`: seccomp forbids it in a guest's process.
 pub(crate) fn send_inflight_of(file: File) -> SendInflight {
     Box::new(move |socket, area| {
         let mut message = area.to_message();
@@ -70,8 +70,8 @@ pub struct FrontEndConnection {
 }
 
 impl FrontEndConnection {
-    /// Takes over the connection of a front end. Until other functions set them, it has no rate limits,
-    /// and memory for in-flight requests cannot be requested.
+    /// Takes over the connection of a front end. Until other functions set them, it has no rate
+    /// limits, and memory for in-flight requests cannot be requested.
     ///
     /// # Errors
     /// Fails if the socket cannot be set up.
@@ -147,8 +147,8 @@ impl FrontEndConnection {
         }
     }
 
-    /// With `hold`, waits that long, and returns false if the front end hangs up, so that its message
-    /// is not served. Without, waits for input or a hang-up, and returns true.
+    /// With `hold`, waits that long, and returns false if the front end hangs up, so that its
+    /// message is not served. Without, waits for input or a hang-up, and returns true.
     fn wait(&self, hold: Option<Duration>) -> Result<bool, Error> {
         let flags = match hold {
             Some(_) => PollFlags::empty(),
@@ -189,8 +189,8 @@ mod tests {
     }
 
     /// Starts serving a front end with a device that accepts everything. Returns the front end's
-    /// socket, and what the device gets. The socket has a timeout, so a failing test ends instead of
-    /// hanging.
+    /// socket, and what the device gets. The socket has a timeout, so a failing test ends instead
+    /// of hanging.
     fn running() -> (Socket, Receiver<Request>, JoinHandle<Result<(), Error>>) {
         let (ours, theirs) = UnixStream::pair().unwrap();
         ours.set_read_timeout(Some(Duration::from_secs(60)))

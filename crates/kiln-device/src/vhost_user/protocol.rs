@@ -132,8 +132,8 @@ impl Protocol {
         }
     }
 
-    /// Serves a message from the front end. Returns the answer, if there is one, and an error if the
-    /// connection must end after the answer.
+    /// Serves a message from the front end. Returns the answer, if there is one, and an error if
+    /// the connection must end after the answer.
     pub fn handle(
         &mut self,
         message: Message,
@@ -187,7 +187,8 @@ impl Protocol {
         let ring = || payload::parse_ring(&payload).ok_or_else(malformed);
         let region = || Region::parse_single(&payload).ok_or_else(malformed);
         let mut files = fds.into_iter().map(File::from);
-        // Requests whose payload must be empty. That of GET_STATUS and SET_BACKEND_REQ_FD is ignored.
+        // Requests whose payload must be empty. That of GET_STATUS and SET_BACKEND_REQ_FD is
+        // ignored.
         let has_no_payload = matches!(
             request,
             request::GET_FEATURES

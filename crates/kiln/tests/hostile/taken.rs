@@ -30,9 +30,9 @@ fn files(pid: u32) -> BTreeSet<String> {
         .collect()
 }
 
-/// A process that was taken over can lock and change the files that it has. It has
-/// neither the log nor a pipe to the main process, and no descriptor of the memory for counters. The
-/// main process has the memory for requests in flight only to send it, and does not map it.
+/// A process that was taken over can lock and change the files that it has. It has neither the log
+/// nor a pipe to the main process, and no descriptor of the memory for counters. The main process
+/// has the memory for requests in flight only to send it, and does not map it.
 #[test]
 fn a_guests_process_shares_a_connection_and_memory_with_the_main_process() {
     // Without the sandbox, the descriptors can be listed by the same user.
