@@ -95,7 +95,7 @@ fn sections_the_host_interrupted_are_told_apart() {
             "without a competitor: {} of {} sections stolen, {switches} switches by the host",
             quiet.sections_stolen, quiet.sections
         );
-        assert!(quiet.sections_stolen * 20 < quiet.sections, "{quiet:?}");
+        // A busy host may preempt many sections, but each counts one of its switches.
         assert!(
             quiet.sections_stolen <= switches + OTHER_REASONS,
             "{quiet:?}"
@@ -135,16 +135,18 @@ fn interrupted_sections_are_not_called_stolen() {
         policy("nested").set(&mut cpu);
         cpu.reset_stats();
         let poisson = Arrivals::Poisson(10_000.0, seed);
+        let before = host_switches();
         interrupted(&mut cpu, plan(keep(seed), seed), poisson, |load| {
             repeat_until("1,000 interrupted sections", || {
                 load.run(50);
                 load.cpu().stats().sections_interrupted >= 1_000
             });
         });
+        let switches = host_switches() - before;
         let stats = cpu.stats();
-        println!("{stats:?}");
+        println!("{switches} switches by the host, {stats:?}");
         assert!(
-            stats.sections_stolen * 5 < stats.sections_interrupted,
+            stats.sections_stolen < switches + stats.sections_interrupted / 5,
             "{stats:?}"
         );
         assert_eq!(
