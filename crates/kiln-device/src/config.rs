@@ -61,6 +61,9 @@ pub struct Config {
     pub rates: Rates,
     /// Maximum number of concurrent guests per socket.
     pub max_guests: usize,
+    /// Maximum number of new guests per second and socket, after a burst. Each costs a process, and
+    /// a front end that connects in a loop would take its CPU time from other guests.
+    pub max_new_guests: u32,
     /// Maximum memory each guest may share, in bytes.
     pub max_memory: u64,
     /// How long a queue's thread polls before it sleeps.
@@ -91,6 +94,7 @@ impl Default for Config {
             limits: Limits::default(),
             rates: Rates::default(),
             max_guests: 16,
+            max_new_guests: 5,
             max_memory: 1 << 40,
             poll: Duration::from_micros(50),
             drain: Duration::from_millis(1300),

@@ -21,7 +21,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use kiln_virtio::Worker;
+use kiln_virtio::{Services, Worker};
 use rustix::io::Errno;
 use rustix::net::{
     recvmsg, sendmsg, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
@@ -207,6 +207,8 @@ impl Forks {
         // SIGTERM is for the main process, which stops this one by closing the channel.
         let _ignored = take_sigterm().map_err(lacks)?;
         set_name(NAME).map_err(|e| lacks(e.into()))?;
+        // Loading libcrypto takes 10 ms of CPU time, which each front end that connects would cost.
+        let services = Services::detect();
         // SAFETY: the call cannot fail.
         let main = unsafe { libc::getppid() };
         loop {
@@ -221,7 +223,8 @@ impl Forks {
             match fork() {
                 Ok(None) => {
                     drop(self);
-                    return become_guests_process(main, fds).map(Some).map_err(lacks);
+                    let inside = become_guests_process(main, fds, services);
+                    return inside.map(Some).map_err(lacks);
                 }
                 Ok(Some((id, child))) => match send(&self.channel, id, &[child.as_fd()]) {
                     // The main process closes the new process's channel, which ends it.
@@ -254,7 +257,11 @@ fn is_refused(error: &io::Error) -> bool {
 }
 
 /// Prepares a forked process: it ends with the main process, and gets no Ctrl-C.
-fn become_guests_process(main: libc::pid_t, fds: [OwnedFd; 4]) -> io::Result<Inside> {
+fn become_guests_process(
+    main: libc::pid_t,
+    fds: [OwnedFd; 4],
+    services: Services,
+) -> io::Result<Inside> {
     // SAFETY: the calls take no pointers.
     unsafe {
         if libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) != 0 || libc::setpgid(0, 0) != 0 {
@@ -270,7 +277,8 @@ fn become_guests_process(main: libc::pid_t, fds: [OwnedFd; 4]) -> io::Result<Ins
     // The descriptor of the memory is closed here.
     let memory = Shared::map(&File::from(memory))?;
     let (bell, inflight) = (Bell::from(bell), File::from(inflight));
-    Ok(Inside::new(channel.into(), memory, bell, inflight))
+    let channel = channel.into();
+    Ok(Inside::new(channel, memory, bell, inflight, services))
 }
 
 /// Forks. The child is a sibling of this process. Returns its process ID and its pidfd, or `None`

@@ -45,15 +45,23 @@ pub struct Inside {
     bell: Arc<Bell>,
     /// The memfd for in-flight requests.
     inflight: File,
+    services: Services,
 }
 
 impl Inside {
-    pub(crate) fn new(channel: UnixStream, memory: Shared, bell: Bell, inflight: File) -> Inside {
+    pub(crate) fn new(
+        channel: UnixStream,
+        memory: Shared,
+        bell: Bell,
+        inflight: File,
+        services: Services,
+    ) -> Inside {
         Inside {
             channel,
             memory: Arc::new(memory),
             bell: Arc::new(bell),
             inflight,
+            services,
         }
     }
 
@@ -65,7 +73,6 @@ impl Inside {
 
     /// Waits for a guest and serves it.
     pub fn serve(self, config: &Config) -> Result<(), Error> {
-        let services = Services::detect();
         let lacks = |e: io::Error| Error::lacks("a guest's process", e);
         // The threads that are created below block the signal as well.
         let drain = take_sigterm().map_err(lacks)?;
@@ -108,10 +115,17 @@ impl Inside {
         let send: SendInflight =
             Box::new(move |_, area| relay.send(&area).map_err(FrontEndError::Inflight));
         let inflight = (self.inflight, send);
-        let connection =
-            Connection::new(stream, &name, &services, counters, inflight, config, crew)
-                .inspect_err(|error| tracing::error!(guest = number, %error, "cannot be served"))
-                .map_err(lacks)?;
+        let connection = Connection::new(
+            stream,
+            &name,
+            &self.services,
+            counters,
+            inflight,
+            config,
+            crew,
+        )
+        .inspect_err(|error| tracing::error!(guest = number, %error, "cannot be served"))
+        .map_err(lacks)?;
         loop {
             let mut fds = [
                 PollFd::new(&drain, PollFlags::IN),
@@ -124,9 +138,7 @@ impl Inside {
                         "a step of its connection does not end: its front end holds it, so its \
                          process ends"
                     );
-                    // SAFETY: the call ends the process without running exit()'s handlers, which
-                    // blocked threads could hold up.
-                    unsafe { libc::_exit(HELD) }
+                    exit_at_once(HELD)
                 }
                 Ok(_) => {}
                 Err(Errno::INTR) => continue,
@@ -134,15 +146,23 @@ impl Inside {
             }
             let [told, over] = [0, 1].map(|i| !fds[i].revents().is_empty());
             if over {
-                return Ok(());
+                drop(connection);
+                exit_at_once(0)
             }
             if told {
                 connection.drain();
                 connection.end(Instant::now() + config.drain);
-                return Ok(());
+                exit_at_once(0)
             }
         }
     }
+}
+
+/// Ends the process without running the handlers of exit(). Blocked threads could hold them up, and
+/// libcrypto's handler frees all that it has, which takes longer than serving a short connection.
+fn exit_at_once(status: libc::c_int) -> ! {
+    // SAFETY: the call ends the process.
+    unsafe { libc::_exit(status) }
 }
 
 /// Enters the sandbox and creates all threads of this process. A thread inherits the landlock domain

@@ -27,16 +27,17 @@ pub(crate) const SILENT: usize = 64;
 /// after the device restarts. Further connections are rejected.
 pub(crate) const WAITING: usize = 64;
 
-/// Maximum number of front ends per second that each socket passes to processes, and the burst
-/// allowed after a pause. The rate is limited because each front end costs a process, whose CPU
-/// time a front end that connects in a loop would take from other guests.
-pub(crate) const ADMITTED: u64 = 10;
+/// Maximum number of front ends that each socket passes to processes at once, after a pause. Then
+/// the rate of [`Config::max_new_guests`](crate::config::Config::max_new_guests) applies.
 pub(crate) const ADMITTED_AT_ONCE: u32 = 64;
+
+/// Maximum number of clients of the metrics that are answered per second.
+pub(crate) const CLIENTS: u32 = 10;
 
 /// Maximum number of connections per second that each socket accepts, and the burst allowed after a
 /// pause. A front end that connects and closes in a loop keeps this process, and the child
 /// processes that close its connections, busy. Past [`QUEUE`], connect() waits.
-const ACCEPTED: u64 = 2000;
+const ACCEPTED: u32 = 2000;
 pub(crate) const ACCEPTED_AT_ONCE: u32 = 250;
 
 /// Number of connections that the kernel keeps for a listener. Those of a front end that connects
@@ -152,8 +153,8 @@ fn appear(path: &Path, access: Access) -> io::Result<UnixListener> {
 }
 
 /// Takes over a socket inherited from the parent process, either a listening socket or a
-/// connection.
-pub(crate) fn inherit(owner: Owner, fd: RawFd) -> Result<Socket, Error> {
+/// connection. It passes up to `admitted` connections per second to processes.
+pub(crate) fn inherit(owner: Owner, fd: RawFd, admitted: u32) -> Result<Socket, Error> {
     let refuse = |e: io::Error| Error::Argument(format!("--fd {fd}: {e}: pass a Unix socket"));
     // SAFETY: this command takes no pointer, and fails harmlessly if `fd` is not open. It also
     // keeps guests' processes from inheriting the descriptor.
@@ -166,10 +167,10 @@ pub(crate) fn inherit(owner: Owner, fd: RawFd) -> Result<Socket, Error> {
     match socket_acceptconn(&socket).map_err(|e| refuse(e.into()))? {
         true => {
             limit_queue(&socket).map_err(refuse)?;
-            Ok(Socket::new(owner, path, Some(socket.into())))
+            Ok(Socket::new(owner, path, Some(socket.into()), admitted))
         }
         false => {
-            let mut one = Socket::new(owner, path, None);
+            let mut one = Socket::new(owner, path, None, admitted);
             one.waiting.push_back(Waiting::new(socket.into()));
             Ok(one)
         }
@@ -195,12 +196,16 @@ impl Waiting {
 }
 
 impl Socket {
-    pub(crate) fn new(owner: Owner, path: PathBuf, listener: Option<UnixListener>) -> Socket {
-        let bucket = |per_second: u64, at_once: u32| {
-            Bucket::new(
-                per_second,
-                Duration::from_secs(1) * at_once / per_second as u32,
-            )
+    /// Creates a socket that passes up to `admitted` connections per second to processes.
+    pub(crate) fn new(
+        owner: Owner,
+        path: PathBuf,
+        listener: Option<UnixListener>,
+        admitted: u32,
+    ) -> Socket {
+        let bucket = |per_second: u32, at_once: u32| {
+            let burst = Duration::from_secs(1) * at_once / per_second;
+            Bucket::new(u64::from(per_second), burst)
         };
         Socket {
             owner,
@@ -208,7 +213,7 @@ impl Socket {
             listener,
             waiting: VecDeque::new(),
             accepted: bucket(ACCEPTED, ACCEPTED_AT_ONCE),
-            admitted: bucket(ADMITTED, ADMITTED_AT_ONCE),
+            admitted: bucket(admitted, ADMITTED_AT_ONCE),
             rests_until: None,
         }
     }

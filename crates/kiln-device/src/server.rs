@@ -25,7 +25,7 @@ use crate::error::Error;
 use crate::forkserver::ForkServer;
 use crate::guest::{Connection, Name};
 use crate::inflight::Inflight;
-use crate::listener::{self, inherit, listen, Access, Socket, Waiting, SILENT, WAITING};
+use crate::listener::{self, inherit, listen, Access, Socket, Waiting, CLIENTS, SILENT, WAITING};
 use crate::metrics::{self, Meter};
 use crate::notify::timespec;
 use crate::process::{Process, State, START};
@@ -181,19 +181,25 @@ impl Server {
             mode: config.socket_mode,
             group: config.socket_group,
         };
+        let admitted = config.max_new_guests;
         let mut sockets = Vec::new();
         for path in &config.sockets {
             let owner = Owner::Socket(sockets.len());
             let listener = listen(path, access)?;
-            sockets.push(Socket::new(owner, path.clone(), Some(listener)));
+            sockets.push(Socket::new(owner, path.clone(), Some(listener), admitted));
         }
         for fd in &config.inherited {
-            sockets.push(inherit(Owner::Socket(sockets.len()), *fd)?);
+            sockets.push(inherit(Owner::Socket(sockets.len()), *fd, admitted)?);
         }
         let metrics = match &config.metrics {
             Some(path) => {
                 let listener = listen(path, Access::default())?;
-                Some(Socket::new(Owner::Metrics, path.clone(), Some(listener)))
+                Some(Socket::new(
+                    Owner::Metrics,
+                    path.clone(),
+                    Some(listener),
+                    CLIENTS,
+                ))
             }
             None => None,
         };
@@ -326,8 +332,7 @@ impl Server {
             let is_over = |s: &Socket| s.listener.is_none() && s.waiting.is_empty();
             if guests.is_empty() && self.sockets.iter().all(is_over) {
                 // Only inherited connections were to be served, and all of them have ended.
-                lost.into_iter().for_each(|guest| guest.close(&mut closer));
-                self.finish(guests, spares, closer, &mut served);
+                self.finish((guests, lost), spares, closer, &mut served);
                 return Ok(served);
             }
             let ready = self.wait(
@@ -341,8 +346,7 @@ impl Server {
             for (watched, found) in ready {
                 match watched {
                     Watched::Stop => {
-                        lost.into_iter().for_each(|guest| guest.close(&mut closer));
-                        self.finish(guests, spares, closer, &mut served);
+                        self.finish((guests, lost), spares, closer, &mut served);
                         return Ok(served);
                     }
                     Watched::Listener(owner) => listening.push(owner),
@@ -733,7 +737,7 @@ impl Server {
     /// Lets all guests finish, and kills the processes of those that do not.
     fn finish(
         mut self,
-        guests: Vec<Guest>,
+        (guests, lost): (Vec<Guest>, Vec<Guest>),
         spares: Vec<Process>,
         mut closer: Closer,
         served: &mut Served,
@@ -754,7 +758,7 @@ impl Server {
         // exit.
         for guest in guests {
             let owner = Owner::Socket(guest.socket);
-            streams.push((owner, guest.stream));
+            streams.push((guest.number, owner, guest.stream));
             match guest.host {
                 Host::Process(process) => processes.push((Some(guest.number), owner, process)),
                 Host::Threads(connection) => threads.push(connection),
@@ -764,6 +768,7 @@ impl Server {
             process.relay().stop();
             process.drain();
         }
+        lost.iter().filter_map(Guest::relay).for_each(Relay::stop);
         threads.iter().for_each(Connection::drain);
         for connection in threads {
             connection.end(until);
@@ -794,19 +799,24 @@ impl Server {
             }
             thread::sleep(Duration::from_millis(2));
         }
-        if processes
-            .iter()
-            .any(|(_, _, process)| process.relay().is_sending())
-        {
-            // A child process still uses descriptors of this process, which must not get other
-            // meanings. They are closed when this process exits.
-            std::mem::forget((processes, streams));
-            (processes, streams) = (Vec::new(), Vec::new());
+        // While a child process is sending, it uses descriptors of this process, which must not get
+        // other meanings. They are closed when this process exits.
+        for (number, owner, process) in processes {
+            match process.relay().is_sending() {
+                true => {
+                    let own = streams.iter().position(|s| Some(s.0) == number);
+                    std::mem::forget((process, own.map(|at| streams.swap_remove(at))));
+                }
+                false => process.release(owner, &mut closer),
+            }
         }
-        for (_, owner, process) in processes {
-            process.release(owner, &mut closer);
+        for guest in lost {
+            match guest.is_sending() {
+                true => std::mem::forget(guest),
+                false => guest.close(&mut closer),
+            }
         }
-        for (owner, stream) in streams {
+        for (_, owner, stream) in streams {
             let _ = closer.end_held(owner, stream);
         }
         closer.finish();
@@ -975,12 +985,13 @@ mod tests {
     use super::*;
     use std::path::PathBuf;
 
-    use crate::listener::{ACCEPTED_AT_ONCE, ADMITTED, ADMITTED_AT_ONCE};
+    use crate::listener::{ACCEPTED_AT_ONCE, ADMITTED_AT_ONCE};
     use crate::pace::Bucket;
 
     const FRONT_ENDS: usize = 12;
     const AT_ONCE: usize = 4;
-    /// Interval between front ends at the socket's rate.
+    /// A socket's rate, and the interval between front ends at this rate.
+    const ADMITTED: u64 = 10;
     const EACH: Duration = Duration::from_nanos(1_000_000_000 / ADMITTED);
 
     /// The vhost-user messages SET_OWNER and GET_FEATURES.
@@ -1145,7 +1156,7 @@ mod tests {
     /// Checks the documented limit. The first front end beyond the burst is still admitted.
     #[test]
     fn a_socket_admits_a_burst_and_then_its_rate() {
-        let socket = Socket::new(Owner::Metrics, PathBuf::new(), None);
+        let socket = Socket::new(Owner::Metrics, PathBuf::new(), None, 7);
         let admit = |now: Duration| {
             let now = now.as_nanos() as u64;
             let due = || {
@@ -1157,8 +1168,8 @@ mod tests {
             std::iter::from_fn(due).count()
         };
         assert_eq!(admit(Duration::ZERO), ADMITTED_AT_ONCE as usize + 1);
-        assert_eq!(admit(Duration::from_secs(1)), 10);
-        assert_eq!(admit(Duration::from_secs(2)), 10);
+        assert_eq!(admit(Duration::from_secs(1)), 7);
+        assert_eq!(admit(Duration::from_secs(2)), 7);
     }
 
     /// A socket whose rate is used up is not watched, so further connections wait to be accepted.

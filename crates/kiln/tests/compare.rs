@@ -33,6 +33,22 @@ fn compare(a: &Path, b: &Path, more: &[&str]) -> crate::common::Run {
 }
 
 #[test]
+fn a_record_compared_with_itself_is_noted() {
+    let dir = tempfile::tempdir().unwrap();
+    let a = record(dir.path(), "a.json", 0.01, &[("a", 100.0)]);
+    let copy = dir.path().join("copy.json");
+    fs::copy(&a, &copy).unwrap();
+    for b in [&a, &copy] {
+        let run = compare(&a, b, &[]);
+        assert!(run.stdout().contains("the same record"), "{run:?}");
+    }
+    // Control: a record with other results.
+    let b = record(dir.path(), "b.json", 0.01, &[("a", 101.0)]);
+    let run = compare(&a, &b, &[]);
+    assert!(!run.stdout().contains("the same record"), "{run:?}");
+}
+
+#[test]
 fn a_planted_regression_is_found_and_noise_is_not() {
     let dir = tempfile::tempdir().unwrap();
     let a = record(

@@ -266,6 +266,9 @@ fn a_run_that_judges_nothing_does_not_pass() {
     let judged = gate(&["O2"]);
     assert_eq!(judged.status, 0, "{judged:?}");
 
+    let itself = ["--baseline", "gcc", "--max-regression", "5"];
+    fault(&run(&itself), 2, "nothing is compared");
+
     let none = [
         "-q",
         "--cc",

@@ -79,6 +79,8 @@ fn captures_that_cannot_be_read_are_refused_with_the_offset() {
         &["--load", &name],
         "at offset 24: the file ends without a packet",
     );
+    capture(&file, &[(0, 60)]);
+    refuses(&["--load", &name], "after one packet, which has no rate");
     capture(&file, &[(0, 60), (10, 60)]);
     let bytes = fs::read(&file).unwrap();
     // Truncate the file in the second record: first inside its packet data, then inside its header.

@@ -66,6 +66,9 @@ pub struct ServeArgs {
     /// Maximum number of simultaneous guests per socket
     #[arg(long, value_name = "N", default_value_t = 16)]
     max_guests: usize,
+    /// Maximum number of new guests per second and socket, after 64 at once
+    #[arg(long, value_name = "N", default_value_t = Config::default().max_new_guests, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    max_new_guests: u32,
     /// Maximum memory that each guest may share, in bytes
     #[arg(long, value_name = "BYTES", default_value_t = Config::default().max_memory)]
     max_memory: u64,
@@ -118,6 +121,7 @@ impl ServeArgs {
                 cpu: self.max_cpu,
             },
             max_guests: self.max_guests,
+            max_new_guests: self.max_new_guests,
             max_memory: self.max_memory,
             poll: Duration::from_micros(self.poll_us),
             metrics: self.metrics.clone(),

@@ -240,9 +240,22 @@ fn record(path: &Path) -> Result<Side, Error> {
     }
 }
 
+/// Whether both paths lead to the same file or directory, or to files of equal content.
+fn same_file(a: &Path, b: &Path) -> bool {
+    fs::canonicalize(a).is_ok_and(|a| fs::canonicalize(b).is_ok_and(|b| a == b))
+        || fs::read(a).is_ok_and(|a| fs::read(b).is_ok_and(|b| a == b))
+}
+
 fn sides(args: &CompareArgs, session: &Session) -> Result<(Side, Side, Vec<String>), Stop> {
     match (is_tree(&args.a), is_tree(&args.b)) {
-        (false, false) => Ok((record(&args.a)?, record(&args.b)?, Vec::new())),
+        (false, false) => {
+            let sides = (record(&args.a)?, record(&args.b)?);
+            let notes = same_file(&args.a, &args.b).then(|| {
+                "A and B are the same record, so no difference can be found: name two records"
+                    .into()
+            });
+            Ok((sides.0, sides.1, Vec::from_iter(notes)))
+        }
         (true, true) => two_trees(args, session),
         (true, false) => {
             let b = record(&args.b)?;

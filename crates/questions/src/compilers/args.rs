@@ -18,7 +18,7 @@ use super::catalogue::{find_subject, list_names};
 use super::cell::{Abi, Opt, Status};
 use super::explain_run::{self, CellQuestion};
 use super::row::Row;
-use super::run::{run, Plan};
+use super::run::{run, Plan, DEFAULT};
 use super::subject::{Judge, Subject};
 use super::toolchain::Toolchain;
 use super::tree::Tree;
@@ -450,6 +450,16 @@ fn plan<'a>(
             if ccs.iter().all(|c| c.identity() != cc.identity()) {
                 ccs.push(Arc::new(cc));
             }
+        }
+    }
+    if let Some(Baseline::Compiler(own)) = &baseline {
+        let others = ccs.iter().any(|cc| cc.identity() != own.identity());
+        if !others && variants.iter().all(|v| v.name() == DEFAULT) {
+            return Err(Error::input(format!(
+                "--baseline {}: the only cells are its own, so nothing is compared: add another compiler to --cc, or a \
+                 --variant",
+                own.name
+            )));
         }
     }
     Ok(Plan {

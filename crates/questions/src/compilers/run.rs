@@ -21,7 +21,7 @@ use super::toolchain::Toolchain;
 use super::variant::Variant;
 
 /// Name of the variant without further flags.
-const DEFAULT: &str = "default";
+pub(super) const DEFAULT: &str = "default";
 /// Number of rounds if no row is judged against a baseline.
 const ROUNDS: usize = 12;
 /// Time per cell in milliseconds, summed over all rounds: `FEW_MS`, or `MANY_MS` for more than

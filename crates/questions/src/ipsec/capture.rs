@@ -95,6 +95,12 @@ fn parse(bytes: &[u8]) -> Result<Vec<Packet>, Fault> {
     if packets.is_empty() {
         return fault(bytes.len(), "the file ends without a packet");
     }
+    if packets.len() == 1 {
+        return fault(
+            bytes.len(),
+            "the file ends after one packet, which has no rate",
+        );
+    }
     packets.sort_by_key(|p| p.at);
     let first = packets[0].at;
     for p in &mut packets {
