@@ -85,12 +85,14 @@ pub(crate) struct Backend {
 }
 
 fn stuck(_: Stuck) -> Error {
-    Error::refused("a queue does not stop: the front end blocks it in a system call")
+    Error::refused(
+        "a queue's thread did not stop in time; the front end may be blocking it in a system call",
+    )
 }
 
 impl Backend {
-    /// Creates a device that is not set up yet. `threads` has the threads of each queue, the control
-    /// queue last. `inflight_file` comes from [`Inflight::file`].
+    /// Creates a device that is not set up yet. `threads` has the threads of each queue, the
+    /// control queue last. `inflight_file` comes from [`Inflight::file`].
     pub(crate) fn new(
         account: Arc<Account>,
         queues: Queues,
@@ -232,8 +234,8 @@ impl Backend {
     /// Returns false if this ring must not start yet.
     ///
     /// No message reports a reset reliably: QEMU sets features, and the status to 0, for a pause as
-    /// well. A driver that was reset starts its rings from entry 0. After a pause, each ring resumes
-    /// at its old index, which may also be 0, if it was not used or has wrapped around.
+    /// well. A driver that was reset starts its rings from entry 0. After a pause, each ring
+    /// resumes at its old index, which may also be 0, if it was not used or has wrapped around.
     ///
     /// After features or the status were set with all rings stopped, every ring is checked, because
     /// the next driver may use any of them, and the sessions too. A ring that was not used starts

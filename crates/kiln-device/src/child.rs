@@ -181,12 +181,12 @@ impl Child {
 ///
 /// # Safety
 /// This process must have a single thread, or the child must neither allocate nor wait for anything
-/// that another thread may hold.
+/// that another thread may hold. `flags` must not contain CLONE_VM.
 pub(crate) unsafe fn fork_with(flags: libc::c_int) -> io::Result<Option<(libc::pid_t, OwnedFd)>> {
     let mut child: RawFd = -1;
     let null = std::ptr::null_mut::<libc::c_void>();
-    // SAFETY: without CLONE_VM this is a fork, whose condition is that of this function. The kernel
-    // writes the pidfd, which is owned here only, to `child`.
+    // SAFETY: the caller does not pass CLONE_VM, so this is a fork, and it keeps the conditions
+    // above. The kernel writes the new pidfd to `child`, and only this code owns it.
     unsafe {
         let pidfd = std::ptr::from_mut(&mut child);
         match libc::syscall(

@@ -214,8 +214,8 @@ mod tests {
     use super::*;
     use std::path::PathBuf;
 
-    /// With any flags, a process whose limit is this high may send although all guests have the
-    /// maximum in flight.
+    /// The limit suffices for every configuration, even when all guests have the maximum number of
+    /// descriptors in flight.
     #[test]
     fn descriptors_in_flight_are_five_per_process_and_five_for_the_fork_server() {
         for (sockets, guests) in [(1, 16), (1, 1), (4, 16), (64, 100)] {

@@ -207,7 +207,8 @@ impl Forks {
         // SIGTERM is for the main process, which stops this one by closing the channel.
         let _ignored = take_sigterm().map_err(lacks)?;
         set_name(NAME).map_err(|e| lacks(e.into()))?;
-        // Loading libcrypto takes 10 ms of CPU time, which each front end that connects would cost.
+        // Load libcrypto here, once. It takes several ms of CPU time, which every guest's process
+        // would otherwise spend.
         let services = Services::detect();
         // SAFETY: the call cannot fail.
         let main = unsafe { libc::getppid() };

@@ -31,7 +31,8 @@ pub(crate) const WAITING: usize = 64;
 /// the rate of [`Config::max_new_guests`](crate::config::Config::max_new_guests) applies.
 pub(crate) const ADMITTED_AT_ONCE: u32 = 64;
 
-/// Maximum number of clients of the metrics that are answered per second.
+/// Maximum number of clients of the metrics that are answered per second, after a burst of
+/// [`ADMITTED_AT_ONCE`].
 pub(crate) const CLIENTS: u32 = 10;
 
 /// Maximum number of connections per second that each socket accepts, and the burst allowed after a
@@ -153,7 +154,7 @@ fn appear(path: &Path, access: Access) -> io::Result<UnixListener> {
 }
 
 /// Takes over a socket inherited from the parent process, either a listening socket or a
-/// connection. It passes up to `admitted` connections per second to processes.
+/// connection. `admitted` is as in [`Socket::new`].
 pub(crate) fn inherit(owner: Owner, fd: RawFd, admitted: u32) -> Result<Socket, Error> {
     let refuse = |e: io::Error| Error::Argument(format!("--fd {fd}: {e}: pass a Unix socket"));
     // SAFETY: this command takes no pointer, and fails harmlessly if `fd` is not open. It also
@@ -196,7 +197,8 @@ impl Waiting {
 }
 
 impl Socket {
-    /// Creates a socket that passes up to `admitted` connections per second to processes.
+    /// Creates a socket that admits `admitted` connections per second, after a burst of
+    /// [`ADMITTED_AT_ONCE`].
     pub(crate) fn new(
         owner: Owner,
         path: PathBuf,

@@ -91,7 +91,7 @@ fn map(region: &vhost_user::Region, file: File) -> Result<Region> {
     // SAFETY: the range is exactly the mapping, and munlock() does not change its contents.
     let _ = unsafe { munlock(mapping.as_ptr().cast(), mapping.size()) };
     let mapped = GuestRegionMmap::new(mapping, GuestAddress(region.guest))
-        .ok_or_else(|| Error::refused("a memory region beyond the address space"))?;
+        .ok_or_else(|| Error::refused("a memory region extends beyond the address space"))?;
     Ok(Region {
         user: region.user,
         mapped: Arc::new(mapped),
@@ -144,7 +144,7 @@ impl Memory {
     pub(crate) fn add(&mut self, region: &vhost_user::Region, file: File) -> Result<()> {
         if self.regions.len() >= MAX_REGIONS {
             return Err(Error::refused(
-                "more memory regions than the device accepts",
+                "the front end added more memory regions than the device accepts",
             ));
         }
         self.check_total(self.size().1, std::iter::once(region.size))?;

@@ -5,9 +5,9 @@
 //! A process that was taken over must not be able to make the main process wait. The two therefore
 //! share only objects without a lock that a process can hold for long: memory ([`crate::shared`]),
 //! an eventfd, the connection of the guest, which the main process only polls, and the memfd for
-//! in-flight requests, which the main process neither reads, writes nor maps. Only child processes
-//! send on the connection, and close it. A pipe, for example, is locked while a write to
-//! it copies bytes, and the page with these bytes may never arrive.
+//! in-flight requests, which the main process neither reads, writes nor maps. On the main process's
+//! side, only child processes send on the connection or close it. A pipe, for example, is locked
+//! while a write to it copies bytes, and the page with these bytes may never arrive.
 
 use std::fs::File;
 use std::io;
@@ -148,8 +148,8 @@ impl Process {
         }
     }
 
-    /// Has the closer count this process until it is released. The process has ended, or its end is
-    /// not awaited.
+    /// Hands this process to the closer, which counts it until the kernel releases it. Call this
+    /// when the process has ended, or to stop waiting for its end.
     pub(crate) fn release(self, owner: Owner, closer: &mut Closer) {
         closer.note_process(owner, self.child);
     }
@@ -195,7 +195,7 @@ impl Process {
         self.lines.take(|| self.limit.admit_now(), log::forward);
     }
 
-    /// Returns what sends a reply on behalf of the process.
+    /// Returns the relay, which sends the GET_INFLIGHT_FD reply for this process.
     pub(crate) fn relay(&self) -> &Relay {
         &self.relay
     }

@@ -100,7 +100,7 @@ pub(crate) struct Relay {
     first: usize,
     /// The file of the memory for requests in flight.
     file: OwnedFd,
-    /// Number of requests that were handled.
+    /// Number of requests taken up, whether or not the reply was sent.
     answered: u64,
     /// The child process that sends a reply, and when it is killed.
     child: Option<(Child, Instant)>,
@@ -117,15 +117,16 @@ impl Relay {
         }
     }
 
-    /// Returns whether a reply has yet to be sent. A process can have [`MAX_GET_INFLIGHT`] of them.
+    /// Returns whether the process has requested a reply that has not been started. Only its first
+    /// [`MAX_GET_INFLIGHT`] requests count.
     pub(crate) fn is_pending(&self) -> bool {
         let asked = self.memory.cell(self.first + ASKED).load(Ordering::Acquire);
         asked != self.answered && self.answered < u64::from(MAX_GET_INFLIGHT)
     }
 
-    /// Returns whether a child process may still send a reply. Meanwhile, the guest keeps its place
-    /// even if its process has ended: whether its front end has read all replies is known only
-    /// afterwards.
+    /// Returns whether a child process that sends a reply is still running, and kills it if it is
+    /// late. While it runs, the guest keeps its place even if its process has ended: whether its
+    /// front end has read all replies is known only afterwards.
     pub(crate) fn is_sending(&self) -> bool {
         self.child.as_ref().is_some_and(|(child, until)| {
             if Instant::now() > *until {
@@ -137,9 +138,9 @@ impl Relay {
 
     /// Sends a pending reply in a child process. Each guest has at most one such process.
     ///
-    /// The process shares the descriptors of this one. If it had copies, it would close them all,
-    /// and each close() walks the POSIX locks on a file, which front ends can add. `stream` must
-    /// stay open until the child process has exited.
+    /// The child process shares this one's descriptor table. With a table of its own, its exit
+    /// would close all descriptors, and each close() walks the POSIX locks on a file, which front
+    /// ends can add. `stream` must stay open until the child process has exited.
     pub(crate) fn send_pending(&mut self, stream: &UnixStream) {
         if !self.is_pending() || self.is_sending() {
             return;
@@ -303,7 +304,7 @@ mod tests {
         let child = unsafe {
             match fork_with(libc::CLONE_FILES | libc::SIGCHLD).unwrap() {
                 None => {
-                    libc::sleep(600);
+                    libc::sleep(60);
                     libc::_exit(0)
                 }
                 Some((id, child)) => Child::from_parts(id as u32, child),

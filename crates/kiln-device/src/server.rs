@@ -138,7 +138,7 @@ impl Guest {
         closed || self.gone.is_some() || self.killed.is_some()
     }
 
-    /// Returns what sends a reply on behalf of its process.
+    /// Returns the relay of its process, if it has one.
     fn relay(&self) -> Option<&Relay> {
         match &self.host {
             Host::Process(process) => Some(process.relay()),
@@ -146,7 +146,7 @@ impl Guest {
         }
     }
 
-    /// Returns whether a child process may still send a reply to the front end.
+    /// Returns whether a child process that sends a reply to the front end is still running.
     fn is_sending(&self) -> bool {
         self.relay().is_some_and(Relay::is_sending)
     }
@@ -799,8 +799,9 @@ impl Server {
             }
             thread::sleep(Duration::from_millis(2));
         }
-        // While a child process is sending, it uses descriptors of this process, which must not get
-        // other meanings. They are closed when this process exits.
+        // A child process that is sending shares this process's descriptor table, so these
+        // descriptors stay open: their numbers must not be reused. They are closed when both
+        // processes have exited.
         for (number, owner, process) in processes {
             match process.relay().is_sending() {
                 true => {

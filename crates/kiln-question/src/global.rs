@@ -17,8 +17,8 @@ pub struct Global {
     pub seed: Option<u64>,
     /// Also write the record DIR/COMMAND.json
     ///
-    /// For a part of a run (--shard I/N, where a command has it) the file is
-    /// DIR/COMMAND-HOST-IofN.json, with the name of this machine.
+    /// With --shard I/N, which not every command has, the file is DIR/COMMAND-HOST-IofN.json; HOST
+    /// is this machine's name.
     #[arg(short, long, global = true, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// Cores of this machine to use, such as 0 or 0,2-3; measurements run on the first one listed

@@ -61,7 +61,7 @@ impl Progress {
             let line = match what {
                 kiln_tree::WAITING => what,
                 kiln_tree::CONFIGURING => {
-                    "building the tree's crypto code, for minutes if it is the first time"
+                    "building the tree's crypto code (the first build takes minutes)"
                 }
                 _ => return,
             };

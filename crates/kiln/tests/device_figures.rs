@@ -278,8 +278,8 @@ const ATTACKS: [(&str, Attack); 16] = [
     }),
 ];
 
-/// Lets the calling thread, and the threads and programs that it starts, run only while a core is
-/// idle.
+/// Sets SCHED_IDLE for the calling thread and everything that it starts, so that they get almost no
+/// CPU time while other threads are runnable.
 fn run_when_idle() {
     let none = libc::sched_param { sched_priority: 0 };
     // SAFETY: the structure outlives the call.
@@ -290,9 +290,10 @@ fn run_when_idle() {
 /// The attackers use a separate socket, so they can occupy only that socket's connections.
 ///
 /// Quiet and attacked seconds alternate, because a busy host changes the latency more than most
-/// attacks do. An attack's result is the median of the ratios of neighbouring seconds' p99, with the
-/// smallest and the largest. The attackers first share the cores with the victim, and then run only
-/// while a core is idle; what remains then is mostly CPU time that the device spends on them.
+/// attacks do. An attack's result is the median of the ratios of neighbouring seconds' p99, with
+/// the smallest and the largest. The attackers first share the cores with the victim, and then get
+/// almost no CPU time beside it (SCHED_IDLE); what remains then should be mainly the CPU time that
+/// the device spends on them.
 #[test]
 #[ignore = "measures"]
 fn a_victim_of_each_attack() {
@@ -339,8 +340,9 @@ fn a_victim_of_each_attack() {
                         }
                         attack(&device, &path, &stop);
                     });
-                    // A socket admits 64 front ends at once and then 10 per second. The sustained
-                    // effect is what counts, so let the attack use up the burst first.
+                    // A socket admits 64 front ends at once and then 5 per second, the default of
+                    // --max-new-guests. Use up the burst first, because the sustained effect is
+                    // what counts.
                     sleep(Duration::from_millis(if round == 0 { 2500 } else { 500 }));
                     let attacked = measure();
                     stop.store(true, Ordering::Relaxed);

@@ -66,7 +66,7 @@ const CASES: &[Case] = &[
     (&["virtio-check", "--socket", "/no/kiln.sock"], 2, "/no/kiln.sock", "start a device there"),
     (&["man", "/dev/null/x"], 2, "'/dev/null/x'", "a directory you may write to"),
     (&["list", "--cpu", "1023"], 2, "core 1023", "name some of those"),
-    (&["ctrlq", "--socket", "/no/kiln.sock"], 2, "/no/kiln.sock", "start kiln serve"),
+    (&["ctrlq", "--socket", "/no/kiln.sock"], 2, "/no/kiln.sock", "start a device there"),
     // Flags that would have no effect.
     (&["test", "sha256", "--suite", "forgeries"], 2, "has no test for sha256", "vectors"),
     (&["compilers", "--against", "gcc/O2/aes-generic/default"], 2, "--against", "--explain CELL"),

@@ -147,8 +147,9 @@ impl FrontEndConnection {
         }
     }
 
-    /// With `hold`, waits that long, and returns false if the front end hangs up, so that its
-    /// message is not served. Without, waits for input or a hang-up, and returns true.
+    /// If `hold` is set, waits that long and ignores input; returns false if the front end hangs up
+    /// meanwhile, and then the charged message must not be served. If `hold` is `None`, waits for
+    /// input or a hang-up, and returns true.
     fn wait(&self, hold: Option<Duration>) -> Result<bool, Error> {
         let flags = match hold {
             Some(_) => PollFlags::empty(),

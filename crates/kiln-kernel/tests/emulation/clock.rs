@@ -95,7 +95,8 @@ fn sections_the_host_interrupted_are_told_apart() {
             "without a competitor: {} of {} sections stolen, {switches} switches by the host",
             quiet.sections_stolen, quiet.sections
         );
-        // A busy host may preempt many sections, but each counts one of its switches.
+        // A busy host may preempt many sections, but each of them accounts for a context switch by
+        // the host.
         assert!(
             quiet.sections_stolen <= switches + OTHER_REASONS,
             "{quiet:?}"

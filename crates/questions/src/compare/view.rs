@@ -15,7 +15,7 @@ pub(super) fn units(rows: &[Row]) -> String {
     let units: BTreeSet<String> = rows.iter().map(unit).collect();
     let units: Vec<String> = units.into_iter().collect();
     let time = match rows.iter().any(|r| r.time_ratio.is_some()) {
-        true => ". B/A and interval are ratios of the turns, of which these figures are the best; time is B/A by the clock",
+        true => ". A and B are the best rounds; B/A and interval are computed from all rounds; time is B/A in wall-clock time",
         false => "",
     };
     match units.is_empty() {

@@ -154,7 +154,7 @@ fn verdict(found: &Explained) -> String {
     )];
     said.extend(found.culprit.as_ref().map(|culprit| match culprit {
         Culprit::Alone(flag) => format!(
-            "One flag makes the difference: '{flag}', put to the slower level alone, brings it to {}.",
+            "One flag makes the difference: adding '{flag}' alone to the slower level gives {}.",
             found.cured.map_or("the other's result".to_string(), figure)
         ),
         Culprit::With(flag, others) => format!(

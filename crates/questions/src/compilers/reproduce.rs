@@ -133,8 +133,9 @@ pub(super) fn write(
     })
 }
 
-/// Returns whether the slower of two builds may be slower by chance only: the difference is below 2
-/// %, or the interval of the measured ratio includes 1. `best` is the ratio of the best rounds.
+/// Returns whether the difference between two builds is too small to report, or may be noise: it is
+/// below 2 %, or the interval of the measured ratio includes 1. `best` is the ratio of the best
+/// rounds.
 fn is_alike(best: f64, measured: Option<Ratio>) -> bool {
     best < ALIKE || measured.is_some_and(|m| m.ratio < ALIKE || m.low <= 1.0)
 }
@@ -332,11 +333,11 @@ impl Facts<'_> {
         let subject = &bad.cell.subject;
         let (title, remark) = match is_alike(self.ratio, self.measured) {
             true => (
-                "shows no difference between two builds".to_string(),
+                "has no measurable difference between two builds".to_string(),
                 ". So `bad` and `good` are only names here, and `interesting.sh` cannot distinguish the two",
             ),
             false => (
-                format!("is {:.2} times slower in one build than in another", self.ratio),
+                format!("takes {:.2} times as many cycles in one build as in the other", self.ratio),
                 "",
             ),
         };

@@ -216,8 +216,8 @@ impl Cell {
         };
         let fault = |e: kiln_driver::Error| {
             let advice = match e {
-                kiln_driver::Error::Connect(_) => "start kiln serve --socket there",
-                _ => "is it a virtio-crypto device? kiln virtio-check --socket tells more",
+                kiln_driver::Error::Connect(_) => "start a device there (kiln serve --socket PATH)",
+                _ => "check the device with kiln virtio-check --socket PATH",
             };
             let line = format!("{}: {e}: {advice}, or leave --socket out", socket.display());
             match socket.exists() {
