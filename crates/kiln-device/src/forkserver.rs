@@ -208,7 +208,8 @@ impl Forks {
         let _ignored = take_sigterm().map_err(lacks)?;
         set_name(NAME).map_err(|e| lacks(e.into()))?;
         // Load libcrypto here, once. It takes several ms of CPU time, which every guest's process
-        // would otherwise spend.
+        // would otherwise spend. After a fork, its random number generators get new seeds, because
+        // the process ID is another.
         let services = Services::detect();
         // SAFETY: the call cannot fail.
         let main = unsafe { libc::getppid() };
