@@ -4,7 +4,7 @@
 //! exec(): kcmp() takes a lock of the process that it names (`exec_update_lock`) before it checks
 //! permissions, and then waits for that of another process, whose own exec() a file system can hang
 //! for ever. The main process therefore starts one program before it serves any guest. That program
-//! only forks, which takes no such lock, and never gets a guest.
+//! loads libcrypto and then only forks, which takes no such lock. It never gets a guest.
 //!
 //! The main process never waits for it: it asks for a process, and takes the answer when it is
 //! there. A guest's process is nevertheless a child of the main process (`CLONE_PARENT`), so it

@@ -13,8 +13,8 @@ use crate::Limits;
 /// Loads the library and tries its operations once. Returns `None` if the library is not installed
 /// or computes a wrong result.
 ///
-/// This takes a millisecond. Afterwards the library has read and set up everything it needs, so it
-/// also works inside a sandbox.
+/// This takes several milliseconds. Afterwards the library has read all files that it needs, so it
+/// also works inside a sandbox. After a fork, it seeds its random number generators again.
 pub(crate) fn load() -> Option<Library> {
     static LOADED: OnceLock<Option<Library>> = OnceLock::new();
     let load = || Library::load().filter(works);
