@@ -4,7 +4,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Output};
 
 use crate::common::{fault, kiln, kiln_with, Run};
 use serde_json::Value;
@@ -281,15 +281,19 @@ fn a_run_that_judges_nothing_does_not_pass() {
     fault(&compilers(&none), 2, "no-such-flag");
 }
 
-fn git(dir: &Path, args: &[&str]) -> String {
-    let output = Command::new("git")
+fn run_git(dir: &Path, args: &[&str]) -> Output {
+    Command::new("git")
         .current_dir(dir)
         .args(["-c", "user.name=k", "-c", "user.email=k@example.org"])
         .args(args)
         .env("XDG_CACHE_HOME", CACHE)
         .env("GIT_CONFIG_GLOBAL", "/dev/null")
         .output()
-        .expect("git runs");
+        .expect("git runs")
+}
+
+fn git(dir: &Path, args: &[&str]) -> String {
+    let output = run_git(dir, args);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(
         output.status.success(),
@@ -325,11 +329,7 @@ fn git_bisect_finds_the_commit_that_made_a_compiler_slower() {
     let cell = ["--opt", "O2", "--variant", "default"];
     let mut args = vec!["--cc", cc.to_str().unwrap(), "--out", at.to_str().unwrap()];
     args.extend(cell);
-    assert_eq!(compilers(&args).status, 0);
-    let good = at.join("good.json");
-    fs::rename(at.join("compilers.json"), &good).unwrap();
-
-    git(at, &["bisect", "start", "master", first]);
+    let good = at.join("compilers.json");
     let mut words = vec![
         "bisect",
         "run",
@@ -345,7 +345,17 @@ fn git_bisect_finds_the_commit_that_made_a_compiler_slower() {
         "--bisect",
     ];
     words.extend(cell);
-    let told = git(at, &words);
+    // On a disturbed machine, commits may not be judged. That is not a wrong answer, so ask again.
+    let mut told = String::new();
+    for _ in 0..5 {
+        assert_eq!(compilers(&args).status, 0);
+        git(at, &["bisect", "start", "master", first]);
+        told = String::from_utf8_lossy(&run_git(at, &words).stdout).into_owned();
+        if !told.contains("only 'skip'ped commits left") {
+            break;
+        }
+        git(at, &["bisect", "reset"]);
+    }
     assert!(told.contains("is the first bad commit"), "{told}");
     let subject = git(at, &["log", "-1", "--format=%s", "refs/bisect/bad"]);
     assert_eq!(subject.trim(), "version 5", "{told}");
