@@ -28,6 +28,13 @@ impl CoreList {
         &self.0
     }
 
+    /// Returns the cores that are not in `other`. The list may be empty.
+    #[must_use]
+    pub fn without(&self, other: &CoreList) -> CoreList {
+        let rest = self.0.iter().filter(|core| !other.0.contains(core));
+        CoreList(rest.copied().collect())
+    }
+
     /// Returns the cores in the order threads should occupy them: first one logical processor of
     /// each physical core, then the others. Also returns the number of physical cores.
     pub fn spread(&self) -> (Vec<usize>, usize) {
@@ -169,6 +176,9 @@ mod tests {
             assert_eq!(list.cores(), cores);
             assert_eq!(list.to_string(), back);
         }
+        let [all, some]: [CoreList; 2] = ["0-3", "1,3-5"].map(|text| text.parse().unwrap());
+        assert_eq!(all.without(&some).cores(), [0, 2]);
+        assert!(some.without(&some).cores().is_empty());
     }
 
     #[test]

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use kiln_measure::{pin_within, CoreList, PinError};
 use kiln_question::Error;
 use kiln_tree::child::end_with_parent;
 use tempfile::TempDir;
@@ -23,7 +24,8 @@ pub(crate) struct Device {
 }
 
 impl Device {
-    /// Starts this program's `serve` command in a separate process.
+    /// Starts this program's `serve` command in a separate process. The process runs on `cores`;
+    /// with `None`, on the cores of the calling thread.
     ///
     /// # Errors
     /// The process cannot be started or ends early, its socket does not appear in time, or `stop`
@@ -32,6 +34,7 @@ impl Device {
         ctrl: &str,
         queues: usize,
         poll_us: Option<u64>,
+        cores: Option<&CoreList>,
         stop: &AtomicBool,
     ) -> Result<Device, Error> {
         let program = env::current_exe()
@@ -56,9 +59,7 @@ impl Device {
             .stdout(Stdio::null())
             .stderr(Stdio::piped());
         end_with_parent(&mut command);
-        let child = command
-            .spawn()
-            .map_err(|e| Error::lacks(format!("cannot start the device: {e}")))?;
+        let child = spawn_on(&mut command, cores)?;
         let mut device = Device { child, dir };
         let until = Instant::now() + PATIENCE;
         while !socket.exists() {
@@ -87,6 +88,30 @@ impl Device {
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
     }
+}
+
+/// Starts a process on these cores. A process inherits the cores of the thread that starts it, so
+/// this thread moves there meanwhile. A thread of its own would be too short-lived: the process is
+/// killed when the thread that started it exits ([`end_with_parent`]).
+fn spawn_on(command: &mut Command, cores: Option<&CoreList>) -> Result<Child, Error> {
+    let fault = |e: PinError| Error::input(format!("--device-cpu: {e}"));
+    let before = cores
+        .map(|_| CoreList::allowed())
+        .transpose()
+        .map_err(fault)?;
+    if let Some(cores) = cores {
+        // The device may use cores that this thread may not, so only the kernel knows the limit.
+        pin_within(cores, cores).map_err(|e| {
+            Error::input(format!(
+                "--device-cpu {cores}: {e}: name cores that exist and that this process may use"
+            ))
+        })?;
+    }
+    let child = command.spawn();
+    if let Some(before) = before {
+        pin_within(&before, &before).map_err(fault)?;
+    }
+    child.map_err(|e| Error::lacks(format!("cannot start the device: {e}")))
 }
 
 impl Drop for Device {

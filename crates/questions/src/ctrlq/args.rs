@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use kiln_measure::CoreList;
 use kiln_question::{Error, Exit, Question, RowType, Session};
 
 use super::plan::{parse_ctrls, parse_kinds, parse_modes, Plan, Way};
@@ -27,6 +28,7 @@ Examples:
   kiln ctrlq --quick
   kiln ctrlq --mode wait --workers 8 --session cipher --seconds 10
   kiln ctrlq --mode poll --session akcipher --ctrl thread --seconds 5
+  kiln ctrlq --cpu 0 --device-cpu 1     driver and device on separate cores
   kiln ctrlq --socket /run/kiln.sock    a device that is running already
 
 See also:
@@ -55,11 +57,15 @@ pub struct CtrlqArgs {
     #[arg(long, value_name = "N")]
     rounds: Option<usize>,
     /// Use a device that is already running, by its socket
-    #[arg(long, value_name = "PATH", conflicts_with_all = ["ctrl", "poll_us"])]
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["ctrl", "poll_us", "device_cpu"])]
     socket: Option<PathBuf>,
     /// Microseconds for which the device keeps polling before it sleeps [default: as in kiln serve]
     #[arg(long, value_name = "US")]
     poll_us: Option<u64>,
+    /// Cores of the device, such as 1 or 2-3; the driver uses the others of this machine, or those
+    /// of --cpu [default: driver and device share all cores]
+    #[arg(long, value_name = "LIST")]
+    device_cpu: Option<String>,
     /// How many times a poller tries to take the lock before it yields its core [default: 256]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     spins: Option<u32>,
@@ -81,6 +87,7 @@ impl CtrlqArgs {
             rounds: self.rounds.unwrap_or(usual.rounds),
             socket: self.socket.clone(),
             poll_us: self.poll_us,
+            device_cpu: parse_device_cpu(self.device_cpu.as_deref())?,
             spins: self.spins,
             seed: session.seed,
         };
@@ -92,6 +99,21 @@ impl CtrlqArgs {
         }
         Ok(plan)
     }
+}
+
+fn parse_device_cpu(list: Option<&str>) -> Result<Option<CoreList>, Error> {
+    let fault = |e| Error::input(format!("--device-cpu: {e}"));
+    let cores: Option<CoreList> = list.map(str::parse).transpose().map_err(fault)?;
+    if let Some(cores) = &cores {
+        let allowed = CoreList::allowed().map_err(fault)?;
+        if allowed.without(cores).cores().is_empty() {
+            return Err(Error::input(format!(
+                "--device-cpu {cores}: no core is left for the driver, which may use {allowed}: name fewer \
+                 cores, or name the driver's with --cpu"
+            )));
+        }
+    }
+    Ok(cores)
 }
 
 impl Question for CtrlqArgs {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use kiln_driver::Request;
-use kiln_measure::SplitMix64;
+use kiln_measure::{CoreList, SplitMix64};
 use kiln_question::{unknown, Error};
 use kiln_virtio::wire::session::{Akcipher, Cipher};
 use kiln_virtio::wire::{algo, Create};
@@ -134,6 +134,9 @@ pub(super) struct Plan {
     /// How long a device started by Kiln polls before it sleeps, in microseconds; `None` for the
     /// default.
     pub poll_us: Option<u64>,
+    /// Cores of the devices started by Kiln. The driver then uses the others. With `None`, both use
+    /// the same cores.
+    pub device_cpu: Option<CoreList>,
     /// How many times a polling thread tries to take the lock before it yields its core; `None` for
     /// the driver's default.
     pub spins: Option<u32>,
@@ -155,6 +158,7 @@ impl Plan {
             rounds: if quick { QUICK_ROUNDS } else { ROUNDS },
             socket: None,
             poll_us: None,
+            device_cpu: None,
             spins: None,
             seed,
         }

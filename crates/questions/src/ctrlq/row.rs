@@ -93,9 +93,14 @@ pub(super) struct Row {
     /// Maximum number of requests in flight.
     #[schemars(extend("x-role" = "key"))]
     pub depth: usize,
-    /// Number of host cores that driver and device share.
+    /// Number of host cores that driver and device use.
     #[schemars(extend("x-role" = "condition"))]
     pub cores: usize,
+    /// Cores that only the device uses, such as `1` or `2-3` (`--device-cpu`). Absent if driver and
+    /// device share all cores.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", extend("x-role" = "condition"))]
+    pub device_cpu: Option<String>,
     /// Pairs per second, where a pair is a create and the close of its session: the median of the
     /// rounds. Published results use the same unit. Null with fewer than six rounds.
     #[schemars(extend(
@@ -113,8 +118,8 @@ pub(super) struct Row {
     #[schemars(extend("unit" = "1/s"))]
     pub pairs_per_s_high: Option<f64>,
     /// Number of threads that have work at the same time and so need one core each: workers, the
-    /// interrupt thread, and the device's threads. If `cores` is smaller, the result depends on the
-    /// host's scheduler.
+    /// interrupt thread, and the device's threads. If there are fewer cores, for both together or, with
+    /// `device_cpu`, for one of the two, the result depends on the host's scheduler.
     #[schemars(extend("x-role" = "main"))]
     pub cores_needed: usize,
     /// CPU time of driver and device together, in percent of the measured time, where 100 is one
@@ -206,6 +211,9 @@ pub(super) struct Row {
     pub interrupts: u64,
     /// Number of times that a thread yielded its core because another thread still held the lock.
     pub yields: u64,
+    /// Whether more threads had work at the same time than there are cores for them.
+    #[serde(skip)]
+    pub is_starved: bool,
     /// Histogram of the latencies of closes.
     #[serde(flatten)]
     #[schemars(skip)]
@@ -229,11 +237,6 @@ pub(super) struct Row {
 }
 
 impl Row {
-    /// Returns whether more threads had work at the same time than there are cores.
-    pub(super) fn is_starved(&self) -> bool {
-        self.cores_needed > self.cores
-    }
-
     /// Returns whether other programs used the cores meanwhile, by the limits of the warning "busy
     /// machine".
     pub(super) fn is_disturbed(&self) -> bool {

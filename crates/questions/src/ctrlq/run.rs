@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use kiln_driver::{Counts, Driver, Histogram, Mode, Options, Wishes};
 use kiln_measure::watch::busy_on;
-use kiln_measure::{median_of_rounds, ratio_of_rounds, CoreList};
+use kiln_measure::{median_of_rounds, pin, ratio_of_rounds, CoreList};
 use kiln_question::{Error, Outcome, Report};
 
 use super::load::{chains, threads, Clock, Tally};
@@ -66,6 +66,43 @@ struct Sum {
     absent: bool,
 }
 
+/// The cores that driver and device use.
+struct Cores {
+    all: Vec<usize>,
+    /// Number of cores that only the device uses; `None` if driver and device share all cores.
+    device: Option<usize>,
+}
+
+impl Cores {
+    /// Restricts this thread, and the driver's threads that it starts, to the cores that the device
+    /// does not use.
+    fn settle(device: Option<&CoreList>) -> Result<Cores, Error> {
+        let fault = |e| Error::lacks(format!("--device-cpu: {e}"));
+        let allowed = CoreList::allowed().map_err(fault)?;
+        let Some(device) = device else {
+            return Ok(Cores {
+                all: allowed.cores().to_vec(),
+                device: None,
+            });
+        };
+        // Never empty: the arguments are refused if it would be.
+        let driver = allowed.without(device);
+        pin(&driver).map_err(fault)?;
+        Ok(Cores {
+            all: [driver.cores(), device.cores()].concat(),
+            device: Some(device.cores().len()),
+        })
+    }
+
+    /// Returns whether these threads of driver and device cannot all run at the same time.
+    fn are_too_few(&self, driver: usize, device: usize) -> bool {
+        match self.device {
+            Some(own) => device > own || driver > self.all.len() - own,
+            None => driver + device > self.all.len(),
+        }
+    }
+}
+
 /// Runs every cell once per round, so that drift of the machine affects all cells equally. Cells
 /// compared with each other are measured one directly after the other.
 ///
@@ -76,7 +113,7 @@ pub(super) fn run(
     stop: &Arc<AtomicBool>,
     progress: Report<'_>,
 ) -> Result<Outcome<Row>, Error> {
-    let cores = CoreList::allowed().map_or(1, |list| list.cores().len());
+    let cores = Cores::settle(plan.device_cpu.as_ref())?;
     let mut outcome = Outcome::default();
     let cells = cells(plan);
     let mut sums: Vec<Sum> = cells.iter().map(|_| Sum::default()).collect();
@@ -99,7 +136,7 @@ pub(super) fn run(
                 done,
                 &format!("round {} of {}, {name}", round + 1, plan.rounds),
             );
-            match cell.measure(plan, &mut devices, stop) {
+            match cell.measure(plan, &cores, &mut devices, stop) {
                 // After an interruption, discard the current round, because it was cut short.
                 Ok(Some(_)) | Err(_) if stop.load(Ordering::Relaxed) => {
                     // Such an error is not the device's fault: Ctrl-C aborts every wait for the
@@ -120,7 +157,7 @@ pub(super) fn run(
                 cell.kind.name()
             ));
         } else if !sum.samples.is_empty() {
-            outcome.rows.push(cell.row(plan, cores, &sum.samples));
+            outcome.rows.push(cell.row(plan, &cores, &sum.samples));
         }
     }
     outcome.notes.dedup();
@@ -128,7 +165,7 @@ pub(super) fn run(
         return Err(Error::lacks(outcome.notes.join("; ")));
     }
     compare(&mut outcome.rows);
-    outcome.notes.extend(notes(plan, cores, &outcome.rows));
+    outcome.notes.extend(notes(plan, &cores, &outcome.rows));
     Ok(outcome)
 }
 
@@ -177,6 +214,7 @@ impl Cell {
     fn measure(
         &self,
         plan: &Plan,
+        cores: &Cores,
         devices: &mut HashMap<&'static str, Device>,
         stop: &Arc<AtomicBool>,
     ) -> Result<Option<Sample>, Error> {
@@ -184,7 +222,7 @@ impl Cell {
         let device = match (&plan.socket, self.ctrl) {
             (None, Some(ctrl)) => {
                 if !devices.contains_key(ctrl) {
-                    devices.insert(ctrl, Device::start(ctrl, 1, plan.poll_us, stop)?);
+                    devices.insert(ctrl, Device::start(ctrl, 1, plan.poll_us, plan.device_cpu.as_ref(), stop)?);
                 }
                 devices.get(ctrl)
             }
@@ -231,12 +269,13 @@ impl Cell {
             return Ok(None);
         }
         let pids = [Some(std::process::id()), device.map(Device::pid)];
-        self.sample(plan, &driver, pids, socket, stop).map(Some)
+        self.sample(plan, cores, &driver, pids, socket, stop).map(Some)
     }
 
     fn sample(
         &self,
         plan: &Plan,
+        cores: &Cores,
         driver: &Driver,
         pids: [Option<u32>; 2],
         socket: &Path,
@@ -245,8 +284,7 @@ impl Cell {
         let request = self.kind.request(plan.seed);
         let seconds = plan.seconds / plan.rounds as f64;
         let read = || pids.map(|pid| pid.and_then(cpu_time));
-        let cores = CoreList::allowed().ok();
-        let busy = || busy_on(cores.as_ref()?.cores());
+        let busy = || busy_on(&cores.all);
         let clock = Arc::new(Clock::new());
         let mut times = (Duration::ZERO, [None; 2], [None; 2]);
         let mut busy_s = (None, None);
@@ -291,23 +329,27 @@ impl Cell {
         })
     }
 
-    /// Returns the number of threads that have work at the same time. A device that was already
-    /// running is assumed to have one thread.
-    fn cores_needed(&self) -> usize {
-        let device = match self.ctrl {
-            Some("thread") => 2,
-            _ => 1,
-        };
+    /// Returns the number of the driver's threads that have work at the same time.
+    fn driver_threads(&self) -> usize {
         match self.way {
-            Way::Poll => self.workers + device,
-            Way::Wait => self.workers + 1 + device,
+            Way::Poll => self.workers,
+            Way::Wait => self.workers + 1,
             // The interrupt thread submits all requests after the first batch, so the worker no
             // longer needs a core.
-            Way::Async => 1 + device,
+            Way::Async => 1,
         }
     }
 
-    fn row(&self, plan: &Plan, cores: usize, samples: &[Sample]) -> Row {
+    /// Returns the number of the device's threads that have work at the same time. A device that
+    /// was already running is assumed to have one thread.
+    fn device_threads(&self) -> usize {
+        match self.ctrl {
+            Some("thread") => 2,
+            _ => 1,
+        }
+    }
+
+    fn row(&self, plan: &Plan, cores: &Cores, samples: &[Sample]) -> Row {
         let mut tally = Tally::default();
         let mut holds = Histogram::default();
         for sample in samples {
@@ -343,8 +385,10 @@ impl Cell {
                 Way::Wait => self.workers,
                 Way::Async => plan.depth,
             },
-            cores,
-            cores_needed: self.cores_needed(),
+            cores: cores.all.len(),
+            device_cpu: plan.device_cpu.as_ref().map(ToString::to_string),
+            cores_needed: self.driver_threads() + self.device_threads(),
+            is_starved: cores.are_too_few(self.driver_threads(), self.device_threads()),
             seconds,
             ops,
             ops_per_s: ops as f64 / seconds,
@@ -423,12 +467,16 @@ fn compare(rows: &mut [Row]) {
     }
 }
 
-fn notes(plan: &Plan, cores: usize, rows: &[Row]) -> Vec<String> {
+fn notes(plan: &Plan, cores: &Cores, rows: &[Row]) -> Vec<String> {
     let mut notes = Vec::new();
-    let needed = rows.iter().map(|r| r.cores_needed).max().unwrap_or(0);
-    if needed > cores {
+    let starved = rows.iter().filter(|r| r.is_starved);
+    if let Some(needed) = starved.map(|r| r.cores_needed).max() {
+        let here = match cores.device {
+            Some(own) => format!("{} of the driver and {own} of the device", cores.all.len() - own),
+            None => format!("{} here", cores.all.len()),
+        };
         notes.push(format!(
-            "* needs more cores than the {cores} here (field cores_needed, up to {needed}: workers, interrupt thread, threads \
+            "* needs more cores than the {here} (field cores_needed, up to {needed}: workers, interrupt thread, threads \
              of the device): the host's scheduler decides which of them runs, so this is its result, and not comparable with \
              results from enough cores"
         ));
@@ -440,8 +488,16 @@ fn notes(plan: &Plan, cores: usize, rows: &[Row]) -> Vec<String> {
                 .to_string(),
         );
     }
+    let share = match &plan.device_cpu {
+        Some(device) => {
+            let left = cores.all.len() - device.cores().len();
+            let plural = if left == 1 { "" } else { "s" };
+            format!("device on core {device}, driver on {left} other core{plural}")
+        }
+        None => format!("{} cores for driver and device", cores.all.len()),
+    };
     notes.push(format!(
-        "{cores} cores for driver and device, which are two processes; {} rounds of {:.3} s, in each of which every row is \
+        "{share}; they are two processes; {} rounds of {:.3} s, in each of which every row is \
          measured once; poll: one lock, held while the used ring is watched; waiters on it spin {} times and yield; wait: a \
          thread sleeps until its request's interrupt wakes it; async: {} in flight, a function called for each",
         plan.rounds,
@@ -450,7 +506,7 @@ fn notes(plan: &Plan, cores: usize, rows: &[Row]) -> Vec<String> {
         plan.depth
     ));
     let published = |r: &Row| r.session == "akcipher" && r.ctrl != Some("inline");
-    if needed <= cores && rows.iter().any(published) {
+    if !rows.iter().any(|r| r.is_starved) && rows.iter().any(published) {
         notes.push(format!(
             "published (Linux 977231e8d4, Pi, 2022, Platinum 8260, pairs of akcipher sessions): poll {:.0} per second with 1 \
              worker, {:.0} with 8 at {:.0} % CPU; wait {:.0} at {:.0} %",
@@ -467,6 +523,14 @@ fn notes(plan: &Plan, cores: usize, rows: &[Row]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Cores that driver and device share.
+    fn shared(cores: usize) -> Cores {
+        Cores {
+            all: (0..cores).collect(),
+            device: None,
+        }
+    }
 
     fn cell(ctrl: &'static str, way: Way, workers: usize) -> Cell {
         Cell {
@@ -498,7 +562,7 @@ mod tests {
             }
         };
         let samples: Vec<Sample> = rates.iter().map(sample).collect();
-        cell("thread", way, workers).row(&Plan::new(1, true), 2, &samples)
+        cell("thread", way, workers).row(&Plan::new(1, true), &shared(2), &samples)
     }
 
     #[test]
@@ -558,12 +622,12 @@ mod tests {
                 interrupts: 0,
                 yields: 0,
             };
-            cell("thread", Way::Poll, 8).row(&Plan::new(1, true), 2, &[sample])
+            cell("thread", Way::Poll, 8).row(&Plan::new(1, true), &shared(2), &[sample])
         };
         let rows = [of(2.0), of(1.75), of(1.6)];
         assert_eq!(rows.each_ref().map(Row::is_disturbed), [true, false, false]);
         assert_eq!(rows[2].other_cpu_pct, Some(0.0));
-        let said = |rows: &[Row]| notes(&Plan::new(1, true), 2, rows).join("\n");
+        let said = |rows: &[Row]| notes(&Plan::new(1, true), &shared(2), rows).join("\n");
         assert!(said(&rows).contains("! other programs"));
         assert!(!said(&rows[1..]).contains("! other programs"));
     }
@@ -598,6 +662,18 @@ mod tests {
     }
 
     #[test]
+    fn separate_cores_are_enough_only_if_they_are_for_both() {
+        let separate = Cores {
+            all: (0..4).collect(),
+            device: Some(1),
+        };
+        for (driver, device, few) in [(3, 1, false), (4, 1, true), (2, 2, true)] {
+            assert_eq!(separate.are_too_few(driver, device), few);
+        }
+        assert!(!shared(4).are_too_few(2, 2) && shared(3).are_too_few(2, 2));
+    }
+
+    #[test]
     fn cores_are_counted_by_threads_that_work() {
         for (ctrl, way, workers, cores) in [
             ("thread", Way::Wait, 8, 11),
@@ -606,7 +682,8 @@ mod tests {
             ("inline", Way::Poll, 1, 2),
             ("inline", Way::Async, 1, 2),
         ] {
-            assert_eq!(cell(ctrl, way, workers).cores_needed(), cores);
+            let cell = cell(ctrl, way, workers);
+            assert_eq!(cell.driver_threads() + cell.device_threads(), cores);
         }
     }
 
@@ -614,7 +691,13 @@ mod tests {
     fn published_results_are_named_only_with_enough_cores_and_the_same_sessions() {
         let plan = Plan::new(1, true);
         let rows = [row(Way::Poll, 8, &[1; 6]), row(Way::Wait, 8, &[1; 6])];
-        let said = |cores, rows: &[Row]| notes(&plan, cores, rows).join("\n");
+        let said = |cores, rows: &[Row]| {
+            let rows = rows.iter().cloned().map(|r| Row {
+                is_starved: r.cores_needed > cores,
+                ..r
+            });
+            notes(&plan, &shared(cores), &rows.collect::<Vec<_>>()).join("\n")
+        };
         assert!(said(11, &rows).contains("published") && !said(11, &rows).contains('*'));
         assert!(!said(10, &rows).contains("published") && said(10, &rows).contains("scheduler"));
         let cipher = rows.map(|r| Row {

@@ -85,7 +85,7 @@ pub(super) fn best(rows: &[Row]) -> Option<String> {
 }
 
 fn is_marked(row: &Row) -> bool {
-    row.is_starved() || row.is_disturbed()
+    row.is_starved || row.is_disturbed()
 }
 
 /// Compares the waiting methods with one device and one kind of session, using each method's best
@@ -156,6 +156,8 @@ mod tests {
             ctrl: Some("inline"),
             depth: 1,
             cores: 16,
+            device_cpu: None,
+            is_starved: false,
             pairs_per_s: None,
             pairs_per_s_low: None,
             pairs_per_s_high: None,
@@ -248,7 +250,7 @@ mod tests {
         };
         assert!(rows(|_| ()).contains("here: poll with 1 worker, for"));
         let changes: [fn(&mut Row); 2] =
-            [|r| r.cores_needed = 17, |r| r.other_cpu_pct = Some(100.0)];
+            [|r| r.is_starved = true, |r| r.other_cpu_pct = Some(100.0)];
         for change in changes {
             let said = rows(change);
             assert!(said.contains("(rows without * and ! only)"), "{said}");

@@ -75,7 +75,7 @@ fn ways(rows: &[Row]) -> String {
             Some(r) if r < 0.0995 => format!("{r:.3}"),
             Some(r) => format!("{r:.2}"),
         };
-        let starved = if row.is_starved() { "*" } else { "" };
+        let starved = if row.is_starved { "*" } else { "" };
         let disturbed = if row.is_disturbed() { "!" } else { "" };
         let between =
             |low: Option<f64>, high: Option<f64>, shown: &dyn Fn(Option<f64>) -> String| match low
@@ -125,7 +125,7 @@ fn histograms(poll: &Row, wait: Option<&Row>) -> String {
     let mut columns = vec![(format!("poll {}", poll.workers), poll.closes_bcc.clone())];
     // If there are too few cores, the scheduler determines the result, so a comparison with the
     // paper would be misleading.
-    let enough = poll.cores_needed.max(wait.map_or(0, |w| w.cores_needed)) <= poll.cores;
+    let enough = !poll.is_starved && !wait.is_some_and(|w| w.is_starved);
     if enough {
         columns.insert(0, ("paper, poll".to_string(), paper::CLOSES.to_vec()));
     }

@@ -42,7 +42,7 @@ pub(super) fn run(
     let total = subjects.len() * plan.lens.len() * plan.queues.len() * plan.depths.len();
     let device = match &plan.socket {
         Some(_) => None,
-        None => match Device::start("inline", most_queues, None, stop) {
+        None => match Device::start("inline", most_queues, None, None, stop) {
             Err(_) if stop.load(Ordering::Relaxed) => {
                 outcome.interrupted = true;
                 return Ok(outcome);
