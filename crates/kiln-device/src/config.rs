@@ -132,6 +132,9 @@ impl Config {
         if self.max_guests == 0 {
             return refuse("--max-guests 0: at least one is needed".into());
         }
+        if self.max_new_guests == 0 {
+            return refuse("--max-new-guests 0: at least one per second is needed".into());
+        }
         if self.limits.max_sessions == 0 {
             return refuse("--max-sessions 0: a guest needs at least one".into());
         }

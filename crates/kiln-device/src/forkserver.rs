@@ -36,7 +36,7 @@ use crate::confine::end_core_dumps;
 use crate::error::Error;
 use crate::inside::{take_sigterm, Inside};
 use crate::notify::Bell;
-use crate::process::{Process, Requested};
+use crate::process::{Process, Requested, START};
 use crate::shared::Shared;
 
 /// The environment variable that marks the fork server. It contains the number of a descriptor, and
@@ -47,7 +47,8 @@ const VARIABLE: &str = "KILN_SERVE_FORK";
 const NAME: &CStr = c"kiln-fork";
 const GUESTS_NAME: &CStr = c"kiln";
 
-/// How long the fork server may take to answer.
+/// How long the fork server may take to answer. Before the first answer, it loads libcrypto, and
+/// may take as long as a process may take to start ([`START`]).
 const LONGEST: Duration = Duration::from_secs(5);
 
 /// The main process's view of the fork server.
@@ -56,6 +57,8 @@ pub(crate) struct ForkServer {
     channel: UnixStream,
     /// The process requested, and since when.
     asked: Option<(Requested, Instant)>,
+    /// How long it may take to answer.
+    patience: Duration,
     /// Set when the fork server has ended, or has not answered in time.
     over: bool,
 }
@@ -98,6 +101,7 @@ impl ForkServer {
             child,
             channel,
             asked: None,
+            patience: START,
             over: false,
         })
     }
@@ -138,7 +142,7 @@ impl ForkServer {
         let (id, [child]) = match receive::<1>(&self.channel) {
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
                 let asked = self.asked.as_ref();
-                self.over = asked.is_some_and(|(_, since)| since.elapsed() > LONGEST);
+                self.over = asked.is_some_and(|(_, since)| since.elapsed() > self.patience);
                 return match self.over {
                     true => Err(io::ErrorKind::TimedOut.into()),
                     false => Ok(None),
@@ -150,6 +154,7 @@ impl ForkServer {
             }
             Ok(answer) => answer,
         };
+        self.patience = LONGEST;
         let (Some((requested, _)), Some(child)) = (self.asked.take(), child) else {
             return Err(io::Error::from_raw_os_error(-id));
         };

@@ -93,6 +93,11 @@ impl Inside {
         let Ok(Some(message)) = Socket::new(self.channel).receive() else {
             return Ok(());
         };
+        if !self.services.has_akcipher() {
+            tracing::debug!(
+                "RSA and ECDSA are not offered: libcrypto is missing or failed its test"
+            );
+        }
         let number = |at: usize| {
             let bytes = message.payload.get(at..at + 8)?.try_into().ok()?;
             Some(u64::from_le_bytes(bytes))
@@ -142,7 +147,10 @@ impl Inside {
                 }
                 Ok(_) => {}
                 Err(Errno::INTR) => continue,
-                Err(e) => return Err(lacks(e.into())),
+                Err(e) => {
+                    tracing::error!(guest = number, error = %e, "poll() failed, so its process ends");
+                    exit_at_once(1)
+                }
             }
             let [told, over] = [0, 1].map(|i| !fds[i].revents().is_empty());
             if over {

@@ -787,7 +787,8 @@ impl Server {
             }
             closer.go_on();
             let over = last.is_some_and(|last| Instant::now() > last);
-            if processes.is_empty() || over {
+            let done = processes.is_empty() && !lost.iter().any(Guest::is_sending);
+            if done || over {
                 break;
             }
             if last.is_none() && Instant::now() > until {

@@ -1,6 +1,7 @@
 //! Checks of private keys: each key of a pair must accept the other's output, and reject everything
-//! else. Signing and the blinding of decryption need random numbers, which a sandbox that is too
-//! strict does not provide.
+//! else. Signing, the blinding of decryption, and the padding of encryption need random numbers. A
+//! sandbox that is too strict does not provide them, and processes forked from one that has a seed
+//! may all draw the same ones.
 
 use kiln_virtio::sample;
 use kiln_virtio::wire::algo::akcipher;
@@ -10,12 +11,15 @@ use kiln_virtio::wire::{session, Action, Control, Create, Operation, Request, Se
 use crate::bits::name_status;
 use crate::case::{Case, Group};
 use crate::conform::{not_created, not_destroyed, open};
-use crate::link::{Link, Offer};
+use crate::link::{Link, Offer, Target};
 use crate::rule::{self, Rule};
 
 const KIND: (Group, Rule) = (Group::Keys, rule::AKCIPHER);
 
 const DIGEST: [u8; 32] = [0x33; 32];
+
+/// Number of guests whose random numbers are compared.
+const GUESTS: usize = 3;
 
 /// An open session with a private key.
 struct Key<'a> {
@@ -124,6 +128,41 @@ fn ecdsa_signs(link: &mut Link) -> Result<(), String> {
     key.end()
 }
 
+/// Encrypts the same message for several guests. PKCS #1 pads it with random bytes (RFC 8017,
+/// 7.2.1), so two equal results mean that two guests draw the same random numbers, and so the same
+/// nonces for ECDSA signatures, from which anyone can compute the key.
+fn random_numbers_differ(target: &Target) -> Result<(), String> {
+    let mut texts = Vec::new();
+    for _ in 0..GUESTS {
+        let link = &mut open(target, 0)?;
+        let padding = [akcipher::PKCS1_PADDING, akcipher::RSA_NO_HASH];
+        let mut key = Key::new(link, akcipher::RSA, padding, sample::RSA)?;
+        for _ in 0..2 {
+            let text = key.run(Action::Encrypt, &DIGEST, 64)?;
+            if key.run(Action::Decrypt, &text, 64)? != DIGEST {
+                return Err("decrypting does not return what was encrypted".into());
+            }
+            texts.push(text);
+        }
+        key.end()?;
+    }
+    require_all_different(&texts)
+}
+
+fn require_all_different(texts: &[Vec<u8>]) -> Result<(), String> {
+    for (n, text) in texts.iter().enumerate() {
+        if let Some(earlier) = texts[..n].iter().position(|other| other == text) {
+            return Err(format!(
+                "encryptions {} and {} of one message are equal, although their padding is random: \
+                 the device draws the same random numbers twice",
+                earlier + 1,
+                n + 1
+            ));
+        }
+    }
+    Ok(())
+}
+
 /// The name of a check, the algorithm that it needs, and its function.
 type Check = (&'static str, u32, fn(&mut Link) -> Result<(), String>);
 
@@ -149,5 +188,24 @@ pub(crate) fn cases(offer: &Offer) -> Vec<Case> {
         true => Case::new(KIND, name, move |target| check(&mut open(target, 0)?)),
         false => Case::skip(KIND, name, "not offered"),
     };
-    checks.into_iter().map(case).collect()
+    let name = "private key: random numbers of several guests differ";
+    let random = match offer.config.offers(Service::Akcipher, akcipher::RSA) {
+        true => Case::new(KIND, name, random_numbers_differ),
+        false => Case::skip(KIND, name, "not offered"),
+    };
+    checks.into_iter().map(case).chain([random]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_encryptions_are_found() {
+        let texts: Vec<Vec<u8>> = (0..4).map(|n| vec![n, 1]).collect();
+        assert_eq!(require_all_different(&texts), Ok(()));
+        let twice = [&texts[..], &texts[1..2]].concat();
+        let fault = require_all_different(&twice).unwrap_err();
+        assert!(fault.contains("encryptions 2 and 5 "), "{fault}");
+    }
 }

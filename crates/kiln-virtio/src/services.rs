@@ -78,10 +78,15 @@ impl Services {
         of.iter().find(|(n, _)| *n == algo).map(|&(_, imp)| imp)
     }
 
+    /// Returns whether RSA and ECDSA are available.
+    pub fn has_akcipher(&self) -> bool {
+        self.library.is_some()
+    }
+
     fn mask(&self, service: Service) -> u64 {
         if service == Service::Akcipher {
             let both = 1 << akcipher::RSA | 1 << akcipher::ECDSA;
-            return if self.library.is_some() { both } else { 0 };
+            return if self.has_akcipher() { both } else { 0 };
         }
         let of = self.all.get(service as usize);
         of.into_iter().flatten().fold(0, |m, (n, _)| m | 1 << n)
