@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Functions of a kernel tree's own objects called from a bare C program: what kiln's
- * figures of direct calls are held against (docs/bare.sh). It shares no code with kiln:
- * its own loop, its own clock (the TSC against a chain of dependent multiplications).
+ * Calls functions in a kernel tree's own objects from a bare C program. docs/bare.sh compares the
+ * results with those that kiln measures for direct calls. This program shares no code with kiln: it
+ * has its own loop and its own clock (the TSC compared with a chain of dependent multiplications).
  *
- * Prints a line for each: symbol, bytes, cycles a call.
+ * Prints one line per function and length: symbol, bytes, cycles per call.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -126,7 +126,7 @@ static u64 chain(void)
 	return best;
 }
 
-/* Inlined for each function, as for a caller in C. */
+/* Inlined separately for each function, so that the calls are direct, as in ordinary C code. */
 static inline __attribute__((always_inline)) void series(int which, u32 len, u32 stride,
 							  u32 count, u32 calls)
 {
@@ -212,7 +212,9 @@ int main(int argc, char **argv)
 		int which;
 
 		for (which = 0; which < 10; which++) {
-			/* Serpent's key may be any words; the others take an AES key. */
+			/*
+			 * Any words are valid as Serpent's expanded key; AES needs a key schedule.
+			 */
 			for (i = 0; i < sizeof(ctx); i++)
 				ctx[i] = (u8)(rand() >> 7);
 			if (which < 5) {

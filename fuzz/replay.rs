@@ -1,6 +1,6 @@
 //! Replays the corpus of a fuzz target in an ordinary test.
 //!
-//! `fuzz/corpora/TARGET` has one input per line, in base64. `fuzz/corpora.sh` writes it.
+//! `fuzz/corpora/TARGET` holds one input per line, in base64. `fuzz/corpora.sh` writes this file.
 
 use std::fs;
 use std::panic::{catch_unwind, AssertUnwindSafe};
@@ -8,10 +8,10 @@ use std::path::Path;
 
 use base64::prelude::{Engine, BASE64_STANDARD};
 
-/// Reads a target's corpus.
+/// Reads the corpus of a target.
 ///
 /// # Errors
-/// Returns a line that names the file, and the line in it that is not base64.
+/// Returns a message that names the file and, if a line is not valid base64, the line.
 fn read(target: &str) -> Result<Vec<Vec<u8>>, String> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../../fuzz/corpora")
@@ -25,10 +25,11 @@ fn read(target: &str) -> Result<Vec<Vec<u8>>, String> {
     text.lines().enumerate().map(decode).collect()
 }
 
-/// Runs all inputs. Returns for how many of them `run` returns true.
+/// Runs all inputs. Returns the number of inputs for which `run` returns true.
 ///
 /// # Errors
-/// Returns the number of the first input that makes `run` panic, as a line of the target's file.
+/// If `run` panics, returns the line number, in the target's file, of the first input that causes a
+/// panic.
 fn count(inputs: &[Vec<u8>], run: impl Fn(&[u8]) -> bool) -> Result<usize, usize> {
     let mut reached = 0;
     for (n, input) in inputs.iter().enumerate() {
@@ -40,8 +41,8 @@ fn count(inputs: &[Vec<u8>], run: impl Fn(&[u8]) -> bool) -> Result<usize, usize
     Ok(reached)
 }
 
-/// Checks that none of the target's inputs makes `run` panic, and that at least `least` of them get
-/// far, so that `run` returns true.
+/// Checks that `run` panics for none of the target's inputs, and that it returns true for at least
+/// `least` of them.
 pub(crate) fn check(target: &str, least: usize, run: fn(&[u8]) -> bool) {
     let inputs = read(target).unwrap_or_else(|why| panic!("{why}"));
     let reached = count(&inputs, run)
@@ -49,8 +50,8 @@ pub(crate) fn check(target: &str, least: usize, run: fn(&[u8]) -> bool) {
     eprintln!("{target}: {} inputs, {reached} get far", inputs.len());
     assert!(reached >= least, "{reached} of {}", inputs.len());
 
-    // Controls: a panic is attributed to its input, a missing corpus is an error, and inputs cut
-    // off after two bytes do not get far.
+    // Controls: a panic is attributed to the input that causes it, a missing corpus is an error,
+    // and `run` does not return true for inputs that are truncated to two bytes.
     let last = inputs.last().expect("there are inputs");
     let rejects = |input: &[u8]| {
         assert_ne!(input, last.as_slice(), "planted");

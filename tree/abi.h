@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Structures that crates/kiln-tree uses to pass arguments to the objects in tree/ and to get their
- * results. They use only plain C types, so that this header can be included together with the
- * kernel's own headers.
+ * Structures that crates/kiln-tree uses to pass arguments to the objects in tree/ and to get
+ * results from them. They use only plain C types, so that this header can be included together with
+ * the kernel's own headers.
  */
 #ifndef KILN_TREE_ABI_H
 #define KILN_TREE_ABI_H
@@ -14,7 +14,7 @@
 
 enum kiln_engine_kind { KILN_SKCIPHER, KILN_AEAD, KILN_SHASH, KILN_AHASH };
 
-/* Which of an algorithm's drivers are listed or opened. */
+/* Which drivers of an algorithm to list or open. */
 enum kiln_which { KILN_PUBLIC, KILN_INTERNAL, KILN_SYNCHRONOUS };
 
 struct kiln_engine;
@@ -338,8 +338,8 @@ struct kiln_examine {
 	unsigned int thorough;
 	unsigned long seed;
 	/*
-	 * A word for the key, followed by one word per group of cases. Drivers with equal answers
-	 * have equal words; 0 means that the group is not compared.
+	 * One hash word for the key, followed by one word per group of cases. Drivers with equal
+	 * answers have equal words; 0 means that the group is not compared.
 	 */
 	unsigned long *answers;
 	unsigned long room;

@@ -224,7 +224,7 @@ static void kiln_nops(u8 *at, size_t n)
 }
 
 /*
- * A kernel uses this function to warn about a return executed after boot without having been
+ * A kernel calls this function to warn about a return that is executed after boot but was never
  * patched. Kiln does not patch returns, so the alternative that installs the warning is not
  * applied.
  */

@@ -76,7 +76,7 @@ void __wrap_kernel_fpu_end(void)
 	kiln_section_end(__real_kernel_fpu_end());
 }
 
-/* Does the same as the inline function kernel_fpu_begin() on 64-bit. */
+/* Does what the inline function kernel_fpu_begin() does on 64-bit. */
 static void kiln_begin(void)
 {
 	__real_kernel_fpu_begin_mask(KFPU_MXCSR);

@@ -52,7 +52,7 @@ struct kiln_stepped {
 #define MANY_STEPS 200000
 /*
  * Number of consecutive instructions, each already interrupted as often as wanted, after which
- * single-stepping stops (struct kiln_audit). A section that begins later resumes it.
+ * single-stepping stops (struct kiln_audit). The next section resumes single-stepping.
  */
 #define IDLE 1024
 #define OUTSIDE_IDLE 512
@@ -183,7 +183,8 @@ static void kiln_check(bool right)
 }
 
 /*
- * Calls the function, then ends any section that it left open, or no code could sleep afterwards.
+ * Calls the function, then ends any section that it left open, because otherwise no code could
+ * sleep afterwards.
  */
 static bool kiln_call(bool (*const call)(void *state))
 {
@@ -383,7 +384,7 @@ static struct kiln_proof *kiln_start_proof(enum kiln_prove_context context)
 	memset(p, 0, sizeof(*p));
 	strscpy(p->name, kiln_stepped->name, sizeof(p->name));
 	p->context = context;
-	/* Use a new job number, because the counts of the previous job belong to another proof. */
+	/* Use a new job number, because the counts for the previous job belong to another proof. */
 	p->job = ++audit->job;
 	audit->idle = context == KILN_PROVE_HARDIRQ ? OUTSIDE_IDLE : IDLE;
 	audit->outside_idle = OUTSIDE_IDLE;

@@ -38,7 +38,7 @@ int kiln_glue_stream_crypt(void *stream, u32 slot, u8 *dst, const u8 *src, size_
 			   const u8 *iv, bool decrypt,
 			   void (*done)(void *data, int answer), void *data);
 
-/* Since 6.3 the parameter of the callback is the data. Before, it was the request. */
+/* Since 6.3 the callback's parameter is the data. Before that, it was the request. */
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 3, 0)
 static void kiln_stream_done(void *data, int answer)
 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
  * Functions that inline functions of the kernel call, and whose parameters depend on the version
- * and configuration of the kernel. The tree's own build compiles this file with its headers, so
- * that a mismatch causes a compile error instead of a wrong result.
+ * and configuration of the kernel. The tree's own build compiles this file with the tree's headers,
+ * so that a mismatch causes a compile error instead of a wrong result.
  */
 #include <linux/bug.h>
 #include <linux/cpumask.h>
@@ -71,7 +71,7 @@ static void kiln_warn_trap(struct bug_entry *bug, ...)
 DEFINE_STATIC_CALL(WARN_trap, kiln_warn_trap);
 #endif
 
-/* Since 6.15 FPU sections are allowed by a per-CPU flag, which each CPU sets when it boots. */
+/* Since 6.15 a per-CPU flag, which each CPU sets when it boots, allows FPU sections. */
 DECLARE_PER_CPU(bool, kernel_fpu_allowed) __weak;
 
 static int __init kiln_allow_fpu(void)
@@ -88,8 +88,8 @@ early_initcall(kiln_allow_fpu);
 /*
  * Since 7.2 the preempt count may consist of two words, with a layout different from that of the
  * host's CPU. The tree then has its own count. Kiln's services update both counts. The tree's
- * inline functions update only the tree's count; the host adds these changes to its own count when
- * it needs it.
+ * inline functions update only the tree's count; the host adds these changes to its own count
+ * before it reads that count.
  */
 #ifdef CONFIG_HAS_SEPARATE_PREEMPT_RESCHED_BITS
 DEFINE_PER_CPU_CACHE_HOT(unsigned long, __preempt_count) = PREEMPT_ENABLED;

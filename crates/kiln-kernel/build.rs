@@ -50,7 +50,7 @@ fn build() -> Result<(), String> {
         println!("cargo:warning={line}");
     }
     // Watch the file that the compiler's symbolic link points to, because an upgrade in place
-    // changes it.
+    // changes that file.
     if let Ok(compiler) = fs::canonicalize(&built.compiler.path) {
         println!("cargo:rerun-if-changed={}", compiler.display());
     }

@@ -1,4 +1,4 @@
-//! Generates a table of the module's sources. The program contains these sources, so that it can
+//! Generates a table of the module's sources. The program embeds these sources, so that it can
 //! build the module without a checkout.
 
 use std::fs;
@@ -6,7 +6,7 @@ use std::path::Path;
 
 use kiln_kbuild::{cipher_list, is_source, known_answers, Embedded, CIPHER_LIST};
 
-/// Directories of the repository, each with the name that it gets in the module.
+/// Directories in the repository, each with the name of the corresponding directory in the module.
 const PLACES: [(&str, &str); 3] = [
     ("linux/module", ""),
     ("kernel/ciphers", "kernel/ciphers"),
@@ -20,8 +20,8 @@ const FILES: [&str; 3] = [
     "kernel/tiers.def",
 ];
 
-/// A directory and a file name prefix. The directory's files whose names begin with the prefix are
-/// included too.
+/// A directory and a file name prefix. The files in the directory whose names begin with the prefix
+/// are also included.
 const PATTERNS: (&str, &str) = ("kernel/load", "patterns");
 
 fn main() {

@@ -1,12 +1,13 @@
-//! Determines the commit from which the program is built, for `kiln --version` and for records.
+//! Determines the commit from which the program is built. The commit is part of `kiln --version`
+//! and of records.
 
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Paths that the program is built from, in addition to the crates. Changes to other files, such as
-/// documents and tests, do not add `-dirty` to the commit.
+/// The paths from which the program is built, in addition to the crates. Changes to other files,
+/// such as documents and tests, do not add `-dirty` to the commit.
 const SOURCES: [&str; 6] = [
     "Cargo.lock",
     "Cargo.toml",
@@ -38,7 +39,7 @@ fn main() {
     }
 }
 
-/// Lists the files and directories that the program is built from.
+/// Lists the files and directories from which the program is built.
 fn sources(root: &Path) -> Vec<PathBuf> {
     let mut all: Vec<PathBuf> = SOURCES.iter().map(|name| root.join(name)).collect();
     let crates = fs::read_dir(root.join("crates")).into_iter().flatten();
@@ -73,7 +74,8 @@ fn heads(root: &Path) -> Vec<PathBuf> {
     if let Some(name) = git(root, &["symbolic-ref", "-q", "HEAD"]) {
         match path(&name) {
             Some(file) if file.exists() => all.push(file),
-            // The branch is recorded in packed-refs. The next commit creates a file in refs/heads.
+            // The branch has no file of its own, but is recorded in packed-refs. The next commit
+            // creates a file in refs/heads.
             _ => all.extend(["packed-refs", "refs/heads"].iter().filter_map(|n| path(n))),
         }
     }
@@ -87,7 +89,8 @@ fn git(root: &Path, args: &[&str]) -> Option<String> {
         .arg("--no-optional-locks")
         .args(args)
         .current_dir(root)
-        // Remove variables that a hook or a rebase may have set for another directory.
+        // Remove variables that a hook or a rebase may have set and that refer to another
+        // directory.
         .env_remove("GIT_DIR")
         .env_remove("GIT_WORK_TREE")
         .env_remove("GIT_INDEX_FILE")

@@ -1,13 +1,13 @@
-//! Collects the files of `kernel/` that are embedded in the program: the sources that `kiln
-//! compilers` builds, and the files of each cipher that `kiln test` needs.
+//! Collects the files from `kernel/` that are embedded in the program: the sources that `kiln
+//! compilers` builds, and the files that `kiln test` needs for each cipher.
 
 use std::env;
 use std::path::{Path, PathBuf};
 
 use kiln_kbuild::{cipher_folders, is_source, Embedded};
 
-/// The files in a cipher's folder that `kiln test` reads: known answers, and the implementation
-/// expected to be chosen.
+/// The files in a cipher's folder that `kiln test` reads: known answers, and the name of the
+/// implementation that should be chosen.
 const EXPECTATIONS: [(&str, &str); 2] = [
     ("vectors.txt", "vectors.rs"),
     ("ranking.txt", "rankings.rs"),

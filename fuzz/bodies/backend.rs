@@ -14,8 +14,7 @@ thread_local! {
     }));
 }
 
-/// Runs one input. Returns whether the device accepts at least eight of its
-/// messages.
+/// Runs one input. Returns whether the device accepts at least eight of the input's messages.
 pub(crate) fn run(data: &[u8]) -> bool {
     FRONT.with_borrow_mut(|front| {
         let mut rest = data;

@@ -1,5 +1,5 @@
-//! Runs the driver's ring with a device that writes arbitrary bytes anywhere in the shared memory
-//! at any time.
+//! Runs the driver's ring against a device that may write arbitrary bytes anywhere in the shared
+//! memory at any time.
 
 /// Runs one input. Returns whether the device completes a request.
 pub(crate) fn run(script: &[u8]) -> bool {

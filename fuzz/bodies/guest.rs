@@ -22,7 +22,7 @@ fn name(bytes: &mut [u8], at: usize, session: u64) {
     }
 }
 
-/// Runs one input. Returns whether it gets a session, or a result with status ok.
+/// Runs one input. Returns whether it creates a session or gets a result with status ok.
 pub(crate) fn run(data: &[u8]) -> bool {
     DEVICE.with_borrow_mut(|(services, worker)| {
         let limits = Limits {
@@ -37,7 +37,7 @@ pub(crate) fn run(data: &[u8]) -> bool {
         guest.negotiate(features.into());
         let mut last = 0;
         let mut served = false;
-        // Each request: the queue, the space for the answer, the length, and the bytes.
+        // Each request consists of the queue, the space for the answer, the length, and the bytes.
         while let [queue, room, low, high, tail @ ..] = rest {
             let len = usize::from(u16::from_le_bytes([*low, *high])).min(tail.len());
             let (bytes, tail) = tail.split_at(len);

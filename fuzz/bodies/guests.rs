@@ -20,8 +20,8 @@ thread_local! {
     }));
 }
 
-/// Runs one input. Returns whether the device accepts at least eight of the
-/// hostile guest's messages.
+/// Runs one input. Returns whether the device accepts at least eight messages from the hostile
+/// guest.
 pub(crate) fn run(data: &[u8]) -> bool {
     FRONTS.with_borrow_mut(|[hostile, other]| {
         let mut rest = data;

@@ -85,7 +85,8 @@ fn cases() -> Vec<Case> {
     ]
 }
 
-/// Applies changes to `bytes`. Each change is a position, and a value to XOR into the byte there.
+/// Applies changes to `bytes`. Each change consists of a position and a value that is XORed into
+/// the byte at that position.
 fn change(bytes: &mut [u8], changes: &[u8]) {
     for change in changes.chunks_exact(2) {
         if let Some(byte) = bytes.get_mut(usize::from(change[0])) {

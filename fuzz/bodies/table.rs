@@ -1,11 +1,12 @@
-//! Compares the session table with a map: create, look up, hold, destroy and clear in any order.
+//! Performs the same operations (create, look up, hold, destroy and clear, in any order) on the
+//! session table and on a map, and compares the results.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use kiln_virtio::table::Table;
 
-/// Runs one input. Returns whether it looks up, or removes, a value that the table holds.
+/// Runs one input. Returns whether it looks up or removes a value that is in the table.
 pub(crate) fn run(data: &[u8]) -> bool {
     let Some((&capacity, steps)) = data.split_first() else {
         return false;
@@ -17,7 +18,7 @@ pub(crate) fn run(data: &[u8]) -> bool {
     let mut found_one = false;
     for (i, step) in steps.chunks_exact(2).enumerate() {
         let value = i as u32;
-        // Either an ID that the table returned earlier, or one that the guest made up.
+        // Use either an ID that the table returned earlier, or one that the guest made up.
         let name = match names.get(usize::from(step[1])) {
             Some(&name) => name,
             None => u64::from(step[1] & 3) << 20 | u64::from(step[1] >> 2),

@@ -1,5 +1,5 @@
-//! Parses arbitrary bytes as a request of either queue. A request that can be parsed must not
-//! change when it is emitted and parsed again.
+//! Parses arbitrary bytes as a request of either queue. If a request can be parsed, emitting it and
+//! parsing the result must yield the same request.
 
 use kiln_virtio::wire::{Config, Control, Features, Request};
 

@@ -186,7 +186,7 @@ u64 kiln_budget_run(void *arg)
 	do {
 		/*
 		 * Alternate the order, because the second operation finds more of its data in the
-		 * caches.
+		 * caches than the first.
 		 */
 		if (!run->quiet && run->part[0].ops % 2)
 			operation(run, cpu, KILN_PART_UNBOUNDED);

@@ -4,10 +4,10 @@
  * algorithm is the fastest, and how long a message must be for SIMD code to be worth an FPU
  * section.
  *
- * Disturbances (an interrupt, an SMI, preemption by the host) only ever lengthen a run, so the
+ * Disturbances (an interrupt, an SMI, preemption by the host) can only lengthen a run, so the
  * shortest of several runs counts. Each round runs every implementation once, so that a long
- * disturbance hits one run of many implementations instead of many runs of one. Implementations
- * whose two shortest runs still differ get more rounds.
+ * disturbance affects one run each of many implementations instead of many runs of one
+ * implementation. Implementations whose two shortest runs still differ get more rounds.
  */
 #include <kiln/budget.h>
 #include <kiln/cpu.h>
@@ -54,8 +54,8 @@ struct best {
 };
 
 /*
- * One implementation's times in one direction. @near is the time of one call with one granule, and
- * @far the time of one call with @far_bytes.
+ * The times of one implementation in one direction. @near is the time of one call with one granule,
+ * and @far the time of one call with @far_bytes.
  */
 struct subject {
 	struct best near, far;
@@ -264,7 +264,7 @@ static void settle(u32 i)
 	}
 }
 
-/* Returns the estimated ticks for ROUND_TRIP bytes; implementations are compared by this value. */
+/* Returns the estimated ticks for ROUND_TRIP bytes. Implementations are compared by this value. */
 static u64 trip(u32 i)
 {
 	const struct fpu_budget *b = fpu_budget_of(kiln_impl(i));
@@ -273,7 +273,7 @@ static u64 trip(u32 i)
 }
 
 /*
- * Chooses the fastest implementation of the same algorithm as implementation @i. If the
+ * Chooses the fastest implementation of the algorithm that implementation @i belongs to. If the
  * implementation with the highest priority is constant-time, only constant-time implementations are
  * considered. If the fastest one leads by less than a thirtieth, the one with the highest priority
  * is chosen instead.
@@ -386,8 +386,8 @@ static void fill(struct room *room)
 }
 
 /*
- * Few implementations are left in the last rounds. Without a pause between their runs, a stall as
- * long as an SMI would hit all of them.
+ * Only a few implementations are left in the last rounds. Without a pause after each round, a
+ * single stall as long as an SMI could affect several runs of all of them.
  */
 static void pause_after_round(struct kiln_calibration *c, u32 first_run)
 {

@@ -107,7 +107,7 @@ static __always_inline u64 call_function(const struct kiln_calls *c, const enum 
 	return refused;
 }
 
-/* Encrypts messages in turn. The beginning of each result is the IV of the next message. */
+/* Processes messages in turn. The beginning of each result becomes the IV of the next message. */
 static void crypt_chained(const struct kiln_calls *c)
 {
 	kiln_crypt_t *const crypt = c->m.decrypt ? c->impl->cipher.decrypt :
@@ -317,7 +317,7 @@ static __always_inline u64 read_tsc_fenced(void)
 	return (u64)high << 32 | low;
 }
 
-/* Times one call, including the loop around it. Sets @refused to what the loop returns. */
+/* Times one call, including the loop around it. Sets @refused to the return value of the loop. */
 static noinline u64 time_call(const struct kiln_calls *c, u64 *refused)
 {
 	const u64 start = read_tsc_fenced();
@@ -329,7 +329,8 @@ static noinline u64 time_call(const struct kiln_calls *c, u64 *refused)
 /*
  * Times a call whose data, context, tables and code are in neither the first nor the second level
  * of cache. This loop and its stack are warm: after the eviction, two calls to an empty function
- * load them. The second one takes as long as everything around the real call, and is subtracted.
+ * load them. The second of these calls takes as long as everything around the real call, so its
+ * time is subtracted.
  */
 u64 kiln_cold_run(void *arg)
 {

@@ -2,10 +2,10 @@
 /*
  * Replaces the contents of L1 and L2, as other work does while a cipher is not in use.
  *
- * Reading memory of several times the second level's size replaces its lines, and those of the
- * first level's data cache. On CPUs whose second level does not include the first, code may remain
- * in the first level's instruction cache and in the cache of decoded instructions. Both are
- * replaced by executing code: 128 KiB, twice the largest first-level instruction cache.
+ * Reading several times as much memory as L2 holds replaces the lines in L2 and in the L1 data
+ * cache. On CPUs whose L2 does not include L1, code may remain in the L1 instruction cache and in
+ * the cache of decoded instructions. Both are replaced by executing 128 KiB of code, twice the size
+ * of the largest L1 instruction cache.
  */
 #include "evict.h"
 

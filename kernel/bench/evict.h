@@ -6,15 +6,15 @@
 #include <kiln/types.h>
 
 /*
- * Number of passes over the memory. Caches do not evict in exact LRU order, so one pass may leave
- * old lines.
+ * Number of passes over the memory. Caches do not evict in exact LRU order, so a single pass may
+ * leave old lines in the cache.
  */
 #define EVICT_PASSES 2
 
 /* Reads @lines cache lines of @memory. Returns the sum of their first words over all passes. */
 u64 evict_data(const u64 *memory, u64 lines);
 
-/* Executes 128 KiB of code. Returns the number of cache lines. */
+/* Executes 128 KiB of code. Returns the number of cache lines that were executed. */
 u64 evict_code(void);
 
 #endif

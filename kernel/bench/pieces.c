@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Passes one message in pieces to an implementation's functions directly, without the crypto API.
+ * Passes one message in pieces directly to the functions of an implementation, without the crypto
+ * API.
  */
 #include <kiln/abi/bench.h>
 #include <kiln/abi/cipher.h>
@@ -34,7 +35,8 @@ u64 kiln_pieces_run(void *arg)
 	if (p->impl->ivsize)
 		memcpy(iv, p->iv, p->impl->ivsize);
 	/*
-	 * Run two steps more than pieces: the first begins the message, and the last finishes it.
+	 * Run two more steps than there are pieces: the first step begins the message, and the last
+	 * one finishes it.
 	 */
 	for (i = 0; i < p->pieces + 2; i++) {
 		const struct kiln_impl *impl = i % 2 && p->other ? p->other : p->impl;

@@ -21,7 +21,7 @@ static noinline int call_nothing(struct crypto_request *req)
 }
 
 /*
- * Makes the request @req, or performs only one part of the work that the simd helper does for a
+ * Submits the request @req, or performs only one part of the work that the simd helper does for a
  * request. @part is a compile-time constant.
  */
 static __always_inline int make(struct crypto_request *req, const u32 part, bool decrypt)
@@ -76,8 +76,8 @@ struct common {
 };
 
 /*
- * Computes these fields for the messages @m. @aead is a compile-time constant. An skcipher has
- * neither associated data nor a tag, so all its lengths are the text's length.
+ * Computes the shared fields for the messages @m. @aead is a compile-time constant. An skcipher has
+ * neither associated data nor a tag, so all of its lengths equal the length of the text.
  */
 static __always_inline struct common read_common(const struct kiln_messages *m, const bool aead)
 {

@@ -29,13 +29,13 @@ struct runs {
 
 /*
  * begin_message() begins the first run of message @n, which continues from @state, in lane @i.
- * next_run() begins the next run of the lane's message. After the last run it writes the result and
- * sets the stage to STAGE_IDLE. run_blocks() processes @blocks blocks in every lane. @lanes is the
- * structure that contains @r.
+ * next_run() begins the next run of the lane's message. After the last run, it writes the result
+ * and sets the stage to STAGE_IDLE. run_blocks() processes @blocks blocks in every lane. @lanes is
+ * the structure that contains @r.
  *
- * @state is passed instead of being a member of @lanes, because compilers would then have to assume
- * that it overlaps the lanes, and would copy it in words. A vector load of these words waits for
- * all of them to reach the cache.
+ * @state is a parameter instead of a member of @lanes, because compilers would otherwise have to
+ * assume that it overlaps the lanes, and would copy it in words. A vector load of these words waits
+ * for all of them to reach the cache.
  */
 struct lane_ops {
 	void (*begin_message)(void *lanes, u32 i, const void *state, size_t n);

@@ -31,7 +31,7 @@ struct md_state {
 	u8 buffer[MD_MAX_BLOCK];	/* the last (bytes % block) bytes, not yet hashed */
 };
 
-/* Bytes of struct md_state that a hash with this block size uses. */
+/* Number of bytes of struct md_state that a hash with this block size uses. */
 #define MD_STATE_SIZE(block) (offsetof(struct md_state, buffer) + (block))
 
 /* Runs the compression function over @blocks blocks of @data; @blocks is at least 1. */
@@ -208,7 +208,7 @@ static void hash##_init(const void *ctx __maybe_unused, void *state)            
 	md_begin(&hash##_md, state, hash##_md.iv, 0);                                 \
 }
 
-/* Table fields that a hash and its HMAC have in common. */
+/* Table fields that are the same for a hash and its HMAC. */
 #define MD_FIELDS(HASH, fn, tier_name, TIER, prio, n)                                 \
 	.kind = KILN_HASH, .tier = KILN_TIER_##TIER, .priority = prio,                \
 	.constant_time = true, .digestsize = HASH##_DIGEST,                           \

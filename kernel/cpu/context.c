@@ -16,8 +16,8 @@ struct errand {
 static void errand_hardirq(struct cpu *cpu);
 
 /*
- * Raises an interrupt that runs the errand or enters its context. errand_hardirq() first reinstalls
- * the CPU's own handler.
+ * Raises an interrupt that runs the errand or enters the errand's context. errand_hardirq() first
+ * reinstalls the CPU's own handler.
  */
 static void interrupt_for(struct cpu *cpu, struct errand *e)
 {
@@ -62,7 +62,7 @@ static void errand_hardirq(struct cpu *cpu)
 		raise_softirq(SOFTIRQ_ERRAND);
 		break;
 	case KILN_NMI:
-		/* Emulate only the preempt count of an NMI, not its entry. */
+		/* Emulate only the preempt count of an NMI, not the NMI entry. */
 		enter_context(cpu, NMI_OFFSET);
 		run(e);
 		leave_context(cpu, NMI_OFFSET);
@@ -71,8 +71,8 @@ static void errand_hardirq(struct cpu *cpu)
 		run(e);
 	}
 	/*
-	 * A real interrupt may have been merged with the one raised for the errand, so call its
-	 * handler, too.
+	 * A real interrupt may have been merged with the one raised for the errand, so also call
+	 * the CPU's own handler.
 	 */
 	if (e->handler)
 		e->handler(cpu);

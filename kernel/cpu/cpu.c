@@ -125,7 +125,7 @@ void kiln_cpu_reset_stats(struct cpu *cpu)
 	memset(&cpu->section_time, 0, sizeof(cpu->section_time));
 	memset(&cpu->softirq_latency, 0, sizeof(cpu->softirq_latency));
 	/*
-	 * Time the next section. It counts only once in the histogram, because no section was
+	 * Time the next section. Count it only once in the histogram, because no section was
 	 * skipped before it.
 	 */
 	cpu->section_skip = 0;

@@ -9,9 +9,9 @@
 
 /*
  * Before returning to user mode, clear the part of the stack below the stack pointer that kernel
- * mode has used: compilers may have spilled keys or text there. Interrupts are off. Afterwards %rax
- * is 0, and %rcx and %rdi are clobbered. The stack pointer is lowered meanwhile, because memory
- * below the stack pointer must not be written.
+ * mode has used: compilers may have spilled keys or text there. Interrupts are off. Afterwards,
+ * %rax is 0, and %rcx and %rdi are clobbered. While the stack is being cleared, the stack pointer
+ * is lowered, because memory below the stack pointer must not be written.
  */
 .macro clear_stack
 	sub $KILN_STACK_CLEARED, %rsp
@@ -55,8 +55,9 @@ kiln_irq_trampoline:
 	pop %rbx
 	pop_clobbered
 	/*
-	 * If the interrupted code is single-stepped (TF, bit 8 of the saved RFLAGS), trap, and leave
-	 * the return to the host's handler, which knows faster ways to step than the trap flag.
+	 * If the interrupted code is being single-stepped (TF, bit 8 of the saved RFLAGS), trap and
+	 * leave the return to the host's handler, which has faster methods of stepping than the
+	 * trap flag.
 	 */
 	testb $1, 17(%rsp)
 	jnz 4f
@@ -73,8 +74,8 @@ kiln_irq_return_trap:
 
 /*
  * u64 kiln_gate(u64 (*fn)(void *arg), void *arg): calls fn in kernel mode and returns its result.
- * The user's FPU state is in the registers on entry and on return. On return, neither the
- * general-purpose registers nor the stack below contain any other data of fn.
+ * The user's FPU state is in the registers on entry and on return. On return, the general-purpose
+ * registers and the stack below contain no data of fn except the result.
  */
 	.globl kiln_gate
 	.type kiln_gate, @function

@@ -61,7 +61,9 @@ static struct task *create(void (*fn)(void *arg), void *arg, const char *name)
 	u64 *sp;
 	u32 i;
 
-	/* A task that has exited may still be the current one, in the idle loop. */
+	/*
+	 * A task that has exited may still be the current task while the CPU is in the idle loop.
+	 */
 	for (i = 1; i < cpu->nr_tasks; i++)
 		if (cpu->task[i].state == TASK_FREE && &cpu->task[i] != current)
 			break;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Functions that a hosted tree calls in place of privileged instructions, and for preemption. They
+ * Functions that a hosted tree calls for preemption and in place of privileged instructions. They
  * preserve the caller's registers.
  */
 #include <kiln/cpu_offsets.h>

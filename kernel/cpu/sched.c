@@ -13,10 +13,10 @@
  * of the eligible tasks, the one with the earliest virtual deadline runs. A task that goes to sleep
  * keeps its lag and is placed according to that lag when it wakes up. A task that is not eligible
  * when it goes to sleep stays queued (delayed dequeue) until it becomes eligible, and then leaves
- * with zero lag. The running task keeps the CPU until its slice ends (RUN_TO_PARITY) as long as it
- * is eligible, so a woken task preempts immediately only if it has lag. A slice that expires
- * requests a reschedule. If the task continues anyway, 7.3 repeats the request at the next check;
- * 6.12 does so only if the task has become ineligible. 7.3 also reschedules lazily: the task
+ * the queue with zero lag. The running task keeps the CPU until its slice ends (RUN_TO_PARITY) as
+ * long as it is eligible, so a woken task preempts immediately only if it has lag. A slice that
+ * expires requests a reschedule. If the task continues anyway, 7.3 repeats the request at the next
+ * check; 6.12 does so only if the task has become ineligible. 7.3 also reschedules lazily: the task
  * continues until it calls cond_resched() or until the next tick.
  */
 #include <kiln/abi/cpu.h>
@@ -66,7 +66,7 @@ static bool is_eevdf(const struct cpu *cpu)
 	return cpu->scheduler != KILN_CFS_6_1;
 }
 
-/* Returns the sum of (vruntime of the task - vruntime of @t) over all queued tasks. */
+/* Returns the sum, over all queued tasks, of the task's vruntime minus the vruntime of @t. */
 static s64 sum_ahead(const struct cpu *cpu, const struct task *t)
 {
 	const struct task *other;
@@ -87,7 +87,7 @@ static u32 count_queued(const struct cpu *cpu)
 	return n;
 }
 
-/* Returns whether the vruntime of @t is not above the average of the queued tasks. */
+/* Returns whether the vruntime of @t is at most the average vruntime of the queued tasks. */
 static bool is_eligible(const struct cpu *cpu, const struct task *t)
 {
 	return sum_ahead(cpu, t) >= 0;
@@ -99,8 +99,8 @@ static bool is_before(const struct task *a, const struct task *b)
 }
 
 /*
- * Returns whether the slice of @t is protected: 6.12 protects a slice until the deadline changes,
- * 7.3 up to a point in virtual time.
+ * Returns whether the slice of @t is protected. 6.12 protects a slice until the deadline changes;
+ * 7.3 protects it up to a point in virtual time.
  */
 static bool is_protected(const struct cpu *cpu, const struct task *t)
 {
@@ -138,7 +138,10 @@ static struct task *pick_eevdf(struct cpu *cpu)
 	return best;
 }
 
-/* Returns the lag that @t keeps while it sleeps: its clamped distance from the average. */
+/*
+ * Returns the lag that @t keeps while it sleeps: the clamped distance of its vruntime from the
+ * average.
+ */
 static s64 lag_of(const struct cpu *cpu, const struct task *t)
 {
 	const s64 lag = sum_ahead(cpu, t) / (s64)count_queued(cpu);
@@ -365,8 +368,8 @@ static void fall_behind(struct cpu *cpu)
 }
 
 /*
- * Lets every other runnable task run first. Loads rely on this guarantee, which a kernel's yield()
- * does not give.
+ * Lets every other runnable task run first. Workloads rely on this guarantee, which the yield() of
+ * a real kernel does not give.
  */
 void yield(void)
 {
@@ -440,8 +443,9 @@ static void wake_up_queued(struct cpu *cpu, struct task *t)
 }
 
 /*
- * Wakes up a task of this CPU. Only a wakeup in an interrupt preempts: a load may wake a task
- * before the timer is started, and without ticks the woken task would keep the CPU forever.
+ * Wakes up a task of this CPU. Only a wakeup from an interrupt preempts the current task: a load
+ * may wake a task before the timer is started, and without ticks the woken task would keep the CPU
+ * forever.
  */
 void wake_up(struct task *task)
 {
@@ -501,8 +505,8 @@ static void cfs_tick(struct cpu *cpu, const struct task *curr)
 }
 
 /*
- * Treats a gap between interrupts that exceeds the limit as time during which the host ran other
- * threads. That time is not charged to the current task.
+ * Treats a gap between interrupts that exceeds the limit as time in which the host ran other
+ * threads. The current task is not charged for that time.
  */
 void forgive_steal(struct cpu *cpu)
 {

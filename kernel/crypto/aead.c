@@ -130,8 +130,8 @@ static __always_inline int crypt_whole(struct crypto_request *req, u8 *dst, cons
 }
 
 /*
- * Processes a request whose text is contiguous, the usual case, with associated data and tag in
- * other list entries.
+ * Processes a request whose text is contiguous, the usual case, and whose associated data and tag
+ * are in other list entries.
  */
 static noinline int crypt_apart(struct crypto_request *req, u32 aadlen, u32 len,
 				struct fpu_budget *budget, const bool decrypt)

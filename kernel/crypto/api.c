@@ -151,8 +151,8 @@ static struct crypto_alg *new_instance(const char *name, u32 type, u32 mask, int
 }
 
 /*
- * Creates an instance and registers it, with one user. If @name mixes algorithm names and driver
- * names, the same instance may be registered already; the function then returns the existing
+ * Creates an instance and registers it with a user count of one. If @name mixes algorithm names and
+ * driver names, the same instance may already be registered; the function then returns the existing
  * instance.
  */
 static struct crypto_alg *add_instance(const char *name, u32 type, u32 mask, int *err)

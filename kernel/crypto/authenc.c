@@ -24,8 +24,8 @@ static struct authenc_rctx *request_ctx(struct crypto_request *req)
 }
 
 /*
- * A key consists of a netlink attribute of type 1, which contains the length of the cipher's key
- * (big-endian), the key of the hash, and the key of the cipher.
+ * A key consists of three parts: a netlink attribute of type 1, which contains the length of the
+ * cipher key (big-endian), the hash key, and the cipher key.
  */
 enum { ATTR = 4, ATTR_TYPE = 1, PARAM = 4 };
 

@@ -141,7 +141,7 @@ static int enqueue(struct crypto_request *req, bool decrypt)
 
 	request_ctx(req)->decrypt = decrypt;
 	local_bh_disable();
-	/* The first request on this CPU initialises its data. */
+	/* The first request on this CPU initialises the CPU's cryptd data. */
 	if (unlikely(!cryptd->work.fn)) {
 		cryptd->queue.max_qlen = CRYPTD_MAX_CPU_QLEN;
 		cryptd->work.fn = cryptd_run;
@@ -188,13 +188,19 @@ struct crypto_alg *cryptd_instance(const char *name, u32 type, u32 mask, int *er
 	/* Hashes are synchronous here: they have no requests that could be queued. */
 	if ((type & CRYPTO_ALG_TYPE_MASK) == CRYPTO_ALG_TYPE_SHASH)
 		return NULL;
-	/* The child must be synchronous, because the kworker does not wait for its requests. */
+	/*
+	 * The child must be synchronous, because the kworker does not wait for the child's
+	 * requests.
+	 */
 	child = crypto_alloc_tfm(inner, type & kept, (mask & kept) | CRYPTO_ALG_ASYNC, err);
 	if (!child)
 		return NULL;
 	alg = crypto_instance(child->alg, "cryptd", NULL, err);
 	if (alg) {
-		/* Keep the algorithm's name: the instance is another implementation of it. */
+		/*
+		 * Keep the algorithm's name, because the instance is another implementation of the
+		 * same algorithm.
+		 */
 		memcpy(alg->name, child->alg->name, sizeof(alg->name));
 		alg->flags = CRYPTO_ALG_ASYNC | (child->alg->flags & kept);
 		alg->models = CRYPTO_MODEL_ALL;

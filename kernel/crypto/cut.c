@@ -24,7 +24,7 @@ static const char *const names[KILN_NR_WAYS] = {
 
 enum { KIB = 1024 };
 
-/* A limit from posted.def, for one driver. It applies to encryption and decryption. */
+/* A limit from posted.def for one driver. It applies to both encryption and decryption. */
 struct posted {
 	const char *driver;	/* NULL: the limit is for an ISA level that Kiln does not have */
 	u32 bytes;
@@ -111,8 +111,8 @@ void fpu_fastest_set(const struct kiln_impl *impl)
 }
 
 /*
- * All pieces but the last are multiples of this many bytes: the block size, but at least 16 for
- * hashes and WALK_MAX_BLOCK for other algorithms.
+ * The length of every piece except the last is a multiple of this many bytes: the block size, but
+ * at least 16 for hashes and WALK_MAX_BLOCK for other algorithms.
  */
 static u32 granule(const struct kiln_impl *impl)
 {
@@ -169,7 +169,9 @@ static u32 most(const struct kiln_impl *impl, const struct fpu_budget *b)
 		return (forced + up) / (up + 1) * (up + 1);
 	switch (way) {
 	case KILN_FIXED:
-		/* Divide code without a posted limit by pages, like Linux's walks. */
+		/*
+		 * If no limit was posted for this code, use pieces of one page, like Linux's walks.
+		 */
 		return posted_bytes(impl) ?: WALK_PAGE;
 	case KILN_CLASS:
 		return impl->class ?: WALK_PAGE;
@@ -303,7 +305,7 @@ static void learn(const struct fpu_cut *cut, u64 took)
 	const u32 half = cut->step / 2;
 
 	/*
-	 * Do not learn from a forced budget, or if another request has changed the budget in the
+	 * Do not learn from a forced budget or if another request has changed the budget in the
 	 * meantime.
 	 */
 	if (forced || cut->step != b->most)
@@ -315,11 +317,11 @@ static void learn(const struct fpu_cut *cut, u64 took)
 }
 
 /*
- * Returns how many bytes fit in the rest of the section, extrapolated from the time taken by the
- * bytes since the last TSC reading. That time reflects this CPU, its clock speed and the caches, so
- * two readings are enough for most sections. If less than half a step was processed, for example
- * only associated data, the time is not representative; a step is then assumed to take 1/SHARE of
- * the target.
+ * Returns how many bytes fit in the rest of the section, extrapolated from the time spent on the
+ * bytes processed since the last TSC reading. That time reflects this CPU, its clock speed and the
+ * caches, so two readings are enough for most sections. If less than half a step was processed, for
+ * example only associated data, the time is not representative; a step is then assumed to take
+ * 1/SHARE of the target.
  */
 static u64 rest(const struct fpu_cut *cut, u64 took, u64 left)
 {

@@ -24,7 +24,7 @@ void kiln_crypto_seed(u64 seed)
 	__atomic_store_n(&salts, seed, __ATOMIC_RELAXED);
 }
 
-/* Generates salts by splitmix64, so that each transform gets a different one. */
+/* Generates salts with splitmix64, so that each transform gets a different one. */
 static u64 new_salt(void)
 {
 	u64 x = __atomic_add_fetch(&salts, 0x9e3779b97f4a7c15, __ATOMIC_RELAXED);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * The hashes in ciphers/. They are synchronous and may be called in any context: where SIMD is not
- * usable, a scalar implementation continues from the same state.
+ * Provides the hashes in ciphers/. They are synchronous and may be called in any context: where
+ * SIMD is not usable, a scalar implementation continues from the same state.
  */
 #include <kiln/abi/cipher.h>
 #include <kiln/abi/crypto.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Policy bh-off, x86 since Linux 6.15: a section also disables softirqs, unless interrupts are
- * off already. Softirqs raised during the section run at its end.
+ * Policy bh-off, which x86 has used since Linux 6.15: a section also disables softirqs, unless
+ * interrupts are already off. Softirqs raised during the section run at its end.
  */
 #include <kiln/fpu.h>
 #include <kiln/preempt.h>

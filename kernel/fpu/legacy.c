@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Policy legacy, x86 up to Linux 6.14: a section disables preemption only. A softirq that
- * interrupts a section cannot use the FPU.
+ * Policy legacy, which x86 used up to Linux 6.14: a section disables only preemption. A softirq
+ * that interrupts a section cannot use the FPU.
  */
 #include <kiln/fpu.h>
 #include <kiln/preempt.h>

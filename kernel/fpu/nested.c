@@ -4,10 +4,10 @@
  * or hardirq that interrupts a section saves the live registers to a per-CPU area and restores them
  * at the end of its own section.
  *
- * One area is enough: a hardirq that interrupts a softirq or a BH-disabled task may not
- * use the FPU, so the depth is two at most. A task sets in_kernel_fpu before it saves the user
- * state, so a softirq that interrupts it between these two steps saves and restores the user's
- * live registers.
+ * One area is enough: a hardirq that interrupts a softirq or a BH-disabled task is not allowed to
+ * use the FPU, so the depth is at most two. A task sets in_kernel_fpu before it saves the user
+ * state, so a softirq that interrupts it between these two steps saves and restores the user's live
+ * registers.
  */
 #include <kiln/fpu.h>
 #include <kiln/preempt.h>

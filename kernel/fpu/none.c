@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Policy none, a deliberately broken one: the FPU is always usable, and nothing is saved. Tests
+ * Policy none, which is deliberately broken: the FPU is always usable, and nothing is saved. Tests
  * must detect the resulting corruption.
  */
 #include <kiln/fpu.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Policy preemptible, arm64 in Linux 6.12: a section disables nothing. Each task has a second state
- * area, into which a task switch or a softirq saves an interrupted section's registers. A hardirq
- * may not use the FPU.
+ * Policy preemptible, which arm64 uses in Linux 6.12: a section disables nothing. Each task has a
+ * second state area, into which a task switch or a softirq saves an interrupted section's
+ * registers. A hardirq is not allowed to use the FPU.
  */
 #include <kiln/fpu.h>
 #include <kiln/preempt.h>

@@ -16,12 +16,12 @@ static const struct fpu_policy *const policies[] = {
 };
 
 /*
- * The section timer. RDTSC occupies the front end for 38 cycles. One RDTSC overlaps with
- * work still pending in the vector units, but two do not, and 76 cycles is more than the
- * shortest sections take. Therefore the timer takes samples: after a timed section it skips a
- * number of sections that is inversely proportional to the length of the timed one, and the next
- * timed section counts in the histogram for all skipped ones. Sections of six microseconds or more
- * are all timed. The cost is about 0.5 % of the time in sections, or two cycles per section.
+ * The section timer. RDTSC occupies the front end for 38 cycles. One RDTSC overlaps with work still
+ * pending in the vector units, but two do not, and 76 cycles is more than the shortest sections
+ * take. The timer therefore takes samples: after a timed section, it skips a number of sections
+ * that is inversely proportional to the length of the timed one, and the next timed section counts
+ * in the histogram for all skipped ones. Sections of six microseconds or more are all timed. The
+ * cost is about 0.5% of the time in sections, or two cycles per section.
  *
  * A section's time starts when its policy begins to open it, because preemption or softirqs may be
  * off from then on. If an interrupt arrives before the section is open, the time starts after the

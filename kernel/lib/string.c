@@ -7,7 +7,7 @@
  *
  * - The build renames calls to memcpy and related functions to the names defined here, so a loop
  *   that the compiler recognises as a copy would call itself forever. Every loop therefore passes
- *   its word through opaque(), which prevents that recognition whatever the compiler's flags are.
+ *   its word through opaque(), which prevents that recognition regardless of the compiler's flags.
  * - Words are accessed through packed types, not __builtin_memcpy, because an unoptimised build may
  *   compile even an 8-byte __builtin_memcpy to a call.
  *
@@ -16,8 +16,8 @@
 #include <kiln/string.h>
 
 /*
- * From this size on, REP MOVSB and STOSB are faster than a loop of words. Below it, their startup
- * cost of some 30 cycles dominates.
+ * From this size on, REP MOVSB and STOSB are faster than a loop over words. Below it, their startup
+ * cost of about 30 cycles dominates.
  */
 #define REP_THRESHOLD 512
 

@@ -22,8 +22,8 @@ static void ask(struct kiln_usable *u)
 	u->usable = irq_fpu_usable();
 	before = cpu->stats.warnings;
 	/*
-	 * If the task already has an open section, this tests re-entry. Contexts other than a task
-	 * open a section only if irq_fpu_usable() allows it.
+	 * If the task already has an open section, this tests re-entry. Contexts other than the
+	 * task open a section only if irq_fpu_usable() allows it.
 	 */
 	if (u->usable || u->context <= KILN_TASK_BH_OFF) {
 		kernel_fpu_begin();
@@ -63,7 +63,7 @@ static void ask_in_hardirq(struct cpu *cpu)
 			raise_softirq(SOFTIRQ_ASK);
 		break;
 	case KILN_NMI:
-		/* Set only the preempt count of an NMI; its entry is not emulated. */
+		/* Set only the preempt count of an NMI; the NMI entry is not emulated. */
 		enter_context(cpu, NMI_OFFSET);
 		u->over_section = cpu->section_base;
 		u->preempt_count = preempt_count();

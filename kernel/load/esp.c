@@ -123,7 +123,7 @@ static void done(void *data, int answer)
 
 /*
  * Copies the packet into a buffer, as a network card does, and encrypts or decrypts it in place.
- * ESP does not use the backlog: if the queue is full, the packet is dropped.
+ * ESP does not use the crypto API's backlog: if the queue is full, the packet is dropped.
  */
 static void put(struct kiln_esp_flow *flow, u32 i, bool own)
 {

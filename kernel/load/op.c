@@ -3,7 +3,7 @@
  * Operations in flight: their slots, the order of their completions, and the tasks that wait for
  * them.
  *
- * One context submits a side's messages. Completions are called in this context or in another one
+ * One context submits a side's messages. Completion callbacks run in this context or in another one
  * on the same CPU.
  */
 #include <kiln/abi/hosted.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * A receiver's anti-replay window (RFC 4303, 3.4.3). It records which of the last sequence numbers
- * have been received. Older packets cannot be distinguished from replays.
+ * A receiver's anti-replay window (RFC 4303, 3.4.3). It records which of the most recent sequence
+ * numbers have been received. Older packets cannot be distinguished from replays.
  */
 #include <kiln/abi/esp.h>
 #include <kiln/string.h>

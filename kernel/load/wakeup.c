@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
  * Tests whether a task woken by an interrupt preempts the running task. The caller chooses how long
- * each of the two tasks has already run, because every scheduler decides by these times.
+ * each of the two tasks has already run, because all schedulers base their decision on these times.
  */
 #include <kiln/abi/cpu.h>
 #include <kiln/abi/load.h>
 #include <kiln/cpu.h>
 #include <kiln/sched.h>
 
-/*
- * SETTLE_US is longer than any base slice in use, so that the next schedule() begins a new slice.
- */
+/* SETTLE_US is longer than any base slice in use, so the next schedule() begins a new slice. */
 enum { SETTLE_US = 5000, SETTLE_YIELDS = 4 };
 
 struct wakeup {

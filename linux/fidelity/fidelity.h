@@ -64,8 +64,8 @@ bool where_interrupt(void (*fn)(void *data), void *data);
 bool where_run(enum where where, void (*fn)(void *data), void *data);
 
 /*
- * One function per kind of question. @question is the text after the kind's name. The functions
- * return 0 or an error.
+ * One function per kind of question. @question is the text after the name of the kind. The
+ * functions return 0 or an error.
  */
 int scene_ask(char *question, struct answer *to);
 int requests_ask(char *question, struct answer *to);

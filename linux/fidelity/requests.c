@@ -105,8 +105,8 @@ static void completed(struct crypto_async_request *request, int err)
 #endif
 
 /*
- * Allocates the requests. This is done before the script begins, because it may let other tasks
- * run.
+ * Allocates the requests. This happens before the script begins, because an allocation may let
+ * other tasks run.
  */
 static bool allocate(struct run *run, u32 tfm, u32 flags, u32 count)
 {

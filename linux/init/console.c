@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Writes lines to the console. While commands run, the console's log level is lowered, and init
- * writes the kernel's log to the console in the kernel's place. With only one writer, no line is
+ * Writes lines to the console. While commands run, the console's log level is lowered, and init,
+ * rather than the kernel, writes the kernel's log to the console. With only one writer, no line is
  * split.
  */
 #include <errno.h>

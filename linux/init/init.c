@@ -5,7 +5,7 @@
  *
  *	start RELEASE MACHINE		init is running
  *	begin N ORDER			the command in line N begins
- *	out, err TEXT			a line of the command's program, or of the file it prints
+ *	out, err TEXT			a line of the program's output, or of a printed file
  *	log LEVEL SECONDS TEXT		a line of the kernel's log
  *	end N exit|errno|signal NUMBER	how the command ended
  *	exit 0|1			all commands succeeded, or one failed
@@ -107,6 +107,8 @@ int main(void)
 	say_string("exit", well ? "0" : "1");
 	sync();
 	reboot(RB_POWER_OFF);
-	/* If powering off fails, init exits. The kernel then panics, which also stops it. */
+	/*
+	 * If powering off fails, init exits. The kernel then panics, which also stops the machine.
+	 */
 	return 1;
 }

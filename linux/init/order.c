@@ -5,15 +5,15 @@
  *
  * The words of a command are separated by tabs:
  *	module PATH [PARAMETERS]	load a module (the kernel decompresses .ko.xz and similar)
- *	remove NAME			unload a module; if it is in use, try again for some
+ *	remove NAME			unload a module; if it is in use, retry for a few
  *					seconds, because users may release it with a delay
  *	run PATH [ARGUMENT...]		run a program
  *	print PATH			print a file, line by line
  *	write PATH TEXT			write to an existing file
  *	lines PATTERN [WORD...]		print the lines of all files that match the glob(7) pattern,
- *					each line with the file's path and a tab before it; if words
- *					are given, only lines that contain one of them. Unreadable
- *					files are left out
+ *					each preceded by the file's path and a tab; if words
+ *					are given, print only lines that contain one of them. Skip
+ *					unreadable files
  * If a command begins with a minus, the following commands are executed even if it fails.
  */
 #define _GNU_SOURCE
@@ -40,7 +40,8 @@ enum { WORDS = 64, REMOVE_TRIES = 100, REMOVE_PAUSE_US = 100000 };
 #endif
 
 /*
- * Converts a result to an errno, which is the exit status of a child that does not run a program.
+ * Converts a result to an errno value, which becomes the exit status of a child that does not run a
+ * program.
  */
 static int status_of(long result)
 {
@@ -136,8 +137,8 @@ static int run(char *const *word)
 
 	execve(word[1], word + 1, environment);
 	/*
-	 * Use the exit statuses of shells: 127 if the program was not found, 126 if it cannot be
-	 * run.
+	 * Use the same exit statuses as shells: 127 if the program was not found, 126 if it cannot
+	 * be run.
 	 */
 	dprintf(STDERR_FILENO, "%s: %s\n", word[1], strerror(errno));
 	return errno == ENOENT ? 127 : 126;
@@ -188,7 +189,10 @@ static void child(const struct verb *verb, char *const *word, const int *out, co
 	_exit(verb->obey(word));
 }
 
-/* Relays output until the child has exited and its pipes are empty. Returns its wait status. */
+/*
+ * Relays output until the child has exited and its pipes are empty. Returns the child's wait
+ * status.
+ */
 static int attend(pid_t pid, struct relay *out, struct relay *err, int log)
 {
 	sigset_t none;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * A separate module that makes one mistake, which a debug kernel must report. It is a control of
+ * A separate module that makes one mistake, which a debug kernel must report. It is a control for
  * `kiln linux dkms`: if a mistake is not reported, the absence of other reports proves nothing. The
  * module never stays loaded: loading fails with -ECANCELED after the mistake, and with -EOPNOTSUPP
  * if the kernel was built without the detector.
@@ -51,7 +51,7 @@ static void take_lock(struct tasklet_struct *unused)
 	spin_unlock(&lock);
 }
 
-/* A softirq takes the lock, which a task has taken without disabling softirqs. */
+/* Takes the lock in a task without disabling softirqs, and then in a softirq. */
 static void share_lock_with_softirq(void)
 {
 	take_lock(NULL);
@@ -72,7 +72,7 @@ static enum hrtimer_restart change_shared(struct hrtimer *self)
 	return HRTIMER_RESTART;
 }
 
-/* KCSAN watches one in thousands of accesses, and only for some microseconds. */
+/* KCSAN watches only one access in several thousand, and only for a few microseconds. */
 static void race_with_interrupt(void)
 {
 	const unsigned long end = jiffies + 5 * HZ;

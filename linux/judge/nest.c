@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
  * A separate module that tests nested sections at a higher rate than IPsec reaches in a translated
- * guest. The task that loads it encrypts and decrypts sectors, as dm-crypt does, and long messages.
- * A timer interrupts the task, and a tasklet on the same CPU then encrypts and decrypts
- * packet-sized messages, as IPsec does. Each result is compared with one computed before the timer
- * started. Loading ends after `sections` nested sections.
+ * guest. The task that loads the module encrypts and decrypts long messages as well as sectors, as
+ * dm-crypt does. A timer interrupts the task, and a tasklet on the same CPU then encrypts and
+ * decrypts packet-sized messages, as IPsec does. Each result is compared with one computed before
+ * the timer started. Loading ends after `sections` nested sections.
  */
 #include <crypto/aead.h>
 #include <crypto/skcipher.h>
@@ -49,7 +49,7 @@ enum {
 	/* One message in LONG_EVERY has any length up to LONGEST. The others are short. */
 	LONG_EVERY = 8,
 	MESSAGES = 64,
-	/* The task's messages have any length up to a sector's. */
+	/* The task's messages have any length up to the size of a sector. */
 	TASK_MESSAGES = 16,
 	SECTORS = 16,
 	MAX_KEY = 64,
@@ -77,7 +77,9 @@ struct sector {
 	u8 iv[MAX_IV];
 };
 
-/* What a context needs for requests of its own: one for the task, one for the tasklet. */
+/*
+ * What a context needs to make its own requests. There is one for the task and one for the tasklet.
+ */
 struct side {
 	struct aead_request *aead[ARRAY_SIZE(aeads)];
 	u8 *out;
@@ -95,13 +97,16 @@ static struct tasklet_struct tasklet;
 static bool stopping;
 static unsigned long interrupted_at;
 
-/* The tasklet counts the first four, the task the others. */
+/* The tasklet updates the first four counters, the task the others. */
 static struct {
 	u64 sent, wrong, interrupted, nested;
 	u64 pieces, pieces_wrong, ms;
 } counts;
 
-/* Instructions of the interrupted sections, by the low bits of their addresses. */
+/*
+ * The instructions at which sections were interrupted: one bit per address, indexed by the low bits
+ * of the address.
+ */
 enum { ADDRESSES = 1 << 20 };
 static DECLARE_BITMAP(addresses, ADDRESSES);
 
@@ -124,7 +129,7 @@ static u32 below(struct side *side, u32 n)
 	return prandom_u32_state(&side->random) % n;
 }
 
-/* Seals or opens a message. The result is in side->out, which is zeroed before. */
+/* Seals or opens a message. The result is in side->out, which is zeroed first. */
 static int crypt_message(struct side *side, u32 alg, struct message *m, bool open)
 {
 	struct aead_request *req = side->aead[alg];
@@ -185,8 +190,8 @@ static enum hrtimer_restart on_timer(struct hrtimer *unused)
 }
 
 /*
- * Restarts the timer only at the end, so that the task always progresses and ksoftirqd, which does
- * not interrupt anything, is not needed.
+ * Restarts the timer only at the end, so that the task always makes progress and ksoftirqd, which
+ * does not interrupt anything, is not needed.
  */
 static void on_softirq(struct tasklet_struct *unused)
 {
@@ -198,7 +203,7 @@ static void on_softirq(struct tasklet_struct *unused)
 		__set_bit(interrupted_at % ADDRESSES, addresses);
 	}
 	for (i = 0; i < n; i++) {
-		/* IPsec's algorithm is the usual one. */
+		/* Use the IPsec algorithm for three out of four messages. */
 		const u32 alg = !below(&softirq, 4);
 
 		counts.wrong += !is_right(&softirq, alg,
@@ -233,7 +238,7 @@ static void run_task(void)
 	WRITE_ONCE(stopping, true);
 	hrtimer_cancel(&timer);
 	tasklet_kill(&tasklet);
-	/* A tasklet that ran meanwhile may have started the timer. */
+	/* A tasklet that ran in the meantime may have restarted the timer. */
 	hrtimer_cancel(&timer);
 	tasklet_kill(&tasklet);
 	migrate_enable();
@@ -426,7 +431,10 @@ static int __init nest_init(void)
 		tasklet_setup(&tasklet, on_softirq);
 		run_task();
 	}
-	/* The module stays loaded for its results, but must not keep Kiln's drivers. */
+	/*
+	 * The module stays loaded so that its results can be read, but it must not hold on to
+	 * Kiln's drivers.
+	 */
 	free_all();
 	return err;
 }

@@ -11,12 +11,12 @@
  *
  * The second form sends packets until the module has been loaded and unloaded CYCLES times. Each
  * cycle loads the module and replaces the security associations of the namespaces a and b, so that
- * they use the module's drivers. When these have opened a nested section, the cycle removes the
- * associations, unloads the module, and sets up the associations with Linux's drivers. The program
- * IP executes the batch files /sa.a and /sa.b for this.
+ * they use the module's drivers. When the drivers have opened a nested section, the cycle removes
+ * the associations, unloads the module, and sets up the associations with Linux's drivers. The
+ * program IP executes the batch files /sa.a and /sa.b for this.
  *
- * The last line of the output has the names and values of all counters. In the second form, a line
- * `cycle N` after each cycle precedes it.
+ * The last line of the output contains the names and values of all counters. In the second form, a
+ * line `cycle N` is also printed after each cycle.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -46,10 +46,10 @@ enum {
 	/* One packet in LONG_EVERY has any length up to LONGEST. The others are short. */
 	LONG_EVERY = 8,
 	BURST = 32,
-	/* Maximum number of packets in flight. cryptd's queue has room for 1000. */
+	/* Maximum number of packets in flight. For comparison, cryptd's queue has room for 1000. */
 	WINDOW = 1500,
 	PAUSE_NS = 1000000,
-	/* If no packet arrives for this time, all packets in flight are considered lost. */
+	/* If no packet arrives for this long, all packets in flight are considered lost. */
 	LOST_NS = 500000000,
 	SILENCE_S = 5,
 	CHUNK = 64 << 10,
@@ -314,7 +314,7 @@ static void hold_registers(void)
 	prctl(PR_SET_NAME, "registers");
 	/*
 	 * Leave most of the time to the disk. With a lower priority, softirqs would interrupt the
-	 * program too rarely for the control.
+	 * program too rarely for the control to work.
 	 */
 	errno = 0;
 	if (nice(5) < 0 && errno)
@@ -363,7 +363,7 @@ static uint64_t read_saves(void)
 	return saves;
 }
 
-/* Runs ip in the namespace, with three further arguments. Returns whether it succeeded. */
+/* Runs ip in the namespace with three more arguments. Returns whether it succeeded. */
 static bool run_ip(const char *ip, const char *namespace, const char *a, const char *b,
 		   const char *c)
 {

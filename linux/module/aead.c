@@ -9,7 +9,7 @@
 #include "section.h"
 #include "walk.h"
 
-/* Associated data of up to SHORT_AAD bytes do not count towards a section's limit. */
+/* Associated data of up to SHORT_AAD bytes does not count towards a section's limit. */
 enum { IPSEC_IV = 8, MAX_TAG = 16, SHORT_AAD = 64 };
 
 static const struct kiln_alg *alg_of(struct crypto_aead *tfm)
@@ -60,7 +60,7 @@ static int aadlen_of(const struct kiln_impl *impl, const struct aead_request *re
 	return req->assoclen;
 }
 
-/* A request, with the lengths of its associated data, text and tag. */
+/* A request and the lengths of its associated data, text and tag. */
 struct message {
 	struct aead_request *req;
 	const struct kiln_alg *alg;
@@ -107,7 +107,9 @@ static noinline int crypt_pieces(const struct message *m)
 	struct kiln_steps steps;
 	int err = 0;
 
-	/* Read the tag before the text is written, because the text may overwrite it in place. */
+	/*
+	 * Read the tag before writing the text, because in place, the text may overwrite the tag.
+	 */
 	if (m->decrypt)
 		scatterwalk_map_and_copy(want, req->src, behind, m->tagsize, 0);
 	kiln_steps_begin(&steps, m->alg, aead_request_flags(req));

@@ -27,8 +27,8 @@
 #define KILN_SECTION_LEAST 256
 
 /*
- * The largest block size. Each piece of a message, except the last, has a length that is a multiple
- * of KILN_PIECE.
+ * The largest block size. The length of each piece of a message, except the last, is a multiple of
+ * KILN_PIECE.
  */
 #define KILN_PIECE 64
 

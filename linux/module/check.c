@@ -44,7 +44,7 @@ struct text {
 	u32 ivlen, aadlen, len, taglen;
 };
 
-/* How to process a message: in one call or in two pieces, split at cut_of(). */
+/* How to process a message: in one call, or in two pieces that are split at cut_of(). */
 struct way {
 	const struct kiln_impl *impl;
 	bool decrypt, pieces;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Emulates a nested section's save on one CPU: fills the registers, saves them, overwrites them,
- * restores them, and checks them.
+ * Emulates the save of a nested section on one CPU: fills the registers, saves them, overwrites
+ * them, restores them, and checks them.
  */
 #include <linux/irqflags.h>
 #include <linux/module.h>
@@ -74,8 +74,8 @@ static bool same(const struct width *w, const struct pattern *a, const struct pa
 }
 
 /*
- * Returns the time of saving, restoring and wiping. If @saved is false, returns the time of reading
- * the TSC, and leaves registers in the area.
+ * Returns the time that saving, restoring and wiping take. If @saved is false, returns the time
+ * that reading the TSC takes, and leaves registers in the area.
  */
 static u64 play(const struct width *w, struct room *room, u8 *area, const u8 *reset, bool saved)
 {
@@ -84,7 +84,7 @@ static u64 play(const struct width *w, struct room *room, u8 *area, const u8 *re
 
 	local_irq_save(flags);
 	kernel_fpu_begin();
-	/* Reset all registers. Then only the registers that fill() sets are in use. */
+	/* Reset all registers, so that only the registers that fill() sets are in use. */
 	kiln_state_restore(reset);
 	w->fill(&room->want);
 	from = now();

@@ -18,8 +18,8 @@ struct kiln_live {
 	/* number of rounds after which a register had changed, or the area was not wiped */
 	u32 wrong;
 	/*
-	 * controls: rounds where no change of unsaved registers, or no area with registers, was
-	 * found
+	 * controls: number of rounds in which changes of unsaved registers, or registers left in
+	 * the area, were not detected
 	 */
 	u32 missed;
 	u64 least, median;	/* TSC cycles of saving, restoring and wiping */

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Registers the implementations in ciphers/ that this CPU can run with Linux's crypto API. Their
- * names get the prefix "kiln-", because Linux has drivers with the same names. A driver is
- * registered only if it passes the tests in check.c. It stays registered only if it also passes
- * Linux's own tests.
+ * Registers the implementations in ciphers/ with Linux's crypto API, except those that this CPU
+ * cannot run. The driver names get the prefix "kiln-", because Linux has drivers with the same
+ * names. A driver is registered only if it passes the tests in check.c. It stays registered only if
+ * it also passes Linux's own tests.
  *
  * KILN_CONTROLS adds parameters for tests of this module. A module for users must be built without
  * them.
@@ -59,7 +59,7 @@ MODULE_PARM_DESC(unprepared, "a control: neither Linux's drivers nor its default
 enum { check = true, unprepared = false };
 #endif
 
-/* Rounds of the nested-section self-test if the parameter does not set another number. */
+/* Default number of rounds of the nested-section self-test. */
 enum { LIVE_ROUNDS = 64 };
 
 static unsigned int live;
@@ -141,10 +141,10 @@ static void unregister_alg(struct kiln_alg *alg)
 }
 
 /*
- * The default random number generator keeps the hmac(sha512) driver preferred at first use, usually
- * by the first security association, and is not freed after that. Let it take Linux's driver,
- * because holding one of this module's would prevent unloading until a restart. Since Linux 7.1,
- * only FIPS mode has this generator.
+ * The default random number generator is created at its first use, usually by the first security
+ * association, and keeps the hmac(sha512) driver that is preferred then. It is never freed, so if
+ * it held one of this module's drivers, the module could not be unloaded until a restart. Let it
+ * take Linux's driver instead. Since Linux 7.1, only FIPS mode has this generator.
  */
 static void __init prepare_rng(void)
 {
@@ -232,7 +232,10 @@ static int __init add(struct kiln_alg *alg, const struct kiln_impl *impl)
 	alg->section_bytes = KILN_SECTION_BYTES;
 	if (impl->tier != KILN_TIER_GENERIC) {
 		alg->scalar = kiln_best_scalar(impl->alg);
-		/* Where no section is possible, such a driver would use vector registers. */
+		/*
+		 * Without scalar code, the driver would use vector registers where no section is
+		 * possible.
+		 */
 		if (WARN_ON(!alg->scalar))
 			return -EINVAL;
 	}
@@ -264,7 +267,10 @@ static void remove_all(void)
 	kfree(algs);
 }
 
-/* Returns whether the parameter `only` names the algorithm or the driver, as Linux or Kiln does. */
+/*
+ * Returns whether the parameter `only` is the algorithm's name, or the driver's name with or
+ * without the prefix.
+ */
 static bool __init is_named(const struct kiln_impl *impl)
 {
 	return !strcmp(only, impl->alg) ||
@@ -290,7 +296,8 @@ static bool __init is_wanted(const struct kiln_impl *impl)
 }
 
 /*
- * Returns whether the first @len characters of @word name the tier, with hyphens for underscores.
+ * Returns whether the first @len characters of @word are the tier's name, with hyphens in place of
+ * underscores.
  */
 static bool __init names_tier(const char *word, size_t len, const char *name)
 {

@@ -2,8 +2,9 @@
 /*
  * FPU sections. Linux before 6.15 does not allow a section in a softirq that interrupts another
  * section; this file does. It saves the registers of the interrupted section to a per-CPU area and
- * restores them at the end, so that in softirqs drivers need neither cryptd nor scalar code. The idea is from "x86/fpu: Allow nested
- * in-kernel use of FPU" (see references), but this file works on an unmodified Linux.
+ * restores them at the end, so drivers need neither cryptd nor scalar code in softirqs. The idea is
+ * from "x86/fpu: Allow nested in-kernel use of FPU" (see references), but this file works on an
+ * unmodified Linux.
  *
  * One area per CPU is enough, because the depth is at most two. Softirqs do not nest. A hardirq
  * that interrupts a nested section cannot open another section: the outer section, which belongs to
@@ -110,7 +111,7 @@ static const struct kernel_param_ops saves_ops = { .get = saves_get };
 module_param_cb(nested_saves, &saves_ops, NULL, 0444);
 MODULE_PARM_DESC(nested_saves, "number of nested sections");
 
-/* Returns whether this is a softirq with no nested section open yet. */
+/* Returns whether this is a softirq in which no nested section is open yet. */
 static bool may_nest(void)
 {
 	return areas && READ_ONCE(nested) && in_serving_softirq() && !in_hardirq() && !in_nmi() &&

@@ -48,7 +48,7 @@ static __always_inline void kiln_simd_end(const struct kiln_impl *impl)
 		kiln_section_end();
 }
 
-/* Work split into steps. Each section processes at most @section_bytes of the algorithm. */
+/* Work split into steps. Each section processes at most @section_bytes (a field of @alg). */
 struct kiln_steps {
 	const struct kiln_alg *alg;
 	const struct kiln_impl *impl;

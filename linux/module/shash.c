@@ -101,8 +101,8 @@ static int import(struct shash_desc *desc, const void *in)
 
 #ifdef KILN_SHASH_CLONES
 /*
- * Copies the key. TCP-AO, for example, has a clone for each CPU. Linux leaves the context of a clone
- * zero. The aligned contexts may have different offsets.
+ * Copies the key. Clones are used by TCP-AO, for example, which has one for each CPU. Linux zeroes
+ * the context of a clone. The aligned contexts may have different offsets.
  */
 static int clone_tfm(struct crypto_shash *to, struct crypto_shash *from)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Saves to memory the registers that code in a section may use, and restores them. Uses XSAVEC if
- * available, because it omits unused state, otherwise XSAVE. Neither instruction is privileged.
+ * Saves to memory the registers that code in a section may use, and restores them. Uses XSAVEC,
+ * which omits unused state, if available, and XSAVE otherwise. Neither instruction is privileged.
  *
  * state.c APIs:
  *	kiln_state_init, kiln_state_save, kiln_state_restore, kiln_state_wipe

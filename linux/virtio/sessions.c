@@ -65,7 +65,10 @@ const struct traffic cipher_sessions = {
 	.close = cipher_close,
 };
 
-/* Start of an RSAPublicKey (RFC 8017, A.1.1), a sequence of the modulus and the exponent 65537. */
+/*
+ * Start of an RSAPublicKey (RFC 8017, A.1.1), which is a sequence of the modulus and the exponent.
+ * The exponent is 65537.
+ */
 static const u8 head[] = { 0x30, 0x82, 0x01, 0x0a, 0x02, 0x82, 0x01, 0x01, 0x00 };
 static const u8 exponent[] = { 0x02, 0x03, 0x01, 0x00, 0x01 };
 

@@ -296,7 +296,10 @@ WRAPPER(aes_ccm_decrypt_update)
 #endif
 
 
-/* Since 6.16 the state is a structure. Before, the functions were inline wrappers of arch code. */
+/*
+ * Since 6.16 the state is a structure. Before that, the functions were inline wrappers around arch
+ * code.
+ */
 #if SINCE(6, 16)
 #define STATE struct chacha_state
 #define CHACHA chacha_crypt

@@ -174,7 +174,7 @@ static void kiln_pair_sha256_finup_2x(const u8 *src1, const u8 *src2, u8 *dst1, 
 	sha256_finup_2x(NULL, src1, src2, len, dst1, dst2);
 }
 
-/* Passes the message twice, and checks that the two digests are equal. */
+/* Passes the same message as both inputs, and checks that the two digests are equal. */
 WRAPPER(sha256_finup_2x)
 {
 	u8 second[32];
@@ -217,7 +217,7 @@ WRAPPER(blake2s_keyed)
 
 IN_TWO_PARTS(blake2s, BLAKE2S_STATE, blake2s_init(&ctx, 32))
 
-/* Until 6.15 these functions were inline wrappers of functions in arch/. */
+/* Until 6.15 these functions were inline wrappers around functions in arch/. */
 #if SINCE(6, 16)
 WEAK(poly1305_init);
 WEAK(poly1305_update);

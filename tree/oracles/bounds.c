@@ -2,10 +2,10 @@
 /*
  * Bounds: FPU sections must be short even if a message is long, because nothing else can run on the
  * CPU during a section. The oracle counts sections: for a message of 16 MiB, there must be at least
- * one section per KILN_LIMIT bytes. A driver with fewer sections is a finding only if one of them
- * lasted long enough to have read its part of the message. Otherwise the sections process something
- * short, such as the IV of essiv, and the message is processed outside of them. The report includes
- * the duration of the longest section.
+ * one section per KILN_LIMIT bytes. A driver with fewer sections is reported only if one of the
+ * sections lasted long enough to have read its share of the message. Otherwise the sections process
+ * something short, such as the IV of essiv, and the message is processed outside of them. The
+ * report includes the duration of the longest section.
  */
 #include <linux/err.h>
 #include <linux/kernel.h>
@@ -43,7 +43,7 @@ static void kiln_begun(void)
 
 /*
  * Reports the violation here, at the end of a section, so that the backtrace contains the function
- * that ends it.
+ * that ends the section.
  */
 static void kiln_ends(void)
 {
@@ -153,7 +153,8 @@ void kiln_examine_bounds(struct kiln_examine *order)
 	kiln_case.op = s.type == KILN_TYPE_HASH ? "digest" : "encrypt";
 	kiln_case.layout = "in one piece";
 	/*
-	 * Skip the longer messages if the driver opens no sections, or enough sections for 1 MiB.
+	 * Skip the longer messages if the driver opens no sections, or if it opens enough sections
+	 * for 1 MiB.
 	 */
 	order->cases++;
 	if (kiln_count(&s, 4096)) {

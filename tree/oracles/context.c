@@ -121,7 +121,10 @@ static struct kiln_request_note kiln_note_ahash_request(const char *function,
 {
 	const struct scatterlist *src = r->src;
 
-	/* final() has no source, but the request still holds the pointer of the previous call. */
+	/*
+	 * final() has no source, but the request still contains the source pointer of the previous
+	 * call.
+	 */
 	if (!strcmp(function, "crypto_ahash_final"))
 		src = NULL;
 #ifdef CRYPTO_AHASH_REQ_VIRT
@@ -296,7 +299,7 @@ static void kiln_interrupt(void *cpu)
 	kiln_in_task();
 }
 
-/* Causes one hardirq, before the next instruction. */
+/* Causes a single hardirq, before the next instruction. */
 static void kiln_in_hardirq(void)
 {
 	kiln_awaits_interrupt = true;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
  * Examines one driver with one oracle. This file contains the table of oracles, and the code that
- * they share to open a driver, set its key and make requests. The tree's own build compiles it,
- * like glue.c.
+ * the oracles share to open a driver, set its key and make requests. The tree's own build compiles
+ * this file, like glue.c.
  */
 #include <linux/err.h>
 #include <linux/irqflags.h>
@@ -180,7 +180,7 @@ unsigned int kiln_subject_key(u8 *key, unsigned int number, u64 *draw)
 	/* Key lengths to try. The last one is for NHPoly1305. */
 	static const u16 lengths[] = { 32, 64, 16, 36, 20, 24, 19, 35, 8, 4, 48, 128, 28, 40, 72,
 				       KILN_LONGEST_KEY };
-	/* Lengths of the second key in a key with authenc's format. */
+	/* Lengths of the second key within a key in authenc's format. */
 	static const u8 second[] = { 32, 16, 36, 20, 24, 64, 8, 12, 48 };
 	static const u8 first[] = { 32, 16 };
 	struct rtattr *attribute = (void *)key;
@@ -298,8 +298,8 @@ int kiln_subject_request(struct kiln_subject *s)
 	if (!s->request)
 		return -ENOMEM;
 	/*
-	 * Clear the request, but not the driver's context after it, because callers need not clear
-	 * it.
+	 * Clear the request, but not the driver's context that follows, because callers need not
+	 * clear that context.
 	 */
 	if (s->type == KILN_TYPE_SKCIPHER) {
 		memset(s->request, 0, sizeof(struct skcipher_request));
@@ -418,9 +418,9 @@ int kiln_hash_step(struct kiln_subject *s, const u8 *from, unsigned int len, u8 
 int kiln_message_alloc(struct kiln_message *m)
 {
 	/*
-	 * Whole pages, so that under kiln_guard() buffers also begin with a page. Otherwise, a
-	 * message that fits into a page would be divided between two, and a walk would have two
-	 * steps.
+	 * Use whole pages, so that under kiln_guard() buffers also begin at a page boundary.
+	 * Otherwise, a message that fits into one page would be split across two, and a walk would
+	 * have two steps.
 	 */
 	const size_t size = ALIGN(KILN_LONGEST + 256, PAGE_SIZE);
 

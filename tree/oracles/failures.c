@@ -142,7 +142,10 @@ static void kiln_watch_walks(bool wanted)
 	KILN_TURN(skcipher_walk_aead_decrypt);
 }
 
-/* Makes a request in place on a message in pieces, so that the walk has several steps. */
+/*
+ * Makes an in-place request on a message that is split into pieces, so that the walk has several
+ * steps.
+ */
 static int kiln_ask_in_pieces(struct kiln_subject *s, struct kiln_message *m, bool decrypt)
 {
 	static const u8 pieces[] = { 33, 100, 64, 17 };

@@ -21,7 +21,7 @@ static struct {
 	unsigned int count;
 } kiln_counts[MOST];
 
-/* Records the reference counts. Pending work may hold references, so waits for it first. */
+/* Records the reference counts. Waits for pending work first, because it may hold references. */
 void kiln_note_references(void)
 {
 	const struct crypto_alg *alg;

@@ -51,7 +51,8 @@ static const struct kiln_layout kiln_layouts[] = {
 };
 
 /*
- * The single-piece layouts, which come first. No other layout affects where a batch of blocks ends.
+ * The number of single-piece layouts, which come first. The other layouts do not affect where a
+ * batch of blocks ends.
  */
 #define PLAIN_LAYOUTS 2
 
@@ -279,7 +280,10 @@ static void kiln_cipher_memory(struct kiln_examine *order, struct kiln_subject *
 		}
 }
 
-/* Hashes in one call, or in several updates with the state moved to other memory after each. */
+/*
+ * Hashes in one call, or in several updates with the state moved to different memory after each
+ * update.
+ */
 static int kiln_hash_layout(struct kiln_subject *s, struct kiln_message *m,
 			    const struct kiln_layout *layout, enum kiln_place place, u8 *result,
 			    bool in_updates)
@@ -325,7 +329,7 @@ static int kiln_hash_layout(struct kiln_subject *s, struct kiln_message *m,
 	return error;
 }
 
-/* Tries those of the first @layouts layouts that a hash has. */
+/* Of the first @layouts layouts, tries those that apply to a hash. */
 static void kiln_hash_memory(struct kiln_examine *order, struct kiln_subject *s,
 			     struct kiln_message *m, unsigned int len, unsigned int layouts,
 			     u64 *draw)
@@ -368,7 +372,7 @@ static void kiln_hash_memory(struct kiln_examine *order, struct kiln_subject *s,
 }
 
 /*
- * Sets the key once more, from memory between unmapped pages. Also tries a key that is one byte too
+ * Sets the key again, from memory between unmapped pages. Also tries a key that is one byte too
  * long.
  */
 static void kiln_key_memory(struct kiln_subject *s)

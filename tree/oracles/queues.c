@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
  * Queues: checks asynchronous requests. They are submitted while softirqs are disabled, so that
- * none completes meanwhile. cryptd's queue is empty, nearly full or full, and
+ * none of them completes in the meantime. cryptd's queue is empty, nearly full or full, and
  * CRYPTO_TFM_REQ_MAY_BACKLOG is set or not. Each request must complete once, with the right answer:
  *
  *	returned	then the callback gets
@@ -167,7 +167,10 @@ static void kiln_flight_answered(struct kiln_subject *s, int answer)
 		return;
 	}
 	if (answer == -EINPROGRESS) {
-		/* A request can leave the backlog only after its function has returned -EBUSY. */
+		/*
+		 * A request can leave the backlog only after the function that submitted it has
+		 * returned -EBUSY.
+		 */
 		if (f->notified++)
 			kiln_violates("backlog-stray", "says twice that a request leaves the backlog");
 		else if (f->returned != -EBUSY)

@@ -123,7 +123,7 @@ static bool kiln_is_usual(const char *alg)
  * Returns whether an instance is used as a child of other templates. For each template, these are
  * the instances over usual primitives, one per algorithm name. If there are none yet, it is the
  * template's first instance. A template that takes pairs contributes only its first instance,
- * because each child of the pair has been tried itself.
+ * because each child of the pair has already been tried on its own.
  */
 static bool kiln_is_representative(const struct kiln_child *child)
 {
@@ -241,9 +241,9 @@ static bool kiln_try_pair(struct kiln_tried *tried, const char *a, const char *b
 static void kiln_find_pair(struct kiln_tried *tried)
 {
 	/*
-	 * Pairs to try first. The members of the most common one, as fixed partners in later pairs,
-	 * take keys of common sizes. A search cannot find poly1305 in current kernels: it is a
-	 * library function, and rfc7539 only compares the name.
+	 * Pairs to try first. The members of the most common pair take keys of common sizes when
+	 * they serve as fixed partners in later pairs. A search cannot find poly1305 in current
+	 * kernels: it is a library function, and rfc7539 only compares the name.
 	 */
 	static const struct {
 		const char *a, *b;

@@ -5,7 +5,8 @@
  *
  * Requests are made with the stack at each multiple of eight, and with unusual control bits in
  * MXCSR and the x87 control word. At the end of a section, these control bits, the direction flag,
- * the x87 stack and the upper halves of the vector registers must be the same as at its beginning.
+ * the x87 stack and the upper halves of the vector registers must be the same as at the beginning
+ * of the section.
  *
  * Then a request is single-stepped. The host's trap handler compares callee-saved registers when a
  * function returns, checks for a frame pointer at each instruction, and fills the upper halves of
@@ -21,10 +22,11 @@
 #define SHIFTS 8
 
 /*
- * Stepping of a section ends after this many consecutive instructions that have been executed
- * before, because the section then repeats a loop. Within functions of the tree, the limit is 64
- * times as high (audit.rs). Stepping starts again in each section. IDLE_THOROUGH is the limit with
- * --thorough. It is finite because garbage in a loop's length would otherwise be stepped for minutes.
+ * Single-stepping of a section ends after this many consecutive instructions that have been
+ * executed before, because the section then repeats a loop. Within functions of the tree, the limit
+ * is 64 times as high (audit.rs). Single-stepping restarts in each section. IDLE_THOROUGH is the
+ * limit with --thorough. That limit is finite because otherwise a loop whose length is garbage
+ * would be single-stepped for minutes.
  */
 #define IDLE 1024
 #define IDLE_THOROUGH 16384
@@ -139,7 +141,10 @@ static void kiln_ends(void)
 	asm volatile("ldmxcsr %0\n\tfldcw %1" : : "m"(kiln_mxcsr), "m"(kiln_fcw));
 }
 
-/* Whether the code maintains frame pointers. With other unwinders, it may use rbp freely. */
+/*
+ * Whether the tree's code maintains frame pointers. With other unwinders, the code may use rbp
+ * freely.
+ */
 extern const u32 kiln_frame_pointers;
 const u32 kiln_frame_pointers = IS_ENABLED(CONFIG_FRAME_POINTER);
 
@@ -155,15 +160,16 @@ static void kiln_watch_sections(bool wanted)
 }
 
 /*
- * Message lengths. The first consists of the widest batches and a rest of four blocks, which most
- * drivers process without vector instructions: those of a narrower batch would clear the upper halves
- * that a wide one left in use. The second has batches of every width, the third ends inside a block.
+ * Message lengths. The first consists of the widest batches and a remainder of four blocks, which
+ * most drivers process without vector instructions; the vector instructions of a narrower batch
+ * would clear the upper halves that a wide batch left in use. The second has batches of every
+ * width. The third ends inside a block.
  */
 static const u16 kiln_lengths[] = { 1088, 832, 47 };
 
 /*
- * Bytes behind the result that belong to the answer. A function that takes garbage for a part of
- * its length writes there, and the result itself may be right.
+ * Bytes after the result that belong to the answer. A function that treats garbage as part of a
+ * length writes there, even if the result itself is right.
  */
 #define BEYOND 1024
 
@@ -280,8 +286,9 @@ static int kiln_prepare(struct kiln_examine *order, struct kiln_subject *s, stru
 }
 
 /*
- * Replaces the transform with another of the same driver and key. Returns whether the new one gives
- * the same answer. It does not if the driver draws a salt for each transform, as echainiv does.
+ * Replaces the transform with another one that has the same driver and key. Returns whether the new
+ * transform gives the same answer, which is not the case if the driver draws a salt for each
+ * transform, as echainiv does.
  */
 static bool kiln_answers_alike(struct kiln_examine *order, struct kiln_subject *s, u64 right)
 {

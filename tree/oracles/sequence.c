@@ -3,8 +3,8 @@
  * Sequence: checks calls that follow each other. A transform that has no key, or whose last key was
  * rejected, must reject requests. A second key must replace the first completely. In chaining
  * modes, a request leaves an IV that must continue the message. A hash must give the same digest
- * however the message is divided among update and finup calls, and wherever its state is moved to
- * another request.
+ * regardless of how the message is divided among update and finup calls, and of the point at which
+ * the hash state is moved to another request.
  *
  * The parent compares which sizes, keys, tags and lengths the drivers of an algorithm accept.
  */

@@ -4,7 +4,7 @@
  * each instruction, and the second request runs there from start to end. It runs either in a
  * softirq on the same CPU, or on another CPU while the first CPU waits in a hardirq. Both answers
  * are right only if a request keeps its state neither in the transform, nor in a global variable,
- * nor in per-CPU data that other requests may use meanwhile.
+ * nor in per-CPU data that other requests may use in the meantime.
  *
  * If an answer is wrong, the requests are repeated with fewer interrupts, until the interrupt that
  * causes the wrong answer is found.
@@ -29,8 +29,8 @@
 #define IDLE_THOROUGH 1024
 /*
  * Maximum number of interrupts at one instruction, for a thorough examination. The other CPU
- * answers while the first one waits, which takes longer than a softirq, so it is asked only once,
- * and only for two pairs of lengths.
+ * answers while the first one waits, which takes longer than a softirq, so the other CPU is asked
+ * only once, and only for two pairs of lengths.
  */
 #define VISITS_THOROUGH 2
 #define PAIRS_FOR_PEER 2
@@ -138,7 +138,7 @@ static void kiln_wait_for(struct kiln_sharer *r)
 		kiln_settle();
 }
 
-/* Makes the second request each time it is requested. Runs in a task on the other CPU. */
+/* Makes the second request each time the first CPU asks for it. Runs in a task on the other CPU. */
 u64 kiln_glue_peer(struct kiln_peer *peer)
 {
 	while (!READ_ONCE(peer->ends)) {
@@ -213,7 +213,7 @@ static void kiln_run(unsigned long last_step)
 		kiln_ended(&kiln_first, result);
 	kiln_wait_for(&kiln_first);
 	/*
-	 * The second request is not started again from here on. Wait until its last run completes.
+	 * From here on, the second request is not started again. Wait until its last run completes.
 	 */
 	while (kiln_on_peer && !kiln_peer_idle(PATIENCE))
 		;

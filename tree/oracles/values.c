@@ -62,7 +62,7 @@ static void kiln_try_keys(struct kiln_subject *s, struct kiln_examine *order)
 			if (form < 2)
 				memset(key, form ? 0xff : 0, len);
 			/*
-			 * Make the key look like one in authenc's format, but give it a wrong size.
+			 * Make the key look like a key in authenc's format, but with a wrong size.
 			 */
 			if (form >= 3 && len >= sizeof(*attribute)) {
 				const u16 sizes[] = { RTA_LENGTH(sizeof(param)), 0xfff0, 3 };

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
  * A heap whose blocks end at an unmapped page, or begin right after one. After kiln_guard(true),
- * all of the tree's allocations use this heap. A block has exactly the requested size. Between its
- * end and the end of the page there is at most the padding to kmalloc's 8-byte alignment, which is
- * checked when the block is freed.
+ * all of the tree's allocations use this heap. A block has exactly the requested size. Between the
+ * end of a block and the end of its page, there is at most the padding required for kmalloc's
+ * 8-byte alignment. The padding is checked when the block is freed.
  *
  * The pages form a ring: freed pages stay unmapped until the ring wraps around. Between two blocks
  * there is always at least one unmapped page.

@@ -2,12 +2,12 @@
 /*
  * The tree's tasks. Each is a task of kernel/cpu that also has the tree's struct task_struct. GS:0
  * points to this structure while the task runs. The services store their own data directly before
- * it.
+ * the structure.
  */
 #include "service.h"
 
 /*
- * If no task has run for this time in ns, sleeping threads count as idle, that is, as waiting for
+ * If no task has run for this many ns, sleeping threads count as idle, that is, as waiting for
  * work.
  */
 #define DAEMONS_NS 20000000ul
@@ -160,7 +160,7 @@ void threads_idle(uint64_t ns)
 	kiln_wake(&running);
 }
 
-/* Exits the process. Only KUnit calls this, if a case takes too long. */
+/* Exits the process. Only KUnit calls this, and only if a case takes too long. */
 int SERVICE(kthread_stop)(void *task)
 {
 	(void)task;

@@ -21,12 +21,12 @@ unsigned int kiln_image_fault_trace(const void *stack, const void *frame, unsign
 
 /*
  * Returns whether a word can be read. A load from unmapped memory would crash the process, whereas
- * a system call returns an error. This one reads the word as a set of signals, and then fails
- * because the operation is invalid.
+ * a system call returns an error. The system call used here reads the word as a set of signals, and
+ * then fails because the operation is invalid.
  */
 static bool is_readable(const void *at)
 {
-	/* Declare these register variables where no function is called that may clobber them. */
+	/* Declare these register variables where no function call can clobber them. */
 	register unsigned long size __asm__("r10") = 8;
 	long result;
 
@@ -39,9 +39,9 @@ static bool is_readable(const void *at)
 }
 
 /*
- * Collects return addresses inside the image. Follows the chain of frame pointers. The guarded heap
- * calls this for each allocation, and system calls dominate its cost, so each page is
- * checked only once.
+ * Collects return addresses inside the image by following the chain of frame pointers. The guarded
+ * heap calls this function for each allocation, and system calls account for most of the time, so
+ * each page is checked only once.
  */
 unsigned int kiln_image_trace(const void *frame, unsigned long *to, unsigned int most)
 {
@@ -51,7 +51,7 @@ unsigned int kiln_image_trace(const void *frame, unsigned long *to, unsigned int
 	while (n < most && frame && !((unsigned long)frame & 7)) {
 		const unsigned long *pair = frame;
 
-		/* The two words of a frame may be in two pages. */
+		/* The two words of a frame may be on different pages. */
 		if ((unsigned long)pair / PAGE_SIZE != checked && !is_readable(pair))
 			break;
 		if ((unsigned long)(pair + 1) / PAGE_SIZE != (unsigned long)pair / PAGE_SIZE &&

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
  * Module parameters, which keep their default values. The parameter types are defined here because
- * the tree refers to them, but their functions are never called.
+ * the tree refers to them, but the functions of these types are never called.
  */
 #include "service.h"
 

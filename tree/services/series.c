@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Calls a tree's assembly functions in the same way as the tree's own C code. There is one loop per
- * calling convention, which makes all calls in one FPU section. tree/primitives lists each
+ * Calls a tree's assembly functions in the same way as the tree's own C code does. There is one
+ * loop per calling convention, which makes all calls in one FPU section. tree/primitives lists each
  * function's convention. crates/kiln-tree/src/primitive.rs contains the conventions in the same
  * order.
  *
- * IVs and initial states are copied for all messages at once, long before they are read. If each
- * were copied directly before its call, every measurement would include a store-forwarding stall.
+ * IVs and initial states are copied for all messages at once, long before they are read. If each of
+ * them were copied directly before the call that reads it, every measurement would include a
+ * store-forwarding stall.
  */
 #include "service.h"
 
@@ -98,7 +99,9 @@ ONE(len_iv)
 	fn(p->key, dst, src, (u32)p->m.len, iv);
 }
 
-/* The function chains the blocks of a chunk itself. Its fourth argument is @extra. */
+/*
+ * The function itself chains the blocks of a chunk. The fourth argument of the function is @extra.
+ */
 ONE(cbc_blocks)
 {
 	void (*const fn)(void *ctx, u8 *dst, const u8 *src, u64 extra) = (void *)p->fn[0];
@@ -469,7 +472,7 @@ static void refresh(const struct kiln_primitive *p)
 }
 
 /*
- * Defines the loop over the calls. It advances the pointers by addition, because four
+ * Defines the loop over the calls. The loop advances the pointers by addition, because four
  * multiplications per call would cost two cycles for a short message.
  */
 #define LOOP(name)                                              \

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
  * Detects calls that may sleep in atomic context. Each service that may sleep calls may_sleep(),
- * even if the service does not sleep in this case. The tree's own might_sleep() and cond_resched()
- * call it too.
+ * even if it does not sleep in the particular case. The tree's own might_sleep() and cond_resched()
+ * also call may_sleep().
  */
 #include "service.h"
 

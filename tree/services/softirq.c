@@ -24,7 +24,7 @@ void SERVICE(__local_bh_enable_ip)(unsigned long ip, unsigned int count)
 	}
 	/*
 	 * Normally, only the tree's own count includes the BH-disable that ends here. If an
-	 * interrupt has arrived since it began, the host's count includes it too.
+	 * interrupt has arrived since the BH-disable began, the host's count includes it too.
 	 */
 	kiln_glue_own_count(-(int)count);
 	if (cpu_read(CPU_PREEMPT_COUNT) != NOTHING_COUNTED ||

@@ -64,7 +64,7 @@ void SERVICE(kiln_note_queued)(const void *request)
 	unlock_irq(&lock, flags);
 }
 
-/* Records which queued request this thread now processes. @request is NULL if it processes none. */
+/* Records which queued request this thread is now processing. @request is NULL if there is none. */
 void SERVICE(kiln_note_dequeued)(const void *request)
 {
 	struct test *test = current_test();

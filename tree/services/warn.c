@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-/* The tree's warnings and bugs. Each is a UD2 instruction, and the tree's table describes them. */
+/*
+ * The tree's warnings and bugs. Each is raised by a UD2 instruction, and a table in the tree
+ * describes all of them.
+ */
 #include "service.h"
 
 extern char __start___bug_table[] __attribute__((weak));
@@ -21,7 +24,7 @@ int kiln_image_bug(unsigned long ip, const char **file, unsigned int *line)
 	return kind;
 }
 
-/* Reports a warning raised by a call instead of a UD2 (versions.c). */
+/* Reports a warning that is raised by a call rather than a UD2 (versions.c). */
 void SERVICE(kiln_warn)(unsigned long ip, const char *file, unsigned int line)
 {
 	tell("{\"event\":\"warn\",\"address\":%lu,\"file\":\"%s\",\"line\":%u}", ip,

@@ -63,7 +63,7 @@ impl Account {
         }
     }
 
-    /// Adds to the control queue's metrics.
+    /// Adds `count` to the metrics of the control queue.
     fn count(&self, mut count: Count) {
         if let Some(control) = self.counters.tallies().last() {
             control.add(&mut count);

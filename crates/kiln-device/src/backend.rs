@@ -58,7 +58,7 @@ struct Vring {
     runner: Option<Runner>,
     /// Index of the next available entry when the ring was last stopped.
     stopped_at: u16,
-    /// Number of requests answered when the ring was last started.
+    /// Number of requests that the queue had answered when its ring was last started.
     before: u64,
     /// Whether the ring has answered a request since the sessions began.
     used: bool,
@@ -74,9 +74,9 @@ pub(crate) struct Backend {
     /// Set when a driver has accepted features, and cleared when a ring starts.
     begun: bool,
     /// Set when a driver has accepted features while all rings were stopped, and cleared when the
-    /// rings that start have shown whether the driver is a new one.
+    /// rings that start have shown whether this is a new driver.
     maybe_anew: bool,
-    /// The file handed to a front end that requests memory to record in-flight requests.
+    /// The file handed to a front end that requests memory for recording in-flight requests.
     inflight_file: File,
     inflight: Option<Arc<Inflight>>,
     /// The device's channel to the front end. The device sends nothing on this channel, but keeps
@@ -91,8 +91,8 @@ fn stuck(_: Stuck) -> Error {
 }
 
 impl Backend {
-    /// Creates a device that is not set up yet. `threads` has the threads of each queue, the
-    /// control queue last. `inflight_file` comes from [`Inflight::file`].
+    /// Creates a device that is not set up yet. `threads` contains the threads of each queue; those
+    /// of the control queue come last. `inflight_file` comes from [`Inflight::file`].
     pub(crate) fn new(
         account: Arc<Account>,
         queues: Queues,
@@ -233,21 +233,23 @@ impl Backend {
     /// Removes the sessions of a driver that was reset, before the next driver's ring starts.
     /// Returns false if this ring must not start yet.
     ///
-    /// No message reports a reset reliably: QEMU sets features, and the status to 0, for a pause as
-    /// well. A driver that was reset starts its rings from entry 0. After a pause, each ring
-    /// resumes at its old index, which may also be 0, if it was not used or has wrapped around.
+    /// No message reports a reset reliably: for a pause, QEMU also sets the features and sets the
+    /// status to 0. A driver that was reset starts its rings from entry 0. After a pause, each ring
+    /// resumes at its old index, which may also be 0 if the ring was not used or has wrapped
+    /// around.
     ///
-    /// After features or the status were set with all rings stopped, every ring is checked, because
-    /// the next driver may use any of them, and the sessions too. A ring that was not used starts
-    /// from entry 0 after a pause as well, so the others decide: if one of them was used and has
-    /// yet to start, this ring waits for it. If none was used, the driver is treated as a new one.
+    /// If the features or the status were set while all rings were stopped, every ring is checked,
+    /// because the next driver may use any ring, and the old sessions too. A ring that was not used
+    /// also starts from entry 0 after a pause, so the other rings decide: if one of them was used
+    /// and has yet to start, this ring waits for it. If none was used, the driver is treated as a
+    /// new one.
     ///
     /// Otherwise, if sessions are created over the control queue, only that queue is checked:
     /// sessions prove that it was used, so entry 0 means a reset. A front end that sends sessions
     /// as messages, as QEMU's cryptodev does, handles the control queue itself, so any queue that
-    /// was used is evidence. If RING_RESET (2.6.1) was negotiated, a driver may reset a queue alone
-    /// and keep its sessions. Then features or the status must have been set as well, which a new
-    /// driver does first.
+    /// was used is evidence. If RING_RESET (2.6.1) was negotiated, a driver may reset a single
+    /// queue and keep its sessions. In that case, entry 0 means a reset only if the features or the
+    /// status have been set as well, which a new driver does first.
     fn settle(&mut self, index: usize) -> bool {
         let vring = &self.vrings[index];
         let from_0 = vring.place.next_avail == 0;
@@ -278,7 +280,7 @@ impl Backend {
         true
     }
 
-    /// Notes that the driver has set the status to 0.
+    /// Notes whether the driver has set the status to 0.
     fn notice_status(&mut self) {
         if self.account.health.take_anew() {
             self.begun = true;
@@ -286,20 +288,20 @@ impl Backend {
         }
     }
 
-    /// Ends the wait for rings that show whether the driver is a new one.
+    /// Records whether this is a new driver. Rings then no longer wait for each other.
     fn decide(&mut self, is_anew: bool) {
         (self.maybe_anew, self.begun) = (false, false);
         match is_anew {
             true => self.remove_sessions(),
-            // The other rings continue, too, even those that are at entry 0 again after 65536
-            // requests.
+            // The other rings also continue, even those that have wrapped around to entry 0 after
+            // 65536 requests.
             false => self.vrings.iter_mut().for_each(|vring| vring.used = false),
         }
     }
 
-    /// Prepares for a session that a message creates. If rings still wait for others
-    /// ([`Backend::settle`]), the driver is a new one that enables fewer rings: a driver that is
-    /// paused cannot create sessions.
+    /// Prepares for a session that a message creates. If some rings are still waiting for others
+    /// ([`Backend::settle`]), the driver is a new one that enables fewer rings than its
+    /// predecessor: a paused driver cannot create sessions.
     pub(crate) fn begin_session(&mut self) -> Result<()> {
         self.notice_status();
         if self.maybe_anew {
@@ -391,10 +393,11 @@ impl Backend {
         rings.into_iter().try_for_each(|i| self.start(i, true))
     }
 
-    /// Serves a request of the front end.
+    /// Serves a request from the front end.
     ///
     /// # Errors
-    /// Fails if the request is refused. The connection must then end, except after `GetConfig`.
+    /// Fails if the request is refused. The connection must then be closed, unless the request was
+    /// `GetConfig`.
     pub(crate) fn serve(&mut self, request: Request) -> Result<Reply> {
         match request {
             Request::Reset => self.reset()?,
@@ -605,7 +608,8 @@ impl Vring {
         self.runner.as_ref().is_some_and(Runner::is_running)
     }
 
-    /// Returns whether the entry where this ring starts will distinguish a pause from a reset.
+    /// Returns whether the entry at which this ring starts will show whether the driver was paused
+    /// or reset.
     fn tells(&self) -> bool {
         !self.is_running() && self.stopped_at != 0
     }

@@ -1,13 +1,13 @@
-//! A child process of the main process. It is never waited for.
+//! A child process of the main process. The main process never waits for it.
 //!
 //! When a process that has exited is waited for, the kernel removes its directory in `/proc`, and
-//! detaches all mounts on it, in every mount namespace. The process that waits does this work. A
-//! front end may have mounted a file system there whose server never answers, or one that takes
-//! long to release. The main process therefore has no children that wait to be reaped
-//! ([`release_children`]): each one does this work itself while it exits.
+//! detaches all mounts on that directory, in every mount namespace. The process that waits does
+//! this work. A front end may have mounted a file system there whose server never answers, or one
+//! that takes long to release. The main process therefore has no children that wait to be reaped
+//! ([`release_children`]): each child does this work itself while it exits.
 //!
 //! After that, another process may get the same process ID. A child is therefore identified by its
-//! pidfd, which reports its exit, accepts signals and, since Linux 6.15, has its exit status.
+//! pidfd, which reports its exit, accepts signals and, since Linux 6.15, provides its exit status.
 
 use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -21,21 +21,22 @@ use rustix::process::{pidfd_open, pidfd_send_signal, Pid, PidfdFlags, Signal};
 
 use crate::notify::timespec;
 
-/// How a process has ended.
+/// How a process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
     Known(ExitStatus),
-    /// Linux reports it since 6.15, and only for a process that it has released.
+    /// The exit status is not available. Linux reports it only since 6.15, and only for a process
+    /// that it has released.
     Unknown,
 }
 
-/// The kernel reports an exit shortly before it releases the process. How long to wait for the
-/// release: in one call, and in all.
+/// How long to wait for the kernel to release a process, which happens shortly after the kernel
+/// reports its exit: per call, and in total.
 const AT_ONCE: Duration = Duration::from_millis(1);
 const LONGEST: Duration = Duration::from_millis(100);
 
 /// The first version of `struct pidfd_info` (Linux, include/uapi/linux/pidfd.h). Later kernels
-/// accept it, because its size is part of the command.
+/// accept this version, because the structure's size is part of the command.
 #[repr(C)]
 #[derive(Default)]
 struct Info {
@@ -43,7 +44,7 @@ struct Info {
     cgroup: u64,
     /// Process, user and group IDs.
     ids: [u32; 11],
-    /// In the form of waitpid(). Linux before 6.15 leaves this field unused.
+    /// Encoded like the status that waitpid() returns. Linux before 6.15 leaves this field unused.
     exit_code: i32,
 }
 
@@ -52,20 +53,21 @@ const _: () = assert!(size_of::<Info>() == 64);
 /// `_IOWR(0xFF, 11, struct pidfd_info)`.
 const PIDFD_GET_INFO: u32 = 0xc040_ff0b;
 
-/// The bit of [`Info::mask`] that requests the exit code. The kernel sets it if there is one.
+/// The bit of [`Info::mask`] that requests the exit code. On return, the kernel has set this bit if
+/// an exit code is available.
 const PIDFD_INFO_EXIT: u64 = 1 << 3;
 
 pub(crate) struct Child {
     id: u32,
-    /// The pidfd.
+    /// The process's pidfd.
     end: OwnedFd,
     /// When [`Child::ended`] first saw the exit.
     exited: Option<Instant>,
 }
 
-/// Makes the kernel release each child process of this one when the child exits. waitpid() then
-/// fails instead of returning an exit status. The setting does not survive an exec(), so programs
-/// that this process starts do not have it.
+/// Makes the kernel release each child of this process as soon as the child exits. waitpid() then
+/// fails instead of returning an exit status. The setting does not survive an exec(), so it does
+/// not apply to programs that this process starts.
 pub(crate) fn release_children() -> io::Result<()> {
     // SAFETY: zeros are a valid value, and `action` outlives the call.
     let done = unsafe {
@@ -81,7 +83,7 @@ pub(crate) fn release_children() -> io::Result<()> {
 }
 
 impl Child {
-    /// Creates a `Child` from a process ID and a pidfd, which another process has sent.
+    /// Creates a `Child` from a process ID and a pidfd that another process has sent.
     pub(crate) fn from_parts(id: u32, end: OwnedFd) -> Child {
         Child {
             id,
@@ -90,8 +92,8 @@ impl Child {
         }
     }
 
-    /// Watches a process that was started just now. Its ID cannot have been reused yet even if it
-    /// has exited, because the kernel assigns all other IDs first.
+    /// Watches a process that has just been started. Even if that process has exited, its ID cannot
+    /// have been reused yet, because the kernel assigns all other IDs first.
     pub(crate) fn watch(process: libc::pid_t) -> io::Result<Child> {
         let pid = Pid::from_raw(process).ok_or(io::ErrorKind::InvalidInput)?;
         Ok(Child {
@@ -115,14 +117,15 @@ impl Child {
         let _ = pidfd_send_signal(&self.end, signal);
     }
 
-    /// Returns whether the process has exited. It has closed its descriptors then. What is mounted
-    /// on its directory in `/proc` does not matter, because the kernel detaches it afterwards.
+    /// Returns whether the process has exited. If so, it has already closed its descriptors. A file
+    /// system mounted on its directory in `/proc` does not affect the result, because the kernel
+    /// detaches that mount later.
     pub(crate) fn has_exited(&self) -> bool {
         self.polls(PollFlags::IN, Duration::ZERO)
     }
 
-    /// Returns how the process has ended, or `None` until it is released or [`LONGEST`] has passed
-    /// since its exit was seen. Waits for at most [`AT_ONCE`].
+    /// Returns how the process ended. Returns `None` until the kernel has released the process, or
+    /// until [`LONGEST`] has passed since its exit was first seen. Waits for at most [`AT_ONCE`].
     pub(crate) fn ended(&mut self) -> Option<End> {
         if !self.has_exited() {
             return None;
@@ -137,9 +140,10 @@ impl Child {
         (is_late || self.is_released()).then(status)
     }
 
-    /// Returns whether the kernel has released the process, which then does not count towards any
-    /// limit of tasks. A front end's mount on the directory of one of its threads can delay this:
-    /// the last thread to exit detaches that mount first.
+    /// Returns whether the kernel has released the process. A released process no longer counts
+    /// towards any task limit. If a front end has mounted a file system on the directory of one of
+    /// the process's threads, the release can be delayed: the last thread to exit detaches that
+    /// mount first.
     pub(crate) fn is_released(&self) -> bool {
         // SAFETY: signal 0 is not sent, and the null pointer is allowed.
         let done = unsafe {
@@ -176,8 +180,9 @@ impl Child {
     }
 }
 
-/// Forks with further clone() flags. Returns the child's process ID and its pidfd, or `None` in the
-/// child. The C library's fork() would also update its copy of the thread ID, which no caller uses.
+/// Forks with additional clone() flags. Returns the child's process ID and its pidfd, or `None` in
+/// the child. The C library's fork() would also update its copy of the thread ID, which no caller
+/// uses.
 ///
 /// # Safety
 /// This process must have a single thread, or the child must neither allocate nor wait for anything
@@ -185,8 +190,8 @@ impl Child {
 pub(crate) unsafe fn fork_with(flags: libc::c_int) -> io::Result<Option<(libc::pid_t, OwnedFd)>> {
     let mut child: RawFd = -1;
     let null = std::ptr::null_mut::<libc::c_void>();
-    // SAFETY: the caller does not pass CLONE_VM, so this is a fork, and it keeps the conditions
-    // above. The kernel writes the new pidfd to `child`, and only this code owns it.
+    // SAFETY: the caller does not pass CLONE_VM, so this is a fork, and the caller meets the
+    // conditions above. The kernel writes the new pidfd to `child`, and only this code owns it.
     unsafe {
         let pidfd = std::ptr::from_mut(&mut child);
         match libc::syscall(
@@ -204,11 +209,11 @@ pub(crate) unsafe fn fork_with(flags: libc::c_int) -> io::Result<Option<(libc::p
     }
 }
 
-/// Starts a program in a child process. `Command::spawn` would wait for a child whose exec()
-/// failed, and panic because it cannot ([`release_children`]). Waits for at most `patience` for
-/// exec() to fail.
+/// Starts a program in a child process. `Command::spawn` is unsuitable: it would wait for a child
+/// whose exec() failed, and panic because waiting fails ([`release_children`]). This function waits
+/// at most `patience` for exec() to fail.
 pub(crate) fn start_program(mut command: Command, patience: Duration) -> io::Result<Child> {
-    // The child's end is closed without a message if exec() succeeds.
+    // A successful exec() closes the child's end of this socket pair without sending a message.
     let (mut failed, mut fails) = UnixStream::pair()?;
     // SAFETY: the main process has a single thread, so the child is not restricted to
     // async-signal-safe calls. A test has several: the child allocates, which the C library allows
@@ -224,7 +229,8 @@ pub(crate) fn start_program(mut command: Command, patience: Duration) -> io::Res
         -1 => return Err(io::Error::last_os_error()),
         _ => {}
     }
-    // It may have failed and be released already.
+    // The child may already have failed and been released, so check this result only after reading
+    // from `failed`.
     let child = Child::watch(process);
     drop(fails);
     failed.set_read_timeout(Some(patience))?;
@@ -244,7 +250,8 @@ mod tests {
 
     const LATE: Duration = Duration::from_secs(60);
 
-    /// Forks a process that waits for a signal, or exits with `status` at once.
+    /// Forks a process that exits with `status` immediately or, if `status` is `None`, waits for a
+    /// signal.
     fn fork(status: Option<i32>) -> Child {
         // SAFETY: the child makes only async-signal-safe calls.
         let process = unsafe {
@@ -270,7 +277,7 @@ mod tests {
         }
     }
 
-    /// Returns the result of waitpid(), and its error.
+    /// Returns the result of waitpid() and its error number.
     fn reap(child: &Child) -> (i32, i32) {
         // SAFETY: the only pointer is null, which waitpid() allows.
         let reaped = unsafe {
@@ -288,8 +295,8 @@ mod tests {
         Some(rest.split(' ').next()?.to_owned())
     }
 
-    /// Runs in a child process of the test, because the setting concerns a whole process. Returns
-    /// whether this kernel reports exit statuses.
+    /// Must run in a child process of the test, because the setting applies to the whole process.
+    /// Returns whether this kernel reports exit statuses.
     fn check_released_children() -> bool {
         release_children().unwrap();
         let mut reports = true;
@@ -300,7 +307,7 @@ mod tests {
                 child.signal(Signal::KILL);
             }
             wait_until(|| child.has_exited());
-            // It releases itself afterwards.
+            // The kernel releases the child shortly after its exit becomes visible.
             wait_until(|| state(&child).is_none());
             assert!(child.is_released());
             assert_eq!(reap(&child), (-1, libc::ECHILD));
@@ -324,7 +331,7 @@ mod tests {
         unsafe { command.pre_exec(|| Err(io::Error::from_raw_os_error(libc::EDOM))) };
         let error = start_program(command, LATE).err().unwrap();
         assert_eq!(error.raw_os_error(), Some(libc::EDOM));
-        // Control.
+        // Control: a program that exists starts without an error.
         let child = start_program(Command::new("/bin/true"), LATE).unwrap();
         wait_until(|| child.has_exited());
     }
@@ -337,7 +344,7 @@ mod tests {
         zombie.signal(Signal::KILL);
         wait_until(|| zombie.has_exited());
         assert_eq!(state(&zombie).as_deref(), Some("Z"));
-        // `ended` waits only briefly for it.
+        // `ended` waits only briefly for the process to be released.
         assert!(zombie.ended().is_none());
         sleep(LONGEST);
         assert_eq!(zombie.ended(), Some(End::Unknown));

@@ -1,16 +1,16 @@
-//! Uses child processes to close sockets of front ends and metrics clients, which can take a long
-//! time, and to run whatever else could wait for the other side of such a socket.
+//! Uses child processes to close the sockets of front ends and metrics clients, which can take a
+//! long time, and to run any other code that might wait for the other side of such a socket.
 //!
 //! When a socket is closed, the kernel also drops its unread messages and the descriptors sent with
-//! them. Dropping the last reference to a file frees it, which takes 0.16 s of CPU time per GiB of
-//! a memfd. A TCP socket with `SO_LINGER` waits for its peer, and a file on FUSE may wait for its
-//! server. Neither a timer nor SIGKILL ends all of these waits. Shutting a socket down wakes all
-//! waiters for its other side, however many there are. The main process therefore neither shuts
-//! down such a socket nor drops the last reference to it: a child process that has only this task
-//! does both.
+//! them. Dropping the last reference to a file frees the file, which for a memfd takes 0.16 s of
+//! CPU time per GiB. A TCP socket with `SO_LINGER` waits for its peer, and a file on FUSE may wait
+//! for its server. Neither a timer nor SIGKILL ends all of these waits. Shutting a socket down
+//! wakes every process that waits on its other side, however many there are. The main process
+//! therefore neither shuts down such a socket nor drops the last reference to it: a child process
+//! that has only this task does both.
 //!
 //! The main process never receives such a descriptor either, because every close() of a file on
-//! FUSE, not only the last, waits for its server (FUSE_FLUSH).
+//! FUSE, not only the last, waits for the FUSE server (FUSE_FLUSH).
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -34,20 +34,21 @@ pub(crate) const LEFT: usize = 64;
 /// remote side has read all data.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// Minimum time until an unread connection is given to another child process.
+/// Minimum time before a connection with unread answers is given to another child process.
 const AGAIN: Duration = Duration::from_millis(300);
 
-/// Minimum interval between two child processes that close sockets of the same owner, unless half
-/// of [`LEFT`] sockets wait. Sockets that end meanwhile share the second child process, so that a
-/// front end that connects in a loop does not cost a child process for each connection.
+/// Minimum interval between two child processes that close sockets of the same owner, unless at
+/// least half of [`LEFT`] sockets are waiting. Sockets that end within this interval share the
+/// second child process, so that a front end that connects in a loop does not cost one child
+/// process per connection.
 const APART: Duration = Duration::from_millis(20);
 
-/// How long a front end whose connection has ended is expected to exit, or to read its answers.
-/// Others may wait for its place meanwhile.
+/// How long a front end whose connection has ended is expected to take to exit or to read its
+/// answers. Other front ends may wait for its slot during this time.
 const READING: Duration = Duration::from_millis(500);
 
-/// The listening socket that a front end has connected to, by its index. The limits above are per
-/// owner.
+/// The owner of a socket: the listening socket that a front end has connected to, identified by its
+/// index, or the metrics. The limits above apply to each owner separately.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Owner {
     Socket(usize),
@@ -58,13 +59,16 @@ pub(crate) struct Closer {
     /// Whether this process may fork, which is safe only while it has a single thread.
     forks: bool,
     left: Vec<(Owner, OwnedFd)>,
-    /// Connections that are shut down, but whose front ends have not read all answers. The kernel
-    /// counts the descriptors in these answers, which are in flight, against the device's user.
+    /// Connections that have been shut down, but whose front ends have not read all answers. The
+    /// descriptors in these answers are in flight, and the kernel counts them against the device's
+    /// user.
     unread: Vec<Unread>,
     children: Vec<Running>,
-    /// Guests' and spare processes that have exited, but that the kernel has not released.
+    /// Guest processes and spare processes that have exited, but that the kernel has not released
+    /// yet.
     unreleased: Vec<(Owner, Child)>,
-    /// When the last child processes that close sockets were started.
+    /// The owners for which a child process that closes sockets was started recently, and when it
+    /// was started.
     started: Vec<(Owner, Instant)>,
 }
 
@@ -72,14 +76,14 @@ struct Unread {
     owner: Owner,
     stream: UnixStream,
     since: Instant,
-    /// When it was last given to a child process.
+    /// When the connection was last given to a child process.
     tried: Instant,
 }
 
 struct Running {
     owner: Owner,
     process: Child,
-    /// When the child is killed.
+    /// When the child is killed if it is still running.
     until: Instant,
 }
 
@@ -95,9 +99,9 @@ impl Closer {
         }
     }
 
-    /// Shuts down and closes a connection, or a listening socket with the connections that were not
-    /// accepted. A descriptor that is not a socket is just closed. A process that must not fork
-    /// does this itself.
+    /// Shuts down and closes a connection, or a listening socket along with the connections that it
+    /// has not accepted. A descriptor that is not a socket is just closed. A child process does the
+    /// work; a process that must not fork does it itself.
     pub(crate) fn end(&mut self, owner: Owner, socket: impl Into<OwnedFd>) {
         let socket = socket.into();
         match self.forks {
@@ -106,14 +110,15 @@ impl Closer {
         }
     }
 
-    /// Closes a connection that a guest's process has held.
+    /// Closes a connection that a guest process has held.
     ///
-    /// Returns false if the front end has not read all answers. Until it has, or closes its end,
-    /// the connection counts among those of [`Closer::unread`].
+    /// Returns false if the front end has not read all answers. Until it has read them or closes
+    /// its end, [`Closer::unread`] includes the connection in its count.
     pub(crate) fn end_held(&mut self, owner: Owner, stream: UnixStream) -> bool {
         let is_read = !self.forks || is_read(&stream);
-        // The front end's own end may be in a message that was not received. A child process drops
-        // the messages, because otherwise the front end could never close it.
+        // The front end's end of the connection may itself be in a message that was never received.
+        // A child process drops the messages, because otherwise the front end could never close
+        // that end.
         match stream.try_clone() {
             Ok(copy) if !is_read => {
                 self.end(owner, copy);
@@ -133,9 +138,9 @@ impl Closer {
         }
     }
 
-    /// Runs `job` with a connection in a child process, which is killed after `limit`. `stream` is
-    /// closed afterwards. If no child process can be started, the connection is shut down. A
-    /// process that must not fork runs the job itself, and waits for it.
+    /// Runs `job` on a connection in a child process, which is killed after `limit`. `stream` is
+    /// closed afterwards. If no child process can be started, the connection is shut down. If this
+    /// process must not fork, it runs the job itself and waits for it.
     pub(crate) fn run(
         &mut self,
         owner: Owner,
@@ -156,15 +161,14 @@ impl Closer {
         }
     }
 
-    /// Counts an owner's process that has ended until the kernel releases it.
+    /// Counts an owner's process as unreleased until the kernel releases it.
     pub(crate) fn note_process(&mut self, owner: Owner, process: Child) {
         if !process.is_released() {
             self.unreleased.push((owner, process));
         }
     }
 
-    /// Returns how many of an owner's processes have exited, but still count towards the task
-    /// limit.
+    /// Returns how many of an owner's released processes still count towards the task limit.
     pub(crate) fn unreleased(&self, owner: Owner) -> usize {
         self.unreleased
             .iter()
@@ -177,19 +181,19 @@ impl Closer {
         self.unread.iter().filter(|u| u.owner == owner).count()
     }
 
-    /// Returns whether one of these connections has ended so recently that the front end may still
-    /// be about to exit.
+    /// Returns whether one of an owner's connections with unread answers ended so recently that its
+    /// front end may still be about to exit.
     pub(crate) fn may_be_read(&self, owner: Owner) -> bool {
         let is_new = |u: &Unread| u.owner == owner && u.since.elapsed() < READING;
         self.unread.iter().any(is_new)
     }
 
-    /// Returns whether [`Closer::run`] may start a further child process for this owner.
+    /// Returns whether [`Closer::run`] may start another child process for this owner.
     pub(crate) fn may_run(&self, owner: Owner) -> bool {
         self.running(owner).count() < PROCESSES
     }
 
-    /// Returns whether further front ends of this owner may connect.
+    /// Returns whether more front ends of this owner may connect.
     pub(crate) fn has_room(&self, owner: Owner) -> bool {
         self.waiting(owner) < LEFT
     }
@@ -205,9 +209,9 @@ impl Closer {
         waits || !self.children.is_empty() || !self.unreleased.is_empty()
     }
 
-    /// Forgets child processes that have exited, and kills those that are late. Starts one for each
-    /// owner with waiting sockets and fewer than [`PROCESSES`] children; the sockets of other
-    /// owners keep waiting.
+    /// Forgets child processes that have exited, and kills those that have exceeded their time
+    /// limit. Starts one child process for each owner that has waiting sockets and fewer than
+    /// [`PROCESSES`] child processes; the sockets of other owners keep waiting.
     pub(crate) fn go_on(&mut self) {
         let unread = std::mem::take(&mut self.unread).into_iter();
         let (read, unread): (Vec<_>, _) = unread.partition(|u| is_read(&u.stream));
@@ -233,9 +237,9 @@ impl Closer {
         }
     }
 
-    /// Gives each connection that still has messages to a child process of its own. The first child
-    /// process may have been killed while it closed a slow descriptor from this or another
-    /// connection.
+    /// Starts a separate child process for each connection that still has unread messages. The
+    /// first child process may have been killed while it closed a slow descriptor from this or
+    /// another connection.
     fn try_again(&mut self) {
         for n in 0..self.unread.len() {
             let Unread {
@@ -264,8 +268,8 @@ impl Closer {
         let unread = std::mem::take(&mut self.unread).into_iter();
         left.extend(unread.map(|u| (u.owner, u.stream.into())));
         if self.forks && !left.is_empty() && !self.hand_over(Owner::Metrics, left) {
-            // Closing TCP sockets here could wait for their peers. When a process exits, the kernel
-            // does not wait for them.
+            // Closing TCP sockets here could block on their peers. When a process exits, the kernel
+            // closes its sockets without waiting for the peers.
             self.left.drain(..).for_each(std::mem::forget);
         }
     }
@@ -274,7 +278,7 @@ impl Closer {
         self.children.iter().filter(move |c| c.owner == owner)
     }
 
-    /// Returns an owner with waiting sockets that may start a child process.
+    /// Returns an owner that has waiting sockets and may start another child process.
     fn next_owner(&self) -> Option<Owner> {
         let is_new = |owner| self.started.iter().any(|(of, _)| *of == owner);
         let mut owners = self.left.iter().map(|(owner, _)| *owner);
@@ -284,8 +288,8 @@ impl Closer {
         })
     }
 
-    /// Hands the sockets to a child process. Returns false, and keeps them, if it cannot be
-    /// started.
+    /// Hands the sockets to a child process. If no child process can be started, keeps the sockets
+    /// and returns false.
     fn hand_over(&mut self, owner: Owner, over: Vec<(Owner, OwnedFd)>) -> bool {
         let fds: Vec<_> = over.iter().map(|(_, fd)| fd.as_raw_fd()).collect();
         match start(&fds, || fds.iter().for_each(|fd| drop_messages(*fd))) {
@@ -347,8 +351,8 @@ fn is_dropped(stream: &UnixStream) -> bool {
     done == 0 && bytes == 0 && is_shut_down
 }
 
-/// Starts a child process that has these descriptors. The child waits until the returned socket is
-/// closed, does its job, and exits, which closes the descriptors.
+/// Starts a child process that keeps these descriptors. The child waits until the returned socket
+/// is closed, does its job, and exits, which closes the descriptors.
 fn start(fds: &[RawFd], job: impl FnOnce()) -> io::Result<(Child, UnixStream)> {
     let (over, hold) = UnixStream::pair()?;
     let mut keep = fds.to_vec();
@@ -395,8 +399,8 @@ fn shut_down(socket: RawFd) {
     unsafe { libc::shutdown(socket, libc::SHUT_RDWR) };
 }
 
-/// Shuts a socket down, after which nothing more can be sent to it, and drops what it has received.
-/// The main process may keep it open.
+/// Shuts a socket down, so that nothing more can be sent to it, and drops what it has received. The
+/// main process may keep the socket open.
 fn drop_messages(socket: RawFd) {
     shut_down(socket);
     let mut bytes = [0u8; 4096];
@@ -437,8 +441,8 @@ mod tests {
         (stream, peer)
     }
 
-    /// Returns a connection to which a front end has sent a byte with a descriptor that is slow to
-    /// close, and whatever must stay open meanwhile.
+    /// Returns a connection on which a front end has sent a byte with a descriptor that is slow to
+    /// close, and everything that must stay open in the meantime.
     fn sent() -> (UnixStream, (UnixStream, impl Sized)) {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let (slow, peer) = slow_to_close();
@@ -451,7 +455,7 @@ mod tests {
         wait_while("the closer is busy", closer, Closer::is_busy);
     }
 
-    /// Lets the closer go on while `goes_on` returns true, and fails after 60 s.
+    /// Runs the closer while `goes_on` returns true, and fails after 60 s.
     fn wait_while(what: &str, closer: &mut Closer, goes_on: impl Fn(&Closer) -> bool) {
         let end = Instant::now() + Duration::from_secs(60);
         closer.go_on();
@@ -471,8 +475,8 @@ mod tests {
         for held in [false, true] {
             let (theirs, _held) = sent();
             match held {
-                // A guest's process has held this socket and may have hidden what was sent: this
-                // process cannot see that.
+                // A guest process has held this socket and may have hidden what was sent. This
+                // process cannot detect that.
                 true => assert!(closer.end_held(owner, theirs)),
                 false => closer.end(owner, theirs),
             }
@@ -509,8 +513,9 @@ mod tests {
         }
     }
 
-    /// The first child process is killed while it drops the slow descriptor. The next one must drop
-    /// the message behind, which holds the front end's end of the connection.
+    /// The first child process is killed while it drops the slow descriptor. The next child process
+    /// must drop the message behind that descriptor, which contains the front end's end of the
+    /// connection.
     #[test]
     fn a_descriptor_that_is_slow_to_close_saves_no_message_behind_it() {
         let _alone = fork_alone();
@@ -533,7 +538,7 @@ mod tests {
         assert_eq!(closer.unread(owner), 0);
     }
 
-    /// A client that never reads holds a child process, which is killed.
+    /// A client that never reads keeps a child process busy until that process is killed.
     #[test]
     fn a_job_runs_in_another_process_until_its_limit() {
         let _alone = fork_alone();
@@ -548,7 +553,7 @@ mod tests {
         let mut answer = Vec::new();
         ours.read_to_end(&mut answer).unwrap();
         assert_eq!(answer, [0]);
-        // A child counts until it has exited.
+        // A child process counts towards the limit until it has exited.
         wait_for(&mut closer);
         let all: Vec<_> = (0..PROCESSES)
             .map(|n| {
@@ -563,7 +568,7 @@ mod tests {
         wait_for(&mut closer);
         assert!(closer.may_run(owner));
         assert!(all.iter().all(|mut ours| ours.write_all(&[1]).is_err()));
-        // Control: a process that may not fork runs the job itself.
+        // Control: a process that must not fork runs the job itself.
         let mut closer = Closer::new(false);
         let (mut ours, theirs) = UnixStream::pair().unwrap();
         closer.run(owner, theirs, limit, |mut stream| {
@@ -573,7 +578,7 @@ mod tests {
         assert_eq!(answer, [0, 1]);
     }
 
-    /// Sockets that end shortly after each other are closed by few child processes.
+    /// Sockets that end in quick succession are closed by only a few child processes.
     #[test]
     fn many_sockets_that_end_cost_few_child_processes() {
         let _alone = fork_alone();
@@ -593,8 +598,8 @@ mod tests {
         assert!(all.iter().all(|mut ours| ours.write_all(&[1]).is_err()));
     }
 
-    /// A child process that never exits occupies only a slot of its own socket. That socket's
-    /// further connections then wait instead of being closed here.
+    /// A child process that never exits occupies a slot of its own listening socket only. Further
+    /// connections of that listening socket then wait instead of being closed by this process.
     #[test]
     fn children_that_do_not_end_take_the_places_of_their_own_socket() {
         let _alone = fork_alone();
@@ -609,7 +614,7 @@ mod tests {
                 process => Running {
                     owner: full,
                     process: Child::watch(process).unwrap(),
-                    // It is not killed for a day, as if a signal could not end it.
+                    // Do not kill the child for a day, as if no signal could end it.
                     until: Instant::now() + Duration::from_secs(86_400),
                 },
             }
@@ -627,7 +632,7 @@ mod tests {
         closer.go_on();
         assert_eq!(closer.left.len(), LEFT, "the other socket's is closed");
         assert_eq!(closer.children.len(), PROCESSES + 1);
-        // One of them exits, so a child process takes over all waiting sockets.
+        // One child exits, so a new child process takes over all waiting sockets.
         closer.children[0].process.signal(Signal::KILL);
         while !closer.left.is_empty() {
             sleep(Duration::from_millis(1));
@@ -640,7 +645,8 @@ mod tests {
         wait_for(&mut closer);
     }
 
-    /// A process counts until the kernel releases it, here until the test reaps it.
+    /// A process counts as unreleased until the kernel releases it, which here happens when the
+    /// test reaps it.
     #[test]
     fn a_process_that_is_not_released_counts() {
         let _alone = fork_alone();

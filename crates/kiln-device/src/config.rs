@@ -1,4 +1,4 @@
-//! Settings of a device, their limits, and a check that they are consistent.
+//! The settings of a device, their limits, and a consistency check.
 
 use std::os::fd::RawFd;
 use std::path::PathBuf;
@@ -61,14 +61,15 @@ pub struct Config {
     pub rates: Rates,
     /// Maximum number of concurrent guests per socket.
     pub max_guests: usize,
-    /// Maximum number of new guests per second and socket, after a burst. Each costs a process, and
-    /// a front end that connects in a loop would take its CPU time from other guests.
+    /// Maximum number of new guests per second on each socket, after an initial burst. Each new
+    /// guest costs a process, and a front end that connects in a loop would take that CPU time from
+    /// other guests.
     pub max_new_guests: u32,
     /// Maximum memory each guest may share, in bytes.
     pub max_memory: u64,
     /// How long a queue's thread polls before it sleeps.
     pub poll: Duration,
-    /// Maximum time a shutdown waits for requests that guests have already made available.
+    /// Maximum time that a shutdown waits for requests that guests have already made available.
     pub drain: Duration,
     /// Path of the Unix socket for metrics, if any.
     pub metrics: Option<PathBuf>,

@@ -1,8 +1,9 @@
 //! Confines a process before it serves a guest, in addition to the sandbox: drops root privileges,
 //! limits memory and descriptors, disables core dumps, and locks memory.
 //!
-//! A guest's process is neither swapped out nor dumped, so keys stay in memory. Guest memory is an
-//! exception: it belongs to the front end, which decides whether it may be swapped out.
+//! A process that serves a guest is neither swapped out nor dumped, so keys stay in memory. Guest
+//! memory is an exception: it belongs to the front end, which decides whether it may be swapped
+//! out.
 
 use std::io;
 
@@ -16,20 +17,20 @@ use crate::error::Error;
 use crate::memory::MAX_REGIONS;
 use crate::vhost_user::MAX_GET_INFLIGHT;
 
-/// Maximum number of file descriptors in a guest's process for rings, for one message, and for the
-/// process itself. Descriptors of memory regions are not included.
+/// Maximum number of file descriptors that a guest process has open for rings, for one message, and
+/// for itself. Descriptors of memory regions are not included.
 const DESCRIPTORS: u64 = 256;
 
-/// Descriptors that the main process passes to a guest's process: the connection.
+/// Number of descriptors that the main process passes to a guest process: only the connection.
 const FDS_PER_GUEST: u64 = 1;
 
-/// Descriptors that are in flight between the main process and the fork server at most: four for a
-/// new process, and its pidfd in the reply.
+/// Maximum number of descriptors in flight between the main process and the fork server: four for a
+/// new process, and that process's pidfd in the reply.
 const FORK_SERVER_FDS: u64 = 5;
 
 /// Returns how many descriptors the main process and its children can have in flight. For each
-/// guest slot, there may be a second process that is about to exit. A slot is free only when the
-/// front end has received everything sent to it. Guests' processes cannot send descriptors.
+/// guest slot, there may be a second process that is about to exit. A slot becomes free only when
+/// the front end has received everything sent to it. Guest processes cannot send descriptors.
 ///
 /// The kernel counts descriptors in flight per user, and rejects a send while the count exceeds the
 /// sender's RLIMIT_NOFILE. That limit must therefore be at least this high.
@@ -81,7 +82,7 @@ pub(crate) fn confine_guest(config: &Config) -> Result<bool, Error> {
     end_core_dumps(config)?;
     let own = own_memory(config);
     limit(Resource::Data, own, "the limit of memory")?;
-    // The first thread's stack counts towards no other limit.
+    // No other limit covers the first thread's stack.
     limit(Resource::Stack, STACK, "the limit of the stack")?;
     // A new region table is mapped before the old one is unmapped, and allocators reserve more
     // than they use.
@@ -134,7 +135,8 @@ pub(crate) fn end_core_dumps(config: &Config) -> Result<(), Error> {
     limit(Resource::Core, NEITHER, what)
 }
 
-/// Keeps the programs that this process starts from inheriting its own inherited descriptors.
+/// Keeps programs that this process starts from inheriting the descriptors that it has itself
+/// inherited.
 fn close_inherited() -> Result<(), Error> {
     // SAFETY: the call changes only a flag of the descriptors, and takes no pointers.
     let done = unsafe {

@@ -1,4 +1,4 @@
-//! CPU time of a process, used for a guest's rate limit and for metrics.
+//! The CPU time that a process has used, for a guest's rate limit and for metrics.
 
 use std::time::Duration;
 

@@ -1,10 +1,10 @@
-//! The threads that serve one guest. A guest's process creates all of them before it gets its guest,
-//! and they wait for their work. Without isolation they are created for each connection.
+//! The threads that serve one guest. A guest process creates all of them before it receives its
+//! guest, and they then wait for work. Without isolation, they are created for each connection.
 //!
-//! A guest's process can therefore forbid the creation of threads before it gets its guest, so that
-//! code in a process that was taken over cannot create any. If a limit on threads or memory is
-//! reached, no process becomes ready for a further guest. A guest that is being served already has
-//! all its threads.
+//! Because it creates all threads early, a guest process can forbid the creation of threads before
+//! it receives its guest, so that an attacker who takes over the process cannot create any. If a
+//! limit on threads or memory is reached, no process becomes ready for a further guest. A guest
+//! that is being served already has all its threads.
 
 use std::ffi::CString;
 use std::io;
@@ -26,7 +26,7 @@ pub(crate) struct WaitingThread<T> {
 }
 
 impl<T: 'static> WaitingThread<T> {
-    /// Creates the thread, which calls `prepare` at once.
+    /// Creates the thread, which calls `prepare` immediately.
     fn create(role: &str, prepare: fn() -> io::Result<T>) -> io::Result<WaitingThread<T>> {
         let (to, tasks) = channel::<(String, Task<T>)>();
         let (report, prepared) = channel();
@@ -58,7 +58,7 @@ impl<T: 'static> WaitingThread<T> {
         self.prepared.recv().map_err(failed)?
     }
 
-    /// Gives the thread a name and its work, after which it ends.
+    /// Names the thread and gives it its work. The thread ends when the work is done.
     pub(crate) fn begin(
         self,
         name: String,
@@ -72,7 +72,7 @@ impl<T: 'static> WaitingThread<T> {
 
 /// Names the calling thread. The kernel shortens the name to 15 bytes.
 fn rename_thread(name: String) {
-    // A thread that keeps its old name does no harm.
+    // If the thread keeps its old name, no harm is done.
     if let Ok(name) = CString::new(name) {
         let _ = rustix::thread::set_name(&name);
     }
@@ -80,10 +80,11 @@ fn rename_thread(name: String) {
 
 /// The threads of one queue.
 pub(crate) enum QueueThreads {
-    /// A data queue has an emulated CPU.
+    /// The thread of a data queue, which has an emulated CPU.
     Data(WaitingThread<Worker>),
     Control(WaitingThread<()>),
-    /// A control queue whose requests the second thread serves ([`ControlBy::Thread`]).
+    /// The two threads of a control queue whose requests are served by the second one
+    /// ([`ControlBy::Thread`]).
     HandedControl(WaitingThread<()>, WaitingThread<()>),
 }
 
@@ -99,16 +100,16 @@ impl QueueThreads {
 
 /// All threads that serve one guest.
 pub(crate) struct Crew {
-    /// Serves the messages of the front end.
+    /// The thread that serves the front end's messages.
     pub connection: WaitingThread<()>,
-    /// The threads of each queue. The control queue is the last one.
+    /// The threads of each queue. Those of the control queue come last.
     pub queues: Vec<QueueThreads>,
 }
 
 /// Returns the number of threads in a crew.
 pub(crate) fn threads_per_guest(config: &Config) -> u64 {
     let second = u64::from(config.control == ControlBy::Thread);
-    // The control queue and the connection have a thread each.
+    // The control queue and the connection each have one thread.
     u64::from(config.queues) + 2 + second
 }
 
@@ -116,7 +117,7 @@ impl Crew {
     /// Creates all threads, and waits until each of them is ready for its work.
     ///
     /// # Errors
-    /// Fails if a limit of threads or memory is reached. The threads that were created end then.
+    /// Fails if a limit on threads or memory is reached. The threads created so far then end.
     pub(crate) fn create(config: &Config) -> io::Result<Crew> {
         let crew = Crew {
             connection: WaitingThread::create("messages", || Ok(()))?,
@@ -127,7 +128,7 @@ impl Crew {
     }
 }
 
-/// Creates the threads of this many data queues and a control queue, and waits until each of them is
+/// Creates the threads of `data` data queues and one control queue, and waits until each of them is
 /// ready for its work.
 pub(crate) fn create_queues(data: u16, control: ControlBy) -> io::Result<Vec<QueueThreads>> {
     let mut queues = Vec::new();
@@ -142,7 +143,7 @@ pub(crate) fn create_queues(data: u16, control: ControlBy) -> io::Result<Vec<Que
             QueueThreads::HandedControl(hand, WaitingThread::create("ctrl", || Ok(()))?)
         }
     });
-    // The threads have been preparing at the same time.
+    // Wait only now, so that all threads have prepared in parallel.
     queues.iter().try_for_each(QueueThreads::wait)?;
     Ok(queues)
 }

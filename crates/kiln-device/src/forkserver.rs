@@ -1,14 +1,15 @@
-//! The fork server: a process that starts the guests' processes.
+//! The fork server: a process that starts the guest processes.
 //!
 //! The main process must not start a program for each guest, because any user can hold up an
-//! exec(): kcmp() takes a lock of the process that it names (`exec_update_lock`) before it checks
-//! permissions, and then waits for that of another process, whose own exec() a file system can hang
-//! for ever. The main process therefore starts one program before it serves any guest. That program
-//! loads libcrypto and then only forks, which takes no such lock. It never gets a guest.
+//! exec(). kcmp() takes the `exec_update_lock` of one of the processes named in the call before it
+//! checks permissions, and then waits for the lock of the other process, whose own exec() a file
+//! system can block forever. The main process therefore starts one program before it serves any
+//! guest. That program loads libcrypto and then only forks, which takes no such lock. It never
+//! receives a guest.
 //!
-//! The main process never waits for it: it asks for a process, and takes the answer when it is
-//! there. A guest's process is nevertheless a child of the main process (`CLONE_PARENT`), so it
-//! ends with the main process and outlives the fork server.
+//! The main process never waits for the fork server: it asks for a process, and takes the answer
+//! when the answer arrives. A guest process is nevertheless a child of the main process
+//! (`CLONE_PARENT`), so it ends with the main process and outlives the fork server.
 
 use std::env;
 use std::ffi::CStr;
@@ -39,11 +40,11 @@ use crate::notify::Bell;
 use crate::process::{Process, Requested, START};
 use crate::shared::Shared;
 
-/// The environment variable that marks the fork server. It contains the number of a descriptor, and
+/// The environment variable that marks the fork server. Its value contains a descriptor number and
 /// the TSC frequency, which would take 20 ms to measure after a guest has connected.
 const VARIABLE: &str = "KILN_SERVE_FORK";
 
-/// Name of the fork server in `ps`, and that of the guests' processes.
+/// The names of the fork server and of the guest processes in `ps`.
 const NAME: &CStr = c"kiln-fork";
 const GUESTS_NAME: &CStr = c"kiln";
 
@@ -55,7 +56,7 @@ const LONGEST: Duration = Duration::from_secs(5);
 pub(crate) struct ForkServer {
     child: Child,
     channel: UnixStream,
-    /// The process requested, and since when.
+    /// The requested process, and when it was requested.
     asked: Option<(Requested, Instant)>,
     /// How long it may take to answer.
     patience: Duration,
@@ -64,7 +65,7 @@ pub(crate) struct ForkServer {
 }
 
 impl ForkServer {
-    /// Starts the fork server. Reports a failure that occurs within `patience`.
+    /// Starts the fork server. Returns an error if the start fails within `patience`.
     pub(crate) fn start(patience: Duration) -> io::Result<ForkServer> {
         let (channel, theirs) = UnixStream::pair()?;
         let fd = theirs.as_raw_fd();
@@ -77,7 +78,7 @@ impl ForkServer {
             // reading it fail, and the child would then end.
             .env("KILN_DEFAULTS", "")
             .stdin(Stdio::null())
-            // The guests' processes write nothing to stdout, and could otherwise change a file or
+            // The guest processes write nothing to stdout, and could otherwise change a file or
             // socket that other programs share. They replace stderr before they are ready.
             .stdout(Stdio::null())
             // Ctrl-C on a terminal is meant only for the main process, which lets its guests
@@ -112,7 +113,7 @@ impl ForkServer {
         &self.channel
     }
 
-    /// Returns whether an answer is awaited.
+    /// Returns whether the fork server still owes an answer.
     pub(crate) fn is_asked(&self) -> bool {
         self.asked.is_some()
     }
@@ -122,12 +123,12 @@ impl ForkServer {
         self.over
     }
 
-    /// Asks for a process for a device with `data` data queues. The previous answer must have been
+    /// Requests a process for a device with `data` data queues. The previous answer must have been
     /// taken.
     pub(crate) fn ask(&mut self, data: u16) -> io::Result<()> {
         let (requested, theirs) = Requested::create(data)?;
         let sent = send(&self.channel, 0, &theirs.each_ref().map(AsFd::as_fd));
-        // A new fork server would not change a refusal.
+        // If the kernel refused to send the request, a new fork server would not help.
         self.over |= sent.as_ref().is_err_and(|e| !is_refused(e));
         sent?;
         self.asked = Some((requested, Instant::now()));
@@ -184,7 +185,7 @@ impl Forks {
             return Ok(None);
         };
         env::remove_var(VARIABLE);
-        // SAFETY: the call accesses only a descriptor's flags, and no memory.
+        // SAFETY: the call accesses only a descriptor's flags, not memory.
         let open = |fd: &RawFd| unsafe { libc::fcntl(*fd, libc::F_SETFD, libc::FD_CLOEXEC) } == 0;
         let parts = text.to_str().and_then(|text| text.split_once(','));
         let fd = parts.and_then(|(fd, hz)| {
@@ -202,19 +203,19 @@ impl Forks {
         Ok(Some(Forks { channel }))
     }
 
-    /// Forks whenever the main process asks for it. Returns [`Inside`] in each new process, and
-    /// `None` once the main process has closed the channel.
+    /// Forks whenever the main process requests a process. Returns [`Inside`] in each new process,
+    /// and `None` once the main process has closed the channel.
     pub fn run(self, config: &Config) -> Result<Option<Inside>, Error> {
         let lacks = |e: io::Error| Error::lacks("the fork server", e);
-        // Its processes inherit this, so no process of the same user can inspect one of them before
-        // it is in its sandbox.
+        // The guest processes inherit this setting, so no process of the same user can inspect a
+        // guest process before it has entered its sandbox.
         end_core_dumps(config)?;
         // SIGTERM is for the main process, which stops this one by closing the channel.
         let _ignored = take_sigterm().map_err(lacks)?;
         set_name(NAME).map_err(|e| lacks(e.into()))?;
-        // Load libcrypto here, once. It takes several ms of CPU time, which every guest's process
-        // would otherwise spend. After a fork, its random number generators get new seeds, because
-        // the process ID is another.
+        // Load libcrypto here, once. Loading takes several ms of CPU time, which every guest
+        // process would otherwise spend. After a fork, libcrypto reseeds its random number
+        // generators because the process ID has changed.
         let services = Services::detect();
         // SAFETY: the call cannot fail.
         let main = unsafe { libc::getppid() };
@@ -234,7 +235,8 @@ impl Forks {
                     return inside.map(Some).map_err(lacks);
                 }
                 Ok(Some((id, child))) => match send(&self.channel, id, &[child.as_fd()]) {
-                    // The main process closes the new process's channel, which ends it.
+                    // The main process then closes the new process's channel, which makes that
+                    // process exit.
                     Err(e) if is_refused(&e) => self.report(&e),
                     sent => sent,
                 },
@@ -251,8 +253,8 @@ impl Forks {
     }
 }
 
-/// Returns whether the kernel refused to send descriptors, because too many of this user are in
-/// flight, or for lack of memory.
+/// Returns whether the kernel refused to send descriptors, because this user has too many in flight
+/// or because memory is short.
 fn is_refused(error: &io::Error) -> bool {
     let refusals = [
         Errno::TOOMANYREFS,
@@ -263,7 +265,7 @@ fn is_refused(error: &io::Error) -> bool {
     Errno::from_io_error(error).is_some_and(|e| refusals.contains(&e))
 }
 
-/// Prepares a forked process: it ends with the main process, and gets no Ctrl-C.
+/// Prepares a forked process: it exits when the main process does, and does not receive Ctrl-C.
 fn become_guests_process(
     main: libc::pid_t,
     fds: [OwnedFd; 4],
@@ -274,14 +276,14 @@ fn become_guests_process(
         if libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) != 0 || libc::setpgid(0, 0) != 0 {
             return Err(io::Error::last_os_error());
         }
-        // The main process may have ended before.
+        // The main process may have exited before the call to prctl().
         if libc::getppid() != main {
             libc::_exit(1);
         }
     }
     set_name(GUESTS_NAME)?;
     let [channel, memory, bell, inflight] = fds;
-    // The descriptor of the memory is closed here.
+    // This closes the descriptor of the shared memory.
     let memory = Shared::map(&File::from(memory))?;
     let (bell, inflight) = (Bell::from(bell), File::from(inflight));
     let channel = channel.into();
@@ -295,8 +297,8 @@ fn fork() -> io::Result<Option<(libc::pid_t, OwnedFd)>> {
     unsafe { fork_with(libc::CLONE_PARENT) }
 }
 
-/// Sends a number with descriptors. There is at most one message in either direction, so it always
-/// fits.
+/// Sends a number and descriptors. At most one message is pending in each direction, so there is
+/// always room for it.
 fn send(channel: &UnixStream, number: i32, fds: &[std::os::fd::BorrowedFd<'_>]) -> io::Result<()> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
@@ -312,7 +314,7 @@ fn send(channel: &UnixStream, number: i32, fds: &[std::os::fd::BorrowedFd<'_>]) 
     }
 }
 
-/// Receives a number with up to `N` descriptors.
+/// Receives a number and up to `N` descriptors.
 fn receive<const N: usize>(channel: &UnixStream) -> io::Result<(i32, [Option<OwnedFd>; N])> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);

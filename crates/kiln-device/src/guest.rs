@@ -21,7 +21,7 @@ use crate::tally::Counters;
 use crate::vhost_user::{FrontEndConnection, SendInflight};
 use crate::watch::Watch;
 
-/// How long a connection may take to end once all its queues were told to stop.
+/// How long a connection may take to end after all its queues have been told to stop.
 pub(crate) const ENDING: Duration = Duration::from_millis(300);
 
 /// A guest whose front end is connected.
@@ -41,9 +41,9 @@ pub(crate) struct Name<'a> {
 }
 
 impl Connection {
-    /// Starts serving a newly connected front end with the threads in `crew`. `inflight` is a file
-    /// from [`Inflight::file`](crate::inflight::Inflight::file), and a function that has the
-    /// GET_INFLIGHT_FD reply sent.
+    /// Starts serving a newly connected front end with the threads in `crew`. `inflight` consists
+    /// of a file from [`Inflight::file`](crate::inflight::Inflight::file) and a function that
+    /// arranges for the GET_INFLIGHT_FD reply to be sent.
     pub(crate) fn new(
         stream: UnixStream,
         name: &Name<'_>,
@@ -138,13 +138,14 @@ impl Connection {
         lock(&self.backend).drain();
     }
 
-    /// Waits for the drain to finish, but no later than `until`, and closes the connection. Its
-    /// threads are abandoned if they do not end then.
+    /// Waits for the drain to finish, but no later than `until`, and closes the connection. If the
+    /// connection's threads still do not end, they are abandoned.
     pub(crate) fn end(self, until: Instant) {
         lock(&self.backend).drained(until);
         // This fails only if the other side closed first.
         let _ = self.stream.shutdown(Shutdown::Both);
-        // A front end may block a queue's thread, for which the connection's thread then waits.
+        // A front end may block a queue's thread, and the connection's thread then waits for that
+        // thread.
         let last = Instant::now() + ENDING;
         while !self.thread.is_finished() && Instant::now() < last {
             thread::sleep(Duration::from_millis(2));

@@ -39,7 +39,7 @@ fn limits() -> Limits {
     }
 }
 
-/// A guard that stops the thread which modifies guest memory during a test, even if the test fails.
+/// A guard that stops the thread that modifies guest memory during a test, even if the test fails.
 #[derive(Default)]
 struct Stop(AtomicBool);
 
@@ -213,8 +213,8 @@ fn room_beyond_the_result_keeps_what_it_had() {
 
 /// A request that is longer than the limit is answered with the status only. The used length must
 /// not count the rest of the writable buffers: a driver would mistake their old contents for a
-/// result (virtio 1.3, 2.7.8.2). Control: a request within the limit has the length of its whole
-/// result.
+/// result (virtio 1.3, 2.7.8.2). Control: for a request within the limit, the used length covers
+/// the whole result.
 #[test]
 fn a_request_that_is_too_long_has_the_used_length_of_its_status() {
     let mut rig = Rig::new(limits());
@@ -344,8 +344,8 @@ fn cve_2024_3446_results_over_the_ring_itself() {
         rig.describe(place.desc, 0, (REQUEST, request.len() as u32), NEXT, 1);
         rig.describe(place.desc, 1, (target, 65), WRITE, 0);
         rig.offer(Which::Data, &[0]);
-        // The first result may have overwritten the ring, so serve again whatever the ring contains
-        // now. Either call may fail: only the effect on the other queue matters.
+        // The first result may have overwritten the ring, so serve the ring again, whatever it
+        // contains now. Either call may fail: only the effect on the other queue matters.
         let _ = rig.serve(Which::Data);
         let _ = rig.serve(Which::Data);
         // The other queue must be unaffected.
@@ -490,8 +490,8 @@ fn buffers_outside_of_memory_and_out_of_order() {
     rig.describe(table, 0, (RESULT, 65), WRITE | NEXT, 1);
     rig.describe(table, 1, (REQUEST, len), 0, 0);
     assert_eq!(rig.follow(0), (0, 1));
-    // Use tables whose size is not a multiple of a descriptor, empty tables, and tables outside
-    // memory.
+    // Use tables whose size is not a multiple of the descriptor size, empty tables, and tables
+    // outside memory.
     for table_at in [(TABLE, 24), (TABLE, 0), (end - 16, 32)] {
         rig.describe(table, 0, table_at, INDIRECT, 0);
         assert_eq!(rig.follow(0), (0, 1), "{table_at:x?}");
@@ -570,8 +570,8 @@ fn a_ring_that_is_restarted_is_held_to_the_rate() {
     assert_eq!(restart(None), Some(REQUESTS), "the control");
 }
 
-/// The driver breaks the ring while its request waits for the rate, which permits the request only
-/// after 1000 s. A ring that is in order is the control: it is served until it is stopped.
+/// The driver breaks the ring while its request is delayed by the rate limit, which permits the
+/// request only after 1000 s. Control: a ring that is in order is served until it is stopped.
 #[test]
 fn a_ring_that_breaks_while_its_guest_is_held_is_reported() {
     const PATIENCE: Duration = Duration::from_secs(20);
@@ -608,7 +608,7 @@ fn a_request_is_charged_before_it_is_served_and_once() {
     };
     let mut rig = Rig::with_rates(limits(), &rates);
     let table = rig.place(Which::Data).desc;
-    // 4 KiB take 41 ms, of which the burst covers 10 ms.
+    // At this rate, 4 KiB take 41 ms, of which the burst covers 10 ms.
     rig.describe(table, 0, (BUFFERS, 4096), 0, 0);
     rig.offer(Which::Data, &[0]);
     let start = Instant::now();

@@ -31,16 +31,16 @@ use crate::config::MAX_RING;
 use crate::memory::check;
 use crate::vhost_user::InflightArea;
 
-/// Bytes of a queue's header, which precedes its descriptor entries: features, version, number of
-/// descriptors, head of the last batch, used index.
+/// Size in bytes of a queue's header, which precedes the descriptor entries. It contains the
+/// features, version, number of descriptors, head of the last batch, and used index.
 const HEADER: usize = 16;
 const VERSION: usize = 8;
 const SIZE: usize = 10;
 const LAST_BATCH: usize = 12;
 const USED: usize = 14;
 
-/// Bytes of a descriptor's entry: in-flight flag, five unused bytes, next entry in the batch,
-/// sequence number.
+/// Size in bytes of a descriptor's entry. It contains the in-flight flag, five unused bytes, the
+/// next entry in the batch, and the sequence number.
 const DESCRIPTOR: usize = 16;
 /// Offset of the in-flight flag and the first unused byte, which holds the stage. Both are accessed
 /// as one 16-bit word.
@@ -57,7 +57,7 @@ const ALIGN: usize = 64;
 
 const IN_FLIGHT: u16 = 1;
 
-/// A request's progress.
+/// How far the device has progressed with a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
     /// No byte of the answer has been written.
@@ -81,8 +81,8 @@ pub(crate) struct Inflight {
 }
 
 impl Inflight {
-    /// Creates the file given to a front end, large enough for `queues` queues and sealed against
-    /// shrinking.
+    /// Creates the file that a front end receives. It is large enough for `queues` queues and is
+    /// sealed against shrinking.
     pub(crate) fn file(queues: usize) -> io::Result<File> {
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
         let file = File::from(memfd_create("kiln-inflight", flags)?);
@@ -105,7 +105,7 @@ impl Inflight {
         })
     }
 
-    /// Maps a file received from the front end, which may not be the file that the device created.
+    /// Maps a file received from the front end. It need not be the file that the device created.
     pub(crate) fn open(
         file: File,
         given: &InflightArea,
@@ -344,8 +344,8 @@ mod tests {
             (self.rig.get(self.text, 64), self.rig.get(STATUS, 1)[0])
         }
 
-        /// Simulates the end of the process before it published anything, and the start of the next
-        /// process.
+        /// Simulates a process that exits before it has published anything, and the start of the
+        /// next process.
         fn begin_again(&mut self, keeps_notes: bool) {
             let place = self.rig.place(Which::Data);
             place.next_avail = 0;

@@ -36,12 +36,13 @@ const HELD: libc::c_int = 4;
 
 /// A guest process's connection to the main process.
 pub struct Inside {
-    /// The channel on which the main process hands over the guest. It closes the channel without
-    /// handing over a guest to stop this process.
+    /// The channel on which the main process hands over the guest. To stop this process instead,
+    /// the main process closes the channel without handing over a guest.
     channel: UnixStream,
-    /// The memory for counters, lines, and requests to send a GET_INFLIGHT_FD reply.
+    /// The shared memory for counters, log lines, and requests to send a GET_INFLIGHT_FD reply.
     memory: Arc<Shared>,
-    /// Wakes the main process when this process is ready, has written lines, or requests a reply.
+    /// Wakes the main process when this process is ready, has written log lines, or requests a
+    /// reply.
     bell: Arc<Bell>,
     /// The memfd for in-flight requests.
     inflight: File,
@@ -65,7 +66,7 @@ impl Inside {
         }
     }
 
-    /// Starts logging by way of the main process.
+    /// Starts logging through the main process.
     pub fn start_log(&self, form: Form, level: &str) -> Result<(), Error> {
         let lines = Writer::new(self.memory.clone());
         log::start_inside(lines, self.bell.clone(), form, level)
@@ -166,8 +167,9 @@ impl Inside {
     }
 }
 
-/// Ends the process without running the handlers of exit(). Blocked threads could hold them up, and
-/// libcrypto's handler frees all that it has, which takes longer than serving a short connection.
+/// Ends the process without running the exit handlers. Blocked threads could hold them up, and
+/// libcrypto's handler frees everything that libcrypto has allocated, which takes longer than
+/// serving a short connection.
 fn exit_at_once(status: libc::c_int) -> ! {
     // SAFETY: the call ends the process.
     unsafe { libc::_exit(status) }
@@ -192,8 +194,8 @@ fn enter_sandbox(config: &Config) -> Result<Crew, Error> {
     Ok(crew)
 }
 
-/// Blocks SIGTERM, by which the main process tells a guest's process to drain. Returns a descriptor that is
-/// readable when the signal has arrived.
+/// Blocks SIGTERM, which the main process sends to a guest process to make it drain. Returns a
+/// descriptor that becomes readable when the signal has arrived.
 pub(crate) fn take_sigterm() -> io::Result<OwnedFd> {
     // SAFETY: `set` outlives the calls that write to it and read it, and the new descriptor is owned
     // here only.
@@ -212,7 +214,7 @@ pub(crate) fn take_sigterm() -> io::Result<OwnedFd> {
     }
 }
 
-/// Replaces standard error by standard output, which is `/dev/null`, so that this process has no
+/// Redirects standard error to standard output, which is `/dev/null`, so that this process has no
 /// descriptor of the log. From now on, panics are logged. Returns the old descriptor, which the
 /// caller must close.
 fn leave_stderr() -> io::Result<OwnedFd> {

@@ -18,12 +18,12 @@ use crate::tally::{Count, Tally};
 /// Results are published after at most this many requests, even if more are available.
 const BATCH: u16 = 16;
 
-/// Initial and maximum interval for checking a ring without a kick descriptor. The interval doubles
-/// after every check that found no request.
+/// Initial and maximum interval at which a ring without a kick descriptor is checked. The interval
+/// doubles after every check that finds no request.
 const WITHOUT_KICK: Duration = Duration::from_micros(100);
 const LONGEST_WITHOUT_KICK: Duration = Duration::from_millis(10);
 
-/// Maximum interval for checking whether a ring is broken while its guest exceeds its rate.
+/// Maximum interval between two checks for a broken ring while its guest exceeds its rate.
 const LONGEST_WITHOUT_LOOK: Duration = Duration::from_millis(100);
 
 /// After this many consecutive wake-ups without a request, the thread pauses before each further
@@ -81,7 +81,7 @@ impl Halt {
     }
 }
 
-/// Buffers for a request and its answer, which grow as needed and never shrink.
+/// Buffers for a request and its answer. They grow as needed and never shrink.
 #[derive(Default)]
 pub(crate) struct Scratch {
     request: Vec<u8>,
@@ -128,9 +128,9 @@ pub(crate) struct Line<'a> {
     /// Memory of the guest that owns the ring.
     pub memory: &'a GuestMemoryMmap,
     pub ring: Ring<'a>,
-    /// Notifications from the driver.
+    /// The descriptor through which the driver notifies the device.
     pub kick: Option<&'a Kick>,
-    /// Notifications to the driver.
+    /// The descriptor through which the device notifies the driver.
     pub call: Option<&'a Call>,
     /// How the requests of this ring are served.
     pub duty: &'a mut dyn Duty,
@@ -163,8 +163,8 @@ impl Line<'_> {
     }
 
     fn until(&mut self, halt: &Halt, count: &mut Count) -> Result<(), Broken> {
-        // Polling pays off if the next request arrives within the polling time. Whether it will is
-        // predicted from the last attempt. After polling without success, do not poll until a sleep
+        // Polling pays off if the next request arrives within the polling time. The last attempt
+        // serves as a prediction: after polling without success, do not poll again until a sleep
         // turns out to be as short as the polling time.
         let mut look = true;
         // Number of consecutive wake-ups without a request. A kick descriptor may be a file that is
@@ -218,8 +218,8 @@ impl Line<'_> {
         }
     }
 
-    /// Waits until the guest conforms to its rate, or until the order changes. A ring that breaks
-    /// meanwhile is reported without waiting for the rate.
+    /// Waits until the guest conforms to its rate, or until the order changes. If the ring breaks
+    /// in the meantime, that is reported without waiting any longer.
     fn hold(&self, halt: &Halt, until: Instant) -> Result<(), Broken> {
         loop {
             self.ring.available()?;
@@ -231,8 +231,8 @@ impl Line<'_> {
         }
     }
 
-    /// Serves all available requests, in batches. Returns how long the guest must wait if it
-    /// exceeds its rate.
+    /// Serves all available requests, in batches. If the guest exceeds its rate, returns how long
+    /// it must wait.
     pub(crate) fn drain(
         &mut self,
         halt: &Halt,
@@ -290,7 +290,7 @@ impl Line<'_> {
             count.answered(status, (end - start).as_nanos() as u64);
             start = end;
             if let Some(paid) = paid {
-                // The driver may have made the request longer.
+                // The driver may have lengthened the request after it was charged.
                 let more = self.bytes().saturating_sub(paid.bytes);
                 let hold = self.pace.take(0, more);
                 if hold.is_some() {
@@ -302,8 +302,9 @@ impl Line<'_> {
     }
 
     /// Charges the next request against the guest's rate limits, unless it was already charged.
-    /// Returns how long to wait before serving it. The wait comes first, because a front end that
-    /// reconnects gets another process, which does not know what the guest owes.
+    /// Returns how long to wait before serving it. The wait comes before the request is served,
+    /// because a front end that reconnects gets another process, which does not know how far the
+    /// guest has exceeded its rate.
     fn charge(&mut self) -> Result<Option<Duration>, Broken> {
         let entry = self.ring.next_avail();
         if !self.pace.is_limited() || self.paid.is_some_and(|paid| paid.entry == entry) {
@@ -317,7 +318,7 @@ impl Line<'_> {
         Ok(self.pace.take(1, bytes))
     }
 
-    /// Returns the length of the current chain, as far as it is served.
+    /// Returns the length in bytes of the current chain, up to the maximum size that is served.
     fn bytes(&self) -> u64 {
         let bytes = self.chain.readable().saturating_add(self.chain.writable());
         bytes.min(self.max_request as u64)
@@ -338,7 +339,7 @@ impl Line<'_> {
         }
     }
 
-    /// Answers a request with an error, because the previous process ended while it wrote the
+    /// Answers a request with an error, because the previous process ended while it was writing the
     /// answer.
     fn fail(&mut self, head: u16) -> (u32, u32) {
         match self.chain.walk(self.memory, &self.ring, head) {
@@ -378,8 +379,8 @@ impl Line<'_> {
         }
         match used.checked_sub(1).filter(|_| apart) {
             // Do not touch the bytes between the result and the status. Linux's driver lists the
-            // later parts of a message a second time among the writable buffers, and those bytes
-            // are then part of the message.
+            // later parts of a message a second time among the writable buffers, so that these
+            // bytes belong to the message.
             Some(result) => {
                 self.chain.write(self.memory, &answer[..result])?;
                 self.chain

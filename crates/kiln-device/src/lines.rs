@@ -1,23 +1,23 @@
-//! The lines that a guest's process writes into the log. The main process takes them from memory
-//! that both share: with a descriptor of the log, a guest's process could hold locks, change the
-//! log, or pass it on.
+//! The lines that a guest process writes to the log. The main process takes them from memory that
+//! both processes share: with a descriptor of the log, a guest process could hold locks, change the
+//! log, or pass the descriptor on.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::shared::Shared;
 
-/// Size of the ring of lines in cells of 8 bytes. A line takes one cell for its length, and further
-/// cells for its bytes. 200 lines, which a process may write at once, fit if they have 300 bytes
-/// each.
+/// Size of the ring of lines, in cells of 8 bytes. A line takes one cell for its length, and
+/// further cells for its bytes. The ring has room for 200 lines of 300 bytes each; 200 is the
+/// number of lines that a process may write at once.
 const RING: u64 = 8192;
-/// Maximum length of a line in bytes. If the main process replaces each byte by a character of 3
-/// bytes, the line still fits into 4096 bytes, which are written to a pipe atomically.
+/// Maximum length of a line in bytes. If the main process replaces each byte with a 3-byte
+/// character, the line still fits into 4096 bytes, which are written to a pipe atomically.
 pub(crate) const LONGEST: usize = 1360;
 const WORD: usize = size_of::<u64>();
 
-/// Number of cells for lines, at the start of the shared memory: how many cells were written, how
-/// many were read, and the ring.
+/// Number of cells that the lines occupy at the start of the shared memory: one for the number of
+/// cells written, one for the number of cells read, and the ring.
 pub(crate) const CELLS: usize = 2 + RING as usize;
 const WRITTEN: usize = 0;
 const READ: usize = 1;
@@ -31,7 +31,7 @@ fn cells(len: usize) -> u64 {
     1 + len.div_ceil(WORD) as u64
 }
 
-/// Writes lines in a guest's process.
+/// Writes lines in a guest process.
 pub(crate) struct Writer {
     memory: Arc<Shared>,
     one_at_a_time: Mutex<()>,
@@ -72,10 +72,11 @@ impl Writer {
     }
 }
 
-/// Reads lines in the main process. It trusts nothing that it finds in the memory.
+/// Reads lines in the main process. Trusts nothing that it finds in the shared memory.
 pub(crate) struct Reader {
     memory: Arc<Shared>,
-    /// How many cells were read. The shared memory has a copy of this number, for the writer only.
+    /// Number of cells read. The shared memory contains a copy of this number, which only the
+    /// writer uses.
     read: u64,
 }
 
@@ -84,7 +85,7 @@ impl Reader {
         Reader { memory, read: 0 }
     }
 
-    /// Takes all lines that were written until now. If `admit` returns a value, passes the line and
+    /// Takes all lines written so far. If `admit` returns a value for a line, passes the line and
     /// the value to `print`. Other lines are not even copied.
     pub(crate) fn take<T>(
         &mut self,
@@ -95,7 +96,7 @@ impl Reader {
         let written = load(WRITTEN, Ordering::Acquire);
         let mut left = written.wrapping_sub(self.read);
         if left > RING {
-            // Only a process that was taken over writes this.
+            // Only a process that was taken over writes such a value.
             left = 0;
         }
         while left > 0 {
@@ -146,7 +147,7 @@ mod tests {
     #[test]
     fn lines_arrive_whole_and_in_order() {
         let (writer, mut reader, _) = sides();
-        // In total several times the size of the ring, so that lines wrap around its end.
+        // Write several times the size of the ring in total, so that lines wrap around its end.
         for round in 0..100u8 {
             let lines: Vec<_> = (0..20).map(|n| vec![round; 71 * n]).collect();
             assert!(lines.iter().all(|line| writer.write(line)), "{round}");
@@ -179,8 +180,8 @@ mod tests {
         assert_eq!(lines, [[1]]);
     }
 
-    /// Whatever a process writes into the memory, the main process takes a bounded number of lines of
-    /// a bounded length, and goes on.
+    /// Whatever a process writes into the memory, the main process takes a bounded number of lines
+    /// of bounded length, and then continues.
     #[test]
     fn the_memory_may_hold_anything() {
         const MOST: u64 = LONGEST as u64;

@@ -1,4 +1,4 @@
-//! A listening socket, and its connections that wait to be served.
+//! A listening socket, and the connections to it that are waiting to be served.
 
 use std::collections::VecDeque;
 use std::fs::{self, Permissions};
@@ -27,22 +27,23 @@ pub(crate) const SILENT: usize = 64;
 /// after the device restarts. Further connections are rejected.
 pub(crate) const WAITING: usize = 64;
 
-/// Maximum number of front ends that each socket passes to processes at once, after a pause. Then
-/// the rate of [`Config::max_new_guests`](crate::config::Config::max_new_guests) applies.
+/// Maximum number of front ends that each socket passes to processes at once after a pause. After
+/// this burst, the rate [`Config::max_new_guests`](crate::config::Config::max_new_guests) applies.
 pub(crate) const ADMITTED_AT_ONCE: u32 = 64;
 
-/// Maximum number of clients of the metrics that are answered per second, after a burst of
+/// Maximum number of metrics clients that are answered per second, after a burst of
 /// [`ADMITTED_AT_ONCE`].
 pub(crate) const CLIENTS: u32 = 10;
 
 /// Maximum number of connections per second that each socket accepts, and the burst allowed after a
-/// pause. A front end that connects and closes in a loop keeps this process, and the child
-/// processes that close its connections, busy. Past [`QUEUE`], connect() waits.
+/// pause. A front end that connects and closes in a loop keeps this process busy, along with the
+/// child processes that close its connections. Once [`QUEUE`] connections are waiting, connect()
+/// blocks.
 const ACCEPTED: u32 = 2000;
 pub(crate) const ACCEPTED_AT_ONCE: u32 = 250;
 
-/// Number of connections that the kernel keeps for a listener. Those of a front end that connects
-/// in a loop delay others on the same socket until all have been accepted.
+/// Number of connections that the kernel queues for a listener. If a front end connects in a loop,
+/// its connections delay others on the same socket until all of them have been accepted.
 const QUEUE: i32 = 256;
 
 /// How long a listener is ignored after an error.
@@ -90,7 +91,7 @@ impl Access {
     }
 }
 
-/// Maximum length of a socket's path in bytes: that of `sun_path` without its final 0.
+/// Maximum length of a socket's path in bytes: the size of `sun_path` without the final null byte.
 const LONGEST_PATH: usize = 107;
 
 /// Listens at a path. A socket that an earlier process left at that path is replaced. Files of
@@ -132,8 +133,8 @@ fn limit_queue(listener: &impl AsFd) -> io::Result<()> {
     Ok(rustix::net::listen(listener, QUEUE)?)
 }
 
-/// Binds the socket under a temporary name, sets its permissions, and only then gives it its final
-/// name. A client that waits for the final name can therefore connect as soon as the name exists.
+/// Binds the socket under a temporary name, sets its permissions, and only then renames it to its
+/// final name. A client that waits for the final name can therefore connect as soon as it exists.
 fn appear(path: &Path, access: Access) -> io::Result<UnixListener> {
     let mut before = path.as_os_str().to_owned();
     before.push(format!(".{}", std::process::id()));
@@ -158,7 +159,7 @@ fn appear(path: &Path, access: Access) -> io::Result<UnixListener> {
 pub(crate) fn inherit(owner: Owner, fd: RawFd, admitted: u32) -> Result<Socket, Error> {
     let refuse = |e: io::Error| Error::Argument(format!("--fd {fd}: {e}: pass a Unix socket"));
     // SAFETY: this command takes no pointer, and fails harmlessly if `fd` is not open. It also
-    // keeps guests' processes from inheriting the descriptor.
+    // keeps programs that this process starts from inheriting the descriptor.
     if unsafe { libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC) } != 0 {
         return Err(refuse(io::Error::last_os_error()));
     }
@@ -220,15 +221,15 @@ impl Socket {
         }
     }
 
-    /// Returns whether the listener is ignored: after an error, or because the rate is used up at
-    /// `now`, the time since the start.
+    /// Returns whether the listener is being ignored, either after an error or because the rate is
+    /// exhausted at `now`, the time since the device started.
     pub(crate) fn rests(&self, now: Duration) -> bool {
         let after_error = self.rests_until.is_some_and(|until| Instant::now() < until);
         after_error || !self.accepted.is_due(now.as_nanos() as u64)
     }
 
-    /// Accepts one connection. Rejects it if all of the socket's guest slots are in use (`full`) or
-    /// if `most` connections are already waiting, because each waiting connection holds one of this
+    /// Accepts one connection. Rejects it if all of the socket's guest slots are in use (`full`),
+    /// or if `most` connections are already waiting: each waiting connection holds one of this
     /// process's descriptors, which all sockets share. `now` is the time since the device started.
     /// Returns how many connections were rejected.
     pub(crate) fn accept(
@@ -283,7 +284,7 @@ impl Socket {
         0
     }
 
-    /// Closes a connection that waits.
+    /// Closes a waiting connection.
     pub(crate) fn end(&mut self, at: usize, closer: &mut Closer) {
         if let Some(waiting) = self.waiting.remove(at) {
             closer.end(self.owner, waiting.stream);
@@ -306,7 +307,7 @@ impl Socket {
         }
     }
 
-    /// Closes the socket and all connections that wait.
+    /// Closes the socket and all waiting connections.
     pub(crate) fn close(self, closer: &mut Closer) {
         for waiting in self.waiting {
             closer.end(self.owner, waiting.stream);
@@ -318,14 +319,14 @@ impl Socket {
 }
 
 /// Returns a descriptor that becomes readable when the process that made a connection has exited,
-/// or `None` if the kernel has none (before Linux 6.5).
+/// or `None` if the kernel does not provide such a descriptor (before Linux 6.5).
 ///
 /// # Errors
-/// Fails if that process has exited.
+/// Fails if that process has already exited.
 pub(crate) fn front_end_process(stream: &UnixStream) -> io::Result<Option<OwnedFd>> {
     let mut fd: RawFd = -1;
     match option(stream, libc::SO_PEERPIDFD, &mut fd) {
-        // SAFETY: the descriptor is new, and is owned here only.
+        // SAFETY: the descriptor is new, and only the returned value owns it.
         Ok(()) => Ok(Some(unsafe { OwnedFd::from_raw_fd(fd) })),
         Err(e) if e.raw_os_error() == Some(libc::ENOPROTOOPT) => Ok(None),
         Err(e) => Err(e),
@@ -352,9 +353,9 @@ fn option<T: Copy>(stream: &UnixStream, name: libc::c_int, value: &mut T) -> io:
     }
 }
 
-/// Process ID, user and group of the connected process, from the kernel (`SO_PEERCRED`). The
-/// process ID is 0 for a process in a PID namespace that this process cannot see; rustix cannot
-/// represent that value, so this calls libc.
+/// Returns the connected process's ID, user and group as reported by the kernel (`SO_PEERCRED`).
+/// The process ID is 0 for a process in a PID namespace that this process cannot see; rustix cannot
+/// represent that value, so this function calls libc.
 fn peer(stream: &UnixStream) -> String {
     let mut peer = libc::ucred {
         pid: 0,

@@ -1,11 +1,12 @@
 //! Logs events with fields to stderr, as text or JSON. Fields never contain keys, request bytes, or
 //! addresses of guest memory.
 //!
-//! A line that stderr has no room for is dropped and counted. If the write blocked instead, a reader
-//! that stalls would stop the main process: it would neither accept guests nor end on SIGTERM.
+//! If stderr has no room for a line, the line is dropped and counted. If the write blocked instead,
+//! a stalled reader would stop the main process: it would neither accept guests nor exit on
+//! SIGTERM.
 //!
-//! Only the main process writes to stderr. It writes the lines of guests' processes as well, which
-//! it takes from the memory that it shares with them ([`crate::lines`]).
+//! Only the main process writes to stderr. It also writes the lines of guest processes, which it
+//! reads from the memory that it shares with them ([`crate::lines`]).
 
 use std::io::{self, stderr, IoSlice, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -35,19 +36,19 @@ use crate::pace::Bucket;
 const LINES: u64 = 20;
 const LINES_AT_ONCE: Duration = Duration::from_secs(10);
 
-/// A rate limit for log lines. It drops lines that exceed the rate, and later reports how many
-/// lines were dropped, for any reason.
+/// A rate limit for log lines. It drops lines that exceed the rate. Later, it reports how many
+/// lines were dropped, whether by the limit or because the output had no room.
 pub(crate) struct Limit {
     bucket: Bucket,
     start: Instant,
     left_out: AtomicU64,
-    /// Number of lines that the output had no room for, shared with [`Out::lost`].
+    /// Number of lines for which the output had no room, shared with [`Out::lost`].
     lost: Arc<AtomicU64>,
 }
 
-/// A limit for the lines of a guest's process, in the main process. The process limits its lines as
-/// well, unless it was taken over. The main process sees the lines later, and in groups, so its own
-/// limit has to allow a longer burst.
+/// The limit that the main process applies to the lines of a guest process. The guest process
+/// limits its lines as well, unless it was taken over. The main process receives the lines later
+/// and in groups, so its limit has to allow a longer burst.
 impl Default for Limit {
     fn default() -> Limit {
         Limit {
@@ -73,7 +74,7 @@ impl Limit {
         self.admit(self.start.elapsed())
     }
 
-    /// As [`Limit::admit_now`], at the time `now` since the limit was created.
+    /// Like [`Limit::admit_now`], but for the time `now` since the limit was created.
     fn admit(&self, now: Duration) -> Option<u64> {
         let now = now.as_nanos() as u64;
         if !self.bucket.is_due(now) {
@@ -93,7 +94,7 @@ impl Limit {
                 report(lines);
                 let count = |dropped: &AtomicU64| dropped.load(Ordering::Relaxed);
                 if count(&self.lost) != 0 || count(&self.left_out) != 0 {
-                    // The report was dropped itself, so its number must be reported later.
+                    // The report itself was dropped, so a later report must include its lines.
                     self.left_out.fetch_add(lines, Ordering::Relaxed);
                 }
             }
@@ -132,7 +133,8 @@ enum To {
     Foreign(OwnedFd),
     /// A regular file or a block device, whose writes do not wait for a reader.
     File(OwnedFd),
-    /// The main process, which the bell wakes.
+    /// Memory from which the main process takes the lines, and the bell that wakes the main
+    /// process.
     Main(Writer, Arc<Bell>),
 }
 
@@ -164,7 +166,7 @@ impl Out {
                 SendFlags::DONTWAIT | SendFlags::NOSIGNAL,
             ),
             To::Foreign(out) => {
-                // The offset -1 stands for the file's own position.
+                // The offset -1 means the file's current position.
                 let at_end = u64::MAX;
                 match pwritev2(out, &[IoSlice::new(line)], at_end, ReadWriteFlags::NOWAIT) {
                     Err(Errno::OPNOTSUPP | Errno::NOSYS) => write_if_room(out, line),
@@ -182,12 +184,12 @@ impl Out {
     }
 }
 
-/// Where the main process writes its own lines, and those of guests' processes.
+/// Where the main process writes its own lines and those of guest processes.
 static OUT: OnceLock<Arc<Out>> = OnceLock::new();
 
-/// Writes a line of a guest's process, which may hold anything. Control characters are replaced, so
-/// that they neither reach a terminal nor begin another line. `dropped` is the number of its lines
-/// that were dropped before.
+/// Writes a line from a guest process, which may contain any bytes. Control characters are
+/// replaced, so that they neither reach a terminal nor begin another line. `dropped` is the number
+/// of lines from the same process that were dropped before this one.
 pub(crate) fn forward(line: &[u8], dropped: u64) {
     if dropped > 0 {
         report_dropped(dropped);
@@ -197,7 +199,7 @@ pub(crate) fn forward(line: &[u8], dropped: u64) {
     }
 }
 
-/// Returns the line without control characters, and with a line feed at its end.
+/// Returns the line with its control characters replaced and a line feed appended.
 fn clean(line: &[u8]) -> String {
     let line = String::from_utf8_lossy(line.strip_suffix(b"\n").unwrap_or(line));
     let shown = |c: char| match c.is_control() {
@@ -207,9 +209,9 @@ fn clean(line: &[u8]) -> String {
     line.chars().map(shown).chain(['\n']).collect()
 }
 
-/// Writes a line if poll() reports room. Used only where non-blocking writes are impossible: a
-/// terminal of another user, or a pipe of another user before Linux 6.5. Another writer of the same
-/// pipe can take the room between the two calls, and then the write blocks.
+/// Writes a line if poll() reports room. Used only where non-blocking writes are impossible: for a
+/// terminal of another user, or for a pipe of another user before Linux 6.5. Another process that
+/// writes to the same pipe can use up the room between the two calls, and then the write blocks.
 fn write_if_room(out: &OwnedFd, line: &[u8]) -> Result<usize, Errno> {
     let mut fds = [PollFd::new(out, PollFlags::OUT)];
     if poll(&mut fds, Some(&Timespec::default()))? == 0 || line.len() > PIPE_BUF {
@@ -220,8 +222,8 @@ fn write_if_room(out: &OwnedFd, line: &[u8]) -> Result<usize, Errno> {
 
 impl Write for &Out {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        // The rest of a line that was cut off is not written later: it would end up within another
-        // process's line.
+        // If a line was written only in part, the rest is not written later: it would end up within
+        // another process's line.
         if self.write_line(line) != Ok(line.len()) {
             self.lost.fetch_add(1, Ordering::Relaxed);
         }
@@ -269,7 +271,7 @@ pub fn start(form: Form, level: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// Starts logging in a guest's process, by way of the main process.
+/// Starts logging in a guest process. The main process writes the lines to the log.
 pub(crate) fn start_inside(
     lines: Writer,
     bell: Arc<Bell>,
@@ -334,7 +336,7 @@ mod tests {
             ..Limit::new(Arc::default())
         };
         let reports = RefCell::new(Vec::<u64>::new());
-        // The report is a line as well.
+        // The report counts as a line as well.
         let line = |second| {
             let now = Duration::from_secs(second);
             limit.admit_and_report(now, |lines| {
@@ -344,7 +346,7 @@ mod tests {
             })
         };
         assert_eq!([line(0), line(0), line(0)], [true, false, false]);
-        // Only one line may be written, so the report is left out, and counts as a line.
+        // Only one line may be written, so the report is dropped, and counts as a dropped line.
         assert!(line(2));
         assert!(reports.borrow().is_empty());
         assert_eq!(limit.admit(Duration::from_secs(60)), Some(3));
@@ -410,7 +412,7 @@ mod tests {
             assert!(fill(out) > 1000, "output {n}");
             assert_eq!(out.lost.load(Ordering::Relaxed), 2);
         }
-        // Others that share the file description still get blocking writes.
+        // Other processes that share the file description still get blocking writes.
         for shared in [write.as_fd(), near.as_fd(), other.as_fd()] {
             assert!(!fcntl_getfl(shared).unwrap().contains(OFlags::NONBLOCK));
         }

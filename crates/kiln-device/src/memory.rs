@@ -12,13 +12,13 @@ use vm_memory::{
 
 use crate::vhost_user::{self, Error};
 
-/// Maximum number of regions per guest: Linux's limit on memory slots, minus three reserved slots.
+/// Maximum number of regions per guest: Linux's limit on memory slots minus three reserved slots.
 pub(crate) const MAX_REGIONS: usize = 509;
 
 type Result<T> = std::result::Result<T, Error>;
 
 struct Region {
-    /// Address of the region in the front end's address space. Front ends pass ring addresses in
+    /// Address of the region in the front end's address space. Front ends specify ring addresses in
     /// that address space.
     user: u64,
     mapped: Arc<GuestRegionMmap>,
@@ -46,7 +46,7 @@ const HUGETLBFS: i64 = 0x9584_58f6;
 
 /// Checks a file before it is mapped as guest memory.
 ///
-/// Only memfd, tmpfs and hugetlbfs files have seals, and querying seals does not involve the file
+/// Only memfd, tmpfs and hugetlbfs files have seals, and querying seals does not call into the file
 /// system. Any other file may be on FUSE, where a server decides how long a page fault takes.
 pub(crate) fn check(file: &File, offset: u64, size: u64) -> io::Result<()> {
     let refuse = |reason: String| Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
@@ -99,7 +99,7 @@ fn map(region: &vhost_user::Region, file: File) -> Result<Region> {
 }
 
 impl Memory {
-    /// Creates an empty memory that may grow to `most` bytes in total.
+    /// Creates an empty guest memory that may grow to `most` bytes in total.
     pub(crate) fn new(most: u64) -> Memory {
         Memory {
             regions: Vec::new(),

@@ -15,7 +15,8 @@ use prometheus_client::registry::Registry;
 use crate::cpu::cpu_time;
 use crate::tally::{Count, Counters, Gauge, CLASSES, STATUSES};
 
-/// Maximum time that one client may take from its first byte to receiving the response.
+/// Maximum time for serving a client that has begun to send its request, until the response is
+/// sent.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Maximum number of bytes read from a client.
@@ -39,12 +40,12 @@ pub(crate) struct Meter {
     pub killed: u64,
 }
 
-/// A connected guest under measurement.
+/// A connected guest whose resource use is measured.
 struct Measured {
     number: u64,
     counters: Arc<Counters>,
-    /// Process ID of the guest's process, if the guest has a separate one. The guest is removed
-    /// once this process has exited, long before the ID is reused.
+    /// ID of the process that serves the guest, if that process serves no other guest. The guest is
+    /// removed once this process has exited, long before the ID is reused.
     process: Option<u32>,
 }
 
@@ -82,7 +83,7 @@ impl Meter {
         }
     }
 
-    /// Counts per queue, summed over all guests. The control queue is last.
+    /// Returns the counts per queue, summed over all guests. The control queue is last.
     pub(crate) fn queues(&self) -> Vec<Count> {
         let mut queues = self.gone.clone();
         for guest in &self.guests {
@@ -131,7 +132,7 @@ impl Measured {
     }
 }
 
-/// Resources that one guest uses.
+/// The resources that one guest uses.
 #[derive(Debug)]
 struct GuestCount {
     number: u64,
@@ -223,7 +224,7 @@ impl Collector for Snapshot {
             MetricType::Histogram,
         )?;
         for (queue, count) in queues {
-            // The encoder adds the classes up, and their sum must not overflow.
+            // The encoder adds up the classes, and their sum must not overflow.
             let most = u64::MAX / CLASSES as u64;
             let buckets: Vec<(f64, u64)> = (0..CLASSES)
                 .map(|class| (bound(class), count.class[class].min(most)))
@@ -307,8 +308,8 @@ const OF_GUEST: [OfGuest; 3] = [
     }),
 ];
 
-/// Limits a gauge to the largest value that can be encoded. A larger one, which only a process that
-/// was taken over writes, would otherwise end the metrics of all guests at this point.
+/// Limits a gauge to the largest value that can be encoded. A larger value, which only a process
+/// that was taken over writes, would otherwise cut off the metrics of all guests at this point.
 fn clamp(gauge: u64) -> i64 {
     gauge.try_into().unwrap_or(i64::MAX)
 }
@@ -321,7 +322,7 @@ fn bound(class: usize) -> f64 {
     }
 }
 
-/// Answers a client, whatever it asks for. Takes at most about [`PATIENCE`].
+/// Answers a client, regardless of the request. Takes at most about [`PATIENCE`].
 pub(crate) fn serve(stream: &UnixStream, answer: &[u8]) {
     let until = Instant::now() + PATIENCE;
     let limits = [
@@ -331,8 +332,8 @@ pub(crate) fn serve(stream: &UnixStream, answer: &[u8]) {
     if limits.iter().any(Result::is_err) {
         return;
     }
-    // A response that is sent before the request was received could be lost when the connection
-    // is closed.
+    // Receive the request first: a response sent before that could be lost when the connection is
+    // closed.
     let (mut asked, mut len) = ([0; MAX_ASKED], 0);
     while len < MAX_ASKED && !asked.windows(4).any(|w| w == b"\r\n\r\n") {
         match (&mut &*stream).read(&mut asked[len..]) {
@@ -369,8 +370,8 @@ mod tests {
         }
     }
 
-    /// Returns the metrics of two guests. The first one's process has filled its counters with
-    /// `value`.
+    /// Returns the metrics of two guests. The counters of the first guest are filled with `value`,
+    /// as its process could do.
     fn metrics(value: u64) -> String {
         let mut meter = Meter::new(1);
         for number in [1, 2] {
@@ -385,7 +386,7 @@ mod tests {
 
     #[test]
     fn no_value_of_a_guest_ends_the_metrics_of_the_others() {
-        // Control: the lines of values that every encoder takes.
+        // Control: the number of lines for values that every encoder accepts.
         let lines = metrics(1).lines().count();
         for value in [i64::MAX as u64, 1 << 63, u64::MAX / 2 + 7, u64::MAX] {
             let text = metrics(value);

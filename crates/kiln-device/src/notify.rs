@@ -1,9 +1,9 @@
-//! The file descriptors that driver and device use to notify each other.
+//! The file descriptors that the driver and the device use to notify each other.
 //!
 //! A front end passes these descriptors: eventfds, pipes and sockets. The front end shares their
 //! non-blocking flag and may change it at any time. Each read therefore requests non-blocking
 //! behaviour explicitly, but writes to these files have no such option. A front end that fills its
-//! counter can block the queue's thread, and therefore the guest's process, which the main process
+//! counter can block the queue's thread, and therefore the guest process, which the main process
 //! then kills ([`crate::server`]).
 
 use std::fs::File;
@@ -41,7 +41,7 @@ impl Kick {
     }
 
     /// Consumes the notification. Returns false if the file cannot deliver notifications, because
-    /// it is at its end or reading it fails.
+    /// it is at end of file or reading fails.
     pub(crate) fn clear(&self) -> bool {
         match read_count(&self.0) {
             Ok(8) => true,
@@ -55,7 +55,7 @@ impl Kick {
 fn read_count(file: &File) -> Result<usize, Errno> {
     let mut count = [0; 8];
     let mut parts = [IoSliceMut::new(&mut count)];
-    // Offset -1 means the current position, which is required for files without positions.
+    // Offset -1 means the current position; files without positions accept no other offset.
     preadv2(file, &mut parts, u64::MAX, ReadWriteFlags::NOWAIT)
 }
 
@@ -73,7 +73,7 @@ impl Call {
     }
 }
 
-/// An eventfd that wakes a thread of this process while it waits in [`wait`], or the main process.
+/// An eventfd that wakes the main process, or a thread of this process that waits in [`wait`].
 pub(crate) struct Bell(File);
 
 impl Bell {
@@ -87,14 +87,15 @@ impl Bell {
         let _ = (&self.0).write(&1u64.to_ne_bytes());
     }
 
-    /// Resets the bell. Does not wait, whatever other processes that have the bell do: the kernel
-    /// copies the number to add before it locks an eventfd, unlike the bytes for a pipe.
+    /// Resets the bell. This does not block, whatever other processes that have the bell do: when
+    /// they write to an eventfd, the kernel copies the number before it takes the lock, unlike the
+    /// bytes written to a pipe.
     pub(crate) fn clear(&self) {
         let _ = read_count(&self.0);
     }
 }
 
-/// A bell that another process has created.
+/// Wraps a bell that another process has created.
 impl From<OwnedFd> for Bell {
     fn from(bell: OwnedFd) -> Bell {
         Bell(bell.into())
@@ -116,7 +117,7 @@ impl AsFd for Bell {
 /// The events that ended a wait.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Woken {
-    /// The kick is readable.
+    /// The kick descriptor is readable.
     pub kick: bool,
     /// The bell rang.
     pub bell: bool,
@@ -154,7 +155,7 @@ pub(crate) fn wait(kick: Option<&Kick>, bell: &Bell, limit: Option<Duration>) ->
     }
 }
 
-/// Converts a time limit of poll().
+/// Converts a time limit to the type that poll() takes.
 pub(crate) fn timespec(time: Duration) -> Timespec {
     Timespec {
         tv_sec: time.as_secs() as i64,

@@ -1,5 +1,5 @@
-//! Rate limits for one guest: requests per second, bytes per second and CPU time, over all its
-//! queues and messages.
+//! Rate limits for one guest: requests per second, bytes per second and CPU time, summed over all
+//! its queues and messages.
 //!
 //! The limiter uses the generic cell rate algorithm: one word holds the time until which the guest
 //! has used up its share. A guest that exceeds its rate waits; its requests are not rejected, and
@@ -20,15 +20,15 @@ pub struct Rates {
     pub ops: Option<u64>,
     /// Maximum number of bytes per second, counting both bytes read and bytes written.
     pub bytes: Option<u64>,
-    /// Maximum CPU time of the guest's process, in percent of one core.
+    /// Maximum CPU time of the guest process, as a percentage of one core.
     pub cpu: Option<u64>,
 }
 
 pub(crate) struct Bucket {
     per_second: u64,
-    /// The allowed burst, as the time in nanoseconds that it takes at the permitted rate.
+    /// The allowed burst, expressed as the time in nanoseconds that it takes at the permitted rate.
     burst: u64,
-    /// Time in nanoseconds since the start until which the share is used up.
+    /// The time, in nanoseconds since the start, until which the share is used up.
     used_until: AtomicU64,
 }
 
@@ -99,8 +99,8 @@ impl Pace {
         self.ops.is_some() || self.bytes.is_some() || self.cpu.is_some()
     }
 
-    /// Counts `ops` requests or messages of `bytes` bytes. Returns how long to wait until they conform
-    /// to the rate.
+    /// Counts `ops` requests or messages of `bytes` bytes in total. Returns how long to wait until
+    /// they conform to the rate.
     pub(crate) fn take(&self, ops: u64, bytes: u64) -> Option<Duration> {
         let now = self.now();
         let ops = self.ops.as_ref().map_or(0, |b| b.take(ops, now));
@@ -124,7 +124,7 @@ impl Pace {
         self.start.elapsed().as_nanos() as u64
     }
 
-    /// Charges the CPU time since the last call. Returns how many nanoseconds to wait.
+    /// Charges the CPU time used since the last call. Returns how many nanoseconds to wait.
     fn take_cpu(&self, now: u64) -> u64 {
         self.cpu.as_ref().map_or(0, |b| {
             let spent = spent();
@@ -165,7 +165,7 @@ mod tests {
     fn no_amount_overflows_a_bucket() {
         let bucket = Bucket::new(1, BURST);
         assert!(bucket.take(u64::MAX, u64::MAX / 2) > 0);
-        // The end of the wait saturates at the maximum time. That time is less than a burst away,
+        // The end of the wait saturates at the maximum time. That time is less than one burst away,
         // so the wait is zero.
         assert_eq!(bucket.take(u64::MAX, u64::MAX - 1), 0);
     }

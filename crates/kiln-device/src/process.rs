@@ -1,13 +1,14 @@
 //! The main process's view of a process that serves one guest. The fork server
 //! ([`crate::forkserver`]) starts that process in advance. The process enters its sandbox, then
-//! gets a guest.
+//! receives a guest.
 //!
-//! A process that was taken over must not be able to make the main process wait. The two therefore
-//! share only objects without a lock that a process can hold for long: memory ([`crate::shared`]),
-//! an eventfd, the connection of the guest, which the main process only polls, and the memfd for
-//! in-flight requests, which the main process neither reads, writes nor maps. On the main process's
-//! side, only child processes send on the connection or close it. A pipe, for example, is locked
-//! while a write to it copies bytes, and the page with these bytes may never arrive.
+//! A process that was taken over must not be able to make the main process wait. The two processes
+//! therefore share only objects without a lock that one of them can hold for long: memory
+//! ([`crate::shared`]), an eventfd, the guest's connection, which the main process only polls, and
+//! the memfd for in-flight requests, which the main process neither reads, writes nor maps. On the
+//! main process's side, only child processes send on the connection or close it. A pipe, for
+//! example, stays locked while a write copies bytes into it, and the page that contains these bytes
+//! may never arrive.
 
 use std::fs::File;
 use std::io;
@@ -29,27 +30,27 @@ use crate::shared::Shared;
 use crate::tally::{Counters, Gauge};
 use crate::vhost_user::{Message, Socket};
 
-/// Values of [`Gauge::Ready`] when a guest's process is ready for a guest. The second value also
+/// Values of [`Gauge::Ready`] when a guest process is ready for a guest. The second value also
 /// reports that the process could not lock its memory.
 pub(crate) const READY: u64 = 1;
 pub(crate) const READY_UNLOCKED: u64 = 2;
 
-/// The only message that the main process sends. It contains the guest number, the socket number,
-/// and a descriptor: the connection.
+/// The only message that the main process sends. It contains the guest number and the socket
+/// number, and carries one descriptor, the connection.
 pub(crate) const GUEST: u32 = 1;
 
-/// The progress of a guest's process from its start to its end.
+/// The progress of a guest process from its start to its exit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
     Starting,
     Ready {
         locked: bool,
     },
-    /// The process has exited, or was killed.
+    /// The process has exited or was killed.
     Closed,
 }
 
-/// What the main process keeps for a process that it has asked for.
+/// What the main process keeps for a process that it has requested.
 pub(crate) struct Requested {
     channel: UnixStream,
     bell: Bell,
@@ -59,8 +60,8 @@ pub(crate) struct Requested {
     data: u16,
 }
 
-/// Returns the number of cells of the memory that the main process shares with a guest's process:
-/// those for lines, for counters and for the relay.
+/// Returns the size, in cells, of the memory that the main process shares with a guest process: the
+/// cells for lines, for counters and for the relay.
 fn cells(data: u16) -> usize {
     relay_cell(data) + relay::CELLS
 }
@@ -71,8 +72,9 @@ pub(crate) fn relay_cell(data: u16) -> usize {
 }
 
 impl Requested {
-    /// Creates what the main process and a new process share. Also returns the process's end of the
-    /// channel, the memory, the bell and the memory for requests in flight.
+    /// Creates what the main process and a new process share. Also returns descriptors for the new
+    /// process: its end of the channel, the shared memory, the bell and the memory for in-flight
+    /// requests.
     pub(crate) fn create(data: u16) -> io::Result<(Requested, [OwnedFd; 4])> {
         let (channel, theirs) = one_way()?;
         // A compromised process must not be able to block this one.
@@ -102,13 +104,13 @@ impl Requested {
 
 pub(crate) struct Process {
     child: Child,
-    /// Passes the guest to the process, and is closed then. If it is closed before that, the
-    /// process exits. This end cannot receive.
+    /// The channel that passes the guest to the process, and is then closed. If the channel is
+    /// closed before that, the process exits. The main process cannot receive on this channel.
     channel: Option<UnixStream>,
-    /// Rings when the process has become ready, has written lines, or requests a GET_INFLIGHT_FD
-    /// reply.
+    /// Rings when the process has become ready, has written log lines, or requests a
+    /// GET_INFLIGHT_FD reply.
     bell: Bell,
-    /// When the bell was last looked at.
+    /// When [`Process::look`] last ran.
     looked: Option<Instant>,
     counters: Arc<Counters>,
     lines: Reader,
@@ -121,7 +123,7 @@ pub(crate) struct Process {
 /// How long a new process may take to become ready for a guest.
 pub(crate) const START: Duration = Duration::from_secs(20);
 
-/// How long the bell of a process is ignored after it was looked at. Without this pause, a process
+/// How long a process's bell is ignored after each [`Process::look`]. Without this pause, a process
 /// that rings all the time would keep the main process busy.
 const REST: Duration = Duration::from_millis(50);
 
@@ -149,21 +151,21 @@ impl Process {
     }
 
     /// Hands this process to the closer, which counts it until the kernel releases it. Call this
-    /// when the process has ended, or to stop waiting for its end.
+    /// when the process has exited, or to stop waiting for its exit.
     pub(crate) fn release(self, owner: Owner, closer: &mut Closer) {
         closer.note_process(owner, self.child);
     }
 
-    /// Returns the bell, which becomes readable when [`Process::look`] has something to do. Until
-    /// the returned time, the bell must not be polled.
+    /// Returns the bell, which becomes readable when [`Process::look`] has something to do. Also
+    /// returns how long the caller must wait before polling the bell, if at all.
     pub(crate) fn bell(&self) -> (&Bell, Option<Duration>) {
         let looked = self.looked.filter(|_| self.state != State::Starting);
         let rests = looked.and_then(|at| REST.checked_sub(at.elapsed()));
         (&self.bell, rests)
     }
 
-    /// Returns a descriptor that becomes readable when the process has exited. Then,
-    /// [`Process::note_end`] must be called.
+    /// Returns a descriptor that becomes readable when the process has exited. The caller must then
+    /// call [`Process::note_end`].
     pub(crate) fn end(&self) -> &OwnedFd {
         self.child.end()
     }
@@ -172,12 +174,12 @@ impl Process {
         self.child.id()
     }
 
-    /// Returns the counters that the process and this one share.
+    /// Returns the counters that the process shares with this one.
     pub(crate) fn counters(&self) -> &Arc<Counters> {
         &self.counters
     }
 
-    /// Updates the state of a starting process, and takes the lines that it has written.
+    /// Updates the state of a starting process, and forwards the log lines that it has written.
     pub(crate) fn look(&mut self) {
         self.looked = Some(Instant::now());
         self.bell.clear();
@@ -227,8 +229,8 @@ impl Process {
 
     /// Makes the process serve the requests that are already available, and then exit.
     pub(crate) fn drain(&mut self) {
-        // A process without a guest exits when its channel is closed. One that has a guest is sent
-        // SIGTERM, which needs no shared object.
+        // A process without a guest exits when its channel is closed. A process that has a guest is
+        // sent SIGTERM, which needs no shared object.
         if self.channel.take().is_none() && self.state != State::Closed {
             self.child.signal(Signal::TERM);
         }
@@ -249,18 +251,18 @@ impl Process {
         self.state == State::Starting && self.started.elapsed() > START
     }
 
-    /// Returns how the process has ended, as [`Child::ended`] does, and forwards its last lines.
+    /// Returns how the process ended, as [`Child::ended`] does, and forwards its last lines.
     pub(crate) fn ended(&mut self) -> Option<End> {
         let end = self.child.ended();
         if end.is_some() {
-            // It may have written lines before it exited.
+            // The process may have written lines before it exited.
             self.forward_lines();
         }
         end
     }
 }
 
-/// Returns the two ends of a new channel. Nothing can be sent to the first one.
+/// Returns the two ends of a new channel. Nothing can be sent to the first end.
 fn one_way() -> io::Result<(UnixStream, UnixStream)> {
     let (channel, theirs) = UnixStream::pair()?;
     channel.shutdown(std::net::Shutdown::Read)?;
@@ -343,7 +345,8 @@ mod tests {
             process.look();
             assert_eq!(process.state, State::Ready { locked });
             assert!(!is_readable(process.bell().0.as_fd(), AT_ONCE));
-            // Later writes change nothing, and its bell is ignored for a while.
+            // Later writes to the gauge change nothing, and the process's bell is ignored for a
+            // while.
             counters.set(Gauge::Ready, 0);
             assert!(process.bell().1.is_some_and(|rest| rest <= REST));
             process.look();
@@ -352,15 +355,15 @@ mod tests {
             assert!(process.ended().is_none());
             process.kill();
             wait_for(&process);
-            // Here the process stays a zombie, so this takes a while.
+            // In this test, the process remains a zombie, so this takes a while.
             while process.ended().is_none() {
                 std::thread::sleep(Duration::from_millis(1));
             }
         }
     }
 
-    /// Returns whether `what` returns while a write waits for a withheld page, and after the page
-    /// has arrived.
+    /// Returns two results: whether `what` returns while a write to `file` waits for a withheld
+    /// page, and whether it has returned after the page arrived.
     fn returns(page: Page, file: OwnedFd, what: impl FnOnce() + Send + 'static) -> [bool; 2] {
         let held = page.write_to(file);
         let (done, wait) = mpsc::channel();
@@ -376,7 +379,7 @@ mod tests {
         [before, after]
     }
 
-    /// Control: a pipe stays locked meanwhile, so that even a non-blocking read waits.
+    /// Control: a pipe stays locked during such a write, so that even a non-blocking read waits.
     #[test]
     fn a_write_whose_page_never_arrives_delays_nothing() {
         let (Some(page), Some(other)) = (Page::new(), Page::new()) else {

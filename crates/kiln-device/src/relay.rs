@@ -1,10 +1,12 @@
-//! Sends the one reply with a descriptor, that to GET_INFLIGHT_FD, on behalf of a guest's process.
+//! Sends the only reply that carries a descriptor, the one to GET_INFLIGHT_FD, on behalf of a guest
+//! process.
 //!
-//! seccomp forbids sendmsg() in a guest's process: one that was taken over could exhaust the user's
-//! limit on descriptors in flight, or pass its descriptors to programs whose epoll watches slow the
-//! main process down. The guest's process writes the reply's payload to shared memory. The main
-//! process, which has the memfd for in-flight requests, forks a child process that sends both,
-//! because a send wakes every waiter on the front end's socket, and there may be very many.
+//! In a guest process, seccomp forbids sendmsg(): a process that was taken over could exhaust the
+//! user's limit on descriptors in flight, or pass its descriptors to programs whose epoll watches
+//! slow the main process down. The guest process writes the reply's payload to shared memory. The
+//! main process, which has the memfd for in-flight requests, forks a child process that sends the
+//! payload and the memfd. A child process does this because a send wakes every waiter on the front
+//! end's socket, and there may be very many.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -25,25 +27,25 @@ use crate::vhost_user::{
 
 const WORD: usize = size_of::<u64>();
 
-/// Cell with the number of the last request.
+/// The cell that contains the number of the last request.
 const ASKED: usize = 0;
-/// Cell with `n << 1 | sent` for the last request `n` that was handled.
+/// The cell that contains `n << 1 | sent`, where `n` is the last request that was handled.
 const DONE: usize = 1;
 /// First cell of the reply's payload.
 const PAYLOAD: usize = 2;
 pub(crate) const CELLS: usize = PAYLOAD + INFLIGHT_LEN / WORD;
 
-/// How long the child process may take. It does not wait for the front end, so this is long enough
-/// on a busy machine.
+/// How long the child process may take. The child does not wait for the front end, so this is long
+/// enough even on a busy machine.
 const CHILD_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// How often a guest's process checks whether its reply was sent.
+/// How often a guest process checks whether its reply was sent.
 const POLL_INTERVAL: Duration = Duration::from_millis(1);
 
-/// The side of a guest's process.
+/// The guest process's side of the relay.
 pub(crate) struct RelayClient {
     memory: Arc<Shared>,
-    /// Index of the first cell.
+    /// Index of the relay's first cell in the shared memory.
     first: usize,
     /// Wakes the main process.
     bell: Arc<Bell>,
@@ -63,8 +65,8 @@ impl RelayClient {
     /// Asks the main process to send the reply, and waits for the result.
     ///
     /// # Errors
-    /// Fails if the reply could not be sent, or was not sent in time. While the device stops, none is
-    /// sent.
+    /// Fails if the reply could not be sent, or was not sent in time. No replies are sent while the
+    /// device shuts down.
     pub(crate) fn send(&mut self, area: &InflightArea) -> io::Result<()> {
         let cell = |n: usize| self.memory.cell(self.first + n);
         for (n, word) in area.emit().chunks_exact(WORD).enumerate() {
@@ -93,16 +95,16 @@ impl RelayClient {
     }
 }
 
-/// The side of the main process. It trusts nothing that it finds in the memory.
+/// The main process's side of the relay. It trusts nothing that it finds in the shared memory.
 pub(crate) struct Relay {
     memory: Arc<Shared>,
-    /// Index of the first cell.
+    /// Index of the relay's first cell in the shared memory.
     first: usize,
-    /// The file of the memory for requests in flight.
+    /// The file that holds the memory for in-flight requests.
     file: OwnedFd,
-    /// Number of requests taken up, whether or not the reply was sent.
+    /// Number of requests that were handled, whether or not the reply was sent.
     answered: u64,
-    /// The child process that sends a reply, and when it is killed.
+    /// The child process that sends a reply, and the time at which it is killed.
     child: Option<(Child, Instant)>,
 }
 
@@ -117,16 +119,16 @@ impl Relay {
         }
     }
 
-    /// Returns whether the process has requested a reply that has not been started. Only its first
-    /// [`MAX_GET_INFLIGHT`] requests count.
+    /// Returns whether the guest process has requested a reply that is not being sent yet. Only its
+    /// first [`MAX_GET_INFLIGHT`] requests count.
     pub(crate) fn is_pending(&self) -> bool {
         let asked = self.memory.cell(self.first + ASKED).load(Ordering::Acquire);
         asked != self.answered && self.answered < u64::from(MAX_GET_INFLIGHT)
     }
 
-    /// Returns whether a child process that sends a reply is still running, and kills it if it is
-    /// late. While it runs, the guest keeps its place even if its process has ended: whether its
-    /// front end has read all replies is known only afterwards.
+    /// Returns whether a child process that sends a reply is still running. Kills the child process
+    /// if it has exceeded its time limit. While it runs, the guest keeps its slot even if the guest
+    /// process has ended: only afterwards is it known whether the front end has read all replies.
     pub(crate) fn is_sending(&self) -> bool {
         self.child.as_ref().is_some_and(|(child, until)| {
             if Instant::now() > *until {
@@ -138,9 +140,9 @@ impl Relay {
 
     /// Sends a pending reply in a child process. Each guest has at most one such process.
     ///
-    /// The child process shares this one's descriptor table. With a table of its own, its exit
-    /// would close all descriptors, and each close() walks the POSIX locks on a file, which front
-    /// ends can add. `stream` must stay open until the child process has exited.
+    /// The child process shares this process's descriptor table. If it had its own table, its exit
+    /// would close all descriptors, and each close() walks the list of POSIX locks on a file, to
+    /// which front ends can add. `stream` must stay open until the child process has exited.
     pub(crate) fn send_pending(&mut self, stream: &UnixStream) {
         if !self.is_pending() || self.is_sending() {
             return;
@@ -181,7 +183,7 @@ impl Relay {
         self.memory.cell(self.first + n)
     }
 
-    /// Stores whether the last reply was sent.
+    /// Records whether the last reply was sent.
     fn note(&self, sent: bool) {
         let done = self.answered << 1 | u64::from(sent);
         self.cell(DONE).store(done, Ordering::Release);
@@ -225,7 +227,7 @@ mod tests {
             }
         }
 
-        /// Requests a reply in a thread, as a guest's process does, while the main process goes on.
+        /// Requests a reply in a thread, as a guest process does, while the main process continues.
         fn ask(&mut self) -> io::Result<()> {
             let bell = Arc::new(Bell::new().unwrap());
             let mut client = RelayClient::new(self.memory.clone(), 3, bell);
@@ -290,8 +292,8 @@ mod tests {
         assert!(!rig.relay.is_pending());
     }
 
-    /// A guest's process that ends while its reply is being sent must not lose its place before the
-    /// child process has ended, too.
+    /// If a guest process ends while its reply is being sent, the guest must not lose its slot
+    /// before the child process has exited.
     #[test]
     fn a_child_process_counts_until_it_has_exited() {
         let _alone = fork_alone();
@@ -299,7 +301,7 @@ mod tests {
         rig.memory.cell(3 + ASKED).store(1, Ordering::Release);
         rig.ask_once();
         assert!(rig.relay.answered == 1);
-        // A child process that is held up.
+        // A child process that is stuck.
         // SAFETY: the child only sleeps and exits.
         let child = unsafe {
             match fork_with(libc::CLONE_FILES | libc::SIGCHLD).unwrap() {
@@ -317,7 +319,7 @@ mod tests {
             rig.relay.is_sending() && rig.relay.is_pending(),
             "one at a time"
         );
-        // It is killed at its limit.
+        // The child is killed when it reaches its time limit.
         while rig.relay.is_sending() {
             thread::sleep(POLL_INTERVAL);
         }

@@ -1,6 +1,6 @@
 //! A split virtqueue from the device's side (virtio 1.2, 2.7).
 //!
-//! The three areas are located once, when the ring starts. Afterwards each access is a load or a
+//! The three areas are located once, when the ring starts. After that, each access is a load or a
 //! store that cannot fail. No data is read from guest memory twice.
 
 use std::sync::atomic::{fence, AtomicU16, Ordering};
@@ -27,7 +27,7 @@ pub struct Place {
     pub used: u64,
     /// Index of the next driver area entry to take.
     pub next_avail: u16,
-    /// `VIRTIO_F_EVENT_IDX` was negotiated.
+    /// Whether `VIRTIO_F_EVENT_IDX` was negotiated.
     pub event_idx: bool,
     /// The request that has been charged against the guest's rate limits but not yet served, if
     /// any.
@@ -38,7 +38,7 @@ pub struct Place {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(not(feature = "rig"), allow(unreachable_pub))]
 pub struct Paid {
-    /// Index of its driver area entry.
+    /// Index of the request's entry in the driver area.
     pub entry: u16,
     pub bytes: u64,
 }
@@ -48,9 +48,9 @@ pub struct Paid {
 // This type is public so that the rig can expose it to fuzzers.
 #[cfg_attr(not(feature = "rig"), allow(unreachable_pub))]
 pub enum Broken {
-    /// The specification does not allow this size.
+    /// The specification does not allow this ring size.
     Size(u16),
-    /// An area is not aligned.
+    /// An area is misaligned.
     Alignment(&'static str),
     /// An area is outside the guest's memory.
     Outside(&'static str),
@@ -124,8 +124,8 @@ const DESC: &str = "descriptor table";
 const AVAIL: &str = "driver area";
 const USED: &str = "device area";
 
-/// Locates `len` bytes at a guest address. Both this address and the address in this process must
-/// be aligned.
+/// Locates `len` bytes at a guest address. Both the guest address and the corresponding address in
+/// this process must be aligned.
 fn area<'a>(
     memory: &'a GuestMemoryMmap,
     name: &'static str,
@@ -142,7 +142,7 @@ fn area<'a>(
     Ok(slice)
 }
 
-/// Locates a 16-bit word that driver and device share.
+/// Locates a 16-bit word that the driver and the device share.
 fn word<'a>(
     area: &'a VolatileSlice<'_>,
     at: usize,
@@ -151,7 +151,7 @@ fn word<'a>(
     area.get_atomic_ref(at).map_err(|_| Broken::Alignment(name))
 }
 
-/// Locates an array that either the driver or the device writes, and the other reads.
+/// Locates an array that one side, the driver or the device, writes and the other side reads.
 fn array<'a, T: ByteValued>(
     area: &'a VolatileSlice<'_>,
     at: usize,
@@ -162,7 +162,7 @@ fn array<'a, T: ByteValued>(
 }
 
 impl<'a> Ring<'a> {
-    /// Continues a ring from `place`, in the areas located for it.
+    /// Resumes a ring at `place`, using the areas located for it.
     pub(crate) fn new(areas: &'a Areas<'_>, place: &Place) -> Result<Ring<'a>, Broken> {
         let n = usize::from(place.size);
         let [desc, avail, used] = [
@@ -195,8 +195,8 @@ impl<'a> Ring<'a> {
         })
     }
 
-    /// Continues where another process stopped, if its record belongs to this ring. Requests in
-    /// flight directly follow the requests already returned.
+    /// Resumes where another process stopped, if that process's record belongs to this ring.
+    /// Requests in flight directly follow the requests already returned.
     pub(crate) fn resume(&mut self, log: &mut Log) {
         let taken = log.recover(self.next_used);
         let behind = |n: usize| self.next_used.wrapping_add(n as u16);
@@ -283,7 +283,7 @@ impl<'a> Ring<'a> {
         if self.told == self.next_used {
             return false;
         }
-        // The published index must be visible before the device reads whether the driver wants an
+        // The published index must be visible before the device checks whether the driver wants an
         // interrupt.
         fence(Ordering::SeqCst);
         let old = std::mem::replace(&mut self.told, self.next_used);

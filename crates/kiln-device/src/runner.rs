@@ -1,5 +1,5 @@
-//! A queue's thread. It waits for the first start of its ring ([`crate::crew`]), is parked while the
-//! ring is stopped, and exits with the guest.
+//! A queue's thread. It waits for the first start of its ring ([`crate::crew`]), sleeps while the
+//! ring is stopped, and exits when its guest leaves.
 
 use std::sync::mpsc::{channel, Receiver, RecvTimeoutError, SendError, Sender};
 use std::sync::Arc;
@@ -19,10 +19,10 @@ use crate::ring::{Areas, Place, Ring};
 use crate::tally::Tally;
 use crate::vhost_user::Health;
 
-/// Maximum time a thread may take to stop. A batch of the most expensive requests takes 0.1 s.
+/// Maximum time that a thread may take to stop. A batch of the most expensive requests takes 0.1 s.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Returns the deadline for a thread ordered to stop now.
+/// Returns the deadline for a thread that is ordered to stop now.
 pub(crate) fn patience() -> Instant {
     Instant::now() + PATIENCE
 }
@@ -31,16 +31,16 @@ pub(crate) fn patience() -> Instant {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stuck;
 
-/// Everything a thread needs to serve a ring. The thread returns it when it stops.
+/// Everything that a thread needs to serve a ring. The thread hands this back when it stops.
 pub(crate) struct Work {
     /// The ring's location. When the thread stops, it also contains the index where processing
     /// stopped.
     pub place: Place,
     /// Memory of the guest that owns the ring.
     pub memory: Arc<GuestMemoryMmap>,
-    /// Notifications from the driver.
+    /// The descriptor through which the driver notifies the device.
     pub kick: Option<Kick>,
-    /// Notifications to the driver.
+    /// The descriptor through which the device notifies the driver.
     pub call: Option<Call>,
     /// The descriptor that the device signals if the ring breaks.
     pub err: Option<Call>,
@@ -61,7 +61,7 @@ pub(crate) struct Post {
     pub name: String,
 }
 
-/// A handle on a queue's thread.
+/// A handle to a queue's thread.
 pub(crate) struct Runner {
     to: Option<Sender<Work>>,
     back: Receiver<Work>,
@@ -71,7 +71,7 @@ pub(crate) struct Runner {
     health: Arc<Health>,
 }
 
-/// What a queue's thread needs to serve its ring each time the ring is started.
+/// The state that a queue's thread keeps from one start of its ring to the next.
 struct Rings {
     work: Receiver<Work>,
     done: Sender<Work>,
@@ -149,7 +149,7 @@ impl Runner {
         let Some(to) = &self.to else { return };
         self.running = match to.send(work) {
             Ok(()) => true,
-            // The thread has ended, because it panicked.
+            // The thread has panicked, so it cannot take the work.
             Err(SendError(work)) => {
                 report_broken(&work, &self.health);
                 false
@@ -162,8 +162,8 @@ impl Runner {
         self.halt.set(order);
     }
 
-    /// Stops serving and returns the [`Work`] passed to [`Runner::start`]. All requests that the
-    /// thread has taken are answered by then.
+    /// Stops serving and returns the [`Work`] passed to [`Runner::start`]. By then, all requests
+    /// that the thread has taken are answered.
     ///
     /// # Errors
     /// Fails if the thread does not stop in time because its front end blocks it in a system call.
@@ -256,7 +256,8 @@ fn serve(
     halt.wait();
 }
 
-/// Reports a ring that is not served to the driver, by the device status, and to the front end.
+/// Reports that a ring is not being served: to the driver through the device status, and to the
+/// front end.
 fn report_broken(work: &Work, health: &Health) {
     health.set_broken();
     if let Some(err) = &work.err {
@@ -295,7 +296,7 @@ mod tests {
             err: Some(Call::new(File::from(err.as_fd().try_clone_to_owned().unwrap())).unwrap()),
             log: None,
         };
-        // Control: a thread that is there takes the ring.
+        // Control: a thread that is still running takes the ring.
         runner.start(ring());
         assert!(runner.is_running() && !health.is_broken());
         assert!(rustix::io::read(&err, &mut [0; 8]).is_err());

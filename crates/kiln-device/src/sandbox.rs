@@ -1,10 +1,11 @@
-//! The sandbox, entered before the first guest: no new privileges, no access to files or programs,
-//! and only the system calls needed for serving. Any other system call kills the process.
+//! The sandbox, which a process enters before the first guest: no new privileges, no access to
+//! files or programs, and only the system calls needed for serving. Any other system call kills the
+//! process.
 //!
 //! A process that serves one guest creates all its threads before the last part of its sandbox is
 //! active, and cannot create more afterwards. In other processes, new threads inherit the sandbox.
-//! Loading libraries, binding sockets and everything else that needs more privileges happens before
-//! the process enters it.
+//! Everything that needs more privileges, such as loading libraries and binding sockets, happens
+//! before the process enters the sandbox.
 
 use std::collections::BTreeMap;
 
@@ -55,7 +56,7 @@ const ALWAYS: &[libc::c_long] = &[
     libc::SYS_rt_sigreturn,
     libc::SYS_sigaltstack,
     libc::SYS_restart_syscall,
-    // Time and random numbers.
+    // Calls for the time and for random numbers.
     libc::SYS_clock_getres,
     libc::SYS_clock_gettime,
     libc::SYS_clock_nanosleep,
@@ -64,7 +65,7 @@ const ALWAYS: &[libc::c_long] = &[
 ];
 
 /// Additional system calls for threads that communicate with a front end. [`receives`] restricts
-/// some of them. A guest's process may not call sendmsg(), which can send descriptors
+/// some of them. A guest process must not call sendmsg(), which can send descriptors
 /// ([`crate::relay`]).
 const MESSAGES: &[libc::c_long] = &[
     libc::SYS_recvmsg,
@@ -88,13 +89,13 @@ const ACCEPTS: &[libc::c_long] = &[
     libc::SYS_sendmsg,
     libc::SYS_memfd_create,
     libc::SYS_ftruncate,
-    // For the log. A guest's process has no descriptor of it.
+    // A call for writing the log. A guest process has no descriptor of the log.
     libc::SYS_pwritev2,
 ];
 
 /// Additional system calls for the main process: those that start a program, and those that the
 /// started program makes before it enters its own sandbox. Calls that wait for a child process are
-/// not among them ([`crate::child`]).
+/// not included ([`crate::child`]).
 const STARTS: &[libc::c_long] = &[
     libc::SYS_accept4,
     libc::SYS_access,
@@ -169,22 +170,24 @@ const REFUSED: &[(libc::c_long, libc::c_int)] = &[
     // The C library's allocator tries to read a setting from /proc.
     (libc::SYS_openat, libc::EACCES),
     (libc::SYS_open, libc::EACCES),
-    // Growing a mapping of the stack would not count towards the limit on the process's memory. The
-    // C library's realloc() allocates a new buffer and copies into it instead.
+    // If mremap() grew a mapping of the stack, the additional memory would not count towards the
+    // limit on the process's memory. The C library's realloc() allocates a new buffer and copies
+    // the data instead.
     (libc::SYS_mremap, libc::ENOMEM),
 ];
 
-/// A further refused call, in a process that creates threads. This error makes the C library create
-/// them with clone(), whose flags a filter can check.
+/// Another call that returns an error, in processes that create threads. The error makes the C
+/// library create threads with clone(), whose flags a filter can check.
 const CLONE3: (libc::c_long, libc::c_int) = (libc::SYS_clone3, libc::ENOSYS);
 
 /// Allowed `prctl` options: naming a thread, and naming a mapping. Installing another filter is not
-/// allowed, by prctl() or seccomp(): filters are compiled into memory that the kernel limits for the
-/// whole machine, and a process that was taken over could use it up. For the same reason, threads
-/// that serve queues have no filter of their own. It would protect little, because threads share
-/// their memory: code in one of them can make another one act.
+/// allowed, by prctl() or seccomp(): filters are compiled into memory that the kernel limits for
+/// the whole machine, and a process that was taken over could use it up. For the same reason,
+/// threads that serve queues have no filter of their own. Such a filter would protect little,
+/// because threads share their memory: code in one thread can make another thread act for it.
 const PRCTL: [u64; 2] = [libc::PR_SET_NAME as u64, 0x5356_4d41];
-/// Allowed `madvise` advice: what an allocator uses to return memory or to request huge pages.
+/// Allowed `madvise` advice: the values that an allocator uses to return memory or to request huge
+/// pages.
 const MADVISE: [u64; 5] = [
     libc::MADV_DONTNEED as u64,
     libc::MADV_FREE as u64,
@@ -236,7 +239,7 @@ fn low(arg: u8, value: u64) -> Result<SeccompRule, seccompiler::BackendError> {
     SeccompRule::new(vec![dword(arg, value)?])
 }
 
-/// Returns the ID of the clock for a process's CPU time, computed as in the C library.
+/// Returns the ID of the clock that measures a process's CPU time, computed as in the C library.
 fn cpu_clock(process: u32) -> u32 {
     const SCHEDULED: u32 = 2;
     !process << 3 | SCHEDULED
@@ -251,9 +254,9 @@ fn each(arg: u8, values: &[u64]) -> Result<Vec<SeccompRule>, seccompiler::Backen
 const CODE: u64 = libc::PROT_EXEC as u64;
 const WRITABLE: u64 = (libc::PROT_READ | libc::PROT_WRITE) as u64;
 
-/// Builds the conditions for mappings that are not executable and do not have `flag`. None may grow
-/// like a stack or use huge pages: such memory does not count towards the limit on the process's
-/// memory.
+/// Builds the conditions for mappings that are not executable and do not have `flag`. Mappings that
+/// grow like a stack or use huge pages are excluded: such memory does not count towards the limit
+/// on the process's memory.
 fn maps_without(flag: libc::c_int) -> Result<Vec<SeccompCondition>, seccompiler::BackendError> {
     let flags = (flag | libc::MAP_GROWSDOWN | libc::MAP_HUGETLB) as u64;
     Ok(vec![
@@ -267,7 +270,7 @@ fn creates_threads(role: Role) -> bool {
     role != Role::Guest
 }
 
-/// Returns the system calls that return an error, and the error.
+/// Returns the system calls that fail with an error, and that error.
 fn refused(role: Role) -> Vec<(libc::c_long, libc::c_int)> {
     let more = creates_threads(role).then_some(CLONE3);
     REFUSED.iter().copied().chain(more).collect()
@@ -284,14 +287,14 @@ fn always(role: Role, more: &[libc::c_long]) -> Result<Rules, seccompiler::Backe
         rules.insert(call, Vec::new());
     }
     // Memory that is written and then made unwritable would not count towards the process's memory
-    // limit. Only the guard page of a new thread needs another protection.
+    // limit. Only the guard page of a new thread needs a different protection.
     let protection = match creates_threads(role) {
         true => when(2, SeccompCmpOp::MaskedEq(CODE), 0)?,
         false => when(2, SeccompCmpOp::Eq, WRITABLE)?,
     };
     rules.insert(libc::SYS_mprotect, vec![protection]);
-    // Shared anonymous memory does not count towards the process's memory limit. One of the two
-    // flags is allowed, but not both.
+    // Shared anonymous memory does not count towards the process's memory limit. MAP_SHARED or
+    // MAP_ANONYMOUS is allowed, but not both together.
     rules.insert(
         libc::SYS_mmap,
         vec![
@@ -299,7 +302,8 @@ fn always(role: Role, more: &[libc::c_long]) -> Result<Rules, seccompiler::Backe
             SeccompRule::new(maps_without(libc::MAP_ANONYMOUS)?)?,
         ],
     );
-    // Allow reading only at a file's own position (the offset -1), and no flag but RWF_NOWAIT.
+    // Allow reading only at a file's current position (offset -1), and only with the flag
+    // RWF_NOWAIT.
     let at_position = SeccompRule::new(vec![
         condition(3, SeccompCmpOp::Eq, u64::MAX)?,
         SeccompCondition::new(
@@ -318,9 +322,9 @@ fn always(role: Role, more: &[libc::c_long]) -> Result<Rules, seccompiler::Backe
     Ok(rules)
 }
 
-/// Builds the rules for receiving. Reading out of band (MSG_OOB) is not allowed: it would take the
-/// byte and leave the descriptors sent with it in the socket, where the main process does not see
-/// them.
+/// Builds the rules for receiving. Receiving out-of-band data (MSG_OOB) is not allowed: it would
+/// take the byte and leave the descriptors sent with it in the socket, where the main process does
+/// not see them.
 fn receives(rules: &mut Rules) -> Result<(), seccompiler::BackendError> {
     let in_band = SeccompCmpOp::MaskedEq(libc::MSG_OOB as u64);
     rules.insert(libc::SYS_recvmsg, vec![when(2, in_band.clone(), 0)?]);
@@ -347,7 +351,7 @@ fn allow(role: Role) -> Result<BpfProgram, seccompiler::BackendError> {
     receives(&mut rules)?;
     rules.insert(libc::SYS_fcntl, each(1, &FCNTL)?);
     rules.insert(libc::SYS_ioctl, each(1, &[libc::FIONBIO])?);
-    // A filter for a socket would use the same memory as filters for system calls ([`PRCTL`]).
+    // A socket filter would use the same limited memory as filters for system calls ([`PRCTL`]).
     rules.insert(
         libc::SYS_setsockopt,
         [libc::SO_RCVTIMEO, libc::SO_SNDTIMEO]
@@ -360,8 +364,9 @@ fn allow(role: Role) -> Result<BpfProgram, seccompiler::BackendError> {
             .into_iter()
             .collect::<Result<_, _>>()?,
     );
-    // Allow the clocks of the machine, and that of this process's CPU time. The CPU time of another
-    // process, read or waited for, would show how much it encrypts.
+    // Allow the clocks of the machine, and the clock that measures this process's own CPU time.
+    // Reading another process's CPU time, or waiting for it, would show how much that process
+    // encrypts.
     for call in [
         libc::SYS_clock_gettime,
         libc::SYS_clock_getres,
@@ -419,8 +424,9 @@ fn lacks(what: &'static str, e: &dyn std::fmt::Display) -> Error {
     Error::lacks(what, format!("{e}: use --no-sandbox to run without it"))
 }
 
-/// Installs a filter. In a process that serves one guest, whose threads all exist by now, installs it
-/// in all threads; in other processes, in the calling thread, from which later threads inherit it.
+/// Installs a filter. In a process that serves one guest, whose threads all exist by now, the
+/// filter applies to all threads. In other processes, it applies to the calling thread, from which
+/// later threads inherit it.
 fn apply(role: Role, program: Result<BpfProgram, seccompiler::BackendError>) -> Result<(), Error> {
     let program = program.map_err(|e| lacks("seccomp", &e))?;
     let done = match creates_threads(role) {
@@ -439,22 +445,23 @@ pub(crate) fn enter(role: Role) -> Result<Files, Error> {
 }
 
 /// Restricts the system calls of the calling thread and of threads that it creates later. In a
-/// process that serves one guest, restricts those of all threads, and ends the creation of threads.
+/// process that serves one guest, restricts the system calls of all threads, and forbids creating
+/// more threads.
 pub(crate) fn install_filters(role: Role) -> Result<(), Error> {
     if role == Role::Main {
         return apply(role, allow_main());
     }
-    // Install the killing filter last, because it forbids installing the others.
+    // Install the filter that kills the process last, because it forbids installing the others.
     for (call, errno) in refused(role) {
         apply(role, refuse(call, errno))?;
     }
     apply(role, allow(role))
 }
 
-/// Enters a landlock domain with the calling thread and all threads that it creates later. The domain
-/// forbids access to files and TCP, and it forbids signals to processes and connections to abstract
-/// sockets outside the domain. The main process may still read and execute programs, because it has
-/// to start itself, and write to `/dev/null`.
+/// Makes the calling thread and all threads that it creates later enter a landlock domain. The
+/// domain forbids access to files and TCP, and it forbids signals to processes and connections to
+/// abstract sockets outside the domain. The main process may still read and execute programs,
+/// because it has to start itself, and may write to `/dev/null`.
 pub(crate) fn enter_landlock(role: Role) -> Result<Files, Error> {
     let abi = ABI::V6;
     let closed = || -> Result<_, RulesetError> {
@@ -470,7 +477,7 @@ pub(crate) fn enter_landlock(role: Role) -> Result<Files, Error> {
             }
             _ => rules,
         };
-        // Guests' processes get it as their standard output.
+        // Guest processes use `/dev/null` as their standard output.
         let rules = match (role, PathFd::new("/dev/null")) {
             (Role::Main, Ok(null)) => {
                 rules.add_rule(PathBeneath::new(null, AccessFs::WriteFile))?
@@ -504,7 +511,8 @@ mod tests {
         })
     }
 
-    /// Exits with status 99, which nothing else uses, unless `is_well`. A forked child must not panic.
+    /// Exits with status 99, which nothing else uses, if `is_well` is false. A forked child must
+    /// not panic.
     fn exit_unless(is_well: bool) {
         if !is_well {
             // SAFETY: the call ends the process.
@@ -515,8 +523,8 @@ mod tests {
     /// Runs `job` in a child process and returns its exit status, or the signal that killed it.
     fn run_apart(job: impl FnOnce()) -> i32 {
         // SAFETY: the child only makes system calls, allocates and creates threads, and exits with
-        // _exit(). POSIX does not promise that a child of a process with threads may do this; glibc
-        // takes its allocator's locks around a fork, so that it works.
+        // _exit(). POSIX does not promise that a child of a multithreaded process may do this; it
+        // works because glibc takes its allocator's locks around a fork.
         unsafe {
             let child = libc::fork();
             assert!(child >= 0);
@@ -533,7 +541,7 @@ mod tests {
         }
     }
 
-    /// Reads or writes nothing at an offset of standard error.
+    /// Makes the read or write call `call` at an offset of standard error, without any buffers.
     fn at(call: libc::c_long, offset: i64, flags: libc::c_int) {
         let none: *const libc::iovec = std::ptr::null();
         // SAFETY: the call gets no buffers.
@@ -542,7 +550,7 @@ mod tests {
         }
     }
 
-    /// Grows a mapping, and returns 1 or the negated error.
+    /// Grows a mapping. Returns 1 on success, or the negated error number.
     fn moves() -> i32 {
         let none: *mut libc::c_void = std::ptr::null_mut();
         // SAFETY: only memory that was mapped here is moved and unmapped.
@@ -561,7 +569,7 @@ mod tests {
     #[test]
     fn what_a_taken_over_process_tries_ends_it() {
         let _alone = fork_alone();
-        // SAFETY: these calls access no memory other than what is passed to them, which is valid.
+        // SAFETY: these calls access only the memory passed to them, which is valid.
         unsafe {
             let parent = libc::getpid();
             let mut pair = [0; 2];
@@ -595,7 +603,7 @@ mod tests {
                     libc::mmap(none, 4096, libc::PROT_READ, private, -1, 0);
                     libc::mmap(none, 4096, libc::PROT_READ, libc::MAP_SHARED, -1, 0);
                     at(libc::SYS_preadv2, -1, libc::RWF_NOWAIT);
-                    // Buffers that are so large that the C library maps each of them.
+                    // Use buffers so large that the C library maps each of them.
                     let mut grows = vec![7u8; 1 << 20];
                     grows.resize(16 << 20, 8);
                     grows.truncate(1 << 19);
@@ -623,8 +631,8 @@ mod tests {
                 ("whether another process exists, by its clock", &|| {
                     libc::clock_getres(cpu_clock(parent as u32) as i32, std::ptr::null_mut());
                 }),
-                // The first two fail at once even where they are allowed: a thread must share the
-                // signal handlers, and the second call gets no arguments.
+                // The first two calls fail immediately even where they are allowed: a thread must
+                // share the signal handlers, and the second call gets no arguments.
                 ("a thread", &|| {
                     libc::syscall(libc::SYS_clone, libc::CLONE_THREAD, 0, 0, 0, 0);
                 }),
@@ -720,7 +728,7 @@ mod tests {
                     let grows = libc::MAP_PRIVATE | libc::MAP_GROWSDOWN;
                     libc::mmap(none, 4096, libc::PROT_READ, grows, -1, 0);
                 }),
-                // Both calls fail at once even where they are allowed, and install nothing.
+                // Even where they are allowed, both calls fail immediately and install nothing.
                 ("another filter", &|| {
                     libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, 0, none);
                 }),
@@ -745,8 +753,8 @@ mod tests {
             for (what, attempt) in attempts {
                 assert_eq!(ends(Role::Guest, attempt), libc::SIGSYS, "{what}");
             }
-            // The main process may start programs, and may signal only programs it has started. It
-            // may not reap them.
+            // The main process may start programs, but may signal only programs that it has
+            // started, and must not reap them.
             let signal = |process: libc::pid_t| {
                 let fd = libc::syscall(libc::SYS_pidfd_open, process, 0);
                 let no_info = std::ptr::null::<libc::siginfo_t>();
@@ -779,8 +787,9 @@ mod tests {
         thread.is_ok_and(|thread| thread.join().is_ok())
     }
 
-    /// Runs a process that creates a thread between the two parts of its sandbox, and returns how the
-    /// process ended. The thread calls `then` after the second part.
+    /// Runs a process that creates a thread between the two parts of its sandbox, and returns the
+    /// process's exit status or the signal that killed it. The thread calls `then` after the second
+    /// part.
     fn ends_with_thread(then: fn()) -> i32 {
         run_apart(|| {
             exit_unless(enter_landlock(Role::Guest).is_ok());
@@ -791,7 +800,8 @@ mod tests {
                 exit_unless(wait.recv().is_ok());
                 then();
             });
-            // A thread protects its guard page when it starts, which the filter forbids.
+            // A new thread protects its guard page when it starts, which the filter forbids, so
+            // wait until it has started.
             exit_unless(starts.recv().is_ok());
             exit_unless(install_filters(Role::Guest).is_ok());
             exit_unless(go.send(()).is_ok());

@@ -2,7 +2,7 @@
 //! on shutdown.
 //!
 //! The main process is single-threaded, never parses what a front end sends, and does not wait for
-//! any front end. A silent connection costs a descriptor for a few seconds. If a guest's process
+//! any front end. A silent connection costs a descriptor for a few seconds. If a guest process
 //! hangs or dies, only that guest is affected.
 
 use std::io;
@@ -34,14 +34,14 @@ use crate::sandbox::{self, Files, Role};
 use crate::tally::Counters;
 use crate::vhost_user::send_inflight_of;
 
-/// How long a guest's process may take to exit after its front end has disconnected.
+/// How long a guest process may take to exit after its front end has disconnected.
 const GRACE: Duration = Duration::from_millis(700);
 
-/// How long a guest keeps its slot after its process was killed, if the process still exists. A
-/// file system can keep a killed process from exiting.
+/// How long a guest keeps its slot if its process has been killed but has not exited. A file system
+/// can keep a killed process from exiting.
 const LAST: Duration = Duration::from_millis(300);
 
-/// Intervals for checking conditions that no descriptor signals. The short one is used while a
+/// Intervals for checking conditions that no descriptor signals. The short interval is used while a
 /// process or guest is about to end.
 const LOOK: Duration = Duration::from_millis(10);
 const SELDOM: Duration = Duration::from_millis(50);
@@ -58,21 +58,22 @@ pub struct Server {
 struct Guest {
     number: u64,
     socket: usize,
-    /// The connection to the front end. This process only polls it for hang-up. A child process may
-    /// send on it ([`crate::relay`]).
+    /// The connection to the front end. This process only polls the connection for a hang-up. A
+    /// child process may send on it ([`crate::relay`]).
     stream: UnixStream,
     host: Host,
-    /// Becomes readable when the process that made the connection has exited. A process that was
-    /// taken over could receive the front end's end of the connection, so that it never hangs up.
+    /// Becomes readable when the process that made the connection has exited. This is needed
+    /// because a guest process that was taken over could receive the front end's end of the
+    /// connection, which would then never hang up.
     front_end: Option<OwnedFd>,
     /// When the front end disconnected or exited.
     gone: Option<Instant>,
     killed: Option<Instant>,
-    /// Whether it has been logged that the guest's threads do not exit.
+    /// Whether the log already reports that the guest's threads do not exit.
     stays: bool,
 }
 
-/// A guest's host: a separate process, or threads of this process.
+/// What serves a guest: a separate process, or threads of this process.
 enum Host {
     Process(Process),
     Threads(Connection),
@@ -90,7 +91,7 @@ enum Watched {
     ForkServer,
 }
 
-/// A process, by its index.
+/// A process, identified by its index.
 #[derive(Clone, Copy)]
 enum Which {
     Guest(usize),
@@ -117,13 +118,13 @@ impl Which {
 pub struct Served {
     /// Number of front ends served.
     pub guests: u64,
-    /// Requests answered, including control requests.
+    /// Number of requests answered, including control requests.
     pub requests: u64,
 }
 
 impl Guest {
-    /// Returns `None` while the guest is being served. Afterwards, returns how its process has
-    /// ended, or `Some(None)` if threads served it.
+    /// Returns `None` while the guest is being served. Afterwards, returns how its process ended,
+    /// or `Some(None)` if threads served the guest.
     fn ended(&mut self) -> Option<Option<End>> {
         match &mut self.host {
             Host::Process(process) => process.ended().map(Some),
@@ -131,14 +132,14 @@ impl Guest {
         }
     }
 
-    /// Returns whether the guest is about to end. Possibly no descriptor signals the end, so the
-    /// caller must check for it periodically.
+    /// Returns whether the guest is about to end. There may be no descriptor that signals the end,
+    /// so the caller must check for it periodically.
     fn is_ending(&self) -> bool {
         let closed = matches!(&self.host, Host::Process(process) if process.state == State::Closed);
         closed || self.gone.is_some() || self.killed.is_some()
     }
 
-    /// Returns the relay of its process, if it has one.
+    /// Returns the relay of the guest process, or `None` if threads serve the guest.
     fn relay(&self) -> Option<&Relay> {
         match &self.host {
             Host::Process(process) => Some(process.relay()),
@@ -237,10 +238,11 @@ impl Server {
         let guests = self.config.max_guests as u64;
         // Each guest needs descriptors for its connection, its process, its bell, its memory for
         // requests in flight, and the process of its front end. In addition, the same number of
-        // guests may have left while a file system keeps their processes from exiting.
+        // guests may have left while a file system keeps the processes that served them from
+        // exiting.
         let waiting = (SILENT + self.most_waiting()) as u64;
-        // Only a single-threaded process hands sockets to child processes: those of front ends and
-        // of metrics clients. It has a descriptor for each of these processes.
+        // Only a single-threaded process hands the sockets of front ends and of metrics clients to
+        // child processes. It has a descriptor for each of these child processes.
         let left = match self.config.isolation {
             true => (sockets + 1) * (closer::LEFT + closer::PROCESSES) as u64,
             false => 0,
@@ -259,8 +261,7 @@ impl Server {
             );
             confine::leave_root()?;
         }
-        // With isolation, only guests' processes hold keys, so this process need not lock its
-        // memory.
+        // With isolation, only guest processes hold keys, so this process need not lock its memory.
         let keys = !self.config.isolation && !self.config.shares_process;
         if keys && !confine::lock(u64::MAX)? {
             warn_of_unlocked_memory();
@@ -291,8 +292,8 @@ impl Server {
         Ok(())
     }
 
-    /// Serves guests until `stop` is readable, then finishes the requests that guests have made
-    /// available.
+    /// Serves guests until `stop` is readable, then finishes the requests that guests have already
+    /// made available.
     pub fn run(mut self, stop: BorrowedFd<'_>) -> Result<Served, Error> {
         let services = (!self.config.isolation).then(Services::detect);
         self.confine()?;
@@ -331,7 +332,7 @@ impl Server {
         loop {
             let is_over = |s: &Socket| s.listener.is_none() && s.waiting.is_empty();
             if guests.is_empty() && self.sockets.iter().all(is_over) {
-                // Only inherited connections were to be served, and all of them have ended.
+                // The device has only inherited connections, and all of them have ended.
                 self.finish((guests, lost), spares, closer, &mut served);
                 return Ok(served);
             }
@@ -368,7 +369,7 @@ impl Server {
                             process.note_end();
                         }
                     }
-                    // Its answers are taken in each iteration.
+                    // The fork server's answers are taken in each iteration.
                     Watched::ForkServer => {}
                 }
             }
@@ -376,7 +377,7 @@ impl Server {
             self.remove_ended(&mut guests, &mut lost, &mut closer);
             self.remove_lost(&mut lost, &mut closer);
             // Each socket accepts one connection per iteration, so that a front end that connects
-            // in a loop does not delay those of other sockets.
+            // in a loop does not delay front ends of other sockets.
             for owner in listening {
                 // A guest that is about to end will free its slot, so the socket is not full.
                 let full = match owner {
@@ -420,7 +421,7 @@ impl Server {
             while let Some(at) = spares.iter_mut().position(is_over) {
                 tracing::error!("a spare process ended before it got a guest");
                 start_again = now + Duration::from_secs(1);
-                // If [`Process::give`] failed, it may still have a guest.
+                // If [`Process::give`] failed, the process may still have a guest.
                 spares.swap_remove(at).release(Owner::Metrics, &mut closer);
             }
             let wanted = if now < start_again { 0 } else { wanted };
@@ -453,15 +454,15 @@ impl Server {
             let owner = socket.owner;
             match &socket.listener {
                 Some(_) if socket.rests(elapsed) => within(LOOK),
-                // Its connections would take up more descriptors. The pause ends when the closer
-                // makes progress.
+                // The listener's connections would take up more descriptors. The pause ends when
+                // the closer makes progress.
                 Some(_) if !closer.has_room(owner) => {}
                 Some(listener) => add(Watched::Listener(owner), listener.as_fd(), PollFlags::IN),
                 None => {}
             }
             for (k, waiting) in socket.waiting.iter().enumerate() {
                 // A connection that has sent data now waits for a process or for its socket's rate
-                // limit, so only its end needs to be noticed.
+                // limit, so only a hang-up needs to be noticed.
                 let flags = match waiting.speaks {
                     true => PollFlags::empty(),
                     false => PollFlags::IN,
@@ -589,7 +590,7 @@ impl Server {
         }
     }
 
-    /// Answers clients of the metrics that have sent something, each in a child process.
+    /// Answers metrics clients that have sent something, each in a child process.
     fn serve_clients(&mut self, closer: &mut Closer, now: Duration) {
         let Some(metrics) = &mut self.metrics else {
             return;
@@ -608,7 +609,7 @@ impl Server {
     }
 
     /// Passes connections that have sent data to processes that are ready, serving the sockets in
-    /// turn. Returns how many spare processes there should be.
+    /// turn. Returns the number of spare processes that are needed.
     fn hand_over(
         &mut self,
         guests: &mut Vec<Guest>,
@@ -643,7 +644,8 @@ impl Server {
                     wanting += 1;
                     break;
                 }
-                // The socket's rate is used up, for example because a front end connects in a loop.
+                // The socket's rate is exhausted, for example because a front end connects in a
+                // loop.
                 if !self.sockets[i].admitted.is_due(now.as_nanos() as u64) {
                     break;
                 }
@@ -692,8 +694,8 @@ impl Server {
             (Some(mut process), _) => {
                 let given = process.give(number, socket, &waiting.stream);
                 if let Err(error) = given {
-                    // It may have received the guest, so it cannot be a spare, and its end must be
-                    // awaited.
+                    // The process may have received the guest, so it cannot be a spare, and the
+                    // device must wait for it to exit.
                     process.discard();
                     spares.push(process);
                     return Err(error);
@@ -723,7 +725,8 @@ impl Server {
             }
             (None, None) => return Err(io::Error::other("no process is ready")),
         };
-        // The process that made an inherited connection may exit before the one that uses it.
+        // Do not watch the process that made an inherited connection, because it may exit before
+        // the process that uses the connection.
         let (front_end, gone) = match (&host, listener) {
             (Host::Process(_), Some(_)) => match listener::front_end_process(&waiting.stream) {
                 Ok(process) => (process, None),
@@ -754,8 +757,8 @@ impl Server {
             .collect();
         let mut threads = Vec::new();
         let mut streams = Vec::new();
-        // Tell all guests to drain before waiting for the first. This also makes spare processes
-        // exit.
+        // Tell all guests to drain before waiting for the first one. This also makes spare
+        // processes exit.
         for guest in guests {
             let owner = Owner::Socket(guest.socket);
             streams.push((guest.number, owner, guest.stream));
@@ -800,9 +803,9 @@ impl Server {
             }
             thread::sleep(Duration::from_millis(2));
         }
-        // A child process that is sending shares this process's descriptor table, so these
-        // descriptors stay open: their numbers must not be reused. They are closed when both
-        // processes have exited.
+        // A child process that is sending shares this process's descriptor table, so the
+        // descriptors that it uses stay open: their numbers must not be reused. They are closed
+        // when both processes have exited.
         for (number, owner, process) in processes {
             match process.relay().is_sending() {
                 true => {
@@ -835,17 +838,17 @@ impl Server {
     }
 }
 
-/// Returns the number of a socket's guest slots that are in use: the number of its guests and of
-/// front ends that have not read their last answers, or the number of its processes that could not
-/// be killed or that the kernel has not released, whichever is larger.
+/// Returns how many of a socket's guest slots are in use. This is the larger of two numbers: its
+/// guests plus the front ends that have not read their last answers, and its processes that could
+/// not be killed or that the kernel has not released.
 fn places(guests: &[Guest], lost: &[Guest], closer: &Closer, socket: usize) -> usize {
     let count = |all: &[Guest]| all.iter().filter(|g| g.socket == socket).count();
     let owner = Owner::Socket(socket);
     (count(guests) + closer.unread(owner)).max(count(lost) + closer.unreleased(owner))
 }
 
-/// Starts sending the replies that guests' processes ask for, of each socket at most
-/// [`closer::PROCESSES`] at a time.
+/// Starts sending the replies that guest processes have requested, at most [`closer::PROCESSES`] at
+/// a time per socket.
 fn send_pending_replies(guests: &mut [Guest]) {
     for k in 0..guests.len() {
         let is_pending = guests[k].relay().is_some_and(Relay::is_pending);
@@ -864,7 +867,7 @@ fn send_pending_replies(guests: &mut [Guest]) {
     }
 }
 
-/// Returns whether a place of this socket is about to be free.
+/// Returns whether one of this socket's guest slots is about to become free.
 fn makes_room(guests: &[Guest], closer: &Closer, socket: usize) -> bool {
     let is_ending = |g: &Guest| g.socket == socket && g.is_ending();
     guests.iter().any(is_ending) || closer.may_be_read(Owner::Socket(socket))
@@ -877,7 +880,7 @@ fn warn_of_unlocked_memory() {
 }
 
 /// Starts the fork server, and the first process that will serve a guest. If this process fails to
-/// start, later ones would fail too, so the device does not start.
+/// start, later processes would fail too, so the device does not start.
 fn first_process(data: u16) -> Result<(ForkServer, Process), Error> {
     let what = "a process for a guest";
     let lacks = |e: io::Error| Error::lacks(what, e);
@@ -903,7 +906,7 @@ fn first_process(data: u16) -> Result<(ForkServer, Process), Error> {
             PollFd::new(process.bell().0, PollFlags::IN),
             PollFd::new(process.end(), PollFlags::IN),
         ];
-        // If poll() fails, the next check of the process shows the cause.
+        // If poll() fails, the next check of the process reveals the cause.
         let _ = poll(&mut fds, Some(&timespec(SELDOM)));
         let has_ended = !fds[1].revents().is_empty();
         process.look();
@@ -922,8 +925,8 @@ fn first_process(data: u16) -> Result<(ForkServer, Process), Error> {
     }
 }
 
-/// Takes the requested process, and requests another if fewer than `wanted` are there. Replaces
-/// a fork server that has ended or does not answer, and waits for at most 1 ms.
+/// Takes the requested process, and requests another one if there are fewer than `wanted`. Replaces
+/// a fork server that has ended or does not answer. Waits for at most 1 ms.
 fn start_processes(
     forks: &mut Option<ForkServer>,
     spares: &mut Vec<Process>,
@@ -956,7 +959,8 @@ fn report_end(guest: &Guest, how: Option<End>) {
         None => return,
         Some(End::Known(status)) => status,
         Some(End::Unknown) => {
-            // A process that ends normally has logged why, or its front end disconnected before.
+            // If the process ended normally, either it has logged why, or its front end
+            // disconnected before.
             if guest.gone.is_none() && guest.killed.is_none() {
                 tracing::warn!(
                     guest = number,
@@ -1000,7 +1004,7 @@ mod tests {
     const HELLO: [u32; 6] = [3, 1, 0, 1, 1, 0];
 
     /// A server with two sockets, and front ends that have connected to the first socket and sent
-    /// their first messages. Tests pass the time to [`Crowd::hand_over`].
+    /// their first messages. Tests pass the current time to [`Crowd::hand_over`].
     struct Crowd {
         server: Server,
         guests: Vec<Guest>,
@@ -1062,7 +1066,7 @@ mod tests {
             }
         }
 
-        /// Hands over as many waiting front ends as the rate limit allows by time `now`. Returns
+        /// Hands over as many waiting front ends as the rate limit allows up to time `now`. Returns
         /// the number of front ends admitted so far.
         fn hand_over(&mut self, now: Duration) -> usize {
             self.server.hand_over(
@@ -1089,7 +1093,7 @@ mod tests {
         fn is_answered(&self, client: usize) -> bool {
             let mut answer = [0; 20];
             let stream = &self.clients[client];
-            // A lost front end makes the test fail instead of hang.
+            // If the front end is lost, make the test fail instead of hang.
             stream.set_read_timeout(Some(START)).unwrap();
             let done = (&mut &*stream).read_exact(&mut answer);
             done.is_ok() && answer[..8] == [1, 0, 0, 0, 5, 0, 0, 0]
@@ -1108,9 +1112,9 @@ mod tests {
         }
     }
 
-    /// Front ends above the rate wait. They are neither rejected nor forgotten, are admitted in
-    /// order at the socket's rate, and do not delay other sockets. The clock is an argument, so the
-    /// speed of the machine has no effect.
+    /// Front ends that exceed the rate wait. They are neither rejected nor forgotten, are admitted
+    /// in order at the socket's rate, and do not delay other sockets. The time is an argument, so
+    /// the speed of the machine has no effect.
     #[test]
     fn front_ends_beyond_the_rate_wait_for_their_turn() {
         let burst = EACH * (AT_ONCE as u32 - 1);
@@ -1140,7 +1144,7 @@ mod tests {
         assert_eq!(crowd.server.meter.refused, 0);
     }
 
-    /// The control of the previous test: without the limit, all front ends are admitted at once.
+    /// Control for the previous test: without the limit, all front ends are admitted at once.
     #[test]
     fn without_the_rate_all_front_ends_are_admitted_at_once() {
         let mut crowd = Crowd::connect(Bucket::new(u64::MAX, Duration::ZERO));
@@ -1148,7 +1152,7 @@ mod tests {
         assert!((0..FRONT_ENDS).all(|n| crowd.is_answered(n)));
     }
 
-    /// The device ends within 2 s after SIGTERM, as documented, whatever its guests do.
+    /// The device exits within 2 s after SIGTERM, as documented, whatever its guests do.
     #[test]
     fn the_limits_of_a_stop_leave_it_time() {
         let longest = Config::default().drain + LAST.max(crate::guest::ENDING);
@@ -1174,7 +1178,7 @@ mod tests {
         assert_eq!(admit(Duration::from_secs(2)), 7);
     }
 
-    /// A socket whose rate is used up is not watched, so further connections wait to be accepted.
+    /// A socket whose rate is exhausted is not polled, so further connections wait to be accepted.
     /// The other socket is the control.
     #[test]
     fn a_socket_accepts_a_burst_of_connections_and_then_its_rate() {

@@ -1,10 +1,10 @@
-//! Memory that a guest's process shares with the main process: an array of numbers.
+//! Memory that a guest process shares with the main process: an array of numbers.
 //!
 //! A process that was taken over can write any value at any time, but must not be able to make the
-//! main process wait. Each process therefore maps the memory before a guest is handed over, and
-//! keeps no descriptor: with one, a process or a front end could remove pages from the file, and
-//! hold locks that an access to a removed page waits for. All pages are allocated when they are
-//! mapped.
+//! main process wait. Both processes therefore map the memory before a guest is handed over, and
+//! keep no descriptor of it: with a descriptor, a process or a front end could remove pages from
+//! the file, and hold locks that an access to a removed page waits for. All pages are allocated
+//! when they are mapped.
 
 use std::fs::File;
 use std::io;
@@ -25,7 +25,7 @@ unsafe impl Send for Shared {}
 unsafe impl Sync for Shared {}
 
 impl Shared {
-    /// Creates zeroed memory. Also returns its file, which another process can map.
+    /// Creates zeroed memory. Also returns the memory's file, which another process can map.
     pub(crate) fn create(cells: usize) -> io::Result<(Shared, File)> {
         let file = File::from(memfd_create(
             "kiln-shared",
@@ -41,7 +41,7 @@ impl Shared {
         let bytes = usize::try_from(fstat(file)?.st_size).unwrap_or(0);
         let access = ProtFlags::READ | ProtFlags::WRITE;
         let flags = MapFlags::SHARED | MapFlags::POPULATE;
-        // SAFETY: the kernel chooses where the new mapping is.
+        // SAFETY: the kernel chooses the address of the new mapping.
         let first = unsafe { mmap(null_mut(), bytes, access, flags, file, 0) }?;
         Ok(Shared {
             first: NonNull::new(first.cast()).ok_or(io::ErrorKind::OutOfMemory)?,
@@ -52,8 +52,8 @@ impl Shared {
     /// Returns the number at an index. Panics if the index is out of range.
     pub(crate) fn cell(&self, index: usize) -> &AtomicU64 {
         assert!(index < self.cells);
-        // SAFETY: the cell is in the mapping, which exists as long as `self`, and is aligned because
-        // the mapping starts at a page.
+        // SAFETY: the cell is in the mapping, which exists as long as `self`, and the cell is
+        // aligned because the mapping starts at a page boundary.
         unsafe { self.first.add(index).as_ref() }
     }
 
@@ -93,12 +93,12 @@ mod tests {
         assert!(std::panic::catch_unwind(|| ours.cell(1000).load(Ordering::Relaxed)).is_err());
     }
 
-    /// All pages are there from the beginning.
+    /// All pages are present from the beginning.
     #[test]
     fn no_access_needs_a_page_fault() {
         const CELLS: usize = 1 << 20;
         let faults = || {
-            // SAFETY: the call writes only to the structure, of which zeros are a valid value.
+            // SAFETY: the call writes only to the structure, for which all zeros are a valid value.
             unsafe {
                 let mut usage: libc::rusage = std::mem::zeroed();
                 assert_eq!(libc::getrusage(libc::RUSAGE_THREAD, &mut usage), 0);
@@ -117,7 +117,7 @@ mod tests {
         // Control: in an ordinary mapping of the same file, accesses fault.
         let access = ProtFlags::READ | ProtFlags::WRITE;
         let bytes = CELLS * size_of::<AtomicU64>();
-        // SAFETY: the kernel chooses where the new mapping is.
+        // SAFETY: the kernel chooses the address of the new mapping.
         let plain = unsafe { mmap(null_mut(), bytes, access, MapFlags::SHARED, &file, 0) }.unwrap();
         let plain = Shared {
             first: NonNull::new(plain.cast()).unwrap(),

@@ -1,5 +1,5 @@
-//! Queue activity counters. A queue's thread counts in private variables and adds them to the
-//! shared counters once per batch.
+//! Counters for the activity of queues. A queue's thread counts in private variables and adds them
+//! to the shared counters once per batch.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use crate::shared::Shared;
 
-/// Number of statuses counted separately: `VIRTIO_CRYPTO_OK` to `NOSPC` (5.9.7), and one class for
-/// all others.
+/// Number of statuses that are counted separately: `VIRTIO_CRYPTO_OK` to `NOSPC` (5.9.7), and one
+/// class for all others.
 pub(crate) const STATUSES: usize = 7;
 
 /// Number of latency classes. Class n covers latencies up to 2^n ns, and the last class covers all
@@ -20,13 +20,13 @@ pub(crate) const CLASSES: usize = 32;
 // This type is public so that the rig can expose it to fuzzers.
 #[cfg_attr(not(feature = "rig"), allow(unreachable_pub))]
 pub struct Count {
-    /// Requests by response status.
+    /// Number of requests by response status.
     pub status: [u64; STATUSES],
-    /// Bytes read from the guest.
+    /// Number of bytes read from the guest.
     pub bytes_in: u64,
-    /// Bytes written to the guest.
+    /// Number of bytes written to the guest.
     pub bytes_out: u64,
-    /// Requests available when the queue was last checked.
+    /// Number of requests that were available when the queue was last checked.
     pub depth: u64,
     /// Number of malformed chains.
     pub malformed: u64,
@@ -120,31 +120,31 @@ pub(crate) enum Gauge {
     /// Bytes of mapped guest memory.
     Memory,
     Regions,
-    /// Whether its process is ready for a guest.
+    /// Whether the guest process is ready for a guest.
     Ready,
 }
 
 const GAUGES: usize = 4;
 
-/// All counters of one guest, in memory that its process shares with the main process. The main
-/// process sums them for metrics. After the process has received its guest, no decision depends on
-/// them.
+/// All counters of one guest, in memory that the guest process shares with the main process. The
+/// main process sums them for metrics. After the guest process has received its guest, no decision
+/// depends on the counters.
 pub(crate) struct Counters {
     memory: Arc<Shared>,
-    /// Index of the first counter in the memory.
+    /// Index of the first counter in the shared memory.
     first: usize,
     queues: usize,
 }
 
 impl Counters {
-    /// Creates zeroed counters for `data` data queues and a control queue, which only this process
-    /// uses.
+    /// Creates zeroed counters for `data` data queues and a control queue. Only this process uses
+    /// them.
     pub(crate) fn new(data: u16) -> io::Result<Arc<Counters>> {
         let (memory, _) = Shared::create(Counters::cells(data))?;
         Ok(Counters::at(Arc::new(memory), 0, data))
     }
 
-    /// Returns the counters that start at this cell of a shared memory.
+    /// Returns the counters that start at cell `first` of a shared memory.
     pub(crate) fn at(memory: Arc<Shared>, first: usize, data: u16) -> Arc<Counters> {
         Arc::new(Counters {
             memory,
@@ -198,7 +198,7 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// Adds a thread's private counts to the shared counters and resets the private ones.
+    /// Adds a thread's private counts to the shared counters and resets the private counts.
     pub(crate) fn add(&self, count: &mut Count) {
         let put = |to: &AtomicU64, from: u64| {
             if from != 0 {
@@ -230,7 +230,7 @@ impl Tally {
         *count = Count::default();
     }
 
-    /// Reads the shared counters. Private counts that a thread has not added yet are missing.
+    /// Reads the shared counters. Private counts that a thread has not added yet are not included.
     pub(crate) fn read(&self) -> Count {
         let get = |n| self.cell(n).load(Ordering::Relaxed);
         let single = |n| get(STATUSES + CLASSES + n);
@@ -294,7 +294,7 @@ mod tests {
         assert_eq!(read.nanos, 600);
     }
 
-    /// The main process must be able to read the counts of a guest's process.
+    /// The main process must be able to read the counts of a guest process.
     #[test]
     fn another_mapping_of_the_same_counters_sees_every_cell_and_none_twice() {
         let (memory, file) = Shared::create(5 + Counters::cells(1)).unwrap();

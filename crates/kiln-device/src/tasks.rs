@@ -1,5 +1,5 @@
-//! How many tasks (processes and threads) a device may have at a time, and how many its cgroup allows.
-//! If the limit is reached, no process becomes ready for a further guest.
+//! How many tasks (processes and threads) a device may have at the same time, and how many its
+//! cgroup allows. If the limit is reached, no process becomes ready for a further guest.
 
 use std::fs;
 use std::path::Path;
@@ -8,9 +8,9 @@ use crate::closer;
 use crate::config::Config;
 use crate::crew;
 
-/// Returns how many tasks the device has at most. As in the limit on descriptors, there may be a
-/// second process for each place, while the first one ends. With isolation, a process has all its
-/// threads before it has a guest, and cannot create more.
+/// Returns the maximum number of tasks that the device has. As with the limit on descriptors, each
+/// guest slot may have a second process while the first one is exiting. With isolation, a process
+/// has all its threads before it receives a guest, and cannot create more.
 fn most(config: &Config) -> u64 {
     let sockets = (config.sockets.len() + config.inherited.len()) as u64;
     let guests = sockets
@@ -19,7 +19,7 @@ fn most(config: &Config) -> u64 {
     let spares = sockets + 1;
     let first_thread = 1;
     let main_and_fork_server = 2;
-    // Child processes that close sockets, and those that send replies.
+    // Child processes that close sockets, and child processes that send replies.
     let children = (2 * sockets + 1) * closer::PROCESSES as u64 + 1;
     guests
         .saturating_add(spares)
@@ -27,8 +27,8 @@ fn most(config: &Config) -> u64 {
         .saturating_add(main_and_fork_server + children)
 }
 
-/// Returns the smallest limit on tasks of the cgroups in `groups`, the content of
-/// `/proc/self/cgroup`, and of the cgroups that contain them. `root` is where cgroups are mounted.
+/// Returns the smallest task limit of the cgroups in `groups`, which is the content of
+/// `/proc/self/cgroup`, and of their ancestors. `root` is the directory where cgroups are mounted.
 fn limit(root: &Path, groups: &str) -> Option<u64> {
     let files = groups.lines().filter_map(|line| {
         let mut parts = line.splitn(3, ':').skip(1);
@@ -42,15 +42,15 @@ fn limit(root: &Path, groups: &str) -> Option<u64> {
         let files = groups.map(|group| root.join(group).join("pids.max"));
         Some(files.collect::<Vec<_>>())
     });
-    // The content of an unlimited group is "max".
+    // If a group has no limit, its file contains "max".
     files
         .flatten()
         .filter_map(|file| fs::read_to_string(file).ok()?.trim().parse().ok())
         .min()
 }
 
-/// Warns if the cgroup of this process has room for fewer tasks than a device with this
-/// configuration may have.
+/// Warns if this process's cgroup allows fewer tasks than a device with this configuration may
+/// have.
 pub fn warn_of_few_tasks(config: &Config) {
     let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     let needed = most(config);
@@ -88,7 +88,7 @@ mod tests {
         assert_eq!(flags.matches("--socket ").count(), 1, "{flags}");
         assert!(!flags.contains("--max-guests"), "{flags}");
         assert!(most(&config(1, MAX_QUEUES)) <= limit);
-        // Control: more sockets need more, as documented.
+        // Control: more sockets need more tasks, as documented.
         assert_eq!(most(&config(4, MAX_QUEUES)), 2602);
         assert!(most(&config(4, MAX_QUEUES)) > limit);
     }

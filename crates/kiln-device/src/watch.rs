@@ -1,21 +1,22 @@
-//! Measures how long the thread of a guest's connection takes for one step.
+//! Measures how long the thread that serves a guest's connection takes for one step.
 //!
 //! A front end can block that thread in a system call, and can then arrange that its connection
-//! never hangs up: its own end of the connection may be among the descriptors that it sent and that
-//! this process has not received. The main process then waits for a hang-up that never comes, so
-//! this process has to notice by itself.
+//! never hangs up: the front end's own end of the connection may be among the descriptors that it
+//! has sent and that this process has not received. The main process then waits for a hang-up that
+//! never comes, so this process has to detect the block itself.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long a step may take. A queue may take 5 s to stop, and sending to the front end 5 s.
+/// How long a step may take: up to 5 s for a queue to stop, and up to 5 s for a send to the front
+/// end.
 pub(crate) const LONGEST: Duration = Duration::from_secs(10);
 
 /// When a thread began its current step.
 #[derive(Debug)]
 pub(crate) struct Watch {
     epoch: Instant,
-    /// Milliseconds from `epoch` to the start of the step, plus 1; or 0 between two steps.
+    /// Milliseconds from `epoch` to the start of the current step, plus 1; 0 between steps.
     begun: AtomicU64,
 }
 
@@ -29,7 +30,7 @@ impl Default for Watch {
 }
 
 impl Watch {
-    /// Begins a step, which ends the previous one.
+    /// Begins a step. If a step is in progress, it ends.
     pub(crate) fn begin(&self) {
         self.begin_at(self.epoch.elapsed());
     }

@@ -1,6 +1,6 @@
-//! For tests: a page of memory that never arrives, as from a file system whose server does not
-//! answer. userfaultfd does this without leaving anything behind: the page arrives when the
-//! descriptor is closed.
+//! For tests: a page of memory that never arrives, as if from a file system whose server does not
+//! answer. The page is withheld with userfaultfd, which leaves nothing behind: the page arrives
+//! when the descriptor is closed.
 
 use std::fs::File;
 use std::io::Write;
@@ -23,8 +23,8 @@ impl Page {
     /// Returns `None` if this process may not use userfaultfd.
     pub(crate) fn new() -> Option<Page> {
         let flags = libc::O_CLOEXEC | libc::O_NONBLOCK;
-        // SAFETY: the new descriptor is owned here only, and both structures outlive the calls that
-        // use them.
+        // SAFETY: only this value owns the new descriptor, and both structures outlive the calls
+        // that use them.
         unsafe {
             let fd = libc::syscall(libc::SYS_userfaultfd, flags);
             if fd < 0 {
@@ -45,10 +45,10 @@ impl Page {
         }
     }
 
-    /// Starts a thread that writes the first bytes of the page to a file. Returns when the thread
-    /// waits for the page. The thread continues when this value is dropped.
+    /// Starts a thread that writes the first bytes of the page to a file. Returns once the thread
+    /// is waiting for the page. The thread continues when this `Page` is dropped.
     pub(crate) fn write_to(&self, file: OwnedFd) -> JoinHandle<()> {
-        // SAFETY: the mapping has this many bytes, and is not written to.
+        // SAFETY: the mapping has at least this many bytes, and nothing writes to it.
         let bytes = unsafe { std::slice::from_raw_parts(self.address as *const u8, 8) };
         let thread = thread::spawn(move || {
             let _ = File::from(file).write(bytes);

@@ -21,8 +21,8 @@ fn bytes(request: u32, payload: Vec<u8>) -> Vec<u8> {
     Message::new(request, 1, payload).to_bytes().to_vec()
 }
 
-/// Serves a front end that sends these bytes and disconnects, with a session table that refuses
-/// everything. Returns the result.
+/// Serves a front end that sends these bytes and disconnects. The session table refuses every
+/// request. Returns the result.
 fn ends(sent: &[u8]) -> Result<(), Error> {
     let (mut stream, theirs) = UnixStream::pair().unwrap();
     let front_end = FrontEndConnection::new(theirs).unwrap();
@@ -49,8 +49,8 @@ fn a_key_in_a_message_that_is_not_served_is_wiped() {
     let create = bytes(CREATE_CRYPTO_SESSION, session);
     let agree = bytes(SET_PROTOCOL_FEATURES, CRYPTO_SESSION.to_le_bytes().into());
     let cut = &create[..400];
-    // In the three cases, the session is not negotiated, is refused by the table, or is cut off
-    // after the key.
+    // The three cases: sessions were not negotiated, the table refuses the session, and the message
+    // is cut off after the key.
     for (sent, is_refused) in [
         (create.clone(), false),
         ([&agree[..], &create].concat(), true),

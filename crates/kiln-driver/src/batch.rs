@@ -1,4 +1,4 @@
-//! Batches of requests submitted together, each request with its waiter.
+//! Batches of requests that are submitted together. Each request has a waiter.
 
 use std::sync::{Arc, Weak};
 
@@ -24,8 +24,8 @@ impl Waiter {
         matches!(self, Waiter::Parked(c) if Arc::ptr_eq(c, completion))
     }
 
-    /// Delivers the result. Returns false if the waiter has given up. Adds a thread that must be
-    /// woken to `woken`.
+    /// Delivers the result. If the waiter is a thread that must be woken, adds it to `woken`.
+    /// Returns false if the waiter has given up.
     pub(crate) fn tell(
         self,
         batch: &mut Batch,
@@ -43,7 +43,7 @@ impl Waiter {
     }
 }
 
-/// Requests submitted under one lock and with one notification.
+/// Requests that are submitted under one lock and with one notification.
 pub struct Batch {
     asks: Vec<(Ask, Waiter)>,
     closer: Weak<dyn Closer>,
@@ -58,8 +58,8 @@ impl Batch {
         }
     }
 
-    /// Adds a request to create a session. `done` is called with the session or an error, and with
-    /// a batch to which it may add further requests.
+    /// Adds a request to create a session. `done` is called with two arguments: the session or an
+    /// error, and a batch to which `done` may add further requests.
     pub fn create(
         &mut self,
         request: Request,
@@ -74,8 +74,8 @@ impl Batch {
         self.push(ask, Waiter::Called(Box::new(call)));
     }
 
-    /// Adds a request to close a session. `done` is called with the device's answer, and with a
-    /// batch like that of [`Batch::create`].
+    /// Adds a request to close a session. `done` is called with the device's answer and with a
+    /// batch, as for [`Batch::create`].
     pub fn close(
         &mut self,
         session: Session,

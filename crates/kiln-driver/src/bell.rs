@@ -7,9 +7,9 @@ use std::time::Duration;
 use vmm_sys_util::epoll::{ControlOperation, Epoll, EpollEvent, EventSet};
 use vmm_sys_util::eventfd::EventFd;
 
-/// An edge-triggered epoll on two eventfds, the device's and the driver's own. The eventfds are
-/// never read. A read would be another system call, and it could block, because the device shares
-/// the flag for blocking reads and may change it.
+/// An edge-triggered epoll instance that watches two eventfds, the device's and the driver's own.
+/// The eventfds are never read. A read would be another system call, and it could block, because
+/// the device shares the flag for blocking reads and may change it.
 pub(crate) struct Bell(Epoll);
 
 impl Bell {
@@ -23,9 +23,9 @@ impl Bell {
     }
 
     /// Waits until an event is signalled or `time` has passed. Events signalled since the last call
-    /// count as well, and the call may return spuriously.
+    /// also count, and the call may return spuriously.
     pub(crate) fn wait(&self, time: Option<Duration>) -> Result<()> {
-        // Round up, so that a short time does not become zero.
+        // Round up, so that a wait of less than a millisecond does not become zero.
         let ms = time.map_or(-1, |t| i32::try_from(t.as_millis() + 1).unwrap_or(i32::MAX));
         match self.0.wait(ms, &mut [EpollEvent::default()]) {
             Err(e) if e.kind() != ErrorKind::Interrupted => Err(e),
@@ -50,7 +50,7 @@ mod tests {
             event.write(1).unwrap();
             bell.wait(None).unwrap();
             assert_eq!(rung(), 0);
-            // If the device fills its eventfd, the driver's eventfd must still work.
+            // If the device fills its eventfd's counter, the driver's eventfd must still work.
             event.write(u64::MAX - 3).unwrap();
             assert_eq!(rung(), 1);
             wake.write(1).unwrap();

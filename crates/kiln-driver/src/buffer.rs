@@ -1,4 +1,4 @@
-//! Buffers for the data of requests, in memory shared with the device.
+//! Buffers for request data, in memory shared with the device.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,8 +6,8 @@ use std::sync::Arc;
 use crate::error::Error;
 use crate::memory::{Memory, Span};
 
-/// A block of shared memory. The program owns it, except that a queue owns it while a request is in
-/// flight.
+/// A block of shared memory. The program owns it, except while it is part of a request in flight:
+/// then the queue owns it.
 pub struct Buffer {
     memory: Arc<Memory>,
     span: Span,

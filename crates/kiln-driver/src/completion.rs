@@ -1,4 +1,4 @@
-//! Lets a thread wait for one request. Finishing the request wakes only that thread.
+//! Lets a thread wait for one request. When the request is finished, only that thread is woken.
 
 use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -47,8 +47,8 @@ impl Completion {
         self.state.load(Ordering::Acquire) != WAITING
     }
 
-    /// Gives up waiting and returns [`Error::Timeout`], or returns the result if it was set just
-    /// before.
+    /// Stops waiting and returns [`Error::Timeout`]. If the result was set just before, returns the
+    /// result instead.
     pub(crate) fn give_up(&self) -> Result<(), Error> {
         let was =
             self.state

@@ -44,10 +44,10 @@ pub struct Wishes {
     pub indirect: bool,
     /// Whether to use IN_ORDER if the device offers it.
     pub in_order: bool,
-    /// Maximum time for each of the device's answers during set-up.
+    /// Maximum time to wait for each of the device's answers during set-up.
     pub patience: Duration,
-    /// A flag that makes every wait for the device end with [`Error::Stopped`] within 0.2 s once it
-    /// is set.
+    /// A flag that the program sets to stop the driver. Every wait for the device then ends with
+    /// [`Error::Stopped`] within 0.2 s.
     pub stop: Arc<AtomicBool>,
 }
 
@@ -69,8 +69,8 @@ impl Default for Wishes {
     }
 }
 
-/// A queue shared with the device: its ring, two eventfds that driver and device use to notify each
-/// other, and a third that the device cannot access.
+/// A queue shared with the device: its ring, two eventfds with which the driver and the device
+/// notify each other, and a third eventfd that the device cannot access.
 pub(crate) struct Queue {
     pub ring: Ring,
     /// The eventfd that the driver writes to notify the device.
@@ -78,7 +78,8 @@ pub(crate) struct Queue {
     /// The eventfd that the device writes to interrupt the driver.
     pub call: Arc<EventFd>,
     /// The eventfd that the driver writes to wake a thread that sleeps on `call`. The driver cannot
-    /// write `call` for this, because the device could fill its counter and make the write block.
+    /// write to `call` for this purpose, because the device could fill that eventfd's counter and
+    /// make the write block.
     pub wake: Arc<EventFd>,
 }
 
@@ -91,7 +92,7 @@ pub(crate) struct Connection {
     config: [u8; CONFIG_LEN],
     queues: u64,
     wishes: Wishes,
-    /// For each queue, the eventfd that notifies the device.
+    /// The eventfds that notify the device, one per queue.
     kicks: Vec<Arc<Kick>>,
 }
 
@@ -213,12 +214,12 @@ impl Connection {
         Ok(queues)
     }
 
-    /// Returns, for each queue, the eventfd that notifies the device.
+    /// Returns the eventfds that notify the device, one per queue.
     pub(crate) fn kicks(&self) -> &[Arc<Kick>] {
         &self.kicks
     }
 
-    /// Returns a second handle on the socket, which detects when the device disconnects.
+    /// Returns a second handle to the socket, which detects when the device disconnects.
     ///
     /// # Errors
     /// [`Error::Resource`] if the host lacks descriptors.
@@ -234,13 +235,13 @@ impl Connection {
     }
 }
 
-/// How often waits check whether the driver must stop.
+/// How often a waiting thread checks whether the driver must stop.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Number of `LOOK` intervals between two checks for writes that the device blocks.
+/// Number of `LOOK` intervals between two checks for writes that the device is blocking.
 const HELD: u32 = 4;
 
-/// A handle that lets a thread notice that the device disconnects.
+/// A handle with which a thread can detect that the device has disconnected.
 pub(crate) struct Watch {
     socket: UnixStream,
     stop: Arc<AtomicBool>,
@@ -258,8 +259,8 @@ impl Watch {
         for n in 1_u32.. {
             let mut fds = [PollFd::new(&self.socket, PollFlags::RDHUP)];
             match poll(&mut fds, Some(&look)) {
-                // Check every kick instead of stopping at the first that is blocked, because
-                // `release` must be called on each of them.
+                // Check every kick instead of stopping at the first blocked one, because `release`
+                // must be called on each of them.
                 Ok(0) => {
                     let look = n % HELD == 0;
                     let held = look && kicks.iter().filter(|kick| kick.release()).count() > 0;
@@ -367,7 +368,7 @@ fn reach(path: &Path, wishes: &Wishes) -> Result<UnixStream, Error> {
 }
 
 /// A thread that closes the connection if the device does not answer in time or the driver must
-/// stop. It is needed because the protocol library waits without a time limit.
+/// stop. This thread is needed because the protocol library waits without a time limit.
 struct Guard {
     done: std::sync::mpsc::Sender<()>,
     thread: thread::JoinHandle<Option<Error>>,
@@ -400,7 +401,7 @@ impl Guard {
         Ok(Guard { done, thread })
     }
 
-    /// Stops the guard. Returns `result`, or the reason why the guard has closed the connection.
+    /// Stops the guard. Returns `result`, or the reason why the guard closed the connection.
     fn end<T>(self, result: Result<T, Error>) -> Result<T, Error> {
         let _ = self.done.send(());
         let hung_up = self.thread.join().unwrap_or(None);

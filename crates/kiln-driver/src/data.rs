@@ -25,7 +25,8 @@ const TABLE: usize = 0;
 /// Offset of the status, which has a separate cache line because the device writes it.
 const STATUS: usize = 128;
 const HEAD: usize = 192;
-/// Bytes of shared memory per request. The space after the header holds the IV and associated data.
+/// Bytes of shared memory per request. The space after the header is for the IV and associated
+/// data.
 const SLOT: usize = 512;
 
 /// Returns the number of bytes of shared memory that a data queue needs.
@@ -33,7 +34,7 @@ pub(crate) fn bytes(requests: u16) -> usize {
     usize::from(requests) * SLOT
 }
 
-/// An operation to perform, and the session that performs it.
+/// An operation to perform, and the session in which to perform it.
 #[derive(Clone, Copy, Debug)]
 pub struct Job<'a> {
     pub action: Action,
@@ -42,7 +43,7 @@ pub struct Job<'a> {
     pub session: &'a Session,
     /// The IV; empty if the algorithm does not use one.
     pub iv: &'a [u8],
-    /// The associated data. For a verification, this is the data that was signed.
+    /// The associated data. If the operation verifies a signature, this is the signed data.
     pub aad: &'a [u8],
 }
 
@@ -62,11 +63,11 @@ pub struct Done {
     pub tag: u64,
     /// The job's buffers, which the queue returns to the program.
     pub data: Data,
-    /// Number of bytes the device claims to have written, or the error.
+    /// Number of bytes that the device claims to have written, or the error.
     pub result: Result<usize, Error>,
 }
 
-/// A job that was not submitted, with the error and its buffers.
+/// The error and the buffers of a job that was not submitted.
 #[derive(Debug)]
 pub struct Refused {
     pub error: Error,
@@ -117,8 +118,8 @@ impl DataQueue {
             .map_or(0, |l| l.queue.ring.in_flight().into())
     }
 
-    /// Returns the connected device's lane. After a reconnection, this is a new lane, because the
-    /// device has new queues.
+    /// Returns the lane of the connected device. After a reconnection, this is a new lane, because
+    /// the device has new queues.
     fn lane(&mut self) -> Result<&mut Lane, Error> {
         let current = self.device.generation();
         let stale = |lane: &Lane| lane.generation != current;
@@ -340,7 +341,7 @@ impl Lane {
         Ok(Some(Done { tag, data, result }))
     }
 
-    /// Returns all jobs in flight with this error, because the device will not return them.
+    /// Reports this error for all jobs in flight, because the device will not return them.
     fn lose(&mut self, error: &Error, done: &mut Vec<Done>) {
         self.queue.ring.forget();
         for flight in self.flights.iter_mut().filter_map(Option::take) {
@@ -353,7 +354,7 @@ impl Lane {
     }
 }
 
-/// Returns the source's length, and the space needed for the result, in bytes.
+/// Returns the length of the source and the space needed for the result, in bytes.
 fn lengths(job: &Job<'_>) -> Result<(usize, usize), Error> {
     let (source, iv, aad) = match job.op {
         Operation::Cipher(c) => (c.src_len, c.iv_len, 0),

@@ -25,7 +25,7 @@ pub(crate) struct Device {
 pub(crate) struct Parts {
     /// The device's queues. An element is `None` once a data queue has taken it.
     pub(crate) queues: Vec<Option<Queue>>,
-    /// For each queue, the eventfd that wakes its sleeping thread.
+    /// The eventfds that wake sleeping threads, one per queue.
     pub(crate) wakes: Vec<Arc<EventFd>>,
     pub(crate) memory: Option<Arc<Memory>>,
     pub(crate) indirect: bool,
@@ -57,8 +57,8 @@ impl Device {
         self.generation.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Takes one of the device's queues. Also returns the device's generation and whether it
-    /// accepts indirect descriptors.
+    /// Takes one of the device's queues. Also returns the device's generation and whether the
+    /// device accepts indirect descriptors.
     pub(crate) fn take_queue(&self, index: usize) -> Result<(Queue, u64, bool), Error> {
         let mut parts = self.lock();
         let queue = parts.queues.get_mut(index).and_then(Option::take);

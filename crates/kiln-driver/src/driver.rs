@@ -30,13 +30,13 @@ const RETRY: Duration = Duration::from_millis(10);
 pub struct Options {
     /// How threads wait for answers on the control queue.
     pub mode: Mode,
-    /// Ring features to use, and time limits during set-up.
+    /// Ring features to use, and time limits for set-up.
     pub wishes: Wishes,
-    /// Entries per ring, a power of two.
+    /// Number of entries per ring; must be a power of two.
     pub queue_size: u16,
     /// Number of data queues to use. If the device has fewer, all of them are used.
     pub data_queues: usize,
-    /// Bytes of shared memory for [`Buffer`]s.
+    /// Bytes of shared memory available for [`Buffer`]s.
     pub heap: usize,
     /// Maximum key length in bytes.
     pub max_key: usize,
@@ -47,7 +47,7 @@ pub struct Options {
     pub reconnect: Duration,
     /// How long the control queue's interrupt thread polls before it sleeps.
     pub linger: Duration,
-    /// Number of failed attempts to lock a polled queue after which a waiter yields its core.
+    /// Number of failed attempts to lock a polled queue before a waiter yields its core.
     pub spins: u32,
     /// How long [`DataQueue::wait`] polls before it sleeps.
     pub data_linger: Duration,
@@ -299,7 +299,7 @@ impl Inner {
                     let Ask::Create(entry) = landed.ask else {
                         continue;
                     };
-                    // If the device refuses to create a session, the session stays without an ID.
+                    // If the device refuses to create a session, the session remains without an ID.
                     entry.set_id(landed.result.ok(), generation);
                 }
                 None if watch.is_gone() => return Err(Error::Lost),

@@ -1,4 +1,4 @@
-//! Errors of the connection, and ring protocol violations by the device.
+//! Connection errors, and violations of the ring protocol by the device.
 
 use std::fmt;
 use std::io;
@@ -10,7 +10,7 @@ pub enum Lie {
     Index {
         /// Number of entries that the device claims to have used.
         claimed: u16,
-        /// Number of requests that the device had.
+        /// Number of requests that the device actually held.
         held: u16,
     },
     /// A used entry contains the index of a descriptor that is not the head of a request.
@@ -104,7 +104,7 @@ impl Error {
         Error::Connect(e.into().to_string())
     }
 
-    /// Returns a function that wraps the host's error when it denies the resource `what`.
+    /// Returns a function that wraps the error with which the host denied the resource `what`.
     pub(crate) fn resource<E: fmt::Display>(what: &'static str) -> impl FnOnce(E) -> Error {
         move |e| Error::Resource(format!("{what}: {e}"))
     }

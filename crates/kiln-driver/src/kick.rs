@@ -16,7 +16,7 @@ pub(crate) struct Kick {
     event: EventFd,
     begun: AtomicU64,
     ended: AtomicU64,
-    /// Writes begun and ended by the last check.
+    /// Numbers of writes that had begun and that had ended at the last check.
     seen: (AtomicU64, AtomicU64),
     /// Set to forbid further writes.
     retired: AtomicBool,
@@ -38,7 +38,7 @@ impl Kick {
         &self.event
     }
 
-    /// Notifies the device. A full counter means that the device has been notified already.
+    /// Notifies the device. A full counter means that the device has already been notified.
     pub(crate) fn ring(&self) {
         // Either this thread sees that `retired` is set, or the thread that sets `retired` sees
         // that this write has begun.
@@ -68,7 +68,7 @@ impl Kick {
         // A write was in progress at the last check, and none has ended since then.
         let held = before.0 > before.1 && before.1 == ended;
         if held {
-            // The device can make the read block too, so read on a separate thread that is never
+            // The device can make this read block too, so read on a separate thread that is never
             // joined.
             if let Ok(event) = self.event.try_clone() {
                 thread::spawn(move || event.read());

@@ -41,7 +41,7 @@
 //! | `error.rs` | errors |
 #![forbid(unsafe_code)]
 
-// The body of the fuzz target names this crate as another crate would.
+// The body of the fuzz target refers to this crate by name, as code outside the crate would.
 #[cfg(test)]
 extern crate self as kiln_driver;
 

@@ -1,4 +1,4 @@
-//! Memory shared by driver and device.
+//! Memory shared by the driver and the device.
 //!
 //! The device may write to all of this memory at any time, so the driver keeps no private state in
 //! it and reads each value only once. The file is sealed, because a device that shrank it would
@@ -51,7 +51,7 @@ impl Span {
 }
 
 struct Free {
-    /// Offset of the first byte that was never allocated.
+    /// Offset of the first byte that has never been allocated.
     next: usize,
     /// Offsets of freed blocks, by block size.
     returned: BTreeMap<usize, Vec<usize>>,

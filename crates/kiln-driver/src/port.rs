@@ -44,8 +44,8 @@ pub(crate) struct Flight<W> {
 pub(crate) struct Landed<W> {
     pub(crate) ask: Ask,
     pub(crate) waiter: W,
-    /// The device's ID of the created session, or the error. For a close request that succeeded,
-    /// the ID has no meaning.
+    /// The device's ID for the created session, or the error. If a close request succeeded, the ID
+    /// has no meaning.
     pub(crate) result: Result<u64, Error>,
 }
 

@@ -73,7 +73,7 @@ pub fn play(script: &[u8]) -> (usize, bool) {
                 complete(&memory, &ring, used, head as u8, writable.min(b.into()));
                 used = used.wrapping_add(1);
             }
-            // Write an arbitrary used entry, usually not for any request in flight.
+            // Write an arbitrary used entry, which usually matches no request in flight.
             5 if c % 8 == 0 => {
                 complete(
                     &memory,

@@ -65,8 +65,8 @@ impl Part {
 pub(crate) struct Used {
     /// The head that [`Ring::add`] returned.
     pub head: u16,
-    /// Number of bytes the device claims to have written, at most the number it was allowed to
-    /// write.
+    /// Number of bytes that the device claims to have written. It is at most the number that the
+    /// device was allowed to write.
     pub len: u32,
 }
 
@@ -112,10 +112,11 @@ pub(crate) struct Ring {
     /// Index of the used ring's next entry.
     used: u16,
     broken: Option<Lie>,
-    /// The heads in flight in the order they were made available. `None` without VIRTIO_F_IN_ORDER.
+    /// The heads in flight, in the order in which they were made available; `None` without
+    /// VIRTIO_F_IN_ORDER.
     order: Option<VecDeque<u16>>,
     /// A partly processed used entry that covers several requests: the head of the last request,
-    /// and the length.
+    /// and the entry's length.
     batch: Option<(u16, u32)>,
 }
 
@@ -164,8 +165,8 @@ impl Ring {
         })
     }
 
-    /// Switches the ring to VIRTIO_F_IN_ORDER, which uses and returns descriptors in table order
-    /// (2.7.9).
+    /// Makes the ring use VIRTIO_F_IN_ORDER, with which descriptors are used and returned in table
+    /// order (2.7.9).
     pub(crate) fn in_order(self) -> Ring {
         Ring {
             order: Some(VecDeque::new()),
@@ -182,7 +183,7 @@ impl Ring {
         &self.memory
     }
 
-    /// Returns the number of requests that were added and have not been returned.
+    /// Returns the number of requests that have been added but not returned.
     pub(crate) fn in_flight(&self) -> u16 {
         self.held
     }
@@ -303,8 +304,8 @@ impl Ring {
         u16::from_le(self.memory.load(index, Ordering::Acquire)) != self.used
     }
 
-    /// Returns whether the used ring has `count` new entries, or one for each request in flight if
-    /// those are fewer.
+    /// Returns whether the used ring has `count` new entries. If fewer requests are in flight, one
+    /// new entry for each of them is enough.
     pub(crate) fn has_used_of(&self, count: u16) -> bool {
         let index = self.layout.used.offset + 2;
         let there = u16::from_le(self.memory.load(index, Ordering::Acquire));
@@ -424,7 +425,7 @@ impl Ring {
         lie
     }
 
-    /// Disables interrupts. With EVENT_IDX nothing needs to be done, because the used index has
+    /// Disables interrupts. With EVENT_IDX, nothing needs to be done, because the used index has
     /// already passed the requested index.
     pub(crate) fn disable_interrupt(&mut self) {
         if !self.event_idx {

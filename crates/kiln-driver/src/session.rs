@@ -32,7 +32,7 @@ impl Request {
         self.service
     }
 
-    /// Like [`Request::new`], but with a second key, for a chain of a cipher and a MAC.
+    /// Like [`Request::new`], but with a second key, for a session that chains a cipher and a MAC.
     pub fn chained(create: Create, key: &[u8], auth_key: &[u8]) -> Request {
         // Allocate the full size now, because a growing buffer would leave copies of keys in freed
         // memory.
@@ -70,7 +70,8 @@ impl Entry {
         })
     }
 
-    /// Returns the device's ID for the session.
+    /// Returns the device's ID for the session, or `None` if the session does not exist on any
+    /// device.
     pub(crate) fn id(&self) -> Option<u64> {
         Some(self.id.load(Ordering::Acquire)).filter(|&id| id != NONE)
     }
@@ -81,8 +82,8 @@ impl Entry {
         self.id.store(id.unwrap_or(NONE), Ordering::Release);
     }
 
-    /// Returns whether the session exists on the device of that generation. Another device may use
-    /// the same ID for a different session.
+    /// Returns whether the session exists on the device of generation `generation`. Another device
+    /// may use the same ID for a different session.
     pub(crate) fn is_on(&self, generation: u64) -> bool {
         self.generation.load(Ordering::Relaxed) == generation
     }

@@ -1,9 +1,10 @@
 //! Wakes many threads at once, each of which sleeps until its own request is done.
 //!
-//! A device answers in batches. Waking the waiters individually takes a system call for each. If
-//! they share a core with the interrupt thread, it also takes a context switch for each, because a
-//! woken thread runs at once. Here one call wakes exactly the threads that are done: each thread
-//! sleeps with a separate bit (FUTEX_WAIT_BITSET). With more than 32 threads, bits are shared.
+//! A device answers in batches. Waking the waiters individually takes one system call per waiter.
+//! If they share a core with the interrupt thread, it also takes one context switch per waiter,
+//! because a woken thread runs immediately. Here, a single call wakes exactly the threads that are
+//! done: each thread sleeps with a separate bit (FUTEX_WAIT_BITSET). With more than 32 threads,
+//! bits are shared.
 
 use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -20,7 +21,7 @@ pub(crate) struct Sleepers {
     beds: AtomicU32,
 }
 
-/// Bits of the threads to wake together.
+/// The bits of the threads to wake in one call.
 #[derive(Default)]
 pub(crate) struct Woken(u32);
 
@@ -44,8 +45,8 @@ impl Sleepers {
         NonZeroU32::new(1 << (n % 32)).unwrap_or(NonZeroU32::MIN)
     }
 
-    /// Sleeps until the thread is woken and `done` is true, or until `until`. Returns the value of
-    /// `done`.
+    /// Sleeps until `done` returns true, or until the time `until`. Checks `done` before sleeping
+    /// and after each wake-up, and returns its last result.
     pub(crate) fn sleep(
         &self,
         bed: NonZeroU32,
@@ -76,7 +77,7 @@ impl Sleepers {
     }
 }
 
-/// Converts a time to the clock that FUTEX_WAIT_BITSET uses.
+/// Converts a time to an absolute time on the clock that FUTEX_WAIT_BITSET uses.
 fn on_the_clock(until: Instant) -> Timespec {
     let left = until.saturating_duration_since(Instant::now());
     let now = clock_gettime(ClockId::Monotonic);

@@ -1,4 +1,4 @@
-//! Finds the ciphers of `kernel/ciphers` by their folders, and generates a header that lists them.
+//! Finds the ciphers in `kernel/ciphers` by their folders, and generates a header that lists them.
 
 use std::fs;
 use std::path::Path;

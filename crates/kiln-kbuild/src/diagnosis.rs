@@ -14,7 +14,7 @@ const OF_LINKERS: [&str; 4] = [
     "relocation truncated to fit",
 ];
 
-/// How errors begin that only report the failure of another program.
+/// The beginnings of error messages that only report the failure of another program.
 const CONSEQUENCES: [&str; 4] = [
     "ld returned ",
     "linker command failed",
@@ -22,11 +22,11 @@ const CONSEQUENCES: [&str; 4] = [
     "aborting due to ",
 ];
 
-/// How messages begin that follow three asterisks but are not errors.
+/// The beginnings of messages that follow three asterisks but are not errors.
 const GOOD_NEWS: [&str; 3] = ["Default configuration", "End of ", "Execute "];
 
-/// Programs that a kernel's build may need, with their Debian packages. Kiln does not check for
-/// these programs before a build.
+/// Programs that a kernel build may need, and the Debian packages that contain them. Kiln does not
+/// check for these programs before a build.
 const PACKAGES: [(&str, &str); 3] = [("cpio", "cpio"), ("pahole", "pahole"), ("xz", "xz-utils")];
 
 /// Maximum length of an error line in characters. Longer lines are truncated, because they become
@@ -61,8 +61,8 @@ pub fn states_error(line: &str) -> bool {
     classify(line) == Kind::Cause
 }
 
-/// Returns the reason why a single program failed: the line that [`first_error`] finds, otherwise
-/// the first line that is not a warning or a note.
+/// Returns the reason why a single program failed: the line that [`first_error`] finds or, if there
+/// is none, the first line that is not a warning or a note.
 pub fn reason(output: &str) -> String {
     let other = || {
         output
@@ -134,8 +134,8 @@ fn after_error(text: &str) -> Option<&str> {
     (place && named).then(|| text[at + "error: ".len()..].trim_start())
 }
 
-/// Classifies a line with three asterisks. make prints such a line when it stops, and scripts of
-/// the kernel's build print one to report an error.
+/// Classifies a line with three asterisks. make prints such a line when it stops, and the kernel's
+/// build scripts print such a line to report an error.
 fn classify_stars(before: &str, words: &str) -> Kind {
     match before.is_empty() {
         true if GOOD_NEWS.iter().any(|good| words.starts_with(good)) => Kind::Other,
@@ -151,12 +151,12 @@ fn is_from_binutils(text: &str) -> bool {
         return false;
     };
     let name = program.rsplit(['/', '-']).next().unwrap_or(program);
-    // Skip a linker's line that contains only a position, because the next line states the error.
+    // Skip a linker message that contains only a position, because the next line states the error.
     BINUTILS.contains(&name) && !(words.contains("in function ") && words.ends_with(':'))
 }
 
-/// Returns whether this is an error of Kconfig or scripts/Kconfig.include, such as `lib/Kconfig:3:
-/// syntax error`.
+/// Returns whether the text is an error from Kconfig or scripts/Kconfig.include, such as
+/// `lib/Kconfig:3: syntax error`.
 fn is_from_kconfig(text: &str) -> bool {
     let mut parts = text.splitn(3, ':');
     let (file, line) = (parts.next().unwrap_or(""), parts.next().unwrap_or(""));
@@ -167,7 +167,7 @@ fn is_from_kconfig(text: &str) -> bool {
         && parts.next().is_some_and(|words| !words.trim().is_empty())
 }
 
-/// Returns the name of the program, if the line reports that a shell or make could not find it.
+/// If the line reports that a shell or make could not find a program, returns the program's name.
 fn missing_program(text: &str) -> Option<&str> {
     let ends = [": not found", ": command not found", ": Command not found"];
     let of_shell = ends.iter().find_map(|end| text.strip_suffix(end));
@@ -179,12 +179,12 @@ fn missing_program(text: &str) -> Option<&str> {
     (!name.is_empty() && !name.contains(char::is_whitespace)).then_some(name)
 }
 
-/// Returns the Debian package that provides the missing program or library, if the line reports
-/// one.
+/// If the line reports a missing program or library, returns the Debian package that provides it,
+/// if known.
 fn package(line: &str) -> Option<String> {
     if let Some(version) = clang_of_runtime(line) {
         return Some(match version {
-            // In Debian 12, clang's runtime package has another name for version 14 and for
+            // In Debian 12, clang's runtime package has a different name for version 14 and for
             // versions from 16 on.
             ..=13 | 15 => format!("libclang-common-{version}-dev"),
             _ => format!("libclang-rt-{version}-dev"),

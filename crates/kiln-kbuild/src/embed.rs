@@ -1,5 +1,5 @@
-//! Embeds text files in a program. A build script writes a table of names and `include_str!`
-//! expressions to a file, and the program includes this file.
+//! Embeds text files in a program. A build script writes a file that contains a table of names and
+//! `include_str!` expressions, and the program includes this file.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;

@@ -1,7 +1,8 @@
-//! Parses the known-answer text files in a cipher's folder, and generates a C table from them.
+//! Parses the text files in cipher folders that contain known answers, and generates a C table from
+//! them.
 //!
-//! A file consists of blocks separated by empty lines. A block consists of lines `name = value`. A
-//! line `# ...` gives the source of all values up to the next such line.
+//! A file consists of blocks separated by empty lines. A block consists of lines of the form `name
+//! = value`. A line `# ...` gives the source of all values up to the next such line.
 
 use std::fmt::Write;
 use std::fs;
@@ -9,16 +10,16 @@ use std::path::Path;
 
 use crate::{cipher_folders, Error};
 
-/// Maximum length in bytes of a key, text or digest in the table. With longer answers included, the
-/// C source of the table would grow to 2 MB. The module tests longer texts by comparing its drivers
-/// with scalar code.
+/// Maximum length in bytes of a key, text or digest in the table. If longer answers were included,
+/// the C source of the table would grow to 2 MB. The module tests longer texts by comparing its
+/// drivers with scalar code.
 const LONGEST: usize = 2048;
 
-/// A block of a file: consecutive lines up to an empty line.
+/// A block of a file: consecutive lines, ended by an empty line.
 pub struct Block<'a> {
     /// The last comment before or inside the block, which gives the values' source.
     pub source: &'a str,
-    /// Pairs of name and value, in the order of the file.
+    /// Name-value pairs, in the order in which they occur in the file.
     pub fields: Vec<(&'a str, &'a str)>,
 }
 
@@ -71,10 +72,10 @@ fn hex(text: &str) -> Vec<u8> {
         .collect()
 }
 
-/// Generates a C header with all ciphers' known answers. The array `kiln_known_bytes` contains the
-/// bytes of all answers. Each entry of `kiln_known` contains the algorithm, an offset into this
-/// array, and the lengths of the parts stored there in sequence: key, IV, associated data, text,
-/// ciphertext, tag or digest.
+/// Generates a C header that contains the known answers of all ciphers. The array
+/// `kiln_known_bytes` contains the bytes of all answers. Each entry of `kiln_known` contains the
+/// algorithm, an offset into this array, and the lengths of the parts stored there in sequence:
+/// key, IV, associated data, text, ciphertext, tag or digest.
 ///
 /// # Errors
 /// Fails if a file or directory cannot be read.

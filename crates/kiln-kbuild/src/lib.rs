@@ -65,7 +65,7 @@ pub struct Built {
     /// Objects in the archive, in the order of their sources.
     pub objects: Vec<Object>,
     pub compiler: Compiler,
-    /// The compiler's warnings, in the sources' order.
+    /// The compiler's warnings, in the order of the sources.
     pub messages: Vec<String>,
 }
 
@@ -83,8 +83,8 @@ impl Kbuild {
         }
     }
 
-    /// Sets the name or path of the compiler. The default is the compiler that `KILN_CC` names,
-    /// otherwise the first of `cc`, `gcc` and `clang` that exists.
+    /// Sets the name or path of the compiler. The default is the compiler that `KILN_CC` names or,
+    /// if `KILN_CC` is not set, the first of `cc`, `gcc` and `clang` that exists.
     pub fn cc(mut self, name: impl Into<String>) -> Self {
         self.cc = Some(name.into());
         self
@@ -96,8 +96,8 @@ impl Kbuild {
         self
     }
 
-    /// Adds a compiler flag for every object. The flag overrides the recipe's flags, because it
-    /// follows them.
+    /// Adds a compiler flag for every object. The flag is placed after the recipe's flags, so it
+    /// overrides them.
     pub fn flag(mut self, flag: impl Into<String>) -> Self {
         self.flags.push(flag.into());
         self
@@ -319,7 +319,8 @@ pub fn rename_implicit_calls(object: &Path) -> Result<(), Error> {
 pub fn walk(dir: &Path, visit: &mut dyn FnMut(&Path)) -> Result<(), Error> {
     for entry in fs::read_dir(dir).map_err(|e| Error::io(dir, e))? {
         let path = entry.map_err(|e| Error::io(dir, e))?.path();
-        // Skip hidden files, because editors create hidden lock and backup files next to a source.
+        // Skip hidden files, because editors create hidden lock files and backup files next to a
+        // source file.
         let hidden = path
             .file_name()
             .is_some_and(|n| n.as_encoded_bytes().starts_with(b"."));
@@ -343,7 +344,7 @@ fn object_name(source: &Path) -> String {
     name.join(".")
 }
 
-/// Returns a command for a tool of binutils that prints English messages.
+/// Returns a command that runs a binutils tool with English messages.
 fn tool(name: &str) -> Command {
     let mut command = Command::new(name);
     command.env("LC_ALL", "C");

@@ -10,9 +10,9 @@ use crate::tiers::{Tier, TIERS};
 /// disabled explicitly, so that all compilers generate comparable code. `-nostdinc` leaves only the
 /// compiler's own headers, so libc headers cannot be included by accident. `char` is unsigned, as
 /// in kernels since 6.2, because its signedness can affect how intrinsics are compiled. Debugging
-/// information contains only lines, because writing types would take longer than compiling the SIMD
-/// files. Functions start at a cache line, because otherwise a change in one file moves the loops
-/// of other files, which made short calls up to 30 % slower or faster.
+/// information contains only line numbers, because writing type information would take longer than
+/// compiling the SIMD files. Functions start at a cache line boundary, because otherwise a change
+/// in one file moves the loops of other files, which made short calls up to 30% slower or faster.
 pub const COMMON: &[&str] = &[
     "-O2",
     "-ffreestanding",
@@ -44,15 +44,16 @@ pub(crate) const WARNINGS: &[&str] = &[
 /// Flags for C objects.
 pub const C: &[&str] = &["-std=gnu11"];
 
-/// Flags for assembly objects. This flag adds a note to the object, without which the linker would
-/// make the stack of the whole program executable.
+/// Flags for assembly objects. This flag adds a note to the object. Without this note, the linker
+/// would make the stack of the whole program executable.
 pub const ASSEMBLY: &[&str] = &["-Wa,--noexecstack"];
 
 /// Flags for general objects, which have no SIMD tier.
 pub const GENERAL: &[&str] = &["-mgeneral-regs-only"];
 
-/// Flags for SIMD objects. `<immintrin.h>` includes `mm_malloc.h`, which needs a libc. The flags
-/// define the include guards of this header in gcc and clang, which makes it empty.
+/// Flags for SIMD objects. `<immintrin.h>` includes `mm_malloc.h`, which needs a libc. These flags
+/// define the include guards that gcc and clang use in `mm_malloc.h`, which makes this header
+/// empty.
 pub const SIMD: &[&str] = &["-D_MM_MALLOC_H_INCLUDED", "-D__MM_MALLOC_H"];
 
 /// Flags for SIMD objects that intentionally leave data in vector registers. Without this flag, gcc
@@ -97,8 +98,9 @@ pub const IGNORED_ENV: &[&str] = &[
     "SUNPRO_DEPENDENCIES",
 ];
 
-/// Returns the SIMD tier of a source file: the tier with the longest suffix that the file's name
-/// ends with. Returns `None` for other files, which use only general-purpose registers.
+/// Returns the SIMD tier of a source file. If the file's name ends with the suffixes of several
+/// tiers, the longest suffix decides. Returns `None` for other files, which use only
+/// general-purpose registers.
 pub fn tier_of(source: &Path) -> Option<&'static Tier> {
     let stem = source.file_stem()?.to_str()?;
     TIERS

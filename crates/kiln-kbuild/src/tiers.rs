@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-/// The table of tiers, as of the time when this program was built.
+/// The table of tiers as it was when this program was built.
 pub static TIERS: LazyLock<Table> = LazyLock::new(|| {
     let text = include_str!("../../../kernel/tiers.def");
     parse(text).unwrap_or_else(|e| panic!("kernel/tiers.def: {e}"))
@@ -11,12 +11,13 @@ pub static TIERS: LazyLock<Table> = LazyLock::new(|| {
 /// All rows of `tiers.def`, in file order.
 #[derive(Debug, Default)]
 pub struct Table {
-    /// CPU features, from rows `FEATURE`.
+    /// CPU features, from the `FEATURE` rows.
     pub features: Vec<Feature>,
-    /// Pairs from rows `KERNEL_FEATURE`: the name of a feature in Linux, and the CPU feature that
-    /// makes it visible. A hosted tree sees the Linux feature whenever it sees the CPU feature.
+    /// Pairs from the `KERNEL_FEATURE` rows: the name of a feature in Linux, and the CPU feature
+    /// that makes the Linux feature visible. A hosted tree sees the Linux feature whenever it sees
+    /// the CPU feature.
     pub kernel_features: Vec<(&'static str, &'static str)>,
-    /// Tiers, from rows `TIER`.
+    /// Tiers, from the `TIER` rows.
     pub tiers: Vec<Tier>,
 }
 
@@ -86,7 +87,7 @@ fn parse(text: &'static str) -> Result<Table, String> {
     Ok(table)
 }
 
-/// Returns the index of the parenthesis that closes the first one in `text`.
+/// Returns the index of the parenthesis that closes the first opening parenthesis in `text`.
 fn closing(text: &str) -> Option<usize> {
     let mut depth = 0;
     text.find(|c| {

@@ -1,8 +1,9 @@
 //! Tests the interface between C and Rust. The bindings and assertions in the repository must be
 //! exactly what bindgen generates from the headers.
 //!
-//! The test is in this crate, because kiln-kernel does not compile if they differ. `KILN_BLESS=1
-//! cargo test --release -p kiln-kbuild --test border` regenerates them.
+//! The test is in this crate, because kiln-kernel does not compile if the files in the repository
+//! differ from the generated ones. `KILN_BLESS=1 cargo test --release -p kiln-kbuild --test border`
+//! regenerates the files.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,14 +18,14 @@ use bindgen::callbacks::{ItemInfo, ItemKind, ParseCallbacks};
 
 /// Headers and the files generated from them, relative to the repository's root.
 struct Border {
-    /// Header files, or directories of them, whose declarations get bindings.
+    /// Header files, or directories of header files, for whose declarations bindings are generated.
     headers: &'static [&'static str],
     bindings: &'static str,
     assertions: &'static str,
     /// Headers that the generated C file includes.
     includes: &'static [&'static str],
-    /// Structures that other bindings define: a pattern for their names, and the import that
-    /// provides them.
+    /// For structures that other bindings define: patterns for their names, and the imports that
+    /// provide them.
     elsewhere: &'static [(&'static str, &'static str)],
 }
 
@@ -87,7 +88,7 @@ fn rust_name(c_name: &str) -> String {
         .collect()
 }
 
-/// Suffix that the Rust type of a structure's anonymous union adds to the structure's name.
+/// Suffix that is appended to a structure's name to form the Rust name of its anonymous union.
 const UNION: &str = "Any";
 
 /// Gives structures Rust names, and records their C names.
@@ -123,7 +124,7 @@ impl ParseCallbacks for Names {
 fn bindings(border: &Border, root: &Path) -> (String, BTreeMap<String, String>) {
     let path = |path: &str| root.join(path).display().to_string();
     let include = |header: &&str| {
-        // Replace <kiln/tree.h>, the tree objects' name for this header.
+        // Replace <kiln/tree.h>, the name by which tree objects include this header.
         let header = header.replace("<kiln/tree.h>", &format!("\"{}\"", path("tree/abi.h")));
         format!("#include {header}\n")
     };
@@ -347,7 +348,8 @@ fn the_raw_layer_uses_nothing_of_the_safe_one() {
     assert_eq!(uses_of_the_crate(offender), [offender]);
 }
 
-/// Returns whether the C assertions in this copy of `kernel/` compile with its headers.
+/// Returns whether the C assertions in this copy of `kernel/` compile with the headers in the same
+/// copy.
 fn compiles(kernel: &Path) -> bool {
     let compiler = kiln_kbuild::Compiler::from_env().unwrap_or_else(|e| panic!("{e}"));
     let output = Command::new(&compiler.path)

@@ -1,5 +1,5 @@
-//! Tests that the first error of a build is found, with recorded output of compilers, linkers, make
-//! and Kconfig.
+//! Tests that the first error in a build's output is found, using output recorded from compilers,
+//! linkers, make and Kconfig.
 
 use kiln_kbuild::{first_error, reason, states_error};
 

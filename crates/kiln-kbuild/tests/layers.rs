@@ -1,7 +1,7 @@
-//! Checks two rules for each crate, based on the tokens of its files: files must not depend on each
-//! other in a cycle, and every public item must be used outside the crate. rustc checks the rest:
-//! `unreachable_pub` finds items that cannot be named from outside, and `dead_code` finds items
-//! that are not used at all.
+//! Checks two rules for each crate, based on the tokens of its files: the files must not depend on
+//! each other in a cycle, and every public item must be used outside the crate. rustc checks the
+//! rest: `unreachable_pub` finds items that cannot be named from outside, and `dead_code` finds
+//! items that are not used at all.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -9,16 +9,16 @@ use std::path::{Path, PathBuf};
 
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 
-/// Files that bindgen generates. Their public items need no user.
+/// Files that bindgen generates. Their public items need not be used.
 const GENERATED: [&str; 2] = ["sys/generated.rs", "raw.rs"];
 
-/// Keywords followed by an item's name.
+/// Keywords that precede an item's name.
 const ITEMS: [&str; 8] = [
     "const", "enum", "fn", "static", "struct", "trait", "type", "union",
 ];
 
-/// Returns the path in a string literal such as `"Layout::is_plain"`, which a serde attribute uses
-/// to name a function.
+/// Returns the path in a string literal such as `"Layout::is_plain"`, with which a serde attribute
+/// names a function.
 fn path_in(literal: &str) -> Option<TokenStream> {
     let path = literal.strip_prefix('"')?.strip_suffix('"')?;
     let word = |w: &str| !w.is_empty() && w.chars().all(|c| c.is_alphanumeric() || c == '_');
@@ -62,7 +62,7 @@ fn tokens(text: &str) -> Vec<String> {
     out
 }
 
-/// Removes items with an attribute that includes them only in tests.
+/// Removes items that are compiled only for tests because of an attribute.
 fn without_tests(all: &[String]) -> Vec<String> {
     let (mut out, mut rest) = (Vec::new(), all);
     while let Some(first) = rest.first() {
@@ -79,7 +79,7 @@ fn without_tests(all: &[String]) -> Vec<String> {
     out
 }
 
-/// Returns the number of tokens of the first item, including its attributes. The item ends at its
+/// Returns the number of tokens in the first item, including its attributes. The item ends at its
 /// semicolon or closing brace.
 fn item_len(tokens: &[String]) -> usize {
     let mut depth = 0_i32;
@@ -96,14 +96,14 @@ fn item_len(tokens: &[String]) -> usize {
     tokens.len()
 }
 
-/// Collects names in parentheses from the arguments of macro calls. Only calls outside of other
-/// items are considered.
+/// Collects the tokens in parentheses in the arguments of macro calls. Calls inside other items are
+/// ignored.
 fn macro_arguments(tokens: &[String]) -> BTreeSet<String> {
     let (mut names, mut rest) = (BTreeSet::new(), tokens);
     while !rest.is_empty() {
         let (item, others) = rest.split_at(item_len(rest));
         rest = others;
-        // Distinguish calls from definitions, where a name follows the `!`.
+        // Distinguish calls from definitions, in which a name follows the `!`.
         let is_call = item.len() > 2 && is_name(&item[0]) && item[1] == "!" && !is_name(&item[2]);
         if is_call {
             let inside = item.split(|t| t == ")").filter_map(|part| {
@@ -266,7 +266,7 @@ impl Crate {
     }
 
     /// Converts a path in a module to a path from the crate's root. Returns `None` if the path
-    /// leads to another crate.
+    /// refers to another crate.
     fn absolute(&self, module: &Module, path: &[String], file: Option<&Source>) -> Option<Module> {
         let (first, rest) = path.split_first()?;
         let mut start = module.clone();
@@ -474,8 +474,8 @@ fn has_example(source: &str) -> bool {
     })
 }
 
-/// A crate whose documentation has examples must compile and run them. Other crates must not search
-/// for examples, which takes one or two minutes for all crates.
+/// If a crate's documentation has examples, cargo must compile and run them. In other crates, cargo
+/// must not search for examples, because searching all crates takes one or two minutes.
 #[test]
 fn examples_are_run_where_there_are_any() {
     for dir in crates() {

@@ -1,5 +1,5 @@
 //! The chunking strategies, which divide messages into FPU sections; the calibration, which
-//! measures the rates that they use; and measurements of how long the sections last.
+//! measures the rates that the strategies use; and measurements of how long the sections last.
 
 use std::ffi::c_void;
 use std::ptr;
@@ -14,18 +14,18 @@ use crate::messages::{IvRoom, Messages};
 use crate::sys;
 use crate::tier::static_str;
 
-/// A strategy for dividing long messages into FPU sections: `enum kiln_way`.
+/// A strategy for dividing long messages into FPU sections. Mirrors `enum kiln_way`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u32)]
 pub enum Way {
     /// One section for the whole message.
     Unbounded,
-    /// 4 KiB per section.
+    /// Sections of 4 KiB.
     Page,
     /// The section sizes proposed in a Linux patch series in 2022, as listed in
     /// `kernel/crypto/posted.def`; 4 KiB for implementations that the list omits.
     Fixed,
-    /// 16, 256 or 512 KiB per section, depending on the algorithm's speed.
+    /// Sections of 16, 256 or 512 KiB, depending on the algorithm's speed.
     Class,
     /// As many bytes per section as fit in the target duration at the measured rates.
     Calibrated,
@@ -51,7 +51,7 @@ impl Way {
         unsafe { static_str(sys::kiln_cut_way(self as u32)) }.unwrap_or("?")
     }
 
-    /// Makes `self` the strategy of the whole process, with a target of `target` TSC ticks per
+    /// Makes `self` the strategy for the whole process, with a target of `target` TSC ticks per
     /// section.
     pub fn set(self, target: u64) {
         init();
@@ -81,10 +81,10 @@ pub fn force(bytes: Option<u32>) {
     unsafe { sys::kiln_cut_force(bytes.unwrap_or(0)) }
 }
 
-/// The limits and the measured rates of an implementation.
+/// An implementation's limits and measured rates.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Budget {
-    /// Maximum bytes per call under the current strategy: encryption, then decryption.
+    /// Maximum number of bytes per call under the current strategy: encryption, then decryption.
     pub most: [u32; 2],
     /// Fixed cost of a call in TSC ticks, including its FPU section: encryption, then decryption.
     pub start: [u32; 2],
@@ -93,13 +93,13 @@ pub struct Budget {
     pub rate: [f64; 2],
     /// Additional TSC ticks per byte if the data is in memory instead of the caches.
     pub miss_rate: f64,
-    /// Granularity of `most` in bytes: `most` is a multiple of this number.
+    /// Granularity in bytes: `most` is a multiple of this number.
     pub granule: u32,
     /// Bytes per section under [`Way::Fixed`]; `None` if no limit was posted for the algorithm.
     pub posted: Option<u32>,
     /// Message length in bytes below which scalar code is faster.
     pub min_bytes: u32,
-    /// Whether this implementation was measured as the fastest of its algorithm.
+    /// Whether this implementation was the fastest one measured for its algorithm.
     pub fastest: bool,
 }
 
@@ -189,9 +189,9 @@ pub fn calibrate_again() -> Option<Calibrated> {
 /// Simulated times, which tests use instead of measured times.
 #[doc(hidden)]
 pub struct Planted<'a> {
-    /// TSC ticks per 65536 bytes, for each implementation.
+    /// TSC ticks per 65536 bytes, one value per implementation.
     pub rates: &'a [u64],
-    /// TSC ticks added to run 0, 1, 2 and so on; the list repeats after its last value.
+    /// TSC ticks added to run 0, run 1, run 2 and so on. The list repeats after its last value.
     pub stalls: &'a [u64],
     /// TSC ticks that [`chain`] appears to take. The calibration derives the clock speed from this
     /// value.
@@ -233,7 +233,7 @@ pub struct Run {
     pub alone: bool,
 }
 
-/// The results of one of the three workloads between which a run alternates.
+/// Results for one of the three workloads between which a run alternates.
 #[derive(Clone, Debug, Default)]
 pub struct Part {
     /// Lengths of the FPU sections in TSC ticks.
@@ -246,15 +246,16 @@ pub struct Part {
     pub ops: u64,
     /// Number of FPU sections opened during the operations.
     pub sections: u64,
-    /// Timed sections that were interrupted.
+    /// Number of timed sections that were interrupted.
     pub interrupted: u64,
-    /// Timed sections that were not interrupted but during which the host took the CPU away.
+    /// Number of timed sections that were not interrupted but during which the host took the CPU
+    /// away.
     pub stolen: u64,
-    /// Stalls that the watchdog detected.
+    /// Number of stalls that the watchdog detected.
     pub stalls: u64,
-    /// Timed sections longer than [`Run::long_ticks`].
+    /// Number of timed sections that were longer than [`Run::long_ticks`].
     pub long_sections: u64,
-    /// Long sections that were interrupted, or during which the host took the CPU away.
+    /// Number of long sections that were interrupted, or during which the host took the CPU away.
     pub long_witnessed: u64,
     /// Durations of the first operations in TSC ticks.
     pub op_ticks: Vec<u64>,
@@ -274,15 +275,15 @@ pub struct Parts {
 const OPS: usize = 4096;
 
 impl Run {
-    /// Runs the workloads in turn on this CPU. Each operation of the first two makes a request for
-    /// one of `messages`.
+    /// Runs the workloads in turn on this CPU. In the first two workloads, each operation makes a
+    /// request for one of `messages`.
     ///
     /// # Errors
     /// Fails if a request fails, if no kthread can be created, or if the messages exceed their
     /// buffers.
     ///
     /// # Panics
-    /// If the driver's implementation does not open FPU sections.
+    /// Panics if the driver's implementation does not open FPU sections.
     pub fn run(
         &self,
         _cpu: &mut Cpu,

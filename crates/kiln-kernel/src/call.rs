@@ -10,14 +10,14 @@ use crate::tier::Tier;
 
 pub use crate::sys::AeadMessage;
 
-/// A C function that calls another function and records the registers before and after the call.
+/// A C function that calls another function, and records the registers before and after that call.
 pub type Through =
     unsafe extern "C" fn(registers: *mut c_void, function: *const c_void, args: *const u64) -> u64;
 
 /// A function of an implementation. `kernel/include/kiln/cipher.h` documents the parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Entry {
-    /// Expands a key to a context.
+    /// Expands a key into a context.
     SetKey,
     /// Processes a whole message. Also processes pieces if the implementation has no separate
     /// function for them.
@@ -37,14 +37,14 @@ pub enum Entry {
     SealMany,
     /// Decrypts several whole messages in parallel, and rejects those whose tags are wrong.
     OpenMany,
-    /// Begins an authenticated message processed in pieces. The next four functions continue and
-    /// end the message.
+    /// Begins an authenticated message that is processed in pieces. The next four functions
+    /// continue and finish the message.
     Begin,
     Aad,
     SealPiece,
     OpenPiece,
     End,
-    /// Begins a hash. The next two functions continue and end the hash.
+    /// Begins a hash. The next two functions continue and finish the hash.
     Init,
     Update,
     Final,
@@ -54,7 +54,7 @@ pub enum Entry {
     FinishMany,
 }
 
-/// A function's address, and whether it must be called in an FPU section.
+/// The address of a function, and whether the function must be called in an FPU section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Function {
     address: *const c_void,
@@ -124,8 +124,8 @@ impl Impl {
         })
     }
 
-    /// Returns a copy of the implementation with another driver name and with one function
-    /// replaced. Tests use this to plant a fault.
+    /// Returns a copy of the implementation with a different driver name and one function replaced.
+    /// Tests use this to plant a fault.
     ///
     /// # Panics
     /// If the implementation does not have the function `entry`.
@@ -152,8 +152,8 @@ impl Impl {
         }
         let ops = (&raw mut copy.__bindgen_anon_1).cast::<*const c_void>();
         for i in 0..size_of::<sys::ImplAny>() / size_of::<usize>() {
-            // SAFETY: the index is inside the union. The union is fully initialised and consists of
-            // words only: function pointers, and in each member also a number of lanes.
+            // SAFETY: the index is inside the union. The union is fully initialised and consists
+            // only of words: function pointers and, in each member, a lane count.
             let op = unsafe { &mut *ops.add(i) };
             if *op == replaced {
                 *op = function;
@@ -168,10 +168,11 @@ pub struct Call {
     pub function: Function,
     /// Called instead of `function` if the context does not allow an FPU section.
     pub scalar: Option<Function>,
-    /// Arguments of the function: pointers and lengths.
+    /// The function's arguments: pointers and lengths.
     pub args: [u64; 9],
     pub context: Context,
-    /// A function that makes the call, and the memory where it records the registers.
+    /// The function through which the call is made, and the memory in which that function records
+    /// the registers.
     pub through: Option<(Through, *mut c_void)>,
     /// Whether the FPU section is single-stepped.
     pub step: bool,
@@ -180,7 +181,7 @@ pub struct Call {
 /// Result of [`Call::make`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Returned {
-    /// Return value of the function, if the function returns a value.
+    /// The function's return value, if it has one.
     pub result: u64,
     /// Whether the scalar function was called.
     pub fell_back: bool,
@@ -206,8 +207,8 @@ impl Call {
             step: self.step,
             ..Default::default()
         };
-        // SAFETY: `kiln_call` takes a pointer to this structure, and the caller promises that its
-        // pointers are valid.
+        // SAFETY: `kiln_call` takes a pointer to this structure, and the caller promises that the
+        // pointers in the structure are valid.
         unsafe { cpu::gate(sys::kiln_call, (&raw mut raw).cast()) };
         raw.done.then_some(Returned {
             result: raw.result,

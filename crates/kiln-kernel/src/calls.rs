@@ -10,10 +10,10 @@ use crate::sys;
 /// Messages, and options for the calls that process them.
 #[derive(Default)]
 pub struct Calls<'a> {
-    /// The messages. Associated data precedes the text unless `aad` is given; tags follow it unless
-    /// `tags` is given.
+    /// The messages. The associated data precedes the text unless `aad` is given; the tag follows
+    /// the text unless `tags` is given.
     pub messages: Messages<'a>,
-    /// Associated data of all messages, concatenated.
+    /// Associated data for all messages, concatenated.
     pub aad: Option<&'a [u8]>,
     /// Length in bytes of one message's associated data.
     pub aad_len: usize,
@@ -23,15 +23,14 @@ pub struct Calls<'a> {
     /// [`Sections::One`].
     pub chained: bool,
     /// Whether to pass many messages per call to `encrypt_many`, `finish_many`, `seal_many` or
-    /// `open_many`. Skciphers can only encrypt in this way. Requires [`Sections::One`].
+    /// `open_many`. Skciphers support this only for encryption. Requires [`Sections::One`].
     pub many: bool,
     /// How FPU sections are placed around the calls.
     pub sections: Sections,
 }
 
 impl<'a> Calls<'a> {
-    /// Creates a description of calls within one section. The associated data of a message is its
-    /// prefix.
+    /// Describes calls that share one section. The prefix of each message is its associated data.
     pub fn new(messages: Messages<'a>) -> Calls<'a> {
         Calls {
             aad_len: messages.prefix,
@@ -89,12 +88,12 @@ impl<'a> Calls<'a> {
         self.with_raw(imp, ctx, calls, run)
     }
 
-    /// Makes one call, for the first message, after the first two levels of cache have been
-    /// emptied. Returns its time in TSC ticks, or `None` if the message was rejected because of a
-    /// wrong tag or its length.
+    /// Evicts the first two levels of cache and then makes one call, for the first message. Returns
+    /// the duration of the call in TSC ticks, or `None` if the message was rejected because of a
+    /// wrong tag or because of its length.
     ///
     /// # Errors
-    /// Fails as [`Calls::run`] does, and for chained calls and for many messages per call.
+    /// Fails in the same cases as [`Calls::run`], and also if `chained` or `many` is set.
     ///
     /// # Panics
     /// If not every line of `evictor` was read.
@@ -113,7 +112,7 @@ impl<'a> Calls<'a> {
                 ..Default::default()
             };
             // SAFETY: `with_raw` ensures that all messages are within their buffers. The evictor
-            // has as many lines as the structure says.
+            // has as many lines as the structure specifies.
             let refused = unsafe { cpu::gate(sys::kiln_cold_run, (&raw mut cold).cast()) };
             assert!(evictor.was_read(cold.read), "lines were left out");
             (refused == 0).then_some(cold.ticks)
@@ -121,7 +120,8 @@ impl<'a> Calls<'a> {
         self.with_raw(imp, ctx, 1, run)
     }
 
-    /// Checks everything and calls `run` with the C structure for `calls` calls.
+    /// Checks the tier, the key and the messages, then calls `run` with the C structure that
+    /// describes `calls` calls.
     fn with_raw<T>(
         &mut self,
         imp: Impl,
@@ -167,7 +167,7 @@ impl<'a> Calls<'a> {
             many: self.many,
             sections: self.sections as u32,
         };
-        // For decryption, the tags are only read.
+        // For decryption, `tag` may point into the source, because the tags are then only read.
         Ok(run(&mut raw))
     }
 }
@@ -324,7 +324,7 @@ mod tests {
             }
             assert_eq!(cold.dst, warm.dst, "{imp:?}");
         }
-        // A wrong tag is rejected, and options of other loops are rejected.
+        // A wrong tag is rejected, and so is an option that cold calls do not support.
         let imp = Impl::best("gcm(aes)").unwrap();
         let (ctx, mut m) = (context(imp), Memory::new(imp, 48));
         let mut calls = m.calls(Op::Decrypt);
@@ -354,7 +354,7 @@ mod tests {
             for (sections, counted) in [
                 (Sections::One, 1),
                 (Sections::Each, COUNT as u64),
-                // Sections are counted by the section timer, so the count is 0 without the timer.
+                // The section timer counts the sections, so the count is 0 without the timer.
                 (Sections::EachUntimed, 0),
             ] {
                 let mut m = Memory::new(imp, 64);
@@ -476,8 +476,8 @@ mod tests {
         }
     }
 
-    /// Compares calls for several messages with single calls, in both directions, and counts wrong
-    /// tags.
+    /// Compares calls for several messages with single calls, for encryption and decryption, and
+    /// counts wrong tags.
     #[test]
     fn several_sealed_messages_are_those_of_single_calls() {
         let several = |i: &Impl| i.kind() == Kind::Aead && i.lanes().is_some();
@@ -498,7 +498,7 @@ mod tests {
                 assert_eq!(m.dst, one.dst, "{imp:?}: {len}");
                 let plain = std::mem::replace(&mut m.src, m.dst.clone());
                 for i in 0..COUNT {
-                    // The associated data is not written to the results.
+                    // The calls do not copy the associated data to the destination.
                     let prefix = i * m.stride..i * m.stride + m.prefix;
                     m.src[prefix.clone()].copy_from_slice(&plain[prefix]);
                 }
@@ -556,7 +556,7 @@ mod tests {
         }
     }
 
-    /// Tests vector 2 of IEEE 1619-2018, annex B.
+    /// Checks test vector 2 of IEEE 1619-2018, annex B.
     #[test]
     fn vector_2_of_ieee_1619() {
         let mut key = [0x11; 32];

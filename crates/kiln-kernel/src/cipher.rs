@@ -18,8 +18,8 @@ pub enum Op {
     Decrypt,
 }
 
-/// How FPU sections are placed around calls to implementations that use vector registers: `enum
-/// kiln_sections`.
+/// How FPU sections are placed around calls to implementations that use vector registers. Mirrors
+/// `enum kiln_sections`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Sections {
@@ -28,8 +28,8 @@ pub enum Sections {
     One = sys::KILN_ONE_SECTION,
     /// One section per call.
     Each = sys::KILN_SECTION_EACH,
-    /// One section per call, but without the section timer. Comparing with [`Sections::Each`] gives
-    /// the timer's cost.
+    /// One section per call, but without the section timer. The difference from [`Sections::Each`]
+    /// is the cost of the timer.
     EachUntimed = sys::KILN_SECTION_EACH_UNTIMED,
 }
 
@@ -41,7 +41,7 @@ pub enum Kind {
     Hash,
 }
 
-/// An implementation of an algorithm: a descriptor in the table of `kernel/`.
+/// An implementation of an algorithm: one of the descriptors in the table that `kernel/` contains.
 #[derive(Clone, Copy)]
 pub struct Impl(pub(crate) &'static sys::Impl);
 
@@ -73,7 +73,7 @@ impl Impl {
         }
     }
 
-    /// Returns all implementations of an algorithm, in order of priority.
+    /// Returns all implementations of an algorithm, in ascending order of priority.
     pub fn find_all(alg: &str) -> Vec<Impl> {
         let mut all: Vec<Impl> = Impl::all().into_iter().filter(|i| i.alg() == alg).collect();
         all.sort_by_key(|i| i.0.priority);
@@ -108,8 +108,8 @@ impl Impl {
         unsafe { static_str(self.0.driver) }.unwrap_or("?")
     }
 
-    /// Returns the folder of `kernel/ciphers` that defines this implementation, or `None` if it was
-    /// defined in another build.
+    /// Returns the folder in `kernel/ciphers` that defines this implementation, or `None` if the
+    /// implementation comes from another build.
     pub fn folder(self) -> Option<&'static str> {
         // SAFETY: the function only compares the pointer, and returns null or a string literal.
         unsafe { static_str(sys::kiln_impl_folder(self.0)) }
@@ -137,8 +137,8 @@ impl Impl {
         self.0.constant_time
     }
 
-    /// Returns the accepted key sizes in bytes; empty if the algorithm takes no key. If an
-    /// algorithm accepts any size, the list contains all sizes up to [`LONGEST_LISTED_KEY`].
+    /// Returns the accepted key sizes in bytes. The list is empty if the algorithm takes no key. If
+    /// the algorithm accepts any size, the list contains all sizes up to [`LONGEST_LISTED_KEY`].
     pub fn key_sizes(self) -> Vec<usize> {
         if !self.is_keyed() {
             return Vec::new();
@@ -162,8 +162,9 @@ impl Impl {
         self.0.ivsize as usize
     }
 
-    /// Returns the number of messages that `encrypt_many`, `finish_many`, or `seal_many` and
-    /// `open_many` process in parallel, or `None` if the implementation lacks these functions.
+    /// Returns how many messages the functions for several messages (`encrypt_many`, `finish_many`,
+    /// `seal_many` and `open_many`) process in parallel, or `None` if the implementation lacks
+    /// these functions.
     pub fn lanes(self) -> Option<usize> {
         let union = &self.0.__bindgen_anon_1;
         // SAFETY: the kind determines which member of the union is initialised.
@@ -196,7 +197,7 @@ impl Impl {
         }
     }
 
-    /// Returns the size in bytes of a hash's digest or of an AEAD's longest tag.
+    /// Returns the size in bytes of a hash's digest, or of the longest tag of an AEAD.
     pub fn digest_size(self) -> usize {
         self.0.digestsize as usize
     }
@@ -215,12 +216,12 @@ impl Impl {
         self.0.ctxsize as usize
     }
 
-    /// Returns the size in bytes of the state that is kept between a message's pieces.
+    /// Returns the size in bytes of the state that is kept between the pieces of a message.
     pub fn state_size(self) -> usize {
         self.0.statesize as usize
     }
 
-    /// Returns the usable implementation of an algorithm with the highest priority.
+    /// Returns the usable implementation with the highest priority for an algorithm.
     pub fn best(alg: &str) -> Option<Impl> {
         Impl::find_all(alg).into_iter().rfind(|i| i.tier().usable())
     }
@@ -228,7 +229,7 @@ impl Impl {
     /// Wraps an implementation from another build of `kernel/`.
     ///
     /// # Safety
-    /// `descriptor` must be a `struct kiln_impl` of the same layout. The descriptor and its
+    /// `descriptor` must point to a `struct kiln_impl` with the same layout. The descriptor and its
     /// functions must stay valid until the process ends, and must behave as `kiln/cipher.h`
     /// describes.
     pub unsafe fn foreign(descriptor: *const std::ffi::c_void) -> Impl {
@@ -249,7 +250,7 @@ pub(crate) const LONGEST_LISTED_KEY: usize = 256;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyLength(pub usize);
 
-/// A cache line, the alignment of contexts.
+/// A cache line. Contexts are aligned to cache lines.
 #[derive(Clone, Copy)]
 #[repr(align(64))]
 struct Line([u64; 8]);
@@ -261,7 +262,7 @@ pub struct Context {
 }
 
 impl Context {
-    /// Expands `key`, which must be empty for an algorithm without a key.
+    /// Expands `key`, which must be empty if the algorithm takes no key.
     pub fn new(imp: Impl, key: &[u8]) -> Result<Context, KeyLength> {
         let lines = imp.context_size().div_ceil(64).max(1);
         let mut ctx = Context {

@@ -1,4 +1,4 @@
-//! The crypto API of `kernel/`: transforms, which are opened by name, and requests.
+//! The crypto API of `kernel/`: requests, and transforms that are opened by name.
 
 mod api;
 mod kinds;
@@ -30,7 +30,7 @@ pub(crate) const MAY_BACKLOG: u32 = 0x400;
 pub struct Errno(pub i32);
 
 impl Errno {
-    /// The request is queued; the callback receives its result.
+    /// The request is queued; the callback will receive the result.
     pub const IN_PROGRESS: Errno = Errno(-115);
     pub const NO_SPACE: Errno = Errno(-28);
     /// The queue is full; the request waits in the backlog.
@@ -83,7 +83,7 @@ fn check(err: i32) -> Result<(), Errno> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Model {
-    /// SIMD algorithms wrapped by the simd helper, which makes them asynchronous. Policies under
+    /// SIMD algorithms wrapped in the simd helper, which makes them asynchronous. Policies under
     /// which a softirq may find the FPU in use need this variant.
     Helper = 1,
     /// SIMD algorithms without the helper, which are synchronous.
@@ -99,20 +99,20 @@ impl Model {
     }
 }
 
-/// Returns the number of memory blocks that transforms and requests use.
+/// Returns the number of memory blocks that transforms and requests currently use.
 pub fn memory_in_use() -> usize {
     // SAFETY: the function only reads a counter.
     unsafe { sys::kiln_slab_in_use() }
 }
 
-/// Sets the seed for the salts of `seqiv` transforms opened from now on.
+/// Sets the seed for the salts of all `seqiv` transforms that are opened from now on.
 pub fn seed(seed: u64) {
     init();
     // SAFETY: the function accepts any number.
     unsafe { sys::kiln_crypto_seed(seed) }
 }
 
-/// Builds an `authenc` key from the key of the hash and the key of the cipher.
+/// Builds an `authenc` key from a hash key and a cipher key.
 pub fn authenc_key(auth: &[u8], enc: &[u8]) -> Vec<u8> {
     let mut key = vec![8, 0, 1, 0];
     key.extend((enc.len() as u32).to_be_bytes());
@@ -136,8 +136,8 @@ fn scatterlist(pieces: &[(*mut u8, usize)]) -> Vec<sys::Scatterlist> {
         .collect()
 }
 
-/// The operation of a load that encrypts through a transform. Holds one request for each
-/// operation that may be in flight.
+/// The operation of a load that encrypts through a transform. Holds one request for each operation
+/// that can be in flight.
 pub struct Asked {
     raw: Box<sys::CryptoOp>,
     _tfm: Skcipher,
@@ -163,7 +163,7 @@ impl Asked {
     pub fn operation(&mut self) -> Operation {
         let ctx = (&raw mut *self.raw).cast();
         // SAFETY: `ctx` points to the structure that the function expects, and a load waits for its
-        // requests in flight before it is dropped.
+        // in-flight requests before it is dropped.
         unsafe { Operation::new(sys::kiln_crypto_op_crypt, ctx, self.raw.slots) }
     }
 }
@@ -176,7 +176,7 @@ impl Drop for Asked {
     }
 }
 
-/// Rules of cryptd that tests break on purpose, to check that the violations are detected.
+/// Rules of cryptd that tests break on purpose to check that violations are detected.
 #[doc(hidden)]
 pub mod broken {
     /// Queues are unlimited.

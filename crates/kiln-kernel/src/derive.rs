@@ -1,7 +1,7 @@
 //! Macros that implement traits for a type, based on its fields or the names of its values.
 
-/// Implements `+=` for a structure by adding the fields. For fields listed after `max`, `+=` keeps
-/// the larger value instead.
+/// Implements `+=` for a structure by adding the fields one by one. For the fields listed after
+/// `max`, `+=` keeps the larger value instead.
 macro_rules! add_fields {
     ($counts:ty, $($sum:ident)* $(; max $($max:ident)*)?) => {
         impl std::ops::AddAssign for $counts {
@@ -13,7 +13,7 @@ macro_rules! add_fields {
     };
 }
 
-/// Declares a structure of counts that supports `+=` and `-`.
+/// Declares a structure of counts, with `+=` and `-` operators.
 macro_rules! counts {
     ($(#[$doc:meta])* pub struct $counts:ident { $($(#[$of:meta])* $field:ident,)* }) => {
         $(#[$doc])*

@@ -1,30 +1,30 @@
-//! Memory that evicts everything else from a core's caches when it is read. `kernel/bench/evict.c`
+//! Memory that, when read, evicts everything else from a core's caches. `kernel/bench/evict.c`
 //! reads it.
 
 use std::arch::x86_64::__cpuid;
 
 /// Size of a cache line in bytes.
 const LINE: usize = 64;
-/// Size of the memory, in multiples of the second-level cache. Pages are spread over the sets of a
-/// cache at random: with twice its size, about one set in 110 of an 8-way LRU cache would keep a
-/// line; with four times, one in 10 million.
+/// Size of the memory, as a multiple of the size of the second-level cache. Pages are spread over
+/// the cache sets at random. If the memory were only twice as large as the cache, about one set in
+/// 110 of an 8-way LRU cache would keep a line; at four times the size, it is one in 10 million.
 const TIMES: usize = 4;
-/// Size in bytes assumed for the second-level cache if the CPU does not report it: the largest of
-/// current x86 CPUs.
+/// Size in bytes to assume for the second-level cache if the CPU does not report it. This is the
+/// largest size in current x86 CPUs.
 const LARGE: usize = 4 << 20;
-/// Number of passes that the C code makes: `EVICT_PASSES` in `kernel/bench/evict.h`.
+/// Number of passes that the C code makes. Must equal `EVICT_PASSES` in `kernel/bench/evict.h`.
 const PASSES: u64 = 2;
 
-/// See the module documentation.
+/// Memory that evicts the caches when it is read. See the module documentation.
 pub struct Evictor {
     words: Vec<u64>,
-    /// Number of words before the first line.
+    /// Number of words before the first complete cache line.
     offset: usize,
     lines: usize,
 }
 
 impl Evictor {
-    /// Allocates memory of several times the size of this CPU's second-level cache.
+    /// Allocates memory that is several times the size of this CPU's second-level cache.
     #[allow(clippy::new_without_default)]
     pub fn new() -> Evictor {
         Evictor::with_lines(TIMES * second_level_bytes() / LINE)
@@ -45,7 +45,7 @@ impl Evictor {
         }
     }
 
-    /// Returns the number of cache lines.
+    /// Returns the number of cache lines that one pass reads.
     pub fn lines(&self) -> usize {
         self.lines
     }
@@ -60,11 +60,11 @@ impl Evictor {
     }
 }
 
-/// Returns the size of the second-level cache in bytes (CPUID leaf 8000_0006h, which Intel's CPUs
-/// have as well as AMD's).
+/// Returns the size of the second-level cache in bytes. The source is CPUID leaf 8000_0006h, which
+/// Intel CPUs have as well as AMD CPUs.
 fn second_level_bytes() -> usize {
     const LEAF: u32 = 0x8000_0006;
-    // Newer toolchains declare `__cpuid` safe on x86-64, older ones do not.
+    // Newer toolchains declare `__cpuid` safe on x86-64; older ones do not.
     #[allow(unused_unsafe)]
     // SAFETY: every x86-64 CPU has CPUID and leaf 8000_0000h, and LEAF is read only if it exists.
     let kib = unsafe {
@@ -85,7 +85,8 @@ mod tests {
     use crate::cpu;
     use crate::sys;
 
-    /// Each word is a power of two, so the sum changes if a line is skipped or read twice.
+    /// The test fills the lines with powers of two, so the sum changes if a line is skipped or read
+    /// twice.
     #[test]
     fn each_line_is_read_in_each_pass() {
         for lines in [1, 2, 1000] {
@@ -104,11 +105,12 @@ mod tests {
         let (sum, executed) = read(&evictor);
         assert!(evictor.was_read(sum));
         assert!(!evictor.was_read(sum - 1), "control: one line left out");
-        // The largest first-level instruction cache has 64 KiB.
+        // The largest first-level instruction caches have 64 KiB.
         assert_eq!(executed, 2 * (64 << 10) / LINE as u64);
     }
 
-    /// Returns the sum of what was read, and the number of lines of code that were executed.
+    /// Returns the sum of the words that were read, and the number of code lines that were
+    /// executed.
     fn read(evictor: &Evictor) -> (u64, u64) {
         let imp = crate::cipher::Impl::find_all("crc32c")[0];
         let mut digest = [0; 64];
@@ -131,7 +133,7 @@ mod tests {
             ..Default::default()
         };
         // SAFETY: text and digest are as long as the call needs, and the evictor has as many lines
-        // as the structure says.
+        // as the structure specifies.
         let refused = unsafe { cpu::gate(sys::kiln_cold_run, (&raw mut cold).cast()) };
         assert_eq!(refused, 0);
         (cold.read, cold.executed)

@@ -5,7 +5,8 @@ use crate::derive::parse_names;
 use crate::sys;
 use crate::tier::static_str;
 
-/// A policy for sharing the FPU between tasks and interrupts: `kernel/fpu/NAME.c`.
+/// A policy for sharing the FPU between tasks and interrupts. Each policy is implemented in
+/// `kernel/fpu/NAME.c`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Policy(pub(crate) u32);
 
@@ -29,8 +30,8 @@ impl Policy {
         self.name() == "none"
     }
 
-    /// Activates the policy for every CPU of the process. None of the CPUs may be inside a section.
-    /// The exclusive borrow ensures this only for `_cpu`, so the process should have one CPU.
+    /// Activates the policy for every CPU of the process. No CPU may be inside a section. The
+    /// exclusive borrow ensures this only for `_cpu`, so the process should have only one CPU.
     pub fn set(self, _cpu: &mut Cpu) {
         // SAFETY: the calling CPU is in user mode, so it has no open section.
         unsafe { sys::kiln_fpu_policy_set(self.0) }
@@ -39,7 +40,7 @@ impl Policy {
 
 parse_names!(Policy, "policy", Policy::all());
 
-/// The context that [`usable`] tests: `enum kiln_context`.
+/// The context that [`usable`] tests. Mirrors `enum kiln_context`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Context {
@@ -73,8 +74,8 @@ impl Context {
 /// The result of [`usable`].
 pub use crate::sys::Usable as Answer;
 
-/// Tests whether the FPU is usable in `context`. If `in_section` is set, the interrupted code has
-/// an open section.
+/// Tests whether the FPU is usable in `context`. If `in_section` is set, the interrupted code is
+/// inside a section.
 pub fn usable(_cpu: &mut Cpu, context: Context, in_section: bool) -> Answer {
     let mut raw = sys::Usable {
         context: context as u32,
@@ -107,8 +108,8 @@ pub fn state_size() -> u32 {
     unsafe { sys::kiln_fpstate_size() }
 }
 
-/// Plants a fault to test the detectors: every later save in the process omits these features,
-/// which are bits of XCR0.
+/// Plants a fault to test the detectors: from now on, every save in the process omits these
+/// features, which are bits of XCR0.
 #[doc(hidden)]
 pub fn forget_features(features: u32) {
     // SAFETY: the function changes a mask; the only effect is that register contents are lost.

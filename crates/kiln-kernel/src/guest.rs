@@ -1,4 +1,4 @@
-//! Guests: crypto calls that interrupts make, to disturb the code under test.
+//! Guests: crypto calls that run in interrupts to disturb the code under test.
 
 use crate::call::Entry;
 use crate::cipher::{Context, Impl, Kind};
@@ -6,7 +6,7 @@ use crate::cpu::{self, Cpu};
 use crate::derive::counts;
 use crate::sys;
 
-/// A call for a whole message, with the expected result. Owns all its buffers.
+/// A call that processes a whole message, and the expected result. Owns all its buffers.
 pub struct Guest {
     raw: sys::Guest,
     _ctx: Context,
@@ -19,13 +19,14 @@ pub struct Message<'a> {
     pub iv: &'a [u8],
     pub aad: &'a [u8],
     pub text: &'a [u8],
-    /// Expected result: the ciphertext, followed by the tag for an AEAD, or the digest.
+    /// Expected result. For a hash, this is the digest; for an AEAD, the ciphertext followed by the
+    /// tag; otherwise, the ciphertext.
     pub want: &'a [u8],
 }
 
 impl Guest {
-    /// Creates a guest that encrypts or digests `message` with `imp`. Where no section may be
-    /// opened, the guest uses `scalar`, another implementation of the same algorithm.
+    /// Creates a guest that encrypts or digests `message` with `imp`. If a section is not allowed,
+    /// the guest uses `scalar`, another implementation of the same algorithm.
     ///
     /// # Panics
     /// If an implementation is unsuitable, or the expected result has the wrong length.
@@ -92,15 +93,15 @@ impl Guest {
 }
 
 counts! {
-    /// Interrupt counts, and counts of the guests' messages.
+    /// Counts of interrupts, and of the messages that guests processed.
     pub struct Counts {
         interrupts,
         /// Interrupts that arrived inside a section.
         into_sections,
         served,
-        /// Messages served inside a section.
+        /// Messages that were processed in a section opened for them.
         sections,
-        /// Messages served by scalar code, because no section could be opened.
+        /// Messages processed by scalar code because no section could be opened.
         scalar_fallbacks,
         /// Messages with a wrong result.
         corrupted,

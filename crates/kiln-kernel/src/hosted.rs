@@ -1,5 +1,5 @@
-//! The interface that a hosted kernel tree uses to run on an emulated CPU:
-//! `kernel/include/kiln/abi/hosted.h`.
+//! The interface that a hosted kernel tree uses to run on an emulated CPU. The C declarations are
+//! in `kernel/include/kiln/abi/hosted.h`.
 
 use std::ffi::c_void;
 use std::ptr;
@@ -8,7 +8,8 @@ use crate::cpu::{self, Cpu};
 use crate::fpu::Policy;
 use crate::sys;
 
-/// Callbacks for a CPU's events, and for a tree's FPU policy. All are called in kernel mode.
+/// Callbacks for the events of a CPU, and for the FPU policy of a tree. All callbacks run in kernel
+/// mode.
 pub use crate::sys::{FpuOps, Hooks};
 
 // SAFETY: the structure contains only functions and a constant string, which threads may share.
@@ -28,7 +29,8 @@ impl Policy {
         u32::try_from(number).ok().map(Policy)
     }
 
-    /// Returns the policy with this number, as returned by `kiln_fpu_policy_add`, if it exists.
+    /// Returns the policy with the number that `kiln_fpu_policy_add` returned, or `None` if there
+    /// is no such policy.
     ///
     /// # Safety
     /// The requirements of [`Policy::foreign`] apply.
@@ -60,11 +62,12 @@ pub unsafe fn attach(_cpu: &mut Cpu, hooks: &Hooks) -> bool {
 }
 
 unsafe extern "C" fn do_attach(hooks: *mut c_void) -> u64 {
-    // SAFETY: the function is called through the gate with the hooks of `attach`, which are valid.
+    // SAFETY: the function is called through the gate with the hooks passed to `attach`, which are
+    // valid.
     u64::from(unsafe { sys::kiln_attach(hooks.cast()) })
 }
 
-/// Detaches the tree, whose hooks are not called for this CPU afterwards.
+/// Detaches the tree. From then on, this CPU does not call the tree's hooks.
 pub fn detach(_cpu: &mut Cpu) {
     extern "C" fn f(_: *mut c_void) -> u64 {
         // SAFETY: the function is called through the gate, in kernel mode.
@@ -78,8 +81,8 @@ pub fn detach(_cpu: &mut Cpu) {
 /// Calls `f(arg)` in kernel mode on the calling thread's CPU.
 ///
 /// # Safety
-/// `f` must use only general-purpose registers outside FPU sections. It must not take locks of the
-/// host, because it may be interrupted, and then another task may run on the same host thread.
+/// `f` must use only general-purpose registers outside FPU sections. It must not take host locks,
+/// because it may be interrupted, and then another task may run on the same host thread.
 pub unsafe fn enter(
     _cpu: &mut Cpu,
     f: unsafe extern "C" fn(*mut c_void) -> u64,

@@ -1,4 +1,4 @@
-//! The only interface from Rust to `kernel/`: bindings of `kernel/include/kiln/abi/`, and safe
+//! The only interface from Rust to `kernel/`: bindings for `kernel/include/kiln/abi/`, and safe
 //! wrappers for the rest of the workspace.
 
 pub mod budget;
@@ -30,5 +30,5 @@ pub use tier::{Feature, Tier};
 /// The compiler that built `kernel/`: its path and its version line.
 pub const COMPILER: &str = env!("KILN_KERNEL_CC");
 
-/// The objects of `kernel/` as an archive, without debugging information.
+/// An archive of the objects of `kernel/`, without debugging information.
 pub const ARCHIVE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/alone.a"));

@@ -11,7 +11,7 @@ use crate::sys;
 pub use crate::sys::OpCrypt;
 use crate::tier::Tier;
 
-/// Reason why a load is rejected.
+/// The reason for rejecting a load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Error {
     /// The key size in bytes is not 32, 48 or 64, as `xts(aes)` requires.
@@ -38,7 +38,8 @@ impl std::error::Error for Error {}
 /// when it processes a whole message, as `xts(aes)` does.
 pub const ALG: &str = "xts(aes)";
 
-/// Returns all implementations of [`ALG`] in order of priority, whether usable here or not.
+/// Returns all implementations of [`ALG`] in ascending order of priority, whether usable here or
+/// not.
 pub fn all_impls() -> Vec<Impl> {
     Impl::find_all(ALG)
 }
@@ -121,7 +122,7 @@ impl Messages {
         }
     }
 
-    /// Returns the key before its expansion.
+    /// Returns the key as it was before expansion.
     pub fn raw_key(&self) -> &[u8] {
         &self.raw_key
     }
@@ -131,7 +132,7 @@ impl Messages {
     }
 }
 
-/// An operation of code outside `kernel/` that may complete asynchronously: `struct kiln_op`.
+/// An operation of code outside `kernel/` that may complete asynchronously. Wraps `struct kiln_op`.
 #[derive(Clone, Copy, Debug)]
 pub struct Operation(sys::Op);
 
@@ -151,8 +152,8 @@ impl Operation {
 /// The code that encrypts a softirq's messages.
 #[derive(Clone, Copy, Debug)]
 pub enum Worker {
-    /// One of Kiln's implementations, with one section per message. Scalar code is used where no
-    /// section may be opened.
+    /// One of Kiln's implementations, with one section per message. Where a section is not allowed,
+    /// scalar code is used.
     Impl(Impl),
     /// An operation that decides by itself whether to use the FPU.
     Op(Operation),
@@ -168,58 +169,59 @@ impl From<Impl> for Worker {
 pub enum TaskWork {
     /// Encrypt the messages with the implementation, one section per message.
     Crypt(Impl, Arc<Messages>),
-    /// Encrypt the messages with an operation. The number is the maximum number of operations in
+    /// Encrypt the messages with an operation. The number limits how many operations may be in
     /// flight.
     Ask(Operation, Arc<Messages>, u32),
     /// Fill every register with a pattern, run an empty loop, and check the registers.
     Keep {
-        /// Pattern seed.
+        /// Seed from which the pattern is generated.
         seed: u64,
-        /// Empty loop iterations.
+        /// Number of iterations of the empty loop.
         spins: u64,
     },
 }
 
 counts! {
-    /// Counts of a load's operations and their faults.
+    /// Counts of the operations that a load performed, and of their faults.
     pub struct Counts {
         /// Number of operations that the task completed.
         task_ops,
-        /// Operations of the task with a wrong result.
+        /// Task operations that produced a wrong result.
         task_corrupted,
         /// Number of operations that the softirqs completed.
         softirq_ops,
-        /// Operations of the softirqs with a wrong result.
+        /// Softirq operations that produced a wrong result.
         softirq_corrupted,
         /// Number of operations that the kernel thread completed.
         second_ops,
-        /// Operations of the kernel thread with a wrong result.
+        /// Kernel thread operations that produced a wrong result.
         second_corrupted,
-        /// Operations of the softirqs that used scalar code, because SIMD was not usable.
+        /// Softirq operations that used scalar code because SIMD was not usable.
         scalar_fallbacks,
         /// Sections opened by the hardirq handler.
         hardirq_sections,
-        /// Kernel entries that changed the user's FPU state.
+        /// Kernel entries that changed the user program's FPU state.
         user_corrupted,
-        /// Operations of the task and the softirqs that completed asynchronously.
+        /// Task and softirq operations that completed asynchronously.
         async_punts,
         /// Operations rejected because a queue was full or all slots were in flight.
         dropped,
-        /// Operations that completed after a later operation of the same context.
+        /// Operations that completed after a later operation in the same context.
         reordered,
         /// Operations that failed with an error. They also count as corrupted.
         errors,
     }
 }
 
-/// Settings of a load, for [`Load::attach`].
+/// The settings of a load, passed to [`Load::attach`].
 pub struct Plan {
     pub task: TaskWork,
     /// The code that the softirqs run, and the messages that they encrypt.
     pub softirq: (Worker, Arc<Messages>),
     /// The implementation that softirqs use where SIMD is not usable.
     pub fallback: Impl,
-    /// Work of a kernel thread that competes with the task, with one section per message.
+    /// The implementation and the messages of a kernel thread that competes with the task. The
+    /// thread opens one section per message.
     pub second: Option<(Impl, Arc<Messages>)>,
     /// Whether the hardirq handler also opens a section where the policy allows it.
     pub hardirq_fpu: bool,
@@ -237,7 +239,7 @@ pub struct Load<'a> {
     _pattern: Box<(Pattern, Pattern)>,
 }
 
-/// The buffers written by either the task or the softirqs.
+/// The buffers that one part of a load writes: the task, the softirqs or the kernel thread.
 struct Buffers {
     dst: Vec<u8>,
     op: Option<Box<sys::Op>>,
@@ -326,7 +328,7 @@ impl Sides {
 /// Checks that the CPU supports the implementations.
 ///
 /// # Panics
-/// If an implementation is not for [`ALG`], because the messages' keys are for this algorithm.
+/// If an implementation is not for [`ALG`], the algorithm to which the messages' keys belong.
 fn check_usable(impls: impl IntoIterator<Item = Impl>) -> Result<(), Error> {
     for imp in impls {
         assert_eq!(imp.alg(), ALG, "{imp:?}");
@@ -338,7 +340,7 @@ fn check_usable(impls: impl IntoIterator<Item = Impl>) -> Result<(), Error> {
 }
 
 impl<'a> Load<'a> {
-    /// Attaches a load to the calling thread's CPU. From now on, interrupts of the CPU raise
+    /// Attaches a load to the calling thread's CPU. From now on, interrupts on this CPU raise
     /// softirqs that encrypt.
     pub fn attach(cpu: &'a mut Cpu, plan: Plan) -> Result<Load<'a>, Error> {
         let sides = Sides::new(plan.task, plan.softirq)?;
@@ -374,8 +376,8 @@ impl<'a> Load<'a> {
         })
     }
 
-    /// Waits until all requests of the softirqs and the task have completed. Until then, interrupts
-    /// do nothing.
+    /// Waits until all requests from the softirqs and the task have completed. Until then,
+    /// interrupts do nothing.
     pub fn drain(&mut self) {
         let empty = self.set_empty(true);
         // SAFETY: `kiln_load_drain` takes a pointer to this structure, which is attached to this
@@ -430,8 +432,8 @@ impl<'a> Load<'a> {
         self.raw.hardirq_hook = hook;
     }
 
-    /// Performs `ops` operations in one kernel entry. A user program makes the entry with patterns
-    /// in all its registers, and checks the registers on return.
+    /// Performs `ops` operations in one kernel entry. A user program enters the kernel with
+    /// patterns in all its registers, and checks the registers on return.
     pub fn run(&mut self, ops: u64) {
         self.raw.ops = ops;
         // SAFETY: `kiln_load_run` takes a pointer to this structure, which is attached to this CPU.

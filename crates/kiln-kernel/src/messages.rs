@@ -1,4 +1,4 @@
-//! Messages in memory. [`crate::calls`] passes them to functions, and [`crate::crypto`] to
+//! Messages in memory, which [`crate::calls`] passes to functions and [`crate::crypto`] passes in
 //! requests.
 
 use std::fmt;
@@ -11,23 +11,23 @@ pub use crate::sys::Messages as Raw;
 /// Size in bytes of the longest IV.
 const MAX_IV: usize = 32;
 
-/// Messages in memory: `struct kiln_messages`.
+/// Messages in memory. Mirrors `struct kiln_messages`.
 ///
-/// A message is its prefix (associated data), its text and, for decryption, its tag. A result has
-/// space for the prefix (which is not written) and the text, and for encryption also for the tag.
-/// The result of a hash is the digest.
+/// A message consists of a prefix (associated data), text and, for decryption, a tag. A result has
+/// space for the prefix (which is not written), the text and, for encryption, the tag. The result
+/// of a hash is the digest.
 #[derive(Default)]
 pub struct Messages<'a> {
     /// Direction; ignored by hashes.
     pub op: Op,
-    /// Buffer with the messages; message i starts at offset `i * src_stride`.
+    /// Buffer that holds the messages. Message i starts at offset `i * src_stride`.
     pub src: &'a [u8],
     /// Buffer for the results; the result of message i is written to offset `i * dst_stride`.
     pub dst: &'a mut [u8],
-    /// Buffer with the IVs; the IV of message i is at offset `i * iv_stride`.
+    /// Buffer that holds the IVs. The IV of message i is at offset `i * iv_stride`.
     pub ivs: &'a [u8],
-    /// Buffer for copies of all IVs, which functions may modify. The buffer may be empty for a
-    /// single message.
+    /// Buffer for copies of all IVs, which the called functions may modify. The buffer may be empty
+    /// if there is only one message.
     pub iv_room: &'a mut [u8],
     /// Distance in bytes between consecutive messages.
     pub src_stride: usize,
@@ -88,7 +88,7 @@ impl Impl {
 }
 
 /// Error: the messages exceed their buffers, or the algorithm does not accept them. The string
-/// names the fault.
+/// describes the problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unfit(pub &'static str);
 
@@ -100,7 +100,7 @@ impl fmt::Display for Unfit {
 
 impl std::error::Error for Unfit {}
 
-/// Sizes and buffers that an algorithm needs in addition to the text. Also used by kiln-tree.
+/// The sizes and buffers, apart from the text, that an algorithm needs. Also used by kiln-tree.
 #[doc(hidden)]
 pub struct Needs {
     pub kind: Kind,
@@ -131,7 +131,7 @@ pub(crate) fn holds(bytes: usize, count: usize, stride: usize, size: usize) -> b
 }
 
 impl<'a> Messages<'a> {
-    /// Creates the description of a single message without prefix and tag.
+    /// Describes a single message that has neither a prefix nor a tag.
     pub fn single(op: Op, src: &'a [u8], dst: &'a mut [u8], iv: &'a [u8]) -> Messages<'a> {
         Messages {
             op,
@@ -150,7 +150,7 @@ impl<'a> Messages<'a> {
     /// Returns the messages after the first `n`.
     ///
     /// # Panics
-    /// If there are fewer.
+    /// If there are fewer than `n` messages.
     pub fn skip(self, n: usize) -> Messages<'a> {
         Messages {
             src: &self.src[n * self.src_stride..],
@@ -171,7 +171,7 @@ impl<'a> Messages<'a> {
         }
     }
 
-    /// Converts the messages to the C structure, after checking that the buffers are large enough.
+    /// Checks that the buffers are large enough, and converts the messages to the C structure.
     /// Copies the IV of a single message to `single`. The result points into the messages and
     /// `single`.
     #[doc(hidden)]

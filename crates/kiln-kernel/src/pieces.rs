@@ -1,5 +1,5 @@
-//! Processes one message in pieces, with one call to an implementation per piece. A state is kept
-//! between the calls.
+//! Processes one message in pieces, with one call to an implementation per piece. The state is kept
+//! between calls.
 
 use std::ptr;
 
@@ -8,7 +8,7 @@ use crate::cpu;
 use crate::sys;
 use crate::tier::Tier;
 
-/// A message, and its division into pieces.
+/// A message, and how it is divided into pieces.
 pub struct Pieces<'a> {
     /// Direction; ignored by hashes.
     pub op: Op,
@@ -19,7 +19,7 @@ pub struct Pieces<'a> {
     pub dst: &'a mut [u8],
     pub iv: &'a [u8],
     pub aad: &'a [u8],
-    /// Tag size in bytes; used for AEADs only.
+    /// Tag size in bytes; used only for AEADs.
     pub tag_size: usize,
     /// Lengths of the associated data pieces.
     pub aad_pieces: &'a [usize],

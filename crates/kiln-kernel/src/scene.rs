@@ -1,5 +1,5 @@
 //! Scenes: programs for a task, and for the hardirqs and softirqs that interrupt the task. Running
-//! a scene records a trace (`kiln/scene.h`). A real kernel runs the same scenes
+//! a scene records a trace (`kiln/scene.h`). The same scenes also run on a real kernel
 //! (`linux/fidelity/`).
 
 use std::ffi::{CStr, CString};
@@ -7,9 +7,9 @@ use std::ffi::{CStr, CString};
 use crate::cpu::{self, Cpu};
 use crate::sys;
 
-/// Trace capacity in bytes.
+/// Capacity of a trace in bytes.
 const TRACE: usize = 4096;
-/// Bytes beyond the trace's capacity that an interrupted write may touch; equals
+/// Number of bytes beyond the trace's capacity that an interrupted write may touch. Must equal
 /// `KILN_SCENE_SLACK`.
 const SLACK: usize = 64;
 

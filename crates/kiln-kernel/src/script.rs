@@ -1,5 +1,5 @@
 //! Scripts that submit requests in given contexts and record each result. They test the behaviour
-//! of an asynchronous crypto API as its callers see it.
+//! of an asynchronous crypto API from its callers' point of view.
 
 use std::ffi::c_void;
 
@@ -50,18 +50,19 @@ impl Step {
     }
 }
 
-/// An event of a request: its call returned, or its callback was called.
+/// An event in the processing of a request: the call that submitted it returned, or its callback
+/// was called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
     /// Number of the request, in order of submission.
     pub request: u32,
-    /// True if the callback was called, false if the request's call returned.
+    /// True if the callback was called, false if the submitting call returned.
     pub answer: bool,
     /// Whether the event occurred in a kernel thread.
     pub kthread: bool,
     /// Whether the result was 0 although the output was wrong.
     pub wrong: bool,
-    /// Result that the callback received or the call returned.
+    /// The result that was passed to the callback, or that the call returned.
     pub err: Errno,
     pub preempt_count: u32,
 }
@@ -76,7 +77,7 @@ pub struct Outcome {
     pub stuck: Option<usize>,
 }
 
-/// Runs `steps`. All requests encrypt the same message, each to its own output buffer. If a step
+/// Runs `steps`. All requests encrypt the same message, each into its own output buffer. If a step
 /// frees a transform, pass the transform to [`give_up`] afterwards.
 pub fn run(
     _cpu: &mut Cpu,
@@ -107,8 +108,8 @@ pub unsafe fn run_foreign(
 
 /// Returns scripts that reveal the behaviour of a crypto API: the limit of its queue, its backlog,
 /// which requests may overtake others, how long a transform lives, and which requests complete
-/// without the kworker. Each script has a name and a number of `xts(aes)` transforms. The policy
-/// must be `legacy`.
+/// without the kworker. Each script is returned with its name and the number of `xts(aes)`
+/// transforms that it uses. The policy must be `legacy`.
 pub fn scenarios() -> Vec<(&'static str, usize, Vec<Step>)> {
     use Context::{Softirq, Task, TaskBhOff};
     const BACKLOG: u32 = crate::crypto::MAY_BACKLOG;

@@ -1,5 +1,5 @@
-//! Softirq storms: measures how many softirqs the softirq loop leaves to ksoftirqd, and whether
-//! work items queued during the storm all run.
+//! Softirq storms: measures how many softirqs the softirq loop leaves to ksoftirqd, and checks
+//! whether every work item that was queued during the storm is executed.
 
 use crate::cpu::{self, Cpu};
 use crate::sys;

@@ -1,5 +1,5 @@
-//! Tiers: sets of CPU features that implementations are written for, and functions that return
-//! which of them this CPU supports.
+//! Tiers, which are the sets of CPU features that implementations are written for, and functions
+//! that report which tiers this CPU supports.
 
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,7 +15,8 @@ macro_rules! tiers {
         features: $($feature:ident)*;
         $($tier:ident $name:literal $bits:literal [$($has:ident)*];)*
     ) => {
-        /// A CPU feature that tiers may require: a row `FEATURE` of `kernel/tiers.def`.
+        /// A CPU feature that tiers may require. Each feature is a `FEATURE` row in
+        /// `kernel/tiers.def`.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Feature {
             $($feature),*
@@ -78,7 +79,8 @@ impl Tier {
         usable & self.bit() != 0
     }
 
-    /// Returns a feature of the tier that this CPU lacks, or `None` if it has all of them.
+    /// Returns a feature of the tier that this CPU lacks, or `None` if the CPU has all of the
+    /// tier's features.
     pub fn lacks(self) -> Option<&'static str> {
         // SAFETY: the function accepts any number, and returns null or a static string.
         unsafe { static_str(sys::kiln_tier_lacks(self as u32)) }
@@ -94,9 +96,9 @@ impl Tier {
     }
 
     /// Returns masks for tests: the first mask has only the lowest tier, and each following mask
-    /// has one more usable tier, up to all of them. No mask ends with AVX unless that is the
-    /// highest usable tier, because Kiln has no code for it, and the tests would repeat those of
-    /// the previous mask.
+    /// has one more usable tier, up to all of them. No mask ends with AVX unless AVX is the highest
+    /// usable tier: Kiln has no AVX code, so the tests would only repeat those of the previous
+    /// mask.
     pub fn masks() -> Vec<Vec<Tier>> {
         let mut masks = Tier::all_masks();
         let all = masks.pop();
@@ -106,7 +108,7 @@ impl Tier {
     }
 
     /// Returns masks for hosted trees: those of [`Tier::masks`], and one that ends with AVX. The
-    /// masks ending with AVX and with AVX2 lack SHA-NI, like the first CPUs with these tiers. Trees
+    /// masks that end with AVX or AVX2 lack SHA-NI, like the first CPUs with these tiers. Trees
     /// prefer SHA-NI to both, so their AVX and AVX2 code for SHA-1 and SHA-256 would otherwise not
     /// run under any mask.
     pub fn tree_masks() -> Vec<Vec<Tier>> {
@@ -117,7 +119,7 @@ impl Tier {
                 mask.retain(|t| *t != Tier::ShaNi);
             }
         }
-        // If one of the two is the highest tier, also return the mask of all tiers.
+        // If AVX or AVX2 is the highest tier, also return the mask of all tiers.
         if masks.last() != Some(&all) {
             masks.push(all);
         }

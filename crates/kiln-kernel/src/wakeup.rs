@@ -6,7 +6,7 @@ use crate::sys;
 pub use crate::sys::Wakeup;
 
 impl Wakeup {
-    /// Runs the experiment on a CPU with full preemption that runs nothing else.
+    /// Runs the experiment. The CPU must have full preemption and must not run anything else.
     pub fn run(mut self, _cpu: &mut Cpu) -> Wakeup {
         // SAFETY: `kiln_wakeup` takes a pointer to this structure, which outlives the call.
         let failed = unsafe { cpu::gate(sys::kiln_wakeup, (&raw mut self).cast()) };

@@ -1,6 +1,6 @@
-//! Tests the strategies that divide long messages into FPU sections. The results must not change,
-//! sections must not exceed their limits, and stalls must not affect the measurements on which
-//! budgets are based.
+//! Tests the strategies that divide long messages into FPU sections. Results must not depend on the
+//! strategy, sections must not exceed their limits, and stalls must not affect the measurements on
+//! which budgets are based.
 
 use std::collections::HashMap;
 use std::process::{Command, Stdio};
@@ -44,7 +44,7 @@ fn simd_of(alg: &str) -> Vec<Impl> {
     Impl::find_all(alg).into_iter().filter(wanted).collect()
 }
 
-/// An implementation under test and its driver.
+/// An implementation under test, and its driver.
 struct Subject(Impl, Driver);
 
 impl Subject {
@@ -95,8 +95,8 @@ impl Subject {
     }
 }
 
-/// Returns message lengths near the boundaries of blocks, of code loops and of `budget`, where
-/// faults are likely.
+/// Returns message lengths at which faults are likely: near the boundaries of blocks and of code
+/// loops, and near `budget`.
 fn lengths(imp: Impl, budget: usize) -> Vec<usize> {
     let block = imp.block_size().max(16);
     let mut all = vec![0, 1, block - 1, block];
@@ -118,8 +118,8 @@ fn lengths(imp: Impl, budget: usize) -> Vec<usize> {
     all
 }
 
-/// Returns the minimum and maximum number of sections for a request of this size if a section has
-/// at most `most` bytes.
+/// Returns the minimum and maximum number of sections for a request of this size if a section
+/// processes at most `most` bytes.
 fn sections(imp: Impl, lens: Lens, most: usize) -> (u64, u64) {
     let whole = lens.assoc + lens.text + lens.tag;
     // Requests with an empty message do not call the cipher.
@@ -234,7 +234,7 @@ fn tweaks_of_long_pieces_are_right() {
 }
 
 /// Under the clocked strategy, the step size adapts to the target. It must remain a positive number
-/// of whole blocks, however short the target is.
+/// of whole blocks, no matter how short the target is.
 #[test]
 fn the_clock_halves_no_step_to_nothing() {
     let _one = lock_budgets();
@@ -264,7 +264,7 @@ fn the_clock_halves_no_step_to_nothing() {
     budget::calibrate();
 }
 
-/// Control: a comparison of results must detect a lost piece.
+/// Control: comparing the results must detect a lost piece.
 #[test]
 fn a_lost_piece_is_seen() {
     let imp = judge_of("sha256");
@@ -303,8 +303,7 @@ fn parse_posted(text: &str) -> Vec<Posted> {
     .collect()
 }
 
-/// Returns the driver names of implementations with a limit in `kernel/` that differs from the
-/// table.
+/// Returns the driver names of the implementations whose limit in `kernel/` differs from the table.
 fn unlike_posted(table: &[Posted]) -> Vec<String> {
     let limit = |imp: &Impl| {
         let row = |p: &&Posted| p.driver.as_deref() == Some(imp.driver());
@@ -323,7 +322,7 @@ fn fixed_is_what_was_posted_for_the_algorithm_and_the_tier_and_nothing_else() {
     let table = parse_posted(POSTED);
     assert_eq!(table.len(), 23);
     assert_eq!(unlike_posted(&table), [""; 0]);
-    // Controls: a changed limit, an additional limit, and a missing row.
+    // Controls: a changed limit, an additional limit, and a missing row must be detected.
     let planted = |from: &str, to: &str| {
         assert!(POSTED.contains(from), "{from}");
         unlike_posted(&parse_posted(&POSTED.replace(from, to)))
@@ -445,8 +444,8 @@ fn most_moved(a: &[Option<u32>], b: &[Option<u32>]) -> f64 {
     a.iter().zip(b).map(moved).fold(0.0, f64::max)
 }
 
-/// Plants stalls like those that interrupts, SMIs and hosts cause: stalls of some microseconds, of
-/// some hundred microseconds, and in several consecutive runs.
+/// Plants stalls like those that interrupts, SMIs and hosts cause: stalls of a few microseconds,
+/// stalls of a few hundred microseconds, and stalls in several consecutive runs.
 #[test]
 fn planted_stalls_move_no_budget() {
     let _one = lock_budgets();
@@ -507,8 +506,8 @@ fn what_is_measured_fits_and_one_of_each_is_fastest() {
     }
 }
 
-/// Runs long messages with `imp` and the strategy `way` while a timer interrupts, until `done`
-/// returns true.
+/// Runs long messages with `imp` and the strategy `way` while a timer sends interrupts, until
+/// `done` returns true.
 fn disturbed(
     imp: Impl,
     way: Way,

@@ -1,8 +1,8 @@
-//! C programs that test internals of `kernel/` that its interface does not export.
+//! C programs that test parts of `kernel/` that its interface does not export.
 //!
-//! A program includes the source file under test, so that it can call static functions and replace
-//! the time stamp counter with a variable. The rest of `kernel/` is linked from the archive. No
-//! result depends on measured time. Each test runs one case of one program.
+//! Each program includes the source file under test, so that it can call static functions and
+//! replace the time stamp counter with a variable. The rest of `kernel/` is linked from the
+//! archive. No result depends on measured time. Each test runs one case of one program.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -26,7 +26,7 @@ fn link(name: &str) -> PathBuf {
     let kernel = root.join("../../kernel");
     let compiler = Compiler::from_env().unwrap_or_else(|e| panic!("{e}"));
     let mut cc = Command::new(&compiler.path);
-    // `kernel/` requires these flags, and the build recipe uses the same flags.
+    // These flags are required by `kernel/`, and its build recipe uses the same flags.
     cc.args(["-std=gnu11", "-O2", "-g", "-Wall", "-Wextra", "-Werror"])
         .args(["-mno-red-zone", "-fno-strict-aliasing", "-funsigned-char"])
         .args([OsStr::new("-I"), kernel.as_os_str()])

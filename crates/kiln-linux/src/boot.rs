@@ -21,7 +21,7 @@ use crate::Error;
 /// How often the stop flag is checked.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Number of console lines kept for the error message if a boot fails.
+/// Number of console lines that are kept for the error message if a boot fails.
 const TAIL: usize = 15;
 
 /// Maximum line length in bytes. Without this limit, a console that prints no newline would fill
@@ -31,11 +31,11 @@ const LONGEST: u64 = 1 << 16;
 pub struct Boot<'a> {
     /// The executable of user mode Linux.
     pub linux: &'a Path,
-    /// An archive with Kiln's init and its commands.
+    /// An archive that contains Kiln's init and the commands for it.
     pub initramfs: Vec<u8>,
     /// Memory size, such as `256M`.
     pub memory: &'a str,
-    /// Additional words of the kernel's command line.
+    /// Additional words for the kernel command line.
     pub arguments: &'a [&'a str],
     pub limit: Duration,
     /// Set when the user presses Ctrl-C.
@@ -58,8 +58,8 @@ impl Boot<'_> {
     /// Boots the kernel and passes each line of the console to `line`.
     ///
     /// # Errors
-    /// Fails if the kernel cannot be started, does not end within the limit, or ends before init
-    /// reports its exit.
+    /// Fails if the kernel cannot be started, does not shut down within the limit, or shuts down
+    /// before init reports its exit code.
     pub fn run(&self, line: &mut dyn FnMut(&Line)) -> Result<Outcome, Error> {
         let initramfs = Scratch::new("initramfs")?;
         fs::write(&initramfs.path, &self.initramfs)
@@ -83,7 +83,8 @@ impl Boot<'_> {
         command
             .arg(format!("mem={}", self.memory))
             .arg(format!("initrd={}", initramfs.display()))
-            // The first console writes to standard output of this process and has no input.
+            // The first console writes to the standard output of the kernel's process and has no
+            // input.
             .args(["con=null", "con0=null,fd:1", "console=tty0"])
             .args(self.arguments)
             // Discard messages printed before the console works.
@@ -179,7 +180,7 @@ fn failed(how: &Watch, end: BootEnd, outcome: Outcome) -> Error {
     }
 }
 
-/// The machine's process. Dropping it also kills all processes that it has started.
+/// The machine's process. Dropping it also kills all processes that the machine has started.
 struct Machine(Child);
 
 impl Machine {
@@ -226,8 +227,8 @@ fn printable(bytes: &[u8]) -> String {
         .collect()
 }
 
-/// A scratch directory of this process. It is removed on drop, or if this process is killed, before
-/// the next boot.
+/// A scratch directory of this process. The directory is removed on drop or, if this process is
+/// killed, before the next boot.
 pub(crate) struct Scratch {
     pub(crate) path: PathBuf,
     _dir: TempDir,

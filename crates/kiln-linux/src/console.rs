@@ -41,7 +41,8 @@ pub enum Line {
         /// The command, as it is written in the file.
         text: String,
     },
-    /// A line of output from the current command's program, or of the file that the command prints.
+    /// A line of output from the current command's program, or a line of the file that the command
+    /// prints.
     Out(String),
     /// A line that the current command's program wrote to standard error.
     Err(String),
@@ -53,13 +54,12 @@ pub enum Line {
         seconds: f64,
         text: String,
     },
-    /// Init could not read some messages of the kernel, because newer messages had overwritten
-    /// them.
+    /// Init could not read some kernel messages, because newer messages had overwritten them.
     Lost,
     /// Init has finished a command.
     End { order: u32, how: End },
-    /// Init has finished, and the machine powers off. The value is 0 if all commands succeeded, and
-    /// 1 if one failed.
+    /// Init has finished, and the machine is powering off. The value is 0 if all commands
+    /// succeeded, and 1 if a command failed.
     Exit(i32),
     /// A line that init did not print, such as a boot message, firmware output or a panic.
     Noise(String),

@@ -8,7 +8,7 @@ use std::process::Command;
 
 use crate::Error;
 
-/// A kernel, and the headers for building its modules.
+/// A kernel, and the headers needed to build modules for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kernel {
     /// Kernel release that `uname -r` prints.
@@ -22,13 +22,13 @@ pub struct Kernel {
 
 impl Kernel {
     /// Uses a bzImage that the user named. `headers` is the directory of the kernel's headers, or
-    /// the tree where the kernel was built.
+    /// the tree in which the kernel was built.
     ///
     /// # Errors
     /// Fails if the image is not a bzImage, or the directory does not contain headers.
     pub fn from_user(image: &Path, headers: &Path) -> Result<Kernel, Error> {
         let head = fs::read(image).map_err(|e| Error::read(image, e))?;
-        // A bzImage has "HdrS" at 0x202 (Documentation/arch/x86/boot.rst).
+        // A bzImage has "HdrS" at offset 0x202 (Documentation/arch/x86/boot.rst).
         if head.get(0x202..0x206) != Some(b"HdrS") {
             return Err(Error::NotBzImage(image.to_owned()));
         }
@@ -56,7 +56,7 @@ impl Kernel {
         })
     }
 
-    /// Returns the first two numbers of the release, such as 6.12.
+    /// Returns the first two numbers of the release, for example 6.12.
     pub fn version(&self) -> String {
         version(&self.release)
     }
@@ -68,7 +68,7 @@ impl Kernel {
     }
 }
 
-/// Returns the first two numbers of a release, such as 6.12.
+/// Returns the first two numbers of a release, for example 6.12.
 pub fn version(release: &str) -> String {
     let numbers = numbers(release);
     let of = |i: usize| numbers.get(i).copied().unwrap_or(0);
@@ -88,7 +88,7 @@ fn numbers(release: &str) -> Vec<u32> {
     words.map_while(|w| w.parse().ok()).collect()
 }
 
-/// Finds the newest kernel of this version, such as 6.12.
+/// Finds the newest kernel of the series `version`, for example 6.12.
 ///
 /// # Errors
 /// Fails if such a kernel is neither installed nor known to apt, or if the cache cannot be used.
@@ -195,7 +195,7 @@ fn known_to_apt(version: &str) -> Result<Vec<String>, Error> {
     Ok(releases(&said, version))
 }
 
-/// Parses the output of apt-cache. Its lines have the format `linux-image-RELEASE - WORDS`.
+/// Parses the output of apt-cache, whose lines have the format `linux-image-RELEASE - WORDS`.
 fn releases(said: &str, version: &str) -> Vec<String> {
     let names = said.lines().filter_map(|line| line.split(' ').next());
     names
@@ -212,8 +212,8 @@ fn download(cache: &Path, release: &str, progress: &dyn Fn(&str)) -> Result<Kern
         .map_err(|e| Error::cache(cache, e))?;
     fill(dir.path(), release, progress)?;
     let place = cache.join(release);
-    // Remove the remains of an interrupted download, or a directory that another kiln has just
-    // completed.
+    // Remove what an interrupted download left behind, or a directory that another kiln process has
+    // just completed.
     let _ = fs::remove_dir_all(&place);
     fs::rename(dir.path(), &place).map_err(|e| Error::cache(&place, e))?;
     place_headers(&place, release)?;
@@ -244,8 +244,8 @@ fn fill(dir: &Path, release: &str, progress: &dyn Fn(&str)) -> Result<(), Error>
     Ok(())
 }
 
-/// Returns the packages with further headers and with the programs that a module's build uses,
-/// except the compiler.
+/// Returns the packages that contain further headers, and those that contain the programs needed to
+/// build a module, except the compiler.
 fn needed(depends: &str) -> Vec<String> {
     let names = depends
         .lines()
@@ -256,8 +256,8 @@ fn needed(depends: &str) -> Vec<String> {
         .collect()
 }
 
-/// Adjusts the headers' Makefile. It includes a second Makefile by its path under `/usr/src`, but
-/// here that file is under `root`.
+/// Adjusts the headers' Makefile. The Makefile includes a second Makefile by its path under
+/// `/usr/src`, but here the second Makefile is under `root`.
 fn place_headers(root: &Path, release: &str) -> Result<(), Error> {
     let path = root.join(format!("usr/src/linux-headers-{release}/Makefile"));
     let text = fs::read_to_string(&path).map_err(|e| Error::cache(&path, e))?;

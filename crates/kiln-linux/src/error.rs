@@ -99,7 +99,7 @@ pub enum Error {
     #[error("{program} cannot unpack {name}: install the kernel's package again")]
     PackedModule { program: &'static str, name: String },
 
-    /// Kiln's module does not build; `cause` is the compiler's first error, if one was found.
+    /// Kiln's module cannot be built; `cause` is the compiler's first error, if one was found.
     #[error("{which} does not build against {against}{cause}: the log is {}", log.display())]
     Module {
         which: &'static str,
@@ -178,7 +178,7 @@ pub enum Error {
     },
     #[error("Linux {0} did not run its full tests, so its results do not count")]
     TestsCut(String),
-    /// An answer of the real kernel is missing or cannot be parsed.
+    /// An answer from the real kernel is missing or cannot be parsed.
     #[error("{0}")]
     Answer(String),
     #[error("the emulated CPU: {0}")]
@@ -200,12 +200,12 @@ pub enum Error {
     Interrupted,
 }
 
-/// How a boot ended, if init did not print its last line.
+/// How a boot ended if init did not print its last line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BootEnd {
     /// The boot exceeded its time limit.
     TimeLimit,
-    /// The kernel's process ended by itself.
+    /// The kernel's process exited on its own.
     Early,
     /// The kernel printed a message after which its further output is of no use.
     Useless,
@@ -238,7 +238,7 @@ impl From<kiln_tree::Error> for Error {
     fn from(e: kiln_tree::Error) -> Error {
         match e {
             kiln_tree::Error::Interrupted => Error::Interrupted,
-            // The inner error may be one of this crate's, because this crate compiles Kiln's module
+            // The inner error may come from this crate, because this crate compiles Kiln's module
             // for a hosted tree.
             kiln_tree::Error::Guest(e) => match e.downcast() {
                 Ok(e) => *e,

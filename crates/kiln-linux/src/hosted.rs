@@ -42,20 +42,20 @@ const TIERS: &str = "kiln_glue_module_tiers";
 const ALL: &str = "kiln_glue_module_all";
 const CHECK: &str = "kiln_glue_module_check";
 
-/// Fractions of the total time for building and for testmgr, used only for the progress bar.
+/// Fractions of the total time that building and testmgr take. Used only for the progress bar.
 const BUILDING: f64 = 0.9;
 const TESTING: f64 = 0.05;
 
-/// Options for a test in a hosted tree.
+/// Options for testing the module in a hosted tree.
 pub struct Plan<'a> {
     pub source: Source,
-    /// The compiler for the tree and the module.
+    /// The compiler that builds the tree and the module.
     pub compiler: Compiler,
     /// Edits one of the module's source files; controls use this to plant faults.
     pub edit: &'a dyn Fn(&str, &'static str) -> String,
     /// Algorithm or driver to test; `None` tests all.
     pub only: Option<&'a str>,
-    /// Iterations per random test; `None` selects Linux's default of 100.
+    /// Iterations of each random test; `None` selects Linux's default of 100.
     pub fuzz: Option<u32>,
     pub seed: u64,
     /// Command-line arguments that make this program call [`judge`] in a child process.
@@ -69,8 +69,8 @@ pub struct Plan<'a> {
 /// Builds the tree and the module, hosts both, and collects each driver's result.
 ///
 /// # Errors
-/// Fails if the tree or the module does not build or cannot be hosted, or the tree did not run its
-/// full tests.
+/// Fails if the tree or the module does not build or cannot be hosted, or if the tree did not run
+/// its full tests.
 pub fn run(plan: &Plan) -> Result<Outcome, Error> {
     let tree = kiln_tree::Plan {
         source: plan.source.clone(),
@@ -156,7 +156,7 @@ fn outcome(plan: &Plan, seen: &Seen, symbols: &Symbols) -> Result<Outcome, Error
     Ok(outcome)
 }
 
-/// Returns the driver to run in other contexts, if testmgr passed the row's driver.
+/// Returns the driver to run in other contexts, if the row's driver passed testmgr's tests.
 fn driver(row: &Row) -> Option<Driver> {
     let name = row.driver.strip_prefix(module::PREFIX)?;
     let imp = Impl::all().into_iter().find(|i| i.driver() == name)?;
@@ -212,8 +212,8 @@ fn in_contexts(outcome: &mut Outcome, tried: &[Tried]) {
     }
 }
 
-/// Registers the module's drivers, so that the tree tests them, and lists the drivers that are
-/// registered afterwards. This is the child's part of [`run`].
+/// Registers the module's drivers, which makes the tree test them, and lists the drivers that are
+/// registered afterwards. This is the part of [`run`] that the child process executes.
 ///
 /// # Errors
 /// Fails if the image cannot be loaded, or belongs to another version of Kiln.
@@ -264,8 +264,8 @@ unsafe fn set<T>(image: &Image, name: &str, value: T) -> Result<(), kiln_tree::E
         name: name.to_owned(),
     };
     let at = image.symbol(name).ok_or_else(no_symbol)?;
-    // SAFETY: the caller guarantees that the variable has type `T` and that nothing reads it
-    // meanwhile. The image is mapped at its own addresses.
+    // SAFETY: the caller guarantees that the variable has type `T` and that nothing reads it during
+    // the call. The image is mapped at its own addresses.
     unsafe { ptr::write_volatile(at as *mut T, value) };
     Ok(())
 }

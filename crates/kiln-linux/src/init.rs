@@ -1,5 +1,5 @@
 //! Builds the init program for kernels that Kiln boots (`linux/init/`), and writes the commands
-//! that it executes.
+//! that the program executes.
 
 use std::fmt;
 use std::fs;
@@ -17,7 +17,8 @@ const SOURCES: &[(&str, &str)] = &[
     ("order.c", include_str!("../../../linux/init/order.c")),
 ];
 
-/// Compiler flags. The program is static, because the initramfs contains no libraries for it.
+/// Compiler flags. The program is linked statically, because the initramfs contains no libraries
+/// for it.
 const FLAGS: &[&str] = &["-std=gnu11", "-O2", "-static", "-s", "-w"];
 
 /// Maximum length in bytes of a line in the command file, including its newline.
@@ -46,8 +47,8 @@ impl Order {
         Order::new(&["module", path, parameters])
     }
 
-    /// Creates a command to unload the module with this name. If it stays in use for ten seconds,
-    /// the command fails with `EAGAIN`.
+    /// Creates a command to unload the module with this name. If the module stays in use for ten
+    /// seconds, the command fails with `EAGAIN`.
     pub fn remove(name: &str) -> Order {
         Order::new(&["remove", name])
     }
@@ -88,11 +89,11 @@ impl fmt::Display for Order {
     }
 }
 
-/// Generates the command file's content.
+/// Generates the content of the command file.
 ///
 /// # Errors
-/// Fails if a word contains a byte that separates words or commands, or a command exceeds the
-/// program's limits.
+/// Fails if a word contains a byte that separates words or commands, or if a command exceeds the
+/// init program's limits.
 pub fn orders(orders: &[Order]) -> Result<String, Error> {
     let mut file = String::new();
     for order in orders {
@@ -146,8 +147,8 @@ pub(crate) fn static_program(
     for (file, text) in sources {
         kiln_tree::update(&dir.join(file), text)?;
     }
-    // Compile in a scratch directory and rename the result, because another kiln may compile the
-    // same program concurrently.
+    // Compile in a scratch directory and rename the result, because another kiln process may
+    // compile the same program concurrently.
     let scratch = kiln_tree::make_scratch(&dir, "").map_err(|e| Error::cache(&dir, e))?;
     let unfinished = scratch.path().join(name);
     let mut command = Command::new(&compiler.path);

@@ -12,7 +12,7 @@ const TRAILER: &str = "TRAILER!!!";
 /// Alignment in bytes of each name and each content.
 const ALIGN: usize = 4;
 
-/// An archive that files can be added to. Adding a file also adds the directories in its path.
+/// An archive to which files can be added. Adding a file also adds the directories in its path.
 pub struct Initramfs {
     bytes: Vec<u8>,
     directories: BTreeSet<String>,
@@ -111,8 +111,8 @@ impl Initramfs {
 mod tests {
     use super::*;
 
-    /// Parses the archive as the format's description specifies. Returns the name, mode and content
-    /// of each entry.
+    /// Parses the archive according to the description of the format. Returns the name, mode and
+    /// content of each entry.
     fn read(archive: &[u8]) -> Vec<(String, u32, Vec<u8>)> {
         let mut at = 0;
         let mut entries = Vec::new();

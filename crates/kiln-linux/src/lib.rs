@@ -1,5 +1,5 @@
-//! Uses real Linux as the reference for what Kiln emulates. Builds it and boots it in user land
-//! (ARCH=um), with Kiln's ciphers in a module (`linux/module/`). Linux's own testmgr tests the
+//! Uses real Linux as the reference for what Kiln emulates. Builds Linux with Kiln's ciphers in a
+//! module (`linux/module/`) and boots it in user space (ARCH=um). Linux's own testmgr tests the
 //! ciphers, and its own tcrypt measures them.
 
 pub mod boot;

@@ -1,9 +1,9 @@
-//! Parses the lines where the module reports whether it restored live registers correctly
-//! (`linux/module/live.c`).
+//! Parses the kernel log lines in which the module reports whether it restored live registers
+//! correctly (`linux/module/live.c`).
 
 use crate::Error;
 
-/// Prefix of the lines where the module reports on live registers.
+/// Prefix of the kernel log lines in which the module reports on live registers.
 const SAID: &str = "kiln: live ";
 
 /// Results for one register width.
@@ -11,12 +11,12 @@ const SAID: &str = "kiln: live ";
 pub struct Width {
     /// Register width: `xmm`, `ymm` or `zmm`.
     pub name: String,
-    /// Number of rounds where registers were saved, overwritten and restored.
+    /// Number of rounds in which registers were saved, overwritten and restored.
     pub rounds: u32,
-    /// Number of rounds after which a register had changed.
+    /// Number of rounds after which a register no longer had its original value.
     pub wrong: u32,
-    /// Number of control rounds, in which registers are not saved, that detected no changed
-    /// register.
+    /// Number of control rounds that failed to detect a changed register. Control rounds do not
+    /// save registers, so each of them should detect a change.
     pub missed: u32,
     /// Minimum cost of a save and a restore, in TSC cycles.
     pub least: u64,
@@ -24,7 +24,7 @@ pub struct Width {
 }
 
 impl Width {
-    /// Parses a kernel log line.
+    /// Parses a kernel log line. Returns `None` if the line is not such a report.
     pub fn read(text: &str) -> Option<Width> {
         let (_, said) = text.split_once(SAID)?;
         let words: Vec<&str> = said.split_whitespace().collect();
@@ -45,7 +45,7 @@ impl Width {
         })
     }
 
-    /// Describes the result in a note for readers of the rows.
+    /// Formats the result as a note that accompanies the rows.
     pub fn note(&self) -> String {
         format!(
             "the module saved and restored {} registers {} times, as for a section over a section, and lost none; \

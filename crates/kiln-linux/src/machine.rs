@@ -1,5 +1,5 @@
-//! Boots a stock kernel under QEMU and records files in `/proc` and `/sys`. Tests of `kiln here`
-//! use the recordings.
+//! Boots a stock kernel under QEMU and records the content of files in `/proc` and `/sys`. The
+//! tests of `kiln here` use these recordings.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,7 +16,7 @@ use crate::modinfo::Modules;
 use crate::qemu::{Accel, Qemu};
 use crate::Error;
 
-/// QEMU's virtio-crypto device, and a virtio device of another type.
+/// QEMU arguments that add a virtio-crypto device and a virtio device of another type.
 const DEVICES: [&str; 6] = [
     "-object",
     "cryptodev-backend-builtin,id=crypto",
@@ -26,7 +26,7 @@ const DEVICES: [&str; 6] = [
     "virtio-rng-pci",
 ];
 
-/// Files to record. They are given as a glob(7) pattern without the leading slash.
+/// The files to record, given as a glob(7) pattern without the leading slash.
 pub struct Files<'a> {
     pub pattern: &'a str,
     /// Record only lines that contain one of these words. An empty list records all lines.
@@ -36,13 +36,13 @@ pub struct Files<'a> {
 /// A boot that records files.
 pub struct Plan<'a> {
     pub kernel: &'a Kernel,
-    /// Compiler for init.
+    /// The compiler that builds init.
     pub compiler: &'a Compiler,
     /// Modules to load first, together with their dependencies. Modules that the kernel lacks are
     /// skipped.
     pub load: &'a [&'a str],
     pub files: &'a [Files<'a>],
-    /// Time after which the boot is killed.
+    /// The boot is killed after this time.
     pub limit: Duration,
     /// Set when the user presses Ctrl-C.
     pub stop: &'a AtomicBool,
@@ -92,8 +92,8 @@ impl Plan<'_> {
     }
 }
 
-/// Records a line that the command `lines` printed. It consists of a path, a tab, and a line of the
-/// file.
+/// Records a line that the command `lines` printed. The line consists of a path, a tab, and one
+/// line of the file at that path.
 fn keep(text: &str, recorded: &mut BTreeMap<String, Vec<String>>) {
     let Some((path, line)) = text.split_once('\t') else {
         return;
@@ -105,7 +105,8 @@ fn keep(text: &str, recorded: &mut BTreeMap<String, Vec<String>>) {
     lines.push(line.to_owned());
 }
 
-/// Finds a kernel's build configuration. The file is next to the kernel's image or its modules.
+/// Finds a kernel's build configuration, which is stored next to the kernel's image or next to its
+/// modules.
 ///
 /// # Errors
 /// Fails if the configuration is in neither place, or cannot be read.

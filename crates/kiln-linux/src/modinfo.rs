@@ -7,15 +7,16 @@ use std::process::{Command, Stdio};
 
 use crate::Error;
 
-/// File name extensions of compressed modules, each with the program that decompresses the module
-/// and the Debian package that contains this program.
+/// File name extensions of compressed modules, each with the program that decompresses such a
+/// module and the Debian package that contains the program.
 const PACKED: [(&str, &str, &str); 3] = [
     ("ko.xz", "xz", "xz-utils"),
     ("ko.zst", "zstd", "zstd"),
     ("ko.gz", "gzip", "gzip"),
 ];
 
-/// Paths of the modules under a directory, by module name. In names, underscores replace hyphens.
+/// Paths of the modules under a directory, keyed by module name. In the names, underscores replace
+/// hyphens.
 pub struct Modules(BTreeMap<String, PathBuf>);
 
 impl Modules {
@@ -37,9 +38,10 @@ impl Modules {
         Ok(Modules(found))
     }
 
-    /// Returns the names and contents of the modules that the module `content` depends on, each
-    /// after its own dependencies. Modules that are not found are skipped, because they may be
-    /// built into the kernel. If a skipped module is not built in, the kernel reports the error.
+    /// Returns the names and contents of all modules that the module with the given content depends
+    /// on. Each module follows its own dependencies. Modules that are not found are skipped,
+    /// because they may be built into the kernel. If a skipped module is not built in, the kernel
+    /// reports the error.
     ///
     /// # Errors
     /// Fails if a module cannot be read.
@@ -73,8 +75,8 @@ impl Modules {
         let Some(path) = self.0.get(&name) else {
             return Ok(());
         };
-        // Record the module before its dependencies, so that the recursion ends if they form a
-        // cycle.
+        // Mark the module as done before visiting its dependencies, so that the recursion ends even
+        // if they form a cycle.
         if !done.0.insert(name.clone()) {
             return Ok(());
         }
@@ -107,8 +109,8 @@ fn read(path: &Path) -> Result<Vec<u8>, Error> {
     Ok(output.stdout)
 }
 
-/// Returns the dependencies that a module lists in its section `.modinfo`. The section consists of
-/// NUL-terminated strings `name=value`.
+/// Returns the dependencies that a module lists in its `.modinfo` section. The section consists of
+/// NUL-terminated `name=value` strings.
 fn depends(module: &[u8]) -> Vec<String> {
     const FIELD: &[u8] = b"\0depends=";
     // Do not compare the byte before the name: the section's first string is not preceded by a NUL.

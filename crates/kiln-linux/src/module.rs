@@ -1,5 +1,5 @@
-//! Builds Kiln's module for Linux (`linux/module/`). A kernel's own Kbuild compiles it from the
-//! sources in `kernel/ciphers`.
+//! Builds Kiln's Linux module (`linux/module/`). The target kernel's own Kbuild compiles the module
+//! from the sources in `kernel/ciphers`.
 
 use std::fmt::Write;
 use std::fs;
@@ -25,31 +25,32 @@ const HIDE: &str = "hide";
 /// Name of the module that interrupts FPU sections at a high rate, for `kiln linux dkms`.
 const NEST: &str = "nest";
 
-/// Name of the module that makes mistakes for a debug kernel to report, for `kiln linux dkms`.
+/// Name of the module that makes deliberate mistakes, which a debug kernel must report, for `kiln
+/// linux dkms`.
 const FAULT: &str = "fault";
 
-/// Sources of the modules for tests that only a kernel in a virtual machine can load.
+/// Names and sources of the test modules that may be loaded only in a virtual machine.
 const JUDGE: &[(&str, &str)] = &[
     (NEST, include_str!("../../../linux/judge/nest.c")),
     (FAULT, include_str!("../../../linux/judge/fault.c")),
 ];
 
-/// Prefix of the name that each implementation has in Linux. Linux's own drivers have the names
+/// Prefix of each implementation's driver name in Linux. Linux's own drivers have the same names
 /// without the prefix.
 pub const PREFIX: &str = "kiln-";
 
-/// Name of the file with the known answers, which the build script generates.
+/// Name of the file that contains the known answers. The build script generates it.
 const KNOWN: &str = "known.h";
 
-/// Compiler option that adds the parameters for tests of the module. A module for users is built
-/// without it.
+/// Compiler option that adds the parameters with which tests control the module. A module for users
+/// is built without this option.
 pub(crate) const CONTROLS: &str = "-DKILN_CONTROLS";
 
-/// Text of the configuration file for DKMS.
+/// The DKMS configuration file.
 const DKMS: &str = include_str!("../../../packaging/dkms/dkms.conf");
 
-/// Compiler option that raises Linux's limit of 2048 bytes for stack frames. The largest stack
-/// frame of a cipher has 3 KiB, and a kernel stack has 16 KiB.
+/// Compiler option that raises Linux's limit of 2048 bytes per stack frame. The largest stack frame
+/// of a cipher takes 3 KiB, and a kernel stack is 16 KiB.
 const FRAME: &str = "-Wframe-larger-than=4096";
 
 /// Kbuild lines that detect whether this kernel lets a hash clone its transforms, as kernels from
@@ -61,7 +62,7 @@ CFLAGS_shash.o := $(clones)
 
 ";
 
-/// The kernel to build a module for.
+/// The kernel that a module is built for.
 pub enum Kernel<'a> {
     /// A user mode Linux that Kiln has built.
     User(&'a Built),
@@ -72,7 +73,7 @@ pub enum Kernel<'a> {
 pub struct Plan<'a> {
     pub kernel: Kernel<'a>,
     pub compiler: &'a Compiler,
-    /// Build directory. The sources are copied to it before the build.
+    /// The build directory, which the sources are copied to before the build.
     pub dir: PathBuf,
     /// Callback that may edit each source file while it is copied. Controls use it to plant faults.
     pub edit: &'a dyn Fn(&str, &'static str) -> String,
@@ -87,10 +88,11 @@ pub struct Module {
     pub path: PathBuf,
     /// Path of the module that hides algorithms from a benchmark.
     pub hide: PathBuf,
-    /// Path of the module that interrupts FPU sections. Only [`build`] for a distribution's kernel
-    /// makes it.
+    /// Path of the module that interrupts FPU sections. [`build`] creates it only for a
+    /// distribution's kernel.
     pub nest: PathBuf,
-    /// Path of the module that makes mistakes. Also made only by [`build`].
+    /// Path of the module that makes deliberate mistakes. It too is built only for a distribution's
+    /// kernel.
     pub fault: PathBuf,
     /// Warnings from the compiler, modpost and objtool, one per line.
     pub warnings: Vec<String>,
@@ -100,7 +102,7 @@ pub fn unchanged(_name: &str, text: &'static str) -> String {
     text.to_owned()
 }
 
-/// Builds the module for a distribution's kernel, in the cache.
+/// Builds the module for a distribution's kernel in the cache directory.
 ///
 /// # Errors
 /// Fails if the headers are missing, or [`build`] fails.
@@ -123,8 +125,8 @@ pub fn for_headers(
     })
 }
 
-/// Like [`for_headers`], but builds the module as the package kiln-crypto-dkms does: from the
-/// sources that [`write_sources`] writes, without the parameters for tests.
+/// Like [`for_headers`], but builds the module in the same way as the kiln-crypto-dkms package:
+/// from the sources that [`write_sources`] writes, without the test parameters.
 ///
 /// # Errors
 /// The same errors as [`for_headers`].
@@ -169,7 +171,8 @@ fn headers_key(headers: &Path, compiler: &Compiler) -> String {
 pub fn build(plan: &Plan) -> Result<Module, Error> {
     copy(&plan.dir, plan.edit)?;
     let others: &[&str] = match plan.kernel {
-        // The host interrupts user mode Linux, whose sections need no nesting.
+        // In user mode Linux, which the host interrupts, the module does not nest sections, so a
+        // test of nested sections is not needed.
         Kernel::User(_) => &[HIDE],
         Kernel::Headers(_) => {
             for (name, source) in JUDGE {
@@ -264,8 +267,8 @@ fn update_sources(dir: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns the expected ciphertext of an algorithm's first known answer. The module's file contains
-/// the same bytes.
+/// Returns the expected ciphertext of an algorithm's first known answer. The file that is compiled
+/// into the module contains the same bytes.
 ///
 /// # Panics
 /// Panics if the table has no known answer for the algorithm.
@@ -276,8 +279,8 @@ pub(crate) fn known_answer(alg: &str) -> Vec<u8> {
         .lines()
         .find_map(|line| line.trim().strip_prefix(&format!("{{ {alg:?}, ")))
         .expect("an algorithm with known answers");
-    // The numbers are the offset and the lengths of key, IV, associated data, text, ciphertext and
-    // tag.
+    // The numbers are the offset, followed by the lengths of the key, IV, associated data, text,
+    // ciphertext and tag.
     let numbers: Vec<usize> = row
         .trim_end_matches(" },")
         .split(", ")
@@ -295,7 +298,7 @@ pub(crate) fn known_answer(alg: &str) -> Vec<u8> {
         .collect()
 }
 
-/// Returns the value of the module's parameter `tiers` that allows the same tiers as `KILN_TIERS`.
+/// Returns the value for the module's `tiers` parameter that allows the same tiers as `KILN_TIERS`.
 pub(crate) fn tiers() -> String {
     let mask = seen_tiers();
     if mask == u32::MAX {
@@ -315,7 +318,7 @@ fn object(source: &str) -> Option<String> {
 }
 
 /// Generates the Kbuild file, which lists every source and its flags. Each name in `others` is
-/// another module, with a single source.
+/// another module, built from a single source.
 fn kbuild(others: &[&str], defines: &str) -> String {
     let mut text = format!("obj-m := {NAME}.o");
     for other in others {
@@ -338,8 +341,8 @@ pub(crate) fn all_flags(defines: &str) -> String {
     text
 }
 
-/// Generates the line of the Kbuild file that sets a single object's flags. Returns an empty string
-/// for sources outside `kernel/`, which need no flags of their own.
+/// Generates the line of the Kbuild file that sets the flags for a single object. Returns an empty
+/// string for sources outside `kernel/`, which need no extra flags.
 pub(crate) fn flags(name: &str) -> String {
     let Some(stem) = name
         .strip_suffix(".c")
@@ -352,7 +355,8 @@ pub(crate) fn flags(name: &str) -> String {
         flags.extend(&tier.flags);
         flags.extend(recipe::SIMD);
         flags.extend(recipe::extra_flags(Path::new(name)));
-        // The compiler's headers declare the intrinsics, but Linux's build disables these headers.
+        // The intrinsics are declared in the compiler's headers, but Linux's build hides those
+        // headers.
         flags.push("-isystem $(shell $(CC) -print-file-name=include)");
     }
     format!("CFLAGS_{stem}.o := {}\n", flags.join(" "))
@@ -391,7 +395,7 @@ mod tests {
         for name in [HIDE, NEST, FAULT] {
             assert!(!dir.path().join(format!("{name}.c")).exists(), "{name}");
         }
-        // Control: the module built for tests has them.
+        // Control: the build for tests includes these modules.
         assert!(kbuild(&[HIDE, NEST, FAULT], CONTROLS)
             .starts_with("obj-m := kiln.o hide.o nest.o fault.o\n"));
     }
@@ -405,8 +409,8 @@ mod tests {
         assert_eq!(found.len(), 3, "{found:?}");
     }
 
-    /// Creates kernel headers whose Makefile ends with a rule that generates BTF for the module,
-    /// like those of a distribution. The program that generates BTF does not exist.
+    /// Creates kernel headers whose Makefile ends with a rule that generates BTF for the module, as
+    /// a distribution's headers do. The program that should generate the BTF does not exist.
     fn headers_with(rule: &str) -> tempfile::TempDir {
         let dir = tempfile::tempdir().unwrap();
         let makefile = format!(

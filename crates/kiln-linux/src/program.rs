@@ -1,5 +1,5 @@
-//! Adds one of this machine's programs to an initramfs, together with the libraries that it is
-//! linked with.
+//! Adds one of this machine's programs to an initramfs, together with the shared libraries that the
+//! program needs.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -68,7 +68,7 @@ fn libraries(path: &Path) -> Result<Vec<PathBuf>, Error> {
     Ok(paths(&said))
 }
 
-/// Parses lines of the formats `NAME => PATH (ADDRESS)` and `PATH (ADDRESS)`.
+/// Parses lines in the formats `NAME => PATH (ADDRESS)` and `PATH (ADDRESS)`.
 fn paths(said: &str) -> Vec<PathBuf> {
     said.lines()
         .filter_map(|line| line.trim().rsplit_once(" (")?.0.split(" => ").last())

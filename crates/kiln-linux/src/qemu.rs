@@ -21,8 +21,8 @@ const PROBE: Duration = Duration::from_secs(20);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Accel {
     Kvm,
-    /// QEMU's translator, which emulates the CPU in software. Answers are the same, but costs
-    /// cannot be measured.
+    /// QEMU's TCG, which emulates the CPU in software. Answers are the same as on hardware, but
+    /// costs cannot be measured.
     Tcg,
 }
 
@@ -39,7 +39,7 @@ impl Accel {
 /// A virtual machine with one CPU.
 pub struct Qemu<'a> {
     pub image: &'a Path,
-    /// Archive with Kiln's init and its commands.
+    /// The archive that contains Kiln's init and the commands for it.
     pub initramfs: &'a [u8],
     pub accel: Accel,
     /// Additional arguments for QEMU, such as devices.
@@ -72,9 +72,9 @@ impl Qemu<'_> {
             .arg(self.image)
             .arg("-initrd")
             .arg(&initramfs.path)
-            // Disable full preemption, which would disturb the scripts of requests. Also disable
-            // the kernel's timer check: on a busy host, the emulated timer may fail it, which would
-            // cause a panic.
+            // Disable full preemption, which would disturb the scripted requests. Also disable the
+            // kernel's timer check: on a busy host, the emulated timer may fail the check, and the
+            // kernel would panic.
             .args([
                 "-append",
                 "console=ttyS0 quiet panic=-1 preempt=voluntary no_timer_check",
@@ -105,12 +105,12 @@ impl Qemu<'_> {
     }
 }
 
-/// Returns whether QEMU reports in this line that KVM cannot continue the guest.
+/// Returns whether this line of QEMU's output reports that KVM cannot continue to run the guest.
 fn is_fault(line: &str) -> bool {
     line.contains("KVM internal error") || line.contains("KVM: entry failed")
 }
 
-/// Returns a name for this machine's KVM module, for use in messages.
+/// Returns a description of this machine's KVM module, for use in messages.
 fn kvm(modules: &Path) -> String {
     let there = |name: &&&str| modules.join(name).is_dir();
     match ["kvm_intel", "kvm_amd", "kvm_pvm"].iter().find(there) {
@@ -122,8 +122,9 @@ fn kvm(modules: &Path) -> String {
     }
 }
 
-/// Returns the CPU model for QEMU. It has all features that the accelerator supports, except
-/// arch-capabilities: if a hypervisor hides this MSR from the host, KVM cannot offer it to a guest.
+/// Returns the CPU model to request from QEMU. It has all features that the accelerator supports,
+/// except arch-capabilities: if a hypervisor hides this MSR from the host, KVM cannot offer it to a
+/// guest.
 fn cpu(accel: Accel) -> &'static str {
     match accel {
         Accel::Kvm => "host,-arch-capabilities",

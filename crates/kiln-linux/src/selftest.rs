@@ -23,7 +23,7 @@ use crate::Error;
 /// Message that testmgr prints once, when its first test begins, if its full tests are enabled.
 const FULL: &str = "crypto tests enabled";
 
-/// Number of rounds where the module saves and restores live registers.
+/// Number of rounds in which the module saves and restores live registers.
 const LIVE_ROUNDS: u32 = 1000;
 
 /// The verdict of Linux's testmgr on one of Kiln's implementations.
@@ -41,22 +41,22 @@ pub struct Row {
     /// The driver's name in Linux.
     #[schemars(extend("x-role" = "key"))]
     pub driver: String,
-    /// Algorithm, by its name in the kernel's crypto API, such as `xts(aes)`.
+    /// Algorithm name in the kernel's crypto API, such as `xts(aes)`.
     #[schemars(extend("x-role" = "key"))]
     pub alg: String,
     /// ISA tier of the implementation.
     #[schemars(extend("x-role" = "key"))]
     pub tier: String,
-    /// Verdict: `passed`, `failed`, `untested` (no test of Linux reached the driver), `absent` (the
-    /// CPU or `KILN_TIERS` excludes the driver) or `unknown`.
+    /// Verdict: `passed`, `failed`, `untested` (none of Linux's tests reached the driver), `absent`
+    /// (the CPU or `KILN_TIERS` excludes the driver) or `unknown`.
     #[schemars(extend("x-role" = "main", "x-heading" = "self-test"))]
     pub selftest: &'static str,
-    /// Why the result is not `passed`; empty if it is.
+    /// Why the verdict is not `passed`; empty if it is.
     #[schemars(extend("x-role" = "figure"))]
     pub reason: String,
 }
 
-/// Options for a test by testmgr.
+/// Options for a testmgr run.
 pub struct Plan<'a> {
     pub built: &'a Built,
     /// Kiln's module, built for this kernel.
@@ -65,7 +65,7 @@ pub struct Plan<'a> {
     pub only: Option<&'a str>,
     /// Iterations per random test; `None` selects Linux's default of 100.
     pub fuzz: Option<u32>,
-    /// Time after which the boot is killed.
+    /// The boot is killed after this time.
     pub limit: Duration,
     /// Set when the user presses Ctrl-C.
     pub stop: &'a AtomicBool,
@@ -75,7 +75,7 @@ pub struct Plan<'a> {
 
 #[derive(Debug)]
 pub struct Outcome {
-    /// Rows for the requested implementations, one each.
+    /// One row per requested implementation.
     pub rows: Vec<Row>,
     /// Notes that help the reader interpret the rows.
     pub notes: Vec<String>,
@@ -133,16 +133,16 @@ pub fn run(plan: &Plan) -> Result<Outcome, Error> {
     heard.outcome(&plan.built.version, plan.only)
 }
 
-/// Returns an algorithm's implementations, or the implementation with this driver name. Without a
-/// name, returns all implementations.
+/// Returns an algorithm's implementations, or the one implementation with this driver name. If no
+/// name is given, returns all implementations.
 pub(crate) fn select_impls(only: Option<&str>) -> Vec<Impl> {
     let mut all = Impl::all();
     all.retain(|i| only.is_none_or(|name| name == i.alg() || name == i.driver()));
     all
 }
 
-/// What a kernel reported about its drivers. A booted kernel reports on its console, a hosted tree
-/// through events.
+/// What a kernel reported about its drivers. A booted kernel reports on its console; a hosted tree
+/// reports through events.
 #[derive(Debug, Default)]
 pub(crate) struct Heard {
     full: bool,
@@ -153,7 +153,7 @@ pub(crate) struct Heard {
     failed: HashMap<String, String>,
     /// Reasons why drivers were not tested, by driver name.
     untested: HashMap<String, &'static str>,
-    /// Drivers that could not be compared with their generic drivers.
+    /// Drivers that testmgr could not compare with their generic drivers.
     skipped: Vec<String>,
     /// The module's results for saving and restoring live registers.
     live: Vec<live::Width>,
@@ -180,7 +180,8 @@ impl Heard {
         Ok(Outcome { rows, notes })
     }
 
-    /// Processes an event. A driver is reported after its test and once more at the end.
+    /// Processes an event. Each driver is reported after its test and once more at the end of the
+    /// run.
     pub(crate) fn event(&mut self, event: &Event) {
         match event {
             Event::Log { text } => self.log(text.trim_end()),
@@ -219,8 +220,8 @@ impl Heard {
         }
     }
 
-    /// Parses `key : value` lines, which form one block per driver. A driver under test has a
-    /// second block for its larval.
+    /// Parses a line of `/proc/crypto`, where the `key : value` lines form one block per driver. A
+    /// driver under test has a second block for its test larval.
     fn listing(&mut self, text: &str) {
         let Some((key, value)) = text.split_once(':') else {
             self.driver = None;
@@ -371,11 +372,11 @@ mod tests {
         assert_eq!(verdict(listed("passed"), &[]), "passed");
         assert_eq!(verdict(listed("unknown"), &[]), "unknown");
         assert_eq!(verdict(listed("passed"), &[&untested]), "untested");
-        // Linux shows the self-test of a failed driver as unknown.
+        // Linux reports the self-test status of a failed driver as "unknown".
         assert_eq!(verdict(listed("unknown"), &[&failed]), "failed");
         assert_eq!(verdict(listed("passed"), &[&failed]), "failed");
         assert_eq!(verdict(Vec::new(), &[]), "unknown");
-        // The driver has two blocks: one for itself, one for its larval.
+        // The driver has two blocks: one for the driver itself and one for its test larval.
         let mut twice = listed("passed");
         twice.extend(listed("unknown"));
         assert_eq!(verdict(twice, &[]), "unknown");

@@ -8,7 +8,7 @@ use kiln_tree::{root, Extent, Source};
 
 use crate::Error;
 
-/// Directory where the package installs its archives.
+/// Directory where Debian's `linux-source-*` packages install their archives.
 const PACKAGES: &str = "/usr/src";
 
 /// Returns the tree with this name. Without a name, unpacks the newest installed Debian package
@@ -47,8 +47,8 @@ fn version(name: &str) -> Option<(u32, u32)> {
     Some((major.parse().ok()?, minor.parse().ok()?))
 }
 
-/// Returns the directory for an unpacked archive. The directory's name depends on the archive's
-/// size and time, so that each version of the package has its own directory.
+/// Returns the directory of an unpacked archive. The directory's name depends on the archive's size
+/// and modification time, so that each version of the package has its own directory.
 fn unpacked(archive: &Path, version: (u32, u32)) -> Result<PathBuf, Error> {
     let io = |e| Error::cache(archive, e);
     let meta = fs::metadata(archive).map_err(io)?;

@@ -16,16 +16,16 @@ use crate::module::{Module, PREFIX};
 use crate::uml::Built;
 use crate::Error;
 
-/// The benchmark module. It measures while it is being initialised, and then returns an error, so
-/// that it is not loaded.
+/// The benchmark module. It runs its measurements while it is being initialised and then returns an
+/// error, so that it does not stay loaded.
 const BENCHMARK: &str = "crypto/tcrypt.ko";
 
-/// Templates that are modules in this configuration (`linux/um.config`). Each template follows
-/// those that it needs.
+/// Templates that are built as modules in this configuration (`linux/um.config`). Each template
+/// follows the templates that it needs.
 pub const TEMPLATES: [&str; 7] = ["cbc", "ctr", "cts", "ecb", "xts", "ccm", "gcm"];
 
-/// How tcrypt measures an algorithm: the mode number, and the templates in Linux's own
-/// implementation.
+/// How tcrypt measures an algorithm: the mode number, and the templates that Linux's own
+/// implementation uses.
 struct Mode {
     alg: &'static str,
     mode: u32,
@@ -43,8 +43,8 @@ const fn mode(alg: &'static str, mode: u32, templates: &'static [&'static str]) 
     }
 }
 
-/// Algorithms with a tcrypt mode number. Hashes are not listed, because one mode measures any hash
-/// by name.
+/// Algorithms that have a tcrypt mode number. Hashes are not listed, because a single mode can
+/// measure any hash by name.
 const MODES: [Mode; 10] = [
     mode("ecb(aes)", 200, &["ecb"]),
     mode("cbc(aes)", 200, &["cbc"]),
@@ -112,7 +112,8 @@ impl Request {
         match Impl::find_all(name).first() {
             Some(imp) if imp.kind() == Kind::Hash => {
                 let key = imp.key_sizes().into_iter().min_by_key(|n| n.abs_diff(32));
-                // Linux's Poly1305 takes its key from the message, so do not set a key.
+                // Linux's Poly1305 takes its key from the start of the message, so do not set a
+                // key.
                 let key = key.filter(|_| name != "poly1305").unwrap_or(0) as u32;
                 Ok(request(HASHES, key, &[]))
             }
@@ -138,8 +139,8 @@ impl Request {
         }
     }
 
-    /// Returns the algorithms to hide: all algorithms of the mode, except the requested algorithm
-    /// and the algorithms that it needs.
+    /// Returns the algorithms to hide: all algorithms that the mode measures, except the requested
+    /// algorithm and the algorithms that it needs.
     fn hidden(&self) -> Vec<&'static str> {
         let Some(alg) = self.alg.as_deref().filter(|_| self.mode == 200) else {
             return Vec::new();
@@ -160,7 +161,8 @@ impl Request {
     }
 }
 
-/// Returns the templates that are modules, each as its file name in the initramfs and its content.
+/// Returns the file name in the initramfs and the content of each template that is built as a
+/// module.
 pub fn loaded(built: &Built, names: &[&str]) -> Vec<(String, Vec<u8>)> {
     let module = |name: &&str| {
         let file = format!("{name}.ko");
@@ -193,18 +195,18 @@ pub struct Plan<'a> {
     pub request: &'a Request,
     /// The build of Kiln's module, including the module that hides algorithms.
     pub module: &'a Module,
-    /// Linux's name for the Kiln driver to measure; `None` measures Linux's own code.
+    /// Name under which Linux knows the Kiln driver to measure; `None` measures Linux's own code.
     pub driver: Option<&'a str>,
-    /// Time after which the run ends successfully with the rows measured so far.
+    /// After this time, the run ends successfully and returns the rows measured so far.
     pub enough: Option<Duration>,
-    /// Time after which the boot is killed.
+    /// The boot is killed after this time.
     pub limit: Duration,
     /// Set when the user presses Ctrl-C.
     pub stop: &'a AtomicBool,
 }
 
-/// Runs tcrypt and returns its rows. Passes each line that it prints to `line`, in the format of
-/// `dmesg`.
+/// Runs tcrypt and returns its rows. Passes each line that tcrypt prints to `line`, in the format
+/// of `dmesg`.
 ///
 /// # Errors
 /// Fails if the kernel cannot be booted or cannot load a module.
@@ -263,7 +265,7 @@ pub fn run(plan: &Plan, line: &mut dyn FnMut(&str)) -> Result<Vec<Row>, Error> {
             tail: outcome.tail,
         }),
         Err(Error::Boot { .. }) if cut && !rows.is_empty() => Ok(rows),
-        // Return the rows measured before Ctrl-C.
+        // Ctrl-C was pressed: return the rows measured so far.
         Err(Error::Interrupted) if !rows.is_empty() => Ok(rows),
         Err(e) => Err(e),
     }
@@ -276,7 +278,7 @@ impl Plan<'_> {
     }
 }
 
-/// Splits a record of the kernel's log into lines. Newlines are escaped in such a record.
+/// Splits a kernel log record into lines. Newlines within a record are escaped.
 fn lines(record: &str) -> impl Iterator<Item = &str> {
     record
         .split("\\x0a")

@@ -1,5 +1,5 @@
-//! Builds user mode Linux in the cache, outside its source tree. Each combination of tree and
-//! compiler has its own directory.
+//! Builds user mode Linux in the cache directory, outside its source tree. Each combination of tree
+//! and compiler has its own build directory.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,13 +10,13 @@ use kiln_tree::{check_tools, hash, key, root, update, Cache, Make, Said, Source}
 
 use crate::Error;
 
-/// Options set on top of `allnoconfig`.
+/// Configuration options that are set on top of `allnoconfig`.
 const CONFIG: &str = include_str!("../../../linux/um.config");
 
 /// Number of objects that a cold build of 6.12 compiles. Used only for the progress bar.
 const USUAL_STEPS: f64 = 1130.0;
 
-/// Number of lines shown from the end of the log if a build fails.
+/// Number of lines from the end of the log that are shown if a build fails.
 const TAIL: usize = 12;
 
 pub struct Plan<'a> {
@@ -39,8 +39,8 @@ pub struct Built {
 }
 
 impl Built {
-    /// Returns the content of a module's file. Returns `None` if the file does not exist, for
-    /// example because the module is built in.
+    /// Returns the content of a module's file, or `None` if the file does not exist, for example
+    /// because the module is built in.
     pub(crate) fn module_if_any(&self, path: &str) -> Option<Vec<u8>> {
         fs::read(self.cache.objects.join(path)).ok()
     }
@@ -61,8 +61,8 @@ impl Built {
 /// Builds the parts of the kernel that are not up to date.
 ///
 /// # Errors
-/// Fails if the machine lacks a tool, the cache cannot be used, or the tree does not build. In the
-/// last case, the message contains the end of the log.
+/// Fails if the machine lacks a tool, the cache cannot be used, or the tree does not build. If the
+/// tree does not build, the message contains the end of the build log.
 pub fn build(plan: &Plan) -> Result<Built, Error> {
     check_tools(&plan.compiler)?;
     if !plan.source.dir.join("arch/um").is_dir() {
@@ -93,9 +93,9 @@ pub fn build(plan: &Plan) -> Result<Built, Error> {
     })
 }
 
-/// Checks that user mode Linux of this tree can store the CPU's extended registers. Before 6.13,
-/// its buffer has a fixed size that is too small for AMX, and the first process would die ("ptrace
-/// set fp regs failed, errno = 14").
+/// Checks that this tree's user mode Linux can store the CPU's extended registers. Before 6.13, its
+/// register buffer has a fixed size that is too small for AMX, and the first process would die
+/// ("ptrace set fp regs failed, errno = 14").
 pub fn check_register_room(tree: &Path) -> Result<(), Error> {
     match register_room(tree) {
         Some(room) if room < xsave_bytes() => Err(Error::RegisterRoom {
@@ -108,7 +108,7 @@ pub fn check_register_room(tree: &Path) -> Result<(), Error> {
 }
 
 /// Returns the size in bytes of the buffer for extended registers in this tree's user mode Linux,
-/// or `None` if it asks the host for the size.
+/// or `None` if user mode Linux asks the host for the size.
 fn register_room(tree: &Path) -> Option<u32> {
     let text = fs::read_to_string(tree.join("arch/x86/um/user-offsets.c")).ok()?;
     let mut sizes = text.lines().filter_map(|line| {
@@ -118,17 +118,17 @@ fn register_room(tree: &Path) -> Option<u32> {
     sizes.next_back()
 }
 
-/// Returns the size in bytes of the standard XSAVE area with all features that the host has
-/// enabled.
-// Newer toolchains declare `__cpuid_count` safe, older ones do not.
+/// Returns the size in bytes of the XSAVE area in standard format, with all features that the host
+/// has enabled.
+// Only older toolchains need the `unsafe` block: newer ones declare `__cpuid_count` safe.
 #[allow(unused_unsafe)]
 fn xsave_bytes() -> u32 {
-    // SAFETY: all CPUs that Kiln runs on have CPUID. If a CPU lacks leaf 13, the instruction
-    // returns other values, but does not fault.
+    // SAFETY: every CPU that Kiln runs on has CPUID. If a CPU lacks leaf 13, the instruction
+    // returns other values but does not fault.
     unsafe { std::arch::x86_64::__cpuid_count(13, 0) }.ebx
 }
 
-/// Creates an error whose message has one line, followed by the end of the log.
+/// Creates an error whose message is a one-line description followed by the end of the log.
 fn failed(plan: &Plan, how: &'static str, said: &Said, log: &Path) -> Error {
     let lines: Vec<&str> = said.text.lines().collect();
     let tail = lines[lines.len().saturating_sub(TAIL)..].join("\n  ");
@@ -140,8 +140,8 @@ fn failed(plan: &Plan, how: &'static str, said: &Said, log: &Path) -> Error {
     }
 }
 
-/// Configures the tree if its inputs have changed. Otherwise does not touch the configuration,
-/// because a new timestamp would make every object out of date.
+/// Configures the tree if the inputs of the configuration have changed. Otherwise leaves the
+/// configuration untouched, because a new timestamp would make every object out of date.
 fn configure(plan: &Plan, cache: &Cache) -> Result<(), Error> {
     let fragment = cache.dir.join("um.config");
     let stamp = cache.dir.join("configured");
@@ -198,7 +198,7 @@ mod tests {
             fs::write(&file, text).unwrap();
             check_register_room(tree.path())
         };
-        // The line does not exist in Linux 6.13 and later.
+        // Linux 6.13 and later do not have this line.
         assert!(with("").is_ok());
         assert!(with("\tDEFINE_LONGS(HOST_FP_SIZE, 1000000);\n").is_ok());
         // 511 bytes are not enough for any CPU, because FXSAVE alone stores 512 bytes.

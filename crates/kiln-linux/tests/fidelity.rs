@@ -1,5 +1,5 @@
-//! Compares the emulated CPU with the answers of real kernels in `linux/records/`, which `kiln
-//! linux fidelity --record` wrote. The tests need neither QEMU nor a kernel.
+//! Compares the emulated CPU's answers with the answers of real kernels in `linux/records/`, which
+//! `kiln linux fidelity --record` wrote. The tests need neither QEMU nor a kernel.
 
 use std::fs;
 use std::path::Path;
@@ -26,8 +26,8 @@ fn records() -> Vec<(String, Record)> {
         .collect()
 }
 
-/// Describes the questions that the emulated CPU answers differently from the record, and counts
-/// those that it cannot be asked.
+/// Describes each difference between the emulated CPU's answers and the record, and counts the
+/// questions that the emulated CPU cannot be asked.
 fn differences(
     record: &Record,
     policy: &str,
@@ -59,12 +59,13 @@ fn differences(
     (differ, unasked)
 }
 
-/// Runs `body` on a new thread, because a thread can become only one CPU.
+/// Runs `body` on a new thread, because a thread can be made an emulated CPU only once.
 fn on_a_thread<T: Send>(body: impl FnOnce() -> T + Send) -> T {
     thread::scope(|s| s.spawn(body).join().unwrap())
 }
 
-// All checks are in one test, because the policy and the broken rules apply to the whole process.
+// All checks are in one test, because the policy and the broken rules are set for the whole
+// process.
 #[test]
 fn the_emulated_cpu_answers_as_real_kernels_did() {
     let records = records();
@@ -109,8 +110,8 @@ fn the_emulated_cpu_answers_as_real_kernels_did() {
         broken::LATE_FIRST,
     ] {
         broken::set(rules);
-        // Question 54 is excluded, because it frees a transform while requests wait. With a broken
-        // rule, that would be a use after free.
+        // Question 54 is excluded, because it frees a transform while requests wait. If a rule is
+        // broken, that would be a use after free.
         let (differ, unasked) =
             on_a_thread(|| differences(record, "legacy", |q| !scenes(q) && q.number != 54));
         broken::set(0);

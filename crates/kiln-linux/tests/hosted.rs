@@ -1,6 +1,6 @@
-//! Tests the module in hosted trees. The environment variable KILN_TEST_TREE names an LTS kernel's
-//! tree, and KILN_TEST_TREE_NEXT that of a current kernel. Without them, the tests are skipped with
-//! a message.
+//! Tests the module in hosted trees. The environment variable KILN_TEST_TREE names the source tree
+//! of an LTS kernel, and KILN_TEST_TREE_NEXT names the source tree of a current kernel. Without
+//! these variables, the tests are skipped with a message.
 
 use std::env;
 use std::ffi::OsString;
@@ -17,8 +17,8 @@ static NEVER: AtomicBool = AtomicBool::new(false);
 
 const TEST: &str = "a_hosted_testmgr_passes_every_driver_and_fails_those_that_are_wrong";
 
-/// Returns the tree that an environment variable names. Also sets the cache directory, which other
-/// tests share.
+/// Returns the tree that an environment variable names. Also sets the cache directory, which this
+/// test shares with others.
 fn tree_of(variable: &str) -> Option<PathBuf> {
     let tree = env::var_os(variable).filter(|v| !v.is_empty());
     if tree.is_none() {
@@ -56,7 +56,7 @@ fn replaced(text: &str, from: &str, to: &str) -> String {
 }
 
 /// Plants three faults. One tier shifts XTS tweaks by the wrong number of bytes. Another driver
-/// stores to an invalid address when a key is set. Nested sections save nothing, so those of the
+/// stores to an invalid address when a key is set. Nested sections do not save registers, so all
 /// remaining drivers that use vector registers give wrong results in softirqs.
 fn wrong(name: &str, text: &'static str) -> String {
     match name {
@@ -80,7 +80,7 @@ fn wrong(name: &str, text: &'static str) -> String {
     }
 }
 
-/// Plants a call to a function that neither the tree nor the services define.
+/// Plants a call to a function that is defined neither in the tree nor in the services.
 fn wanting(name: &str, text: &'static str) -> String {
     match name {
         "crc32c.c" => replaced(
@@ -95,8 +95,8 @@ fn wanting(name: &str, text: &'static str) -> String {
     }
 }
 
-/// Fails unless each driver passed or is absent. Algorithms whose names start with one of
-/// `untested` must be untested.
+/// Fails unless each driver passed or is absent, except for algorithms whose names start with one
+/// of the strings in `untested`. These must be untested.
 fn assert_passed(outcome: &Outcome, untested: &[&str]) {
     for row in &outcome.rows {
         let known = untested.iter().any(|alg| row.alg.starts_with(alg));
@@ -145,7 +145,8 @@ fn a_hosted_testmgr_passes_every_driver_and_fails_those_that_are_wrong() {
     let outcome = judged(&tree, None, &module::unchanged).unwrap();
     assert!(outcome.rows.len() > 90, "{}", outcome.rows.len());
     assert_passed(&outcome, &["blake2s"]);
-    // NHPoly1305 is not run in softirqs, because its key is longer than all key sizes tried there.
+    // NHPoly1305 is not tried in softirqs, because its key is longer than every key size that is
+    // tried there.
     let untried = outcome
         .notes
         .iter()
@@ -160,7 +161,7 @@ fn a_hosted_testmgr_passes_every_driver_and_fails_those_that_are_wrong() {
     };
     let outcome = judged(&tree, None, &module::unchanged).unwrap();
     assert!(outcome.rows.len() > 90, "{}", outcome.rows.len());
-    // In 7.3, these are only library functions, tested by KUnit.
+    // In 7.3, these algorithms exist only as library functions, which KUnit tests.
     let libraries = [
         "blake2s",
         "crct10dif",

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use kiln_kbuild::Compiler;
 
-/// Linux headers that `section.c` includes. `kernel.h` replaces all of them.
+/// The Linux headers that `section.c` includes, all of which `kernel.h` replaces.
 const HEADERS: [&str; 9] = [
     "asm/fpu/api.h",
     "asm/simd.h",

@@ -1,5 +1,5 @@
-//! Tests with real Linux in user mode. The environment variable KILN_TEST_TREE or
-//! KILN_TEST_TREE_NEXT names the kernel tree. Without them, the tests are skipped with a message.
+//! Tests with real user mode Linux. The environment variable KILN_TEST_TREE or KILN_TEST_TREE_NEXT
+//! names the kernel tree. Without them, the tests are skipped with a message.
 
 use std::env;
 use std::fs;
@@ -14,12 +14,12 @@ use kiln_linux::{module, source, uml};
 
 static NEVER: AtomicBool = AtomicBool::new(false);
 
-/// Builds the kernel in the cache directory, which other tests share. Returns `None` if the test
-/// must be skipped.
+/// Builds the kernel in the cache directory, which this test shares with others. Returns `None` if
+/// the test must be skipped.
 fn built() -> Option<(PathBuf, uml::Built)> {
     let trees = ["KILN_TEST_TREE", "KILN_TEST_TREE_NEXT"].map(env::var_os);
     let trees = trees.into_iter().flatten().filter(|v| !v.is_empty());
-    // Before 6.13, the buffer of user mode Linux is too small for the registers of a CPU with AMX.
+    // Before 6.13, user mode Linux's register buffer is too small for a CPU with AMX.
     let tree = trees
         .map(PathBuf::from)
         .find(|tree| uml::check_register_room(tree).is_ok());
@@ -83,8 +83,8 @@ fn flipped(name: &str, text: &'static str) -> String {
     wrong
 }
 
-/// All checks are in one test, so that the kernel is built only once. The control's module differs
-/// from the shipped module in one object.
+/// All checks are in one test, so that the kernel is built only once. The module that the control
+/// uses differs from the shipped module in a single object file.
 #[test]
 fn linuxs_own_testmgr_passes_every_driver_and_fails_the_one_with_a_flipped_bit() {
     let Some((tree, built)) = built() else {
@@ -105,7 +105,7 @@ fn linuxs_own_testmgr_passes_every_driver_and_fails_the_one_with_a_flipped_bit()
     assert!(shipped.warnings.is_empty(), "{:#?}", shipped.warnings);
     let outcome = judged(&built, &shipped, None);
     assert!(!outcome.failed(), "{:#?}", outcome.rows);
-    // Every algorithm for which this version of Linux has a test must have been tested.
+    // Every algorithm that this version of Linux has a test for must have been tested.
     let testmgr = fs::read_to_string(tree.join("crypto/testmgr.c")).unwrap();
     for row in &outcome.rows {
         let tested = testmgr.contains(&format!(".alg = \"{}\"", row.alg));

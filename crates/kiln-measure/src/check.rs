@@ -1,4 +1,4 @@
-//! The self-check, which grades the clock, how quiet the machine is, and the measuring method
+//! The self-check, which grades the clock, the quietness of the machine, and the measuring method
 //! itself.
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,8 +14,8 @@ use crate::verdict::{verdict, Verdict, FLOOR};
 /// Grades the machine. This takes about 10 s, or 4 s if `quick` is set.
 ///
 /// The caller should pin the thread first, because a move to another core disturbs the measurement.
-/// When `stop` is set, the checks finished so far are returned. `progress(done, total)` is called
-/// with times in milliseconds.
+/// When `stop` is set, the function returns the checks finished so far. `progress(done, total)` is
+/// called with times in milliseconds.
 pub fn self_check(quick: bool, stop: &AtomicBool, progress: &mut dyn FnMut(u64, u64)) -> Trust {
     let (spin, repeat) = if quick { (0.8, 2.8) } else { (2.0, 7.5) };
     let total = ((spin + repeat + 0.3) * 1000.0) as u64;
@@ -59,8 +59,8 @@ pub fn self_check(quick: bool, stop: &AtomicBool, progress: &mut dyn FnMut(u64, 
 struct Rows(Vec<TrustRow>);
 
 impl Rows {
-    /// Adds a check and grades its value: up to `limits.0` it is ok, up to `limits.1` poor, and
-    /// above that bad.
+    /// Adds a check and grades its value: ok up to `limits.0`, poor up to `limits.1`, and bad above
+    /// that.
     fn add(&mut self, check: &str, value: f64, unit: &str, limits: (f64, f64), meaning: &str) {
         let grade = if value <= limits.0 {
             Grade::Ok
@@ -84,8 +84,8 @@ impl Rows {
     }
 
     fn reading(&mut self, reading: &Reading) {
-        // A native rdtsc takes tens of nanoseconds. If a hypervisor traps rdtsc, it takes about a
-        // microsecond.
+        // A native rdtsc takes tens of nanoseconds. If a hypervisor traps the instruction, it takes
+        // about a microsecond.
         let ns = 1e9 / tsc_hz();
         self.add(
             "clock read",
@@ -217,8 +217,8 @@ impl Rows {
         );
     }
 
-    /// Adds the checks based on comparisons with known results. Returns the smallest difference
-    /// that can be trusted, in per cent.
+    /// Adds the checks that are based on comparisons with known results. Returns the smallest
+    /// difference that can be trusted, as a percentage.
     fn comparisons(&mut self, known: &Known) -> Option<f64> {
         let share = |list: &[Ratio], wanted: Verdict| {
             let found = list.iter().filter(|r| verdict(r, FLOOR) == wanted).count();
@@ -260,8 +260,8 @@ impl Rows {
                 "interval's farther end from 1, worst of all",
             );
             alarms = alarms.max(alarm);
-            // Ordinary noise does not explain a false-alarm rate above 2 %, so use the largest
-            // deviation seen.
+            // Ordinary noise does not explain a false-alarm rate above 2%, so in that case use the
+            // largest deviation seen.
             reach = reach.max(if alarm > 2.0 { widest } else { usual });
         }
         let mut found = |what, list| {
@@ -290,7 +290,8 @@ impl Rows {
     }
 }
 
-/// Returns the distance in per cent from 1 to whichever end of the interval is farther away.
+/// Returns how far the interval extends from 1, as a percentage, measured to whichever end is
+/// farther away.
 fn measure_reach(r: &Ratio) -> f64 {
     100.0 * (r.high - 1.0).abs().max((1.0 - r.low).abs())
 }

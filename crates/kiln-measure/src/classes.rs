@@ -1,17 +1,17 @@
-//! Tests whether two classes of inputs take different times, with Welch's t test over many short
+//! Tests whether two classes of inputs take different times, using Welch's t test over many short
 //! measurements (Reparaz, Balasch, Verbauwhede, "Dude, is my code constant time?", 2017).
 //!
-//! A difference shows in the mean of all measurements. If interrupts and other noise hide the
-//! difference there, it can still show in the mean of the shorter measurements only, up to a
+//! A difference normally shows in the mean of all measurements. If interrupts and other noise hide
+//! it there, it can still show in the mean of the shorter measurements, that is, those up to a
 //! percentile that is computed over both classes together. If both classes have the same
 //! distribution, |t| at any one percentile exceeds 5 by chance only about once in two million
 //! tests.
 
-/// Percentiles for cropping measurements. A crop keeps only the measurements up to this percentile
-/// of both classes together; 100 keeps all of them.
+/// Percentiles at which measurements are cropped. A crop keeps only the measurements up to this
+/// percentile of both classes together; 100 keeps all of them.
 pub const CROPS: [f64; 7] = [100.0, 99.0, 95.0, 90.0, 75.0, 50.0, 25.0];
 
-/// Limit for |t|. If |t| reaches this limit, the difference is not attributed to chance.
+/// Limit for |t|. A difference whose |t| reaches this limit is not attributed to chance.
 pub const LIMIT: f64 = 5.0;
 
 /// Minimum number of measurements per class for a comparison.
@@ -51,7 +51,8 @@ pub struct Difference {
     /// Welch's t: the difference divided by its standard error. If neither class varies, t is 0 or
     /// infinite.
     pub t: f64,
-    /// Mean of the second class minus mean of the first class, in the measurements' unit.
+    /// Mean of the second class minus mean of the first class, in the same unit as the
+    /// measurements.
     pub mean: f64,
     /// The smallest difference between the means for which |t| would have reached [`LIMIT`].
     pub detectable: f64,
@@ -86,34 +87,34 @@ pub fn difference(classes: [&[u32]; 2], crop: usize) -> Option<Difference> {
     })
 }
 
-/// Computes the difference at the crop where the two classes differ most.
+/// Computes the difference at the crop with the largest |t|.
 pub fn most_different(classes: [&[u32]; 2]) -> Option<Difference> {
     (0..CROPS.len())
         .filter_map(|crop| difference(classes, crop))
         .max_by(|a, b| a.t.abs().total_cmp(&b.t.abs()))
 }
 
-/// Returns the smallest difference that would have reached [`LIMIT`], computed without the
-/// measurements' slowest tenth. Tighter crops are not used, because all measurements that they keep
+/// Returns the smallest difference that would have reached [`LIMIT`], computed without the slowest
+/// tenth of the measurements. Tighter crops are not used, because all measurements that they keep
 /// may fall into a single step of the clock, which hides any difference.
 pub fn detectable(classes: [&[u32]; 2]) -> Option<f64> {
     let crop = CROPS.iter().position(|&c| c == 90.0)?;
     Some(difference(classes, crop)?.detectable)
 }
 
-/// The conclusion from two independent runs.
+/// The conclusion drawn from two independent runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Finding {
     /// Both runs found a difference at the same crop and in the same direction.
     Differs,
-    /// The first run found a difference that the second did not confirm.
+    /// The first run found a difference, but the second run did not confirm it.
     Unconfirmed,
-    /// Neither run found a difference. A difference too small to detect may exist.
+    /// Neither run found a difference. There may still be one that is too small to detect.
     Nothing,
 }
 
-/// Judges a measurement. If it found a difference, calls `again` for a second measurement that must
-/// confirm it.
+/// Judges a measurement. If the measurement shows a difference, calls `again` for a second
+/// measurement, which must confirm the difference.
 pub fn judge(first: &Difference, again: impl FnOnce() -> Option<Difference>) -> Finding {
     if first.t.abs() < LIMIT {
         return Finding::Nothing;
@@ -129,8 +130,8 @@ mod tests {
     use super::*;
     use crate::rng::SplitMix64;
 
-    /// Simulates a typical measurement: steps of 26 ticks, a long tail, and an occasional
-    /// interrupt.
+    /// Simulates a typical measurement: a clock that advances in steps of 26 ticks, a long tail,
+    /// and an occasional interrupt.
     fn measured(rng: &mut SplitMix64, base: f64) -> u32 {
         let mut uniform = || (rng.next_u64() >> 11) as f64 / (1u64 << 53) as f64;
         let mut time = base + 40.0 * uniform() - 20.0 * (1.0 - uniform()).ln();
@@ -151,7 +152,7 @@ mod tests {
     #[test]
     fn t_is_that_of_the_book() {
         // The expected result was computed by hand for a hundred values per class: the means are 20
-        // and 22, and the variances of the means are 1/99 and 4/99.
+        // and 22, and the squared standard errors of the means are 1/99 and 4/99.
         let a: Vec<u32> = (0..100).map(|i| 19 + 2 * (i % 2)).collect();
         let b: Vec<u32> = (0..100).map(|i| 20 + 4 * (i % 2)).collect();
         let d = difference([&a, &b], 0).unwrap();
@@ -178,8 +179,8 @@ mod tests {
             .filter(|_| compare(&classes(&mut rng, 2000, 0.0)).t.abs() >= LIMIT)
             .count();
         assert_eq!(beyond, 0);
-        // Control: chance alone sometimes exceeds half the limit, so the limit is not much too
-        // high.
+        // Control: chance alone sometimes exceeds half the limit, so the limit is not much higher
+        // than necessary.
         let half = (0..300)
             .filter(|_| compare(&classes(&mut rng, 2000, 0.0)).t.abs() >= LIMIT / 2.0)
             .count();
@@ -188,15 +189,15 @@ mod tests {
 
     #[test]
     fn a_difference_under_the_clocks_step_is_found() {
-        // The classes differ by three ticks on a clock with steps of 26. Interrupts hide the
-        // difference from the mean of all measurements.
+        // The classes differ by three ticks, although the clock advances in steps of 26. Interrupts
+        // hide the difference in the mean of all measurements.
         let mut rng = SplitMix64(6);
         let found = classes(&mut rng, 40_000, 3.0);
         let d = compare(&found);
         assert!(d.t >= LIMIT && d.crop > 0, "{d:?}");
         let uncropped = difference([&found[0], &found[1]], 0).unwrap();
         assert!(uncropped.t < LIMIT, "{uncropped:?}");
-        // A difference as large as the one reported as detectable must be detected.
+        // Three times the difference that was reported as detectable must be detected.
         let by = 3.0 * detectable([&found[0], &found[1]]).unwrap();
         assert!(compare(&classes(&mut rng, 40_000, by)).t >= LIMIT);
     }

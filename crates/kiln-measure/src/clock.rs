@@ -2,9 +2,9 @@
 //!
 //! The TSC ticks at a fixed rate, but the core's clock frequency varies. In a chain of dependent
 //! 64-bit `imul` instructions, each link takes 3 core cycles on every x86-64 core since Nehalem and
-//! Zen, whatever the frequency is at that moment. Timing a chain therefore shows how many ticks a
-//! cycle takes. Additions are unsuitable, because newer cores eliminate additions of small
-//! constants at register renaming.
+//! Zen, regardless of the current frequency. Timing a chain therefore shows how many ticks a cycle
+//! takes. Additions are unsuitable, because newer cores eliminate additions of small constants
+//! during register renaming.
 
 use std::arch::asm;
 use std::hint::black_box;
@@ -19,8 +19,8 @@ pub(crate) const IMUL_CYCLES: f64 = 3.0;
 /// enough that most chains run without an interrupt.
 pub const CHAIN: u32 = 12288;
 
-/// Reads the TSC before the timed code, after earlier instructions have finished and before later
-/// ones begin.
+/// Reads the TSC before the timed code. The read takes place after all earlier instructions have
+/// finished and before any later instruction begins.
 #[inline(always)]
 pub fn tsc_start() -> u64 {
     let (low, high): (u32, u32);
@@ -34,8 +34,8 @@ pub fn tsc_start() -> u64 {
     u64::from(high) << 32 | u64::from(low)
 }
 
-/// Reads the TSC after the timed code, after earlier instructions have finished and before later
-/// ones begin.
+/// Reads the TSC after the timed code. The read takes place after all earlier instructions have
+/// finished and before any later instruction begins.
 #[inline(always)]
 pub fn tsc_stop() -> u64 {
     let (low, high): (u32, u32);
@@ -85,7 +85,7 @@ pub(crate) fn imuls(x: u64, n: u32) -> u64 {
 }
 
 /// Runs a chain of `n` dependent 64-bit `imul` instructions, which take 3 core cycles each. Returns
-/// its time in TSC ticks, without the cost of reading the TSC.
+/// the chain's duration in TSC ticks, without the cost of reading the TSC.
 pub fn chain(n: u32) -> u64 {
     let cost = read_cost();
     let x = black_box(0x0123_4567_89ab_cdef);
@@ -132,9 +132,9 @@ pub fn tsc_hz() -> f64 {
     })
 }
 
-/// Returns a TSC value and the raw monotonic time in nanoseconds at the same moment. Of 50
-/// attempts, uses the one with the shortest interval between the two TSC reads around the clock
-/// read. The result is accurate to about 20 ns.
+/// Returns a TSC value and the raw monotonic time in nanoseconds at the same moment. Makes 50
+/// attempts and uses the one whose two TSC reads, before and after the clock read, are closest
+/// together. The result is accurate to about 20 ns.
 fn simultaneous() -> (u64, u64) {
     let mut best = (u64::MAX, 0, 0);
     for _ in 0..50 {
@@ -170,8 +170,8 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// Calibrates the clock. This takes about 80 ms the first time (50 ms to measure the TSC's
-    /// rate) and 30 ms after that.
+    /// Calibrates the clock. This takes about 80 ms the first time (including 50 ms to measure the
+    /// TSC's rate) and 30 ms after that.
     pub fn calibrate() -> Clock {
         let hz = tsc_hz();
         // Load the core first: an idle core may need milliseconds to reach its steady frequency.
@@ -181,7 +181,7 @@ impl Clock {
         }
         let mut chains: Vec<u64> = (0..1000).map(|_| chain(CHAIN)).collect();
         chains.sort_unstable();
-        // Use the median rather than the minimum, because it shows the usual frequency instead of a
+        // Use the median rather than the minimum: it reflects the usual frequency instead of a
         // momentary extreme.
         let usual = chains[chains.len() / 2].max(1) as f64;
         let ticks_per_cycle = usual / (IMUL_CYCLES * f64::from(CHAIN));
@@ -203,13 +203,13 @@ impl Clock {
         self.core_hz
     }
 
-    /// Returns the median of the calibrating chains divided by the shortest one. It is 1.000 on a
-    /// quiet machine with a steady clock.
+    /// Returns the median duration of the calibrating chains divided by the shortest duration. The
+    /// quotient is 1.000 on a quiet machine with a steady clock.
     pub fn spread(&self) -> f64 {
         self.spread
     }
 
-    /// Returns the number of core cycles in `ticks` TSC ticks at this clock frequency.
+    /// Converts TSC ticks to core cycles at this clock frequency.
     pub fn cycles(&self, ticks: u64) -> f64 {
         ticks as f64 / self.ticks_per_cycle
     }

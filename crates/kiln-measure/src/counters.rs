@@ -1,4 +1,4 @@
-//! Counters of the CPU (perf_event_open) and of the kernel, for the calling thread.
+//! Counters that the CPU (perf_event_open) and the kernel provide for the calling thread.
 //!
 //! The CPU's counters (cycles, instructions, branch misses) count in user mode only. An
 //! unprivileged process may open them unless `kernel.perf_event_paranoid` is above 2. Many virtual
@@ -27,7 +27,7 @@ pub struct Hardware {
 /// moments.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Software {
-    /// CPU time of the thread, in seconds.
+    /// CPU time that the thread has used, in seconds.
     pub task_clock_s: f64,
     pub context_switches: u64,
     pub page_faults: u64,
@@ -50,7 +50,7 @@ impl Hardware {
 }
 
 impl Software {
-    /// Adds to each counter its increase from `before` to `after`.
+    /// Adds the increase from `before` to `after` to each counter.
     pub(crate) fn add(&mut self, before: &Software, after: &Software) {
         self.task_clock_s += after.task_clock_s - before.task_clock_s;
         self.context_switches += after.context_switches - before.context_switches;
@@ -93,7 +93,7 @@ const FORMAT_GROUP: u64 = 8;
 const CLOSE_ON_EXEC: libc::c_ulong = 8;
 
 /// Opens an event that counts for the calling thread on every core. If `leader` is given, the event
-/// joins the leader's group.
+/// joins that leader's group.
 fn open(kind: u32, config: u64, leader: Option<&OwnedFd>) -> io::Result<OwnedFd> {
     let attr = Attr {
         kind,
@@ -143,17 +143,17 @@ fn read<const N: usize>(event: &OwnedFd) -> Option<[u64; N]> {
     (got == size_of_val(&words) as isize).then_some(words)
 }
 
-/// Open counters, which count for the thread that opened them.
+/// Open counters that count for the thread that opened them.
 pub struct Counters {
-    /// The group of cycles (the leader), instructions, and branch misses.
+    /// The group of counters for cycles (the leader), instructions, and branch misses.
     hardware: Option<(OwnedFd, OwnedFd, Option<OwnedFd>)>,
     refusal: Option<String>,
     migrations: Option<OwnedFd>,
 }
 
 impl Counters {
-    /// Opens the counters that this machine provides. Unavailable counters are omitted, so opening
-    /// does not fail.
+    /// Opens the counters that this machine provides. Unavailable counters are omitted, so this
+    /// function cannot fail.
     pub fn open() -> Counters {
         let group = || {
             let cycles = open(TYPE_HARDWARE, HW_CPU_CYCLES, None)?;
@@ -178,7 +178,7 @@ impl Counters {
     }
 
     /// Reads the CPU's counters. If the kernel multiplexed them with other events, the values are
-    /// scaled up to the whole time.
+    /// extrapolated to the whole time.
     pub fn hardware(&self) -> Option<Hardware> {
         let (cycles, _, misses) = self.hardware.as_ref()?;
         match misses {
@@ -207,8 +207,9 @@ impl Counters {
     }
 }
 
-/// Parses the words read from a group: the number of events, how long the group was enabled and how
-/// long it counted, and one value per event. Returns `None` if the group never counted.
+/// Parses the words read from a group: the number of events, the time that the group was enabled,
+/// the time that it actually counted, and one value per event. Returns `None` if the group never
+/// counted.
 fn parse_group(words: &[u64]) -> Option<Hardware> {
     let [events, enabled, running, values @ ..] = words else {
         return None;
@@ -225,13 +226,13 @@ fn parse_group(words: &[u64]) -> Option<Hardware> {
     })
 }
 
-/// Returns the setting `kernel.perf_event_paranoid`, or "unknown" if it cannot be read.
+/// Returns the value of the sysctl `kernel.perf_event_paranoid`, or "unknown" if it cannot be read.
 fn paranoid() -> String {
     let text = fs::read_to_string("/proc/sys/kernel/perf_event_paranoid");
     text.map_or("unknown".to_string(), |text| text.trim().to_string())
 }
 
-/// Explains why perf_event_open failed, including the error's name.
+/// Explains why perf_event_open failed. The text includes the name of the error.
 fn explain(e: &io::Error, paranoid: &str) -> String {
     let virtual_cpu = match std::arch::x86_64::__cpuid(1).ecx >> 31 {
         0 => "this CPU or kernel has none",

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `clock.rs` | core cycles from the TSC and a chain of multiplications |
 //! | `source.rs` | time sources: the real clock, or a synthetic one in tests |
-//! | `counters.rs` | counters of the CPU and of the kernel |
+//! | `counters.rs` | counters that the CPU and the kernel provide |
 //! | `sample.rs` | subjects, the plan, the interleaved sampler |
 //! | `series.rs` | the samples of one subject |
 //! | `team.rs` | threads that run the same subject at the same time |
@@ -26,15 +26,15 @@
 //!   code is not measured.
 //! * The minimum of many samples selects those whose neighbouring chains were slowest relative to
 //!   the subject, so results are slightly too small. Taking the shortest of six chains limits this
-//!   error. On the reference machine, while it was busy, 400 quick estimates of a loop known to
-//!   take 4000 cycles were off by -0.06 % in the median. In two sets of 200, the fifth percentile
-//!   was -0.11 and -0.13 %, and the worst case -0.3 and -1.6 %. Unless all five rounds are affected
+//!   error. On the reference machine, while it was busy, the median error of 400 quick estimates of
+//!   a loop known to take 4000 cycles was -0.06%. In two sets of 200, the fifth percentile was
+//!   -0.11% and -0.13%, and the worst case -0.3% and -1.6%. Unless all five rounds are affected
 //!   alike, the interval of such a result is wider by the same amount. A comparison is a median
 //!   over rounds, which a single round does not change. The row "3000 cycles" of the self-check
 //!   repeats a shorter form of this experiment on any machine.
-//! * Other work on the same core (SMT) slows a chain of multiplications less than most subjects.
-//!   Results measured next to a busy sibling are therefore too large; the best of several rounds
-//!   reduces this error.
+//! * Other work on the same core (SMT) slows a chain of multiplications less than it slows most
+//!   subjects. Results measured next to a busy sibling are therefore too large; taking the best of
+//!   several rounds reduces this error.
 //! * Samples are rejected only because of their chains, never because of the subject's own time, so
 //!   rejection cannot favour particular results.
 #![cfg(target_arch = "x86_64")]

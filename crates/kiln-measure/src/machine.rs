@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::clock::{tsc_hz, Clock};
 
-/// The machine on which a result was measured. A fact that could not be read is `None`, never
-/// guessed.
+/// The machine on which a result was measured. A fact that could not be read is `None`; no value is
+/// ever guessed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Machine {
     /// Marketing name of the processor.
@@ -23,21 +23,21 @@ pub struct Machine {
     pub model_number: u32,
     /// CPUID stepping.
     pub stepping: u32,
-    /// Microcode revision from `/proc/cpuinfo`, which a hypervisor may fake; null if it is not
-    /// listed there.
+    /// Microcode revision from `/proc/cpuinfo`; null if it is not listed there. A hypervisor may
+    /// report a fake revision.
     #[schemars(extend("x-role" = "condition", "x-heading" = "microcode", "x-side" = "machine"))]
     pub microcode: Option<String>,
     /// Number of logical processors online.
     #[schemars(extend("x-role" = "condition", "x-heading" = "logical processors", "x-side" = "machine"))]
     pub cores: u32,
-    /// Whether SMT is active, so that two logical processors share a core. A hypervisor may hide
-    /// it; null if the kernel does not report it.
+    /// Whether SMT is active, so that two logical processors share a core; null if the kernel does
+    /// not report it. A hypervisor may hide SMT.
     #[schemars(extend("x-role" = "condition", "x-heading" = "two to a core"))]
     pub smt: Option<bool>,
     /// Whether CPUID reports a hypervisor.
     pub hypervisor: bool,
-    /// The hypervisor's CPUID signature, such as `KVMKVMKVM`; null if CPUID reports no hypervisor
-    /// or an empty signature.
+    /// The hypervisor's CPUID signature, such as `KVMKVMKVM`; null if CPUID reports no hypervisor,
+    /// or if the signature is empty.
     #[schemars(extend("x-role" = "condition", "x-heading" = "hypervisor"))]
     pub hypervisor_vendor: Option<String>,
     /// Kernel release, as `uname -r` prints it.
@@ -66,7 +66,7 @@ pub struct Machine {
     /// TSC ticks per second.
     #[schemars(extend("unit" = "Hz"))]
     pub tsc_hz: f64,
-    /// Core clock frequency under a scalar load, measured when the record was made.
+    /// The core's clock frequency under a scalar load, measured when the record was made.
     #[schemars(extend("unit" = "Hz", "x-role" = "condition", "x-heading" = "clock"))]
     pub core_hz: f64,
 }
@@ -108,8 +108,8 @@ impl Machine {
     }
 }
 
-/// Returns the seconds stolen by the hypervisor since boot, summed over all processors, in steps of
-/// 10 ms.
+/// Returns the time in seconds that the hypervisor has stolen since boot, summed over all
+/// processors. The value advances in steps of 10 ms.
 pub(crate) fn stolen_s() -> Option<f64> {
     // SAFETY: sysconf() only reads its argument.
     let hz = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
@@ -117,7 +117,8 @@ pub(crate) fn stolen_s() -> Option<f64> {
     (hz > 0).then(|| ticks as f64 / hz as f64)
 }
 
-/// Reads the eighth number in the `cpu` line, the stolen time (proc_stat(5)).
+/// Returns the eighth number in the `cpu` line, which is the stolen time in clock ticks
+/// (proc_stat(5)).
 fn stolen_ticks(stat: &str) -> Option<u64> {
     stat.lines()
         .find_map(|line| line.strip_prefix("cpu "))?
@@ -132,7 +133,8 @@ fn load(text: &str) -> Option<[f64; 3]> {
     Some([figures.next()?, figures.next()?, figures.next()?])
 }
 
-/// Reads each file in the directory; returns `None` if the directory cannot be read.
+/// Returns the content of each file in the directory, by file name. Returns `None` if the directory
+/// cannot be read or is empty.
 fn mitigations(dir: &Path) -> Option<BTreeMap<String, String>> {
     let mut all = BTreeMap::new();
     for entry in fs::read_dir(dir).ok()?.flatten() {
@@ -189,7 +191,7 @@ fn signature(eax: u32) -> (u32, u32, u32) {
     )
 }
 
-/// Decodes the vendor signature in ebx, ecx and edx of the hypervisor leaf.
+/// Decodes the vendor signature that the hypervisor leaf returns in ebx, ecx and edx.
 fn vendor(leaf: [u32; 4]) -> String {
     let bytes: Vec<u8> = leaf[1..]
         .iter()

@@ -4,7 +4,7 @@ use std::fmt;
 use std::fs;
 use std::str::FromStr;
 
-/// The reason why a core list was rejected, as one line.
+/// A one-line explanation of why a core list was rejected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PinError(String);
 
@@ -125,9 +125,9 @@ pub fn pin(list: &CoreList) -> Result<(), PinError> {
     pin_within(&CoreList::allowed()?, list)
 }
 
-/// Restricts the calling thread like [`pin`], but to cores in `allowed`. A thread inherits the
-/// cores of the thread that starts it; if the starting thread is pinned, the process's cores must
-/// be read before pinning.
+/// Like [`pin`], but checks `list` against the cores in `allowed`. A thread inherits the cores of
+/// the thread that starts it. If the starting thread will be pinned, the process's cores must be
+/// read before that.
 pub fn pin_within(allowed: &CoreList, list: &CoreList) -> Result<(), PinError> {
     if let Some(core) = list.0.iter().find(|core| !allowed.0.contains(core)) {
         return Err(PinError(format!(
@@ -184,7 +184,7 @@ mod tests {
     #[test]
     fn threads_get_physical_cores_first() {
         let list: CoreList = "0-5".parse().unwrap();
-        // 0 and 1 are one physical core, 2 and 3 another. 4 and 5 have no siblings.
+        // 0 and 1 share a physical core, as do 2 and 3. 4 and 5 have no siblings.
         let pairs = |core: usize| match core {
             0..4 => vec![core ^ 1],
             _ => vec![],
@@ -243,7 +243,7 @@ mod tests {
 
     #[test]
     fn pins_a_thread_and_refuses_a_foreign_core() {
-        // Use a separate thread, because pinning outlives the call.
+        // Use a separate thread, because the thread stays pinned after the call.
         std::thread::spawn(|| {
             let first = CoreList(vec![CoreList::allowed().unwrap().0[0]]);
             pin(&first).unwrap();

@@ -10,14 +10,14 @@ use crate::clock::{chain, empty_read, imuls, read_cost, tsc_hz, tsc_start, tsc_s
 use crate::sample::{measure, Plan, Subject};
 use crate::stats::{ratio, Ratio};
 
-/// The cost of reading the clock, and the clock's step, both in ticks.
+/// The cost of reading the clock, and the smallest step by which the clock advances, both in ticks.
 pub(crate) struct Reading {
     pub cost: f64,
     pub step: f64,
 }
 
-/// Measures the cost of reading the clock, which is subtracted from every timing, and the TSC's
-/// real step, which is the greatest common divisor of many intervals.
+/// Measures the cost of reading the clock, which is subtracted from every timing, and the actual
+/// step of the TSC, which is the greatest common divisor of many intervals.
 pub(crate) fn reading() -> Reading {
     let gcd = |mut a: u64, mut b: u64| {
         while b != 0 {
@@ -31,7 +31,7 @@ pub(crate) fn reading() -> Reading {
     }
 }
 
-/// Times `n` calibrating chains; returns the ticks, sorted.
+/// Times `n` calibrating chains. Returns their durations in ticks, sorted in ascending order.
 pub(crate) fn chains(n: usize) -> Vec<f64> {
     let mut ticks: Vec<f64> = (0..n).map(|_| chain(CHAIN) as f64).collect();
     ticks.sort_unstable_by(f64::total_cmp);
@@ -39,14 +39,15 @@ pub(crate) fn chains(n: usize) -> Vec<f64> {
 }
 
 /// Returns the time of a chain of double length divided by the time of a chain of single length,
-/// measured in interleaved pairs. The ratio is 2 if the clock is linear and has no offset.
+/// measured in interleaved pairs. The ratio is 2 if the measured time is proportional to the
+/// length, without an offset.
 pub(crate) fn doubled(pairs: usize) -> Option<f64> {
     midmean((0..pairs).map(|_| chain(2 * CHAIN) as f64 / chain(CHAIN) as f64))
 }
 
-/// Returns the cycles per dependent `crc32` instruction, measured with the `imul` clock;
-/// instruction tables give 3. This checks the clock with a different execution unit. Returns `None`
-/// without SSE4.2.
+/// Returns the number of cycles per dependent `crc32` instruction, measured with the `imul` clock.
+/// Instruction tables list 3 cycles, so this checks the clock with a different execution unit.
+/// Returns `None` without SSE4.2.
 pub(crate) fn crc32_cycles(pairs: usize) -> Option<f64> {
     if !is_x86_feature_detected!("sse4.2") {
         return None;
@@ -54,8 +55,8 @@ pub(crate) fn crc32_cycles(pairs: usize) -> Option<f64> {
     let cost = read_cost();
     let timed = || {
         let start = tsc_start();
-        // SAFETY: SSE4.2 support was checked above. The code uses only registers, and the counter
-        // starts above 0.
+        // SAFETY: SSE4.2 support was checked above. The code uses only registers, and the loop
+        // counter starts above 0.
         unsafe {
             asm!(
                 "2:",
@@ -85,7 +86,7 @@ fn midmean(figures: impl Iterator<Item = f64>) -> Option<f64> {
     (!middle.is_empty()).then(|| middle.iter().sum::<f64>() / middle.len() as f64)
 }
 
-/// Periods where this thread did not run, found by reading the clock in a loop.
+/// Periods in which this thread did not run, found by reading the clock in a loop.
 #[derive(Default)]
 pub(crate) struct Gaps {
     pub seconds: f64,
@@ -122,7 +123,7 @@ pub(crate) struct Known {
     /// A dependency chain compared with itself. Only the clock and interrupts can cause a
     /// difference.
     pub same_core: Vec<Ratio>,
-    /// The sum of 256 KiB compared with itself. Caches and other programs can also cause a
+    /// The summation of 256 KiB compared with itself. Caches and other programs can also cause a
     /// difference.
     pub same_cache: Vec<Ratio>,
     /// The chain lengthened by 1 % compared with the original chain.
@@ -134,13 +135,13 @@ pub(crate) struct Known {
     pub kept: u64,
     pub rejected: u64,
     pub switched: u64,
-    /// The shortest of 50 chains after each repetition, in ticks. These values show how the core's
-    /// clock frequency drifts.
+    /// The shortest of 50 chains, in ticks, measured after each repetition. These values show how
+    /// the core's clock frequency drifts.
     pub clock: Vec<f64>,
     pub seconds: f64,
 }
 
-/// Measures subjects with known ratios, using the quick plan and a new seed each time, until
+/// Measures subjects with known time ratios, using the quick plan and a new seed each time, until
 /// `seconds` have passed.
 pub(crate) fn known(seconds: f64, stop: &AtomicBool, tick: &mut dyn FnMut()) -> Known {
     let mut known = Known::default();
@@ -175,8 +176,8 @@ pub(crate) fn known(seconds: f64, stop: &AtomicBool, tick: &mut dyn FnMut()) -> 
     known
 }
 
-/// Creates a subject with `n` dependent multiplications per operation. Each operation depends on
-/// the previous one.
+/// Creates a subject that performs `n` dependent multiplications per operation. Each operation
+/// depends on the previous one.
 fn multiplications<'a>(n: u32) -> Subject<'a> {
     Subject::new(format!("{n} imul"), move |iters| {
         let mut x = black_box(1);

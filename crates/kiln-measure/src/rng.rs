@@ -7,16 +7,16 @@
 pub struct SplitMix64(pub u64);
 
 impl SplitMix64 {
-    /// Returns the stream for item `number` of `seed`. A stream is a section of about 2^32 values
-    /// of the generator's single period. The start of the section depends on all bits of both
-    /// numbers.
+    /// Returns the random stream that belongs to item `number` under `seed`. A stream is a section
+    /// of about 2^32 values of the generator's single period. Where the section starts depends on
+    /// all bits of both numbers.
     pub fn stream(seed: u64, number: u64) -> SplitMix64 {
         let seed = SplitMix64(seed).next_u64();
         SplitMix64(SplitMix64(seed ^ number).next_u64())
     }
 
-    // This function is inlined even in unoptimised builds, because a handler in kiln-kernel draws
-    // breakpoint addresses and must not execute code that may contain a breakpoint.
+    // Inline this function even in unoptimised builds: kiln-kernel's breakpoint handler uses it to
+    // choose addresses, and that handler must not execute code that may contain a breakpoint.
     #[inline(always)]
     pub fn next_u64(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -26,7 +26,7 @@ impl SplitMix64 {
         z ^ (z >> 31)
     }
 
-    /// Returns a random number below `n`, which must not be zero; its bias is less than n / 2^64.
+    /// Returns a random number below `n`, which must not be zero. The bias is less than n / 2^64.
     pub fn below(&mut self, n: usize) -> usize {
         ((u128::from(self.next_u64()) * n as u128) >> 64) as usize
     }

@@ -12,21 +12,21 @@ use crate::rng::SplitMix64;
 use crate::series::{Counted, Round, Series};
 use crate::source::{TimeSource, Tsc, Within};
 
-/// Number of chains on each side of a sample. With too few chains, the minimum over hundreds of
-/// samples selects a sample where *all* chains were lengthened. In a simulation with two chains per
-/// side and noise of 0.2 %, one result in 200 was too small by 0.5 %.
+/// Number of chains on each side of a sample. If it is too small, the minimum over hundreds of
+/// samples selects a sample for which *all* chains were lengthened. In a simulation with two chains
+/// per side and 0.2% noise, one result in 200 was 0.5% too small.
 const CHAINS: u32 = 3;
-/// Maximum relative difference between the chains before and after a sample. If it is larger, the
-/// clock was not steady, and the sample is rejected.
+/// Maximum relative difference between the chains before and after a sample. If the difference is
+/// larger, the clock was not steady, and the sample is rejected.
 const AGREE: f64 = 0.01;
 /// Maximum number of times that a rejected sample is repeated.
 const RETAKES: u32 = 4;
-/// Number of calibrating runs. The shortest determines the number of iterations.
+/// Number of calibrating runs. The shortest of them determines the number of iterations.
 const CALIBRATION_RUNS: u32 = 5;
-/// A single run of at least this many seconds is trusted: ordinary disturbances are shorter, and
-/// five such runs would take too long.
+/// If a run takes at least this many seconds, a single run is trusted: ordinary disturbances are
+/// shorter, and five such runs would take too long.
 const CLEARLY_LONG: f64 = 0.05;
-/// Maximum number of iterations tried, for a subject that takes no time at all.
+/// Maximum number of iterations to try. Only a subject that takes no time at all reaches it.
 const MAX_ITERS: u64 = 1 << 40;
 
 pub struct Subject<'a> {
@@ -35,12 +35,12 @@ pub struct Subject<'a> {
     /// Performs the operation `n` times when called as `run(n)`. It must consume its results
     /// (`black_box`, a checksum), because the compiler may otherwise remove the work.
     pub run: Box<dyn FnMut(u64) + 'a>,
-    /// Each sample's operation count is a multiple of this.
+    /// The number of operations in each sample is a multiple of this.
     pub step: u64,
 }
 
 impl<'a> Subject<'a> {
-    /// Creates a subject from a closure that performs its operation a given number of times.
+    /// Creates a subject from a closure that performs an operation the given number of times.
     pub fn new(name: impl Into<String>, run: impl FnMut(u64) + 'a) -> Self {
         Subject {
             name: name.into(),
@@ -49,8 +49,8 @@ impl<'a> Subject<'a> {
         }
     }
 
-    /// Makes every sample a multiple of `step` operations, for a subject that processes that many
-    /// at a time and is slower with fewer.
+    /// Makes the number of operations in every sample a multiple of `step`, for a subject that
+    /// processes `step` operations at a time and is slower with fewer.
     pub fn in_steps_of(self, step: u64) -> Self {
         Subject {
             step: step.max(1),
@@ -70,7 +70,7 @@ pub struct Plan {
     pub sample_us: f64,
     /// Seed that determines the order of the samples.
     pub seed: u64,
-    /// Time at which measuring ends. The samples taken by then are kept.
+    /// The time at which measuring ends. Samples taken before then are kept.
     #[serde(skip)]
     pub deadline: Option<Instant>,
 }
@@ -98,7 +98,7 @@ impl Plan {
         }
     }
 
-    /// Returns the same plan with a deadline of `limit` from now.
+    /// Returns the same plan with a deadline that is `limit` from now.
     pub fn within(self, limit: Duration) -> Plan {
         Plan {
             deadline: Some(Instant::now() + limit),
@@ -122,7 +122,7 @@ pub fn measure(
     measure_with(&mut Tsc::default(), subjects, plan, stop, progress)
 }
 
-/// Calls [`measure_with`] with the real clock and with the counters that this machine has.
+/// Calls [`measure_with`] using the real clock and the counters that this machine has.
 pub fn measure_counted(
     subjects: &mut [Subject],
     plan: &Plan,
@@ -135,8 +135,8 @@ pub fn measure_counted(
     measure_with(&mut source, subjects, plan, stop, progress)
 }
 
-/// Calls [`measure_with`] with the real clock, for subjects that time one operation per run and
-/// leave its TSC ticks in `ticks`. Each sample is one operation.
+/// Calls [`measure_with`] using the real clock, for subjects that time one operation per run
+/// themselves and leave the duration in `ticks`, in TSC ticks. Each sample is one operation.
 pub fn measure_single(
     ticks: &Cell<u64>,
     subjects: &mut [Subject],
@@ -147,20 +147,21 @@ pub fn measure_single(
     measure_with(&mut Within { ticks }, subjects, plan, stop, progress)
 }
 
-/// Samples all subjects interleaved and returns one series for each, in the same order.
+/// Samples all subjects in an interleaved order and returns one series for each subject, in the
+/// order of `subjects`.
 ///
 /// A round consists of `plan.samples` passes. In each pass every subject is sampled once, in an
-/// order drawn from the seed. The samples of a round that are compared are therefore within
+/// order drawn from the seed. Samples that are compared with each other are therefore taken within
 /// milliseconds of each other, and the order of the subjects changes from pass to pass. Before each
 /// sample, its subject runs untimed for a sixteenth of a sample, which restores caches and
 /// predictors to that subject's state, unless the source does this itself.
 ///
-/// If the source has CPU counters, each subject runs once more at the end of each round. Only this
-/// run is counted, so reading the counters does not disturb any sample.
+/// If the source has CPU counters, each subject runs once more at the end of each round. Events are
+/// counted only in this run, so reading the counters does not disturb any sample.
 ///
 /// `stop` and the deadline are checked between samples. If either ends the measurement, the samples
 /// taken so far are returned, and the last round is marked incomplete. `progress(done, total)` is
-/// called between samples, outside everything timed.
+/// called between samples, outside everything that is timed.
 pub fn measure_with<T: TimeSource>(
     source: &mut T,
     subjects: &mut [Subject],
@@ -227,8 +228,8 @@ pub fn measure_with<T: TimeSource>(
     series
 }
 
-/// Adds one sample to the last round of a subject's series. Repeats the sample if its chains
-/// disagree or if the source finds it unsound.
+/// Adds one sample to the last round of a subject's series. Repeats the sample if the chains around
+/// it disagree or if the source finds it unsound.
 fn take<T: TimeSource>(
     source: &mut T,
     run: &mut dyn FnMut(u64),
@@ -268,10 +269,10 @@ fn take<T: TimeSource>(
     }
 }
 
-/// Runs a subject and returns the increase of the CPU's counters per operation. Returns `None`
-/// without such counters.
+/// Runs a subject and returns the increase of the CPU's counters per operation. Returns `None` if
+/// the source has no such counters.
 fn count<T: TimeSource>(source: &mut T, run: &mut dyn FnMut(u64), iters: u64) -> Option<Counted> {
-    // Return before the subject runs if counters are not available.
+    // If counters are not available, return before running the subject.
     source.hardware()?;
     run((iters / 16).max(1));
     let before = source.chains(CHAINS);
@@ -293,13 +294,13 @@ fn count<T: TimeSource>(source: &mut T, run: &mut dyn FnMut(u64), iters: u64) ->
     })
 }
 
-/// Converts a sample of `ticks`, taken between chains of `before` and `after` ticks, to core
-/// cycles. Returns `None` if the chains disagree.
+/// Converts the duration of a sample from TSC ticks to core cycles. The chains before and after the
+/// sample took `before` and `after` ticks. Returns `None` if these two disagree.
 ///
 /// The shorter chain is used. An interrupt can only lengthen a chain, and a lengthened chain makes
-/// the sample look short. With the longer chain or the mean, the minimum over all samples would
-/// therefore select disturbed ones. If the core's clock frequency really changed in between, the
-/// shorter chain makes the result too large, and the minimum discards it.
+/// the sample look short. If the longer chain or the mean were used, the minimum over all samples
+/// would therefore select disturbed samples. If the core's clock frequency really changed in
+/// between, the shorter chain makes the result too large, and the minimum discards that result.
 pub(crate) fn core_cycles(ticks: u64, before: u64, after: u64, chain_cycles: f64) -> Option<f64> {
     let (short, long) = (before.min(after) as f64, before.max(after) as f64);
     if short <= 0.0 || long > short * (1.0 + AGREE) {
@@ -308,11 +309,11 @@ pub(crate) fn core_cycles(ticks: u64, before: u64, after: u64, chain_cycles: f64
     Some(ticks as f64 * chain_cycles / short)
 }
 
-/// Chooses the number of operations that take about `sample_us`: a multiple of the subject's step.
-/// Returns `None` if `stop` is set.
+/// Chooses a number of operations that takes about `sample_us` and is a multiple of the subject's
+/// step. Returns `None` if `stop` is set.
 ///
 /// The number is doubled until the *shortest* of several runs reaches a quarter of the target, so a
-/// single disturbed run can neither end the search early nor scale its result.
+/// single disturbed run can neither end the search early nor distort the result.
 fn choose_iters<T: TimeSource>(
     source: &mut T,
     subject: &mut Subject,
@@ -351,14 +352,15 @@ mod tests {
 
     #[test]
     fn the_shorter_chain_counts() {
-        // The sample takes 1000 cycles. An undisturbed chain of 300 cycles takes 300 ticks.
+        // The sample takes 1000 cycles. A chain takes 300 cycles, which is 300 ticks if the chain
+        // is not disturbed.
         assert_eq!(core_cycles(1000, 300, 300, 300.0), Some(1000.0));
         for disturbed in 300..=303 {
             assert!(core_cycles(1000, 300, disturbed, 300.0) >= Some(1000.0));
             assert!(core_cycles(1000, disturbed, 300, 300.0) >= Some(1000.0));
         }
-        // Control: using the longer chain has the same effect as lengthening both, and the sample
-        // looks too short.
+        // Control: if both chains are lengthened, which has the same effect as using the longer
+        // one, the sample looks too short.
         assert!(core_cycles(1000, 303, 303, 300.0) < Some(1000.0));
     }
 
@@ -391,7 +393,7 @@ mod tests {
 
     #[test]
     fn samples_consist_of_whole_steps() {
-        // A zero-length sample runs one step, the minimum.
+        // A sample with a target length of zero runs one step, which is the minimum.
         let plan = Plan {
             rounds: 1,
             samples: 1,

@@ -12,7 +12,7 @@ pub struct Round {
     /// Cycles per operation of every kept sample, in the order they were taken.
     pub samples: Vec<f64>,
     /// Whether the round was completed for all subjects. Only complete rounds are compared, because
-    /// the best of five samples cannot be compared fairly with the best of one.
+    /// comparing the best of five samples with the best of one would be unfair.
     pub complete: bool,
 }
 
@@ -23,18 +23,18 @@ impl Round {
     }
 }
 
-/// Readings of the CPU's performance counters for one run of a subject, made in addition to the
-/// runs that provide the samples. Counts are per operation.
+/// Readings of the CPU's performance counters for one run of a subject. This run takes place in
+/// addition to the runs that provide the samples. Counts are per operation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Counted {
     pub cycles: f64,
     pub instructions: f64,
     /// Mispredicted branches; `None` if the CPU does not count them.
     pub branch_misses: Option<f64>,
-    /// Core cycles per tick of the TSC.
+    /// Core cycles per TSC tick.
     pub clock_ratio: f64,
-    /// The cycles of the same run as estimated from multiplication chains, divided by `cycles`;
-    /// `None` if the chains disagreed.
+    /// The number of cycles estimated from multiplication chains, divided by `cycles`, for the same
+    /// run; `None` if the chains disagreed.
     pub estimate_ratio: Option<f64>,
 }
 
@@ -49,24 +49,24 @@ pub struct Series {
     pub rounds: Vec<Round>,
     /// The same samples in nanoseconds per operation, from the TSC alone.
     pub rounds_ns: Vec<Round>,
-    /// With several threads: each thread's nanoseconds per operation in the fastest sample. Empty
-    /// for one thread.
+    /// Each thread's nanoseconds per operation in the fastest sample; empty if there is only one
+    /// thread.
     pub shares: Vec<f64>,
     /// Number of samples discarded because their chains disagreed or the source found them unsound.
     pub rejected: u64,
-    /// Context switches of this thread during samples, kept or not, as counted by the kernel.
+    /// Number of samples, kept or discarded, during which the kernel switched this thread out.
     pub switched: u64,
-    /// One reading of the CPU's counters per round; empty without counters.
+    /// One reading of the CPU's counters per round; empty if counters are not available.
     pub counted: Vec<Counted>,
-    /// The kernel's counts for this thread while the samples were taken; `None` if the time source
-    /// does not provide them.
+    /// The increase of the kernel's counters for this thread while the samples were taken; `None`
+    /// if the time source does not provide them.
     pub software: Option<Software>,
 }
 
 impl Series {
     /// Converts the series to nanoseconds, so that estimates and ratios refer to time. This matters
-    /// for code that makes the core lower its clock frequency: it can take fewer cycles but more
-    /// time.
+    /// for code that makes the core lower its clock frequency: such code can take fewer cycles but
+    /// more time.
     pub fn in_ns(&self) -> Series {
         Series {
             name: self.name.clone(),

@@ -1,4 +1,4 @@
-//! Time sources for the sampler: the TSC, or in tests a synthetic clock with chosen noise.
+//! Time sources for the sampler: the TSC or, in tests, a synthetic clock with chosen noise.
 
 use std::cell::Cell;
 
@@ -7,41 +7,43 @@ use crate::counters::{Counters, Hardware, Software};
 
 /// A clock that the sampler can use.
 pub trait TimeSource {
-    /// Runs one calibrating chain and returns its ticks.
+    /// Runs one calibrating chain and returns its duration in ticks.
     fn chain(&mut self) -> u64;
 
-    /// Runs `n` calibrating chains and returns the ticks of the shortest, because disturbances only
-    /// lengthen a chain.
+    /// Runs `n` calibrating chains and returns the duration of the shortest in ticks. Disturbances
+    /// can only lengthen a chain.
     fn chains(&mut self, n: u32) -> u64 {
         (0..n).map(|_| self.chain()).min().unwrap_or(0)
     }
 
-    /// Returns the number of operations per sample if the source fixes it.
+    /// Returns the number of operations per sample if the source prescribes it, and `None`
+    /// otherwise.
     fn fixed_iters(&self) -> Option<u64> {
         None
     }
 
-    /// Selects the subject timed next, by its position.
+    /// Selects the subject to time next, by its position in the list of subjects.
     fn select(&mut self, _subject: usize) {}
 
-    /// Returns whether [`TimeSource::time`] runs a subject untimed before its sample, so that the
-    /// sampler need not.
+    /// Returns whether [`TimeSource::time`] itself runs a subject untimed before each sample, so
+    /// that the sampler does not have to.
     fn warms_up(&self) -> bool {
         false
     }
 
-    /// Returns whether the last sample may count. The answer must not depend on the sample's time.
+    /// Returns whether the last sample may be kept. The answer must not depend on the sample's
+    /// time.
     fn is_sound(&self) -> bool {
         true
     }
 
-    /// Returns the ticks that each thread took for the last sample; empty for a single-threaded
-    /// source.
+    /// Returns each thread's ticks for the last sample; empty for a single-threaded source.
     fn shares(&self) -> &[u64] {
         &[]
     }
 
-    /// Calls `f(iters)` once and returns the ticks it took, minus the cost of reading the clock.
+    /// Calls `f(iters)` once and returns the duration of the call in ticks, minus the cost of
+    /// reading the clock.
     fn time(&mut self, f: &mut dyn FnMut(u64), iters: u64) -> u64;
 
     /// Returns the number of core cycles that one chain takes.
@@ -50,8 +52,8 @@ pub trait TimeSource {
     /// Returns the number of ticks per second.
     fn hz(&self) -> f64;
 
-    /// Returns the number of times this thread has been switched out so far. The kernel counts
-    /// them, independently of the clock.
+    /// Returns how many times the kernel has switched this thread out so far. The kernel's count
+    /// does not depend on the clock.
     fn switches(&mut self) -> u64 {
         0
     }
@@ -67,7 +69,7 @@ pub trait TimeSource {
     }
 }
 
-/// The real clock. With `counters`, series also contain the counted events.
+/// The real clock. If `counters` is set, each series also contains counter readings.
 #[derive(Default)]
 pub(crate) struct Tsc {
     pub counters: Option<Counters>,
@@ -108,7 +110,8 @@ impl TimeSource for Tsc {
     }
 }
 
-/// The clock for subjects that time a single operation themselves and leave its ticks in `ticks`.
+/// The clock for subjects that time a single operation themselves and leave its duration in
+/// `ticks`.
 pub(crate) struct Within<'a> {
     pub ticks: &'a Cell<u64>,
 }
@@ -122,7 +125,8 @@ impl TimeSource for Within<'_> {
         Some(1)
     }
 
-    /// The subjects themselves determine the caches' state.
+    /// Returns true, so that the sampler does not warm up: the subjects themselves determine the
+    /// state of the caches.
     fn warms_up(&self) -> bool {
         true
     }

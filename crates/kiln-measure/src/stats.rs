@@ -5,12 +5,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::series::{Counted, Series};
 
-/// Relative uncertainty of the conversion from ticks to cycles. The interval of an estimate is
-/// never narrower.
+/// Relative uncertainty of the conversion from ticks to cycles. The interval around an estimate is
+/// never narrower than this.
 pub(crate) const CALIBRATION: f64 = 0.001;
-/// Maximum probability that the interval of a [`Ratio`] misses the true median.
+/// Maximum probability that the interval of a [`Ratio`] does not contain the true median.
 const MISS: f64 = 0.05;
-/// The upper end of an estimate is the n-th smallest of the rounds' best results.
+/// The upper end of an estimate is the best result of the round that ranks at this position,
+/// counted from the fastest.
 const RANK: usize = 5;
 
 /// Cycles per operation.
@@ -20,22 +21,22 @@ const RANK: usize = 5;
 /// predicts the `best` of a *rerun* of the same length on the same machine. It is not a confidence
 /// interval for a "true" time.
 ///
-/// *Upper end*: let x1 <= x2 <= .. be the best results of the n rounds. The best of the rerun is
-/// above xj only if the j smallest of the 2n pooled round-bests are all in this run. If rounds are
-/// exchangeable, the probability is n/(2n) * (n-1)/(2n-1) * .. (j factors), a little less than
-/// 2^-j, whatever the distribution. With j = 5 it is 3 %.
+/// *Upper end*: let x1 <= x2 <= .. be the best results of the n rounds. The rerun's best is above
+/// xj only if the j smallest of the 2n pooled round-bests are all from this run. If rounds are
+/// exchangeable, the probability of this is n/(2n) * (n-1)/(2n-1) * .. (j factors), a little less
+/// than 2^-j, regardless of the distribution. With j = 5 it is 3%.
 ///
-/// *Lower end*: the best of the rerun is below x1 with a probability of one half, and how far below
-/// cannot be derived without an assumption. The distance x5 - x1 is mirrored below x1. This is
-/// generous for code that cannot run faster than its dependency chain, but too little if the
-/// machine was disturbed during all of this run.
+/// *Lower end*: the rerun's best is below x1 with a probability of one half, and how far below
+/// cannot be derived without an assumption. The distance x5 - x1 is therefore mirrored below x1.
+/// This is more than enough for code that cannot run faster than its dependency chain, but too
+/// little if the machine was disturbed during all of this run.
 ///
-/// In the simulation of `tests/synthetic.rs` (jitter, interrupts, slow phases, a drifting clock), 6
-/// % of reruns are outside the interval, counting both ends. On the reference machine, while it was
-/// busy, 8 of 398 (2 %) were.
+/// In the simulation of `tests/synthetic.rs` (jitter, interrupts, slow phases, a drifting clock),
+/// 6% of reruns are outside the interval, counting both ends. On the reference machine, while it
+/// was busy, 8 of 398 (2%) were.
 ///
-/// Neither end is closer to `best` than 0.1 %, the clock's uncertainty. With fewer than five
-/// rounds, `high` is the largest round-best, and the probability of a miss is 2^-rounds.
+/// Neither end is closer to `best` than 0.1%, the clock's uncertainty. With fewer than five rounds,
+/// `high` is the largest round-best, and the probability of a miss is 2^-rounds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Estimate {
     pub best: f64,
@@ -43,7 +44,8 @@ pub struct Estimate {
     pub low: f64,
     /// Upper end of the prediction interval.
     pub high: f64,
-    /// Median of all kept samples, which shows how far the machine usually was from its best.
+    /// Median of all kept samples, which shows how much slower the machine usually was than at its
+    /// best.
     pub median: f64,
     /// Number of rounds with at least one kept sample.
     pub rounds: usize,
@@ -51,10 +53,11 @@ pub struct Estimate {
 
 /// Cycles of `a` divided by cycles of `b`.
 ///
-/// Each complete round gives one ratio of best results, which were measured within milliseconds of
-/// each other. `ratio` is the median of these ratios. The interval is obtained by inverting the
-/// sign test: it extends from order statistic k to n+1-k, where k is the largest with 2
-/// P(Binomial(n, 1/2) < k) <= 5 %. It is exact for independent rounds of any distribution.
+/// Each complete round contributes the ratio of two best results, which were measured within
+/// milliseconds of each other. `ratio` is the median of these ratios. The interval is obtained by
+/// inverting the sign test: it extends from order statistic k to n+1-k, where k is the largest
+/// number with 2 P(Binomial(n, 1/2) < k) <= 5%. It is exact for independent rounds of any
+/// distribution.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Ratio {
     /// Median ratio over all rounds. A value below 1 means that `a` is faster than `b`.
@@ -63,12 +66,12 @@ pub struct Ratio {
     pub low: f64,
     /// Upper end of the 95 % confidence interval.
     pub high: f64,
-    /// Number of rounds compared.
+    /// Number of rounds that were compared.
     pub pairs: usize,
 }
 
 impl Series {
-    /// Returns, for each of the CPU's counters, the median over all rounds.
+    /// Returns the median over all rounds for each of the CPU's counters.
     pub fn counts(&self) -> Option<Counted> {
         let of = |value: &dyn Fn(&Counted) -> Option<f64>| {
             let mut values: Vec<f64> = self.counted.iter().filter_map(value).collect();
@@ -84,14 +87,15 @@ impl Series {
         })
     }
 
-    /// Returns the median over the best samples of all complete rounds, with its 95 % interval.
-    /// Returns `None` with fewer than six.
+    /// Returns the median of the best samples of all complete rounds, with its 95% interval.
+    /// Returns `None` if there are fewer than six such samples.
     pub fn median_of_bests(&self) -> Option<Ratio> {
         let bests: Vec<f64> = self.bests(usize::MAX).into_iter().flatten().collect();
         median_of_rounds(&bests)
     }
 
-    /// Returns the core's clock in GHz: the median over all samples of cycles per nanosecond.
+    /// Returns the core's clock frequency in GHz, which is the median over all samples of the
+    /// number of cycles per nanosecond.
     pub fn core_ghz(&self) -> Option<f64> {
         let cycles = self.rounds.iter().flat_map(|round| &round.samples);
         let times = self.rounds_ns.iter().flat_map(|round| &round.samples);
@@ -123,17 +127,17 @@ impl Series {
     }
 }
 
-/// Compares two series from one call of `measure`. Returns `None` with fewer than six common
-/// rounds, for which a 95 % interval does not exist: the probability that all rounds are on one
-/// side of the median by chance is 2 * 2^-6 = 3 % for six rounds and 6 % for five.
+/// Compares two series from one call of `measure`. Returns `None` if they have fewer than six
+/// rounds in common, because a 95% interval then does not exist: the probability that all rounds
+/// are on one side of the median by chance is 2 * 2^-6 = 3% for six rounds and 6% for five.
 pub fn ratio(a: &Series, b: &Series) -> Option<Ratio> {
     ratio_among(a, b, 1)
 }
 
-/// Like [`ratio`], but for one of several `comparisons` that are judged together. All their
-/// intervals contain the true medians at once with a probability of 95 % (Bonferroni), so false
-/// differences stay rare even among many unchanged pairs. Returns `None` if the number of rounds is
-/// too small for this; see [`rounds_for`].
+/// Like [`ratio`], but for one of several `comparisons` that are judged together. With a
+/// probability of 95%, all their intervals contain the true medians (Bonferroni), so false
+/// differences stay rare even among many unchanged pairs. Returns `None` if there are too few
+/// rounds for this; see [`rounds_for`].
 pub fn ratio_among(a: &Series, b: &Series, comparisons: usize) -> Option<Ratio> {
     let ratios = a
         .rounds
@@ -151,7 +155,7 @@ pub fn median_of_rounds(values: &[f64]) -> Option<Ratio> {
 }
 
 /// Returns the median of `a[i] / b[i]` with its interval, where `a[i]` and `b[i]` were measured
-/// side by side in round `i`. Returns `None` if there are fewer than six rounds where both are
+/// side by side in round `i`. Returns `None` if there are fewer than six rounds in which both are
 /// numbers and `b[i]` is not zero.
 pub fn ratio_of_rounds(a: &[f64], b: &[f64]) -> Option<Ratio> {
     middle(a.iter().zip(b).map(|(a, b)| a / b).collect(), 1)
@@ -175,7 +179,7 @@ pub fn median(sorted: &[f64]) -> Option<f64> {
     Some((sorted.get(n / 2)? + sorted[(n - 1) / 2]) / 2.0)
 }
 
-/// Returns the number of rounds needed to judge this number of `comparisons` together, even if one
+/// Returns the number of rounds needed to judge `comparisons` comparisons together, even if one
 /// round is disturbed.
 pub fn rounds_for(comparisons: usize) -> usize {
     let miss = MISS / comparisons.max(1) as f64;
@@ -183,8 +187,8 @@ pub fn rounds_for(comparisons: usize) -> usize {
     (6..1000).find(enough).unwrap_or(1000)
 }
 
-/// Returns the largest k >= 1 with 2 P(Binomial(n, 1/2) <= k - 1) <= `miss`. Returns `None` if this
-/// does not hold for any k.
+/// Returns the largest k >= 1 with 2 P(Binomial(n, 1/2) <= k - 1) <= `miss`, or `None` if there is
+/// no such k.
 fn median_rank_at(n: usize, miss: f64) -> Option<usize> {
     // Use logarithms, because 2^-n underflows for n above 1074.
     let mut ln_term = -(n as f64) * std::f64::consts::LN_2;
@@ -217,7 +221,7 @@ mod tests {
         assert_eq!([1, 10, 192].map(rounds_for), [9, 13, 18]);
         let (a, b) = (series(&[1.0; 13]), series(&[1.0; 13]));
         assert!(ratio_among(&a, &b, 10).is_some() && ratio_among(&a, &b, 1000).is_none());
-        // With one of thirteen rounds disturbed, the interval for ten joint comparisons does not
+        // If one of thirteen rounds is disturbed, the interval for ten joint comparisons does not
         // change.
         let mut off = vec![1.0; 12];
         off.push(2.0);
@@ -243,8 +247,8 @@ mod tests {
 
     #[test]
     fn ranks_are_those_of_the_printed_tables() {
-        // Values from a table of the two-sided sign test at 5 %. Critical values in the table are
-        // `k - 1`.
+        // Values from a table of the two-sided sign test at 5%. The critical values in that table
+        // are `k - 1`.
         for (n, k) in [
             (6, 1),
             (8, 1),
@@ -299,7 +303,7 @@ mod tests {
         let twice: Vec<f64> = rates.iter().map(|r| r * 2.0).collect();
         let r = ratio_of_rounds(&twice, &rates).unwrap();
         assert_eq!((r.ratio, r.low, r.high, r.pairs), (2.0, 2.0, 2.0, 6));
-        // A round where one of the two has no result does not count as a pair.
+        // A round in which one of the two rates is zero does not count as a pair.
         let mut stuck = rates;
         stuck[0] = 0.0;
         assert_eq!(ratio_of_rounds(&twice, &stuck), None);
@@ -308,8 +312,8 @@ mod tests {
 
     #[test]
     fn the_ratio_interval_covers_the_median_95_times_in_100() {
-        // Use skewed noise with different scales, so that the test relies neither on normality nor
-        // on symmetry. The two series are independent, and the median of the difference of their
+        // Use skewed noise with different scales, so that the test does not depend on normality or
+        // symmetry. The two series are independent, and the median of the difference of their
         // logarithms is ln 1.2.
         let mut rng = SplitMix64(1);
         for n in [6, 11, 20, 50] {
@@ -325,7 +329,7 @@ mod tests {
                 let r = ratio(&series(&a), &series(&b)).unwrap();
                 covered += u32::from(r.low <= 1.2 && 1.2 <= r.high);
             }
-            // The simulation itself has binomial noise; 3 sigma is 1 %.
+            // The simulation itself has binomial noise; 3 sigma is 1%.
             let share = f64::from(covered) / f64::from(trials);
             assert!(share >= 0.94, "n = {n}: {share}");
         }
@@ -347,8 +351,8 @@ mod tests {
                 run().estimate().unwrap().best > first.high
             })
             .count();
-        // For this n, at most 2^-5 = 3.1 % of reruns are above the interval. Widening it by the
-        // clock's 0.1 % only lowers that share.
+        // For this n, at most 2^-5 = 3.1% of reruns are above the interval. Widening the interval
+        // by the clock's uncertainty of 0.1% only lowers that share.
         assert!(above < 4000 * 4 / 100, "{above} of 4000");
     }
 }

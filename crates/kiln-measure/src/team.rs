@@ -1,16 +1,16 @@
 //! Threads that run the same subject at the same time, one per core.
 //!
-//! One thread, the leader, samples as always, with [`Lead`] as its time source. All threads carry
-//! out each of the leader's orders together:
+//! One thread, the leader, takes samples as usual, with [`Lead`] as its time source. All threads
+//! carry out each of the leader's orders together:
 //!
 //! 1. Each thread runs the subject untimed for as long as a sample takes. After that, it continues
-//!    in short batches until all threads have come this far.
+//!    in short batches until all threads have reached this point.
 //! 2. Each thread runs its sample and reads the clock at both ends.
-//! 3. Each thread continues in short batches until the sample of the last thread has ended.
+//! 3. Each thread continues in short batches until the last thread's sample has ended.
 //!
-//! Every sample is therefore within the time in which all threads ran the subject, however late a
-//! thread began. If the kernel switched a thread out meanwhile, the other threads ran with less
-//! load than they report, and the sample is discarded.
+//! Every sample therefore lies within the period in which all threads ran the subject, no matter
+//! how late a thread began. If the kernel switched a thread out during that period, the other
+//! threads ran with less load than they report, and the sample is discarded.
 
 use std::hint::spin_loop;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -20,38 +20,39 @@ use crate::clock::{self, CHAIN, IMUL_CYCLES};
 use crate::sample::Subject;
 use crate::source::{switches, TimeSource};
 
-/// Number of batches per sample of the calls that keep a core busy for the other threads.
+/// Number of batches into which a sample's calls are divided. A thread that keeps its core busy for
+/// the other threads runs one such batch at a time.
 const BATCHES: u64 = 16;
-/// How many times a waiting thread checks for an order before it sleeps between checks.
+/// How many times a waiting thread checks for an order before it starts to sleep between checks.
 const SPINS: u32 = 20_000;
-/// How long a waiting thread sleeps between checks. A thread that wakes late delays the start of a
-/// sample, but is not part of it.
+/// How long a waiting thread sleeps between checks. A thread that wakes up late delays the start of
+/// a sample, but the delay is not part of the sample.
 const NAP: Duration = Duration::from_micros(50);
 
-/// What all threads do next.
+/// An order that all threads carry out.
 #[derive(Clone, Copy, PartialEq)]
 enum Order {
     /// Run this number of calibrating chains.
     Chains(u32),
-    /// Run the subject with this number this many times.
+    /// Run a subject. The fields are the subject's number and the number of calls.
     Run(usize, u64),
     End,
 }
 
-/// The state shared by a team's threads.
+/// The state that a team's threads share.
 pub struct Team {
     members: Vec<Member>,
     /// Number of orders given so far.
     orders: AtomicUsize,
-    /// The last order, as a kind and two numbers.
+    /// The last order, stored as a kind and two numbers.
     kind: AtomicUsize,
     subject: AtomicUsize,
     count: AtomicU64,
-    /// Threads that have begun to run the subject.
+    /// Number of threads that have begun to run the subject.
     running: AtomicUsize,
-    /// Threads whose sample has ended.
+    /// Number of threads whose sample has ended.
     ended: AtomicUsize,
-    /// Threads that have carried out the order.
+    /// Number of threads that have carried out the order.
     done: AtomicUsize,
     /// Whether a thread left the team before the leader ended it.
     broken: AtomicBool,
@@ -85,12 +86,12 @@ impl Team {
         }
     }
 
-    /// Returns whether a thread left the team early. The samples taken since are worthless.
+    /// Returns whether a thread left the team early. Samples taken since then are worthless.
     fn is_broken(&self) -> bool {
         self.broken.load(Ordering::Acquire)
     }
 
-    /// Makes the calling thread the leader. When the result is dropped, the team ends.
+    /// Makes the calling thread the leader. Dropping the returned value ends the team.
     pub fn lead(&self) -> Lead<'_> {
         Lead {
             team: self,
@@ -101,8 +102,8 @@ impl Team {
         }
     }
 
-    /// Makes the calling thread member `number`, counted from 1, until the leader ends the team.
-    /// All threads must have the same subjects in the same order.
+    /// Makes the calling thread member `number`, counted from 1, and returns when the leader ends
+    /// the team. All members must have the same subjects in the same order.
     pub fn follow(&self, number: usize, subjects: &mut [Subject]) {
         let mut member = Leaving {
             team: self,
@@ -126,8 +127,8 @@ impl Team {
         member.early = false;
     }
 
-    /// Waits for an order after the first `seen` orders. Returns `None` if a thread has left the
-    /// team.
+    /// Waits for the order that follows the first `seen` orders. Returns `None` if a thread has
+    /// left the team.
     fn next(&self, seen: &mut usize) -> Option<Order> {
         let mut looks = 0;
         while self.orders.load(Ordering::Acquire) == *seen {
@@ -165,7 +166,7 @@ impl Team {
         self.orders.fetch_add(1, Ordering::Release);
     }
 
-    /// Adds this thread to `count`, and calls `meanwhile` until all threads have done so. Returns
+    /// Increments `count`, and calls `meanwhile` until all threads have done the same. Returns
     /// false if a thread has left the team.
     fn meet(&self, count: &AtomicUsize, mut meanwhile: impl FnMut()) -> bool {
         count.fetch_add(1, Ordering::AcqRel);
@@ -178,8 +179,8 @@ impl Team {
         true
     }
 
-    /// Runs calibrating chains at the same time as the other threads, and reports the shortest,
-    /// because disturbances only lengthen a chain.
+    /// Runs calibrating chains at the same time as the other threads, and reports the duration of
+    /// the shortest. Disturbances can only lengthen a chain.
     fn chains(&self, number: usize, n: u32) {
         self.meet(&self.running, spin_loop);
         let least = (0..n).map(|_| clock::chain(CHAIN)).min();
@@ -188,7 +189,7 @@ impl Team {
             .store(least.unwrap_or(0), Ordering::Relaxed);
     }
 
-    /// Takes this thread's part of a sample.
+    /// Runs this thread's part of a sample.
     fn run(&self, number: usize, run: &mut dyn FnMut(u64), calls: u64) {
         let member = &self.members[number];
         let before = switches();
@@ -215,8 +216,8 @@ impl Team {
     }
 }
 
-/// Marks the team as broken if the thread exits without being told to, for example in a panic, so
-/// that the other threads do not wait for it.
+/// Marks the team as broken if the thread leaves without an order to end, for example because of a
+/// panic, so that the other threads do not wait for it.
 struct Leaving<'a> {
     team: &'a Team,
     early: bool,
@@ -230,9 +231,10 @@ impl Drop for Leaving<'_> {
     }
 }
 
-/// The time source of a team's leader. A sample's time is that of a thread running at the mean
-/// rate: if the n threads took t1, t2, ..., it is n / (1/t1 + 1/t2 + ...), so that n times the
-/// resulting rate is the sum of all rates. A chain's time is the mean over the threads.
+/// The time source of a team's leader. The time reported for a sample is that of a thread running
+/// at the mean rate: if the n threads took t1, t2, ..., this time is n / (1/t1 + 1/t2 + ...), so
+/// that n times the resulting rate is the sum of all rates. The time reported for a chain is the
+/// mean over the threads.
 pub struct Lead<'a> {
     team: &'a Team,
     numbers: Vec<usize>,
@@ -242,8 +244,8 @@ pub struct Lead<'a> {
 }
 
 impl Lead<'_> {
-    /// Maps the sampler's subjects: `numbers[i]` is the number that the other threads use for its
-    /// subject at position `i`.
+    /// Maps the sampler's subjects to those of the other threads: `numbers[i]` is the other
+    /// threads' number for the sampler's subject at position `i`.
     pub fn take_subjects(&mut self, numbers: Vec<usize>) {
         self.numbers = numbers;
     }
@@ -263,7 +265,7 @@ impl Lead<'_> {
 
 impl Drop for Lead<'_> {
     fn drop(&mut self) {
-        // A panicking leader may be in the middle of an order that the others wait for.
+        // If the leader panics, it may be in the middle of an order that the others wait for.
         match std::thread::panicking() {
             true => self.team.broken.store(true, Ordering::Release),
             false => self.team.order(Order::End),
@@ -288,7 +290,7 @@ impl TimeSource for Lead<'_> {
         self.subject = subject;
     }
 
-    /// The threads warm up together.
+    /// Returns true, because the threads warm up together.
     fn warms_up(&self) -> bool {
         true
     }
@@ -327,8 +329,8 @@ impl TimeSource for Lead<'_> {
     }
 }
 
-/// Returns the ticks of a thread with the mean rate, the harmonic mean of all ticks; 0 without a
-/// time for each thread.
+/// Returns the time of a thread that runs at the mean rate, which is the harmonic mean of all
+/// ticks. Returns 0 if the ticks of any thread are 0.
 fn mean_rate(ticks: &[u64]) -> u64 {
     let rates: f64 = ticks.iter().map(|&t| 1.0 / t as f64).sum();
     (ticks.len() as f64 / rates).round() as u64
@@ -345,8 +347,8 @@ mod tests {
     #[test]
     fn the_mean_rate_is_that_of_the_sum() {
         assert_eq!(mean_rate(&[100, 100]), 100);
-        // One thread runs at the full rate and one at a third of it: 4/3 of a thread's rate in
-        // total.
+        // One thread runs at the full rate and the other at a third of it, so the total is 4/3 of
+        // the full rate.
         assert_eq!(mean_rate(&[100, 300]), 150);
         assert_eq!(mean_rate(&[100, 0]), 0);
     }
@@ -379,7 +381,7 @@ mod tests {
                 let (team, subjects) = (&team, &subjects);
                 scope.spawn(move || team.follow(number, &mut subjects(number)));
             }
-            // The leader's only subject is number 1 for the others.
+            // The leader has only one subject, which the other threads know as number 1.
             let mut own = subjects(0);
             own.remove(0);
             let stop = AtomicBool::new(false);
@@ -390,8 +392,8 @@ mod tests {
         assert!(!team.is_broken());
         let of = |i: usize| calls[i].load(Ordering::Relaxed);
         assert_eq!([of(0), of(2), of(4)], [0; 3], "subject 0 did not run");
-        // Four samples with their warm-ups, if none was repeated, plus the search for the number of
-        // calls.
+        // There are four samples, each with a warm-up (more if a sample was repeated), plus the
+        // search for the number of calls.
         for thread in 0..3 {
             assert!(of(2 * thread + 1) >= 8 * series[0].iters, "{thread}");
         }
@@ -400,10 +402,12 @@ mod tests {
         assert_eq!(shares, if series[0].kept() > 0 { 3 } else { 0 });
     }
 
-    /// Calls in the order they ended: the thread, and its number of operations.
+    /// Completed calls in the order in which they ended, each as the thread and its number of
+    /// operations.
     type Log = Mutex<Vec<(usize, u64)>>;
 
-    /// Waits until the log meets a condition. Fails after a timeout that only a fault can exceed.
+    /// Waits until the log meets a condition. Fails after a timeout that is exceeded only if
+    /// something is broken.
     fn wait_for(log: &Log, fulfilled: impl Fn(&[(usize, u64)]) -> bool) {
         let start = Instant::now();
         while !fulfilled(&log.lock().unwrap()) {

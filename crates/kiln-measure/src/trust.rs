@@ -9,11 +9,11 @@ use crate::verdict::FLOOR;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Grade {
-    /// As good as on a quiet machine.
+    /// The value is as good as on a quiet machine.
     Ok,
-    /// Worse: results are still right, but their intervals are wider.
+    /// Results are still right, but their intervals are wider.
     Poor,
-    /// So bad that small differences must not be compared on this machine.
+    /// Small differences must not be compared on this machine.
     Bad,
 }
 
@@ -27,7 +27,7 @@ impl std::fmt::Display for Grade {
     }
 }
 
-/// One check of the machine.
+/// The result of one check of the machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(
     rename = "self-check",
@@ -38,7 +38,7 @@ impl std::fmt::Display for Grade {
     )
 )]
 pub struct TrustRow {
-    /// What was checked.
+    /// Name of the check.
     #[schemars(extend("x-role" = "key"))]
     pub check: String,
     /// The measured value.
@@ -64,7 +64,7 @@ pub struct Trust {
     /// Differences above this percentage can be trusted. `None` if the checks were cut short or
     /// failed.
     pub percent: Option<f64>,
-    /// A sentence about the smallest trustworthy difference.
+    /// A sentence that states the smallest trustworthy difference.
     pub sentence: String,
 }
 
@@ -84,10 +84,10 @@ pub(crate) fn sentence(percent: Option<f64>) -> String {
     }
 }
 
-/// Returns the smallest trustworthy difference. A difference is reported when its interval is
-/// beyond the noise floor, so the result is at least the sum of floor and reach. If planted
-/// differences of 1 or 3 % were missed in more than one of twenty comparisons, the result is at
-/// least 3 or 10 %.
+/// Returns the smallest trustworthy difference, as a percentage. A difference is reported when its
+/// interval is beyond the noise floor, so the result is at least the sum of floor and reach. If
+/// more than one in twenty comparisons missed a planted difference of 1%, the result is at least
+/// 3%; if they missed a planted difference of 3%, it is at least 10%.
 pub(crate) fn trusted(reach: f64, alarms: f64, one: f64, three: f64) -> Option<f64> {
     if alarms > 20.0 {
         return None;

@@ -1,4 +1,4 @@
-//! Verdicts on comparisons: faster, same or slower. Cycles and time must agree.
+//! Verdicts on comparisons: faster, same or slower. Cycles and time must lead to the same verdict.
 
 use std::fmt;
 
@@ -15,7 +15,8 @@ pub const FLOOR: f64 = 0.005;
 pub enum Verdict {
     /// `a` takes fewer cycles than `b`.
     Faster,
-    /// A difference beyond noise was not shown. This does not prove that the two are equal.
+    /// The comparison showed no difference beyond noise. This does not prove that the two are
+    /// equal.
     Same,
     /// `a` takes more cycles than `b`.
     Slower,
@@ -51,8 +52,8 @@ pub fn verdict(r: &Ratio, floor: f64) -> Verdict {
     }
 }
 
-/// Returns the joint verdict on the ratios of cycles and of time: `a` is faster or slower only if
-/// both ratios show it.
+/// Returns the joint verdict on the ratio of cycles and the ratio of times: `a` is faster or slower
+/// only if both ratios show it.
 ///
 /// If only one of the two is beyond the floor, the verdict is `Same` unless the two intervals
 /// exclude each other. In that case the result depends on the unit, and the verdict is `Disagree`.
@@ -64,8 +65,8 @@ pub fn verdict_by_both(cycles: &Ratio, time: &Ratio, floor: f64) -> Verdict {
     }
 }
 
-/// Like [`verdict_by_both`], but without a time the cycles alone decide. Older records do not
-/// contain times.
+/// Like [`verdict_by_both`], but if the time is unknown, the cycles alone decide. Older records do
+/// not contain times.
 pub fn verdict_by_known(cycles: &Ratio, time: Option<&Ratio>, floor: f64) -> Verdict {
     match time {
         Some(time) => verdict_by_both(cycles, time, floor),
@@ -74,7 +75,8 @@ pub fn verdict_by_known(cycles: &Ratio, time: Option<&Ratio>, floor: f64) -> Ver
 }
 
 /// Returns whether `a` is slower than `b` by more than `limit`: true if both cycles and time show
-/// it, false if neither does, and `None` if only one does. Without a time, the cycles decide.
+/// it, false if neither does, and `None` if only one does. If the time is unknown, the cycles
+/// decide.
 pub fn exceeds_by_known(cycles: &Ratio, time: Option<&Ratio>, limit: f64) -> Option<bool> {
     let slower = |r: &Ratio| verdict(r, limit) == Verdict::Slower;
     match time {
@@ -125,7 +127,7 @@ mod tests {
         assert_eq!(both((0.89, 0.91), (1.11, 1.14)), Verdict::Disagree);
         assert_eq!(both((0.89, 0.91), (0.99, 1.01)), Verdict::Disagree);
         assert_eq!(both((1.11, 1.14), (0.89, 0.91)), Verdict::Disagree);
-        // A time with a wider interval does not contradict the cycles, but proves nothing either.
+        // A time interval that is wider does not contradict the cycles, but proves nothing either.
         assert_eq!(both((0.89, 0.91), (0.85, 1.10)), Verdict::Same);
         assert_eq!(both((0.85, 1.10), (0.89, 0.91)), Verdict::Same);
     }

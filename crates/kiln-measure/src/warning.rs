@@ -1,37 +1,39 @@
-//! Warnings about disturbances of a run: what happened, what it means for the results, and what to
-//! do about it, in one line each.
+//! Warnings about disturbances of a run. Each is a single line that states what happened, what it
+//! means for the results, and what to do about it.
 //!
-//! A warning covers disturbances that the intervals do not show. Each threshold is above the level
-//! of that disturbance on a quiet machine.
+//! Warnings cover disturbances that the intervals do not show. Each threshold is above the level
+//! that the disturbance has on a quiet machine.
 
 use std::fmt;
 
 use crate::watch::Reading;
 
-/// Minimum length of a run, in seconds, for its disturbances to be judged. Shorter runs cannot be
+/// Minimum length, in seconds, of a run whose disturbances are judged. Shorter runs cannot be
 /// judged, because the kernel counts in steps of 10 ms.
 const SHORTEST_S: f64 = 0.2;
-/// Share of all processors that other programs may use without a warning. Daemons and kernel
-/// threads use 1 or 2 %.
+/// Share of all processors that other programs may use without causing a warning. Daemons and
+/// kernel threads use 1% or 2%.
 const OTHERS: f64 = 0.05;
-/// Share of a single processor that other programs must exceed, in addition to [`OTHERS`], to cause
-/// a warning. Without this threshold, timer ticks alone would make a small machine count as busy.
+/// Share of a single processor that other programs must use, in addition to exceeding [`OTHERS`],
+/// to cause a warning. Without this threshold, timer ticks alone would make a small machine count
+/// as busy.
 const OTHERS_CPU: f64 = 0.10;
-/// Share of one processor's time that the hypervisor may steal. The self-check uses the same limit.
+/// Share of one processor's time that the hypervisor may steal without causing a warning. The
+/// self-check uses the same limit.
 const STOLEN: f64 = 0.01;
-/// Tolerated relative change of the core's clock frequency. Repeated calibrations agree to within 1
-/// %.
+/// Tolerated relative change of the core's clock frequency. Repeated calibrations agree to within
+/// 1%.
 const CLOCK: f64 = 0.03;
-/// Largest share of the run for which the measuring thread may wait for a core.
+/// Maximum share of its time that the measuring thread may spend waiting for a core.
 const WAITED: f64 = 0.02;
-/// The thread that takes the readings counts as the measuring thread if it ran, or waited to run,
-/// for at least this share of the run.
+/// The thread that takes the readings counts as the measuring thread if it was running or waiting
+/// to run for at least this share of the run.
 const MEASURES: f64 = 0.5;
-/// A warning is given if the thread migrates more often than this per second and at least this many
-/// times in total. Starting a program causes one or two migrations.
+/// A warning is given if the thread migrates more than [`MOVES_A_SECOND`] times per second and at
+/// least [`MOVES`] times in total. Starting a program causes one or two migrations.
 const MOVES_A_SECOND: f64 = 1.0;
 const MOVES: u64 = 5;
-/// Largest share of the run for which other work may keep the core's SMT sibling busy.
+/// Maximum share of the run during which other work may keep the core's SMT sibling busy.
 const SIBLING: f64 = 0.05;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -76,7 +78,7 @@ pub const PREFIX: &str = "warning: ";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Warning {
     pub kind: Kind,
-    /// The size of the disturbance, its meaning, and the remedy.
+    /// States the size of the disturbance, what it means for the results, and the remedy.
     pub text: String,
 }
 
@@ -243,7 +245,7 @@ mod tests {
     use super::*;
     use crate::watch::ThreadTime;
 
-    /// Returns the readings before and after a thread has run for ten seconds on core 0 of an
+    /// Returns the readings taken before and after a thread ran for ten seconds on core 0 of an
     /// otherwise idle machine with four cores.
     fn quiet() -> (Reading, Reading) {
         let before = Reading {
@@ -307,8 +309,8 @@ mod tests {
             });
         };
         assert_eq!(kinds(waits), [Kind::SwitchedOut]);
-        // This load is too small for a warning about the whole machine, but large enough for one
-        // about the core's sibling.
+        // This load is too small for a warning about the whole machine, but large enough for a
+        // warning about the core's sibling.
         assert_eq!(kinds(|_, a| a.busy_s[2].1 += 1.0), [Kind::Sibling]);
         assert_eq!(kinds(|_, a| a.turbo = Some(true)), [Kind::Turbo]);
     }

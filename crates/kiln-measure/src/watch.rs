@@ -1,4 +1,4 @@
-//! Reads the machine's state before and after a run, only from /proc and /sys. Each reading takes
+//! Reads the machine's state before and after a run. Uses only /proc and /sys. Each reading takes
 //! about a millisecond.
 
 use std::fs;
@@ -14,11 +14,11 @@ use crate::Clock;
 pub struct Reading {
     /// Seconds between [`Watch::start`] and the reading.
     pub at_s: f64,
-    /// The number of each processor, and its busy time since boot without stolen time.
+    /// The number of each processor, and how long it has been busy since boot, without stolen time.
     pub busy_s: Vec<(usize, f64)>,
-    /// CPU time of this process and of its child processes that have exited.
+    /// CPU time of this process and of those of its child processes that have exited.
     pub own_s: f64,
-    /// Time stolen by the hypervisor since boot, summed over all processors.
+    /// Time that the hypervisor has stolen since boot, summed over all processors.
     pub stolen_s: Option<f64>,
     /// Load average over the last minute.
     pub load: Option<f64>,
@@ -30,14 +30,14 @@ pub struct Reading {
     pub core: Option<usize>,
     /// Logical processors that share this core's execution units.
     pub siblings: Vec<usize>,
-    /// Whether the clock frequency may exceed its nominal value; `None` if a guest cannot read
-    /// this.
+    /// Whether the clock frequency may exceed its nominal value; `None` if the setting cannot be
+    /// read, as in some guests.
     pub turbo: Option<bool>,
     /// Core cycles per second.
     pub core_hz: Option<f64>,
 }
 
-/// A thread's times as counted by the scheduler (proc(5), schedstat).
+/// How long the scheduler let a thread run and wait (proc(5), schedstat).
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ThreadTime {
     /// Seconds for which the thread ran on a core.
@@ -46,8 +46,8 @@ pub struct ThreadTime {
     pub waited_s: f64,
 }
 
-/// Observes the machine from [`Watch::start`] on. [`Watch::start`] and [`Watch::readings`] must be
-/// called from the measuring thread.
+/// Observes the machine, beginning with [`Watch::start`]. [`Watch::start`] and [`Watch::readings`]
+/// must be called from the measuring thread.
 #[derive(Clone, Debug)]
 pub struct Watch {
     since: Instant,
@@ -63,8 +63,8 @@ impl Watch {
         }
     }
 
-    /// Returns the readings at the start and at the time of this call. `core_hz` is the core's
-    /// clock frequency at the start. This call measures the current frequency, which takes 30 ms.
+    /// Returns the reading taken at the start and a new one. `core_hz` is the core's clock
+    /// frequency at the start. This call measures the current frequency, which takes 30 ms.
     pub fn readings(&self, core_hz: f64) -> (Reading, Reading) {
         let mut after = Reading::take(self.since);
         after.core_hz = Some(Clock::calibrate().core_hz());
@@ -105,8 +105,8 @@ pub fn current_core() -> Option<usize> {
     core(&fs::read_to_string("/proc/thread-self/stat").ok()?)
 }
 
-/// Returns how many seconds these processors were busy since boot, without stolen time, or `None`
-/// if /proc/stat does not list all of them.
+/// Returns how many seconds these processors have been busy in total since boot, without stolen
+/// time, or `None` if /proc/stat does not list all of them.
 pub fn busy_on(cores: &[usize]) -> Option<f64> {
     let all = busy(&fs::read_to_string("/proc/stat").ok()?, ticks_a_second());
     let of = |core: &usize| all.iter().find(|b| b.0 == *core).map(|b| b.1);
@@ -119,7 +119,8 @@ fn ticks_a_second() -> f64 {
     hz.max(1) as f64
 }
 
-/// Sums user, nice, system, irq and softirq time of each `cpuN` line (proc_stat(5)).
+/// Returns the number of each processor and the sum of its user, nice, system, irq and softirq
+/// time, read from the `cpuN` lines (proc_stat(5)).
 fn busy(stat: &str, ticks_a_second: f64) -> Vec<(usize, f64)> {
     let of = |line: &str| {
         let mut words = line.strip_prefix("cpu")?.split_whitespace();
@@ -129,14 +130,15 @@ fn busy(stat: &str, ticks_a_second: f64) -> Vec<(usize, f64)> {
         let busy: u64 = busy.sum::<Option<u64>>()?;
         Some((number, busy as f64 / ticks_a_second))
     };
-    // Skip the first line, which sums all processors and has no number.
+    // Skip the first line, which holds the sum over all processors and has no number.
     stat.lines()
         .filter(|l| !l.starts_with("cpu "))
         .filter_map(of)
         .collect()
 }
 
-/// Returns the CPU time of this process and of its child processes that were waited for.
+/// Returns the CPU time of this process and of those of its child processes that have been waited
+/// for.
 fn own_s() -> f64 {
     let of = |who| {
         // SAFETY: rusage consists of integers, so all-zero bytes are valid.
@@ -164,15 +166,15 @@ fn migrations(sched: &str) -> Option<u64> {
     line.rsplit(':').next()?.trim().parse().ok()
 }
 
-/// Reads field 39, the core (proc_pid_stat(5)). The process name, in parentheses, may contain
-/// blanks.
+/// Returns field 39, the core that the thread last ran on (proc_pid_stat(5)). The process name,
+/// which is in parentheses, may contain blanks.
 fn core(stat: &str) -> Option<usize> {
     let after_name = stat.rsplit_once(')')?.1;
     after_name.split_whitespace().nth(36)?.parse().ok()
 }
 
-/// Returns whether turbo is enabled, from the Intel driver's file if it exists, and otherwise from
-/// the generic file.
+/// Returns whether turbo is enabled. Uses the Intel driver's file if it exists, and the generic
+/// file otherwise.
 fn turbo(no_turbo: &str, boost: &str) -> Option<bool> {
     match (no_turbo.trim(), boost.trim()) {
         ("0", _) => Some(true),

@@ -1,4 +1,4 @@
-//! Tests the sampler's use of counters with a simulated machine whose counts are known.
+//! Tests how the sampler uses counters, on a simulated machine whose counts are known.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -48,7 +48,8 @@ impl Machine {
 
 impl TimeSource for Machine {
     fn chain(&mut self) -> u64 {
-        // Count chains as well, because the sampler must exclude them from the subject's counts.
+        // Count the cycles of chains as well, because the sampler must exclude them from the
+        // subject's counts.
         self.counted.cycles += CHAIN;
         (CHAIN / RATIO) as u64
     }
@@ -82,7 +83,7 @@ impl TimeSource for Machine {
         self.has_counters.then_some(self.counted)
     }
 
-    /// Each run has one context switch and two page faults.
+    /// Each run adds one context switch and two page faults.
     fn software(&mut self) -> Option<Software> {
         Some(Software {
             task_clock_s: self.runs as f64 * 1e-3,
@@ -112,7 +113,7 @@ fn counts_are_per_operation_and_without_chains() {
     assert!(series.in_ns().counts().is_some());
 }
 
-/// Control: if a multiplication takes four cycles and the sampler assumes three, the estimate is
+/// Control: if a multiplication takes four cycles but the sampler assumes three, the estimate is
 /// too small by a quarter.
 #[test]
 fn a_wrong_estimate_of_the_clock_shows() {
@@ -144,7 +145,7 @@ fn what_is_not_counted_is_absent() {
 #[test]
 fn what_the_kernel_counts_is_summed_over_samples() {
     let software = Machine::new().measure().software.unwrap();
-    // There are 20 rounds of 8 samples. Runs for the CPU's counters are not samples.
+    // There are 20 rounds of 8 samples. The runs that read the CPU's counters are not samples.
     assert_eq!(software.context_switches, 160);
     assert_eq!(software.page_faults, 320);
     assert!((software.task_clock_s - 0.160).abs() < 1e-9);

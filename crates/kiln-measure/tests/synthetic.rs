@@ -1,4 +1,4 @@
-//! Tests the sampler and the statistics with known noise, without reading a real clock.
+//! Tests the sampler and the statistics with known noise. No real clock is read.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -12,7 +12,7 @@ use kiln_measure::{
 const CHAIN_CYCLES: f64 = 36864.0;
 const TICKS_PER_CYCLE: f64 = 2.6 / 4.05;
 
-/// The xorshift64* generator, which makes the noise independent of the crate's own generator.
+/// The xorshift64* generator, so that the noise is independent of the crate's own generator.
 struct Rng(u64);
 
 impl Rng {
@@ -28,16 +28,16 @@ impl Rng {
     }
 }
 
-/// Disturbances of simulated work.
+/// Disturbances that affect the simulated work.
 #[derive(Clone, Copy)]
 struct Noise {
     /// Mean of exponential noise, as a share of the work's duration.
     jitter: f64,
     /// Number of interruptions per second. Each lasts 2 us plus an exponentially distributed time
-    /// with a mean of 20 us.
+    /// whose mean is 20 us.
     spikes: f64,
     /// Share of time spent in slow phases, which last 2 ms on average. In these phases, the subject
-    /// is 1.5 times slower and the chain is not.
+    /// takes 1.5 times as long, but the chain does not.
     slow: f64,
     /// Relative amplitude of the core clock's drift, which has a period of 0.7 s.
     drift: f64,
@@ -60,19 +60,20 @@ const LOW: Noise = Noise {
     step: 26.0,
 };
 
-/// A synthetic machine. Subjects store the number of cycles they need in `work`.
+/// A synthetic machine. Each subject stores the number of cycles that it needs in `work`.
 struct Synthetic {
     noise: Noise,
     rng: Rng,
     work: Rc<Cell<f64>>,
-    /// Length of a cycle, relative to the length at the core's full clock frequency.
+    /// Duration of a cycle, relative to its duration at the core's full clock frequency.
     slowed: Rc<Cell<f64>>,
     now: f64,
     phase_ends: f64,
     slow: bool,
-    /// How many of every six chains are lengthened by 0.9 %, which is too little for rejection.
+    /// How many of every six chains are lengthened by 0.9%, which is too little to cause a
+    /// rejection.
     disturbed: u32,
-    /// Relative lengthening of every chain that follows a sample.
+    /// Factor by which every chain after a sample is lengthened.
     lopsided: f64,
     chains: u32,
 }
@@ -96,7 +97,7 @@ impl Synthetic {
         }
     }
 
-    /// Advances time by `cycles` of work and returns the ticks that have passed.
+    /// Advances time by `cycles` cycles of work and returns the number of ticks that this takes.
     fn pass(&mut self, cycles: f64) -> f64 {
         let angle = std::f64::consts::TAU * self.now / (0.7 * self.hz());
         let clean =
@@ -207,7 +208,7 @@ fn the_interval_predicts_a_rerun() {
     }
     // Theory bounds the share of reruns above the interval: 2^-5 is 16 of 500, and 3 sigma of the
     // simulation add 12. Theory does not bound the share below the interval, so that limit only
-    // prevents regressions. When this was written, both shares together were 6 %, as stated in the
+    // prevents regressions. When this was written, the two shares added up to 6%, as stated in the
     // documentation of `Estimate`.
     assert!(
         above <= 28 && above + below <= 40,
@@ -266,7 +267,7 @@ fn disturbed_chains_never_make_a_figure_too_small() {
             .best
             / 777.0
     };
-    // The only remaining noise is rounding to whole ticks, 1 in 23666.
+    // The only remaining error comes from rounding to whole ticks, which is 1 in 23666.
     for disturbed in 0..=5 {
         assert!(
             (least(disturbed) - 1.0).abs() < 1e-4,
@@ -274,13 +275,13 @@ fn disturbed_chains_never_make_a_figure_too_small() {
             least(disturbed)
         );
     }
-    // Control: if all six chains are disturbed, which has the same effect as using the longer
+    // Control: if all six chains are lengthened, which has the same effect as using the longer
     // chain, the result is too small.
     assert!(least(6) < 0.992, "{}", least(6));
 }
 
-/// Wide vectors make the core lower its clock frequency: 90 % of the cycles take longer at 80 % of
-/// the frequency.
+/// If wide vectors make the core lower its clock frequency, 90% of the cycles at 80% of the
+/// frequency take more time.
 #[test]
 fn a_subject_that_lowers_the_clock_is_not_faster() {
     let verdicts = |lowered: f64| {
@@ -334,7 +335,7 @@ fn rejected_samples_are_counted_and_given_up() {
     let series = &run(&mut source, &[777.0], &plan)[0];
     assert_eq!((series.kept(), series.rejected), (0, 3 * 4 * 5));
     assert_eq!(series.estimate(), None);
-    // There are six chains per sample, and a context switch every sixty chains.
+    // Each sample has six chains, and a context switch occurs every sixty chains.
     assert_eq!(series.switched, 6);
 
     let series = &run(
@@ -358,7 +359,8 @@ fn stop_returns_what_was_measured() {
         samples: 4,
         ..Plan::quick(1)
     };
-    // With two subjects and eight samples per round, this stops in the middle of the third round.
+    // Each round has eight samples, four for each of the two subjects, so this stops in the middle
+    // of the third round.
     let series = run_until(&mut Synthetic::new(LOW, 1), &[500.0, 600.0], &plan, 19);
     assert_eq!(series.iter().map(Series::kept).sum::<u64>(), 19);
     for series in &series {

@@ -1,4 +1,4 @@
-//! Finds algorithms and implementations by name, for the command line too.
+//! Finds algorithms and implementations by name. Also parses such names on the command line.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -13,15 +13,15 @@ use serde::{Serialize, Serializer};
 
 use crate::{unknown, Error};
 
-/// An algorithm of `kernel/ciphers`, identified by its name in the kernel.
+/// An algorithm in `kernel/ciphers`, identified by its name in the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Algorithm(&'static str);
 
 impl Algorithm {
-    /// AES-XTS, IEEE 1619.
+    /// AES-XTS (IEEE 1619).
     pub const XTS_AES: Algorithm = Algorithm("xts(aes)");
 
-    /// Returns all algorithms in the order of the implementation table of `kernel/`.
+    /// Returns all algorithms, in the order of the implementation table in `kernel/`.
     pub fn all() -> Vec<Algorithm> {
         Impl::algorithms().into_iter().map(Algorithm).collect()
     }
@@ -42,17 +42,17 @@ impl Algorithm {
         Impl::find_all(self.0)
     }
 
-    /// Returns the implementation that the crypto API selects by default: the usable one with the
-    /// highest priority.
+    /// Returns the implementation that the crypto API selects by default: the one with the highest
+    /// priority that this CPU can run.
     pub fn best(self) -> Impl {
         let usable = |i: &Impl| i.tier().usable();
         let best = self.impls().into_iter().rfind(usable);
         best.expect("the generic tier is always usable")
     }
 
-    /// Returns the generic implementation, which runs on every CPU. Its results are the expected
-    /// ones, and all implementations share its properties, such as key sizes. Its priority is not
-    /// necessarily the lowest.
+    /// Returns the generic implementation, which runs on every CPU. Its results are what other
+    /// implementations are compared with, and its properties, such as key sizes, are the same as
+    /// theirs. Its priority is not necessarily the lowest.
     pub fn any(self) -> Impl {
         let impls = self.impls();
         let generic = |i: &&Impl| i.tier() == Tier::Generic;
@@ -63,12 +63,12 @@ impl Algorithm {
         self.any().kind()
     }
 
-    /// Returns the minimum length of a message, in bytes.
+    /// Returns the minimum message length in bytes.
     pub fn shortest(self) -> usize {
         self.any().shortest()
     }
 
-    /// Returns the maximum length of an AEAD's text, in bytes.
+    /// Returns the maximum text length of an AEAD in bytes.
     pub fn longest(self) -> usize {
         self.any().longest()
     }
@@ -112,8 +112,8 @@ impl FromStr for Algorithm {
     }
 }
 
-/// Returns the name that is usual outside the kernel: AES modes without "aes", and dashes instead
-/// of parentheses.
+/// Returns the name that is customary outside the kernel: AES modes without "aes", and dashes
+/// instead of parentheses.
 fn alias(name: &str) -> String {
     match name {
         "rfc7539(chacha20,poly1305)" => return "chacha20-poly1305".to_string(),
@@ -126,10 +126,10 @@ fn alias(name: &str) -> String {
     }
 }
 
-/// Converts an alias to the algorithm's kernel name: `xts`, `aes-xts`, `xts-aes`, `aes-256-xts`,
-/// `hmac-sha256`, `sha-256`. Other names, such as those in kernel trees, are returned unchanged.
-/// The only key length accepted in an alias is the one that commands use without `--key-bits`, as
-/// in `aes-256-xts`.
+/// Converts an alias, such as `xts`, `aes-xts`, `xts-aes`, `aes-256-xts`, `hmac-sha256` or
+/// `sha-256`, to the algorithm's kernel name. Other names, such as those of algorithms in kernel
+/// trees, are returned unchanged. If an alias contains a key length, as `aes-256-xts` does, it must
+/// be the length that commands use without `--key-bits`.
 pub fn resolve(name: &str) -> String {
     let all = Algorithm::all();
     if all.iter().any(|a| a.name() == name) {
@@ -151,9 +151,9 @@ pub fn resolve(name: &str) -> String {
     found.map_or_else(|| name.to_string(), |a| a.name().to_string())
 }
 
-/// A clap parser for names of algorithms, which resolves aliases. Completion offers the aliases,
-/// because they need no quoting in a shell. Unknown names are accepted here and checked by the
-/// command, because a kernel tree may have more algorithms.
+/// A clap parser for algorithm names that resolves aliases. Shell completion offers the aliases,
+/// because they need no quoting in a shell. The parser accepts unknown names and leaves it to the
+/// command to check them, because a kernel tree may have more algorithms.
 #[derive(Clone)]
 pub struct Names;
 
@@ -180,7 +180,7 @@ impl TypedValueParser for Names {
     }
 }
 
-/// A clap parser for names of implementations. Completion offers the names of Kiln's
+/// A clap parser for implementation names. Shell completion offers the names of Kiln's
 /// implementations.
 #[derive(Clone)]
 pub struct Drivers;
@@ -267,8 +267,8 @@ mod tests {
             ("chacha20-poly1305", "rfc7539(chacha20,poly1305)"),
             ("hmac-sha256", "hmac(sha256)"),
             ("sha-256", "sha256"),
-            // Names with another key length must not resolve: commands would measure the default
-            // key size instead of the size in the name.
+            // Names with another key length must not resolve, because commands would measure the
+            // default key size instead of the size in the name.
             ("aes-128-gcm", "aes-128-gcm"),
             ("adiantum(xchacha12,aes)", "adiantum(xchacha12,aes)"),
         ] {

@@ -32,7 +32,7 @@ pub struct Left {
 
 /// How a child process is supervised.
 pub struct Watch<'a> {
-    /// A flag that Ctrl-C sets. SIGINT is then sent to the process.
+    /// A flag that Ctrl-C sets. When it is set, SIGINT is sent to the process.
     pub stop: &'a AtomicBool,
     /// Time limit, after which the process is killed.
     pub patience: Duration,
@@ -40,7 +40,8 @@ pub struct Watch<'a> {
     pub tick: &'a mut dyn FnMut(),
 }
 
-/// Runs `program` and waits for it. Background processes that it leaves running are killed.
+/// Runs `program` and waits until it exits. Any background processes that it leaves running are
+/// killed.
 ///
 /// # Errors
 /// Fails if the program cannot be started.
@@ -54,12 +55,13 @@ pub fn run<S: AsRef<OsStr>>(program: &str, args: &[S], watch: &mut Watch) -> Res
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
-        // In a separate group, the child does not receive Ctrl-C from the terminal; this process
-        // forwards it. Killing the group also kills the processes that the child started.
+        // The child runs in a process group of its own, so it does not receive Ctrl-C from the
+        // terminal; this process forwards it. Killing the group also kills the processes that the
+        // child started.
         .process_group(0);
     end_with_parent(&mut command);
     // A shell script starts background processes with SIGINT ignored, and their children inherit
-    // this setting, so the default action is restored.
+    // this setting, so restore the default action.
     // SAFETY: the closure makes a single system call, which is allowed between fork and exec.
     unsafe {
         command.pre_exec(|| match libc::signal(libc::SIGINT, libc::SIG_DFL) {
@@ -181,7 +183,7 @@ mod tests {
             .trim()
             .parse()
             .unwrap();
-        // Wait a moment until the process has disappeared or is a zombie that init will reap.
+        // Wait until the process has either disappeared or become a zombie, which init will reap.
         let stat = || std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
         while !(stat().is_empty() || stat().contains(" Z ")) {
             assert!(start.elapsed() < Duration::from_secs(60), "{}", stat());

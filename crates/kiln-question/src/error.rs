@@ -1,8 +1,9 @@
-//! Errors of commands, and their exit statuses.
+//! The errors that commands return, and their exit statuses.
 
 use std::fmt;
 
-/// A one-line error message that states what is wrong, where, and what to do.
+/// A one-line error message that states what is wrong, where the problem is, and what to do about
+/// it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Error {
     Failed(String),
@@ -36,8 +37,8 @@ impl Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (Error::Failed(line) | Error::Input(line) | Error::Lacks(line)) = self;
-        // Escape line breaks and other control characters, so that the error stays one line even if
-        // a file name or a library's message contains such characters.
+        // Escape line breaks and other control characters, so that the error remains a single line
+        // even if a file name or a library's message contains such characters.
         for c in line.chars() {
             match c {
                 c if c.is_control() => write!(f, "{}", c.escape_default())?,
@@ -50,8 +51,8 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// Converts errors of `kiln_tree`. An interruption prints no error line, because the program always
-/// ends with the status for interruptions.
+/// Converts errors from `kiln_tree`. An interruption prints no error line, because the program then
+/// always ends with the exit status for interruptions.
 impl From<kiln_tree::Error> for Error {
     fn from(e: kiln_tree::Error) -> Error {
         use kiln_tree::Error as E;
@@ -102,8 +103,8 @@ impl From<kiln_tree::Error> for Error {
     }
 }
 
-/// Converts errors that occur when Linux is built or booted. The end of a log may follow the first
-/// line.
+/// Converts errors that occur while Linux is being built or booted. The first line may be followed
+/// by the end of a log.
 impl From<kiln_linux::Error> for Error {
     fn from(e: kiln_linux::Error) -> Error {
         use kiln_linux::Error as E;

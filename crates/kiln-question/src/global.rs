@@ -12,10 +12,10 @@ pub struct Global {
     /// Finish in about 20 s; intervals are wider or missing
     #[arg(long, global = true)]
     pub quick: bool,
-    /// Seed of all random choices; it is printed and recorded [default: random]
+    /// Seed for all random choices; it is printed and recorded [default: random]
     #[arg(long, global = true, value_name = "N")]
     pub seed: Option<u64>,
-    /// Also write the record DIR/COMMAND.json
+    /// Also write the record to DIR/COMMAND.json
     ///
     /// With --shard I/N, which not every command has, the file is DIR/COMMAND-HOST-IofN.json; HOST
     /// is this machine's name.
@@ -24,15 +24,15 @@ pub struct Global {
     /// Cores of this machine to use, such as 0 or 0,2-3; measurements run on the first one listed
     #[arg(long, global = true, value_name = "LIST")]
     pub cpu: Option<String>,
-    /// Print no tables and no progress. Errors are still printed; the exit status and --out are not
-    /// affected
+    /// Print neither tables nor progress. Errors are still printed; the exit status and --out are
+    /// not affected
     #[arg(short, long, global = true)]
     pub quiet: bool,
     /// Read defaults of --cpu, --out, --peers and --tree from this file [default: kiln.toml in the
     /// current directory, else in ~/.config/kiln]
     #[arg(long, global = true, value_name = "FILE", hide_short_help = true)]
     pub defaults: Option<PathBuf>,
-    /// Do not read a file of defaults
+    /// Do not read a defaults file
     #[arg(
         long,
         global = true,

@@ -1,4 +1,4 @@
-//! Measures a kernel tree: builds it in this process, then loads and measures it in a child
+//! Measures a kernel tree: builds the tree in this process, then loads and measures it in a child
 //! process.
 
 use std::ffi::OsString;
@@ -13,7 +13,8 @@ use serde::Deserialize;
 
 use crate::{Error, Exit, Progress, Session};
 
-/// Maximum number of crashes, after which the remaining items are skipped.
+/// Maximum number of items that are skipped because they crashed. If another item crashes, the
+/// measurement fails.
 const CRASHES: usize = 16;
 
 /// A kernel tree that has been built as a loadable image.
@@ -26,11 +27,12 @@ pub struct Hosted {
     pub built: Built,
 }
 
-/// A child process's results.
+/// The results of a child process.
 pub struct Measured<R> {
     /// Rows that the child printed.
     pub rows: Vec<R>,
-    /// Crashes, objects that do not compile, the child's notes, and where the tree was built.
+    /// Notes about crashes and about objects that do not compile, the child's own notes, and a note
+    /// about where the tree was built.
     pub notes: Vec<String>,
     /// How the child process ended.
     pub exit: Exit,
@@ -84,8 +86,8 @@ impl Hosted {
         }
     }
 
-    /// Returns the directory of the tree's objects. Next to each object is the command that built
-    /// it.
+    /// Returns the directory that contains the tree's objects. The command that built an object is
+    /// stored next to it.
     pub fn objects(&self) -> PathBuf {
         self.built.cache.join("build")
     }
@@ -95,7 +97,7 @@ impl Hosted {
         format!("linux-{}", self.version)
     }
 
-    /// Creates the order for a child process to measure the tree.
+    /// Creates the order that tells a child process to measure the tree.
     pub fn order(&self, name: &str, session: &Session) -> Order {
         let mut order = Order::new(&self.built.image, session.seed);
         order.label = Label {
@@ -110,9 +112,9 @@ impl Hosted {
         format!("built in {}", self.built.cache.display())
     }
 
-    /// Measures the tree in child processes, which run this program. If an item crashes the child,
-    /// the crash is reported and the next child skips that item. `name` is the tree's name in rows
-    /// that contain a name in addition to the version and the configuration.
+    /// Measures the tree in child processes, which run this same program. If an item crashes the
+    /// child, the crash is reported and the next child skips that item. `name` is the tree's name
+    /// in rows that contain a name in addition to the version and the configuration.
     pub fn measure<R: DeserializeOwned>(
         &self,
         name: &str,
@@ -182,7 +184,7 @@ impl Hosted {
     }
 }
 
-/// Returns the tree's objects that do not compile, each with its first compiler error.
+/// Describes the tree's objects that do not compile, each with its first compiler error.
 fn failures(built: &Built) -> Vec<String> {
     let failed = built.rows.iter().filter(|r| r.status == "failed");
     failed

@@ -8,7 +8,8 @@ use crate::Error;
 /// Lengths that tables show by default, in bytes.
 pub const DEFAULT: [usize; 8] = [16, 64, 256, 512, 1024, 1420, 4096, 16384];
 
-/// Maximum length of a measured message in bytes. Several sets of messages must fit into memory.
+/// Maximum length of a measured message, in bytes. It is limited because several sets of messages
+/// must fit into memory.
 pub const LONGEST: usize = 16 << 20;
 
 /// Maximum number of lengths per command.
@@ -44,7 +45,7 @@ impl FromStr for Lens {
     }
 }
 
-/// Parses a length or a range into its first value, last value and step.
+/// Parses a length or a range. Returns the first value, the last value and the step.
 fn parse_item(list: &str, item: &str) -> Result<(usize, usize, usize), Error> {
     let number = |text: &str| {
         text.trim().parse::<usize>().map_err(|e| {

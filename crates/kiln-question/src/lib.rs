@@ -1,6 +1,6 @@
-//! Code shared by all commands of Kiln. Each command is a [`Question`]: arguments, and a run that
-//! ends with an [`Exit`]. A [`Session`] holds the flags that every command accepts, and outputs
-//! results.
+//! Code shared by all commands of Kiln. Each command is a [`Question`], which consists of arguments
+//! and a run that ends with an [`Exit`]. A [`Session`] holds the flags that every command accepts,
+//! and outputs results.
 //!
 //! | file | contents |
 //! |---|---|
@@ -9,9 +9,9 @@
 //! | `outcome.rs` | the result of a run, with its exit status |
 //! | `results.rs` | output of results: records, and human-readable text |
 //! | `shard.rs` | `--shard`: the part of a plan that a run does |
-//! | `global.rs` | the flags of every command |
+//! | `global.rs` | the flags that every command accepts |
 //! | `error.rs` | errors and their exit statuses |
-//! | `unknown.rs` | the error for a name that does not exist, with the nearest existing one |
+//! | `unknown.rs` | the error for an unknown name, which suggests the nearest known name |
 //! | `algorithm.rs` | algorithms and implementations by name |
 //! | `lens.rs` | lists and ranges of lengths |
 //! | `duration.rs` | the flag `--seconds` |
@@ -19,11 +19,11 @@
 //! | `facts.rs` | the facts about this machine that every record contains |
 //! | `progress.rs` | the progress bar |
 //! | `output.rs` | writing to stdout, and error lines on stderr |
-//! | `replace.rs` | files that are written atomically |
+//! | `replace.rs` | writing files atomically |
 //! | `table.rs` | human-readable tables and paragraphs |
-//! | `tree_args.rs` | the flags that build a kernel tree |
-//! | `hosted.rs` | a kernel tree that is built here, and loaded and measured in a child process |
-//! | `child.rs` | a command of this program in a separate process |
+//! | `tree_args.rs` | the flags that specify how to build a kernel tree |
+//! | `hosted.rs` | building a kernel tree in this process, and measuring it in a child process |
+//! | `child.rs` | running a command of this program in a separate process |
 //! | `survey/` | what a question adds to the survey: parts, and headlines based on their records |
 
 pub mod algorithm;

@@ -1,4 +1,5 @@
-//! Defines `Exit` and `Outcome`: how a command's run ended, and its rows and notes.
+//! Defines `Exit`, which states how a command's run ended, and `Outcome`, which holds the rows and
+//! notes of a run.
 
 use std::process::ExitCode;
 
@@ -10,14 +11,14 @@ pub enum Exit {
     Failed,
     /// With `--bisect`, this revision could not be built or tested.
     Untried,
-    /// A child failed with this status and has printed the reason.
+    /// A child process exited with this status after printing the reason.
     Refused(u8),
-    /// The run was interrupted; the results so far have been printed.
+    /// The run was interrupted; the results obtained before that have been printed.
     Interrupted,
 }
 
 impl Exit {
-    /// Returns the exit for a run. A failed check takes precedence over an interruption.
+    /// Returns how a run ended. A failed check takes precedence over an interruption.
     pub fn from_run(failed: bool, interrupted: bool) -> Exit {
         match (failed, interrupted) {
             (true, _) => Exit::Failed,
@@ -39,7 +40,7 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// Rows that answer a question, with notes and the run's state.
+/// The rows that answer a question, with notes and the state of the run.
 #[derive(Clone, Debug)]
 pub struct Outcome<R> {
     pub rows: Vec<R>,

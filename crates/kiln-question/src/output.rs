@@ -26,7 +26,7 @@ pub fn check(written: io::Result<()>) -> Result<(), Error> {
     }
 }
 
-/// Prints the error on stderr. If stderr is closed, the line is lost without an error.
+/// Prints the error to stderr. If stderr is closed, the line is silently lost.
 pub fn print_error(e: &Error) {
     print_fault(&e.to_string());
 }
@@ -36,7 +36,7 @@ pub fn print_fault(line: &str) {
     let _ = writeln!(io::stderr(), "kiln: {}", without_numbers(line));
 }
 
-/// Removes the error numbers that the standard library appends to the system's messages.
+/// Removes the error numbers that the standard library appends to operating system error messages.
 fn without_numbers(text: &str) -> String {
     const NUMBER: &str = " (os error ";
     let mut words = String::new();

@@ -6,12 +6,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
-/// Number of bar steps.
+/// Length of the progress bar, in steps.
 const STEPS: f64 = 1000.0;
 /// The completed fraction above which the remaining time is shown.
 const SETTLED: f32 = 0.05;
 
-/// Callback that receives the completed fraction of a run, from 0 to 1, and what is being measured.
+/// Callback that receives the completed fraction of a run, from 0 to 1, and a description of what
+/// is being measured.
 pub type Report<'a> = &'a mut dyn FnMut(f64, &str);
 
 /// Whether `--quiet` was given. This is global because bars are created in many places.
@@ -26,7 +27,7 @@ impl Progress {
         if !stderr().is_terminal() || SILENT.load(Ordering::Relaxed) {
             return Progress(None);
         }
-        // Draw rarely, because each draw makes a system call during the measurement.
+        // Redraw rarely, because each redraw makes a system call during the measurement.
         let bar = ProgressBar::with_draw_target(
             Some(STEPS as u64),
             ProgressDrawTarget::stderr_with_hz(5),
@@ -35,7 +36,7 @@ impl Progress {
             .expect("a constant template")
             .with_key("left", |state: &ProgressState, out: &mut dyn Write| {
                 // Show the remaining time only after this fraction. The first step chooses the
-                // sample sizes, so its pace does not predict the pace of the others.
+                // sample sizes, so its pace does not predict that of later steps.
                 if state.fraction() >= SETTLED {
                     let _ = write!(out, "{:#}", HumanDuration(state.eta()));
                 }
@@ -57,7 +58,7 @@ impl Progress {
     /// Reports the completed fraction and the current activity.
     pub fn report(&self, fraction: f64, what: &str) {
         let Some(bar) = &self.0 else {
-            // These may take minutes, so report them even without a terminal.
+            // These activities may take minutes, so report them even without a progress bar.
             let line = match what {
                 kiln_tree::WAITING => what,
                 kiln_tree::CONFIGURING => {

@@ -1,4 +1,5 @@
-//! The trait that every command implements: arguments, and a run that ends with an exit status.
+//! The trait that every command implements. A command consists of arguments and a run that ends
+//! with an exit status.
 
 use clap::Args;
 use kiln_record::{describe, Description};
@@ -6,11 +7,11 @@ use schemars::JsonSchema;
 
 use crate::{Error, Exit, Session, Shard};
 
-/// A command. The fields of the structure that implements this trait are the command's arguments;
-/// the structure's doc comment and `after_long_help` are the help text.
+/// A command. The fields of the structure that implements this trait are the command's arguments.
+/// The structure's doc comment and `after_long_help` provide the help text.
 pub trait Question: Args {
     /// Name in records: `--out DIR` writes `DIR/NAME.json`. The name of a subcommand starts with
-    /// its command's name.
+    /// the name of its parent command.
     const NAME: &'static str;
     /// Whether other activity on the machine affects the results.
     const TIMED: bool = false;
@@ -25,7 +26,7 @@ pub trait Question: Args {
     }
 
     /// Returns the requested shard, if the command's work can be divided. Such a command must pass
-    /// its list of items through [`Session::share`].
+    /// its list of items to [`Session::share`].
     fn shard(&self) -> Option<Shard> {
         None
     }
@@ -38,15 +39,15 @@ pub trait Question: Args {
 }
 
 pub struct RowType {
-    /// Position in reports and in `docs/RECORDS.md`, which list types in ascending order of this
-    /// number.
+    /// Position of the type in reports and in `docs/RECORDS.md`, which list types in ascending
+    /// order of this number.
     pub place: u32,
     /// The description derived from the row structure and its attributes.
     pub description: Description,
 }
 
 impl RowType {
-    /// Returns the description of `R`, shown at position `place`.
+    /// Returns the row type `R`, which is shown at position `place`.
     pub fn at<R: JsonSchema>(place: u32) -> RowType {
         RowType {
             place,

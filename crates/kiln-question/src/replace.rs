@@ -9,10 +9,11 @@ use tempfile::Builder;
 
 use crate::Error;
 
-/// Writes `bytes` to `path`, replacing an existing file. A temporary file in the same directory is
-/// renamed to `path`, so that other processes never see a partial file and an error leaves the old
-/// file unchanged. Pipes, devices and other special files are written directly. If `path` is a
-/// symbolic link, the file it points to is replaced. An existing file's permissions are kept.
+/// Writes `bytes` to `path`, replacing an existing file. The bytes are first written to a temporary
+/// file in the same directory, which is then renamed to `path`, so that other processes never see a
+/// partial file and an error leaves the old file unchanged. Pipes, devices and other special files
+/// are written directly. If `path` is a symbolic link, the file that it points to is replaced. An
+/// existing file's permissions are kept.
 pub fn write(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     let fault = |e: io::Error| {
         Error::input(format!(
@@ -36,7 +37,7 @@ pub fn write(path: &Path, bytes: &[u8]) -> Result<(), Error> {
 
 fn rename_over(path: &Path, bytes: &[u8], permissions: Option<Permissions>) -> io::Result<()> {
     let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty());
-    // Give new files the usual permissions; temporary files have stricter ones.
+    // Give new files the usual permissions. Temporary files are created with stricter permissions.
     let usual = Permissions::from_mode(0o666);
     let mut file = Builder::new()
         .prefix(".kiln-")

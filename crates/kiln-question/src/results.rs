@@ -11,8 +11,9 @@ use crate::{
 };
 
 impl Session {
-    /// Returns warnings about disturbances during this run so far. The list is empty for untimed
-    /// questions, and in a child process, because the parent watches the machine.
+    /// Returns warnings about disturbances that have occurred during this run. The list is empty
+    /// for untimed questions. It is also empty in a child process, because the parent watches the
+    /// machine.
     pub fn warnings<Q: Question>(&self, facts: &Facts) -> Vec<Warning> {
         if self.child.is_some() || !Q::TIMED {
             return Vec::new();
@@ -65,8 +66,8 @@ impl Session {
         self.show::<Q, R>(&facts, &outcome, view)
     }
 
-    /// Outputs an outcome. The human-readable text contains the machine, the tables that `view`
-    /// builds, the notes and the seed.
+    /// Outputs an outcome. The human-readable text consists of a description of the machine, the
+    /// tables that `view` builds, the notes and the seed.
     pub fn show<Q: Question, R: Serialize + JsonSchema>(
         &self,
         facts: &Facts,
@@ -95,9 +96,9 @@ impl Session {
         }
     }
 
-    /// Writes the record to the directory of `--out`, then prints JSON or the text from `human` on
-    /// stdout. Warnings about disturbances are added to the record's notes and to the end of the
-    /// text.
+    /// Writes the record to the `--out` directory, then prints to stdout either JSON or the text
+    /// that `human` returns. Warnings about disturbances are added to the record's notes and to the
+    /// end of the text.
     pub fn emit<Q: Question, R: Serialize + JsonSchema>(
         &self,
         facts: &Facts,
@@ -108,8 +109,8 @@ impl Session {
         self.send::<Q, R>(facts, rows, notes, |warnings| human() + warnings)
     }
 
-    /// Like [`Session::emit`], but for text that other programs parse. Warnings go to stderr, so
-    /// that `text` is printed unchanged.
+    /// Like [`Session::emit`], but for text that other programs parse. Warnings are printed to
+    /// stderr, so that `text` is printed unchanged.
     pub fn emit_bare<Q: Question, R: Serialize + JsonSchema>(
         &self,
         facts: &Facts,

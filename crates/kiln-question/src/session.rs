@@ -20,13 +20,13 @@ use signal_hook::low_level;
 
 use crate::{replace, shard, tiers, Error, Global, Progress, Shard, Share};
 
-/// Further signals within this time belong to the same request to exit, because timeout(1) sends
-/// each signal twice, to the process and to its group.
+/// Signals that arrive within this time of the first one belong to the same request to exit,
+/// because timeout(1) sends each signal twice: to the process and to its process group.
 const ONE_SIGNAL_MS: u64 = 500;
-/// Value that means that no signal has arrived.
+/// Value that represents "no signal has arrived yet".
 const NONE: u64 = u64::MAX;
 
-/// The identity of the running program, as printed by `--version` and stored in records.
+/// The identity of the running program, which `--version` prints and records contain.
 #[derive(Clone, Debug)]
 pub struct Program {
     /// The release version, such as `0.1.0`.
@@ -42,9 +42,9 @@ pub struct Session {
     pub(crate) program: Program,
     /// The flags that every command accepts.
     pub global: Global,
-    /// The seed of all random choices.
+    /// The seed for all random choices.
     pub seed: u64,
-    /// Start of the run, in UTC.
+    /// The time at which the run started, in UTC.
     pub(crate) date: String,
     /// A flag that Ctrl-C sets.
     pub stop: Arc<AtomicBool>,
@@ -52,10 +52,10 @@ pub struct Session {
     pub args: Vec<String>,
     /// Whether stdout is a terminal.
     pub tty: bool,
-    /// Whether bold text may be printed: stdout is a terminal, and NO_COLOR is not set
-    /// (<https://no-color.org>).
+    /// Whether bold text may be printed, which requires that stdout is a terminal and that NO_COLOR
+    /// is not set (<https://no-color.org>).
     pub bold: bool,
-    /// The part of the work that this run does, according to `--shard`.
+    /// The share of the work that this run does, as requested with `--shard`.
     pub share: Share,
     /// Flag values taken from the configuration file.
     pub defaults: Vec<Setting>,
@@ -66,9 +66,9 @@ pub struct Session {
 }
 
 impl Session {
-    /// Processes flags and environment variables, handles Ctrl-C, and creates the directory of
-    /// `--out`. `defaults` lists the flags that come from the configuration file. If `file` is set,
-    /// `--out` may name a file, and no directory is created.
+    /// Processes flags and environment variables, installs the handler for Ctrl-C, and creates the
+    /// `--out` directory. `defaults` lists the flags that come from the configuration file. If
+    /// `file` is set, `--out` may name a file, and no directory is created.
     pub fn start(
         program: Program,
         global: &Global,
@@ -89,7 +89,7 @@ impl Session {
         }
         if let Some(list) = &global.cpu {
             // Allow all listed cores, because some commands run several threads. Measurements run
-            // on the first core.
+            // on the first listed core.
             let place = place(&defaults, "cpu");
             let list: CoreList = list
                 .parse()
@@ -126,8 +126,8 @@ impl Session {
         })
     }
 
-    /// Pins this thread to the first core in `--cpu`, or to the current core without that flag. If
-    /// pinning is not permitted, the results are noisier but still valid.
+    /// Pins this thread to the first core in `--cpu` or, without that flag, to the core that it is
+    /// running on. If pinning is not permitted, the results are noisier but still valid.
     pub fn settle(&self) -> &Session {
         let core = match &self.global.cpu {
             Some(list) => list.parse::<CoreList>().ok().map(|l| l.cores()[0]),
@@ -144,8 +144,8 @@ impl Session {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// Writes the pictures, with a note below them, to `file` in the directory of `--out`, and
-    /// returns the written file's path. Without `--out` or without pictures, writes nothing and
+    /// Writes the pictures, with a note below them, to `file` in the `--out` directory, and returns
+    /// the path of the written file. Without `--out` or without pictures, writes nothing and
     /// returns `None`.
     pub fn draw(
         &self,
@@ -163,8 +163,8 @@ impl Session {
     }
 }
 
-/// Makes SIGINT and SIGTERM set the flag. A second Ctrl-C kills the program immediately, without
-/// its results.
+/// Makes SIGINT and SIGTERM set the flag. A second Ctrl-C kills the program immediately, so that no
+/// results are printed.
 fn catch_signals(stop: &Arc<AtomicBool>) -> io::Result<()> {
     let start = Instant::now();
     // Milliseconds from `start` to the first signal, or `NONE`.
@@ -186,8 +186,8 @@ fn catch_signals(stop: &Arc<AtomicBool>) -> io::Result<()> {
     Ok(())
 }
 
-/// Changes to the directory of `-C`. A child that hosts a kernel tree stays in its parent's
-/// directory, because it receives the same arguments and the parent has already changed to it.
+/// Changes to the directory that `-C` names. A child that hosts a kernel tree does not change its
+/// directory: it receives the same arguments as its parent, which has already done so.
 ///
 /// # Errors
 /// Fails if the directory does not exist.
@@ -203,8 +203,8 @@ fn child_order() -> Result<Option<Order>, Error> {
     Order::from_env().map_err(|e| Error::input(e.to_string()))
 }
 
-/// Returns the source of a flag's value for error messages: the flag, or the line of the
-/// configuration file.
+/// Returns where a flag's value comes from, for use in error messages: the flag itself or a line of
+/// the configuration file.
 fn place(defaults: &[Setting], key: &str) -> String {
     match defaults.iter().find(|setting| setting.key == key) {
         Some(setting) => format!("{}: {key}", setting.place()),
@@ -212,7 +212,8 @@ fn place(defaults: &[Setting], key: &str) -> String {
     }
 }
 
-/// Creates the directory for records, so that an unusable path fails before the measurement.
+/// Creates the directory for records now, so that an unusable path is reported before the
+/// measurement.
 pub fn prepare(dir: &Path) -> Result<(), Error> {
     fs::create_dir_all(dir).map_err(|e| {
         Error::input(format!(

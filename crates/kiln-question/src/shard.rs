@@ -1,5 +1,5 @@
 //! Shards: `--shard I/N` divides a run among processes or machines. Every shard builds the same
-//! list of items and processes its own share, so shards need not communicate.
+//! list of items and processes its own share of the list, so shards need not communicate.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,14 +13,15 @@ use sha2::{Digest, Sha256};
 
 use crate::Error;
 
-/// Maximum number of shards. A larger number is most likely a typing error.
+/// Maximum number of shards. A larger number is most likely a typo.
 const MOST: u32 = 100_000;
-/// Default shard seed. All shards of a run must use the same seed.
+/// Default seed of a run that is divided into shards. It is a constant because all shards of a run
+/// must use the same seed.
 pub(crate) const SEED: u64 = 1;
-/// The environment variable that replaces the host's name in file names and records.
+/// Environment variable whose value replaces the host name in file names and records.
 const HOST: &str = "KILN_HOST";
 
-/// A shard's number and the total number of shards.
+/// A shard's number, and the number of shards that the run is divided into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shard {
     /// Number of this shard, from 1 to `count`.
@@ -29,13 +30,14 @@ pub struct Shard {
 }
 
 impl Shard {
-    /// Creates shard `index` of `count`; returns `None` unless `index` is between 1 and `count`.
+    /// Creates shard `index` of `count`. Returns `None` if `index` is not between 1 and `count`, or
+    /// if `count` is too large.
     pub fn new(index: u32, count: u32) -> Option<Shard> {
         let exists = (1..=count).contains(&index) && count <= MOST;
         exists.then_some(Shard { index, count })
     }
 
-    /// Creates the description of this shard, which processes `items` of the plan's `total` items.
+    /// Describes this shard, which processes `items` of the plan's `total` items.
     fn part(self, items: usize, total: usize, plan: String) -> Part {
         Part {
             index: self.index,
@@ -77,27 +79,27 @@ impl FromStr for Shard {
     }
 }
 
-/// The command-line flag that divides a run.
+/// The command-line flag that divides a run into shards.
 #[derive(Args, Clone, Debug, Default)]
 pub struct ShardArgs {
-    /// Do only part I of N of the work; parts with the same seed add up to the whole run, and --out
-    /// writes COMMAND-HOST-IofN.json
+    /// Do only part I of N of the work; parts that use the same seed add up to the whole run, and
+    /// --out writes COMMAND-HOST-IofN.json
     #[arg(long, value_name = "I/N", hide_short_help = true)]
     pub shard: Option<Shard>,
 }
 
-/// The part of a plan that this run processes: either all items or those of one shard. Clones share
-/// the description of the part, which is set once the plan's list of items exists.
+/// The part of a plan that this run processes: either all items or the items of one shard. Clones
+/// share the description of the part, which is set once the plan's list of items exists.
 #[derive(Clone, Debug, Default)]
 pub struct Share {
     shard: Option<Shard>,
     part: Arc<OnceLock<Part>>,
-    /// Every item passed to [`Share::takes`], with the returned value.
+    /// Every item that was passed to [`Share::takes`], with the value that it returned.
     asked: Arc<Mutex<BTreeMap<String, bool>>>,
 }
 
 impl Share {
-    /// Creates the share of this shard, or of the whole run if `shard` is `None`.
+    /// Creates the share that belongs to this shard, or to the whole run if `shard` is `None`.
     pub fn new(shard: Option<Shard>) -> Share {
         Share {
             shard,
@@ -110,10 +112,10 @@ impl Share {
         self.shard
     }
 
-    /// Returns this shard's items. The shards of one list are disjoint and complete, and their
-    /// sizes differ by at most one item. `name` must return a unique name for each item: records
-    /// contain a digest of all names, so that shards of different lists are not mistaken for parts
-    /// of one run. Each run has only one list.
+    /// Returns the items that belong to this shard. The shards of one list are disjoint and
+    /// together contain all items, and their sizes differ by at most one. `name` must return a
+    /// unique name for each item: records contain a digest of all names, so that shards of
+    /// different lists are not mistaken for parts of one run. Each run has only one list.
     pub fn select<T>(&self, items: Vec<T>, name: impl Fn(&T) -> String) -> Vec<T> {
         let Some(shard) = self.shard else {
             return items;
@@ -127,9 +129,10 @@ impl Share {
         kept
     }
 
-    /// Returns whether the item with this name belongs to this shard, for a run that discovers its
-    /// items one by one. The shards are disjoint and complete, but their sizes vary randomly. Every
-    /// shard must call this for every item; the order and the number of calls do not matter.
+    /// Returns whether the item with this name belongs to this shard. This is for runs that
+    /// discover their items one by one. The shards are disjoint and together contain all items, but
+    /// their sizes vary randomly. Every shard must call this function for every item; the order and
+    /// the number of calls do not matter.
     pub fn takes(&self, name: &str) -> bool {
         let Some(shard) = self.shard else {
             return true;
@@ -148,17 +151,17 @@ impl Share {
         asked.is_empty()
     }
 
-    /// Adopts the description of the part that a child process did for this run.
+    /// Adopts the description of a part that a child process did on behalf of this run.
     pub fn adopt(&self, part: Option<Part>) {
         if let Some(part) = part {
-            // If a part is already set, the new one is equal: children that measure several trees
-            // share one list of items.
+            // If a description is already set, the new one is equal to it, because children that
+            // measure several trees share one list of items.
             let _ = self.part.set(part);
         }
     }
 
-    /// Returns the description of the completed part. Returns `None` if the run is not divided into
-    /// shards, or if it failed before its list of items existed.
+    /// Returns the description of the part that this run has processed. Returns `None` if the run
+    /// is not divided into shards, or if it failed before its list of items existed.
     pub(crate) fn part(&self, complete: bool) -> Option<Part> {
         let asked = self.asked.lock().expect("no one panics with this lock");
         let part = match (self.part.get(), self.shard) {
@@ -186,7 +189,7 @@ impl Share {
     }
 }
 
-/// Returns the first 16 hexadecimal digits of a SHA-256 over a list of names, which identify the
+/// Returns the first 16 hexadecimal digits of the SHA-256 of a list of names. They identify the
 /// list.
 fn digest(names: impl Iterator<Item = impl AsRef<str>>) -> String {
     let mut digest = Sha256::new();
@@ -198,7 +201,7 @@ fn digest(names: impl Iterator<Item = impl AsRef<str>>) -> String {
     bytes[..8].iter().map(|b| format!("{b:02x}")).collect()
 }
 
-/// Returns the name of this machine, reduced to characters that are safe in file names.
+/// Returns this machine's name, reduced to characters that are safe in file names.
 fn host_name() -> String {
     let named = std::env::var(HOST).ok().filter(|name| !name.is_empty());
     let name = named.or_else(|| fs::read_to_string("/proc/sys/kernel/hostname").ok());
@@ -224,9 +227,9 @@ mod tests {
         (kept, share.part(true).unwrap())
     }
 
-    /// Checks that shards are disjoint and complete, because a report that merges the shards of
-    /// several machines relies on this. `cut` is `select`, or a deliberately wrong version that
-    /// tests this check.
+    /// Checks that shards are disjoint and together contain all items, which a report that merges
+    /// the shards of several machines relies on. `cut` is either `select` or a deliberately wrong
+    /// version, with which this check itself is tested.
     fn check_random_plans(cut: fn(&[u32], u32, u32) -> Vec<u32>) -> Result<(), String> {
         let mut rng = SplitMix64(26);
         for n in 0..10_000 {
@@ -251,8 +254,8 @@ mod tests {
     #[test]
     fn shards_of_random_plans_are_disjoint_and_complete() {
         check_random_plans(|items, index, count| select(items, index, count).0).unwrap();
-        // Controls: equal blocks of a rounded-down size lose the last items, and overlapping blocks
-        // contain some items twice.
+        // Controls: blocks of equal size lose the last items, because the size is rounded down, and
+        // overlapping blocks contain some items twice.
         let lost = |items: &[u32], index: u32, count: u32| {
             let size = items.len() / count as usize;
             items[size * (index as usize - 1)..size * index as usize].to_vec()
@@ -278,7 +281,8 @@ mod tests {
             let mut taken = 0;
             for index in 1..=count {
                 let share = Share::new(Shard::new(index, count));
-                // Shards may query the items in different orders, and more than once.
+                // Shards may query the items in different orders, and may query an item more than
+                // once.
                 let first = rng.below(items.len());
                 let order = items[first..].iter().chain(&items);
                 let own: std::collections::BTreeSet<&String> =

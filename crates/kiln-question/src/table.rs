@@ -15,8 +15,8 @@ pub fn plain() -> Table {
     table
 }
 
-/// Separates columns by two blanks, and right-aligns the columns listed in `figures`, which contain
-/// numbers.
+/// Separates columns by two blanks, and right-aligns the columns whose indices are in `figures`,
+/// which contain numbers.
 pub fn align(table: &mut Table, figures: impl IntoIterator<Item = usize>) {
     let columns = table.column_count();
     for i in 0..columns {
@@ -41,7 +41,7 @@ pub fn text(table: &Table) -> String {
     text
 }
 
-/// Returns the processor's name, followed by the hypervisor's, if any.
+/// Returns the processor's name, followed by the name of the hypervisor, if any.
 fn processor(facts: &Facts) -> String {
     let m = &facts.machine;
     let place = match (&m.hypervisor_vendor, m.hypervisor) {
@@ -59,7 +59,8 @@ fn processor(facts: &Facts) -> String {
     )
 }
 
-/// Returns one line about the machine and one about the compiler that built `kernel/`.
+/// Returns one line that describes the machine and one that describes the compiler that built
+/// `kernel/`.
 pub fn machine(facts: &Facts) -> String {
     let hardware = processor(facts);
     let software = format!(
@@ -81,14 +82,14 @@ pub fn hypervisor(vendor: &str) -> &str {
     }
 }
 
-/// Returns the version text from a description such as `/usr/bin/cc (cc (Debian 12.2.0-14)
-/// 12.2.0)`: the words in the outer parentheses.
+/// Extracts the version text from a compiler description such as `/usr/bin/cc (cc (Debian
+/// 12.2.0-14) 12.2.0)`. The version text is what the outer parentheses enclose.
 pub fn compiler(cc: &str) -> &str {
     let words = cc.split_once(" (").and_then(|(_, w)| w.strip_suffix(')'));
     words.unwrap_or(cc)
 }
 
-/// Formats notes and the seed, each wrapped and on a line of its own.
+/// Formats the notes and the seed. Each starts on a new line and is wrapped.
 pub fn notes(notes: &[String], seed: u64) -> String {
     let seed = format!("seed {seed}");
     notes
@@ -98,12 +99,12 @@ pub fn notes(notes: &[String], seed: u64) -> String {
         .collect()
 }
 
-/// Wraps text to a table's width.
+/// Wraps text to the width of a table.
 pub fn paragraph(text: &str) -> String {
     wrap(text, WIDTH)
 }
 
-/// Wraps a line between words and indents the continuation lines. `width` is in columns.
+/// Wraps a line between words to at most `width` columns, and indents the continuation lines.
 pub fn wrap(line: &str, width: usize) -> String {
     let words = line.trim_start_matches(' ');
     let mut used = 0;

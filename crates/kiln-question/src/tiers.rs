@@ -1,4 +1,4 @@
-//! `KILN_TIERS`, an environment variable that restricts the ISA tiers that Kiln uses.
+//! `KILN_TIERS`, an environment variable that restricts which ISA tiers Kiln uses.
 
 use kiln_kernel::Tier;
 use kiln_measure::warning::{Kind, Warning};
@@ -11,7 +11,7 @@ pub const VARIABLE: &str = "KILN_TIERS";
 ///
 /// # Errors
 /// Fails if a tier is unknown (status 2), or this CPU lacks a tier (status 3). If a missing tier
-/// were ignored, a test of that tier would silently test another one.
+/// were ignored, a test of that tier would silently test a different one.
 pub fn mask(list: &str) -> Result<(), Error> {
     if list.trim().is_empty() {
         return Ok(());
@@ -43,8 +43,8 @@ pub fn reason(tier: Tier) -> String {
     }
 }
 
-/// Returns a warning that lists the unusable tiers and the reasons, or `None` if all tiers are
-/// usable.
+/// Returns a warning that lists the unusable tiers, each with the reason, or `None` if all tiers
+/// are usable.
 pub fn warning() -> Option<Warning> {
     let missing: Vec<Tier> = Tier::ALL.into_iter().filter(|t| !t.usable()).collect();
     let best = Tier::ALL.into_iter().rfind(|t| t.usable())?;

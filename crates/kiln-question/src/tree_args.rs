@@ -11,14 +11,14 @@ use crate::{Error, Progress};
 /// Value of `--config` that selects Kiln's own configuration.
 const CHOICE: &str = "kiln";
 
-/// Flags shared by all commands that build a tree.
+/// Flags accepted by all commands that build a tree.
 #[derive(Args, Clone, Debug, Default)]
 pub struct TreeBuildArgs {
     /// The compiler for the kernel tree [default: KILN_CC, or cc, gcc, clang]
     #[arg(long, value_name = "CC")]
     cc: Option<String>,
-    /// Kernel configuration: a .config file, whose mitigations are used too; 'tree' for the tree's
-    /// own; or 'kiln' for Kiln's choice. Only 'speed --tree' and 'fpu overhead' accept several,
+    /// Kernel configuration: a .config file, including its mitigations; 'tree' for the tree's own
+    /// .config; or 'kiln' for Kiln's choice. Only 'speed --tree' and 'fpu overhead' accept several
     /// and compare them [default: kiln]
     #[arg(long, value_name = "FILE|tree|kiln", value_delimiter = ',')]
     config: Vec<String>,

@@ -4,7 +4,7 @@ use strsim::osa_distance;
 
 use crate::Error;
 
-/// Maximum number of names that an error line lists.
+/// Maximum number of names to list in an error line.
 const FEW: usize = 40;
 
 /// Creates the error for an unknown name. The message suggests the nearest known name, and lists

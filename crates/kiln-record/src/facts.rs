@@ -2,7 +2,8 @@ use kiln_measure::Machine;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// The machine on which a record was made. A fact that could not be read is null, never guessed.
+/// The machine on which a record was made. A fact that could not be read is null; no value is ever
+/// guessed.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[schemars(rename = "machine", title = "machine")]
 pub struct Facts {
@@ -11,8 +12,8 @@ pub struct Facts {
     /// The compiler that built Kiln's kernel code (`kernel/`), with its version.
     #[schemars(extend("x-role" = "condition", "x-heading" = "compiler of the ciphers", "x-side" = "compiler"))]
     pub kernel_cc: String,
-    /// The ISA tiers that this run could use: those that the CPU supports and `KILN_TIERS` does not
-    /// exclude.
+    /// The ISA tiers that this run was able to use: those that the CPU supports, except those that
+    /// `KILN_TIERS` excludes.
     #[schemars(extend("x-role" = "condition"))]
     pub tiers: Vec<&'static str>,
 }

@@ -6,23 +6,23 @@
 //!
 //! | attribute of a row structure | |
 //! |---|---|
-//! | `rename` | name of the type, as in the `type` of records |
-//! | `title` | heading of its section in reports |
+//! | `rename` | name of the type, as it appears in the `type` field of records |
+//! | `title` | heading of the type's section in reports |
 //! | `"x-question"` | the question that rows of the type answer |
 //! | `"x-commands"` | commands that write such rows |
 //! | `"x-old-commands"` | commands that wrote such rows in earlier versions, whose records are still read |
-//! | `"x-view"` | what reports show besides tables of the fields: pictures, headlines, checks ([`view::View`]) |
+//! | `"x-view"` | what reports show in addition to tables of the fields: pictures, headlines, checks ([`view::View`]) |
 //!
 //! | attribute of a field | |
 //! |---|---|
 //! | `"unit"` | unit of the field |
 //! | `"x-role"` | `key`: identifies a row. `condition`: shown with the keys, but rows that differ only in conditions are the same row on another machine or version. `main`: a result that reports use to compare sides. `figure`: another result that reports show. Without a role, a field appears only in the record |
 //! | `"x-heading"` | heading of the field's column; the default is the field's name in words |
-//! | `"x-interval"` | the fields with the lower and the upper end of the result's interval |
-//! | `"x-better"` | `less` or `more`: `kiln compare` compares this field. The first such field that every record has is compared even if it is null; the other fields are compared only where both records have a value |
+//! | `"x-interval"` | names of the fields that hold the lower and the upper end of the result's interval |
+//! | `"x-better"` | `less` or `more`: whether lower or higher is better. `kiln compare` compares this field. The first such field that every record has is compared even if it is null; the other fields are compared only where both records have a value |
 //! | `"x-time"` | the field that holds the same result as time instead of cycles |
 //! | `"x-benchmark"` | the field's name in google-benchmark's format: `real_time`, `threads`, `iterations` or `bytes_per_second`; also `real_time_per_byte` |
-//! | `"x-since"` | the first schema version in which the field is always present; older records may lack it |
+//! | `"x-since"` | the first schema version in which the field is always present; older records may lack the field |
 //! | `"x-side"` | for a fact about the machine: `machine` or `compiler`; records that differ in this fact are different sides of a report |
 //! | `"x-only"` | for a structure that describes two types: the type in which the field has its role |
 //!

@@ -1,7 +1,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The part of a run that a record contains, if the run was divided by `--shard I/N`.
+/// The part of a run that a record contains; present if the run was divided by `--shard I/N`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "shard", title = "shard")]
 pub struct Part {
@@ -12,8 +12,8 @@ pub struct Part {
     /// Number of work items in this shard. An item is an algorithm for `test`, a length in a table
     /// for `speed`, a subject at one level for `compilers`, and a policy with one message for `fpu
     /// prove`. `fpu prove --tree` has one item for each KUnit suite and one for each library
-    /// function. `test --tree` has one item for each driver, one for each KUnit suite, and one for
-    /// the library's functions together.
+    /// function. `test --tree` has one item for each driver, one for each KUnit suite, and a single
+    /// item for all of the library's functions.
     pub items: usize,
     /// Number of items in all shards together.
     pub total: usize,
@@ -22,6 +22,6 @@ pub struct Part {
     pub plan: String,
     /// False if the run was interrupted, so that some of the items are missing.
     pub complete: bool,
-    /// Name of the machine: `KILN_HOST`, or else the host's name.
+    /// Name of the machine: the value of `KILN_HOST` if it is set, and the host name otherwise.
     pub host: String,
 }

@@ -1,12 +1,13 @@
-//! Makes text that others may have written, such as a record's, safe for a terminal.
+//! Makes text that others may have written, such as the text in a record, safe to print on a
+//! terminal.
 
-/// Returns the text as one line, with a space for each control character. A terminal would obey
-/// them: an escape sequence can hide or rewrite other lines.
+/// Returns the text as one line, in which each control character is replaced by a space. A terminal
+/// would interpret control characters: an escape sequence can hide or rewrite other lines.
 pub fn plain(text: &str) -> String {
     text.trim().replace(char::is_control, " ")
 }
 
-/// Like [`plain`], but keeps line breaks, tabs, and white space at the ends.
+/// Like [`plain`], but keeps line breaks, tabs, and leading and trailing white space.
 pub(crate) fn plain_lines(text: &str) -> String {
     text.replace(|c: char| c.is_control() && !matches!(c, '\n' | '\t'), " ")
 }

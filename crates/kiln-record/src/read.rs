@@ -1,4 +1,5 @@
-//! Reads the fields of records, which any version of Kiln or another program may have written.
+//! Reads the fields of records, which may have been written by any version of Kiln or by another
+//! program.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -7,8 +8,8 @@ use crate::plain::plain_lines;
 pub use crate::Row;
 use crate::{machine_facts, Aspect, Part, SCHEMA};
 
-/// Checks that a document is a record with a known schema. The error is a single line that refers
-/// to the record as `name`.
+/// Checks that a document is a record with a known schema. The error is a single line in which the
+/// record is called `name`.
 pub fn check(name: &str, document: &Value) -> Result<(), String> {
     let fault = |why: &str| {
         Err(format!(
@@ -44,8 +45,8 @@ pub fn check(name: &str, document: &Value) -> Result<(), String> {
     Ok(())
 }
 
-/// Replaces control characters, except line breaks and tabs, in all of a document's names and
-/// texts, because a terminal obeys escape sequences.
+/// Replaces control characters, except line breaks and tabs, in all names and strings of a
+/// document, because a terminal interprets escape sequences.
 pub fn clean(document: &mut Value) {
     match document {
         Value::String(text) => *text = plain_lines(text),
@@ -69,13 +70,13 @@ fn short(value: &Value) -> String {
     text.chars().filter(|c| !c.is_control()).take(40).collect()
 }
 
-/// Returns the Kiln version that wrote the record.
+/// Returns the version of Kiln that wrote the record.
 pub fn version(record: &Value) -> &str {
     text(record, "kiln").unwrap_or("-")
 }
 
-/// Returns the version with commit and features, as printed by `kiln --version`. For an older
-/// record, returns only the version, because the record does not contain the rest.
+/// Returns the version with commit and features, as printed by `kiln --version`. Older records
+/// contain only the version, so only the version is returned for them.
 pub fn build(record: &Value) -> String {
     let version = version(record);
     let Some(commit) = text(record, "commit") else {
@@ -98,7 +99,7 @@ pub fn date(record: &Value) -> Option<&str> {
     text(record, "date")
 }
 
-/// Returns the seed of the run's random choices.
+/// Returns the seed that determines all random choices of the run.
 pub fn seed(record: &Value) -> Option<u64> {
     record.get("seed").and_then(Value::as_u64)
 }
@@ -109,7 +110,7 @@ pub fn seed(record: &Value) -> Option<u64> {
 pub struct Host {
     /// The processor's marketing name.
     pub model: Option<String>,
-    /// Release of the Linux kernel.
+    /// Linux kernel release.
     pub kernel: Option<String>,
     /// Number of logical processors.
     pub cores: Option<u64>,
@@ -121,13 +122,13 @@ pub struct Host {
     pub load: Option<Vec<f64>>,
 }
 
-/// Returns the facts about the machine that made the record.
+/// Returns facts about the machine that the record was made on.
 pub fn host(record: &Value) -> Host {
     let machine = record.get("machine").cloned().unwrap_or_default();
     serde_json::from_value(machine).unwrap_or_default()
 }
 
-/// The properties that distinguish a report's sides: a record's machine, commit and compiler.
+/// The properties that distinguish the sides of a report: a record's machine, commit and compiler.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Origin {
     /// The facts that identify a kind of machine, separated by commas.
@@ -138,7 +139,7 @@ pub struct Origin {
     pub compiler: String,
 }
 
-/// Returns the record's machine, commit and compiler, omitting facts that it lacks.
+/// Returns the record's machine, commit and compiler. Facts that the record lacks are omitted.
 pub fn origin(record: &Value) -> Origin {
     let facts = |side: Aspect| -> String {
         let own = machine_facts().iter().filter(|f| f.side == Some(side));
@@ -156,8 +157,8 @@ pub fn origin(record: &Value) -> Origin {
     }
 }
 
-/// Returns the name of the command that wrote the record, or an empty string if the record lacks
-/// it.
+/// Returns the name of the command that wrote the record, or an empty string if the record does not
+/// contain a name.
 pub fn command(record: &Value) -> &str {
     text(record, "command").unwrap_or_default()
 }
@@ -182,14 +183,14 @@ fn text<'a>(record: &'a Value, name: &str) -> Option<&'a str> {
     record.get(name).and_then(Value::as_str)
 }
 
-/// Returns a field of a row if it is a number.
+/// Returns the value of a field if it is a number.
 pub fn number(row: &Row, name: &str) -> Option<f64> {
     row.get(name)
         .and_then(Value::as_f64)
         .filter(|x| x.is_finite())
 }
 
-/// Returns a field of a row if it is text.
+/// Returns the value of a field if it is text.
 pub fn word<'a>(row: &'a Row, name: &str) -> Option<&'a str> {
     row.get(name).and_then(Value::as_str)
 }
@@ -210,8 +211,8 @@ pub fn whole_command(record: &Value) -> String {
     command_line(record, &["--out", "-o", "--shard"])
 }
 
-/// Returns the command line as it was typed, without output options. Unlike [`repeat_command`], it has a
-/// seed only if the user gave one.
+/// Returns the command line as it was typed, without output options. Unlike the result of
+/// [`repeat_command`], it contains a seed only if the user gave one.
 pub fn typed_command(record: &Value) -> String {
     let without_seed = match record.clone() {
         Value::Object(mut fields) => {
@@ -223,8 +224,8 @@ pub fn typed_command(record: &Value) -> String {
     command_line(&without_seed, &["--out", "-o"])
 }
 
-/// Returns the original command line with the seed, if the record has one, but without `--json` and
-/// without the options in `without` and their values.
+/// Returns the original command line, with the seed added if the record has one. Omits `--json` and
+/// the options in `without`, together with their values.
 fn command_line(record: &Value, without: &[&str]) -> String {
     let args = record.get("args").and_then(Value::as_array);
     let mut line = String::from("kiln");

@@ -8,23 +8,24 @@ use serde_json::{Map, Value};
 
 use crate::{Facts, Part, Setting};
 
-/// Record format version. It increases when a field is removed or its meaning changes, but not when
-/// a field is added.
+/// Version of the record format. It is increased when a field is removed or changes its meaning,
+/// but not when a field is added.
 pub const SCHEMA: u32 = 2;
 
 /// A row as a JSON object, with its fields in order.
 pub type Row = Map<String, Value>;
 
-/// What `--json` prints and `--out` writes. Fields keep their names and units; new ones may be
-/// added without a new schema number. A result that could not be measured is null, and a note gives
-/// the reason.
+/// The document that `--json` prints and `--out` writes. Fields keep their names and units; fields
+/// may be added without a new schema number. A result that could not be measured is null, and a
+/// note gives the reason.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[schemars(title = "A record of Kiln")]
 pub struct Record<'a, R> {
     /// Version of Kiln that wrote the record.
     pub kiln: &'static str,
-    /// The commit that Kiln was built from, as `git describe --always` prints it, with `-dirty` if
-    /// a source file differed from the commit; `unknown` outside git.
+    /// The commit that Kiln was built from, as `git describe --always` prints it, with `-dirty`
+    /// appended if a source file differed from the commit; `unknown` if Kiln was built outside a
+    /// git repository.
     #[schemars(extend("x-since" = 2))]
     pub commit: &'static str,
     /// The cargo features that Kiln was built with.
@@ -33,14 +34,14 @@ pub struct Record<'a, R> {
     /// When the run began, in UTC, to the second (RFC 3339).
     #[schemars(extend("x-since" = 2))]
     pub date: &'a str,
-    /// Version of the record format; absent if the record was written before the format had a
-    /// version.
+    /// Version of the record format; absent if the record was written before the format had version
+    /// numbers.
     #[schemars(extend("x-since" = 1))]
     pub schema: u32,
-    /// The command that wrote the record. The words of a subcommand are joined by a dash, such as
+    /// The command that wrote the record. The words of a subcommand are joined by a dash:
     /// `linux-tcrypt` for `kiln linux tcrypt`.
     pub command: &'a str,
-    /// Type of the rows: the name of the section below that describes them.
+    /// Type of the rows, which is the name of the section below that describes them.
     #[serde(rename = "type")]
     #[schemars(extend("x-since" = 2))]
     pub row_type: String,
@@ -51,9 +52,9 @@ pub struct Record<'a, R> {
     /// give them; absent if there are none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub defaults: Option<&'a [Setting]>,
-    /// The seed from which all random choices of the run follow.
+    /// The seed that determines all random choices of the run.
     pub seed: u64,
-    /// The part of the run that the record contains, if the run was divided by `--shard`.
+    /// The part of the run that the record contains; present if the run was divided by `--shard`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shard: Option<Part>,
     /// The machine on which the record was made.
@@ -61,8 +62,8 @@ pub struct Record<'a, R> {
     /// The results: flat objects, whose fields are described below for each type.
     #[schemars(with = "Vec<Row>")]
     pub rows: &'a [R],
-    /// Remarks needed to interpret the rows: conditions of the run, disturbances, and why a result
-    /// is null.
+    /// Remarks needed to interpret the rows: conditions of the run, disturbances, and reasons why
+    /// results are null.
     pub notes: &'a [String],
     /// In a survey: the complete records from which the answers were derived.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -76,7 +77,7 @@ impl<R: Serialize> Record<'_, R> {
         pretty(self)
     }
 
-    /// Returns the same document as [`Record::to_json`], as a JSON value.
+    /// Returns the document that [`Record::to_json`] formats, as a JSON value.
     pub fn to_value(&self) -> Value {
         serde_json::to_value(self).expect("a record has string keys only")
     }
@@ -87,8 +88,8 @@ pub fn utc_now() -> String {
     humantime::format_rfc3339_seconds(SystemTime::now()).to_string()
 }
 
-/// Formats JSON for human readers: each field has its own line, and a list of numbers stays on a
-/// single line.
+/// Formats JSON for human readers: each field is on a separate line, and a list of numbers stays on
+/// a single line.
 pub(crate) fn pretty(document: &impl Serialize) -> String {
     let text = serde_json::to_string_pretty(document).expect("a record has string keys only");
     let is_number = |line: &str| {
@@ -97,8 +98,8 @@ pub(crate) fn pretty(document: &impl Serialize) -> String {
     };
     let mut out = String::with_capacity(text.len());
     let mut numbers = false;
-    // JSON strings do not contain raw newlines, so a line with only a number is an element of a
-    // list.
+    // JSON strings do not contain raw newlines, so a line that consists of a number is an element
+    // of a list.
     for line in text.lines() {
         let ends = numbers && line.trim_start().starts_with(']');
         match (is_number(line), ends) {

@@ -45,7 +45,7 @@ pub fn reference(schema: &Value) -> String {
             text(&def["description"])
         );
         if def.get(OLD_COMMANDS).is_some() {
-            // Omit the program's name, because only earlier versions had these commands.
+            // Omit the program's name, because these commands exist only in earlier versions.
             let (lines, names) = commands_of(def, OLD_COMMANDS, "");
             let _ = write!(
                 out,
@@ -71,7 +71,8 @@ pub fn reference(schema: &Value) -> String {
     out
 }
 
-/// Returns the command lines, prefixed with `program`, and the command names that records contain.
+/// Returns the command lines, each prefixed with `program`, and the names by which records refer to
+/// the commands.
 fn commands_of(def: &Value, attribute: &str, program: &str) -> (String, String) {
     let lines: Vec<&str> = command_lines(def, attribute).collect();
     let typed: Vec<String> = lines.iter().map(|l| format!("`{program}{l}`")).collect();

@@ -1,4 +1,4 @@
-//! Row types in the form that programs use, read back from the compiled-in `docs/schema.json`.
+//! Row types in a form that programs can use, read back from the compiled-in `docs/schema.json`.
 
 use std::sync::OnceLock;
 
@@ -23,7 +23,7 @@ pub enum Role {
     Figure,
 }
 
-/// Whether smaller or larger values of a result are better.
+/// Whether smaller or larger values are better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Better {
@@ -33,13 +33,13 @@ pub enum Better {
     More,
 }
 
-/// What a machine fact identifies (`x-side`).
+/// What a fact about the machine identifies (`x-side`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Aspect {
     /// The fact identifies a kind of machine.
     Machine,
-    /// The fact identifies the compiler of the kernel code.
+    /// The fact identifies the compiler that built the kernel code.
     Compiler,
 }
 
@@ -57,10 +57,11 @@ pub struct Field {
     /// Heading of the field's column.
     #[serde(rename = "x-heading", default)]
     pub heading: String,
-    /// Names of the fields with the lower and the upper end of the interval.
+    /// Names of the fields that hold the lower and the upper end of the interval.
     #[serde(rename = "x-interval")]
     pub interval: Option<(String, String)>,
-    /// Which direction is better, if `kiln compare` compares the field.
+    /// Whether smaller or larger values are better; `None` if `kiln compare` does not compare the
+    /// field.
     #[serde(rename = "x-better")]
     pub better: Option<Better>,
     /// The field that contains the same result as time instead of cycles.
@@ -70,7 +71,7 @@ pub struct Field {
     /// `bytes_per_second`; also `real_time_per_byte`.
     #[serde(rename = "x-benchmark")]
     pub benchmark: Option<String>,
-    /// Set for a fact about the machine that distinguishes the sides of a report.
+    /// Set if the field is a fact about the machine that distinguishes the sides of a report.
     #[serde(rename = "x-side")]
     pub side: Option<Aspect>,
     /// Whether every row has this field.
@@ -85,16 +86,17 @@ pub struct RowType {
     pub title: String,
     /// The question that rows of this type answer.
     pub question: String,
-    /// The commands that write such rows, as they are typed: `speed --via virtio`.
+    /// The commands that write such rows, in the form in which they are typed, such as `speed --via
+    /// virtio`.
     pub commands: Vec<String>,
     /// The fields, in the order of the row structure.
     pub fields: Vec<Field>,
-    /// What reports show for this type besides tables.
+    /// What reports show for this type in addition to tables.
     pub view: View,
 }
 
 impl RowType {
-    /// Returns the key fields and the conditions, in order.
+    /// Returns the key fields and the conditions, in the order of the row structure.
     pub fn keys(&self) -> impl Iterator<Item = &Field> {
         let shown = [Some(Role::Key), Some(Role::Condition)];
         self.fields.iter().filter(move |f| shown.contains(&f.role))
@@ -116,7 +118,7 @@ impl RowType {
     }
 
     /// Returns the words that identify a row. If `plain` is set, conditions and provider versions
-    /// are omitted, so that the same row from another machine or version has the same key.
+    /// are omitted, so that the corresponding row from another machine or version has the same key.
     pub fn key(&self, row: &Row, plain: bool) -> Vec<String> {
         // The fields of an unknown type have no roles, so assume that its text fields identify a
         // row.
@@ -128,8 +130,8 @@ impl RowType {
         self.words(self.keys().filter(wanted), row, plain)
     }
 
-    /// Describes the fields named in `terms`, skipping each field whose term does not hold for the
-    /// row.
+    /// Describes the fields named in `terms`. Skips a field if the row does not meet the field's
+    /// term.
     pub fn describe(&self, row: &Row, terms: &[Term]) -> Vec<String> {
         let terms = terms.iter().filter(|term| term.holds(row));
         self.words(terms.filter_map(|t| self.field(&t.field)), row, false)
@@ -161,8 +163,8 @@ impl RowType {
                         "µs" => "µs",
                         _ => "",
                     };
-                    // Add the field's name if the unit does not identify the number: the unit has
-                    // no short form, or an earlier number has the same unit.
+                    // Add the field's name if the unit does not identify the number, either because
+                    // the unit has no short form or because an earlier number has the same unit.
                     words.push(match short.is_empty() || units.contains(&unit) {
                         true => format!("{name} {n}"),
                         false => format!("{n} {short}"),
@@ -200,8 +202,8 @@ pub fn row_type(name: &str) -> Option<&'static RowType> {
     row_types().iter().find(|t| t.name == name)
 }
 
-/// Returns the type of a record's rows. A type that this version does not know is represented by
-/// the type `other`, which has no fields.
+/// Returns the type of a record's rows. For a type that this version does not know, returns the
+/// type `other`, which has no fields.
 pub fn type_of(record: &Value) -> &'static RowType {
     static OTHER: OnceLock<RowType> = OnceLock::new();
     let name = record.get("type").and_then(Value::as_str);
@@ -228,8 +230,9 @@ pub fn base_command(command: &str) -> &str {
     }
 }
 
-/// Infers the type of a record that predates schema 2 and therefore does not contain its type. The
-/// result is the command's first type, unless the fields match another of the command's types.
+/// Infers the type of a record that was written before schema 2 and therefore does not contain its
+/// type. The result is the command's first type, unless the fields match another of the command's
+/// types.
 fn infer(record: &Value) -> &str {
     let command = record.get("command").and_then(Value::as_str);
     let rows = || record.get("rows").and_then(Value::as_array);
@@ -378,7 +381,8 @@ mod tests {
         }
     }
 
-    /// Collects the strings in a view that are field names, skipping the texts of its pictures.
+    /// Collects the strings in a view that are field names, skipping strings that are texts in its
+    /// pictures.
     fn names<'a>(key: &str, value: &'a Value, all: &mut Vec<&'a str>) {
         const WORDS: [&str; 9] = [
             "form",

@@ -40,7 +40,8 @@ pub fn describe<R: JsonSchema>() -> Description {
     Description { name, definition }
 }
 
-/// Generates the schema for records with rows of these types, listed in report order.
+/// Generates the schema for records with rows of these types, listed in the order in which reports
+/// show them.
 pub fn schema(types: &[Description]) -> Value {
     let generator = SchemaSettings::draft2020_12()
         .for_serialize()
@@ -68,8 +69,8 @@ pub fn schema(types: &[Description]) -> Value {
     fields["schema"]["maximum"] = json!(SCHEMA);
     fields["command"]["enum"] = commands.iter().map(|(name, _)| name.as_str()).collect();
     fields["type"]["enum"] = json!(names);
-    // Records have contained their type since schema 2. In older records, the command determines
-    // the type.
+    // Since schema 2, records contain their type. In older records, the type is determined by the
+    // command.
     let mut rules = vec![json!({
         "if": {"properties": {"schema": {"const": SCHEMA}}, "required": ["schema"]},
         "then": {"required": ["type"]}
@@ -99,7 +100,7 @@ pub fn schema(types: &[Description]) -> Value {
     root
 }
 
-/// Returns the command lines that a row type's definition lists in this attribute.
+/// Returns the command lines that `attribute` lists in the definition of a row type.
 pub(crate) fn command_lines<'a>(
     definition: &'a Value,
     attribute: &str,
@@ -108,8 +109,9 @@ pub(crate) fn command_lines<'a>(
     lines.filter_map(Value::as_str)
 }
 
-/// Returns the name of a command in records: `speed` for `speed --tcrypt`, `linux-tcrypt` for
-/// `linux tcrypt`. At most two words are used: `fpu-prove` for `fpu prove breakpoint`.
+/// Returns the name by which records refer to a command: `speed` for `speed --tcrypt`,
+/// `linux-tcrypt` for `linux tcrypt`. At most two words are used: `fpu-prove` for `fpu prove
+/// breakpoint`.
 pub(crate) fn command_name(line: &str) -> String {
     let words = line.split(' ').take_while(|word| !word.starts_with('-'));
     words.take(2).collect::<Vec<_>>().join("-")
@@ -186,7 +188,7 @@ mod tests {
         assert_eq!(command_name("a b c --d"), "a-b");
     }
 
-    /// Embeds `One` and adds a field, so that the fields of `One` are described in only one place.
+    /// Embeds `One` and adds a field. The fields of `One` are described only in `One`.
     #[derive(JsonSchema)]
     #[allow(dead_code)]
     #[schemars(rename = "one", title = "One", extend("x-commands" = ["a b --c", "d"]))]

@@ -3,23 +3,24 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// A value that a run took from the configuration file because the command line did not give it.
+/// A value that a run took from the configuration file because it was not given on the command
+/// line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[schemars(rename = "default", title = "default")]
 pub struct Setting {
-    /// The key in the file: `cpu`, `out`, `libraries` or `tree`.
+    /// The key in the configuration file: `cpu`, `out`, `libraries` or `tree`.
     pub key: &'static str,
-    /// The value that was used. Paths are relative to the current directory of the run, and
-    /// elements of a list are joined by commas.
+    /// The value that was used. Paths are relative to the working directory of the run, and list
+    /// elements are joined by commas.
     pub value: String,
     /// Path of the configuration file.
     pub file: String,
-    /// Line number of the value in the file, counted from 1.
+    /// Line of the configuration file that contains the value, counted from 1.
     pub line: usize,
 }
 
 impl Setting {
-    /// Returns the location of the value, as `FILE:LINE`.
+    /// Returns the location of the setting, as `FILE:LINE`.
     pub fn place(&self) -> String {
         format!("{}:{}", self.file, self.line)
     }

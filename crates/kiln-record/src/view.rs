@@ -1,6 +1,6 @@
-//! Describes what reports show for a row type in addition to tables of its fields. The attribute
-//! `"x-view"` of the row structure contains this description, so `kiln-report` does not refer to
-//! fields by name.
+//! Describes what reports show for a row type in addition to tables of its fields. The row
+//! structure contains this description in the attribute `"x-view"`, so `kiln-report` does not need
+//! to know the names of fields.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -9,7 +9,7 @@ use crate::Row;
 
 /// A condition on a field. `f` means that the field is present and neither false nor 0; `!f` is the
 /// opposite; `f=a|b` means that the field has one of these values; `f!=a|b` means that it has none
-/// of them. Null counts as the empty text, so `f=` means null or absent.
+/// of them. Null counts as an empty string, so `f=` means that the field is null or absent.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(from = "String")]
 pub struct Term {
@@ -49,7 +49,7 @@ impl Term {
     }
 }
 
-/// Returns whether the row meets every condition in `terms`. Every row meets an empty list.
+/// Returns whether the row meets every condition in `terms`. An empty list is met by every row.
 pub fn all_hold(terms: &[Term], row: &Row) -> bool {
     terms.iter().all(|term| term.holds(row))
 }
@@ -61,12 +61,13 @@ pub struct View {
     pub how: String,
     /// Conditions that select the rows shown in pictures.
     pub only: Vec<Term>,
-    /// Fields that divide the rows: each combination of their values gets separate pictures.
+    /// Fields that divide the rows into groups. Each combination of their values gets its own
+    /// pictures.
     pub each: Vec<Term>,
     /// Fields that form a row's name in a picture.
     pub name: Vec<Term>,
     pub pictures: Vec<Shape>,
-    /// Set if the values of one field become columns of the table.
+    /// Set if tables have one column for each value of some field.
     pub across: Option<Across>,
     /// Set if each row is a check.
     pub check: Option<Check>,
@@ -76,7 +77,8 @@ pub struct View {
     pub cards: Option<Cards>,
 }
 
-/// A picture. Strings without a description below are texts shown in the picture.
+/// A picture. Strings that are not documented below are either names of fields or texts shown in
+/// the picture.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(tag = "form", rename_all = "kebab-case", deny_unknown_fields)]
 #[allow(missing_docs)]
@@ -89,7 +91,7 @@ pub enum Shape {
         unit: String,
         #[serde(default)]
         log: bool,
-        /// Condition for rows drawn in another colour.
+        /// Rows that meet this condition are drawn in a different colour.
         mark: Option<Term>,
     },
     /// One distribution per row, in microseconds.
@@ -97,15 +99,16 @@ pub enum Shape {
         #[serde(default)]
         title: String,
         unit: String,
-        /// Prefix of the histogram's fields, `PREFIX_le_N` and `PREFIX_more`.
+        /// Prefix of the names of the histogram's fields, which are `PREFIX_le_N` and
+        /// `PREFIX_more`.
         histogram: String,
         p50: String,
-        /// The field with the tail value, and its label.
+        /// Name of the field that holds the tail value, and the label for this value.
         tail: (String, String),
         max: String,
-        /// A field to compare the tail value with, and its label.
+        /// Name of a field that the tail value is compared with, and the label for this field.
         beside: Option<(String, String)>,
-        /// The field that contains a limit.
+        /// Name of the field that holds a limit.
         target: Option<String>,
     },
     /// One line per name, with logarithmic axes.
@@ -116,32 +119,33 @@ pub enum Shape {
         along: String,
         upwards: String,
     },
-    /// One line per row over time, from fields `PREFIX_0`, `PREFIX_1` and so on.
+    /// One line per row that shows a course over time, from the fields `PREFIX_0`, `PREFIX_1` and
+    /// so on.
     Course {
         title: String,
         prefix: String,
-        /// The field with a time step's length in milliseconds.
+        /// Name of the field that holds the length of a time step in milliseconds.
         step: String,
-        /// Names of the fields with the beginning and end of the shaded part, and that part's
-        /// label.
+        /// Names of the fields that hold the start and the end of the shaded part, and the label
+        /// for this part.
         shade: (String, String, String),
         upwards: String,
     },
-    /// One histogram per row from the fields `PREFIX_le_N` and `PREFIX_more`, in microseconds.
+    /// One histogram per row, in microseconds, from the fields `PREFIX_le_N` and `PREFIX_more`.
     Octaves {
         histogram: String,
-        /// Further results that the legend shows.
+        /// Names of the fields whose values the legend also shows.
         also: Vec<String>,
         along: String,
         upwards: String,
     },
-    /// A heat map of results. The view's `name` determines each line's name.
+    /// A heat map of results. The view's `name` determines the names of the map's lines.
     Map {
         value: String,
         unit: String,
         column: Vec<Term>,
-        /// Condition for a row to have a value. For other rows, the condition's field is shown
-        /// instead.
+        /// A row has a value if it meets this condition. For other rows, the field that the
+        /// condition tests is shown instead.
         status: Term,
         hint: Vec<Term>,
     },
@@ -153,23 +157,25 @@ pub enum Shape {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Fastest {
-    /// The field with the provider.
+    /// Name of the field that holds the provider.
     pub provider: String,
-    /// The field with the message length.
+    /// Name of the field that holds the message length.
     pub x: String,
-    /// The field whose value, divided by the message length, is plotted on the vertical axis.
+    /// Name of the field whose value, divided by the message length, is plotted on the vertical
+    /// axis.
     pub y: String,
-    /// The field that contains the limit for these results.
+    /// Name of the field that holds the limit for these results.
     pub limit: String,
     /// Label of the limit in charts.
     pub limit_name: String,
-    /// Terms that select the best row, the most important one first. A row is better if the term's
-    /// field has a greater number or, if the field is not a number, if the term holds. Only rows
-    /// that have the same values as the best row in these fields are shown.
+    /// Terms that select the best row, with the most important term first. A row is better than
+    /// another if the term's field holds a greater number or, if the field does not hold a number,
+    /// if the row meets the term. Only rows that agree with the best row in all of these fields are
+    /// shown.
     pub prefer: Vec<Term>,
     /// Fields of the best row that appear in the title.
     pub title: Vec<Term>,
-    /// A row that meets this condition is skipped if its provider has other rows.
+    /// Rows that meet this condition are skipped if their provider also has other rows.
     pub aside: Term,
     /// Horizontal axis label.
     pub along: String,
@@ -177,8 +183,8 @@ pub struct Fastest {
     pub upwards: String,
 }
 
-/// Tables of the first main result: one table per value of `each`, with the values of `by` as
-/// columns.
+/// Tables that show the first main result: one table per value of `each`, with one column per value
+/// of `by`.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Across {
@@ -186,43 +192,44 @@ pub struct Across {
     pub each: String,
     /// The field that provides the columns, one per value.
     pub by: String,
-    /// Other results, shown as a tooltip.
+    /// Other results, which are shown in a tooltip.
     pub hint: Vec<String>,
 }
 
-/// How rows are reported as checks.
+/// Describes how rows are reported as checks.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Check {
-    /// Conditions for a row to be a check.
+    /// Conditions that a row must meet to be a check.
     #[serde(default)]
     pub only: Vec<Term>,
-    /// Conditions under which a check failed; one of them is enough.
+    /// A check has failed if its row meets any of these conditions.
     pub fail: Vec<Term>,
-    /// Conditions for a skipped check; one of them is enough, unless the check failed.
+    /// A check that has not failed was skipped if its row meets any of these conditions.
     #[serde(default)]
     pub skip: Vec<Term>,
-    /// The field with the reason why the check failed or was skipped.
+    /// Name of the field that holds the reason why the check failed or was skipped.
     #[serde(default)]
     pub why: String,
 }
 
-/// How rows count lost state.
+/// Describes how rows count lost state.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Loss {
-    /// Conditions for rows where state could be lost.
+    /// Conditions that select the rows in which state could be lost.
     #[serde(default)]
     pub only: Vec<Term>,
-    /// The field that names the subject of the verdict, such as a policy.
+    /// Name of the field that holds the subject of the verdict, such as a policy.
     pub of: String,
     /// The condition that selects the rows of the control policy, which does not save any state.
     pub control: Term,
-    /// The fields with the numbers of wrong results and of lost user states.
+    /// Names of the fields that hold the number of wrong results and the number of lost user
+    /// states.
     pub wrong: (String, String),
-    /// The field with the number of interrupts that could have caused a loss.
+    /// Name of the field that holds the number of interrupts that could have caused a loss.
     pub hit: String,
-    /// The field with the number of wrong results that would be expected if the judged policy lost
+    /// Name of the field that holds the number of wrong results to expect if the judged policy lost
     /// state as often as the control policy.
     pub expected: String,
     /// Whether all rows with the same value of `of` are judged together.
@@ -234,21 +241,21 @@ pub struct Loss {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Cards {
-    /// The field with the question.
+    /// Name of the field that holds the question.
     pub question: String,
-    /// The field with the answer in a few words.
+    /// Name of the field that holds the answer in a few words.
     pub verdict: String,
-    /// The field with the answer as a sentence.
+    /// Name of the field that holds the answer as a sentence.
     pub headline: String,
-    /// The field with the answer's result.
+    /// Name of the field that holds the answer as a number.
     pub value: String,
-    /// The field with the result's unit.
+    /// Name of the field that holds the unit of this number.
     pub unit: String,
-    /// The field with the published result.
+    /// Name of the field that holds the published result.
     pub published: String,
-    /// The field with the source of the published result.
+    /// Name of the field that holds the source of the published result.
     pub source: String,
-    /// The field with the command that gives the details.
+    /// Name of the field that holds the command that shows the details.
     pub command: String,
 }
 

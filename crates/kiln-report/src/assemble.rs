@@ -9,9 +9,9 @@ use crate::record;
 use crate::shards;
 use crate::side::Side;
 
-/// Merges the shards of each run, then merges sides that have one record each and come from the
-/// same machine, commit and compiler, unless two of these records have the same command and row
-/// type. Finally, removes what all sides' names have in common.
+/// Merges the shards of each run. Then merges sides that consist of one record each and come from
+/// the same machine, commit and compiler, unless two of these records have the same command and row
+/// type. Finally, removes the parts that all sides' names have in common.
 pub fn gather(mut found: Vec<Side>) -> Vec<Side> {
     shards::unite(&mut found);
     let mut sides: Vec<Side> = Vec::new();
@@ -54,8 +54,8 @@ fn common(a: &str, b: &str) -> String {
     }
 }
 
-/// Shortens each name to the last path component that differs between sides, and adds a number if
-/// names are still equal.
+/// Shortens each name to the last path component that differs between sides, and appends a number
+/// if names are still equal.
 fn name_apart(sides: &mut [Side]) {
     let plain = |name: &str| -> String {
         let name = name.strip_suffix(".json").unwrap_or(name);

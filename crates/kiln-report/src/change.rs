@@ -1,5 +1,5 @@
-//! Finds differences between machines, and changes over commits. Two results count as different
-//! only if their intervals do not overlap. Results without an interval are not judged.
+//! Finds differences between machines and changes from commit to commit. Two results count as
+//! different only if their intervals do not overlap. Results without an interval are not judged.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -34,7 +34,7 @@ impl Value {
         self.low > other.high || other.low > self.high
     }
 
-    /// Returns this result divided by `other`, with the quotient's interval.
+    /// Returns this result divided by `other`, with the interval of the quotient.
     fn ratio(&self, other: &Value) -> Value {
         Value {
             best: self.best / other.best,
@@ -51,26 +51,26 @@ pub(crate) struct Difference {
     pub what: String,
     /// The result in each column; `None` where the row was not measured.
     pub values: Vec<Option<Value>>,
-    /// Between machines, the largest value divided by the smallest. Over commits, the last value
-    /// divided by the first.
+    /// The largest value divided by the smallest if machines are compared; the last value divided
+    /// by the first if commits are compared.
     pub ratio: Value,
-    /// Over commits, the column where the result changed most.
+    /// The column in which the result changed most, if commits are compared.
     pub at: Option<usize>,
 }
 
-/// All differing rows of one type.
+/// All differing rows of one row type.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Differences {
     pub title: String,
-    /// The heading of the result, which also states whether less is better.
+    /// The column heading of the result that is compared.
     pub figure: String,
     pub less: bool,
     pub columns: Vec<String>,
-    /// The differing rows, largest ratio first.
+    /// The differing rows, with the largest change first.
     pub rows: Vec<Difference>,
-    /// Number of rows with overlapping intervals.
+    /// Number of rows that do not differ, because their intervals overlap.
     pub same: usize,
-    /// Number of rows that lack an interval.
+    /// Number of rows that cannot be compared, because they lack intervals.
     pub unknown: usize,
 }
 
@@ -96,8 +96,8 @@ fn points(sides: &[Side]) -> Vec<Point> {
     sides.iter().enumerate().map(point).collect()
 }
 
-/// Finds what differs between machines. If a machine has several commits or compilers, its latest
-/// records are used.
+/// Finds results that differ between machines. If a machine was measured with several commits or
+/// compilers, the records of the latest commit and compiler are used.
 pub(crate) fn between_machines(groups: &[Group], sides: &[Side]) -> Vec<Differences> {
     let points = points(sides);
     let same = |a: &Point, b: &Point| {
@@ -123,8 +123,8 @@ pub(crate) fn between_machines(groups: &[Group], sides: &[Side]) -> Vec<Differen
     groups.iter().filter_map(of).collect()
 }
 
-/// Finds what changed over the commits of each machine and compiler, ordered by the dates of their
-/// records.
+/// Finds results that changed from commit to commit, separately for each machine and compiler.
+/// Commits are ordered by the dates of their records.
 pub(crate) fn over_commits(groups: &[Group], sides: &[Side]) -> Vec<(String, Vec<Differences>)> {
     let points = points(sides);
     let mut lines: BTreeMap<(&str, &str), Vec<&Point>> = BTreeMap::new();
@@ -158,11 +158,11 @@ pub(crate) fn over_commits(groups: &[Group], sides: &[Side]) -> Vec<(String, Vec
     all
 }
 
-/// A function that judges one row. It returns the ratio and the column where the result changed, or
-/// `None` if the results do not differ.
+/// A function that judges one row. It returns the ratio and, if commits are compared, the column in
+/// which the result changed. It returns `None` if the results do not differ.
 type Judge = fn(&[Option<Value>]) -> Option<(Value, Option<usize>)>;
 
-/// Returns the ratio of the largest result to the smallest, if these two differ.
+/// Returns the ratio of the largest result to the smallest, or `None` if these two do not differ.
 fn extremes(values: &[Option<Value>]) -> Option<(Value, Option<usize>)> {
     let order = |a: &&Value, b: &&Value| a.best.total_cmp(&b.best);
     let known = || values.iter().flatten();
@@ -170,8 +170,8 @@ fn extremes(values: &[Option<Value>]) -> Option<(Value, Option<usize>)> {
     least.differs(most).then(|| (most.ratio(least), None))
 }
 
-/// Returns the ratio of the last result to the first, and the column where the result changed most
-/// between adjacent results that differ. A change that was later reversed counts, too.
+/// Returns the ratio of the last result to the first, and the column with the largest change among
+/// adjacent results that differ. A change that was later reversed also counts.
 fn changes(values: &[Option<Value>]) -> Option<(Value, Option<usize>)> {
     let known: Vec<(usize, &Value)> = values
         .iter()
@@ -186,8 +186,8 @@ fn changes(values: &[Option<Value>]) -> Option<(Value, Option<usize>)> {
     (at.is_some() || first.differs(last)).then(|| (last.ratio(first), at))
 }
 
-/// Finds a group's differing rows. Rows are compared by the first result field for which smaller or
-/// larger values are better.
+/// Finds the rows of a group that differ. Rows are compared by their first result for which smaller
+/// or larger values are better.
 fn find(group: &Group, columns: &[usize], names: &[String], judge: Judge) -> Option<Differences> {
     let kind: &RowType = group.kind;
     let figure = kind.figures().find(|f| f.better.is_some())?;
@@ -200,8 +200,8 @@ fn find(group: &Group, columns: &[usize], names: &[String], judge: Judge) -> Opt
                 order.push(key);
                 vec![None; columns.len()]
             });
-            // A side's records are in the order of their file names. If several contain the row,
-            // use the last one.
+            // A side's records are sorted by file name. If several records contain the row, use the
+            // last one.
             cells[place] = Some(row);
         }
     }
@@ -245,7 +245,8 @@ mod tests {
     use crate::group::groups;
     use serde_json::json;
 
-    /// Creates a side with one row: 100 cycles times `factor`, with an interval of ± `percent`.
+    /// Creates a side with one row, which is 100 cycles times `factor`, with an interval of ±
+    /// `percent`.
     fn side(machine: &str, commit: &str, date: &str, factor: f64, percent: f64) -> Side {
         let cycles = 100.0 * factor;
         let row = json!({"alg": "xts(aes)", "impl": "i", "provider": "kiln", "level": "primitive", "op": "encrypt",
@@ -300,7 +301,7 @@ mod tests {
         let found = between_machines(&groups(&sides), &sides);
         assert_eq!(found[0].columns, ["a new", "b new"]);
         assert!((found[0].rows[0].ratio.best - 2.0).abs() < 1e-9);
-        // With a single machine, nothing can be compared.
+        // If there is only one machine, nothing can be compared.
         assert!(between_machines(&groups(&sides[..2]), &sides[..2]).is_empty());
     }
 
@@ -310,7 +311,7 @@ mod tests {
         let mut sides: Vec<Side> = (cycles.iter().enumerate())
             .map(|(i, f)| side("a", &format!("c{i}"), &format!("2026-0{i}"), *f, 0.5))
             .collect();
-        // Commits must be ordered by date, not by file.
+        // Commits must be ordered by date, not in the order of the files.
         sides.reverse();
         sides.push(side("b", "c0", "2026-00", 5.0, 0.5));
         let found = over_commits(&groups(&sides), &sides);
@@ -318,7 +319,7 @@ mod tests {
         let row = &found[0].1[0].rows[0];
         assert_eq!(found[0].1[0].columns[row.at.unwrap()], "1 (c2)");
         assert!((row.ratio.best - 1.2).abs() < 0.01);
-        // A result that was slow for a while and then fast again counts as a change, too.
+        // A result that becomes slow and then fast again also counts as a change.
         let spike: Vec<Side> = [1.0, 2.0, 1.0]
             .iter()
             .enumerate()

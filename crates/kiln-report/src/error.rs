@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-/// A one-line error message that states what is wrong, where, and what to do.
+/// A one-line error message that states what is wrong, where the problem is, and what to do about
+/// it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error(String);
 

@@ -5,13 +5,13 @@ use kiln_record::{row_types, type_of, Row, RowType};
 use crate::record;
 use crate::side::Side;
 
-/// The rows of one type, as one list per side. The list of a side without such rows is empty.
+/// The rows of one type, in one list per side. The list of a side without such rows is empty.
 pub(crate) struct Group<'a> {
     pub kind: &'static RowType,
-    /// Each side's rows.
+    /// One list of rows per side.
     pub rows: Vec<Vec<&'a Row>>,
-    /// The records that contain the rows, each as the index of the side and of the record within
-    /// that side.
+    /// The records that contain the rows. Each record is given by the index of its side and its
+    /// index within that side.
     pub from: Vec<(usize, usize)>,
 }
 
@@ -51,7 +51,8 @@ pub(crate) fn groups(sides: &[Side]) -> Vec<Group<'_>> {
     all
 }
 
-/// Splits rows by the result of `key`. The parts are in order of first appearance.
+/// Splits rows into groups for which `key` returns the same result. The groups are in order of
+/// first appearance.
 pub(crate) fn split<'a>(
     rows: &[&'a Row],
     key: impl Fn(&Row) -> String,

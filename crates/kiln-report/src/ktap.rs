@@ -4,28 +4,28 @@ use std::io::{self, Write};
 
 use kiln_record::plain;
 
-/// The test failed; comments give the reason.
+/// The result of a test.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     Ok,
     /// The test failed; comments give the reason.
     NotOk,
-    /// The test was skipped, for the given reason.
+    /// The test was skipped. The string is the reason.
     Skip(String),
 }
 
-/// A KTAP document that is written while results arrive. A write error is kept until
-/// [`Ktap::finish`], so that the tests run to the end even if the output is not read.
+/// A KTAP document that is written as results arrive. A write error is kept until [`Ktap::finish`],
+/// so that all tests are run even if nobody reads the output.
 pub struct Ktap<W> {
     out: W,
     number: usize,
-    /// The open group: its name, the number of its tests so far, and whether one failed.
+    /// The open group: its name, the number of its tests so far, and whether any of them failed.
     group: Option<(String, usize, bool)>,
     error: Option<io::Error>,
 }
 
 impl<W: Write> Ktap<W> {
-    /// Writes the header of a document with `tests` tests or groups, and the comments.
+    /// Starts a document that contains `tests` tests or groups. Writes the header and the comments.
     pub fn new(out: W, tests: usize, comments: &[String]) -> Ktap<W> {
         let mut ktap = Ktap {
             out,
@@ -47,7 +47,7 @@ impl<W: Write> Ktap<W> {
         self.line(&format!("1..{tests}"));
     }
 
-    /// Ends the group. The group has failed if one of its tests has.
+    /// Ends the group. The group counts as failed if any of its tests failed.
     pub fn end(&mut self) {
         if let Some((name, _, failed)) = self.group.take() {
             self.result(&name, if failed { Verdict::NotOk } else { Verdict::Ok });
@@ -59,7 +59,7 @@ impl<W: Write> Ktap<W> {
         self.line(&format!("# {}", plain(text)));
     }
 
-    /// Writes the result of a test, which belongs to the open group, if any.
+    /// Writes the result of a test. If a group is open, the test belongs to it.
     pub fn result(&mut self, name: &str, verdict: Verdict) {
         let number = match &mut self.group {
             Some((_, number, failed)) => {
@@ -70,7 +70,7 @@ impl<W: Write> Ktap<W> {
         };
         *number += 1;
         let number = *number;
-        // A number sign begins a directive, and the kernel's parser has no way to escape it.
+        // A number sign begins a directive, and the kernel's parser provides no way to escape one.
         let name = plain(name).replace('#', "_");
         self.line(&match verdict {
             Verdict::Ok => format!("ok {number} {name}"),
@@ -79,7 +79,7 @@ impl<W: Write> Ktap<W> {
         });
     }
 
-    /// Returns the first write error, if any occurred.
+    /// Returns the first write error, if there was one.
     pub fn finish(self) -> io::Result<()> {
         self.error.map_or(Ok(()), Err)
     }

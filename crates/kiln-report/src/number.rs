@@ -5,8 +5,8 @@ use serde_json::Value;
 
 use crate::record::number;
 
-/// Formats a number with three significant digits. A number of 100 or more keeps all digits before
-/// the decimal point.
+/// Formats a number with three significant digits. A number of 100 or more keeps all digits to the
+/// left of the decimal point.
 pub(crate) fn short(x: f64) -> String {
     match x.abs() {
         _ if !x.is_finite() => "-".to_string(),
@@ -20,7 +20,7 @@ pub(crate) fn short(x: f64) -> String {
     }
 }
 
-/// Formats a time in microseconds, in the unit that gives the shortest text.
+/// Formats a time given in microseconds, using the unit that gives the shortest text.
 pub(crate) fn micros(us: f64) -> String {
     match us {
         0.0 => "0".to_string(),
@@ -71,12 +71,12 @@ pub(crate) struct Shown {
     pub text: String,
     /// Lower and upper end of the interval.
     pub ends: Option<(f64, f64)>,
-    /// The result's sort key.
+    /// The result as a number, which also serves as the sort key.
     pub value: Option<f64>,
 }
 
 /// Formats a row's result with its interval. An interval that does not contain the result is
-/// dropped, because the fields may contain another result's interval.
+/// dropped, because the interval's fields may belong to another result.
 pub(crate) fn figure(row: &Row, figure: &Field) -> Shown {
     let value = number(row, &figure.name);
     let ends = figure

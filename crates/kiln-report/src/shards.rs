@@ -9,12 +9,12 @@ use serde_json::{json, Value};
 use crate::record::{self, Origin, Row};
 use crate::side::Side;
 
-/// Maximum number of missing shards that a report lists for one run.
+/// Maximum number of missing shards that a report lists per run.
 const MOST: usize = 12;
 /// The field of a merged record that describes its shards.
 const FIELD: &str = "shards";
 
-/// A record that is a shard, with the index of its side and its index within that side.
+/// A record of a shard, with the index of its side and its index within that side.
 struct Found {
     part: Part,
     place: (usize, usize),
@@ -22,8 +22,8 @@ struct Found {
 }
 
 /// Replaces each run's shards with one record per machine. Warnings about missing shards are added
-/// to the notes of the first record. A shard that was run twice, because a job was repeated, counts
-/// once.
+/// to the notes of the first of these records. A shard that was run twice, because a job was
+/// repeated, is used only once.
 pub(crate) fn unite(sides: &mut Vec<Side>) {
     let mut runs: BTreeMap<(String, String, u32, String), Vec<Found>> = BTreeMap::new();
     for (s, side) in sides.iter().enumerate() {
@@ -81,7 +81,8 @@ pub(crate) fn unite(sides: &mut Vec<Side>) {
     sides.retain(|side| !side.records.is_empty());
 }
 
-/// Chooses one record per shard: a complete one if possible, and the latest if there are several.
+/// Chooses one record per shard. Complete records take precedence over incomplete ones, and later
+/// records over earlier ones.
 fn choose(found: &[Found]) -> Vec<&Found> {
     let mut chosen: BTreeMap<u32, &Found> = BTreeMap::new();
     for one in found {
@@ -96,7 +97,7 @@ fn choose(found: &[Found]) -> Vec<&Found> {
 }
 
 /// Returns warnings about a run's shards. Each line about a missing shard contains the command that
-/// produces it. Missing shards beyond [`MOST`] are only counted.
+/// produces it. If more than [`MOST`] shards are missing, the rest are only counted.
 fn warnings(command: &str, count: u32, chosen: &[&Found], found: &[Found]) -> Vec<String> {
     let has = |index: u32| chosen.iter().find(|f| f.part.index == index);
     let is_missing = |index: &u32| has(*index).is_none_or(|f| !f.part.complete);
@@ -134,8 +135,8 @@ fn join(records: &[&Value], list: &[&Found], warnings: &[String]) -> Value {
         let before = rows.len();
         for row in record::rows(record) {
             let key = kind.key(row, false);
-            // Every shard contains the controls' rows and references. Keep each such row once, and
-            // prefer a failed one.
+            // Every shard contains the rows of controls and references. Keep only one copy of each
+            // such row, preferably one that is a failed check.
             match places.get(&key).copied().filter(|place| *place < before) {
                 Some(place) if fails(kind, row) && !fails(kind, &rows[place]) => {
                     rows[place] = row.clone();
@@ -183,7 +184,7 @@ const WARNING: &str = "warning: ";
 /// First word of a line about a missing shard.
 const SHARD: &str = "shard ";
 
-/// Returns the whole run's arguments, without those that select a shard.
+/// Returns the arguments of the whole run: `args` without those that select a shard.
 fn whole_args(args: &[Value]) -> Vec<&Value> {
     let mut skip = false;
     let own = |arg: &&Value| {
@@ -215,8 +216,8 @@ mod tests {
     use super::*;
     use crate::gather;
 
-    /// Creates a shard of a test run. It has one row that no other shard has, and a control row
-    /// that every shard has.
+    /// Creates a shard of a test run. The shard has one row that no other shard has, and one
+    /// control row that every shard has.
     fn shard(index: u32, host: &str, complete: bool, model: &str) -> Side {
         let part = json!({"index": index, "count": 3, "items": 1, "total": 3, "plan": "p",
                           "complete": complete, "host": host});
@@ -288,7 +289,7 @@ mod tests {
         let record = &sides[0].records[0];
         assert_eq!(record["shards"]["hosts"], json!(["n", "n2", "n"]));
         assert_eq!(record["rows"][2]["cases"], 7);
-        // A later shard that was interrupted must not replace a complete one.
+        // An interrupted shard must not replace a complete one, even if it is newer.
         let mut cut = shard(2, "n3", false, "m");
         cut.records[0]["date"] = json!("2026-11-26T00:00:00Z");
         let sides = gather(vec![shard(2, "n", true, "m"), cut]);
@@ -306,8 +307,8 @@ mod tests {
         assert_eq!(sides.len(), 2);
         assert_eq!(rows(&sides).len(), 5, "the control of each machine");
         assert_eq!(missing_shards(&sides), Vec::<String>::new());
-        // A shard with a different list of items belongs to another run, which lacks its other two
-        // shards.
+        // A shard with a different list of items belongs to another run. The other two shards of
+        // that run are missing.
         let mut other = shard(2, "n2", true, "spr");
         other.records[0]["shard"]["plan"] = json!("q");
         let sides = gather(vec![

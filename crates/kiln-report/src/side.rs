@@ -1,4 +1,4 @@
-//! A side is one column of a report, with the records of one machine or one commit.
+//! A side is one column of a report. It holds the records of one machine or one commit.
 
 use std::collections::HashSet;
 use std::fs::{self, File};
@@ -13,20 +13,20 @@ use crate::record::{self, Origin};
 /// Maximum file size. Larger files are rejected, so that reading a device or a disk image does not
 /// exhaust memory. Kiln's files are far smaller.
 const MOST_BYTES: u64 = 64 << 20;
-/// Opening tag of the element where a page stores its records.
+/// Opening tag of the element in which a page stores its records.
 const EMBEDDED: &str = "<script type=\"application/json\" id=\"kiln-records\">";
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Side {
-    /// The name shown to the reader, such as a file or a machine.
+    /// The name shown to the reader, such as that of a file or a machine.
     pub name: String,
-    /// The records, each from one command.
+    /// The records, each written by one command.
     pub records: Vec<Value>,
 }
 
 impl Side {
-    /// Reads a record, a bundle, a report page (which contains its records), or a directory of
-    /// records.
+    /// Reads a record, a bundle, a report page (which contains the records that it shows), or a
+    /// directory of records.
     pub fn read(path: &Path) -> Result<Vec<Side>, Error> {
         if path.is_dir() {
             return read_directory(path);
@@ -39,7 +39,7 @@ impl Side {
         }
     }
 
-    /// Parses a record, or all records of a bundle.
+    /// Parses a record or a bundle. All records of a bundle belong to the same side.
     pub fn parse(name: &str, text: &str) -> Result<Side, Error> {
         let document: Value = serde_json::from_str(text).map_err(|e| {
             Error::new(if text.trim().is_empty() {
@@ -111,8 +111,8 @@ fn read_text(path: &Path) -> Result<String, Error> {
     String::from_utf8(bytes).map_err(|_| fault("it is not text".to_string()))
 }
 
-/// Reads all records in a directory, with one side per machine, commit and compiler. A record that
-/// is also contained in a bundle counts once.
+/// Reads all records in a directory and creates one side per machine, commit and compiler. A record
+/// that is also part of a bundle is used only once.
 fn read_directory(dir: &Path) -> Result<Vec<Side>, Error> {
     let shown = dir.display();
     let listed = fs::read_dir(dir).map_err(|e| {
@@ -162,7 +162,7 @@ fn read_directory(dir: &Path) -> Result<Vec<Side>, Error> {
     Ok(sides)
 }
 
-/// Returns the parts of `origin` that differ between the origins in a report.
+/// Returns those parts of `origin` that are not the same for all origins in a report.
 pub(crate) fn differing<'a>(origin: &'a Origin, all: &[Origin]) -> Vec<&'a str> {
     let parts: [fn(&Origin) -> &str; 3] = [|o| &o.machine, |o| &o.commit, |o| &o.compiler];
     let differ = |part: &&fn(&Origin) -> &str| all.iter().any(|o| part(o) != part(&all[0]));
@@ -209,14 +209,14 @@ fn read_page(name: &str, text: &str) -> Result<Vec<Side>, Error> {
     }
 }
 
-/// Formats the records as a page stores them, escaped so that the text cannot end the script
-/// element.
+/// Formats the records in the form in which a page stores them, escaped so that the text cannot end
+/// the script element.
 pub(crate) fn embedded(sides: &[Side]) -> String {
     let all: Vec<Value> = sides.iter().map(Side::to_value).collect();
     format!("{EMBEDDED}{}</script>", escaped(&json!({ "sides": all })))
 }
 
-/// Formats JSON with angle brackets escaped.
+/// Formats JSON and escapes angle brackets.
 pub(crate) fn escaped(document: &Value) -> String {
     let text = document.to_string();
     text.replace('<', "\\u003c").replace('>', "\\u003e")

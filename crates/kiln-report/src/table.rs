@@ -1,4 +1,4 @@
-//! Builds tables of rows, independent of the output format.
+//! Builds tables from rows, independently of the output format.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -57,8 +57,8 @@ impl Cell {
         Some(format!("{} to {}", number::short(low), number::short(high)))
     }
 
-    /// Formats the cell for formats with little space: the text, followed by half the interval's
-    /// width in per cent.
+    /// Formats the cell for output formats with little space: the text, followed by half the width
+    /// of the interval as a percentage.
     pub(crate) fn brief(&self) -> String {
         let half = self
             .ends
@@ -73,7 +73,7 @@ impl Cell {
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Table {
-    /// The properties that all rows share.
+    /// The properties that all rows have in common.
     pub title: String,
     pub columns: Vec<Column>,
     /// The rows, each with one cell per column.
@@ -95,7 +95,8 @@ fn figures(head: impl Into<String>) -> Column {
 }
 
 impl Table {
-    /// Removes empty columns, and moves key columns with the same value in every row to the title.
+    /// Removes empty columns, and moves key columns that have the same value in every row to the
+    /// title.
     fn narrowed(mut self, keys: usize) -> Table {
         let mut said: Vec<String> = Vec::new();
         let mut kept = Vec::new();
@@ -134,8 +135,8 @@ impl Table {
     }
 }
 
-/// Builds a group's tables. For a single side they show all fields; for several sides they have one
-/// column per side.
+/// Builds a group's tables. If the report has several sides, there is a single table with one
+/// column per side. Otherwise, the row type determines the layout.
 pub(crate) fn make_tables(group: &Group, names: &[String]) -> Vec<Table> {
     let sides: Vec<usize> = group.sides().collect();
     match sides[..] {
@@ -184,7 +185,8 @@ fn plain(kind: &RowType, rows: &[&Row]) -> Table {
     table.narrowed(kind.keys().count())
 }
 
-/// Builds one table per value of one field, with a column per value of another field.
+/// Builds one table for each value of the field named `across.each`, with one column for each value
+/// of the field named `across.by`.
 fn spread(kind: &RowType, across: &Across, rows: &[&Row]) -> Vec<Table> {
     let outside = |key: &&Field| key.name != across.each && key.name != across.by;
     let keys: Vec<&Field> = kind.keys().filter(outside).collect();
@@ -238,7 +240,7 @@ fn spread(kind: &RowType, across: &Across, rows: &[&Row]) -> Vec<Table> {
     split(rows, each).into_iter().map(table).collect()
 }
 
-/// Formats the tooltip: the results that the table does not show.
+/// Formats the tooltip, which contains results that the table does not show.
 fn hint(kind: &RowType, across: &Across, row: &Row) -> Option<String> {
     let fields = across.hint.iter().filter_map(|name| kind.field(name));
     let one = |f: &Field| {
@@ -252,7 +254,7 @@ fn hint(kind: &RowType, across: &Across, row: &Row) -> Option<String> {
     (!all.is_empty()).then(|| all.join(", "))
 }
 
-/// Builds a table of all fields, for rows of an unknown type.
+/// Builds a table that shows all fields, for rows of an unknown type.
 fn all_fields(rows: &[&Row]) -> Table {
     let names: BTreeSet<&String> = rows.iter().flat_map(|r| r.keys()).collect();
     let table = Table {
@@ -282,12 +284,12 @@ fn all_fields(rows: &[&Row]) -> Table {
     table.narrowed(0)
 }
 
-/// Builds a table with one line per key and result, and one column per side. For two sides, it also
-/// shows the ratio of the second to the first.
+/// Builds a table with one line per combination of key and result, and one column per side. If
+/// there are two sides, it also shows the ratio of the second to the first.
 fn joined(group: &Group, names: &[String]) -> Table {
     let kind = group.kind;
-    // Ignore provider versions, so that different versions are compared with each other, unless a
-    // side has several versions of one provider.
+    // Ignore provider versions, so that results of different versions are compared with each other,
+    // unless a side has several versions of the same provider.
     let plain = group.rows.iter().all(|rows| {
         let mut seen = HashSet::new();
         rows.iter().all(|row| seen.insert(kind.key(row, true)))

@@ -1,18 +1,19 @@
 //! Decides whether interrupted FPU sections allow a verdict on lost state.
 //!
-//! Each row of a policy contains the number of wrong results that would be expected if the policy
-//! lost state as often as the control policy, which saves no state, did in the same run. If at
-//! least ln 1000 wrong results are expected, the probability of seeing none is below 0.001.
+//! Each row for a policy contains the number of wrong results to expect if the policy lost state as
+//! often as the control policy, which saves no state, did in the same run. If at least ln 1000
+//! wrong results are expected, the probability of seeing none is at most 0.001.
 
 use kiln_record::view::{all_hold, Loss};
 use kiln_record::{Row, RowType};
 
 use crate::record::{number, word};
 
-/// Minimum expected number of wrong results for a verdict: ln 1000.
+/// Minimum number of expected wrong results that allows a verdict: ln 1000.
 const ENOUGH: f64 = 6.907_755_278_982_137;
 
-/// Returns whether this row has enough counts to reveal a loss.
+/// Returns whether the number of wrong results to expect in this row is high enough to reveal a
+/// loss.
 pub(crate) fn has_power(loss: &Loss, row: &Row) -> bool {
     number(row, &loss.expected).is_some_and(|n| n >= ENOUGH)
 }
@@ -21,8 +22,8 @@ fn sum<'a>(rows: impl IntoIterator<Item = &'a &'a Row>, field: &str) -> f64 {
     rows.into_iter().filter_map(|r| number(r, field)).sum()
 }
 
-/// Returns these rows' verdict on lost state, or `None` if rows of this type do not count lost
-/// state.
+/// Returns the verdict on lost state that follows from these rows, or `None` if rows of this type
+/// do not count lost state.
 pub(crate) fn lost_state(kind: &RowType, rows: &[&Row]) -> Option<String> {
     let loss = kind.view.loss.as_ref()?;
     let (results, users) = &loss.wrong;
@@ -105,8 +106,8 @@ mod tests {
                 && text.contains("nothing: 50 results wrong"),
             "{text}"
         );
-        // In these three cases, the control policy has no wrong results, no interrupt hit a
-        // section, or too few interrupts hit a section under the judged policy.
+        // The three cases: the control policy has no wrong results, no interrupt hit a section, and
+        // too few interrupts hit a section under the judged policy.
         for (hit, wrong, expected) in [(100, 0, None), (0, 0, None), (100, 50, Some(1.5))] {
             let text = said(
                 "fpu",

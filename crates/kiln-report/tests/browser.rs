@@ -1,5 +1,5 @@
 //! Tests the report in a browser: it must render, be legible at any width in light and dark mode,
-//! have sortable tables, and load no other resource.
+//! have sortable tables, and load no other resources.
 
 mod sample;
 
@@ -32,8 +32,8 @@ fn browser() -> Option<PathBuf> {
     found
 }
 
-/// A page shown in a frame: the page's name, the frame's width, whether dark mode is on, and
-/// whether the tables are sorted.
+/// A page shown in a frame. The fields are the frame's name, the page, the frame's width, whether
+/// dark mode is on, and whether to sort the tables.
 struct Frame<'a> {
     name: &'a str,
     page: &'a str,
@@ -42,8 +42,8 @@ struct Frame<'a> {
     sort: bool,
 }
 
-/// Shows the frames in the browser. Returns the verdicts of the script in the page, and the
-/// browser's error messages.
+/// Shows the frames in the browser. Returns the verdicts of the checking script, and the browser's
+/// console messages.
 fn look(browser: &Path, frames: &[Frame]) -> (Vec<Value>, Vec<String>) {
     let dir = tempfile::tempdir().unwrap();
     let mut doc = String::from("<!DOCTYPE html><html><head><meta charset=utf-8></head><body>");
@@ -211,7 +211,8 @@ fn the_page_is_legible_and_alone() {
         let name = given["command"].as_str().unwrap().replace(' ', "_");
         assert_eq!(save["name"], format!("{name}.json"));
     }
-    // With two sides, the picture of speed shows both sides, and the other pictures appear twice.
+    // With two sides, each picture of speed shows both sides together, and every other picture
+    // appears once per side.
     assert_eq!(
         verdicts[3]["titles"].as_array().unwrap().len(),
         2 * titles.len() - 3
@@ -291,7 +292,8 @@ fn warnings_come_before_figures_and_each_once() {
     assert_eq!(head.matches("busy: load 3.0").count(), 1);
 }
 
-/// Records of a malicious machine: every string is markup, and numbers are replaced by text.
+/// Records from a malicious machine, in which every string is markup and numbers are replaced by
+/// text.
 fn hostile() -> Side {
     let evil =
         "</script><script>document.title='taken'</script><img src=x onerror=alert(1)>'\"`${1}<!--";
@@ -321,7 +323,7 @@ fn hostile() -> Side {
 #[test]
 fn no_word_of_a_record_is_markup() {
     let page = html(&[hostile()], &Options::default()).unwrap();
-    // Only the embedded records and the script may contain such tags.
+    // Only the embedded records and the page's own script may use these tags.
     assert_eq!(page.matches("</script>").count(), 2);
     assert_eq!(page.matches("<script").count(), 2);
     assert!(!page.contains("<img") && !page.contains("<!--"));
@@ -329,7 +331,7 @@ fn no_word_of_a_record_is_markup() {
     let back = tempfile::tempdir().unwrap();
     let file = back.path().join("report.html");
     fs::write(&file, &page).unwrap();
-    // Convert the numbers to text and back, because the page stores them as text with limited
+    // Convert the numbers to text and back, because the page stores them as text, which has limited
     // precision.
     let mut given = hostile();
     for record in &mut given.records {

@@ -1,4 +1,4 @@
-//! Tests a page with a thousand records of a fleet.
+//! Tests a page that shows a thousand records of a fleet.
 
 use std::fs;
 
@@ -9,18 +9,18 @@ const MACHINES: usize = 20;
 const COMMITS: usize = 10;
 const ALGS: [&str; 5] = ["xts(aes)", "gcm(aes)", "sha256", "sha512", "chacha20"];
 const LENGTHS: usize = 40;
-/// The planted change: a commit that makes an algorithm slow on one machine. The numbers are the
-/// machine, the commit and the algorithm.
+/// The planted change: a commit that slows down an algorithm on one machine. The numbers identify
+/// the machine, the commit and the algorithm.
 const PLANTED: (usize, usize, usize) = (13, 6, 2);
 
-/// Creates a record of one algorithm on one machine at one commit.
+/// Creates a record for one algorithm, measured on one machine at one commit.
 fn record(machine: usize, commit: usize, alg: usize) -> Value {
     let slow = match (machine, alg) == (PLANTED.0, PLANTED.2) && commit >= PLANTED.1 {
         true => 1.5,
         false => 1.0,
     };
     let rows = (1..=LENGTHS).map(|n| {
-        // Add noise of up to half a per cent, which is within the intervals.
+        // Add noise of up to 0.5%, which is within the intervals.
         let noise = 1.0 + ((machine * 7 + commit * 13 + alg * 5 + n * 3) % 11) as f64 / 2200.0;
         let cycles = slow * noise * (100 * n) as f64;
         json!({"alg": ALGS[alg], "impl": "i", "provider": "kiln", "tier": "aesni", "level": "primitive", "layout": "plain",
@@ -65,7 +65,8 @@ fn a_thousand_records_are_one_small_page_that_finds_the_change() {
     let (machines, commits) = machines
         .split_once("What changed over commits")
         .expect("a section");
-    // Every row of every machine is compared, and only the planted ones differ.
+    // Every row of every machine is compared, and only the rows affected by the planted change
+    // differ.
     let all = LENGTHS * ALGS.len();
     assert!(
         machines.contains(&format!("{LENGTHS} of {all} rows differ")),

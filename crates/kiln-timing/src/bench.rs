@@ -18,7 +18,7 @@ pub struct Reference<'a> {
 }
 
 impl<'a> Reference<'a> {
-    /// Computes the expected results of `messages`, unless they are chained.
+    /// Computes the expected results for `messages`, unless the messages are chained.
     pub fn new(judge: Rc<Judge<'a>>, messages: &Messages) -> Result<Reference<'a>, String> {
         let mut independent = messages.afresh();
         let count = independent.count() as u64;
@@ -28,10 +28,11 @@ impl<'a> Reference<'a> {
         Ok(Reference { judge, independent })
     }
 
-    /// Checks that `got` contains the expected results after `calls` calls.
+    /// Checks that `got` contains the results that are expected after `calls` calls.
     fn check(&self, got: &Messages, calls: u64) -> Result<(), String> {
         let compared = if self.independent.chained {
-            // The results of chained messages depend on the number of calls, so compute them here.
+            // The results of chained messages depend on the number of calls, so they are computed
+            // here.
             let mut right = self.independent.afresh();
             (self.judge.run)(&mut right, calls)?;
             got.compare(&right, calls)
@@ -57,12 +58,12 @@ impl<'a> Reference<'a> {
 pub struct Entry<'c, 'a> {
     candidate: &'c Candidate<'a>,
     messages: Messages,
-    /// Number of calls in the last run, or the error that ended that run.
+    /// Number of calls whose results can be checked, or the error that ended the last run.
     last: Result<u64, String>,
 }
 
 impl<'c, 'a> Entry<'c, 'a> {
-    /// Copies the messages for one candidate, so that candidates do not share memory.
+    /// Copies the messages, so that each candidate uses separate memory.
     pub fn new(candidate: &'c Candidate<'a>, messages: &Messages) -> Entry<'c, 'a> {
         Entry {
             candidate,
@@ -71,8 +72,8 @@ impl<'c, 'a> Entry<'c, 'a> {
         }
     }
 
-    /// Makes calls. For chained messages, only the last run's results remain. All other results
-    /// stay right if a shorter run follows.
+    /// Makes `calls` calls. If the messages are chained, only the results of this run can be
+    /// checked afterwards. If they are not, the results of an earlier, longer run remain valid.
     fn run(&mut self, calls: u64) {
         if let Ok(before) = self.last {
             let checked = match self.messages.chained {
@@ -83,8 +84,8 @@ impl<'c, 'a> Entry<'c, 'a> {
         }
     }
 
-    /// Makes one call with cold caches, for the next message, and returns its ticks; 0 if it
-    /// failed.
+    /// Makes one call with cold caches, using the next message, and returns its duration in ticks,
+    /// or 0 if it failed.
     fn run_cold(&mut self, evictor: &Evictor) -> u64 {
         let (Ok(before), Some(cold)) = (&self.last, &self.candidate.cold) else {
             return 0;
@@ -111,7 +112,7 @@ impl<'c, 'a> Entry<'c, 'a> {
     }
 }
 
-/// Checks whether a candidate computes the expected results for all messages, without timing it.
+/// Checks, without timing, whether a candidate computes the expected results for all messages.
 pub fn check(
     candidate: &Candidate,
     messages: &Messages,
@@ -122,14 +123,14 @@ pub fn check(
     entry.check(&references.iter().collect::<Vec<_>>())
 }
 
-/// The result for one candidate: a series of times, or a description of what is wrong.
+/// The result for one candidate: a series of times, or a description of the fault.
 pub type Timed = Result<Series, String>;
 
-/// The faults of all entries, in entry order; `None` for a correct entry.
+/// One element per entry, in order: the entry's fault, or `None` if the entry is correct.
 pub(crate) type Faults = Vec<Option<String>>;
 
-/// Runs each entry on all its messages and checks the results. Then clears them, so that the check
-/// after timing sees only what the timed calls wrote.
+/// Runs each entry on all of its messages and checks the results. Then clears the results, so that
+/// the check after timing sees only what the timed calls wrote.
 pub fn check_before(entries: &mut [Entry], references: &[Vec<&Reference>]) -> Faults {
     let check = |(entry, references): (&mut Entry, &Vec<&Reference>)| {
         entry.run(entry.messages.count() as u64);
@@ -143,12 +144,12 @@ pub fn check_before(entries: &mut [Entry], references: &[Vec<&Reference>]) -> Fa
     entries.iter_mut().zip(references).map(check).collect()
 }
 
-/// Creates the subjects of all entries, in entry order.
+/// Creates one subject per entry, in the order of the entries.
 pub fn subjects<'e>(entries: &'e mut [Entry]) -> Vec<Subject<'e>> {
     let subject = |entry: &'e mut Entry| {
         let name = entry.candidate.name.to_string();
-        // A function for several messages is slower with the few that would be left over at the
-        // end.
+        // A function that processes several messages at once would be slower on the few messages
+        // left over at the end.
         let step = match entry.candidate.together {
             true => entry.messages.count() as u64,
             false => 1,
@@ -158,7 +159,8 @@ pub fn subjects<'e>(entries: &'e mut [Entry]) -> Vec<Subject<'e>> {
     entries.iter_mut().map(subject).collect()
 }
 
-/// Checks the timed calls' results for entries that were right before, and adds the faults.
+/// Checks the results of the timed calls of all entries that had no fault before, and records any
+/// new faults.
 pub fn check_after(entries: &[Entry], references: &[Vec<&Reference>], faults: &mut Faults) {
     for ((entry, references), fault) in entries.iter().zip(references).zip(faults) {
         if fault.is_none() {
@@ -179,7 +181,7 @@ pub fn bench(
     stop: &AtomicBool,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Vec<Timed> {
-    // If this thread panics from here on, the crew's threads end.
+    // From here on, a panic in this thread also ends the crew's threads.
     let mut lead = crew.map(|crew| crew.team.lead());
     let mut faults = check_before(&mut entries, references);
     if let Some(crew) = crew {
@@ -213,8 +215,7 @@ pub fn bench(
     outcome.collect()
 }
 
-/// Checks entries as [`bench`] does and times single calls with cold caches. Every candidate must
-/// support that.
+/// Like [`bench`], but times single calls with cold caches, which every candidate must support.
 pub fn bench_cold(
     mut entries: Vec<Entry>,
     references: &[Vec<&Reference>],
@@ -240,15 +241,15 @@ pub fn bench_cold(
         .collect()
 }
 
-/// A team's other threads. Each has its own entries, and reports their faults twice: before and
-/// after timing.
+/// A team's threads other than the leader. Each thread has its own entries and reports their faults
+/// twice: before and after timing.
 pub struct Crew<'t> {
     pub team: &'t Team,
     pub reports: Vec<Receiver<Faults>>,
 }
 
 impl Crew<'_> {
-    /// Waits for a report from each thread, and adds each entry's first fault.
+    /// Waits for a report from each thread, and records the first fault of each entry.
     fn hear(&self, faults: &mut Faults) {
         for (i, report) in self.reports.iter().enumerate() {
             let heard = report
@@ -284,8 +285,8 @@ mod tests {
         }
     }
 
-    /// Creates two entries, the generic implementation and a copy whose results `spoil` modifies,
-    /// and passes them on with their references.
+    /// Creates two entries, one for the generic implementation and one for a copy whose results
+    /// `spoil` modifies, and passes the entries to `then`, together with their references.
     fn with_entries<T>(
         chained: bool,
         spoil: impl Fn(&mut Messages),
@@ -325,7 +326,7 @@ mod tests {
         })
     }
 
-    /// Benchmarks the entries in two threads, of which only the second's are modified.
+    /// Benchmarks the entries in two threads. Only the second thread's results are modified.
     fn outcome_of_two(spoil: impl Fn(&mut Messages) + Send) -> Vec<Timed> {
         let team = Team::new(2);
         let (report, reports) = channel();
@@ -371,7 +372,7 @@ mod tests {
         assert!(timed[0].is_ok());
         let why = timed[1].as_ref().unwrap_err();
         assert!(why.starts_with("in thread 2: message 0 "), "{why}");
-        // The result is wrong only while it is timed: the first run is right.
+        // The first run, which is not timed, is right; the results are wrong only in later runs.
         let runs = AtomicU64::new(0);
         let timed = outcome_of_two(|m| {
             if runs.fetch_add(1, Ordering::Relaxed) > 0 {

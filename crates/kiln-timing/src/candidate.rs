@@ -1,5 +1,5 @@
-//! Candidates: implementations from Kiln, a library or a kernel tree that can process messages and
-//! be timed.
+//! Candidates: implementations that can process messages and be timed. They come from Kiln, a
+//! library or a kernel tree.
 
 use std::borrow::Cow;
 use std::rc::Rc;
@@ -10,16 +10,17 @@ use kiln_record::family;
 use super::level::Level;
 use super::messages::Messages;
 
-/// A function that makes the given number of calls, with each message in turn. After the last
-/// message, it starts over.
+/// A function that makes the given number of calls, each for the next message. After the last
+/// message, it continues with the first.
 pub type Run<'a> = Box<dyn Fn(&mut Messages, u64) -> Result<(), String> + 'a>;
 
-/// An independent benchmark of the candidate's function, such as the one in a kernel tree's KUnit
-/// suite. It returns, for each message length in bytes, the throughput in 10^6 bytes per second.
+/// An independent benchmark of the candidate's function, such as the benchmark in a kernel tree's
+/// KUnit suite. It returns pairs of a message length in bytes and the throughput in 10^6 bytes per
+/// second.
 pub(crate) type Beside<'a> = Box<dyn Fn() -> Result<Vec<(usize, f64)>, String> + 'a>;
 
-/// A function that makes one call, for the message with the given index, after the caches have been
-/// emptied. It returns the time of the call in TSC ticks.
+/// A function that empties the caches and then makes one call, for the message with the given
+/// index. It returns the duration of the call in TSC ticks.
 pub(crate) type Cold<'a> = Box<dyn Fn(&mut Messages, usize, &Evictor) -> Result<u64, String> + 'a>;
 
 /// Provider name of Kiln's own implementations.
@@ -27,11 +28,12 @@ pub const KILN: &str = "kiln";
 
 /// An implementation compared with others.
 pub struct Candidate<'a> {
-    /// The driver's name, the library's own name for the function, or the function's symbol.
+    /// The name of the driver, the name that the library gives to the function, or the function's
+    /// symbol.
     pub name: Cow<'static, str>,
-    /// Name of the provider: `kiln`, or the library or tree with its version.
+    /// Name of the provider: `kiln`, or the name and version of the library or tree.
     pub provider: String,
-    /// The ISA tier, if known; libraries select their code themselves.
+    /// The ISA tier, if known. Libraries choose their code themselves, so their tier is not known.
     pub tier: Option<Cow<'static, str>>,
     /// Level at which the implementation is called.
     pub level: Level,
@@ -42,21 +44,23 @@ pub struct Candidate<'a> {
     /// Whether each call processes several messages at once. If so, the time per message is a
     /// throughput figure: a message processed alone takes longer.
     pub together: bool,
-    /// Size of the result in bytes, if the function returns a hash's internal state instead of the
-    /// algorithm's digest.
+    /// Size of the result in bytes, for functions that return a hash's internal state instead of
+    /// the algorithm's digest.
     pub digest: Option<usize>,
-    /// The judge of this candidate, if it differs from the judge of the other candidates.
+    /// The judge for this candidate, if it is not the same as for the other candidates.
     pub judge: Option<Rc<Judge<'a>>>,
     /// Function that makes the requested number of calls.
     pub run: Run<'a>,
-    /// Function that makes a single call with cold caches, if there is one.
+    /// Function that makes a single call with cold caches; `None` if the candidate does not support
+    /// this.
     pub cold: Option<Cold<'a>>,
-    /// Another benchmark of the same function, if one exists.
+    /// An independent benchmark of the same function, if there is one.
     pub beside: Option<Beside<'a>>,
 }
 
 impl<'a> Candidate<'a> {
-    /// Creates a candidate for a function of Kiln or of a library. The function accepts any length.
+    /// Creates a candidate for a function that belongs to Kiln or to a library and accepts any
+    /// length.
     pub fn primitive(
         name: impl Into<Cow<'static, str>>,
         provider: impl Into<String>,
@@ -79,7 +83,7 @@ impl<'a> Candidate<'a> {
         }
     }
 
-    /// Returns the provider's name without the version.
+    /// Returns the name of the provider without the version.
     pub fn family(&self) -> &str {
         family(&self.provider)
     }
@@ -87,7 +91,7 @@ impl<'a> Candidate<'a> {
 
 /// A trusted implementation that computes the expected results.
 pub struct Judge<'a> {
-    /// Name of the trusted implementation in messages for the user.
+    /// Name of the trusted implementation, for use in messages to the user.
     pub name: String,
     /// Function that calls the trusted implementation.
     pub run: Run<'a>,

@@ -22,7 +22,7 @@ pub enum Level {
 }
 
 impl Level {
-    /// Returns the level's name, as in rows and flags.
+    /// Returns the level's name, as used in rows and flags.
     pub fn name(self) -> &'static str {
         match self {
             Level::Primitive => "primitive",
@@ -53,20 +53,20 @@ impl FromStr for Level {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Layout {
-    /// Many messages, each with one contiguous input buffer and one contiguous output buffer, as
-    /// typical callers store them.
+    /// Many messages, each with one contiguous input buffer and one contiguous output buffer, which
+    /// is how typical callers store them.
     #[default]
     Plain,
-    /// A single repeated request, with its data in pages as in Linux's tcrypt. The first page of a
-    /// cipher's data begins with the key, and the text after the key is processed in place. An
-    /// AEAD's associated data is in a separate piece.
+    /// A single request that is repeated. Its data is stored in pages, as in Linux's tcrypt. The
+    /// first page of a cipher's data begins with the key, and the text after the key is processed
+    /// in place. The associated data of an AEAD is a separate piece.
     Tcrypt,
-    /// A single repeated message, as in KUnit benchmarks.
+    /// A single message that is processed repeatedly, as in KUnit benchmarks.
     Kunit,
 }
 
 impl Layout {
-    /// Returns the layout's name, as in rows and flags.
+    /// Returns the layout's name, as used in rows and flags.
     pub fn name(self) -> &'static str {
         match self {
             Layout::Plain => "plain",

@@ -1,5 +1,5 @@
-//! The memory for calls: messages, IVs and space for the results, laid out as a typical caller
-//! would.
+//! The memory that calls use: messages, IVs and space for the results, laid out as a typical caller
+//! would lay them out.
 
 use kiln_kernel::cipher;
 use kiln_measure::SplitMix64;
@@ -8,16 +8,17 @@ use super::shape::{Op, Shape};
 
 /// Number of distinct messages in a set of short messages.
 pub(super) const MESSAGES: usize = 256;
-/// Total size in bytes of the messages in a set of long messages.
+/// Total size of the messages in a set of long messages, in bytes.
 const BYTES: usize = 256 << 10;
-/// Minimum number of messages in a set, however long they are.
+/// Minimum number of messages in a set, regardless of their length.
 const FEWEST: usize = 8;
 /// Size of a cache line in bytes.
 const LINE: usize = 64;
-/// Size of a page in bytes. If a load's address differs from that of a recent store by a multiple
-/// of this, some processors treat the load as dependent on the store.
+/// Size of a page in bytes. If the addresses of a load and a recent store differ by a multiple of
+/// this size, some processors treat the load as dependent on the store.
 pub(super) const PAGE: usize = 4096;
-/// Value of every byte between the results. A changed value reveals a write outside the results.
+/// Value of every byte between the results. If one of these bytes has changed, something was
+/// written outside the results.
 const CANARY: u8 = 0xa5;
 /// IVs are stored in units of this many bytes.
 pub const IV_UNIT: usize = 16;
@@ -50,18 +51,18 @@ impl Placed {
     }
 }
 
-/// Messages of one shape with their IVs, and separate buffers for their results.
+/// Messages of the same shape with their IVs, and separate buffers for their results.
 ///
 /// Message i is at `i * src_stride`, and its result is at `i * dst_stride`. Strides are odd numbers
-/// of cache lines, so that the messages spread over all sets of a cache. Modulo a page,
-/// destinations start half a page after sources. A load is therefore never a multiple of 4 KiB away
-/// from a recent store, which some processors would treat as a dependency. This layout is the same
-/// for all candidates.
+/// of cache lines, so that the messages are spread over all sets of a cache. Modulo the page size,
+/// the destinations start half a page after the sources. A load is therefore never a multiple of 4
+/// KiB away from a recent store, which some processors would treat as a dependency. The layout is
+/// the same for all candidates.
 #[derive(Debug)]
 pub struct Messages {
     /// The shape and operation of each message.
     pub shape: Shape,
-    /// Whether each call's IV is the beginning of the previous call's result.
+    /// Whether each call's IV is the beginning of the result of the previous call.
     pub chained: bool,
     /// Distance between the starts of two consecutive sources, in bytes.
     pub src_stride: usize,
@@ -78,8 +79,8 @@ pub struct Messages {
 pub struct Wrong {
     /// The message's index in the set.
     pub message: usize,
-    /// Index of the byte in the message's result. An index beyond the end of the result refers to
-    /// the space after it.
+    /// Index of the byte within the message's result. An index beyond the end of the result refers
+    /// to the space after the result.
     pub byte: usize,
 }
 
@@ -87,14 +88,14 @@ fn stride(len: usize) -> usize {
     (len.div_ceil(LINE) | 1) * LINE
 }
 
-/// Returns the number of units for an IV of `iv` bytes: at least 1, so that every message has an
-/// entry even if the algorithm has no IV.
+/// Returns the number of units that an IV of `iv` bytes occupies. It is at least 1, so that every
+/// message has an entry even if the algorithm has no IV.
 fn iv_units(iv: usize) -> usize {
     iv.div_ceil(IV_UNIT).max(1)
 }
 
 impl Messages {
-    /// Creates random messages. The number of messages depends on their length.
+    /// Creates random messages. How many depends on their length.
     pub fn random(shape: Shape, chained: bool, rng: &mut SplitMix64) -> Messages {
         let count = (BYTES / shape.len.max(1)).clamp(FEWEST, MESSAGES);
         Messages::so_many(count, shape, chained, rng)
@@ -119,7 +120,7 @@ impl Messages {
         }
     }
 
-    /// Copies the messages into newly allocated memory, without their results.
+    /// Copies the messages, but not their results, into newly allocated memory.
     pub fn afresh(&self) -> Messages {
         let mut src = Placed::new(self.src.len, 0, 0);
         src.bytes_mut().copy_from_slice(self.src.bytes());
@@ -163,7 +164,7 @@ impl Messages {
         )
     }
 
-    /// Returns the source of message `i`, including the bytes before the text.
+    /// Returns the source of message `i`, including the bytes that precede the text.
     pub fn source(&self, i: usize) -> &[u8] {
         &self.src.bytes()[i * self.src_stride..][..self.shape.src()]
     }
@@ -208,8 +209,8 @@ pub(super) fn cipher_op(op: Op) -> cipher::Op {
     }
 }
 
-/// Converts the messages to the form that `kernel/` accepts. Resizes `iv_room` to hold working
-/// copies of their IVs.
+/// Converts the messages to the form that `kernel/` accepts. Resizes `iv_room` so that it can hold
+/// working copies of the IVs.
 pub(super) fn cipher_messages<'a>(
     op: Op,
     iv_room: &'a mut Vec<u8>,

@@ -15,13 +15,15 @@ use super::requests;
 use super::shape::{Kind, Op, Shape};
 use super::source::{bits_of_key, Choice, Source, Spec, Work};
 
-/// All implementations of `kernel/`, called as functions or as drivers of its crypto API.
+/// All implementations in `kernel/`, called either as functions or as drivers through its crypto
+/// API.
 pub enum Own {
     /// Functions, called directly.
     Functions,
     /// Drivers, called by requests with this memory layout.
     Requests(Layout),
-    /// Functions, and also requests, which are compared with calls to libraries.
+    /// Drivers, called by requests with the plain layout, for comparison with calls to libraries.
+    /// They are measured in addition to [`Own::Functions`].
     Calls,
 }
 
@@ -49,9 +51,9 @@ impl Own {
     }
 }
 
-/// Size of the associated data in bytes, as in IPsec and in tcrypt.
+/// Size of the associated data in bytes, which is the size used in IPsec and in tcrypt.
 const AAD: usize = 16;
-/// Key lengths in bytes that are measured if an algorithm accepts any key length.
+/// Key lengths in bytes to measure if an algorithm accepts any key length.
 const ANY_KEY: [usize; 5] = [16, 20, 32, 48, 64];
 
 impl Source for Own {
@@ -105,7 +107,7 @@ impl Source for Own {
             );
             return Ok(Vec::new());
         }
-        // If no implementation is named, requests are served by the algorithm's best driver.
+        // If no implementation is named, the algorithm's best driver serves the requests.
         let impls = match (self, choice.impls.is_empty()) {
             (Own::Requests(_), true) => vec![alg.best()],
             (Own::Calls, true) => called(alg),
@@ -141,13 +143,13 @@ impl Source for Own {
     }
 }
 
-/// Finds the algorithm in `kernel/`. Returns `None` if the data that precedes the message differs
-/// from what `kernel/` expects; only other sources support such data.
+/// Finds the algorithm in `kernel/`. Returns `None` if the size of the data that precedes each
+/// message is not the one that `kernel/` expects; only other sources support other sizes.
 fn named(work: &Work) -> Option<Algorithm> {
     Algorithm::named(&work.spec.name).filter(|alg| spec(*alg).prefix == work.spec.prefix)
 }
 
-/// Returns the sizes and the lengths that an algorithm of `kernel/` accepts.
+/// Returns the sizes that an algorithm in `kernel/` uses, and the message lengths that it accepts.
 pub(super) fn spec(alg: Algorithm) -> Spec {
     let imp = alg.any();
     let kind = match imp.kind() {
@@ -176,7 +178,7 @@ pub(super) fn spec(alg: Algorithm) -> Spec {
     }
 }
 
-/// Returns the key sizes in bits, in the form used in rows.
+/// Returns the key sizes in bits, as rows store them.
 fn key_bits(alg: Algorithm) -> Vec<u32> {
     let mut sizes = alg.any().key_sizes();
     if sizes.is_empty() {
@@ -197,8 +199,7 @@ fn context(imp: Impl, work: &Work) -> Result<Rc<Context>, Error> {
         .map_err(|e| Error::Failed(format!("{}: a key of {} bytes", imp.driver(), e.0)))
 }
 
-/// Returns the best driver. If it uses 512-bit vectors, also returns the best driver without such
-/// vectors.
+/// Returns the best driver. If it uses 512-bit vectors, also returns the best driver that does not.
 fn called(alg: Algorithm) -> Vec<Impl> {
     let best = alg.best();
     let narrow = |i: &Impl| i.tier().usable() && i.tier().bits() < 512;
@@ -209,16 +210,17 @@ fn called(alg: Algorithm) -> Vec<Impl> {
     all
 }
 
-/// Returns the candidate name of an implementation's function for many messages.
+/// Returns the name of the candidate that calls an implementation's function for many messages.
 fn many_name(imp: Impl) -> String {
     format!("{}-many", imp.driver())
 }
 
-/// Creates a candidate for an implementation's function for many messages. Returns `None` if the
-/// implementation has no such function for this work.
+/// Creates a candidate that calls an implementation's function for many messages. Returns `None` if
+/// the candidate was not requested, if its tier cannot be used, or if there is no such function for
+/// this work.
 fn many(imp: Impl, work: &Work, choice: Choice) -> Result<Option<Candidate<'static>>, Error> {
     let wanted = choice.wants(&many_name(imp), Level::Primitive) && !choice.latency;
-    // Except for AEADs, ciphers decrypt a single message as fast as several.
+    // Except for AEADs, decrypting a single message is as fast as decrypting several.
     let both_ways = imp.kind() == cipher::Kind::Aead || work.op != Op::Decrypt;
     let has = imp.lanes().is_some() && imp.tier().usable() && both_ways;
     if !(wanted && has) {
@@ -232,8 +234,8 @@ fn many(imp: Impl, work: &Work, choice: Choice) -> Result<Option<Candidate<'stat
     }))
 }
 
-/// Returns the length of the associated data that a function authenticates. The last bytes of an
-/// ESP request's associated data are the IV, which is not authenticated (RFC 4106, section 5).
+/// Returns the length of the associated data that a function authenticates. In an ESP request, the
+/// associated data ends with the IV, which is not authenticated (RFC 4106, section 5).
 fn aad_len(imp: Impl, shape: Shape) -> usize {
     match imp.alg().starts_with("rfc4106(") {
         true => shape.prefix.saturating_sub(shape.iv),

@@ -1,16 +1,17 @@
-//! A message's memory in the layout of Linux's tcrypt, where each page is a piece of a request.
+//! The memory for a message in the layout of Linux's tcrypt, where each page is one piece of a
+//! request.
 
 use std::ops::Range;
 
 use super::messages::{Messages, Placed, PAGE};
 use super::shape::{Kind, Shape};
 
-/// Memory for one request's message and its result.
+/// Memory for the message of one request and for its result.
 ///
 /// A cipher's text follows the key in the first page and is encrypted in place, so that 4096 bytes
-/// of text extend over two pages of memory. An AEAD's associated data is a separate piece on both
-/// sides; its text and its result each begin at a page boundary. A hash's message consists of whole
-/// pages.
+/// of text extend over two pages of memory. An AEAD's associated data is a separate piece in both
+/// source and destination; the text and the result each begin at a page boundary. A hash's message
+/// begins at a page boundary and is divided into pages.
 pub(super) struct Pages {
     shape: Shape,
     memory: Placed,
@@ -66,7 +67,7 @@ impl Pages {
         self.src == self.dst
     }
 
-    /// Returns the source and destination pieces of the request.
+    /// Returns the pieces of the request's source and of its destination.
     pub(super) fn pieces(&mut self) -> (Vec<Piece>, Vec<Piece>) {
         let first = self.memory.bytes_mut().as_mut_ptr();
         let all = |ranges: &[Range<usize>]| {
@@ -99,7 +100,7 @@ impl Pages {
     }
 }
 
-/// Address and length in bytes of a piece.
+/// Address of a piece, and its length in bytes.
 pub(super) type Piece = (*mut u8, usize);
 
 /// Divides the `len` bytes that start at `at` into ranges that do not cross pages. The result

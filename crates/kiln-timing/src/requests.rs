@@ -42,8 +42,8 @@ fn lens(shape: Shape) -> Lens {
     }
 }
 
-/// Converts the outcome of `calls` requests; an error number becomes text. A request deferred to
-/// cryptd counts as an error, because its time would not be that of the driver.
+/// Converts the outcome of `calls` requests, turning an error number into text. A request deferred
+/// to cryptd counts as an error, because the measured time would not be the driver's.
 fn told(answer: Result<u64, Errno>, calls: u64) -> Result<(), String> {
     match answer {
         Ok(0) => Ok(()),
@@ -52,7 +52,7 @@ fn told(answer: Result<u64, Errno>, calls: u64) -> Result<(), String> {
     }
 }
 
-/// Returns a closure that makes a new request per message.
+/// Returns a closure that makes a new request for each message.
 fn each(driver: Driver, op: Op) -> Run<'static> {
     let state = RefCell::new((driver, Vec::new()));
     Box::new(move |messages: &mut Messages, calls| {
@@ -106,8 +106,8 @@ fn again(driver: Driver, op: Op, key: usize) -> Run<'static> {
                 digest,
                 lens: lens(shape),
             };
-            // SAFETY: the pieces are disjoint parts of `pages`. Source and destination lists are
-            // either the same, or they share only the associated data, which is not written.
+            // SAFETY: the pieces are disjoint parts of `pages`. The source and destination lists
+            // are either identical or share only the associated data, which is not written.
             told(unsafe { driver.repeat(&mut request, calls) }, calls)?;
             if calls == first {
                 pages.answer(messages);

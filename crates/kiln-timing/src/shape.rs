@@ -7,13 +7,13 @@ use kiln_question::{unknown, Error};
 /// Kinds of algorithms that can be timed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
-    /// A cipher, with output as long as its input.
+    /// A cipher whose output is as long as its input.
     Skcipher,
     /// A cipher with associated data and a tag.
     Aead,
-    /// A hash, a MAC or a checksum, with a digest of fixed size.
+    /// A hash, a MAC or a checksum. The digest has a fixed size.
     Hash,
-    /// A key agreement, with a secret of fixed size.
+    /// A key agreement. The shared secret has a fixed size.
     Kpp,
     /// RAID parity blocks. The output is half as long as the input.
     Parity,
@@ -42,7 +42,7 @@ pub enum Op {
 }
 
 impl Op {
-    /// Returns the operation's name, as in rows and flags.
+    /// Returns the operation's name as used in rows and flags.
     pub fn name(self) -> &'static str {
         match self {
             Op::Encrypt => "encrypt",
@@ -129,8 +129,8 @@ impl Shape {
         }
     }
 
-    /// Returns whether calls can be chained through their IVs: each IV is then the beginning of the
-    /// previous result.
+    /// Returns whether calls can be chained through their IVs, so that each IV is the beginning of
+    /// the previous result.
     pub fn chains(&self) -> bool {
         self.kind == Kind::Skcipher && self.iv > 0 && self.len >= self.iv
     }

@@ -1,4 +1,4 @@
-//! Sources of candidates: Kiln's own implementations, other libraries, a kernel tree.
+//! Sources of candidates: Kiln's own implementations, other libraries, and kernel trees.
 
 use std::borrow::Cow;
 
@@ -15,8 +15,8 @@ pub struct Spec {
     /// The algorithm's name in the kernel.
     pub name: Cow<'static, str>,
     pub kind: Kind,
-    /// Key sizes in bits, in ascending order, with the values that rows store in the field
-    /// `key_bits`. The only entry is 0 if the algorithm takes no key.
+    /// Key sizes in bits, in ascending order; the same values that rows store in the field
+    /// `key_bits`. If the algorithm takes no key, the only entry is 0.
     pub key_bits: Vec<u32>,
     /// Length of the IV in bytes.
     pub iv: usize,
@@ -47,7 +47,8 @@ impl Spec {
         }
     }
 
-    /// Returns whether calls of both algorithms have the same inputs and outputs.
+    /// Returns whether calls of both algorithms have inputs and outputs of the same kinds and
+    /// sizes.
     pub(crate) fn is_like(&self, other: &Spec) -> bool {
         let keyed = |s: &Spec| s.key_bits != [0];
         keyed(self) == keyed(other)
@@ -69,7 +70,7 @@ impl Spec {
         }
     }
 
-    /// Returns the heading of a table, such as `AES-256-XTS` or `sha256`.
+    /// Returns the table heading for this algorithm, such as `AES-256-XTS` or `sha256`.
     pub fn title(&self, key_bits: u32) -> String {
         title(&self.name, key_bits)
     }
@@ -91,8 +92,8 @@ pub(super) fn key_bytes(alg: &str, bits: u32) -> usize {
     }
 }
 
-/// Inverts [`key_bytes`]: returns the size in bits of the cipher's key for a complete key of
-/// `bytes` bytes.
+/// The inverse of [`key_bytes`]: returns the size in bits of the cipher key within a complete key
+/// of `bytes` bytes.
 pub(super) fn bits_of_key(alg: &str, bytes: usize) -> Option<u32> {
     let bits = (1..=bytes as u32).map(|n| 8 * n);
     bits.into_iter().find(|&bits| key_bytes(alg, bits) == bytes)
@@ -107,7 +108,7 @@ pub(super) fn title(alg: &str, key_bits: u32) -> String {
     }
 }
 
-/// The operation and the key that all candidates of a table use.
+/// The operation and the key that all candidates in a table use.
 pub struct Work {
     pub spec: Spec,
     pub op: Op,
@@ -123,7 +124,7 @@ impl Work {
         self.spec.shape(self.op, len)
     }
 
-    /// Describes work on messages of `len` bytes, for notes.
+    /// Describes this work on messages of `len` bytes, for use in a note.
     pub fn what(&self, len: usize) -> String {
         format!("{} {}, {len} B", self.spec.title(self.key_bits), self.op)
     }
@@ -139,14 +140,14 @@ impl Work {
     }
 }
 
-/// Which candidates of an algorithm are measured.
+/// Selects the candidates to measure for an algorithm.
 #[derive(Clone, Copy)]
 pub struct Choice<'a> {
     /// Names of implementations; if empty, all are selected.
     pub impls: &'a [String],
     /// Level of the calls; if `None`, all levels are selected.
     pub level: Option<Level>,
-    /// Whether each call's IV is the previous call's result.
+    /// Whether to chain the calls, so that each call's IV is taken from the previous call's result.
     pub latency: bool,
 }
 
@@ -158,7 +159,7 @@ impl Choice<'_> {
     }
 }
 
-/// A supplier of candidates for algorithms and, in most cases, of correct results.
+/// Supplies candidates for algorithms and, in most cases, the correct results too.
 pub trait Source {
     /// Returns the algorithms that the source supports.
     fn algorithms(&self) -> Vec<Spec>;
@@ -172,7 +173,7 @@ pub trait Source {
         Ok(())
     }
 
-    /// Returns the selected candidates. For each candidate that is missing, adds a note with the
+    /// Returns the selected candidates. For each missing candidate, adds a note that states the
     /// reason.
     fn candidates(
         &self,

@@ -10,7 +10,7 @@ use crate::event::Event;
 use crate::host::Host;
 use crate::{raw, Error};
 
-/// Functions measured by the suites' benchmarks. Each entry holds the suite, the case, the
+/// Functions that the suites' benchmarks measure. Each entry holds the suite, the case, the
 /// function, and the text that precedes the function's result in the output.
 const BENCHMARKS: [(&str, &str, &str, &str); 26] = [
     ("aes_cbc_macs", "benchmark_hash", "aes_cmac", ""),
@@ -41,7 +41,7 @@ const BENCHMARKS: [(&str, &str, &str, &str); 26] = [
     ("sm3", "benchmark_hash", "sm3", ""),
 ];
 
-/// A function's throughput for one message length, as a benchmark printed it.
+/// A function's throughput for one message length, as printed by a benchmark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Figure {
     /// Message length in bytes.
@@ -59,7 +59,7 @@ pub struct Benchmark {
 }
 
 impl Benchmark {
-    /// Finds the benchmark for a function, if the tree has one.
+    /// Finds the benchmark that measures a function, if the tree has one.
     pub fn find(host: &Host, function: &str) -> Option<Benchmark> {
         host.image.symbol("kiln_glue_kunit_run")?;
         let (suite, case, _, mark) = BENCHMARKS.into_iter().find(|b| b.2 == function)?;
@@ -91,8 +91,8 @@ impl Benchmark {
     }
 }
 
-/// Parses `len=4096: 2024 MB/s` or `data_len=4096: enc 2024 MB/s, dec 2030 MB/s`. The number
-/// follows `mark`.
+/// Parses a line such as `len=4096: 2024 MB/s` or `data_len=4096: enc 2024 MB/s, dec 2030 MB/s`.
+/// The text `mark` precedes the number to return.
 fn read(line: &str, mark: &str) -> Option<Figure> {
     let (_, rest) = line.split_once("len=")?;
     let (len, rest) = rest.split_once(": ")?;

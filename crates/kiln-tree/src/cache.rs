@@ -1,5 +1,5 @@
-//! Manages the directories where trees are built. The user's cache has one per combination of tree,
-//! compiler and configuration.
+//! Manages the directories in which trees are built. The user's cache contains one directory per
+//! combination of tree, compiler and configuration.
 
 use std::fs::{self, File};
 use std::os::unix::ffi::OsStrExt;
@@ -25,8 +25,8 @@ pub struct Cache {
     /// Log file for the builds.
     pub log: PathBuf,
     _lock: File,
-    /// The checkout, if the tree is a git revision. While it is held, other processes cannot change
-    /// its files.
+    /// The checkout, if the tree is a git revision. While this value exists, other processes cannot
+    /// change the checkout's files.
     _checkout: Option<Arc<Checkout>>,
 }
 
@@ -45,9 +45,9 @@ pub fn key(dir: &Path, compiler: &str, config: u64) -> String {
 /// Name of the lock file of a cache directory.
 pub(crate) const LOCK: &str = "lock";
 
-/// Progress message of the first step of a build.
+/// Progress message for the first step of a build.
 pub const CONFIGURING: &str = "configuration";
-/// Progress message while another process holds the lock of a cache directory.
+/// Progress message shown while another process holds the lock of a cache directory.
 pub const WAITING: &str = "another kiln uses this tree: waiting for it";
 
 impl Cache {
@@ -55,7 +55,8 @@ impl Cache {
     /// and waits.
     ///
     /// # Errors
-    /// Fails if the directory cannot be written, or Ctrl-C was pressed while waiting.
+    /// Fails if the directory cannot be written, or the user presses Ctrl-C while this function
+    /// waits.
     pub fn open(
         dir: PathBuf,
         source: &Source,
@@ -90,14 +91,14 @@ impl Cache {
         })
     }
 
-    /// Returns the path of a file whose modification time is the end of the last build. It does not
-    /// exist during a build.
+    /// Returns the path of a file whose modification time is the time when the last build ended.
+    /// The file does not exist during a build.
     pub(crate) fn finished(&self) -> PathBuf {
         self.dir.join(FINISHED)
     }
 }
 
-/// Writes the file unless it already has this content, so that make does not see a change. Returns
+/// Writes the file unless it already has this content; in that case, make sees no change. Returns
 /// whether the file was written.
 pub fn update(path: &Path, content: &str) -> Result<bool, Error> {
     if fs::read(path).is_ok_and(|old| old == content.as_bytes()) {

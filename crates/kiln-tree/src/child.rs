@@ -33,18 +33,18 @@ pub struct Order {
     pub image: PathBuf,
     /// Seed for random numbers in the child, chosen by the parent.
     pub seed: u64,
-    /// Whether the tree runs its self-tests while its initcalls run.
+    /// Whether the tree runs its self-tests during its initcalls.
     pub tests: bool,
     /// Whether only the tree's own tasks can end a wait. If so, a wait that takes too long is
     /// reported as a deadlock.
     pub lonely: bool,
-    /// Factor by which the tree's clock is slower than the host's. Tests that take longer than
-    /// usual then stay within the tree's timeouts.
+    /// Factor by which the tree's clock runs slower than the host's. With a slower clock, tests
+    /// that take longer than usual stay within the tree's timeouts.
     #[serde(default)]
     pub slow: u32,
     /// Drivers whose tests are skipped.
     pub skipped: Vec<String>,
-    /// The description of the image's tree in the child's result rows.
+    /// Describes the image's tree in the child's result rows.
     #[serde(default)]
     pub label: Label,
     /// Drivers to run in every context, for a child of [`crate::contexts::run`]; empty for other
@@ -62,7 +62,7 @@ pub struct Order {
     /// [`crate::library::run`].
     #[serde(default)]
     pub library: bool,
-    /// File descriptor for the child's events.
+    /// File descriptor to which the child writes its events.
     events: RawFd,
 }
 
@@ -73,7 +73,7 @@ pub struct Label {
     /// The name that the user gave, such as `tree:DIR`; empty if the rows do not contain a tree's
     /// name.
     pub name: String,
-    /// Version of Linux, such as `6.12.117`.
+    /// Linux version, such as `6.12.117`.
     pub version: String,
     /// Configuration, such as `kiln`, or `cloud.config (retpoline, rethunk, ibt)`.
     pub config: String,
@@ -96,9 +96,9 @@ pub struct KunitOrder {
     /// Pattern of case names; `None` selects all cases.
     pub cases: Option<String>,
     pub bench: bool,
-    /// Tiers visible to the tree; `None` makes all features of the CPU visible.
+    /// Tiers that the tree can see; if `None`, it can see all features of the CPU.
     pub tiers: Option<Vec<String>>,
-    /// How to single-step the functions of interrupt tests; `None` disables stepping.
+    /// How to single-step the functions that interrupt tests call; `None` disables stepping.
     #[serde(default)]
     pub prove: Option<ProveOrder>,
 }
@@ -126,7 +126,7 @@ pub struct ProveOrder {
     /// The last call to interrupt, and the last instruction to interrupt within that call; `None`
     /// sets no limit.
     pub at: Option<(u64, u64)>,
-    /// Functions of the library to step, in this order, for a child that steps the library.
+    /// Library functions to step, in this order, for a child that steps the library.
     #[serde(default)]
     pub functions: Vec<String>,
     /// Digests of functions that earlier children have interrupted. A function with one of these
@@ -136,7 +136,7 @@ pub struct ProveOrder {
 }
 
 impl Order {
-    /// Creates a command to load this image without self-tests.
+    /// Creates an order to load this image without self-tests.
     pub fn new(image: &Path, seed: u64) -> Order {
         Order {
             image: image.to_owned(),
@@ -154,8 +154,8 @@ impl Order {
         }
     }
 
-    /// Returns this process's command if it is a child. Must be called once and early: it removes
-    /// the environment variable, so that grandchildren do not see it.
+    /// Returns this process's order if the process is a child. Must be called once and early: it
+    /// removes the environment variable, so that grandchildren do not see it.
     ///
     /// # Errors
     /// Fails if the variable is set, but not by a parent process of the same version of Kiln.
@@ -178,7 +178,7 @@ impl Order {
     }
 }
 
-/// The events from a child, and how it ended.
+/// The events that a child sent, and how the child ended.
 #[derive(Debug)]
 pub struct Ended {
     /// The events that the child sent, in order.
@@ -189,7 +189,7 @@ pub struct Ended {
     pub fault: Option<Fault>,
 }
 
-/// A crash of the tree's code.
+/// A crash in the tree's code.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
     pub what: String,
@@ -204,7 +204,7 @@ pub struct Fault {
 }
 
 impl Fault {
-    /// Formats the crash on one line, with function and offset.
+    /// Describes the crash on one line, including the function and the offset.
     pub fn line(&self, image: &Path) -> String {
         match self.address {
             0 => self.what.clone(),
@@ -218,8 +218,8 @@ pub struct Watch<'a> {
     /// Set when the user presses Ctrl-C. The parent then sends SIGINT to the child and gives it a
     /// few seconds to end.
     pub stop: &'a AtomicBool,
-    /// Maximum time between two events. A child that stays silent longer is killed. `None` sets no
-    /// limit.
+    /// Maximum time between two events. A child that sends no events for longer than this is
+    /// killed. `None` sets no limit.
     pub silence: Option<Duration>,
     /// Callback that receives each event.
     pub event: &'a mut dyn FnMut(&Event),
@@ -235,7 +235,7 @@ pub fn end_with_parent(command: &mut Command) {
             if libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) != 0 {
                 return Err(io::Error::last_os_error());
             }
-            // The signal is not sent if the parent ended before the call above.
+            // The signal is not sent if the parent exited before the call above.
             if u32::try_from(libc::getppid()) != Ok(parent) {
                 return Err(io::Error::from_raw_os_error(libc::ESRCH));
             }
@@ -374,10 +374,11 @@ fn fault(events: &[Event], status: ExitStatus, silent: Option<Duration>) -> Opti
     })
 }
 
-/// Creates a pipe that other children do not inherit. Returns the read end and the write end.
+/// Creates a pipe that other children do not inherit. Returns the read end, then the write end.
 fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     let mut ends = [0; 2];
-    // SAFETY: the array has space for two descriptors, and after success nothing else owns them.
+    // SAFETY: the array has space for two descriptors. After a successful call, nothing else owns
+    // the descriptors.
     unsafe {
         if libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) != 0 {
             return Err(io::Error::last_os_error());

@@ -1,5 +1,5 @@
-//! Determines a tree's configuration: Kiln's own, or the user's file plus the options that hosting
-//! needs.
+//! Determines a tree's configuration: either Kiln's own, or the user's file plus the options that
+//! Kiln needs to host the tree.
 
 use std::fs;
 use std::path::Path;
@@ -8,14 +8,14 @@ use std::process::Command;
 use crate::place::hash;
 use crate::{Error, Source};
 
-/// Options that hosting needs in every configuration.
+/// Options that every configuration needs so that Kiln can host the tree.
 const HOSTING: &str = include_str!("../../../tree/config.hosting");
 
 /// Options that Kiln adds only if the base is `x86_64_defconfig`.
 const KILN: &str = include_str!("../../../tree/config");
 
-/// Options added only if the preemption model in the user's configuration does not maintain the
-/// preempt count.
+/// Options that are added only if the preemption model in the user's configuration does not
+/// maintain the preempt count.
 const COUNTING: &str = "CONFIG_DEBUG_KERNEL=y\nCONFIG_DEBUG_ATOMIC_SLEEP=y\n";
 
 /// A build configuration for a tree.
@@ -128,12 +128,12 @@ fn checked(path: &Path, text: String) -> Result<String, Error> {
 /// The outcome of running Kconfig.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Taken {
-    /// Mitigations and hardening compiled in.
+    /// Mitigations and hardening options that are compiled in.
     pub mitigations: Vec<&'static str>,
     /// Notes for the reader of the results.
     pub notes: Vec<String>,
-    /// Options to add before Kconfig runs a second time, so that the preempt count is maintained;
-    /// `None` if one run is enough.
+    /// Options that make the kernel maintain the preempt count; they are added before Kconfig runs
+    /// a second time. `None` if one run is enough.
     pub again: Option<&'static str>,
 }
 
@@ -154,7 +154,7 @@ const MITIGATIONS: [(&[&str], &str); 9] = [
     (&["ZERO_CALL_USED_REGS"], "zero-regs"),
 ];
 
-/// Formats a configuration for rows: its name, and the mitigations compiled in.
+/// Formats a configuration for rows: its name, followed by the compiled-in mitigations.
 pub(crate) fn label(name: &str, mitigations: &[&str]) -> String {
     match mitigations {
         [] => name.to_string(),

@@ -1,6 +1,6 @@
-//! Finds constants aligned by chance. An assembly file may read a constant with an instruction that
-//! requires an aligned address, although the constant's section does not request that alignment.
-//! Such code works until a change elsewhere moves the constant.
+//! Finds constants that are aligned only by chance. An assembly file may read a constant with an
+//! instruction that requires an aligned address, although the constant's section does not request
+//! that alignment. Such code works until a change elsewhere moves the constant.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,20 +17,21 @@ use object::{
 use crate::cache::{update, Cache};
 use crate::Error;
 
-/// Name of the file next to the image that lists the findings.
+/// Name of the file, next to the image, that lists the findings.
 pub(crate) const FILE: &str = "constants";
 
 /// An instruction that reads a constant whose alignment is not guaranteed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ByChance {
     pub function: String,
-    /// Offset of the instruction in the function, in bytes.
+    /// Offset of the instruction from the start of the function, in bytes.
     pub offset: u64,
     pub what: String,
 }
 
 /// Examines the objects built from assembly files, and writes the findings to [`FILE`] in the
-/// directory `place`. Objects of C files are skipped, because the compiler aligns their constants.
+/// directory `place`. Objects built from C files are skipped, because the compiler aligns their
+/// constants.
 ///
 /// # Errors
 /// Fails if an object cannot be read, or the file cannot be written.

@@ -1,5 +1,5 @@
-//! Runs drivers in every context that may call them, and compares each answer with the answer of
-//! the generic driver (`tree/contexts.c`).
+//! Runs drivers in every context that may call them, and compares their answers with those of the
+//! generic driver (`tree/contexts.c`).
 
 use std::ffi::{CString, OsString};
 use std::path::Path;
@@ -16,11 +16,11 @@ use crate::event::{Contexts, Event};
 use crate::host::Host;
 use crate::{raw, Error, Row};
 
-/// Names of the contexts, in the order of the results.
+/// Names of the contexts, in the same order as the results.
 pub const NAMES: [&str; 3] = ["task", "task, BH off", "softirq"];
 
-/// Messages per context in the first two contexts. In softirqs, at least `SOFTIRQS` messages are
-/// processed.
+/// Number of messages in each of the first two contexts. Softirqs process at least `SOFTIRQS`
+/// messages.
 const ROUNDS: u32 = 300;
 const SOFTIRQS: u64 = 30;
 
@@ -28,7 +28,7 @@ const SOFTIRQS: u64 = 30;
 /// softirq that calls the driver.
 const RATE: f64 = 10_000.0;
 
-/// Selects the drivers to run: public ciphers, AEADs and hashes that passed their own test.
+/// Selects the drivers to run: public ciphers, AEADs and hashes that passed their own self-test.
 pub fn drivers(rows: &[Row]) -> Vec<Driver> {
     rows.iter()
         .filter(|r| r.status == "tested" && r.internal == Some(false))
@@ -48,7 +48,7 @@ pub fn drivers(rows: &[Row]) -> Vec<Driver> {
         .collect()
 }
 
-/// Returns the name that testmgr uses for an algorithm's generic driver.
+/// Returns the name by which testmgr requests an algorithm's generic driver.
 fn generic(alg: &str) -> String {
     let inner = |template: &str| {
         let rest = alg.strip_prefix(template)?.strip_prefix('(')?;
@@ -110,7 +110,7 @@ pub fn measure(order: &Order) -> Result<(), Error> {
     measure_with(order, |_| Ok(()))
 }
 
-/// Like [`measure`], but calls `register` first. Used for drivers that the tree does not register
+/// Like [`measure`], but calls `register` first, for drivers that the tree does not register
 /// itself.
 ///
 /// # Errors
@@ -131,7 +131,8 @@ pub fn measure_with(
         let reference = generic(&driver.alg);
         let mut seen = compare(&mut host, driver, &reference, order.seed)?;
         if seen.generic_error != 0 {
-            // Since 7.0 the generic code is in the library, and the driver's name ends in `-lib`.
+            // Since Linux 7.0, the generic code is in the library, and the driver's name ends in
+            // `-lib`.
             let library = reference.replace("-generic", "-lib");
             let again = compare(&mut host, driver, &library, order.seed)?;
             if again.generic_error == 0 {
@@ -177,7 +178,7 @@ fn compare(host: &mut Host, driver: &Driver, generic: &str, seed: u64) -> Result
     })
 }
 
-/// A driver, with its results per context or a description of its crash.
+/// A driver, with either its results in all contexts or a description of its crash.
 pub type Tried = (Driver, Result<Contexts, String>);
 
 /// Starts children that call [`measure`]; `args` are their arguments. If a driver crashes, the

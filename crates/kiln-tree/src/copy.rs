@@ -1,4 +1,4 @@
-//! Copies builds. Files that the kernel's build system writes contain the paths of the sources and
+//! Copies builds. Files written by the kernel's build system contain the paths of the sources and
 //! of the build directory, so these paths are replaced in the copy.
 
 use std::ffi::OsStr;
@@ -14,15 +14,14 @@ use crate::place::FINISHED;
 use crate::Error;
 
 /// Returns the time when a build ended; `None` if the build has not ended. A copy is valid if this
-/// time did not change while it was made.
+/// time did not change while the copy was made.
 pub(crate) fn finished(build: &Path) -> Option<SystemTime> {
     let file = fs::metadata(build.join(FINISHED));
     file.and_then(|m| m.modified()).ok()
 }
 
-/// Copies a directory of build products, and replaces the first path of each pair with the second in
-/// all files and links.
-/// Modification times and permissions are preserved.
+/// Copies a directory of build products. In all files and links, replaces the first path of each
+/// pair with the second. Modification times and permissions are preserved.
 pub(crate) fn copy_build(from: &Path, to: &Path, names: &[(&[u8], &[u8])]) -> Result<(), Error> {
     fs::create_dir_all(to).map_err(|e| Error::cache(to, e))?;
     for entry in fs::read_dir(from)
@@ -45,7 +44,7 @@ pub(crate) fn copy_build(from: &Path, to: &Path, names: &[(&[u8], &[u8])]) -> Re
     Ok(())
 }
 
-/// Copies a file as [`copy_build`] does.
+/// Copies a file in the same way as [`copy_build`].
 fn copy_file(from: &Path, to: &Path, names: &[(&[u8], &[u8])]) -> Result<(), Error> {
     let io = |e| Error::cache(from, e);
     let meta = fs::metadata(from).map_err(io)?;
@@ -57,8 +56,8 @@ fn copy_file(from: &Path, to: &Path, names: &[(&[u8], &[u8])]) -> Result<(), Err
     file.set_times(time).map_err(io)
 }
 
-/// Replaces all occurrences of each old name. In binary files, a name whose replacement has another
-/// length is kept, because offsets would become wrong.
+/// Replaces all occurrences of each old name. In binary files, a name is kept if its replacement
+/// has a different length, because offsets would become wrong.
 fn replace(mut bytes: Vec<u8>, names: &[(&[u8], &[u8])]) -> Vec<u8> {
     let is_text = !bytes.contains(&0);
     for (old, new) in names {

@@ -1,6 +1,6 @@
-//! Handles signals that the hosted tree's code raises. After a warning, the handler reports it and
-//! execution continues with the next instruction. For any other signal, the handler reports the
-//! address and the driver under test, and ends the child.
+//! Handles signals that the hosted tree's code raises. If the signal comes from a warning, the
+//! handler reports the warning, and execution continues with the next instruction. For any other
+//! signal, the handler reports the address and the driver under test, and terminates the child.
 
 use std::ffi::{c_char, c_void, CStr};
 use std::fmt::Write;
@@ -21,7 +21,7 @@ type Trace = unsafe extern "C" fn(stack: u64, frame: u64, to: *mut u64, most: u3
 /// Maximum number of return addresses in a crash report.
 const DEEPEST: usize = 20;
 
-/// Data for the signal handler, set before the handler is installed.
+/// Data that the signal handler uses, set before the handler is installed.
 struct Watched {
     events: i32,
     bug: Bug,
@@ -93,7 +93,8 @@ impl Line {
         }
     }
 
-    /// Appends text as part of a JSON string. Replaces every non-ASCII byte with a question mark.
+    /// Appends text as part of a JSON string. Every non-ASCII byte is replaced with a question
+    /// mark.
     fn quoted(&mut self, text: &[u8]) {
         for &b in text.iter().take(256) {
             let plain = (b' '..=b'~').contains(&b) && b != b'"' && b != b'\\';
@@ -170,7 +171,7 @@ extern "C" fn on_signal(number: i32, info: *mut libc::siginfo_t, context: *mut c
         line.quoted(file.to_bytes());
         let _ = write!(line, ":{number_of_line}");
     } else {
-        // SAFETY: the kernel passes a valid structure, and fills in the address for a fault.
+        // SAFETY: the kernel passes a valid structure and, for a fault, fills in the address.
         let at = unsafe { (*info).si_addr() } as u64;
         let _ = write!(line, "{} at {at:#x}", signal_name(number));
     }
@@ -188,7 +189,7 @@ extern "C" fn on_signal(number: i32, info: *mut libc::siginfo_t, context: *mut c
         registers[libc::REG_RSP as usize],
         registers[libc::REG_RBP as usize],
     );
-    // SAFETY: the buffer has this many entries. The function reads the stack by a system call,
+    // SAFETY: the buffer has this many entries. The function reads the stack through a system call,
     // which returns an error for unmapped memory.
     let n = unsafe {
         (watched.trace)(
@@ -203,7 +204,7 @@ extern "C" fn on_signal(number: i32, info: *mut libc::siginfo_t, context: *mut c
     }
     let _ = line.write_str("]}");
     line.send(watched.events);
-    // SAFETY: the call ends the process immediately, without running any of its code.
+    // SAFETY: the call ends the process immediately, without running any exit handlers.
     unsafe { libc::_exit(EXIT_FAULT) }
 }
 

@@ -6,12 +6,12 @@ use kiln_kernel::irq::{Arrivals, Timer};
 
 use crate::{raw, Error, Host};
 
-/// Maximum number of recorded delays, which is enough for a few seconds at the interrupt rates
-/// used.
+/// Maximum number of delays to record. This is enough for a few seconds at the interrupt rates that
+/// are used.
 const ROOM: usize = 1 << 16;
 
-/// Runs `work` while interrupts arrive at random times, `rate` per second. Returns, in TSC ticks,
-/// the time from each interrupt to the start of the softirq that it raised.
+/// Runs `work` while interrupts arrive at random times, on average `rate` per second. Returns the
+/// time from each interrupt to the start of the softirq that it raised, in TSC ticks.
 ///
 /// # Errors
 /// Fails if the tree could not compile `delays.c`, or the host provides no timer.
@@ -28,7 +28,7 @@ pub fn measure(
         count: 0,
     };
     let delays: *mut raw::LibraryDelays = &raw mut delays;
-    // SAFETY: the functions take these arguments in `delays.c`. The structure and its buffer
+    // SAFETY: `delays.c` defines the functions with these arguments. The structure and its buffer
     // outlive the second call.
     let count = unsafe {
         host.call("kiln_glue_delays_start", delays.cast())?;

@@ -1,4 +1,4 @@
-//! Parses the image file: a static ELF executable, linked by `link.rs`.
+//! Parses the image file, a static ELF executable that `link.rs` linked.
 
 use std::fs;
 use std::path::Path;
@@ -11,7 +11,7 @@ use object::{
 
 use crate::Error;
 
-/// A segment of the file that must be loaded.
+/// A segment of the file that is to be loaded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Segment {
     /// The segment's load address.
@@ -116,13 +116,12 @@ impl Elf {
         })
     }
 
-    /// Returns a segment's part of the file.
+    /// Returns the contents of a segment in the file.
     pub(crate) fn contents(&self, segment: &Segment) -> &[u8] {
         self.range(segment.range)
     }
 
-    /// Returns the part of the file that holds a section; `None` if the section has no contents in
-    /// the file.
+    /// Returns the contents of a section; `None` if the section has no contents in the file.
     pub(crate) fn section(&self, section: &Section) -> Option<&[u8]> {
         section.range.map(|range| self.range(range))
     }
@@ -137,8 +136,8 @@ impl Elf {
 mod tests {
     use super::*;
 
-    /// Reads this test's own executable. It is an ELF file for the right machine, but its type is
-    /// not ET_EXEC.
+    /// Reads the executable of this test, which is an ELF file for the right machine, and sets its
+    /// type to ET_EXEC.
     fn own() -> Vec<u8> {
         let mut bytes = fs::read("/proc/self/exe").unwrap();
         bytes[16] = 2;

@@ -1,4 +1,4 @@
-//! Opens drivers of a hosted tree by name, and makes requests through the tree's own crypto API
+//! Opens the drivers of a hosted tree by name, and makes requests through the tree's own crypto API
 //! (`tree/request.c`).
 
 use std::ffi::{c_char, c_void, CStr, CString};
@@ -35,14 +35,14 @@ pub struct Listed {
     pub kind: Kind,
     /// Whether the driver is internal: only other drivers of the crypto API may use it.
     pub internal: bool,
-    /// The driver's priority. For an algorithm, the crypto API chooses the driver with the highest
-    /// priority.
+    /// The driver's priority. Among the drivers for an algorithm, the crypto API chooses the one
+    /// with the highest priority.
     pub priority: i32,
     /// Whether a request may complete after the call has returned.
     pub is_async: bool,
 }
 
-/// The errno of a call that the crypto API rejected.
+/// The errno with which the crypto API rejected a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refused(pub i32);
 
@@ -96,8 +96,8 @@ impl Calls {
                     image: host.image.path.clone(),
                 });
             }
-            // SAFETY: each of the functions that are looked up here takes a pointer and returns 64
-            // bits (`request.c`, `series.c`).
+            // SAFETY: every function that is looked up here takes a pointer and returns 64 bits
+            // (`request.c`, `series.c`).
             unsafe { host.image.function::<GateFn>(name) }
         };
         Ok(Rc::new(Calls {
@@ -108,7 +108,7 @@ impl Calls {
             requests: function("kiln_glue_requests")?,
             request: function("kiln_glue_request")?,
             series: function("kiln_image_series")?,
-            // SAFETY: `test.c` defines the function with the type of this field.
+            // SAFETY: `test.c` defines the function with the type that this field declares.
             testing: unsafe { host.image.function("kiln_image_testing")? },
         }))
     }
@@ -193,18 +193,18 @@ pub struct Sizes {
     pub keyed: bool,
 }
 
-/// A request's fields, except for its source and destination.
+/// All fields of a request except its source and destination.
 pub struct Request<'a> {
-    /// IV. The driver may modify it.
+    /// The IV, which the driver may modify.
     pub iv: &'a mut [u8],
     /// Buffer for the digest, if the driver is a hash.
     pub result: &'a mut [u8],
-    /// Number of associated data bytes at the beginning of the source.
+    /// Number of bytes of associated data at the beginning of the source.
     pub prefix: usize,
     pub decrypt: bool,
 }
 
-/// An open driver and one request, which all calls reuse.
+/// An open driver, and one request that all calls reuse.
 pub struct Engine {
     calls: Rc<Calls>,
     raw: *mut raw::Engine,
@@ -271,7 +271,7 @@ impl Engine {
         })
     }
 
-    /// Sets the key. For an AEAD, also sets the tag size, unless it is 0.
+    /// Sets the key. For an AEAD, also sets the tag size, unless `tag` is 0.
     ///
     /// # Errors
     /// Fails if the driver rejects the key or the tag size.
@@ -324,7 +324,8 @@ impl Engine {
         check(unsafe { self.calls.call(self.calls.requests, (&raw mut raw).cast()) })
     }
 
-    /// Makes one request on pieces of memory. If `dst` is empty, the request works in place.
+    /// Makes one request whose data may consist of several pieces. If `dst` is empty, the request
+    /// works in place.
     ///
     /// # Errors
     /// Returns the driver's error, such as `EBADMSG`.
@@ -363,7 +364,7 @@ impl Engine {
         };
         self.calls.name(&self.name);
         // SAFETY: the argument points to the structure that the function takes, and the pieces are
-        // borrowed for the call.
+        // borrowed for the duration of the call.
         check(unsafe { self.calls.call(self.calls.request, (&raw mut raw).cast()) })
     }
 }

@@ -1,14 +1,15 @@
-//! This crate's errors. Each has a one-line message for the user.
+//! The errors that this crate returns. Each has a one-line message for the user.
 
 use std::ffi::NulError;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// An error in building or running a tree. Variants without a comment are explained by their
-/// messages.
+/// An error that occurred while building or running a tree. Variants without a comment are
+/// explained by their messages.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The user has no cache directory.
+    /// The user has no cache directory, because neither XDG_CACHE_HOME nor HOME is an absolute
+    /// path.
     #[error("no place for a cache: set XDG_CACHE_HOME or HOME")]
     NoCache,
     /// A file in the cache cannot be read or written.
@@ -24,7 +25,8 @@ pub enum Error {
         package: String,
         source: io::Error,
     },
-    /// Missing programs and headers, each with the Debian package that contains it.
+    /// Programs and headers that are missing, each with the name of the Debian package that
+    /// contains it.
     #[error("building a kernel tree needs {}: apt-get install {}", list_tools(.0), list_packages(.0))]
     MissingTools(Vec<(&'static str, &'static str)>),
     /// The host cannot provide a process, pipe, timer or similar resource.
@@ -33,7 +35,7 @@ pub enum Error {
         what: &'static str,
         source: io::Error,
     },
-    /// An emulated CPU cannot be booted: memory is insufficient, or the GS base cannot be set.
+    /// An emulated CPU cannot be booted: there is not enough memory, or the GS base cannot be set.
     #[error("{0}")]
     Cpu(#[source] io::Error),
     /// The host cannot reserve this much address space.
@@ -44,7 +46,8 @@ pub enum Error {
     AddressSpace { gib: usize },
     #[error("all FPU policy numbers are in use")]
     NoPolicy,
-    /// The user's environment contains a variable that Kiln reserves for commands to its children.
+    /// The user's environment contains a variable that Kiln reserves for passing commands to its
+    /// children.
     #[error("{0} is for kiln's own use: unset it")]
     Variable(&'static str),
 
@@ -77,7 +80,8 @@ pub enum Error {
     #[error("--config {}: it configures {arch}: Kiln hosts x86-64 trees only", path.display())]
     ConfigArch { path: PathBuf, arch: String },
 
-    /// The tree's own build fails; `cause` is its first error message, if one was found.
+    /// The tree's own build failed; `cause` is the first error message of the build, if one was
+    /// found.
     #[error("Linux {version} {what}{cause}: the log is {}", log.display())]
     Build {
         version: String,
@@ -121,7 +125,7 @@ pub enum Error {
     BadSegment(PathBuf),
     #[error("{} is of another version of kiln: remove it", .0.display())]
     OtherVersion(PathBuf),
-    /// The image lacks one of the glue's symbols.
+    /// The image lacks one of the symbols that the glue defines.
     #[error("{} has no {name}: remove it, and kiln builds it again", image.display())]
     NoSymbol { image: PathBuf, name: String },
     /// The image calls a function of `kernel/` that this program does not export.
@@ -129,7 +133,7 @@ pub enum Error {
     NoFunction { image: PathBuf, name: String },
     #[error("the tree's code cannot be loaded at {start:#x}, where it was linked for: {why}")]
     Load { start: u64, why: String },
-    /// The image was linked without the glue for making requests.
+    /// The image was linked without the glue that makes requests.
     #[error(
         "this tree cannot be called by kiln ({name} is not in {}): 'kiln tree' says what does not build",
         image.display()

@@ -20,21 +20,21 @@ pub enum Event {
         /// The initcall's return value.
         result: i32,
     },
-    /// A self-test ended.
+    /// A self-test finished.
     Test {
         driver: String,
         /// Name of the driver's algorithm.
         alg: String,
-        /// 0 if the test passed, otherwise its errno.
+        /// 0 if the test passed, otherwise the errno that it returned.
         result: i32,
         /// Duration in microseconds.
         us: u64,
-        /// Whether the test got as far as allocating the driver.
+        /// Whether the test got far enough to allocate the driver.
         reached: bool,
     },
-    /// A KUnit suite that the tree contains, and the number of its cases.
+    /// A KUnit suite in the tree, and the number of cases in that suite.
     Suite { name: String, cases: u32 },
-    /// A function of the tree's library that can be stepped.
+    /// A function in the tree's library that can be single-stepped.
     Function { name: String },
     /// The tree printed a message.
     Log { text: String },
@@ -42,11 +42,11 @@ pub enum Event {
     Warn {
         /// Address of the instruction that raised the warning.
         address: u64,
-        /// That instruction's source file.
+        /// The source file that contains that instruction.
         file: String,
         line: u32,
     },
-    /// An algorithm registered in the tree.
+    /// An algorithm that is registered in the tree.
     Alg(Alg),
     /// The tree's code crashed.
     Fault {
@@ -67,9 +67,9 @@ pub enum Event {
     Unreached { name: String, why: String },
     /// A driver violated an oracle's rule.
     Violation(Violation),
-    /// An oracle has finished its examination of a driver.
+    /// An oracle has finished examining a driver.
     Examined(Examined),
-    /// The requested work begins now.
+    /// The requested work is about to begin.
     Started,
     /// Counts of interrupts and FPU sections during the tree's self-tests.
     Interrupts {
@@ -80,18 +80,18 @@ pub enum Event {
     },
     /// Results of one driver in all contexts.
     Contexts(Contexts),
-    /// Results of stepping one function in one context.
+    /// Results of single-stepping one function in one context.
     Proof(Proof),
     /// Results of checking one library function.
     Checked(Checked),
-    /// The process ended normally.
+    /// The process finished normally.
     Done { initcalls: u64 },
 }
 
 /// A driver for the oracles to examine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Subject {
-    /// Name to allocate the driver by.
+    /// The name under which the driver is allocated.
     pub name: String,
     /// Name of the driver's algorithm.
     pub alg: String,
@@ -125,12 +125,12 @@ pub struct Examined {
     /// The name under which the transform was allocated.
     pub name: String,
     pub cases: u64,
-    /// Number of cases that the driver rejects, whatever the request's memory layout.
+    /// Number of cases that the driver rejects regardless of the request's memory layout.
     pub refused: u64,
     /// 0 if the driver was examined, otherwise an errno.
     pub error: i32,
-    /// A word for the key, followed by one word per group of cases. Drivers with equal answers have
-    /// equal words; 0 means that the group is not compared.
+    /// One hash word for the key, followed by one word per group of cases. Drivers that give the
+    /// same answers have the same words; 0 means that the group is not compared.
     pub answers: Vec<u64>,
     /// CPU features whose instructions the driver executes in FPU sections. Empty if the oracle
     /// does not check features.
@@ -138,15 +138,15 @@ pub struct Examined {
     pub features: Vec<String>,
 }
 
-/// Results of a driver in a task, in a task with softirqs disabled, and in softirqs.
+/// Results of running a driver in a task, in a task with softirqs disabled, and in softirqs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Contexts {
     pub driver: String,
     /// The driver that computed the expected answers.
     pub generic: String,
-    /// 0 if the driver could be run, otherwise an errno.
+    /// 0 if the driver could be run, otherwise the errno.
     pub error: i32,
-    /// 0 if the expected answers could be computed, otherwise an errno.
+    /// 0 if the expected answers could be computed, otherwise the errno.
     pub generic_error: i32,
     pub cases: [u64; 3],
     /// Number of wrong answers in each context.
@@ -155,7 +155,7 @@ pub struct Contexts {
     pub refused: u64,
 }
 
-/// The context where a function is stepped.
+/// The context in which a function is single-stepped.
 #[derive(Default, Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ProveContext {
@@ -182,13 +182,13 @@ impl ProveContext {
     }
 }
 
-/// A rule that every function with FPU sections must follow.
+/// A rule that every function that opens FPU sections must follow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Rule {
-    /// Every answer must be right.
+    /// Every answer must be correct.
     Wrong,
-    /// An interrupt must preserve an open section's vector registers.
+    /// An interrupt must preserve the vector registers of an open section.
     Registers,
     /// Sections must not be nested.
     Nested,
@@ -196,7 +196,7 @@ pub enum Rule {
     Outside,
     /// Functions must preserve the ABI's callee-saved registers.
     Preserved,
-    /// A section must end before its function returns.
+    /// A function must end its section before it returns.
     LeftOpen,
 }
 
@@ -217,46 +217,46 @@ impl Rule {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {
     pub rule: Rule,
-    /// The function that violated the rule, and the instruction in it if known.
+    /// The function that violated the rule and, if known, the instruction in that function.
     pub place: String,
     pub what: String,
-    /// The call, and the instruction within it, to which a replay must step to reproduce the
-    /// violation; `None` if every run reproduces it.
+    /// The call up to which a replay must step to reproduce the violation, and the instruction
+    /// within that call; `None` if every run reproduces the violation.
     pub at: Option<(u64, u64)>,
 }
 
 /// The result of stepping a function in one context.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Proof {
-    /// The suite's case that calls the function.
+    /// The KUnit case that calls the function.
     pub case: String,
     pub context: ProveContext,
     /// Number of calls that were single-stepped.
     pub calls: u64,
     /// Number of distinct instruction addresses in those calls.
     pub addresses: u64,
-    /// Number of those addresses interrupted.
+    /// Number of these addresses that were interrupted.
     pub points: u64,
     pub injected: u64,
-    /// Number of interrupts delayed because interrupts were disabled.
+    /// Number of interrupts that were delayed because interrupts were disabled.
     pub masked: u64,
-    /// Number of answers checked, including the answers of calls made in interrupts.
+    /// Number of answers checked, including those of calls made inside interrupts.
     pub answers: u64,
-    /// Number of answers checked in softirqs that the interrupts raised.
+    /// Number of answers checked in softirqs that the injected interrupts raised.
     pub in_softirqs: u64,
     pub wrong: u64,
     /// Digest of the instructions that uninterrupted calls execute; 0 if such calls were not
     /// stepped.
     #[serde(default)]
     pub digest: u64,
-    /// Whether the digest was already known, so that the function was not interrupted.
+    /// Whether the function was not interrupted because its digest was already known.
     #[serde(default)]
     pub same: bool,
-    /// Number of instructions that were not interrupted, because the number of interrupted
-    /// addresses had reached its limit.
+    /// Number of instructions that were not interrupted because the limit on the number of
+    /// interrupted addresses had been reached.
     #[serde(default)]
     pub dropped: u64,
-    /// Names of the functions executed in FPU sections.
+    /// Names of the functions that were executed in FPU sections.
     pub functions: Vec<String>,
     pub findings: Vec<Finding>,
 }
@@ -269,7 +269,7 @@ impl Proof {
     }
 }
 
-/// The result of checking a function that the library exports, with messages of many lengths.
+/// The result of checking an exported library function with messages of many lengths.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Checked {
     pub function: String,
@@ -278,7 +278,7 @@ pub struct Checked {
     /// Operation, such as `encrypt`.
     pub op: String,
     pub cases: u64,
-    /// Number of cases with a wrong answer.
+    /// Number of cases in which the answer was wrong.
     pub failed: u64,
     /// Description of the first wrong answer.
     pub reason: Option<String>,
@@ -294,8 +294,8 @@ pub struct Alg {
     /// Type in the crypto API, such as `skcipher`.
     #[serde(rename = "type")]
     pub kind: String,
-    /// The driver's priority. For an algorithm, the crypto API chooses the driver with the highest
-    /// priority.
+    /// The driver's priority. Among the drivers for an algorithm, the crypto API chooses the one
+    /// with the highest priority.
     pub priority: i32,
     /// Whether a request may complete after the call has returned.
     #[serde(rename = "async")]

@@ -1,6 +1,6 @@
-//! Groups drivers into families. Most drivers of a tree are instances of templates. The instances
-//! of one template run the same code on top of different child algorithms, which are examined as
-//! drivers of their own. The quick set of the oracles therefore contains only some instances of
+//! Groups drivers into families. Most drivers in a tree are template instances. All instances of a
+//! template run the same code on top of different child algorithms, which are examined as drivers
+//! in their own right. The quick set of the oracles therefore contains only some instances from
 //! each family.
 
 use std::collections::{BTreeMap, HashSet};
@@ -15,7 +15,7 @@ pub(crate) fn of(driver: &str) -> &str {
     end.map_or(driver, |(at, _)| &driver[..at])
 }
 
-/// Selects all drivers that are not template instances, and three instances of each family: the
+/// Selects all drivers that are not template instances, and three instances from each family: the
 /// first, the middle and the last by name. Synchronous, asynchronous and internal instances count
 /// as separate families, because they run different code. The selection depends only on the list,
 /// so all shards of a run select the same drivers.

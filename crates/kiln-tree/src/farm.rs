@@ -1,6 +1,6 @@
 //! Handles trees that were configured or built in their source directory. The kernel's build system
-//! refuses to build such a tree into another directory, so Kiln creates a directory with links to
-//! the source files only.
+//! refuses to build such a tree into another directory, so Kiln creates a directory that contains
+//! links to only the source files.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -18,7 +18,7 @@ const TRACES: [&str; 4] = [
     "arch/um/include/generated",
 ];
 
-/// How to tell a tree's sources from the build products among them.
+/// How to distinguish a tree's sources from the build products among them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// The tree contains no build products.
@@ -41,7 +41,8 @@ pub(crate) fn kind(tree: &Path) -> Result<Kind, &'static str> {
     }
 }
 
-/// Returns the directory to build from: the tree, or a directory with links to its sources.
+/// Returns the directory to build from: either the tree itself, or a directory with links to its
+/// sources.
 pub(crate) fn source(tree: &Path, kind: Kind, cache: &Path) -> Result<PathBuf, Error> {
     let names = match kind {
         Kind::Clean => return Ok(tree.to_owned()),
@@ -61,7 +62,7 @@ pub(crate) fn source(tree: &Path, kind: Kind, cache: &Path) -> Result<PathBuf, E
     for name in names.split(|b| *b == 0).filter(|n| !n.is_empty()) {
         let name = Path::new(OsStr::from_bytes(name));
         let (from, to) = (tree.join(name), farm.join(name));
-        // Skip files that were deleted but are still in the index.
+        // Skip files that were deleted from the work tree but are still in the index.
         if from.symlink_metadata().is_err() {
             continue;
         }
@@ -75,7 +76,7 @@ pub(crate) fn source(tree: &Path, kind: Kind, cache: &Path) -> Result<PathBuf, E
     Ok(farm)
 }
 
-/// Lists the names in the tree's top directory, except those of configuration files.
+/// Lists the names in the tree's top directory, except those that begin with `.config`.
 fn top(tree: &Path) -> Result<Vec<u8>, Error> {
     let entries = fs::read_dir(tree).map_err(|e| Error::read(tree, e))?;
     let mut names: Vec<_> = entries

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::elf::{Elf, Symbol};
 
-/// The image's symbols, sorted by address and read on first use.
+/// The image's symbols, sorted by address. They are read on first use.
 #[derive(Debug)]
 pub struct Symbols {
     image: PathBuf,
@@ -34,7 +34,7 @@ impl Symbols {
         });
         let after = sorted.partition_point(|(start, _)| *start <= address);
         match after.checked_sub(1).map(|i| &sorted[i]) {
-            // The size of the last symbol is unknown, so no address after it gets a name.
+            // The size of the last symbol is unknown, so addresses after it are not given a name.
             Some((start, name)) if after < sorted.len() => format!("{name}+{:#x}", address - start),
             _ => format!("{address:#x}"),
         }

@@ -1,6 +1,6 @@
-//! Checks instructions against CPU features, for the oracle `features`. If a driver registers
-//! although a feature is hidden from the tree, the driver must not use that feature's instructions:
-//! on a CPU without the feature, they would crash.
+//! Checks which CPU features a driver's instructions need, for the oracle `features`. If a driver
+//! registers although a feature is hidden from the tree, the driver must not use that feature's
+//! instructions, because they would crash on a CPU without the feature.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::slice;
@@ -13,7 +13,7 @@ use crate::host::Host;
 /// A CPU feature, and the instructions that need it.
 pub(crate) struct Feature {
     pub name: &'static str,
-    /// Number of the feature in Linux: the capability word times 32, plus the bit.
+    /// Number of the feature in Linux: 32 times the capability word, plus the bit.
     number: u16,
     of: &'static [CpuidFeature],
     /// Other features that every CPU with this feature has.
@@ -61,7 +61,7 @@ pub(crate) const ALL: &[Feature] = features! {
 /// Maximum length in bytes of an x86 instruction.
 const LONGEST: usize = 15;
 
-/// Maximum number of bytes decoded in each function.
+/// Maximum number of bytes to decode per function.
 const FUNCTION: u64 = 1 << 16;
 
 /// Returns the numbers of a feature and of every feature that depends on it.
@@ -95,9 +95,9 @@ fn needed(instruction: &Instruction) -> impl Iterator<Item = &'static Feature> {
         .filter(move |f| of.iter().any(|n| f.of.contains(n)))
 }
 
-/// Examines the functions at the addresses executed in FPU sections. Returns the instructions that
-/// need hidden features, whether or not they were executed, and the names of all features that the
-/// functions use.
+/// Examines the functions that contain the addresses executed in FPU sections. Returns the
+/// instructions that need hidden features, whether or not they were executed, and the names of all
+/// features that the functions use.
 pub(crate) fn judge(
     host: &Host,
     addresses: &BTreeSet<u64>,
@@ -105,13 +105,13 @@ pub(crate) fn judge(
 ) -> (Vec<Violation>, Vec<String>) {
     let mut used = BTreeSet::new();
     // Maps a function and a feature to the address of an instruction that needs the feature, and to
-    // whether this instruction was executed. Executed instructions are inserted first, so they take
-    // precedence over others.
+    // whether that instruction was executed. Executed instructions are inserted first, so they take
+    // precedence.
     let mut wrong: BTreeMap<(String, &str), (u64, bool)> = BTreeMap::new();
     let mut functions = BTreeSet::new();
     for &address in addresses {
         let name = host.image.name(address);
-        // Skip addresses outside any function, and Kiln's own code.
+        // Skip addresses that are outside any function or belong to Kiln's own code.
         if name.starts_with("0x") || name.starts_with("kiln_") || name.starts_with("svc_") {
             continue;
         }

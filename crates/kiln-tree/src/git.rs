@@ -1,5 +1,5 @@
-//! Runs git in such a way that it neither writes to the repository nor starts programs named in the
-//! repository's configuration.
+//! Runs git in such a way that it neither writes to the repository nor starts programs that the
+//! repository's configuration names.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -41,7 +41,7 @@ pub struct Commit {
 }
 
 impl Commit {
-    /// Returns the 12-digit abbreviation of the hash, which kernel developers use.
+    /// Returns the first 12 digits of the hash, the abbreviation that kernel developers use.
     pub fn short(&self) -> &str {
         self.id.get(..12).unwrap_or(&self.id)
     }
@@ -66,14 +66,14 @@ pub(crate) type Each<'a> = dyn FnMut(usize, &[u8]) -> Result<(), Error> + 'a;
 
 pub(crate) type Files = BTreeMap<PathBuf, File>;
 
-/// Creates a git command for this directory. Removes environment variables that would select
-/// another repository, index or program.
+/// Creates a git command that runs in this directory. Removes environment variables that would
+/// select another repository, index or program.
 pub(crate) fn command(dir: &Path) -> Command {
     let mut git = Command::new("git");
     for (name, _) in env::vars_os() {
         let bytes = name.as_bytes();
-        // Keep the user's settings for trusted directories (safe.directory), and for the
-        // directories at which git stops searching for a repository.
+        // Keep the user's settings for trusted directories (safe.directory), and the directories at
+        // which git is to stop searching for a repository.
         let kept = bytes.starts_with(b"GIT_CONFIG")
             || bytes.starts_with(b"GIT_CEILING")
             || bytes.starts_with(b"GIT_DISCOVERY");
@@ -85,7 +85,7 @@ pub(crate) fn command(dir: &Path) -> Command {
     for setting in SETTINGS {
         git.args(["-c", setting]);
     }
-    // GIT_OPTIONAL_LOCKS=0 keeps git from refreshing the index. GIT_NO_LAZY_FETCH=1 keeps it from
+    // GIT_OPTIONAL_LOCKS=0 prevents git from refreshing the index, and GIT_NO_LAZY_FETCH=1 from
     // downloading missing objects.
     git.env("GIT_OPTIONAL_LOCKS", "0")
         .env("GIT_NO_LAZY_FETCH", "1")
@@ -113,8 +113,8 @@ fn checked(git: &mut Command, what: &str) -> Result<Vec<u8>, Error> {
     }
 }
 
-/// Extracts the reason from git's error output. If git recommends a command, the command is
-/// appended.
+/// Extracts the reason for a failure from git's error output. If git recommends a command, the
+/// command is appended.
 fn reason(stderr: &[u8]) -> String {
     let text = String::from_utf8_lossy(stderr);
     let mut lines = text.lines().map(str::trim).filter(|l| !l.is_empty());
@@ -155,7 +155,7 @@ impl Repository {
         }))
     }
 
-    /// Returns the name of the repository's directory, by which users know it.
+    /// Returns the name by which users know the repository: that of its directory.
     pub(crate) fn name(&self) -> String {
         let last = |path: &Path| path.file_name().map(OsStr::to_owned);
         let named = match last(&self.common) {
@@ -165,14 +165,14 @@ impl Repository {
         named.unwrap_or_default().to_string_lossy().into_owned()
     }
 
-    /// Looks up a revision; `None` if there is no such commit.
+    /// Looks up a revision. Returns `None` if there is no such commit.
     pub(crate) fn commit(&self, revision: &OsStr) -> Result<Option<Commit>, Error> {
         // Git would parse a revision that begins with a hyphen as an option.
         if revision.is_empty() || revision.as_bytes().starts_with(b"-") {
             return Ok(None);
         }
-        // Look up the object before its commit: if ^{commit} were appended to :/TEXT, it would
-        // become part of the text.
+        // Resolve the object first, and then its commit. If ^{commit} were appended to a revision
+        // such as :/TEXT, it would become part of the text.
         let Some(object) = self.parse(revision)? else {
             return Ok(None);
         };
@@ -204,7 +204,7 @@ impl Repository {
         Ok(output.status.success().then_some(hash))
     }
 
-    /// Lists the files of a commit, without submodules.
+    /// Lists the files in a commit, without submodules.
     pub(crate) fn files(&self, commit: &Commit) -> Result<Files, Error> {
         let mut git = command(&self.dir);
         git.args(["ls-tree", "-r", "-z", "--full-tree", &commit.tree]);
@@ -214,7 +214,7 @@ impl Repository {
         )?))
     }
 
-    /// Reads these blobs in order, and calls `each` with the index and content of each blob.
+    /// Reads these blobs in order, and calls `each` with the index and the content of each blob.
     pub(crate) fn read(&self, blobs: &[&str], each: &mut Each) -> Result<(), Error> {
         let mut child = command(&self.dir)
             .args(["cat-file", "--batch"])
@@ -228,7 +228,7 @@ impl Repository {
             BufReader::with_capacity(1 << 16, child.stdout.take().expect("stdout is piped"));
         let names: String = blobs.iter().map(|b| format!("{b}\n")).collect();
         thread::scope(|scope| {
-            // Write in a separate thread, because git sends answers before it has read all names.
+            // Write in a separate thread, because git starts to reply before it has read all names.
             scope.spawn(move || {
                 let _ = input.write_all(names.as_bytes());
             });
@@ -248,8 +248,8 @@ impl Repository {
         })
     }
 
-    /// Lists the paths that differ between two commits, or between a commit and the work tree.
-    /// Untracked files of the work tree are included.
+    /// Lists the paths that differ between two commits, or between a commit and the work tree,
+    /// including untracked files in the work tree.
     pub(crate) fn changed(
         &self,
         from: &Commit,
@@ -257,8 +257,8 @@ impl Repository {
     ) -> Result<Vec<PathBuf>, Error> {
         let what = format!("the changes since {}", from.short());
         let mut git = command(&self.dir);
-        // A filter is a program that the repository's configuration names. An empty name disables
-        // the filter.
+        // A filter is a program that the repository's configuration names. Setting the name to an
+        // empty string disables the filter.
         git.env("KILN_EMPTY", "").env("KILN_FALSE", "false");
         for name in self.filters()? {
             for (key, value) in [
@@ -266,7 +266,7 @@ impl Repository {
                 ("process", "EMPTY"),
                 ("required", "FALSE"),
             ] {
-                // Use --config-env, which allows any character in a filter's name, unlike -c.
+                // Use --config-env, because unlike -c it allows any character in a filter's name.
                 git.arg(format!("--config-env=filter.{name}.{key}=KILN_{value}"));
             }
         }
@@ -291,7 +291,7 @@ impl Repository {
         Ok(paths)
     }
 
-    /// Returns the names of the filters in the repository's configuration.
+    /// Returns the names of the filters that the repository's configuration defines.
     fn filters(&self) -> Result<Vec<String>, Error> {
         let mut git = command(&self.dir);
         git.args(["config", "-z", "--name-only", "--get-regexp", "^filter[.]"]);

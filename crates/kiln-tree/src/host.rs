@@ -18,9 +18,10 @@ use crate::crash;
 use crate::image::Image;
 use crate::{raw, Error};
 
-/// Size in bytes of the tree's memory. The host allocates a page when it is first accessed.
+/// Size in bytes of the tree's memory. The host allocates each page only when it is first accessed.
 const ARENA: usize = 8 << 30;
-/// Size in bytes of the largest block that the tree can allocate, and alignment of the arena.
+/// Size in bytes of the largest block that the tree can allocate. The arena is aligned to this
+/// size.
 const LARGEST: usize = 1 << 27;
 /// Size in bytes of each CPU's per-CPU area.
 const AREA: usize = 64 << 20;
@@ -29,27 +30,27 @@ const AREA: usize = 64 << 20;
 const STRUCT_PAGE: usize = 64;
 const ADDRESS_BITS: u32 = 47;
 
-/// Maximum number of tasks per CPU. Algorithms registered together are tested concurrently, each by
-/// its own kthread.
+/// Maximum number of tasks per CPU. Algorithms that are registered together are tested
+/// concurrently, each in its own kthread.
 const TASKS: usize = 512;
 
-/// Number of emulated CPUs visible to the tree.
+/// Number of emulated CPUs that the tree can see.
 pub(crate) const CPUS: u32 = 4;
 
 /// A booted tree, whose initcalls have run on this thread's CPU.
 pub struct Host {
     pub image: Image,
-    /// CPU 0, which booted the tree. Other threads may boot further CPUs. This thread may boot
-    /// another CPU only after dropping `cpu`. All CPUs of the process belong to the tree.
+    /// CPU 0, which booted the tree. Other threads may boot more CPUs. This thread must drop `cpu`
+    /// before it boots another CPU. All CPUs in the process belong to the tree.
     pub cpu: Cpu,
     pub initcalls: u64,
-    /// The FPU policy that runs the FPU code of the tree itself. It must be active whenever the
-    /// tree's code runs.
+    /// The FPU policy that runs the tree's own FPU code. It must be active whenever the tree's code
+    /// runs.
     pub policy: Policy,
     events: i32,
 }
 
-/// A tree that is loaded but has not run any initcalls. CPUs may be booted on it.
+/// A tree that is loaded but has not run its initcalls. CPUs may be booted on it.
 pub struct Loaded {
     pub image: Image,
     policy: Policy,
@@ -60,8 +61,8 @@ pub struct Loaded {
 impl Loaded {
     /// Runs the initcalls on this thread's CPU.
     pub fn start(self, cpu: Cpu) -> Host {
-        // SAFETY: the gate is the required way to call this function, and the image has the address
-        // of the CPU's area.
+        // SAFETY: this function must be called through the gate, and the image knows the address of
+        // the CPU's area.
         let initcalls = unsafe { cpu::gate(self.start, ptr::null_mut()) };
         Host {
             image: self.image,
@@ -74,8 +75,8 @@ impl Loaded {
 }
 
 impl Host {
-    /// Loads the image and boots it on the calling thread, which must not be a CPU yet. Sends the
-    /// tree's output to the parent meanwhile.
+    /// Loads the image and boots it on the calling thread, which must not be a CPU yet. Meanwhile,
+    /// the tree's output is sent to the parent.
     ///
     /// # Errors
     /// Fails if the image cannot be loaded, or memory is insufficient.
@@ -155,7 +156,7 @@ impl Host {
             return Err(Error::OtherVersion(image.path.clone()));
         }
         // SAFETY: `fpu.c` defines the function with this type. No CPU has been booted yet, so the
-        // function cannot disturb one.
+        // call cannot disturb one.
         let policy = unsafe {
             let add: GateFn = image.function("kiln_glue_fpu_policy")?;
             let policy = Policy::from_number(add(ptr::null_mut()));
@@ -188,7 +189,8 @@ impl Host {
     /// Fails if the image has no function with that name.
     ///
     /// # Safety
-    /// The function must take a pointer for which `arg` is valid, and return a 64-bit number.
+    /// The function must take a pointer and return a 64-bit number, and `arg` must be a valid
+    /// argument.
     pub unsafe fn call(&mut self, name: &str, arg: *mut c_void) -> Result<u64, Error> {
         // SAFETY: the caller guarantees that the function has the type `GateFn`, and that the
         // argument is valid for it.
@@ -198,19 +200,19 @@ impl Host {
         }
     }
 
-    /// Sets whether the tree runs the self-tests of algorithms that it registers from now on.
+    /// Sets whether the tree runs the self-tests of algorithms that are registered from now on.
     ///
     /// # Errors
     /// Fails if the image is from another version of Kiln.
     pub fn tests(&mut self, wanted: bool) -> Result<(), Error> {
         let wanted = ptr::without_provenance_mut(usize::from(wanted));
-        // SAFETY: `boot.c` defines the function, whose argument is a number in place of a pointer.
+        // SAFETY: `boot.c` defines the function. It takes a number in place of a pointer.
         unsafe { self.call("kiln_image_tests", wanted)? };
         Ok(())
     }
 
-    /// Runs the self-tests that the tree skips, and sends the list of algorithms to the parent.
-    /// This is the child's part of `kiln tree`.
+    /// Runs the self-tests that the tree itself skips, and sends the list of algorithms to the
+    /// parent. This is the child's part of `kiln tree`.
     ///
     /// # Errors
     /// Fails if the image is from another version of Kiln.
@@ -231,7 +233,7 @@ impl Host {
         self.tell(&line)
     }
 
-    /// Returns the file descriptor for events.
+    /// Returns the file descriptor to which events are written.
     pub(crate) fn events(&self) -> i32 {
         self.events
     }
@@ -251,8 +253,8 @@ impl Host {
     }
 }
 
-/// Returns a bit mask of the tiers visible to the tree. If tiers are not masked, all bits are set,
-/// and the tree also sees CPU features that belong to no tier.
+/// Returns a bit mask of the tiers that the tree can see. If tiers are not masked, all bits are
+/// set, and the tree also sees CPU features that do not belong to any tier.
 pub fn seen_tiers() -> u32 {
     match Tier::masked() {
         true => Tier::ALL
@@ -263,8 +265,8 @@ pub fn seen_tiers() -> u32 {
     }
 }
 
-/// A thread that advances jiffies while this value exists, for code that polls them in a loop. It
-/// wakes up once per jiffy, which disturbs measurements, so use it only where needed.
+/// A thread that advances jiffies while this value exists, for code that polls jiffies in a loop.
+/// The thread wakes up once per jiffy, which disturbs measurements, so use it only where needed.
 pub struct Clock {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -286,7 +288,7 @@ impl Clock {
         let stopped = stop.clone();
         let thread = std::thread::spawn(move || {
             while !stopped.load(Ordering::Relaxed) {
-                // SAFETY: the function only writes one word, and any thread may call it.
+                // SAFETY: the function only writes one word and may be called from any thread.
                 unsafe { update() };
                 std::thread::sleep(Duration::from_secs(1) / hz);
             }
@@ -307,7 +309,7 @@ impl Drop for Clock {
     }
 }
 
-/// Reserves address space that is never released. A page uses memory only after it has been
+/// Reserves address space that is never released. Each page uses memory only after it has been
 /// accessed.
 fn reserve(size: usize, align: usize) -> Result<NonNull<u8>, Error> {
     // SAFETY: the call creates a new anonymous mapping at an address that the host chooses.

@@ -1,5 +1,5 @@
-//! Maps an image into this process at its link addresses. The image consists of a tree's objects,
-//! the glue and the services.
+//! Maps an image into this process at the addresses for which it was linked. The image consists of
+//! a tree's objects, the glue and the services.
 
 use std::collections::HashMap;
 use std::mem;
@@ -10,8 +10,8 @@ use crate::elf::{Elf, Segment};
 use crate::fault::Symbols;
 use crate::Error;
 
-/// Prefix of slot names (`link.rs`). A slot is a pointer through which the image calls a function
-/// of `kernel/`.
+/// Prefix of slot names (`link.rs`). A slot is a pointer through which the image calls a `kernel/`
+/// function.
 pub(crate) const SLOT: &str = "__kiln_slot_";
 
 const PAGE: u64 = 4096;
@@ -20,7 +20,7 @@ const PAGE: u64 = 4096;
 /// (`tree/host.ld`).
 const PERCPU: &str = ".data..percpu";
 
-/// A loaded image. The image is never unloaded.
+/// A loaded image, which is never unloaded.
 #[derive(Debug)]
 pub struct Image {
     pub path: PathBuf,
@@ -29,13 +29,13 @@ pub struct Image {
     /// Initial contents of the tree's per-CPU data. Each entry holds an offset within a CPU's area,
     /// and the bytes to store there.
     pub(crate) percpu: Vec<(u64, Vec<u8>)>,
-    /// End offset of the tree's per-CPU data within a CPU's area.
+    /// Offset of the end of the tree's per-CPU data within a CPU's area.
     pub(crate) percpu_end: u64,
     symbols: HashMap<String, Found>,
     names: Symbols,
 }
 
-/// Addresses of all symbols that have the same name.
+/// Addresses of all symbols with a given name.
 #[derive(Debug, Default)]
 struct Found {
     global: Option<u64>,
@@ -43,12 +43,12 @@ struct Found {
 }
 
 impl Image {
-    /// Maps the file and stores the addresses of `kernel/` functions in its slots. Text is mapped
-    /// writable, because static keys, static calls and breakpoints modify it.
+    /// Maps the file and stores the addresses of `kernel/` functions in the image's slots. Text is
+    /// mapped writable, because static keys, static calls and breakpoints modify it.
     ///
     /// # Errors
-    /// Fails if the file is damaged, its addresses are in use, or the image needs a function that
-    /// this program does not have.
+    /// Fails if the file is damaged, if the image's addresses are in use, or if the image needs a
+    /// function that this program does not have.
     pub fn load(path: &Path) -> Result<Image, Error> {
         let elf = Elf::open(path)?;
         for segment in &elf.segments {
@@ -87,8 +87,9 @@ impl Image {
         })
     }
 
-    /// Returns the address of the global symbol with this name, or else of the only local symbol
-    /// with this name. The tree's own symbols are local.
+    /// Returns the address of the global symbol with this name. If there is none, returns the
+    /// address of the local symbol with this name, provided there is only one. The tree's own
+    /// symbols are local.
     pub fn symbol(&self, name: &str) -> Option<u64> {
         let found = self.symbols.get(name)?;
         found.global.or(match found.local[..] {
@@ -115,7 +116,8 @@ impl Image {
         self.names.name(address)
     }
 
-    /// Looks up a function of the glue or the services by its symbol, and returns a pointer to it.
+    /// Looks up a function in the glue or the services by its symbol, and returns a pointer to the
+    /// function.
     ///
     /// # Errors
     /// Fails if the image does not have the function, because another version of Kiln linked it.
@@ -129,7 +131,7 @@ impl Image {
             name: name.to_owned(),
         })?;
         // SAFETY: `address` is the address of the function `name`. `F` has the size of a pointer,
-        // as asserted above, and the caller guarantees that it is the type of a pointer to this
+        // as asserted above, and the caller guarantees that `F` is the type of a pointer to this
         // function.
         Ok(unsafe { mem::transmute_copy(&address) })
     }
@@ -178,8 +180,8 @@ fn map(path: &Path, elf: &Elf, segment: &Segment) -> Result<(), Error> {
             contents.len(),
         );
     }
-    // Read-only data stay writable, because initcalls modify some of them: a kernel write-protects
-    // them only after its initcalls.
+    // Read-only data stay writable, because some of them are modified by initcalls; a kernel
+    // write-protects them only after its initcalls have run.
     if segment.executable {
         let all = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;
         // SAFETY: the call affects only the mapping made above.
@@ -202,7 +204,7 @@ fn fill_slots(path: &Path, elf: &Elf) -> Result<(), Error> {
             image: path.to_owned(),
             name: name.to_owned(),
         })?;
-        // SAFETY: the linker made this symbol an aligned word, in a segment that was mapped
+        // SAFETY: the linker placed this symbol, an aligned word, in a segment that was mapped
         // writable.
         unsafe { (symbol.value as *mut u64).write(function as u64) };
     }

@@ -1,14 +1,14 @@
 //! Reads lists of known findings, which state a reason for each finding. The built-in list is
-//! `tree/oracles/known`; users can supply files in the same format.
+//! `tree/oracles/known`; users can supply additional files in the same format.
 
 use crate::pattern::matches;
 use crate::Version;
 
-/// The built-in list's text.
+/// The text of the built-in list.
 const BUILT_IN: &str = include_str!("../../../tree/oracles/known");
 const BUILT_IN_NAME: &str = "tree/oracles/known";
 
-/// A list entry. Unset fields match everything.
+/// An entry in a list. Fields that are not set match everything.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Entry {
     oracle: String,
@@ -21,10 +21,10 @@ struct Entry {
     /// First and last affected series. `None` leaves that end of the range open.
     versions: (Option<Series>, Option<Series>),
     reason: String,
-    /// Whether the finding occurs only by chance. If so, a run without the finding does not show
-    /// that the entry is obsolete.
+    /// Whether the finding occurs only by chance. If so, a run in which it does not occur does not
+    /// show that the entry is obsolete.
     by_chance: bool,
-    /// Location of the entry, as file and line.
+    /// Location of the entry: file and line.
     from: String,
 }
 
@@ -36,7 +36,7 @@ type Series = (u32, u32);
 pub struct Known(Vec<Entry>);
 
 impl Known {
-    /// Returns the entries of the built-in list that apply to this version.
+    /// Returns those entries of the built-in list that apply to this version.
     pub fn built_in(version: &Version) -> Known {
         let mut known = Known::default();
         known
@@ -45,10 +45,10 @@ impl Known {
         known
     }
 
-    /// Adds the entries of a file that apply to this version.
+    /// Adds those entries of a file that apply to this version.
     ///
     /// # Errors
-    /// Fails if a line is malformed; the message contains its number.
+    /// Fails if a line is malformed; the message contains the line number.
     pub fn read(&mut self, text: &str, name: &str, version: &Version) -> Result<(), String> {
         let version = (version.version, version.patchlevel);
         let entries = parse(text, name)?;
@@ -81,8 +81,8 @@ impl Known {
         })
     }
 
-    /// Finds the first entry for an oracle that is not in `oracles`. Returns the entry's location
-    /// and the oracle's name.
+    /// Finds the first entry whose oracle is not in `oracles`. Returns the entry's location and the
+    /// name of that oracle.
     pub fn of_no_oracle(&self, oracles: &[&str]) -> Option<(&str, &str)> {
         let entry = (self.0.iter()).find(|e| !oracles.contains(&e.oracle.as_str()))?;
         Some((&entry.from, &entry.oracle))
@@ -92,8 +92,8 @@ impl Known {
         &self.0[number].reason
     }
 
-    /// Describes, with their locations, the entries for these oracles whose indices are not in
-    /// `seen`. Entries for findings that occur only by chance are omitted.
+    /// Describes the entries for these oracles whose indices are not in `seen`. Each description
+    /// includes the entry's location. Entries for findings that occur only by chance are omitted.
     pub(crate) fn unseen(&self, oracles: &[&str], seen: &[usize]) -> Vec<String> {
         let unseen = self.0.iter().enumerate().filter(|(number, entry)| {
             oracles.contains(&entry.oracle.as_str()) && !seen.contains(number) && !entry.by_chance
@@ -179,7 +179,7 @@ fn entry(fields: &[(usize, String, String)], from: &str) -> Result<Entry, String
     }
 }
 
-/// Parses `6.12`, `6.1-6.12`, `6.12-` or `-6.12`.
+/// Parses a version range such as `6.12`, `6.1-6.12`, `6.12-` or `-6.12`.
 fn versions(text: &str) -> Result<(Option<Series>, Option<Series>), String> {
     let one = |text: &str| -> Result<Option<Series>, String> {
         if text.is_empty() {

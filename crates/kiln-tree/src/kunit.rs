@@ -1,6 +1,6 @@
 //! Runs the tree's own KUnit suites (`tree/kunit.c`). Each suite runs in its own child, so that a
 //! crash or a hang affects only that suite. While a suite runs, interrupts arrive at random times;
-//! they run the high-resolution timers of interrupt tests.
+//! these drive the high-resolution timers that interrupt tests use.
 
 use std::ffi::{CString, OsString};
 use std::path::Path;
@@ -29,7 +29,7 @@ const RATE: f64 = 20_000.0;
 /// every case finishes within a minute here.
 const SILENCE: Duration = Duration::from_secs(60);
 
-/// Name of a pseudo-suite that steps the tree's exported library functions.
+/// Name of a pseudo-suite that single-steps the functions that the tree's library exports.
 pub const LIBRARY: &str = "library";
 
 /// Maximum number of parts into which the library's functions are divided. Each part runs in
@@ -39,15 +39,15 @@ const PARTS: usize = 8;
 /// The suites to run, and the options for them.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Wanted {
-    /// Patterns `SUITE` or `SUITE.CASE`; empty means everything.
+    /// Patterns of the form `SUITE` or `SUITE.CASE`; empty selects everything.
     pub patterns: Vec<String>,
     /// Whether to also run the cases that are benchmarks.
     pub bench: bool,
-    /// How to single-step the functions of interrupt tests; `None` disables stepping. While
+    /// How to single-step the functions that interrupt tests call; `None` disables stepping. While
     /// functions are stepped, no other interrupts arrive.
     pub prove: Option<ProveOrder>,
-    /// Tier sets. Each suite runs once per set, and its results carry the name of the set's last
-    /// tier.
+    /// Sets of tiers. Each suite runs once per set, and its results are labelled with the last tier
+    /// in the set.
     pub masks: Vec<Vec<Tier>>,
 }
 
@@ -69,7 +69,7 @@ impl Wanted {
         (!cases.is_empty()).then_some(cases)
     }
 
-    /// Whether a library function is selected.
+    /// Returns whether a library function is selected.
     fn has_function(&self, function: &str) -> bool {
         let selects = |case: Option<String>| case.is_none_or(|case| matches(&case, function));
         self.cases(LIBRARY)
@@ -101,7 +101,7 @@ impl Wanted {
     }
 }
 
-/// A case's outcome.
+/// The outcome of a case.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
     Passed,
@@ -110,13 +110,13 @@ pub enum Verdict {
     Skipped(String),
 }
 
-/// The result of one of a suite's cases.
+/// The result of one case in a suite.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Case {
     pub name: String,
     pub verdict: Verdict,
-    /// Time in microseconds since the previous case ended. For the first case, the time since the
-    /// child was started, which includes loading the tree.
+    /// Time in microseconds since the previous case ended. For the first case, this is the time
+    /// since the child was started, which includes loading the tree.
     pub us: u64,
     /// Lines that the case printed before its result line.
     pub said: Vec<String>,
@@ -126,15 +126,15 @@ pub struct Case {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ran {
     pub suite: String,
-    /// Highest tier visible to the tree.
+    /// Highest tier that the tree could see.
     pub tier: Tier,
     pub cases: Vec<Case>,
     /// Results for the functions that were single-stepped.
     pub proofs: Vec<Proof>,
-    /// Warnings that the tree raised, as file and line.
+    /// The file and line of each warning that the tree raised.
     pub warnings: Vec<String>,
-    /// The crash or early exit that ended the suite, so that later cases did not run; empty if the
-    /// suite ran to its end. The library suite continues after a crash, so it has one entry per
+    /// The crash or early exit that ended the suite and kept later cases from running; empty if the
+    /// suite ran to completion. The library suite continues after a crash, so it has one entry per
     /// crashed function.
     pub faults: Vec<Crash>,
 }
@@ -147,7 +147,7 @@ pub struct Crash {
     pub what: String,
 }
 
-/// A unit of work: a suite with one set of tiers, or a part of the library with all sets.
+/// A unit of work: a suite with one set of tiers, or a part of the library with all sets of tiers.
 struct Job<'a> {
     suite: &'a str,
     cases: Option<String>,
@@ -156,8 +156,8 @@ struct Job<'a> {
     functions: Vec<String>,
 }
 
-/// Runs one suite, or lists the suites and, if functions are to be stepped, those of the library.
-/// This is the child's part of [`run`].
+/// Runs one suite, or lists the suites. If functions are to be stepped, the list also includes the
+/// library's functions. This is the child's part of [`run`].
 ///
 /// # Errors
 /// Fails if the image cannot be loaded, or the timer cannot be created.
@@ -219,8 +219,8 @@ pub fn measure(order: &Order, wanted: &KunitOrder) -> Result<(), Error> {
 
 /// Starts a child for each suite and set of tiers, and returns the results in that order. The
 /// children run this program with `args`, which must make it call [`measure`]. `choose` receives
-/// the names of all selected suites, and of all selected functions of the library as
-/// `library.FUNCTION`, and returns those that are to be run.
+/// the names of all selected suites, and the names of all selected library functions in the form
+/// `library.FUNCTION`, and returns the names to run.
 ///
 /// # Errors
 /// Fails if a child cannot be started, or Ctrl-C was pressed.
@@ -281,8 +281,8 @@ pub fn run(
                 suite: Some(job.suite.to_string()),
                 cases: job.cases.clone(),
                 bench: wanted.bench,
-                // If all tiers are allowed, do not mask them, so that the tree also sees features
-                // that belong to no tier.
+                // If all tiers are allowed, do not mask any, so that the tree also sees features
+                // that do not belong to a tier.
                 tiers: (!whole || Tier::masked())
                     .then(|| mask.iter().map(|t| t.name().to_owned()).collect()),
                 prove: prove.as_ref().map(|p| ProveOrder {
@@ -292,8 +292,8 @@ pub fn run(
             };
             let tier = mask.last().copied().unwrap_or(Tier::Generic);
             let ran = run_suite(order(kunit), args, job.suite, tier, image, stop)?;
-            // Interrupt a function only once if it executes the same instructions under several
-            // sets of tiers.
+            // If a function executes the same instructions under several sets of tiers, interrupt
+            // it only once.
             if let Some(prove) = &mut prove {
                 prove.known.extend(ran.proofs.iter().map(|p| p.digest));
             }
@@ -314,7 +314,7 @@ pub fn run(
         let ran = run_job(job);
         results.lock().unwrap_or_else(|e| e.into_inner())[at] = Some(ran);
     };
-    // Run one child per CPU, because each child has only one busy thread.
+    // Run one child per CPU, because only one thread of each child is busy.
     let workers = available_parallelism().map_or(1, |n| n.get());
     thread::scope(|scope| {
         for _ in 0..workers {
@@ -376,11 +376,11 @@ fn run_suite(
         },
     };
     let mut faults = Vec::new();
-    // If a library function crashes, start another child for the functions after it.
+    // If a library function crashes, start another child for the functions that follow it.
     loop {
         let ended = child::run(&order, args, &mut watch)?;
         let Some(fault) = ended.fault else {
-            // A child that exits early without a crash has printed the reason on standard error.
+            // A child that exits early without crashing has printed the reason to standard error.
             if !ended.events.iter().any(|e| matches!(e, Event::Done { .. })) {
                 faults.push(Crash {
                     function: String::new(),
@@ -404,8 +404,8 @@ fn run_suite(
     Ok(ran)
 }
 
-/// Removes the function that crashed, and those stepped before it, from the functions to step.
-/// Returns whether any are left.
+/// Removes the function that crashed, and those that were stepped before it, from the functions to
+/// step. Returns whether any functions are left.
 fn drop_through(order: &mut Order, crashed: &str) -> bool {
     let prove = order.kunit.as_mut().and_then(|kunit| kunit.prove.as_mut());
     let Some(functions) = prove.map(|prove| &mut prove.functions) else {
@@ -436,7 +436,7 @@ fn merge_repeats(lines: Vec<String>) -> Vec<String> {
 }
 
 /// Parses the result line of a case, which is indented by four spaces. The result lines of suites
-/// are not indented, and the result lines of parameters are indented further.
+/// are not indented, and those of parameters are indented further.
 fn parse_result(line: &str) -> Option<(String, Verdict)> {
     let line = line.strip_prefix("    ")?;
     let (passed, rest) = match line.strip_prefix("not ok ") {
@@ -454,8 +454,8 @@ fn parse_result(line: &str) -> Option<(String, Verdict)> {
     Some((name.trim().to_owned(), verdict))
 }
 
-/// Returns the text of a line that should be shown, or `None` if the line is empty, a result, or
-/// part of the KTAP structure.
+/// Returns the text of a line that should be shown, or `None` if the line is empty, is a result
+/// line, or is part of the KTAP structure.
 fn comment(line: &str) -> Option<String> {
     let text = line.trim();
     let head = [
@@ -544,7 +544,7 @@ mod tests {
         let mut stepped = parts(&all).concat();
         stepped.sort();
         assert_eq!(stepped, all);
-        // A part without functions would boot the tree in vain.
+        // There must not be a part without functions: it would boot the tree for nothing.
         assert_eq!(parts(&all[..2]), [names(&["sha10"]), names(&["sha11"])]);
         assert!(parts(&[]).is_empty());
     }
@@ -573,7 +573,7 @@ mod tests {
         assert_eq!(left(with(&all), "a"), Some(names(&["b", "c"])));
         assert_eq!(left(with(&all), "b"), Some(names(&["c"])));
         assert_eq!(left(with(&all), "c"), None);
-        // A crash outside the functions would happen again in every child.
+        // A crash outside these functions would recur in every child.
         assert_eq!(left(with(&all), ""), None);
         assert_eq!(left(Order::new(Path::new(""), 1), "a"), None);
     }

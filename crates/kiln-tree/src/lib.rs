@@ -96,7 +96,7 @@ pub struct Outcome {
     pub config: String,
     /// Notes that help the reader interpret the rows.
     pub notes: Vec<String>,
-    /// The build's cache directory.
+    /// Cache directory of the build.
     pub cache: PathBuf,
 }
 
@@ -107,7 +107,7 @@ impl Outcome {
     }
 }
 
-/// A tree linked into a loadable image.
+/// A tree that has been linked into a loadable image.
 pub struct Built {
     pub image: PathBuf,
     /// Configuration, such as `kiln`, or `cloud.config (retpoline, rethunk, ibt)`.
@@ -142,10 +142,11 @@ impl Built {
     }
 }
 
-/// Code linked into the same image as a tree, and calls the tree's functions as the tree's own code
-/// does. Only names that begin with `kiln_glue_` are visible outside the image.
+/// Code that is linked into the same image as a tree, and calls the tree's functions in the same
+/// way as the tree's own code. Only names that begin with `kiln_glue_` are visible outside the
+/// image.
 pub struct Guest<'a> {
-    /// Name of the guest's cache directory, and of the single object file in that directory.
+    /// Name of the guest's cache directory, and of the single object file in this directory.
     pub name: &'a str,
     /// Callback that compiles the guest with the tree's own build. It is called after the tree has
     /// been built.
@@ -153,7 +154,7 @@ pub struct Guest<'a> {
 }
 
 impl Guest<'_> {
-    /// Returns the guest's object, with a path relative to the tree's build directory.
+    /// Returns the guest's object, whose path is relative to the tree's build directory.
     fn object(&self) -> make::Object {
         make::Object {
             path: format!("../{0}/{0}.o", self.name),
@@ -171,8 +172,8 @@ pub fn build(plan: &Plan) -> Result<Built, Error> {
     build_all(plan, None, Part::Whole)
 }
 
-/// Like [`build`], for a run that executes only KUnit suites. If the tree has never been built as a
-/// whole, compiles only the library and its suites.
+/// Like [`build`], for a run that executes only KUnit suites. If the tree has never been built in
+/// full, compiles only the library and its suites.
 ///
 /// # Errors
 /// The same errors as [`build`].
@@ -223,7 +224,7 @@ fn build_all(plan: &Plan, guest: Option<&Guest>, part: Part) -> Result<Built, Er
     })
 }
 
-/// Builds the tree's stack, runs it in a child, and lists the registered algorithms. The child is
+/// Builds the tree's stack, runs it in a child, and lists the registered algorithms. The child runs
 /// this program with the arguments `args`, which must make it call [`list`].
 ///
 /// # Errors
@@ -232,8 +233,9 @@ pub fn run(plan: &Plan, args: &[OsString]) -> Result<Outcome, Error> {
     test(plan, build(plan)?, args, None)
 }
 
-/// Runs the self-tests of a tree that has been built, with a chosen number of random tests. The
-/// children are this program with the arguments `args`, which must make it call [`interrupted`].
+/// Runs the self-tests of a tree that has already been built, with a chosen number of random tests.
+/// The children run this program with the arguments `args`, which must make it call
+/// [`interrupted`].
 ///
 /// # Errors
 /// Fails if a child cannot be started, or Ctrl-C was pressed.
@@ -276,7 +278,7 @@ pub fn list(order: &child::Order) -> Result<(), Error> {
     Host::boot(order, &kiln_kernel::cpu::Config::default())?.list()
 }
 
-/// Builds the objects and selects which to link. If the selected objects refer to undefined
+/// Builds the objects and selects those to link. If the selected objects refer to undefined
 /// symbols, searches the tree's library for files that define these symbols, and builds those files
 /// too.
 fn objects(
@@ -311,8 +313,8 @@ fn objects(
     unreachable!("the last round returns")
 }
 
-/// Checks that the glue, and the guest if any, can be linked. Without the glue, the image has no
-/// entry points.
+/// Checks that the glue can be linked, and the guest too if there is one. Without the glue, the
+/// image has no entry points.
 fn hosted(
     plan: &Plan,
     cache: &cache::Cache,
@@ -337,7 +339,7 @@ fn hosted(
             }),
         };
     }
-    // If an object failed to compile, the missing symbol is most likely defined in that object.
+    // If an object failed to compile, the missing symbol is most likely defined there.
     if let Some((object, why)) = failures.first() {
         return Err(Error::Build {
             version: plan.source.version.to_string(),
@@ -346,7 +348,8 @@ fn hosted(
             log: cache.log.clone(),
         });
     }
-    // Report only symbols that the glue needs. Symbols that other objects need are not the reason.
+    // Report only the symbols that the glue needs. Symbols that only other objects need are not the
+    // reason for the failure.
     let of_glue = selection.left_out.iter().filter(|(path, _)| glue(path));
     let mut missing: BTreeSet<String> = of_glue.flat_map(|(_, missing)| missing.clone()).collect();
     missing.retain(|name| selection.unmet.contains(name));

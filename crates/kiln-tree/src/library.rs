@@ -37,11 +37,11 @@ pub struct Function {
     /// Operation: `encrypt`, `decrypt`, `digest` or `derive`.
     pub op: String,
     pub kind: Kind,
-    /// Name of another function that gives the same answers.
+    /// Name of another function that returns the same results.
     pub judge: Option<String>,
     /// Accepted key sizes; empty if the function takes no key.
     pub keys: Vec<usize>,
-    /// Key size, if it does not follow from the algorithm's name.
+    /// Key size, if it cannot be derived from the algorithm's name.
     pub own_key: usize,
     pub iv: usize,
     pub prefix: usize,
@@ -89,8 +89,8 @@ impl Function {
         self.op == "decrypt"
     }
 
-    /// Returns the number of bytes that a call writes, for a message of `len` bytes that follows
-    /// `prefix` bytes of associated data.
+    /// Returns the number of bytes that a call writes if a message of `len` bytes follows `prefix`
+    /// bytes of associated data.
     pub(crate) fn result(&self, len: usize, prefix: usize) -> usize {
         let tag = if self.decrypts() { 0 } else { self.tag };
         match self.kind {
@@ -145,7 +145,7 @@ impl Function {
     }
 }
 
-/// A booted tree's library functions.
+/// The library functions of a booted tree.
 pub struct Library {
     calls: Rc<Calls>,
     open: GateFn,
@@ -156,13 +156,13 @@ pub struct Library {
 }
 
 impl Library {
-    /// Finds a booted tree's library functions. Returns `None` if `tree/library/library.c` could
-    /// not be compiled with this tree's headers.
+    /// Finds the library functions of a booted tree. Returns `None` if `tree/library/library.c`
+    /// could not be compiled with this tree's headers.
     pub fn find(calls: &Rc<Calls>, host: &Host) -> Option<Rc<Library>> {
         let function = |name: &str| {
             host.image.symbol(name)?;
-            // SAFETY: each of the functions that are looked up here takes a pointer and returns 64
-            // bits (`library.c`).
+            // SAFETY: every function that is looked up here takes a pointer and returns 64 bits
+            // (`library.c`).
             unsafe { host.image.function::<GateFn>(name) }.ok()
         };
         let mut library = Library {
@@ -204,7 +204,7 @@ fn list(function: GateFn) -> Vec<Function> {
     }
 }
 
-/// A function with a prepared key.
+/// A function whose key has been prepared.
 pub struct Keyed {
     library: Rc<Library>,
     raw: *mut raw::Library,
@@ -213,11 +213,10 @@ pub struct Keyed {
 }
 
 impl Keyed {
-    /// Prepares the key. For a function without a key, `key` must be empty.
+    /// Prepares the key. If the function takes no key, `key` must be empty.
     ///
     /// # Errors
-    /// Fails if the key's size is not one of the function's key sizes, or the function rejects the
-    /// key.
+    /// Fails if the function does not accept a key of this size, or rejects the key.
     pub fn open(library: &Rc<Library>, function: &Function, key: &[u8]) -> Result<Keyed, Refused> {
         let name = CString::new(function.name.as_str()).map_err(|_| Refused(libc::EINVAL))?;
         let fits = match function.keys.is_empty() {
@@ -251,7 +250,7 @@ impl Keyed {
     }
 
     /// Makes `calls` calls, cycling through the messages. If `generic` is set, all calls are made
-    /// inside an FPU section, in which the function has to use its generic code.
+    /// inside an FPU section, where the function has to use its generic code.
     ///
     /// # Errors
     /// Returns the error of the first call that fails, or `EINVAL` if the messages exceed their
@@ -302,8 +301,8 @@ impl Keyed {
     }
 
     /// Calls the function on one message of `len` bytes. In the source, `prefix` bytes of
-    /// associated data precede the message, and the tag follows a message to be decrypted. C code
-    /// in `tree/` calls `kiln_library_call()` instead, which works in any context.
+    /// associated data precede the message; when decrypting, the tag follows the message. C code in
+    /// `tree/` calls `kiln_library_call()` instead, which works in any context.
     ///
     /// # Errors
     /// Returns the function's error, such as `EBADMSG`, or `EINVAL` if a buffer is too small or the

@@ -1,6 +1,6 @@
 //! Links the tree's objects, the glue and the services into one image. The image is a static
-//! executable for a fixed low address, as the kernel's code model requires. It calls functions of
-//! `kernel/` through slots, which the loader fills.
+//! executable for a fixed low address, as the kernel's code model requires. It calls `kernel/`
+//! functions through slots, which the loader fills.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -25,10 +25,11 @@ const SCRIPT: &str = include_str!("../../../tree/host.ld");
 /// executables.
 const ADDRESS: &str = "0x10000000";
 
-/// Prefix of the glue's names. The services can refer only to these names in the tree's objects.
+/// Prefix of the names that the glue defines. In the tree's objects, the services can refer only to
+/// these names.
 const GLUE: &str = "kiln_glue_";
 
-/// Name of a file next to the image that lists the names that the tree's objects export to each
+/// Name of a file, next to the image, that lists the names that the tree's objects export to each
 /// other. The file is needed because these names are local symbols in the image.
 const GLOBALS: &str = "globals";
 
@@ -42,12 +43,12 @@ pub(crate) fn globals(image: &Path) -> Result<BTreeSet<String>, Error> {
     Ok(text.lines().map(String::from).collect())
 }
 
-/// Name of the image's file.
+/// File name of the image.
 pub(crate) const IMAGE: &str = "image";
 
-/// Links the image in `place`, unless nothing has changed since it was last linked. An image that
-/// contains only suites lacks the glue functions that call the crypto API. Services refer to these
-/// functions, but do not call them in such an image.
+/// Links the image in `place`, unless nothing has changed since the image was last linked. An image
+/// that contains only suites lacks the glue functions that call the crypto API. Services refer to
+/// these functions, but do not call them in such an image.
 pub(crate) fn link(
     plan: &Plan,
     cache: &Cache,
@@ -72,8 +73,8 @@ pub(crate) fn link(
         .arg(&all)
         .args(&selection.linked))?;
 
-    // Two passes are needed, because objcopy selects the symbols to make local by their old names,
-    // before it renames them.
+    // Two passes are needed, because objcopy makes symbols local before it renames them, and
+    // therefore selects them by their old names.
     let tables = read_tables(place, &["all.o"])?;
     let table = tables.get("all.o").cloned().unwrap_or_default();
     let rename: String = table
@@ -117,7 +118,8 @@ pub(crate) fn link(
         }
     }
     run(&mut ld)?;
-    // Replace the image by renaming. Processes that have loaded the old image are not affected.
+    // Replace the image by renaming the new file, so that processes that have loaded the old image
+    // are not affected.
     fs::rename(&new, &image).map_err(|e| Error::cache(&image, e))?;
     for file in [&all, &named] {
         let _ = fs::remove_file(file);
@@ -126,8 +128,8 @@ pub(crate) fn link(
     Ok(image)
 }
 
-/// Generates a stub, which jumps through a slot, for each `kernel/` function that the tree's
-/// objects or the services call.
+/// Generates stubs for the `kernel/` functions that the tree's objects or the services call. Each
+/// stub jumps through a slot.
 fn stubs(compiler: &Compiler, place: &Path, services: &Services) -> Result<PathBuf, Error> {
     let mut objects = services.objects.clone();
     objects.push(place.join("tree.o"));

@@ -1,4 +1,5 @@
-//! Runs the tree's own build in a separate directory: first the configuration, then the objects.
+//! Runs the tree's own build in a separate directory, first to configure the tree and then to build
+//! the objects.
 
 use std::collections::{BTreeSet, HashSet};
 use std::fs::{self, File, OpenOptions};
@@ -17,13 +18,13 @@ use crate::replay::Last;
 use crate::services::HEADERS;
 use crate::{search, tiers, tools, Error, Plan};
 
-/// Returns whether the tree can be hosted even if this glue file does not compile. An optional file
-/// calls functions that other versions of Linux may declare differently.
+/// Returns whether the tree can be hosted even if this glue file does not compile. Such optional
+/// files call functions that other versions of Linux may declare differently.
 pub(crate) fn is_optional(glue: &str) -> bool {
     glue.starts_with("kiln_library")
 }
 
-/// Source files that the tree's build compiles against the tree's headers, so that layouts and
+/// Glue files, which the tree's build compiles against the tree's headers, so that layouts and
 /// signatures always match.
 pub(crate) const GLUE: [(&str, &str); 27] = [
     ("kiln_glue", include_str!("../../../tree/glue.c")),
@@ -117,7 +118,7 @@ pub(crate) const STACK: [&str; 4] = [
     "lib/crypto",
 ];
 
-/// Further directories, which contain the library's SIMD code and the code that it needs.
+/// Additional directories that contain the library's SIMD code, and the code that this code needs.
 pub(crate) const LIBRARY_DIRS: [&str; 7] = [
     "arch/x86/lib/crypto",
     "lib/crc",
@@ -128,10 +129,10 @@ pub(crate) const LIBRARY_DIRS: [&str; 7] = [
     "lib/raid",
 ];
 
-/// The library directories that KUnit suites are linked from.
+/// The library directories whose KUnit suites are linked.
 const SUITES: [&str; 2] = ["lib/crc", "lib/raid"];
 
-/// Objects of the crypto API without which the glue cannot be linked.
+/// The crypto API object that the glue cannot be linked without.
 const CORE: [&str; 1] = ["crypto/api"];
 
 /// Glue files that call the crypto API.
@@ -146,8 +147,8 @@ pub(crate) enum Part {
 }
 
 impl Part {
-    /// Returns the number of objects that a cold build of a current tree compiles. Used only for
-    /// the progress bar.
+    /// Returns the approximate number of objects that a cold build of a recent tree compiles. Used
+    /// only for the progress bar.
     fn usual_steps(self) -> f64 {
         match self {
             Part::Whole => 520.0,
@@ -155,14 +156,14 @@ impl Part {
         }
     }
 
-    /// Returns the directories of the stack that belong to this part.
+    /// Returns those directories of the stack that belong to this part.
     fn stack(self) -> impl Iterator<Item = &'static str> {
         let api = ["crypto", "arch/x86/crypto"];
         let all = STACK.into_iter();
         all.filter(move |dir| self == Part::Whole || !api.contains(dir))
     }
 
-    /// Returns the functions that the glue refers to but this part does not contain. The glue does
+    /// Returns the functions to which the glue refers but which are not in this part. The glue does
     /// not call them if only this part is built.
     pub(crate) fn missing(self) -> impl Iterator<Item = &'static str> {
         (self == Part::Suites).then_some("alg_test").into_iter()
@@ -175,11 +176,12 @@ impl Part {
     }
 }
 
-/// Object of the tree's benchmark, followed by the modified copy linked in its place.
+/// The object that contains the tree's benchmark, and the modified copy that is linked in its
+/// place.
 const TCRYPT: &str = "crypto/tcrypt.o";
 const BENCHMARK: &str = "crypto/kiln_tcrypt.o";
 
-/// One of the tree's object files.
+/// An object file that belongs to the tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Object {
     /// Path relative to the build directory.
@@ -188,9 +190,9 @@ pub(crate) struct Object {
     pub library: bool,
 }
 
-/// A build's products.
+/// The products of a build.
 pub(crate) struct Built {
-    /// The objects in link order.
+    /// The objects, in link order.
     pub objects: Vec<Object>,
     /// Objects that failed to compile, each with the compiler's first error.
     pub failures: Vec<(String, String)>,
@@ -198,16 +200,17 @@ pub(crate) struct Built {
     pub taken: Taken,
 }
 
-/// A directory that must be built as a whole. If its objects were separate make targets, two
-/// Makefiles with different flags would each compile them, and every run would rebuild all of them.
+/// A directory that must be built as a single target. If its objects were separate make targets,
+/// two Makefiles with different flags would each compile them, and every run would rebuild all of
+/// them.
 const TWICE: &str = "arch/x86/lib/";
 
 /// The message that Kbuild's fixdep prints if two make processes compile the same object at the
-/// same time. Running make a second time then builds the missing objects.
+/// same time. If this happens, a second run of make builds the missing objects.
 const COLLISION: &str = "fixdep: error opening file";
 
-/// Builds a part of the tree, the usual library objects and those in `more`. Objects that are up to
-/// date are not rebuilt.
+/// Builds a part of the tree, the usual library objects, and the library objects in `more`. Objects
+/// that are up to date are not rebuilt.
 pub(crate) fn build(
     plan: &Plan,
     cache: &Cache,
@@ -234,7 +237,8 @@ pub(crate) fn build(
     targets.extend(part.glue().map(|name| format!("lib/{name}.o")));
     let mut core = BTreeSet::new();
     match part {
-        // tcrypt is a separate target. If it were built in, its initcall would run the benchmark.
+        // tcrypt is a separate target, because if it were built in, its initcall would run the
+        // benchmark.
         Part::Whole => targets.extend(has("crypto/tcrypt.c").then(|| TCRYPT.to_string())),
         Part::Suites => core.extend(CORE),
     }
@@ -286,7 +290,7 @@ pub(crate) fn build(
     }
     for name in part.glue() {
         let object = format!("lib/{name}.o");
-        // After a failure, the object of an earlier build may still be there.
+        // If compilation failed, the object file from an earlier build may still exist.
         let failed = failures.iter().find(|(path, _)| *path == object);
         if is_optional(name) || cache.objects.join(&object).is_file() && failed.is_none() {
             continue;
@@ -388,17 +392,18 @@ fn configure(plan: &Plan, cache: &Cache) -> Result<Taken, Error> {
     update(&stamp, &wanted).map(|_| taken)
 }
 
-/// A build's output, and whether it succeeded.
+/// The output of a build, and whether the build succeeded.
 pub struct Said {
-    /// What make printed on standard output and standard error, in order.
+    /// What make printed to standard output and standard error, in the order in which it was
+    /// printed.
     pub text: String,
     /// Whether make returned exit status 0.
     pub success: bool,
 }
 
 impl Said {
-    /// Returns the build's first error, preceded by `: ` for appending it to a message. Returns an
-    /// empty string if the build printed no error.
+    /// Returns the first error that the build printed, preceded by `: ` so that it can be appended
+    /// to a message. Returns an empty string if the build printed no error.
     pub fn cause(&self) -> String {
         first_error(&self.text).map_or(String::new(), |line| format!(": {line}"))
     }
@@ -422,8 +427,8 @@ fn make(
     .run(&arguments, step)
 }
 
-/// A [`Make::run`] argument that disables BTF for modules. Kiln does not need BTF, and generating
-/// it would need pahole.
+/// An argument for [`Make::run`] that disables BTF for modules. Kiln does not need BTF, and
+/// generating it would require pahole.
 pub const WITHOUT_BTF: &str = "CONFIG_DEBUG_INFO_BTF_MODULES=";
 
 /// A run of a kernel's build system.
@@ -431,7 +436,7 @@ pub struct Make<'a> {
     /// Directory that contains the Makefile.
     pub directory: &'a Path,
     pub compiler: &'a Compiler,
-    /// Log file for a copy of make's output.
+    /// Log file that receives a copy of make's output.
     pub log: &'a Path,
     /// Set when the user presses Ctrl-C. The terminal also interrupts make itself.
     pub stop: &'a AtomicBool,
@@ -446,7 +451,8 @@ impl Make<'_> {
         let jobs = available_parallelism().map_or(2, |n| n.get());
         let mut command = Command::new("sh");
         tools::clear_environment(&mut command);
-        // Merge messages and errors into one stream to keep their order.
+        // Merge standard output and standard error into one stream to preserve the order of
+        // messages.
         command
             .args(["-c", "exec make \"$@\" 2>&1", "make", "-C"])
             .arg(self.directory)
@@ -498,7 +504,7 @@ impl Make<'_> {
     }
 }
 
-/// Extracts the object from a line such as `  CC      crypto/api.o`.
+/// Extracts the object's path from a line such as `  CC      crypto/api.o`.
 fn compiled(line: &str) -> Option<&str> {
     let mut words = line.strip_prefix("  ")?.split_whitespace();
     let (verb, object) = (words.next()?, words.next()?);
@@ -507,8 +513,8 @@ fn compiled(line: &str) -> Option<&str> {
 }
 
 /// Finds the command files (`.cmd`) that make cannot read, for example because an earlier build was
-/// interrupted. Such a file keeps make from compiling anything in its directory, so stale objects
-/// would be used.
+/// interrupted. Such a file prevents make from compiling anything in its directory, so stale
+/// objects would be used.
 fn broken_commands(text: &str) -> BTreeSet<&str> {
     let lines = text.lines().filter_map(|l| l.split_once(": *** "));
     let places = lines.filter_map(|(place, _)| place.rsplit_once(':'));
@@ -534,8 +540,8 @@ fn failures(text: &str) -> Vec<(String, String)> {
         else {
             continue;
         };
-        // Several jobs run at the same time, so prefer an error that names the object's source
-        // file.
+        // Several jobs run at the same time, so an error that names the object's source file takes
+        // precedence.
         let stem = object.trim_end_matches(".o");
         let why = errors
             .iter()
@@ -560,7 +566,7 @@ fn list_objects(cache: &Cache, library: &BTreeSet<&str>, part: Part) -> Result<V
     let of_stack = part.stack().map(|dir| (dir, false));
     for (dir, library) in of_stack.chain(LIBRARY_DIRS.map(|dir| (dir, true))) {
         for path in members(cache, dir)? {
-            // Link suites even though no other object needs them.
+            // Link the suites although no other object needs them.
             let library = library && !(SUITES.contains(&dir) && path.ends_with("_kunit.o"));
             objects.push(Object { path, library });
         }
@@ -584,8 +590,8 @@ fn list_objects(cache: &Cache, library: &BTreeSet<&str>, part: Part) -> Result<V
     Ok(objects)
 }
 
-/// Lists a directory's objects. make does not create the directory's archive if an object fails to
-/// build; in that case the existing objects are listed by name.
+/// Lists a directory's objects. If an object fails to build, make does not create the directory's
+/// archive; in that case, the objects that exist are listed by name.
 fn members(cache: &Cache, dir: &str) -> Result<Vec<String>, Error> {
     let mut members = Vec::new();
     let mut is_whole = cache.objects.join(dir).join("built-in.a").is_file();
@@ -599,8 +605,8 @@ fn members(cache: &Cache, dir: &str) -> Result<Vec<String>, Error> {
             .current_dir(&cache.objects)
             .output()
             .map_err(|e| Error::tool("ar", "binutils", e))?;
-        // A thin archive may be left from an earlier build. ar cannot list it if one of its objects
-        // has been deleted.
+        // The thin archive may be left over from an earlier build. ar cannot list it if one of its
+        // objects has been deleted.
         is_whole &= output.status.success();
         members.extend(
             String::from_utf8_lossy(&output.stdout)
@@ -616,7 +622,8 @@ fn members(cache: &Cache, dir: &str) -> Result<Vec<String>, Error> {
     Ok(members)
 }
 
-/// Finds the objects below a directory that Kbuild has compiled. Each has a command file.
+/// Finds the objects that Kbuild has compiled below a directory. Each of these objects has a
+/// command file.
 fn scan(root: &Path, dir: &Path, found: &mut Vec<String>) {
     let Ok(entries) = fs::read_dir(root.join(dir)) else {
         return;

@@ -33,21 +33,22 @@ const REACH_SILENCE: Duration = Duration::from_secs(300);
 /// Maximum number of drivers that one child examines.
 const CHUNK: usize = 120;
 
-/// Maximum number of crashes in one driver family under one oracle, after which the rest of the
-/// family is skipped.
+/// Maximum number of crashes in one driver family under one oracle. When this number is reached,
+/// the rest of the family is skipped.
 const CRASHES: usize = 4;
 
-/// Maximum number of crashes while templates are instantiated. If more crashes occur, no driver is
-/// examined.
+/// Maximum number of crashes while templates are being instantiated. If there are more, no driver
+/// is examined.
 const INSTANCES: usize = 16;
 
 /// A pseudo-oracle for crashes during template instantiation. Users cannot select it.
 const REACH: Oracle = oracle("reach", u32::MAX, false);
 
-/// Maximum number of answers compared per driver.
+/// Maximum number of answers to compare per driver.
 const ANSWERS: usize = 512;
 
-/// Case groups of the oracle `values`, in the order of `tree/oracles/values.c`.
+/// The case groups of the oracle `values`, in the order in which `tree/oracles/values.c` defines
+/// them.
 const CARRIES: [&str; 10] = [
     "drawn",
     "before a carry from 32 bits",
@@ -72,7 +73,7 @@ const TRAITS: [&str; 6] = [
     "whether the IV that a request leaves continues the message",
 ];
 
-/// A rule that drivers must follow. The code in `tree/oracles/` checks it.
+/// A rule that drivers must follow, checked by code in `tree/oracles/`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Oracle {
     pub name: &'static str,
@@ -84,7 +85,7 @@ pub struct Oracle {
     of_code: bool,
 }
 
-/// All oracles, in the order they run.
+/// All oracles, in the order in which they run.
 pub const ALL: [Oracle; 12] = [
     oracle("memory", raw::KILN_ORACLE_MEMORY, false),
     oracle("context", raw::KILN_ORACLE_CONTEXT, false),
@@ -101,7 +102,7 @@ pub const ALL: [Oracle; 12] = [
 ];
 
 impl Oracle {
-    /// Describes the group of cases that an answer word belongs to.
+    /// Describes the group of cases to which an answer word belongs.
     fn group(&self, number: usize) -> String {
         let named = |names: &[&str]| names.get(number).copied().unwrap_or_default().to_owned();
         match self.number {
@@ -110,8 +111,8 @@ impl Oracle {
         }
     }
 
-    /// Formats the finding that a driver's answer differs from that of `other`, a driver for the
-    /// same algorithm.
+    /// Formats a finding which states that a driver's answer differs from that of `other`, a driver
+    /// for the same algorithm.
     fn differs(&self, other: &str, alg: &str) -> String {
         match self.number {
             raw::KILN_ORACLE_SEQUENCE => format!("differs from {other}, which is {alg}, too"),
@@ -136,7 +137,7 @@ const fn of_code(name: &'static str, number: u32) -> Oracle {
     }
 }
 
-/// Finds the oracle with the name that users give, such as `memory`.
+/// Finds the oracle that has this user-visible name, such as `memory`.
 pub fn find(name: &str) -> Option<Oracle> {
     ALL.into_iter().find(|o| o.name == name)
 }
@@ -153,18 +154,19 @@ pub struct Wanted<'a> {
     pub quick: bool,
     /// The list of known findings.
     pub known: &'a Known,
-    /// Whether to examine this driver.
+    /// Returns whether to examine a driver.
     pub chosen: &'a (dyn Fn(&Subject) -> bool + Sync),
     /// Set when the user presses Ctrl-C.
     pub stop: &'a AtomicBool,
     pub progress: &'a (dyn Fn(f64, &str) + Sync),
 }
 
-/// A violated rule, as shown to the user.
+/// A rule violation, as shown to the user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
     pub oracle: &'static str,
-    /// The driver that violates the rule here; of several, the one with the shortest name.
+    /// The driver that violates the rule at this place. If several drivers do, the one with the
+    /// shortest name.
     pub driver: String,
     pub alg: String,
     pub rule: String,
@@ -176,7 +178,7 @@ pub struct Finding {
     pub place: String,
     /// Names of the calling functions, innermost first.
     pub trace: Vec<String>,
-    /// Number of other drivers that violate the rule here.
+    /// Number of other drivers that violate the rule at this place.
     pub others: usize,
     /// The reason given in the list of known findings; `None` if the finding is not in the list.
     pub known: Option<String>,
@@ -200,7 +202,7 @@ impl Finding {
     }
 }
 
-/// The result of one driver under one oracle.
+/// The result of examining one driver with one oracle.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ran {
     pub oracle: &'static str,
@@ -231,7 +233,8 @@ pub struct Found {
     pub unseen: Vec<String>,
 }
 
-/// Lists the drivers, or examines the drivers in the order. This is the child's part of [`run`].
+/// Lists the drivers, or examines the drivers that the order contains. This is the child's part of
+/// [`run`].
 ///
 /// # Errors
 /// Fails if the image cannot be loaded.
@@ -329,7 +332,8 @@ fn examine(
             line["event"] = "violation".into();
             host.tell(&format!("{line}\n"))?;
         }
-        // If a register was not preserved, skip the other checks, because the next call may crash.
+        // If a function did not preserve a register, skip the other checks, because the next call
+        // may crash.
         raw.steps = 0;
         let again = raw.number == raw::KILN_ORACLE_REGISTERS;
         if violations.is_empty() && again && raw.error == 0 {
@@ -355,7 +359,7 @@ struct Told {
     subject: Subject,
     examined: Option<Examined>,
     violations: Vec<Violation>,
-    /// Whether the driver was skipped because too many drivers of its family had crashed.
+    /// Whether the driver was skipped because too many drivers in its family had crashed.
     left: bool,
 }
 
@@ -399,14 +403,14 @@ pub fn run(wanted: &Wanted) -> Result<Found, Error> {
         let selected = family::quick_set(&all);
         chosen.retain(|s| selected.contains(s.driver.as_str()));
     }
-    // Sort so that drivers of one algorithm are adjacent.
+    // Sort so that the drivers for each algorithm are adjacent.
     chosen.sort_by(|a, b| (&a.alg, &a.driver).cmp(&(&b.alg, &b.driver)));
     let with_code: Vec<Subject> = (chosen.iter())
         .filter(|s| wanted.thorough || has_code(&s.driver))
         .cloned()
         .collect();
-    // Comparing answers requires all drivers of an algorithm, so examine more than the chosen
-    // drivers.
+    // Comparing answers requires all drivers for an algorithm, so also examine drivers that were
+    // not chosen.
     let algs: BTreeSet<&str> = chosen.iter().map(|s| plain(&s.alg)).collect();
     let mut compared: Vec<Subject> = (all.iter())
         .filter(|s| algs.contains(plain(&s.alg)))
@@ -450,7 +454,7 @@ pub fn run(wanted: &Wanted) -> Result<Found, Error> {
     let whole = chosen.len() == all.len();
     let names: Vec<&str> = wanted.oracles.iter().map(|o| o.name).collect();
     let unseen = || wanted.known.unseen(&names, &found.seen);
-    // Report the known findings that were not seen, but only if all drivers were examined.
+    // Report the known findings that did not occur, but only if all drivers were examined.
     found.unseen = whole.then(unseen).unwrap_or_default();
     found.subjects = all.len();
     found.left_out = requested - chosen.len();
@@ -458,7 +462,7 @@ pub fn run(wanted: &Wanted) -> Result<Found, Error> {
     Ok(found)
 }
 
-/// Strips the internal-algorithm prefix from the name.
+/// Strips the prefix that marks internal algorithms.
 fn plain(alg: &str) -> &str {
     alg.trim_start_matches("__")
 }
@@ -470,9 +474,9 @@ fn has_code(driver: &str) -> bool {
     !inner.unwrap_or(driver).contains('(')
 }
 
-/// Runs the oracle `features` once more for each CPU feature, on the drivers that use the feature,
-/// in children that hide it from the tree. A driver that registers nevertheless must work without
-/// the feature.
+/// Runs the oracle `features` once more for each CPU feature. Only the drivers that use the feature
+/// are examined, in children that hide the feature from the tree. A driver that registers
+/// nevertheless must work without the feature.
 fn without_features(wanted: &Wanted, told: &mut [Told], crashes: &Crashes) -> Result<(), Error> {
     let uses = |t: &Told, name: &str| {
         let examined = t.examined.as_ref();
@@ -485,7 +489,7 @@ fn without_features(wanted: &Wanted, told: &mut [Told], crashes: &Crashes) -> Re
     else {
         return Ok(());
     };
-    // A template instance executes the code of its children, which are examined separately.
+    // A template instance executes its child algorithms' code, which is examined separately.
     let users = |name: &str| -> Vec<Subject> {
         let told = told.iter();
         let users = told.filter(|t| uses(t, name) && has_code(&t.subject.driver));
@@ -517,8 +521,8 @@ fn without_features(wanted: &Wanted, told: &mut [Told], crashes: &Crashes) -> Re
     Ok(())
 }
 
-/// Runs the jobs on all CPUs, one job per CPU at a time, until `stop` is set. Returns the results
-/// in the order of the jobs.
+/// Runs the jobs on all CPUs, one job at a time on each CPU, until `stop` is set. Returns the
+/// results in the order of the jobs.
 fn on_all_cores<J: Sync, R: Send>(
     jobs: &[J],
     stop: &AtomicBool,
@@ -549,7 +553,7 @@ fn on_all_cores<J: Sync, R: Send>(
     results.into_iter().map(|(_, result)| result).collect()
 }
 
-/// The result of instantiating all templates: the drivers that are available, and what failed.
+/// The result of instantiating all templates: the drivers that are available, and the failures.
 #[derive(Default)]
 struct Reach {
     subjects: Vec<Subject>,
@@ -560,7 +564,7 @@ struct Reach {
 }
 
 /// Lists every driver, including the instances of every template. If creating an instance crashes
-/// the child, a new child is started that skips the instance.
+/// the child, starts a new child that skips this instance.
 fn subjects(wanted: &Wanted) -> Result<Reach, Error> {
     (wanted.progress)(0.0, "every template over every child");
     let mut crashed: Vec<Told> = Vec::new();
@@ -646,7 +650,7 @@ impl Crashes {
 }
 
 /// Returns a name that identifies a driver's code. An internal driver, its simd wrapper, and cryptd
-/// over either of them run the same code and get the same name.
+/// instances that wrap either of them run the same code and get the same name.
 fn code(driver: &str) -> &str {
     let inner = driver.strip_prefix("cryptd(").unwrap_or(driver);
     let inner = inner.trim_start_matches("__");
@@ -796,8 +800,8 @@ fn compare(told: &mut [Told], oracle: Oracle) {
     }
 }
 
-/// Returns whether a function only does work for its caller: a service, or a function that copies
-/// or allocates memory. A violation is attributed to the caller of such a function.
+/// Returns whether a function only acts on behalf of its caller: a service, or a function that
+/// copies or allocates memory. A violation in such a function is attributed to the caller.
 fn is_helper(function: &str) -> bool {
     let name = function.split('+').next().unwrap_or(function);
     let starts = [

@@ -15,12 +15,12 @@ use crate::{raw, Error};
 /// Number of the second CPU.
 const PEER: u32 = 1;
 
-/// Shortens cryptd's queues, so that a few requests fill them. Must be called before any code of
-/// the tree runs.
+/// Shortens cryptd's queues, so that a few requests fill them. Must be called before any of the
+/// tree's code runs.
 pub(crate) fn shorten_queues(image: &Image) {
     if let Some(at) = image.symbol("cryptd_max_cpu_qlen") {
-        // SAFETY: the address is that of an unsigned int in `cryptd.c`, and no code of the tree
-        // runs yet.
+        // SAFETY: the address is that of an unsigned int in `cryptd.c`, and none of the tree's code
+        // is running yet.
         unsafe { ptr::write_volatile(at as *mut u32, raw::KILN_QUEUE_LENGTH) };
     }
 }
@@ -48,8 +48,8 @@ impl Tools {
         })
     }
 
-    /// Clears the audit, and returns it for use with the next driver. Returns null if the oracle
-    /// does not single-step.
+    /// Clears the audit and returns it, so that it can be used with the next driver. Returns null
+    /// if the oracle does not single-step.
     pub(crate) fn audit(&mut self) -> *mut Audit {
         self.stepped.as_mut().map_or(ptr::null_mut(), |stepped| {
             stepped.clear();
@@ -57,7 +57,7 @@ impl Tools {
         })
     }
 
-    /// Returns the recorded steps, if the oracle checks them.
+    /// Returns the audit if the oracle checks the recorded steps.
     pub(crate) fn judged(&mut self) -> Option<&mut Stepped> {
         let number = self.number;
         self.stepped.as_mut().filter(|_| is_judged(number))
@@ -69,8 +69,8 @@ impl Tools {
     }
 }
 
-/// A structure with the layout of `struct kiln_peer`. The fields are atomic, because both threads
-/// access them.
+/// Has the same layout as `struct kiln_peer`. The fields are atomic, because both threads access
+/// them.
 #[derive(Default)]
 #[repr(C)]
 struct Shared {
@@ -97,11 +97,11 @@ impl Peer {
                 number: PEER,
                 ..Config::default()
             };
-            // If the CPU cannot be booted, the oracle waits for it until the parent kills the
+            // If the CPU cannot be booted, the oracle waits for the CPU until the parent kills the
             // child.
             let Ok(_cpu) = Cpu::boot(&config) else { return };
-            // SAFETY: the gate is the required way to call this function, and the structure is
-            // never freed.
+            // SAFETY: this function must be called through the gate, and the structure is never
+            // freed.
             unsafe { cpu::gate(run, ptr::from_ref(raw).cast_mut().cast()) };
         });
         Ok(Peer {

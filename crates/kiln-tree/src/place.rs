@@ -29,9 +29,10 @@ pub fn root() -> Result<PathBuf, Error> {
         .ok_or(Error::NoCache)
 }
 
-/// Creates a directory in `parent` that has an unpredictable name and is accessible to this user
-/// only. The directory is removed on drop. The programs that Kiln starts write only to such
-/// directories: in a directory writable by others, they would follow those users' symbolic links.
+/// Creates a directory in `parent` that has an unpredictable name and is accessible only to this
+/// user. The directory is removed on drop. The programs that Kiln starts write only to such
+/// directories, because in a directory that other users can write to, they would follow those
+/// users' symbolic links.
 pub fn make_scratch(parent: &Path, prefix: &str) -> io::Result<TempDir> {
     Builder::new()
         .prefix(prefix)
@@ -39,14 +40,14 @@ pub fn make_scratch(parent: &Path, prefix: &str) -> io::Result<TempDir> {
         .tempdir_in(parent)
 }
 
-/// Creates a scratch directory like [`make_scratch`], and locks it until the returned file is
-/// closed. `parent` must contain only directories that this function has created: those that are
-/// not locked, because their process was killed before it could remove them, are removed first.
+/// Creates a scratch directory as [`make_scratch`] does, and locks it until the returned file is
+/// closed. `parent` must contain only directories that this function has created. Directories that
+/// are not locked, because their process was killed before it could remove them, are removed first.
 ///
 /// # Errors
 /// Fails if the directory cannot be created or locked.
 pub fn make_locked_scratch(parent: &Path) -> io::Result<(TempDir, File)> {
-    // While this lock is held, every directory of a running process is locked too.
+    // While this lock is held, every directory whose process is running is locked.
     let all = File::open(parent)?;
     lock(&all, Locking::Alone)?;
     for entry in fs::read_dir(parent)?.flatten() {
@@ -57,8 +58,8 @@ pub fn make_locked_scratch(parent: &Path) -> io::Result<(TempDir, File)> {
             let _ = fs::remove_dir_all(entry.path());
         }
     }
-    // No prefix, because a socket may be created in the directory, and its path has at most 107
-    // bytes.
+    // Use no prefix, because a socket may be created in the directory, and the path of a socket is
+    // limited to 107 bytes.
     let dir = make_scratch(parent, "")?;
     let owner = File::open(dir.path())?;
     lock(&owner, Locking::Alone)?;
@@ -93,12 +94,12 @@ pub fn hash(parts: &[&[u8]]) -> u64 {
     h
 }
 
-/// How a lock is acquired.
+/// How to acquire a lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Locking {
-    /// No other process can hold the lock at the same time.
+    /// Exclusive: no other process can hold the lock at the same time.
     Alone,
-    /// Several processes can hold the lock at the same time, if all of them use this mode.
+    /// Shared: several processes can hold the lock at the same time if all of them use this mode.
     Shared,
 }
 

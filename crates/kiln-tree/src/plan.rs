@@ -1,4 +1,4 @@
-//! A build's options: the tree, the compiler and the configuration.
+//! The options for a build: the tree, the compiler and the configuration.
 
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -19,7 +19,7 @@ pub struct Plan<'a> {
     pub seed: u64,
     /// Set when the user presses Ctrl-C.
     pub stop: &'a AtomicBool,
-    /// Callback that receives the completed fraction and a name for the current step.
+    /// Callback that receives the fraction completed and the name of the current step.
     pub progress: &'a dyn Fn(f64, &str),
 }
 
@@ -34,7 +34,8 @@ impl Plan<'_> {
         let compiler = self.compiler_name();
         let config = self.config.key();
         let dir = match &self.source.checkout {
-            // A checkout's builds are stored in its slot, so that they are copied together with it.
+            // A checkout's builds are stored in the same slot as the checkout, so that both are
+            // copied together.
             Some(checkout) => checkout
                 .builds()
                 .join(key(Path::new("build"), &compiler, config)),

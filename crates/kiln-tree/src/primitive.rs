@@ -1,4 +1,4 @@
-//! Calls assembly functions of a tree directly (`tree/services/series.c`). `tree/primitives`
+//! Calls a tree's assembly functions directly (`tree/services/series.c`). `tree/primitives`
 //! describes the functions.
 
 use std::ffi::CString;
@@ -51,8 +51,8 @@ const CONVENTIONS: [&str; 32] = [
     "polyval-blocks",
 ];
 
-/// Conventions with 32-bit arguments. Each bit mask has a bit set for every argument that is 32
-/// bits wide. The first mask is for the function itself, the others are for its companions.
+/// Conventions that have 32-bit arguments. In each bit mask, a bit is set for every argument that
+/// is 32 bits wide. The first mask is for the function itself, the others for its companions.
 const NARROW: [(&str, &[u8]); 17] = [
     ("len", &[1 << 3]),
     ("len-iv", &[1 << 3]),
@@ -73,25 +73,25 @@ const NARROW: [(&str, &[u8]); 17] = [
     ("poly1305", &[1 << 3]),
 ];
 
-/// A row of the table `tree/primitives`, which describes one function.
+/// A row in the table `tree/primitives`, describing one function.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Primitive {
     pub symbol: String,
     /// Calling convention, as an index into [`CONVENTIONS`].
     convention: usize,
-    /// The function's algorithm. The function may compute only a part of it.
+    /// The algorithm that the function computes, in whole or in part.
     pub alg: String,
     /// Operation: `encrypt`, `decrypt`, `digest` or `derive`.
     pub op: String,
-    /// ISA tier that the function is written for.
+    /// ISA tier for which the function is written.
     pub tier: String,
-    /// Driver that expands the key. The function reads the expanded key from its context.
+    /// Driver that expands the key. The function reads the expanded key from this driver's context.
     pub key: Option<String>,
-    /// Size in bytes of the key, if the function takes it unexpanded.
+    /// Size of the key in bytes, if the function takes the key unexpanded.
     pub raw_key: usize,
-    /// Function that prepares the key, if the key does not come from a driver.
+    /// How to prepare the key, if the key does not come from a driver.
     pub prepare: Option<String>,
-    /// Name of a constant in the tree passed as the key.
+    /// Name of a constant in the tree that is passed as the key.
     pub table: Option<String>,
     /// Alignment in bytes of the key within the driver's context.
     pub ctx_align: usize,
@@ -99,7 +99,7 @@ pub struct Primitive {
     pub offset: usize,
     /// Key size in bits, if the function supports only one.
     pub key_bits: Option<u32>,
-    /// Name of another driver without which the function cannot run.
+    /// Name of another driver that must be available for the function to run.
     pub needs: Option<String>,
     /// An additional tier that the CPU must have and `KILN_TIERS` must allow.
     pub cpu: Option<String>,
@@ -118,10 +118,10 @@ pub struct Primitive {
     pub align: usize,
     /// Value of the extra argument, for conventions that have one.
     pub extra: u64,
-    /// Size in bytes of the result, if it differs from the size of the algorithm's result.
+    /// Size of the result in bytes, if it differs from the size of the algorithm's result.
     pub state: Option<usize>,
-    /// Where the expected answers come from, if not from a driver: a function of the tree, or a
-    /// computation in Kiln.
+    /// Where the expected answers come from, if they do not come from a driver: a function in the
+    /// tree, or a computation in Kiln.
     pub judge: Option<String>,
 }
 
@@ -131,8 +131,8 @@ impl Primitive {
         parse(TABLE).expect("the table is well-formed: a test reads it")
     }
 
-    /// Returns the primitive's functions with 32-bit arguments, each with a bit mask of these
-    /// arguments.
+    /// Returns those of the primitive's functions that have 32-bit arguments, each with a bit mask
+    /// of these arguments.
     pub fn narrow(&self) -> Vec<(&str, u8)> {
         let name = CONVENTIONS[self.convention];
         let of = NARROW.iter().find(|(convention, _)| *convention == name);
@@ -141,7 +141,7 @@ impl Primitive {
         pairs.map(|(f, bits)| (f.as_str(), *bits)).collect()
     }
 
-    /// Returns whether the function takes two expanded keys, one of them for the tweak.
+    /// Returns whether the function takes two expanded keys, the second of them for the tweak.
     pub fn two_keys(&self) -> bool {
         CONVENTIONS[self.convention].starts_with("xts")
     }
@@ -174,7 +174,7 @@ impl Primitive {
 }
 
 /// Returns whether the CPU has a tier's features and `KILN_TIERS` allows the tier. The hosted tree
-/// sees the feature under the same condition.
+/// sees these features under the same condition.
 fn has(tier: &str) -> bool {
     macro_rules! all {
         ($($name:tt is $id:literal),+) => {
@@ -272,7 +272,7 @@ pub struct Bound {
     functions: [u64; 4],
 }
 
-/// Name of a symbol that the tree lacks or defines more than once.
+/// Name of a symbol that the tree either lacks or defines more than once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Missing(pub String);
 
@@ -282,7 +282,7 @@ impl fmt::Display for Missing {
     }
 }
 
-/// Pointers to a primitive's keys.
+/// Pointers to the keys that a primitive uses.
 #[derive(Clone, Copy)]
 pub struct Keys {
     key: *mut u8,
@@ -290,7 +290,7 @@ pub struct Keys {
 }
 
 impl Keys {
-    /// Finds the keys in drivers' contexts. The row gives the alignment and the offset of a key.
+    /// Finds the keys in drivers' contexts. The row states the alignment and the offset of a key.
     /// For XTS, the tweak key is in a second context.
     ///
     /// The engines must outlive the calls.
@@ -315,17 +315,17 @@ impl Keys {
 
     pub fn raw(key: &[u8]) -> Keys {
         Keys {
-            // The C type is not const, but the functions only read the key.
+            // The pointer's C type is not const, but the functions only read the key.
             key: key.as_ptr().cast_mut(),
             key2: ptr::null_mut(),
         }
     }
 
-    /// Uses a constant in the tree as the key. The row gives the constant's name and an offset to
+    /// Uses a constant in the tree as the key. The row states the constant's name and an offset to
     /// add to its address.
     ///
     /// # Errors
-    /// Fails if the tree lacks the symbol, or defines it more than once.
+    /// Fails if the tree lacks the symbol or defines it more than once.
     pub fn in_tree(row: &Primitive, host: &Host) -> Result<Option<Keys>, Missing> {
         let Some(name) = &row.table else {
             return Ok(None);
@@ -370,8 +370,9 @@ impl Bound {
         })
     }
 
-    /// Makes `calls` calls in one of the tree's FPU sections, cycling through the messages. `start`
-    /// is the initial state. `digest` is the result size, if it differs from the message length.
+    /// Makes `calls` calls within one of the tree's FPU sections, cycling through the messages.
+    /// `start` is the initial state. `digest` is the size of the result, if it differs from the
+    /// message length.
     ///
     /// # Errors
     /// Fails if the messages exceed their buffers.
@@ -418,7 +419,8 @@ impl Bound {
         };
         self.calls.name(&self.name);
         // SAFETY: the argument points to the structure that the function takes, and the buffers
-        // hold all messages. The caller guarantees that the keys and the message length fit.
+        // hold all messages. The caller guarantees that the keys and the message length suit the
+        // function.
         let result = unsafe { self.calls.series((&raw mut raw).cast()) };
         assert_eq!(result, 0, "series.c knows all conventions");
         Ok(())
@@ -445,7 +447,8 @@ mod tests {
                 p.ctx_align.is_power_of_two() && p.align.is_power_of_two(),
                 "{p:?}"
             );
-            // Messages are placed at multiples of 64 bytes, so no larger alignment can be required.
+            // Messages are placed at multiples of 64 bytes, so a function cannot require a larger
+            // alignment.
             assert!(p.align <= 64 && p.beside.len() <= 3, "{p:?}");
             assert!(p.least % p.multiple == 0 && p.least <= p.most, "{p:?}");
             assert!(

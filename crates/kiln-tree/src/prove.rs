@@ -18,19 +18,20 @@ use crate::library::{Function, Library};
 use crate::trial::Trial;
 use crate::{link, raw, Error};
 
-/// Maximum number of results. A suite has one result per function and context.
+/// Maximum number of results per suite. Each function has one result per context.
 const ROOM: usize = 192;
 
 /// Maximum length of an x86 instruction in bytes.
 const LONGEST: usize = 15;
 
-/// An audit that single-steps functions while it exists, and collects the results.
+/// An audit that single-steps functions and collects the results. Stepping ends when the audit is
+/// dropped.
 pub(crate) struct Proving {
     raw: Box<raw::Prove>,
     proofs: Vec<raw::Proof>,
     auditing: Auditing,
-    /// Names of functions that other objects call. These must follow the ABI, unlike functions
-    /// called only by assembly code in the same file.
+    /// Names of functions that other objects call. These functions must follow the ABI, unlike
+    /// those that only assembly code in the same file calls.
     globals: BTreeSet<String>,
     /// The digests that the raw structure points to. They are stored here to keep them alive.
     _known: Box<[u64]>,
@@ -65,11 +66,11 @@ impl Proving {
             known: known.as_ptr(),
             known_count: known.len() as u64,
         });
-        // Time all sections. Which ones the timer skips would depend on the lengths of earlier
-        // sections, and the stepped instructions would depend on that.
+        // Time all sections. Otherwise, the timer would skip some of them depending on the lengths
+        // of earlier sections, so the stepped instructions would vary between runs.
         host.cpu.keep_sections(0);
         // SAFETY: `raw` and `auditing` become fields of the same structure, so the boxed audit
-        // lives as long as it is used.
+        // lives for as long as it is used.
         let auditing = unsafe { Auditing::start(&mut host.cpu, &raw mut raw.audit, begin) };
         let mut auditing = auditing.map_err(|e| Error::host("no single steps", e))?;
         // SAFETY: the image is never unloaded.
@@ -84,7 +85,7 @@ impl Proving {
         })
     }
 
-    /// Steps a library function and sends the results to the parent.
+    /// Single-steps a library function and sends the results to the parent.
     fn step(
         &mut self,
         host: &mut Host,
@@ -99,7 +100,7 @@ impl Proving {
                 let mut wanted = trial.order(&name, self.raw());
                 let wanted = (&raw mut wanted).cast();
                 library.name(&name);
-                // SAFETY: `wanted` points to the structure that the function takes. The structure
+                // SAFETY: `wanted` points to the structure that the function takes. This structure
                 // points to memory that `trial` and `self` own, and both outlive the call.
                 unsafe { host.call("kiln_glue_prove_library", wanted)? as i32 }
             }
@@ -111,12 +112,12 @@ impl Proving {
         proofs.iter().try_for_each(|p| host.tell(&p.line()))
     }
 
-    /// Returns the structure for the C code, to be passed to a suite.
+    /// Returns the structure that the caller passes to a suite's C code.
     pub(crate) fn raw(&mut self) -> *mut raw::Prove {
         &raw mut *self.raw
     }
 
-    /// Returns the results and clears them.
+    /// Returns the results collected so far, and clears them.
     pub(crate) fn take(&mut self, host: &Host) -> Vec<Proof> {
         let (visits, breaches) = (self.auditing.visits(), self.auditing.breaches());
         let dropped = self.auditing.dropped();
@@ -274,7 +275,7 @@ impl Proving {
     }
 }
 
-/// Finds the library, if this tree's functions can be stepped.
+/// Finds the tree's library. Returns `None` if its functions cannot be stepped.
 fn find_library(host: &Host) -> Result<Option<Rc<Library>>, Error> {
     let calls = Calls::find(host)?;
     let there = host.image.symbol("kiln_glue_prove_library").is_some();
@@ -322,7 +323,7 @@ pub(crate) fn step_library(host: &mut Host, order: &ProveOrder) -> Result<(), Er
     Ok(())
 }
 
-/// Creates the result for a function that fails even if it is not interrupted.
+/// Creates the result for a function that fails even without interrupts.
 fn refused(case: String, error: Refused) -> Proof {
     let finding = Finding {
         rule: Rule::Wrong,
@@ -340,8 +341,8 @@ fn refused(case: String, error: Refused) -> Proof {
     }
 }
 
-/// Disassembles the instruction at this address. Returns `None` if it has no vector register as an
-/// operand.
+/// Disassembles the instruction at this address. Returns `None` if none of its operands is a vector
+/// register.
 fn vector_instruction(address: u64) -> Option<String> {
     // SAFETY: the address was executed inside a function, and the image's text continues for at
     // least 15 bytes after every function.

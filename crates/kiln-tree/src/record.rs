@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
-/// Kbuild's record about one built file.
+/// The record that Kbuild keeps about a built file.
 pub(crate) struct Record {
     /// Path of the built file, relative to the build directory.
     pub owner: String,

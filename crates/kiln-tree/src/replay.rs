@@ -1,7 +1,7 @@
 //! Rebuilds objects after an edit without running Kbuild. Kbuild starts some 500 processes before
 //! it compiles anything, which takes most of the time between saving a file and testing it. If only
-//! sources of a few objects have changed since the last build, this module reruns the commands that
-//! Kbuild recorded. In all other cases, Kbuild runs.
+//! the sources of a few objects have changed since the last build, this module reruns the commands
+//! that Kbuild recorded. In all other cases, Kbuild runs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
@@ -21,37 +21,37 @@ use crate::record::{parse_record, read_records, Record};
 use crate::tools::clear_environment;
 use crate::{Error, Plan};
 
-/// Maximum number of objects to rebuild without Kbuild. If more objects are compiled, Kbuild's
-/// overhead is negligible.
+/// Maximum number of objects to rebuild without Kbuild. For larger builds, Kbuild's overhead is
+/// negligible.
 const MOST: usize = 24;
 
 /// Name prefixes of files that determine what is built and how.
 const RULES: [&str; 3] = ["Makefile", "Kbuild", "Kconfig"];
 
-/// Suffix of programs that generate assembly files. Kbuild records that an object was built from
-/// the assembly file, but not which program generated that file.
+/// Suffix of the programs that generate assembly files. Kbuild records that an object was built
+/// from the assembly file, but not which program generated that file.
 const GENERATOR: &str = ".pl";
 
 /// A directory where any file may affect a build.
 const SCRIPTS: &str = "scripts";
 
-/// Files with the configuration, as written by Kconfig and as read by make.
+/// The configuration files: the one that Kconfig writes, and the one that make reads.
 const CONFIGURATION: [&str; 2] = [".config", "include/config/auto.conf"];
 
-/// Options that make Kbuild run further steps after the recorded command.
+/// Configuration options that make Kbuild perform more steps after the recorded command.
 const MORE_STEPS: [&str; 2] = [
     "CONFIG_MODVERSIONS=y",
     "CONFIG_FTRACE_MCOUNT_USE_RECORDMCOUNT=y",
 ];
 
-/// Directories whose objects only Kbuild may rebuild. They are programs that the build uses, or are
-/// compiled by two Makefiles with different flags.
+/// Directories whose objects only Kbuild may rebuild, because the objects are parts of programs
+/// that the build uses, or are compiled by two Makefiles with different flags.
 const OTHERS: [&str; 4] = ["scripts", "tools", "arch/x86/tools", "arch/x86/lib"];
 
-/// A file's time and size. If either differs, the file has changed.
+/// The modification time and size of a file. If either differs, the file has changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 struct Stamp {
-    /// Modification time, as seconds and nanoseconds.
+    /// Modification time in seconds and nanoseconds.
     time: (i64, i64),
     bytes: u64,
 }
@@ -71,10 +71,10 @@ impl Stamp {
     }
 }
 
-/// File stamps. The key is the path of a file relative to a directory.
+/// The stamps of several files. Each key is a path relative to a directory.
 type Stamps = BTreeMap<PathBuf, Stamp>;
 
-/// Reads the stamps of all these files; `None` if one is missing.
+/// Reads the stamps of all these files. Returns `None` if a file is missing.
 fn look<'a>(dir: &Path, paths: impl IntoIterator<Item = &'a PathBuf>) -> Option<Stamps> {
     let one = |path: &PathBuf| Some((path.clone(), Stamp::of(&dir.join(path))?));
     paths.into_iter().map(one).collect()
@@ -83,11 +83,11 @@ fn look<'a>(dir: &Path, paths: impl IntoIterator<Item = &'a PathBuf>) -> Option<
 /// The inputs and outputs of a build. They are stored in a file in the build's cache directory.
 #[derive(Debug, Serialize, Deserialize)]
 struct State {
-    /// Hash of make's targets, directory and compiler.
+    /// Hash of the targets passed to make, the directory and the compiler.
     order: u64,
-    /// Source file stamps.
+    /// Stamps of the source files.
     sources: Stamps,
-    /// Object and configuration stamps.
+    /// Stamps of the objects and the configuration files.
     made: Stamps,
 }
 
@@ -98,13 +98,13 @@ pub(crate) struct Last<'a> {
     order: u64,
     /// Path of the file that stores the build's inputs and outputs.
     path: PathBuf,
-    /// Start time of this build. If a file was modified later, the compiler may have read the old
-    /// contents.
+    /// Time when this build started. If a file was modified after this time, the compiler may have
+    /// read its old contents.
     start: SystemTime,
 }
 
 impl<'a> Last<'a> {
-    /// Describes a build of `targets`.
+    /// Creates the description of a build of `targets`.
     pub(crate) fn of(plan: &'a Plan<'_>, cache: &'a Cache, targets: &[&str]) -> Last<'a> {
         let source = cache.source.to_string_lossy();
         let mut parts: Vec<&[u8]> = vec![source.as_bytes(), plan.compiler.version.as_bytes()];
@@ -118,13 +118,13 @@ impl<'a> Last<'a> {
         }
     }
 
-    /// Removes the stored state, so that Kbuild runs the next build.
+    /// Removes the stored state, so that Kbuild performs the next build.
     pub(crate) fn forget(&self) {
         let _ = fs::remove_file(&self.path);
     }
 
     /// Recompiles the objects whose sources were edited since the last build. Returns false if
-    /// Kbuild must run the build.
+    /// Kbuild must perform the build instead.
     ///
     /// # Errors
     /// Fails if Ctrl-C was pressed.
@@ -184,7 +184,8 @@ impl<'a> Last<'a> {
         Ok(true)
     }
 
-    /// Stores the state after a build by Kbuild, unless a source was changed during the build.
+    /// Stores the state after Kbuild has built the tree, unless a source was changed during the
+    /// build.
     pub(crate) fn keep<'o>(&self, made: impl Iterator<Item = &'o str>) {
         let (source, objects) = (&self.cache.source, &self.cache.objects);
         let config = fs::read_to_string(objects.join(CONFIGURATION[0])).unwrap_or_default();
@@ -197,7 +198,8 @@ impl<'a> Last<'a> {
                 .into_iter()
                 .flat_map(|r| r.sources),
         );
-        // Keep only files: records also list directories, and optional files that do not exist.
+        // Keep only files, because records also list directories, and optional files that do not
+        // exist.
         paths.retain(|path| source.join(path).is_file());
         let made: Vec<PathBuf> = made.chain(CONFIGURATION).map(PathBuf::from).collect();
         if let (Some(sources), Some(made)) = (self.older(&paths), look(objects, &made)) {
@@ -218,7 +220,8 @@ impl<'a> Last<'a> {
             .then_some(stamps)
     }
 
-    /// Writes the state. Errors are ignored: without a stored state, Kbuild runs the next build.
+    /// Writes the state. Errors are ignored, because without a stored state Kbuild performs the
+    /// next build.
     fn write(&self, state: &State) {
         if let Ok(text) = serde_json::to_vec(state) {
             if fs::write(&self.path, text).is_err() {
@@ -227,8 +230,8 @@ impl<'a> Last<'a> {
         }
     }
 
-    /// Runs the recorded commands on all CPUs. If a command fails, removes its object, so that
-    /// Kbuild tries it again and reports the error.
+    /// Runs the recorded commands on all CPUs. If a command fails, removes the command's object, so
+    /// that Kbuild tries to build it again and reports the error.
     fn compile(&self, objects: &[PathBuf]) -> Result<bool, Error> {
         let dir = &self.cache.objects;
         let jobs = thread::available_parallelism().map_or(2, |n| n.get());
@@ -273,7 +276,8 @@ fn record_of(object: &Path) -> PathBuf {
     object.with_file_name(format!(".{name}.cmd"))
 }
 
-/// Compiles an object with Kbuild's command, and updates the record as Kbuild does.
+/// Compiles an object with the command that Kbuild recorded, and updates the record as Kbuild
+/// would.
 fn compile(dir: &Path, object: &Path) -> Option<()> {
     let record = dir.join(record_of(object));
     let text = fs::read_to_string(&record).ok()?;
@@ -339,8 +343,8 @@ impl Recorded<'_> {
     }
 }
 
-/// Returns the objects built from the changed files. Returns `None` if a changed file has any other
-/// use.
+/// Returns the objects that were built from the changed files. Returns `None` if a changed file is
+/// used for anything else.
 fn objects_of(changed: &BTreeSet<&Path>, records: &[Record]) -> Option<Vec<PathBuf>> {
     let mut objects = BTreeSet::new();
     for path in changed {
@@ -369,7 +373,7 @@ fn objects_of(changed: &BTreeSet<&Path>, records: &[Record]) -> Option<Vec<PathB
     Some(objects.into_iter().collect())
 }
 
-/// Finds the files that determine what is built but are not in Kbuild's records.
+/// Finds the files that affect what is built but do not occur in Kbuild's records.
 pub(crate) fn find_rules(source: &Path) -> BTreeSet<PathBuf> {
     let mut found = BTreeSet::new();
     let mut open = vec![PathBuf::new()];
@@ -383,7 +387,8 @@ pub(crate) fn find_rules(source: &Path) -> BTreeSet<PathBuf> {
             let name = entry.file_name();
             let path = dir.join(&name);
             let name = name.to_string_lossy();
-            // The directory of links to a configured tree has links to directories at its top.
+            // For a configured tree, the source directory consists of links, so its top-level
+            // directories are symbolic links.
             let is_dir = match dir == Path::new("") {
                 true => entry.path().is_dir(),
                 false => entry.file_type().is_ok_and(|t| t.is_dir()),

@@ -1,6 +1,6 @@
 //! Checks out git revisions into Kiln's cache. Each repository has a few slots. A slot holds the
-//! files of one revision and the builds of these files. A new slot starts as a copy of the most
-//! similar slot, so that only the differences have to be rebuilt.
+//! files of one revision, and the builds made from these files. A new slot starts as a copy of the
+//! most similar slot, so that only the differences have to be rebuilt.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
@@ -16,15 +16,15 @@ use crate::place::{hash, lock, root, safe_name, try_lock, Locking};
 use crate::Error;
 
 /// Maximum number of slots per repository. When the limit is reached, a new revision replaces the
-/// least recently used slot that is not in use.
+/// least recently used of those slots that are not in use.
 const SLOTS: usize = 4;
 
 /// Time after which an unused slot is removed. Slots are removed when another revision is checked
 /// out.
 const KEPT: Duration = Duration::from_secs(30 * 24 * 3600);
 
-/// Directories that the build of a hosted tree reads. It also reads the Kconfig and Kbuild files in
-/// every directory.
+/// Directories that the build of a hosted tree reads. The build also reads the Kconfig and Kbuild
+/// files in every other directory.
 const DIRECTORIES: [&str; 22] = [
     "arch/x86",
     "block",
@@ -56,10 +56,10 @@ const EVERYWHERE: [&str; 3] = ["Kconfig", "Makefile", "Kbuild"];
 /// The part of a revision to check out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Extent {
-    /// Only the files that a hosted tree's build reads: a sixth of all files, with a tenth of all
-    /// bytes.
+    /// Only the files that the build of a hosted tree reads: a sixth of all files, amounting to a
+    /// tenth of all bytes.
     Hosted,
-    /// All files of the revision.
+    /// All files in the revision.
     Whole,
 }
 
@@ -106,8 +106,8 @@ fn builds(slot: &Path) -> PathBuf {
     slot.join("builds")
 }
 
-/// A slot's contents: the hash of the tree object, and the list of files. A slot has no manifest
-/// while its files are being changed.
+/// The contents of a slot: the hash of the tree object, and the list of files. A slot has no
+/// manifest while its files are being changed.
 struct Manifest {
     tree: String,
     files: Files,
@@ -131,7 +131,7 @@ impl Manifest {
     }
 }
 
-/// Returns the paths of the files in `of` that are missing or different in `from`.
+/// Returns the paths of those files in `of` that are missing from `from` or differ there.
 fn difference<'a>(of: &'a Files, from: &'a Files) -> impl Iterator<Item = &'a Path> {
     of.iter()
         .filter(|(path, file)| from.get(*path) != Some(*file))
@@ -146,7 +146,7 @@ struct Slot {
     manifest: Option<Manifest>,
 }
 
-/// Finds the slot with a commit's files, or checks out the commit into a slot.
+/// Finds the slot that contains a commit's files, or checks out the commit into a slot.
 pub(crate) fn check_out(
     repository: Repository,
     commit: Commit,
@@ -187,15 +187,15 @@ fn place_name(repository: &Repository, extent: Extent) -> String {
     format!("{}-{of:016x}", safe_name(&repository.name()))
 }
 
-/// Waits for a directory's lock. The lock file's modification time records when the slot was last
-/// used, so opening the file must not change it.
+/// Locks a directory, waiting if necessary. The lock file's modification time records when the slot
+/// was last used, so opening the file must not change it.
 fn wait_for(dir: &Path, how: Locking) -> Result<File, Error> {
     let file = open_lock(dir)?;
     lock(&file, how).map_err(|e| Error::cache(dir, e))?;
     Ok(file)
 }
 
-/// Locks a directory. Returns `None` if another process is using it.
+/// Tries to lock a directory. Returns `None` if another process is using it.
 fn take(dir: &Path) -> Option<File> {
     let file = open_lock(dir).ok()?;
     let ours = try_lock(&file, Locking::Alone);
@@ -209,8 +209,8 @@ fn open_lock(dir: &Path) -> Result<File, Error> {
     options.open(&path).map_err(|e| Error::cache(&path, e))
 }
 
-/// Finds or creates a slot with this commit's files. Returns the slot and its lock, which all users
-/// of the slot share.
+/// Finds or creates a slot that contains this commit's files. Returns the slot and its lock, which
+/// all users of the slot share.
 fn prepare(
     place: &Path,
     repository: &Repository,
@@ -236,8 +236,8 @@ fn prepare(
         tree: commit.tree.clone(),
         files,
     };
-    // Search the slots a second time and compare files: two commits may differ only in files that
-    // are not checked out, such as documentation.
+    // Search the slots a second time, now comparing files: two commits may differ only in files
+    // that are not checked out, such as documentation.
     let has = |slot: &&Slot| {
         let old = slot.manifest.as_ref();
         old.is_some_and(|m| m.files == new.files)
@@ -307,8 +307,8 @@ fn read_slots(place: &Path) -> Vec<Slot> {
     slots
 }
 
-/// Chooses a slot to replace. An incomplete slot is preferred. If all are complete and the limit is
-/// reached, the least recently used slot is chosen.
+/// Chooses a slot to replace. Incomplete slots are preferred. If all slots are complete and the
+/// limit is reached, the least recently used slot is chosen.
 fn free_slot(place: &Path, slots: &[Slot]) -> Option<PathBuf> {
     let free = || slots.iter().filter(|s| take(&s.dir).is_some());
     let broken = free().find(|s| s.manifest.is_none());
@@ -322,8 +322,8 @@ fn free_slot(place: &Path, slots: &[Slot]) -> Option<PathBuf> {
     found.map(|s| s.dir.clone())
 }
 
-/// Returns a new slot's path. The paths of all slots have the same length, so that a slot's path
-/// can be replaced by another inside any file.
+/// Returns the path of a new slot. All slot paths have the same length, so that one slot's path can
+/// be replaced with another's inside any file.
 fn new_slot(place: &Path, slots: &[Slot]) -> PathBuf {
     let taken: BTreeSet<&Path> = slots.iter().map(|s| s.dir.as_path()).collect();
     (0..1000)
@@ -376,8 +376,8 @@ fn check_paths(files: &Files) -> Result<(), Error> {
 }
 
 /// Fills a new slot with the files and builds of another slot. Files that are the same in both are
-/// hard-linked, because they are never modified in place. Builds are copied, and the slot's path is
-/// replaced in the copies. Modification times are preserved.
+/// hard-linked, because they are never modified in place. Builds are copied, and the old slot's
+/// path is replaced in the copies. Modification times are preserved.
 fn copy(from: &Slot, to: &Path, files: &Files) -> Result<(), Error> {
     let old = from.manifest.as_ref().expect("the slot is complete");
     let mut parent = PathBuf::new();
@@ -406,8 +406,8 @@ fn copy(from: &Slot, to: &Path, files: &Files) -> Result<(), Error> {
         let before = finished(&build.path());
         let names = (from.dir.as_os_str().as_bytes(), to.as_os_str().as_bytes());
         let copied = before.is_some() && copy_build(&build.path(), &place, &[names]).is_ok();
-        // Discard the copy if another process has started a build in the original directory
-        // meanwhile.
+        // Discard the copy if another process has meanwhile started a build in the original
+        // directory.
         if !copied || finished(&build.path()) != before {
             let _ = fs::remove_dir_all(&place);
         }
@@ -415,8 +415,8 @@ fn copy(from: &Slot, to: &Path, files: &Files) -> Result<(), Error> {
     Ok(())
 }
 
-/// Creates the directory for a file. Does nothing if `last`, the most recently created directory,
-/// is the same.
+/// Creates a file's parent directory, unless it is `last`, the directory that was created most
+/// recently.
 fn make_parent(path: &Path, last: &mut PathBuf) -> Result<(), Error> {
     match path.parent() {
         Some(dir) if dir != last => {
@@ -429,8 +429,8 @@ fn make_parent(path: &Path, last: &mut PathBuf) -> Result<(), Error> {
 }
 
 /// Updates a checkout so that it contains the files in `new`. `old` lists the files that the
-/// checkout contains now. For a copied slot, `old` is the original slot's list, although only the
-/// unchanged files were linked.
+/// checkout contains now. For a slot that was copied, `old` is the list of files in the original
+/// slot, although only the unchanged files were linked.
 fn update(
     source: &Path,
     old: Option<&Files>,
@@ -442,7 +442,8 @@ fn update(
     let old = old.unwrap_or(&none);
     for path in difference(old, new) {
         let file = source.join(path);
-        // Ignore errors: in a copied slot, a file that differs was not linked and does not exist.
+        // Ignore errors: in a slot that was copied, the files that differ were not linked and do
+        // not exist.
         if fs::remove_file(&file).is_ok() {
             let mut dir = file.parent();
             while let Some(empty) = dir.filter(|d| *d != source && fs::remove_dir(d).is_ok()) {
@@ -608,7 +609,7 @@ mod tests {
             assert_eq!(read(&checkout, "lib/a.c").unwrap(), format!("{}\n", 5 - i));
         }
         assert_eq!(slots(), SLOTS);
-        // Each checkout has its own slot, although all of them exist at the same time.
+        // Each checkout has its own slot, even though all of them exist at the same time.
         let all: Vec<Checkout> = (0..6)
             .map(|i| bench.check_out(&format!("HEAD~{i}")))
             .collect();

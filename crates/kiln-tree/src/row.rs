@@ -10,10 +10,10 @@ use crate::fault::Symbols;
 use crate::select::Selection;
 use crate::selftest::Seen;
 
-/// Status of a row that makes the command fail.
+/// A status that makes the command fail.
 pub(crate) const FAILED: &str = "failed";
 
-/// One object file or one algorithm of a kernel tree.
+/// An object file or an algorithm in a kernel tree.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[schemars(
     rename = "tree",
@@ -96,7 +96,7 @@ pub(crate) fn objects(selection: &Selection, failures: &[(String, String)]) -> V
     failed.chain(left_out).chain(built).collect()
 }
 
-/// Adds the algorithms' rows. Events that do not belong to any row become notes.
+/// Adds a row for each algorithm. Events that do not belong to any row become notes.
 pub(crate) fn algorithms(
     seen: &Seen,
     symbols: &Symbols,
@@ -175,8 +175,8 @@ pub(crate) fn algorithms(
             nothing_to_drive.join(", ")
         ));
     }
-    // A driver is reported after its test and once more at the end, unless it has been replaced by
-    // then. Use the last report.
+    // A driver is reported after its test. Unless it has been replaced by then, it is reported once
+    // more at the end. Use the last report.
     let mut told: HashSet<&str> = HashSet::new();
     let mut algs: Vec<&Alg> = Vec::new();
     for event in seen.events.iter().rev() {
@@ -228,8 +228,8 @@ pub(crate) fn algorithms(
             test_us: test.map(|(_, us, _)| *us),
         });
     }
-    // Add drivers that crashed before they could be listed, because their registration failed or
-    // the process ended early.
+    // Add drivers that crashed before they could be listed, either because their registration
+    // failed or because the process ended early.
     let listed: HashSet<String> = rows.iter().map(|row| row.name.clone()).collect();
     let mut unlisted: Vec<_> = (seen.faults.iter())
         .filter(|(driver, _)| !listed.contains(*driver))

@@ -1,12 +1,12 @@
-//! Finds the library objects that the stack needs. Most of them are in a list. The others are found
-//! by symbol: the file that defines a symbol exports it with `EXPORT_SYMBOL`.
+//! Finds the library objects that the stack needs. Most of them are listed here. The others are
+//! found by symbol: the file that defines a symbol exports it with `EXPORT_SYMBOL`.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fs;
 use std::path::Path;
 
-/// Objects to build in the first round if the tree has them: a supported version of Linux needs
-/// them, or Kiln measures their functions. A configuration may leave out the objects in
+/// Objects to build in the first round if the tree has them, because a supported version of Linux
+/// needs them, or Kiln measures their functions. Some configurations do not include the objects in
 /// `lib/crypto` and `lib/crc`.
 pub(crate) const USUAL: [&str; 61] = [
     "arch/x86/kernel/cpu/match",
@@ -72,11 +72,11 @@ pub(crate) const USUAL: [&str; 61] = [
     "lib/xxhash",
 ];
 
-/// Directories to search. Their files depend on few files outside these directories.
+/// Directories to search. The files in these directories depend on few files elsewhere.
 const DIRS: [&str; 3] = ["lib", "arch/x86/lib", "arch/x86/entry"];
 
-/// Subdirectories that are not searched, because they are always built, or contain tests,
-/// user-space code, or code that runs benchmarks at start-up.
+/// Subdirectories to skip, because they are always built, or because they contain tests, user-space
+/// code, or code that runs benchmarks at start-up.
 const NOT: [&str; 5] = [
     "lib/crypto",
     "lib/tests",
@@ -85,12 +85,12 @@ const NOT: [&str; 5] = [
     "lib/raid6",
 ];
 
-/// Maximum number of search rounds. The objects found in one round may need further objects.
+/// Maximum number of search rounds. The objects found in one round may need other objects.
 pub(crate) const ROUNDS: usize = 5;
 
-/// Finds what to build for these symbols. The result contains objects, without `.o`, and
-/// directories, with a trailing slash. A subdirectory of `lib` is built as a whole, because its
-/// files need each other.
+/// Finds the objects and directories to build so that these symbols are defined. Objects are
+/// returned without `.o`, directories with a trailing slash. A subdirectory of `lib` is always
+/// built completely, because its files need each other.
 pub(crate) fn find(tree: &Path, symbols: &BTreeSet<String>) -> BTreeSet<String> {
     if symbols.is_empty() {
         return BTreeSet::new();

@@ -12,13 +12,13 @@ use crate::Error;
 pub(crate) struct Selection {
     /// Objects to link, in link order.
     pub linked: Vec<String>,
-    /// Objects of the stack that cannot be linked, each with the undefined symbols that it needs.
+    /// Objects in the stack that cannot be linked, each with the undefined symbols that it needs.
     pub left_out: Vec<(String, Vec<String>)>,
     /// Symbols that no object or service defines.
     pub unmet: BTreeSet<String>,
 }
 
-/// Reads the objects' symbol tables and selects objects.
+/// Reads the symbol tables of the objects and selects the objects to link.
 pub(crate) fn select(
     cache: &Cache,
     objects: &[Object],
@@ -66,8 +66,8 @@ fn choose(
         missing.extend(found);
     }
 
-    // Link a library object only if another object refers to it, even weakly. If two objects define
-    // the same symbol, link the first.
+    // Link a library object only if another object refers to it, even if the reference is weak. If
+    // two objects define the same symbol, link the first one.
     let usable: Vec<&Object> = objects
         .iter()
         .filter(|o| !missing.contains_key(&o.path))
@@ -109,7 +109,7 @@ fn choose(
     }
 }
 
-/// Strips the linker's prefix `__real_`, which names the original of a wrapped function.
+/// Strips the linker's prefix `__real_`, which denotes the original of a wrapped function.
 fn unwrapped(name: &str) -> &str {
     name.strip_prefix("__real_")
         .filter(|n| WRAPPED.contains(n))

@@ -1,5 +1,5 @@
 //! Runs the tree's self-tests in a child. If a driver's test crashes the child, the crash is
-//! reported, and the next child skips the driver.
+//! reported, and the next child skips this driver.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -19,29 +19,31 @@ use crate::Error;
 /// Time without events after which a child is considered hung. The slowest test takes 0.1 s.
 const SILENCE: Duration = Duration::from_secs(60);
 
-/// Maximum number of crashes, after which no further child is started.
+/// Maximum number of crashing drivers to skip. If another driver crashes, no further child is
+/// started.
 const CRASHES: usize = 16;
 
-/// Default number of iterations per random test in the tree.
+/// The tree's default number of iterations for each random test.
 const USUAL_FUZZ: u32 = 100;
 
 /// Approximate number of self-tests in Linux 6.12. Used for the progress bar only.
 pub(crate) const USUAL_TESTS: f64 = 285.0;
 
-/// Average number of interrupts per second during the self-tests. They arrive at random times.
+/// Average number of interrupts per second during the self-tests. The interrupts arrive at random
+/// times.
 const RATE: f64 = 4000.0;
 
 /// Runs the self-tests while interrupts arrive, then lists the algorithms. This is the child's part
 /// of `kiln test --tree`.
 ///
 /// # Errors
-/// Fails if the image cannot be loaded, or has no setting that `--fuzz` could change.
+/// Fails if the image cannot be loaded, or lacks the setting that `--fuzz` changes.
 pub fn interrupted(order: &Order, fuzz: Option<u32>) -> Result<(), Error> {
     interrupted_with(order, fuzz, |_| Ok(()))
 }
 
-/// Like [`interrupted`], but calls `besides` before the algorithms are listed, while interrupts
-/// still arrive.
+/// Like [`interrupted`], but calls `besides` before the algorithms are listed. Interrupts still
+/// arrive during this call.
 ///
 /// # Errors
 /// The same errors as [`interrupted`], and those that `besides` returns.
@@ -54,7 +56,8 @@ pub fn interrupted_with(
     if let Some(n) = fuzz {
         let at = loaded.image.symbol("fuzz_iterations");
         let at = at.ok_or(Error::NoFuzz)?;
-        // SAFETY: the address is that of an int in `testmgr.c`, and no code of the tree runs yet.
+        // SAFETY: the address is that of an int in `testmgr.c`, and none of the tree's code is
+        // running yet.
         unsafe { ptr::write_volatile(at as *mut u32, n) };
     }
     let mut cpu = Cpu::boot(&Config::default()).map_err(Error::Cpu)?;
@@ -74,12 +77,13 @@ pub fn interrupted_with(
 
 #[derive(Debug, Default)]
 pub struct Seen {
-    /// The last child's events.
+    /// The events that the last child sent.
     pub events: Vec<Event>,
-    /// Crashes of earlier children, by driver under test. Each entry holds a description and the
-    /// instruction's address.
+    /// Crashes of earlier children; the key is the driver under test. Each entry holds a
+    /// description and the instruction's address.
     pub faults: HashMap<String, (String, u64)>,
-    /// A crash outside any driver's test, which keeps the child from listing the algorithms.
+    /// A crash that occurred outside any driver's test and prevented the child from listing the
+    /// algorithms.
     pub broken: Option<(String, u64)>,
 }
 
@@ -89,15 +93,15 @@ pub struct Trial<'a> {
     pub image: &'a Path,
     /// Seed for the random numbers that the tests use.
     pub seed: u64,
-    /// Whether the tree tests its own drivers when its initcalls register them.
+    /// Whether the tree tests its own drivers when initcalls register them.
     pub tests: bool,
-    /// Iterations per random test; `None` selects the tree's default.
+    /// Number of iterations per random test; `None` selects the tree's default.
     pub fuzz: Option<u32>,
     /// Expected number of tests. Used for the progress bar only.
     pub usual: f64,
     /// Set when the user presses Ctrl-C.
     pub stop: &'a AtomicBool,
-    /// Callback that receives the completed fraction and the driver that was just tested.
+    /// Callback that receives the fraction completed and the driver that was just tested.
     pub progress: &'a dyn Fn(f64, &str),
 }
 
@@ -115,8 +119,8 @@ impl Trial<'_> {
         let mut order = Order::new(self.image, self.seed);
         (order.tests, order.lonely) = (self.tests, true);
         // A test may wait up to a minute for another driver's test. This limit suits the tree's
-        // default number of iterations, so slow down the tree's clock in proportion to the
-        // iterations.
+        // default number of iterations, so slow down the tree's clock in proportion to the number
+        // of iterations.
         order.slow = 1 + fuzz / USUAL_FUZZ;
         loop {
             let mut watch = Watch {

@@ -1,5 +1,5 @@
-//! Compiles `tree/services/` with the user's compiler. The services define symbols that the tree's
-//! objects need but Kiln does not take from the tree.
+//! Compiles `tree/services/` with the user's compiler. The services define the symbols that the
+//! tree's objects need but that Kiln does not take from the tree.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -13,7 +13,8 @@ use crate::place::hash;
 use crate::symbols::read_tables;
 use crate::{tools, Error};
 
-/// Headers that `service.h` and the glue include. They define the interface between C and Rust.
+/// Headers that `service.h` and the glue include. These headers define the interface between C and
+/// Rust.
 pub(crate) const HEADERS: &[(&str, &str)] = &[
     (
         "kiln/abi/audit.h",
@@ -47,7 +48,7 @@ pub(crate) const HEADERS: &[(&str, &str)] = &[
     ),
 ];
 
-/// Prefix of every service's symbol.
+/// Prefix of the symbols that the services define.
 pub(crate) const PREFIX: &str = "svc_";
 
 macro_rules! sources {
@@ -63,8 +64,8 @@ const SOURCES: &[(&str, &str)] = sources!(
 );
 
 /// Compiler flags. Services may be called inside an FPU section, so they use only general-purpose
-/// registers. Builtins are disabled, so that memcpy() and the like are ordinary functions to the
-/// compiler.
+/// registers. Builtins are disabled, so that the compiler treats memcpy() and the like as ordinary
+/// functions.
 const FLAGS: &[&str] = &[
     "-std=gnu11",
     "-O2",

@@ -1,5 +1,5 @@
-//! Starts the first build of a tree from a copy of a similar tree's build, so that only the
-//! differences have to be compiled.
+//! Starts the first build of a tree from a copy of a similar tree's build, so that only what
+//! differs has to be compiled.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -18,11 +18,11 @@ use crate::record::{read_records, Record};
 use crate::replay::find_rules;
 use crate::{Error, Plan};
 
-/// Largest fraction of the sources that may differ between similar trees. With more differences,
-/// a copy saves little: most objects include some header that differs.
+/// Largest fraction of the sources that may differ between similar trees. If more sources differ, a
+/// copy saves little, because most objects include some header that differs.
 const MOST: f64 = 0.05;
 
-/// The inputs of the build in a cache directory, stored in the file `origin`.
+/// The inputs of the build in a cache directory. They are stored in the file `origin`.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Origin {
     source: PathBuf,
@@ -46,7 +46,7 @@ impl Origin {
 
 const ORIGIN: &str = "origin";
 
-/// A build that is similar enough to be copied.
+/// A build of a tree that is similar enough for the build to be copied.
 struct Candidate {
     dir: PathBuf,
     origin: Origin,
@@ -63,7 +63,7 @@ struct Candidate {
 /// # Errors
 /// Fails if the cache cannot be written, or Ctrl-C was pressed.
 pub(crate) fn start(plan: &Plan, cache: &Cache) -> Result<(), Error> {
-    // Earlier runs may have left files there.
+    // Do nothing if earlier runs have left files there.
     if !is_empty(&cache.objects) {
         return Ok(());
     }
@@ -84,12 +84,13 @@ pub(crate) fn start(plan: &Plan, cache: &Cache) -> Result<(), Error> {
     };
     (plan.progress)(0.0, "copying the build of a similar tree");
     let Ok(copied) = copy(nearest, &own, cache) else {
-        // The original may just have been removed. The build reports a full disk.
+        // Ignore errors: the original may just have been removed, and if the disk is full, the
+        // build reports this.
         return Ok(());
     };
-    // A copy whose original was changed meanwhile is not used.
+    // Do not use the copy if the original was changed in the meantime.
     if finished(&nearest.dir) == Some(nearest.finished) {
-        // The target exists, and is empty.
+        // The target exists and is empty.
         fs::rename(&copied, &cache.objects).map_err(|e| Error::cache(&copied, e))?;
     }
     Ok(())
@@ -99,7 +100,8 @@ fn is_empty(dir: &Path) -> bool {
     fs::read_dir(dir).is_ok_and(|mut entries| entries.next().is_none())
 }
 
-/// Files next to the build directory: the configuration's hash, and the list of library objects.
+/// Files next to the build directory. They hold the hash of the configuration and the list of
+/// library objects.
 const FILES: [&str; 2] = ["configured", "library"];
 
 /// Lists the cache directories of all trees, including those of git revisions.
@@ -125,14 +127,16 @@ fn shares_rules(dir: &Path, own: &Origin, rules: &BTreeSet<PathBuf>) -> bool {
         return false;
     };
     (&origin.compiler, origin.config) == (&own.compiler, own.config)
-        // Paths are replaced as text, so the old source path must not be part of another path.
+        // Paths are replaced as text, so the path of the old source must not be part of another
+        // path.
         && !dir.starts_with(&origin.source)
         && find_rules(&origin.source) == *rules
         && rules.iter().all(|path| is_same(path, &origin, own))
 }
 
-/// Waits while another process builds in this directory. They cannot wait for each other: a process
-/// waits only before it configures its build, and others do not wait for it until then.
+/// Waits while another process builds in this directory. Two processes cannot wait for each other:
+/// a process waits only before it configures its build, and other processes do not wait for it
+/// until it has done so.
 fn wait_for_build(dir: &Path, plan: &Plan) -> Result<(), Error> {
     let path = dir.join(LOCK);
     let is_busy = || {
@@ -170,8 +174,8 @@ fn compare(dir: PathBuf, own: &Origin) -> Option<Candidate> {
     })
 }
 
-/// Returns whether a path has the same content in both trees: the same file, two equal files, a
-/// directory in both, or nothing in both.
+/// Returns whether a path has the same content in both trees: it is the same file, refers to two
+/// identical files, is a directory in both, or exists in neither.
 fn is_same(path: &Path, one: &Origin, other: &Origin) -> bool {
     let [one, other] = [one, other].map(|origin| fs::canonicalize(origin.source.join(path)));
     let (Ok(one), Ok(other)) = (&one, &other) else {
@@ -184,9 +188,9 @@ fn is_same(path: &Path, one: &Origin, other: &Origin) -> bool {
     bytes(one) == bytes(other) && fs::read(one).ok() == fs::read(other).ok()
 }
 
-/// Copies a build to a directory next to the build directory, and returns the copy's path. The copy
-/// becomes the build directory only when it is complete, because this process may be killed before
-/// that.
+/// Copies a build to a directory next to the build directory, and returns the path of the copy.
+/// Because this process may be killed at any time, the copy becomes the build directory only when
+/// it is complete.
 fn copy(from: &Candidate, own: &Origin, cache: &Cache) -> Result<PathBuf, Error> {
     let pairs = [
         (from.dir.as_os_str(), cache.dir.as_os_str()),
@@ -210,8 +214,9 @@ fn copy(from: &Candidate, own: &Origin, cache: &Cache) -> Result<PathBuf, Error>
             fs::remove_file(&path).map_err(|e| Error::cache(&path, e))?;
         }
     }
-    // Unchanged files of the new tree may be newer than the copied build. All products get the same
-    // new time, so that make considers them newer than the tree, and none older than another.
+    // Unchanged files in the new tree may be newer than the copied build. Set all products to the
+    // same new time, so that make considers them newer than the tree's files, and none of them
+    // older than another.
     set_times(&copied, SystemTime::now())?;
     Ok(copied)
 }
@@ -267,7 +272,7 @@ mod tests {
             Tree { origin, cache }
         }
 
-        /// Writes what a build leaves in the cache directory.
+        /// Writes the files that a build leaves in the cache directory.
         fn build(&self) {
             let lib = self.cache.objects.join("lib");
             fs::create_dir(&lib).unwrap();
@@ -328,7 +333,7 @@ mod tests {
         // Control: nothing differs yet.
         assert!(new.shares_rules_with(&old));
         assert!(compare(old.cache.dir.clone(), &new.origin).is_some());
-        // Three of 40 sources are more than 5 %.
+        // Three of 40 sources exceed 5%.
         for n in 0..3 {
             fs::write(new.origin.source.join(format!("lib/{n}.c")), "changed").unwrap();
         }
@@ -349,7 +354,7 @@ mod tests {
         let mut other = Tree::new(root.path(), "other");
         other.origin.config = 2;
         assert!(!other.shares_rules_with(&old));
-        // A build that has not ended.
+        // The build has not finished.
         fs::remove_file(old.cache.finished()).unwrap();
         assert!(compare(old.cache.dir.clone(), &new.origin).is_none());
     }

@@ -12,8 +12,7 @@ use crate::git::{Commit, Repository};
 use crate::revision::{check_out, Checkout, Extent};
 use crate::{farm, Error};
 
-/// A version of Linux: `VERSION`, `PATCHLEVEL`, `SUBLEVEL` and `EXTRAVERSION` from a tree's
-/// Makefile.
+/// A Linux version: `VERSION`, `PATCHLEVEL`, `SUBLEVEL` and `EXTRAVERSION` in a tree's Makefile.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Version {
     /// First number, such as 6.
@@ -27,7 +26,7 @@ pub struct Version {
 }
 
 impl Version {
-    /// Parses a tree's Makefile; `None` if it is not a kernel's Makefile.
+    /// Parses a tree's Makefile. Returns `None` if it is not the Makefile of a kernel.
     pub fn parse(makefile: &str) -> Option<Version> {
         let value = |name: &str| {
             makefile.lines().take(40).find_map(|line| {
@@ -62,22 +61,22 @@ pub struct Source {
     /// The tree's absolute path.
     pub dir: PathBuf,
     pub version: Version,
-    /// How to separate the tree's sources from build products among them.
+    /// How to distinguish the tree's sources from the build products among them.
     pub(crate) kind: farm::Kind,
     /// The checkout in Kiln's cache, if the tree is a git revision. The checkout is not removed
     /// while this value exists.
     pub(crate) checkout: Option<Arc<Checkout>>,
 }
 
-/// Where a tree is: in a directory, or in a git repository.
+/// Where a tree is located: in a directory, or in a git repository.
 enum Place {
     Directory(PathBuf),
     Revision(Repository, Commit),
 }
 
 impl Place {
-    /// Resolves a name. It is either a directory or a git revision: `DIR@REV`, or a revision of the
-    /// repository that contains the current directory.
+    /// Resolves a name, which is either a directory or a git revision. A revision has the form
+    /// `DIR@REV`, or belongs to the repository that contains the current directory.
     fn find(name: &Path) -> Result<Place, Error> {
         let not = |why: String| Error::NotATree {
             dir: name.to_owned(),
@@ -120,8 +119,8 @@ impl Place {
     }
 }
 
-/// Splits `DIR@REV` into directory and revision. A name without a directory, such as `HEAD@{1}`,
-/// refers to the current repository.
+/// Splits `DIR@REV` into the directory and the revision. A name without a directory, such as
+/// `HEAD@{1}`, refers to the current repository.
 fn split_name(name: &Path) -> (&Path, &OsStr) {
     let bytes = name.as_os_str().as_bytes();
     for (at, _) in bytes.iter().enumerate().filter(|(_, b)| **b == b'@') {
@@ -133,8 +132,8 @@ fn split_name(name: &Path) -> (&Path, &OsStr) {
     (Path::new("."), name.as_os_str())
 }
 
-/// Returns whether a name refers to a git revision. Returns false if a file has this name, or if
-/// git cannot resolve it.
+/// Returns whether a name refers to a git revision. Returns false if there is a file with this
+/// name, or if git cannot resolve the name.
 pub fn is_revision(name: &Path) -> bool {
     matches!(Place::find(name), Ok(Place::Revision(..)))
 }
@@ -169,7 +168,7 @@ impl Source {
         Ok(source)
     }
 
-    /// Returns a title for users: the version and, for a revision, the commit.
+    /// Returns a title to show to users: the version and, for a revision, the commit.
     pub fn title(&self) -> String {
         match self.commit() {
             Some(commit) => format!(
@@ -182,8 +181,8 @@ impl Source {
         }
     }
 
-    /// Like [`Source::title`], but for a directory in a git repository, the title also contains the
-    /// commit that is checked out, and whether the files differ from it.
+    /// Like [`Source::title`], except that for a directory in a git repository, the title also
+    /// contains the commit that is checked out, and whether the files differ from that commit.
     pub fn title_by_git(&self) -> String {
         let head = || {
             let repository = Repository::find(&self.dir).ok()??;
@@ -203,7 +202,7 @@ impl Source {
         }
     }
 
-    /// Returns the commit that was checked out, if this is a revision.
+    /// Returns the commit that was checked out, if the tree is a git revision.
     pub fn commit(&self) -> Option<&Commit> {
         self.checkout.as_ref().map(|checkout| &checkout.commit)
     }
@@ -211,8 +210,8 @@ impl Source {
     /// Opens the tree in this directory.
     ///
     /// # Errors
-    /// Fails if the directory is not a kernel tree, if it has no x86 code, or if the tree was built
-    /// in place and git has no index that separates sources from build products.
+    /// Fails if the directory is not a kernel tree, if the tree has no x86 code, or if the tree was
+    /// built in place and there is no git index to distinguish sources from build products.
     pub fn open(dir: &Path) -> Result<Source, Error> {
         let shown = dir.to_owned();
         let not = |why: &str| Error::NotATree {
@@ -236,7 +235,7 @@ impl Source {
             dir: shown.clone(),
             trace,
         })?;
-        // Reject paths that the kernel's Makefile does not support for sources or output.
+        // Reject paths that the kernel's Makefile does not support as source or output directories.
         let path = dir.to_string_lossy();
         if path.contains([' ', ':', '\n']) {
             return Err(Error::UnusablePath(shown));
@@ -324,7 +323,7 @@ mod tests {
             let e = find(&format!("{shown}@{wrong}")).err().unwrap().to_string();
             assert!(e.contains("git knows"), "{e}");
         }
-        // A name is not a revision if a file has this name.
+        // A name does not refer to a revision if there is a file with this name.
         let clash = format!("{shown}@HEAD");
         assert!(is_revision(Path::new(&clash)));
         fs::create_dir(&clash).unwrap();

@@ -1,6 +1,6 @@
 //! Single-steps drivers for oracles. For `context` and `sharing`, interrupts are delivered between
-//! instructions. For `registers` and `features`, this file checks what the trap handler has
-//! recorded (`tree/oracles/registers.c`).
+//! instructions. For `registers` and `features`, this file checks what the trap handler recorded
+//! (`tree/oracles/registers.c`).
 
 use std::collections::BTreeSet;
 
@@ -18,16 +18,16 @@ pub(crate) fn is_judged(oracle: u32) -> bool {
     [raw::KILN_ORACLE_REGISTERS, raw::KILN_ORACLE_FEATURES].contains(&oracle)
 }
 
-/// An audit that single-steps drivers for as long as it exists.
+/// An audit that single-steps drivers until it is dropped.
 pub(crate) struct Stepped {
     /// Number of the oracle in `enum kiln_oracle`.
     oracle: u32,
     shared: Box<Audit>,
     auditing: Auditing,
-    /// Names of functions that other objects call. These must follow the ABI; functions that are
-    /// called only by assembly code in the same file need not.
+    /// Names of functions that other objects call. These functions must follow the ABI, unlike
+    /// those that only assembly code in the same file calls.
     globals: BTreeSet<String>,
-    /// Constants aligned by chance.
+    /// Instructions that read constants whose alignment is not guaranteed.
     constants: Vec<ByChance>,
 }
 
@@ -48,7 +48,7 @@ impl Stepped {
             ..Audit::default()
         });
         // SAFETY: `shared` and `auditing` become fields of the same structure, so the boxed audit
-        // lives as long as it is used.
+        // lives for as long as it is used.
         let auditing = unsafe { Auditing::start(&mut host.cpu, &raw mut *shared, begin) };
         let mut auditing = auditing.map_err(|e| Error::host("no single steps", e))?;
         // SAFETY: the image is never unloaded.
@@ -66,7 +66,8 @@ impl Stepped {
             let addresses = globals.iter().filter_map(|name| host.image.symbol(name));
             auditing.restore(addresses.collect());
             let frames = host.image.symbol("kiln_frame_pointers");
-            // SAFETY: the address is that of a constant in `registers.c`, which has this type.
+            // SAFETY: the address is that of a constant in `registers.c`, and the constant has this
+            // type.
             if frames.is_some_and(|at| unsafe { *(at as *const u32) } != 0) {
                 auditing.expect_frames();
             }
@@ -85,13 +86,14 @@ impl Stepped {
         self.auditing.clear();
     }
 
-    /// Returns a pointer to the audit, to be passed to the C code in the command.
+    /// Returns a pointer to the audit. The caller stores it in the structure that it passes to the
+    /// C code.
     pub(crate) fn raw(&mut self) -> *mut Audit {
         &raw mut *self.shared
     }
 
-    /// Returns the violations by the stepped driver and the names of the features that it used, and
-    /// clears both. Executing an instruction that needs a feature in `hidden` is a violation.
+    /// Returns the stepped driver's violations and the names of the features that the driver used,
+    /// and clears both. Executing an instruction that needs a feature in `hidden` is a violation.
     pub(crate) fn take(&mut self, host: &Host, hidden: &[u16]) -> (Vec<Violation>, Vec<String>) {
         let (visits, breaches) = (self.auditing.visits(), self.auditing.breaches());
         self.auditing.clear();
@@ -109,7 +111,8 @@ impl Stepped {
         }
     }
 
-    /// Returns the constants that the executed functions read and that are aligned by chance.
+    /// Returns a violation for each constant that an executed function reads and that is aligned
+    /// only by chance.
     fn aligned<'a>(
         &'a self,
         host: &'a Host,
@@ -173,7 +176,7 @@ fn function(host: &Host, address: u64) -> String {
 }
 
 /// Creates the violation for a function that changes the frame pointer. Returns `None` if `known`
-/// already has a violation by this function, or the function is Kiln's.
+/// already contains such a violation for this function, or the function belongs to Kiln.
 fn frame_lost(host: &Host, address: u64, known: &[Violation]) -> Option<Violation> {
     let name = function(host, address);
     let of_kiln = ["kiln_", "svc_", "__wrap_", "0x"];

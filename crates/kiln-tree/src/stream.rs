@@ -1,4 +1,4 @@
-//! Makes ciphers of the tree's crypto API available as load operations (`tree/stream.c`).
+//! Makes the ciphers in the tree's crypto API available as load operations (`tree/stream.c`).
 
 use std::ffi::{c_void, CStr, CString};
 
@@ -18,8 +18,8 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// Opens a driver, or the highest-priority driver of an algorithm. If `sleeps` is set, a task
-    /// makes the requests, which may sleep and may be backlogged; otherwise a softirq makes them.
+    /// Opens a driver, or an algorithm's highest-priority driver. If `sleeps` is set, the requests
+    /// are made by a task and may sleep or be backlogged; otherwise, a softirq makes them.
     ///
     /// # Errors
     /// Fails if the tree has no such driver, or the driver rejects the key.
@@ -69,8 +69,8 @@ impl Stream {
         &self.driver
     }
 
-    /// Returns the handle of the transform, to be passed to the functions that [`Stream::requests`]
-    /// returns.
+    /// Returns the transform's handle, which the caller passes to the functions that
+    /// [`Stream::requests`] returns.
     pub fn handle(&self) -> *mut c_void {
         self.raw
     }
@@ -80,7 +80,7 @@ impl Stream {
     /// # Errors
     /// Fails if the image is from another version of Kiln.
     pub fn requests(host: &Host) -> Result<RequestOps, Error> {
-        // SAFETY: `tree/stream.c` declares these functions with the types of `struct
+        // SAFETY: `tree/stream.c` declares these functions with the types in `struct
         // kiln_request_ops`.
         unsafe {
             Ok(RequestOps {

@@ -10,15 +10,15 @@ use crate::Error;
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Table {
     pub defined: BTreeSet<String>,
-    /// Undefined symbols, except weak ones.
+    /// Undefined symbols that are not weak.
     pub needed: BTreeSet<String>,
     /// Undefined weak symbols.
     pub optional: BTreeSet<String>,
 }
 
 /// Per-CPU fields that the tree addresses by symbol, and their offsets in a per-CPU area
-/// (`tree/services/percpu.c`). `struct cpu` begins like 6.12's `struct pcpu_hot`, which includes
-/// the current task. Other versions have one symbol per field.
+/// (`tree/services/percpu.c`). `struct cpu` begins with the same fields as the `struct pcpu_hot` of
+/// Linux 6.12, which include the current task. Other versions have one symbol per field.
 pub(crate) const CPU_WORDS: &[(&str, u32)] = &[
     ("pcpu_hot", 0),
     ("const_pcpu_hot", 0),
@@ -44,8 +44,8 @@ pub(crate) const LINKER: [&str; 4] = [
     "__kunit_init_suites_end",
 ];
 
-/// Functions of the tree that the glue wraps. The linker redirects calls to these functions from
-/// other objects to the glue.
+/// Functions in the tree that the glue wraps. When other objects call these functions, the linker
+/// redirects the calls to the glue.
 pub(crate) const WRAPPED: [&str; 20] = [
     "alg_test",
     "crypto_alloc_tfm_node",
@@ -69,13 +69,14 @@ pub(crate) const WRAPPED: [&str; 20] = [
     "skcipher_walk_aead_decrypt",
 ];
 
-/// Returns the names of the functions in `kernel/` that a tree may call.
+/// Returns the names of the `kernel/` functions that a tree may call.
 pub(crate) fn border() -> BTreeSet<&'static str> {
     let functions = kiln_kernel::hosted::functions();
     functions.into_iter().map(|(name, _)| name).collect()
 }
 
-/// Reads objects' symbol tables. The result is keyed by file name. Relative names refer to `dir`.
+/// Reads the symbol tables of object files. The result is keyed by file name. Relative file names
+/// refer to `dir`.
 pub(crate) fn read_tables<P: AsRef<Path>>(
     dir: &Path,
     objects: &[P],

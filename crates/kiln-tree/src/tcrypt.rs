@@ -18,11 +18,11 @@ use crate::{Built, Error};
 pub struct Request {
     /// Number by which tcrypt selects a benchmark.
     pub mode: u32,
-    /// Seconds per measurement; 0 measures a few operations in cycles instead.
+    /// Seconds per measurement; if 0, tcrypt measures the cycles of a few operations instead.
     pub seconds: u32,
 }
 
-/// One measurement by tcrypt, the kernel's own benchmark, as tcrypt printed it.
+/// A measurement by tcrypt, the kernel's own benchmark, as printed by tcrypt.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[schemars(
     rename = "tcrypt",
@@ -42,13 +42,13 @@ pub struct Row {
     /// Operation: `encryption`, `decryption` or `digest`.
     #[schemars(extend("x-role" = "key"))]
     pub op: String,
-    /// Size of a cipher's key; for XTS, of both keys together. Null for a hash.
+    /// Key size of a cipher; for XTS, the total size of both keys. Null for a hash.
     #[schemars(extend("unit" = "bits", "x-role" = "key"))]
     pub key_bits: Option<u32>,
     /// Size of the data that one operation processes.
     #[schemars(extend("unit" = "bytes", "x-role" = "key"))]
     pub len: u64,
-    /// For a hash: size of the data per update call. Null for a cipher.
+    /// Size of the data in each update call of a hash. Null for a cipher.
     #[schemars(extend("unit" = "bytes", "x-role" = "key"))]
     pub update_len: Option<u64>,
     /// The configuration that the kernel was built with.
@@ -68,7 +68,8 @@ pub struct Row {
     pub seconds: Option<u64>,
 }
 
-/// Boots the tree without its self-tests and runs its tcrypt. This is the child's part of [`run`].
+/// Boots the tree without self-tests, and runs the tree's tcrypt. This is the child's part of
+/// [`run`].
 ///
 /// # Errors
 /// Fails if the tree's tcrypt could not be built.
@@ -81,12 +82,12 @@ pub fn measure(order: &Order, request: Request) -> Result<(), Error> {
         ("kiln_glue_tcrypt_sec", request.seconds),
     ] {
         let at = host.image.symbol(name).ok_or(Error::NoTcrypt)?;
-        // SAFETY: the address is that of a variable in `tcrypt.c`, which has this size and which no
-        // code reads yet.
+        // SAFETY: the address is that of a variable in `tcrypt.c`, which has this size. No code
+        // reads the variable yet.
         unsafe { ptr::write_volatile(at as *mut u32, value) };
     }
     host.tell("{\"event\":\"started\"}\n")?;
-    // SAFETY: the function takes no parameters, so the argument is ignored, and it returns an int.
+    // SAFETY: the function takes no parameters, so it ignores the argument, and it returns an int.
     unsafe { host.call("kiln_glue_tcrypt", ptr::null_mut())? };
     let done = format!("{{\"event\":\"done\",\"initcalls\":{}}}\n", host.initcalls);
     host.tell(&done)
@@ -145,13 +146,13 @@ pub fn run(
     })
 }
 
-/// The beginning of a line that tcrypt prints in pieces.
+/// The beginning of a line that tcrypt prints in several pieces.
 #[derive(Default)]
 struct Lines(String);
 
 impl Lines {
     fn push(&mut self, text: &str, line: &mut dyn FnMut(&str)) {
-        // A new message ends an unfinished line, as it does on the kernel's console.
+        // A new message terminates an unfinished line, as on the kernel's console.
         if text.starts_with("tcrypt: ") && !self.0.is_empty() {
             self.end(line);
         }
@@ -170,7 +171,7 @@ impl Lines {
     }
 }
 
-/// A parser that converts tcrypt's lines into rows.
+/// A parser that converts the lines printed by tcrypt into rows.
 #[derive(Default)]
 pub struct Reader {
     alg: String,

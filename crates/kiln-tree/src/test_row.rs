@@ -9,7 +9,7 @@ use crate::kunit::{self, Verdict};
 use crate::oracle::{Finding, Found, Ran};
 use crate::row::Row;
 
-/// The results of one driver of a kernel tree in one test suite.
+/// The results of testing one driver in a kernel tree with one test suite.
 #[derive(Serialize, JsonSchema)]
 #[schemars(
     rename = "test-tree",
@@ -25,12 +25,12 @@ pub struct TestRow {
     /// that does not build.
     #[schemars(extend("x-role" = "key"))]
     pub alg: String,
-    /// Driver name, or the path of an object that does not build.
+    /// Name of the driver, or the path of an object that does not build.
     #[serde(rename = "impl")]
     #[schemars(extend("x-role" = "key"))]
     pub implementation: String,
     /// `testmgr` (the tree's own test), `contexts` (calls from several contexts), `kunit` (a case
-    /// of a KUnit suite; `alg` is the suite and `impl` the case), `library` (a function that the
+    /// in a KUnit suite; `alg` is the suite and `impl` the case), `library` (a function that the
     /// tree's library exports), `oracle` (a rule that every driver must follow; `context` is the
     /// oracle's name) or `build`.
     #[schemars(extend("x-role" = "key"))]
@@ -38,21 +38,21 @@ pub struct TestRow {
     /// The context from which the calls were made, or the name of the oracle.
     #[schemars(extend("x-role" = "key"))]
     pub context: String,
-    /// For a case of a KUnit suite: the highest ISA tier visible to the tree.
+    /// For a case in a KUnit suite: the highest ISA tier that the tree could see.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", extend("x-role" = "key"))]
     pub tier: Option<&'static str>,
     /// The configuration that the tree was built with.
     #[schemars(extend("x-role" = "key"))]
     pub config: String,
-    /// Number of test cases run.
+    /// Number of test cases that were run.
     #[schemars(extend("x-role" = "main"))]
     pub cases: u64,
-    /// Number of test cases with a wrong result. For an oracle: number of findings that are not
-    /// known.
+    /// Number of test cases with a wrong result. For an oracle: number of findings that are not in
+    /// the list of known findings.
     #[schemars(extend("x-role" = "main"))]
     pub failed: u64,
-    /// For an oracle: number of known findings.
+    /// For an oracle: number of findings that are in the list of known findings.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "u64", extend("x-role" = "figure"))]
     pub known: Option<u64>,
@@ -63,8 +63,9 @@ pub struct TestRow {
     #[schemars(extend("x-role" = "figure"))]
     pub reason: Option<String>,
     /// Findings of an oracle. Each is a block of lines: the rule and how it was violated; `where`,
-    /// the function and the offset in it; `known`, the reason if it is in the list of known
-    /// findings; `case`, the request; `callers`; `replay`, the command that reproduces it.
+    /// the function and the offset within it; `known`, the reason if the finding is in the list of
+    /// known findings; `case`, the request; `callers`; `replay`, the command that reproduces the
+    /// finding.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", extend("x-role" = "figure"))]
     pub finding: Option<String>,
@@ -81,8 +82,8 @@ impl TestRow {
             failed: is("failed"),
             skipped: is("untested"),
             cases: is("failed") + is("tested"),
-            // A row about a failed build or a crashed process does not belong to any algorithm's
-            // test.
+            // A row about a failed build or a crashed process does not belong to the test of any
+            // algorithm.
             suite: match row.kind {
                 "algorithm" => "testmgr",
                 _ => "build",
@@ -99,7 +100,7 @@ impl TestRow {
         }
     }
 
-    /// Creates one row per context. If the driver was not run, creates a single row with the
+    /// Creates one row per context. If the driver was not run, creates a single row that states the
     /// reason.
     pub fn contexts((driver, result): &Tried, config: &str) -> Vec<TestRow> {
         let row = |context: &str, cases: u64, failed: u64, reason: Option<String>| TestRow {
@@ -144,7 +145,7 @@ impl TestRow {
         }
     }
 
-    /// Creates one row per case of a suite, and one per crash.
+    /// Creates one row for each case in a suite, and one for each crash.
     pub fn kunit(ran: &kunit::Ran, config: &str) -> Vec<TestRow> {
         let row = |case: &str, failed: bool, skipped: Option<&String>, why: String, us| TestRow {
             alg: ran.suite.clone(),
@@ -203,7 +204,7 @@ impl TestRow {
         }
     }
 
-    /// Creates the row for a driver examined by an oracle.
+    /// Creates the row for a driver that an oracle examined.
     pub fn oracle(
         ran: &Ran,
         found: &Found,
@@ -211,7 +212,7 @@ impl TestRow {
         replay: &dyn Fn(&Finding) -> String,
     ) -> TestRow {
         let findings: Vec<&Finding> = ran.findings.iter().map(|&i| &found.findings[i]).collect();
-        // Only the row of the driver that a finding names contains the finding's full block.
+        // A finding's full block is included only in the row of the driver that the finding names.
         let (own, others): (Vec<&Finding>, Vec<&Finding>) =
             (findings.iter()).partition(|f| f.driver == ran.subject.driver);
         let mut blocks: Vec<String> = own.iter().map(|f| f.block(&replay(f))).collect();
@@ -223,7 +224,7 @@ impl TestRow {
             (f.known.iter()).for_each(|reason| block += &format!("\nknown: {reason}"));
             block
         }));
-        // Put findings that are not known first, because they make the row fail.
+        // Prefer a finding that is not known, because it makes the row fail.
         let all = || own.iter().chain(&others);
         let known = all().filter(|f| f.known.is_some()).count() as u64;
         let first = all().min_by_key(|f| f.known.is_some());

@@ -1,4 +1,4 @@
-//! Determines which CPU features a hosted tree sees when tiers are masked.
+//! Determines which CPU features a hosted tree can see when tiers are masked.
 
 use kiln_kbuild::TIERS;
 
@@ -12,13 +12,13 @@ fn tiers_with(feature: &str) -> u32 {
         .fold(0, |bits, (n, _)| bits | 1 << n)
 }
 
-/// Returns whether a hosted tree sees a CPU feature.
+/// Returns whether a hosted tree can see a CPU feature.
 pub(crate) fn seen(feature: &str) -> bool {
     tiers_with(feature) & seen_tiers() != 0
 }
 
-/// Generates the table for `tree/cpu.c`, which lists Linux's features and XSAVE states, each with
-/// the tiers that include it. Features that this version of Linux does not define are omitted,
+/// Generates the table that `tree/cpu.c` includes. It lists Linux's features and XSAVE states, each
+/// with the tiers that include it. Features that this version of Linux does not define are omitted,
 /// because its code cannot check for them.
 pub(crate) fn header() -> String {
     let mut text = "/* Generated from kernel/tiers.def. */\n\
@@ -39,7 +39,7 @@ pub(crate) fn header() -> String {
     text + "};\n"
 }
 
-/// Returns pairs of names: a Linux feature, and the Kiln feature that hides it when masked.
+/// Returns pairs of names: a Linux feature, and the Kiln feature which, when masked, hides it.
 fn kernel_features() -> impl Iterator<Item = (&'static str, &'static str)> {
     let listed = TIERS
         .features

@@ -1,4 +1,5 @@
-//! Creates a small git repository for tests, with a few files of a kernel tree.
+//! Creates a small git repository for tests. It contains a few files that resemble those of a
+//! kernel tree.
 
 use std::fs;
 use std::path::Path;
@@ -39,7 +40,7 @@ impl Tiny {
 
     pub(crate) fn git(&self, args: &[&str]) -> String {
         let mut git = Command::new("git");
-        // Ignore the user's own git configuration, which might demand signed commits.
+        // Ignore the user's own git configuration, which might require signed commits.
         for name in ["GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM"] {
             git.env(name, "/dev/null");
         }
@@ -52,7 +53,7 @@ impl Tiny {
         String::from_utf8(done.stdout).unwrap().trim().to_owned()
     }
 
-    /// Commits all changes. Returns the commit's hash.
+    /// Commits all changes, and returns the hash of the commit.
     pub(crate) fn commit(&self, subject: &str) -> String {
         self.git(&["add", "-A"]);
         self.git(&["commit", "-q", "--allow-empty", "-m", subject]);

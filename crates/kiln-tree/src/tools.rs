@@ -1,5 +1,5 @@
-//! Checks whether the tools for a kernel build are installed, and runs them. All missing tools are
-//! reported together.
+//! Checks whether the tools that a kernel build needs are installed, and runs them. All missing
+//! tools are reported in one message.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -19,8 +19,8 @@ const PROGRAMS: [(&str, &str); 10] = [
     ("ar", "binutils"),
     ("nm", "binutils"),
     ("objcopy", "binutils"),
-    // The kernel's build compiles its host tools with gcc, whatever compiler it uses for the
-    // kernel.
+    // The kernel's build compiles its host tools with gcc, regardless of the compiler that it uses
+    // for the kernel.
     ("gcc", "gcc"),
 ];
 
@@ -41,7 +41,8 @@ pub fn check(compiler: &Compiler) -> Result<(), Error> {
 /// of the tool's output that states the reason.
 ///
 /// # Errors
-/// Fails if the program cannot be started. The error names the package that contains it.
+/// Fails if the program cannot be started. The error names the Debian package that contains the
+/// program.
 pub fn run(command: &mut Command, package: &str) -> Result<Result<(), String>, Error> {
     let name = command.get_program().to_string_lossy().into_owned();
     let output = command

@@ -17,18 +17,18 @@ use crate::row::Row;
 use crate::symbols::read_tables;
 use crate::{Error, Source};
 
-/// Objects that every self-test uses, although drivers do not refer to their symbols: testmgr and
-/// the code that starts it.
+/// Objects that every self-test uses, although drivers do not refer to the objects' symbols:
+/// testmgr, and the code that starts it.
 const TESTERS: [&str; 2] = ["crypto/testmgr.o", "crypto/algboss.o"];
 
-/// Objects that contain the names of drivers that they do not implement.
+/// Objects that contain names of drivers without implementing these drivers.
 const NAMERS: [&str; 3] = [
     "crypto/testmgr.o",
     "crypto/tcrypt.o",
     "crypto/kiln_tcrypt.o",
 ];
 
-/// Directories with programs and files that affect the build or the configuration of all objects.
+/// Directories of programs and files that affect how all objects are built or configured.
 const BUILDERS: [&str; 4] = ["scripts", "tools", "arch/x86/tools", "arch/x86/configs"];
 
 /// Directories whose Kconfig files affect the stack's configuration.
@@ -46,7 +46,7 @@ const CONFIGURED: [&str; 8] = [
 /// Directories whose Makefiles set flags for all objects.
 const FLAGS: [&str; 3] = ["", "arch", "arch/x86"];
 
-/// The files of a tree that have changed since a commit.
+/// The files in a tree that have changed since a commit.
 #[derive(Debug, Clone)]
 pub struct Change {
     since: Commit,
@@ -86,20 +86,20 @@ impl Change {
 /// The suites and drivers that a change affects, which must be tested again.
 #[derive(Debug)]
 pub struct Touched {
-    /// A sentence for the user about the changed files and what they affect.
+    /// A sentence that tells the user which files have changed and what they affect.
     pub note: String,
     /// Whether the change affects all suites and drivers.
     everything: bool,
     /// Maps the name of each suite that the objects define to whether an affected object defines
-    /// it.
+    /// the suite.
     suites: HashMap<String, bool>,
     /// Maps each word in the objects' data, including the names of drivers and templates, to
-    /// whether an affected object contains it.
+    /// whether an affected object contains the word.
     words: HashMap<String, bool>,
 }
 
 impl Touched {
-    /// Determines what a change affects in a tree that has been built.
+    /// Determines which parts of a tree a change affects. The tree must have been built.
     ///
     /// # Errors
     /// Fails if the objects cannot be read.
@@ -134,7 +134,8 @@ impl Touched {
                 }
             }
         }
-        // If all objects are affected, do not list them: such a list does not help the reader.
+        // If all objects are affected, do not list them, because the list would not help the
+        // reader.
         let widest = || {
             let all = linked.iter().filter(|o| !o.starts_with("lib/kiln_"));
             all.into_iter().all(|o| affected.contains(*o))
@@ -200,13 +201,13 @@ fn describe(change: &Change, direct: &Direct, touched: &Touched) -> String {
     }
 }
 
-/// The objects that the changed files affect directly.
+/// The objects that are directly affected by the changed files.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Direct {
     objects: BTreeSet<String>,
-    /// The changed files that affect an object.
+    /// The changed files that affect at least one object.
     files: BTreeSet<PathBuf>,
-    /// Path of a changed file that affects every object; `None` if no changed file does.
+    /// Path of a changed file that affects every object; `None` if there is no such file.
     everything: Option<String>,
 }
 
@@ -220,8 +221,8 @@ fn touched_objects(
         let all = linked.iter().copied();
         all.filter(|o| Path::new(o).starts_with(dir)).collect()
     };
-    // Generated files, each with the changed file that it is generated from. Generated files count
-    // as changed too.
+    // Generated files, each with the changed file from which it is generated. These files count as
+    // changed too.
     let mut made: BTreeMap<String, PathBuf> = BTreeMap::new();
     for path in changed {
         let parent = path.parent().unwrap_or(Path::new(""));
@@ -256,15 +257,15 @@ fn touched_objects(
         let kind = owner.extension().and_then(OsStr::to_str);
         match kind {
             Some("o") => {
-                // Skip objects that are not linked, for example tcrypt.o: only a modified copy of
-                // it is linked.
+                // Skip objects that are not linked, such as tcrypt.o, of which only a modified copy
+                // is linked.
                 if linked.contains(record.owner.as_str()) {
                     direct.objects.insert(record.owner.clone());
                     direct.files.insert(path.to_path_buf());
                     direct.files.extend(hits.map(|p| p.to_path_buf()));
                 }
             }
-            // The built file contains structure offsets, from which a header is generated.
+            // The built file contains structure offsets; a header is generated from these.
             Some("s") => {
                 let stem = owner.file_stem().unwrap_or_default().to_string_lossy();
                 let header = format!("include/generated/{stem}.h");
@@ -300,7 +301,7 @@ fn touched_objects(
     direct
 }
 
-/// Returns these objects, and all objects that use one of them directly or indirectly.
+/// Returns these objects and all objects that use any of them, directly or indirectly.
 fn users(
     touched: &BTreeSet<String>,
     dir: &Path,
@@ -488,7 +489,7 @@ mod tests {
         };
         assert!(touched.has_driver("xts(ecb(aes-ni))"));
         assert!(!touched.has_driver("xts(ecb)"));
-        // Unknown names count as affected.
+        // Unknown names are treated as affected.
         assert!(touched.has_driver("made_up"));
         assert!(touched.has_suite("b") && touched.has_suite("c") && !touched.has_suite("a"));
     }

@@ -1,4 +1,4 @@
-//! Creates the messages for single-stepping library functions.
+//! Creates the messages that library functions process while they are single-stepped.
 
 use std::ffi::CStr;
 use std::ptr;
@@ -10,12 +10,12 @@ use crate::engine::Refused;
 use crate::library::{Function, Keyed, Kind, Library};
 use crate::raw;
 
-/// Message lengths in bytes. The longest one exceeds two iterations of the widest loop (ChaCha: 16
-/// blocks, 1024 bytes).
+/// Message lengths in bytes. The longest message exceeds two iterations of the widest loop (ChaCha:
+/// 16 blocks, 1024 bytes).
 const LENGTHS: [usize; 8] = [1, 64, 200, 16, 31, 512, 1041, 2100];
-/// Number of messages for calls made in interrupts, which use the first ones. Among these lengths
-/// are one below a block and one of several blocks, because a function may open a section for only
-/// one of them.
+/// Calls made in interrupts use only this many messages, starting from the first. Their lengths
+/// include one below a block and one of several blocks, because a function may open a section for
+/// only one of the two.
 const BRIEF: usize = 3;
 /// Alignment of all buffers in bytes. RAID functions require it.
 const LINE: usize = 64;
@@ -38,7 +38,7 @@ impl Aligned {
     }
 }
 
-/// Seed for keys and messages.
+/// Seed for random keys and messages.
 const SEED: u64 = 1;
 
 struct Message {
@@ -51,7 +51,7 @@ struct Message {
     result: usize,
 }
 
-/// A function, and the messages for single-stepping it.
+/// A function, and the messages that it processes while it is single-stepped.
 pub(crate) struct Trial<'a> {
     function: &'a Function,
     messages: Vec<Message>,
@@ -61,13 +61,13 @@ pub(crate) struct Trial<'a> {
 }
 
 impl<'a> Trial<'a> {
-    /// Creates keys and messages. For a decrypting function, the matching encrypting function
-    /// encrypts the messages.
+    /// Creates keys and messages. If the function decrypts, the messages are encrypted by the
+    /// matching encryption function.
     ///
     /// # Errors
     /// Fails if a key or a message is rejected.
     pub(crate) fn new(library: &Rc<Library>, function: &'a Function) -> Result<Trial<'a>, Refused> {
-        // The seed is fixed, so that a replay executes the same instructions.
+        // The seed is fixed, so that a replay executes the same instructions as the original run.
         let mut random = SplitMix64(SEED);
         let mut lengths: Vec<usize> = Vec::new();
         for len in LENGTHS.map(|len| fit(function, len)) {
@@ -80,8 +80,8 @@ impl<'a> Trial<'a> {
             false => function.keys.clone(),
         };
         let mut messages = Vec::new();
-        // The number of rounds may depend on the key size. Therefore cycle through the key sizes
-        // while assigning the lengths, and use the longest length with every key size.
+        // The number of rounds may depend on the key size. Therefore, assign the key sizes to the
+        // lengths in turn, and combine the longest length with every key size.
         let longest = lengths.iter().max().copied().unwrap_or(0);
         let all = keys.iter().map(|&key| (longest, key));
         let each = lengths.iter().copied().zip(keys.iter().copied().cycle());
@@ -100,7 +100,7 @@ impl<'a> Trial<'a> {
         })
     }
 
-    /// Returns the command for the C code. The command is valid while `self` exists.
+    /// Returns the structure that the C code takes. It is valid only while `self` exists.
     pub(crate) fn order(&mut self, name: &CStr, prove: *mut raw::Prove) -> raw::ProveLibrary {
         let function = self.function;
         let messages = self.messages.iter_mut().map(|m| raw::ProveMessage {
@@ -130,7 +130,8 @@ impl<'a> Trial<'a> {
     }
 }
 
-/// Rounds `len` down to the function's multiple, then limits it to the function's range.
+/// Rounds `len` down to a multiple that the function accepts, then clamps it to the function's
+/// range.
 fn fit(function: &Function, len: usize) -> usize {
     let down = len - len % function.multiple;
     down.clamp(function.least, function.most)

@@ -1,5 +1,6 @@
-//! Tests the services on emulated CPUs, in a child that loads a real tree's image. The environment
-//! variable KILN_TEST_TREE names the tree. Without it, the tests are skipped with a message.
+//! Tests the services on emulated CPUs, in a child that loads the image of a real tree. The
+//! environment variable KILN_TEST_TREE names the tree. If it is not set, the tests are skipped with
+//! a message.
 
 use std::cell::UnsafeCell;
 use std::env;
@@ -53,14 +54,15 @@ fn image() -> Option<PathBuf> {
     built.clone()
 }
 
-/// If called in the parent, runs the test with this name in a child that loads the tree, and
-/// returns how the child ended. If called in the child, runs `body` and returns `None`.
+/// In the parent, runs the test with this name in a child that loads the tree, and returns how the
+/// child ended. In the child, runs `body` and returns `None`.
 fn in_child(name: &str, tests: bool, lonely: bool, body: impl FnOnce(Loaded)) -> Option<Ended> {
     if let Some(order) = Order::from_env().unwrap() {
         body(Host::load(&order).unwrap());
         return None;
     }
-    // One child at a time: two of its CPUs cannot race if another child occupies one of two cores.
+    // Run one child at a time. On a host with two cores, a child's two CPUs cannot race if another
+    // child occupies one of the cores.
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let mut order = Order::new(&image()?, 1);
@@ -140,10 +142,10 @@ fn self_tests_pass_under_full_preemption() {
     self_tests("self_tests_pass_under_full_preemption", &config);
 }
 
-/// Runs a closure in kernel mode on this thread's CPU. The closure may call functions of the image.
+/// Runs a closure in kernel mode on this thread's CPU. The closure may call functions in the image.
 fn in_kernel<F: FnMut()>(mut f: F) {
     unsafe extern "C" fn run<F: FnMut()>(f: *mut c_void) -> u64 {
-        // SAFETY: `in_kernel` passed a pointer to its closure.
+        // SAFETY: the pointer is the one that `in_kernel` passed, which points to its closure.
         unsafe { (*f.cast::<F>())() };
         0
     }
@@ -165,7 +167,8 @@ struct Shared {
     count: UnsafeCell<u64>,
 }
 
-// SAFETY: the word is accessed only under the tree's lock. The test checks whether this lock works.
+// SAFETY: the word is accessed only under the tree's lock. Whether that lock works is what the test
+// checks.
 unsafe impl Sync for Shared {}
 
 /// Makes two CPUs increment the same word while interrupts arrive on both. Returns how many
@@ -188,7 +191,7 @@ fn lost_additions(shared: &Shared, lock: Option<(Lock, Unlock)>) -> u64 {
                         for _ in 0..100 {
                             let at = shared.lock.get();
                             // SAFETY: the types of `lock` and `unlock` match the services. The
-                            // control run passes no lock; its data race is intended.
+                            // control run passes no lock; its data race is intentional.
                             unsafe {
                                 let flags = lock.map(|(lock, _)| lock(at));
                                 let old = ptr::read_volatile(shared.count.get());
@@ -253,9 +256,10 @@ fn waits_end_by_time_and_by_completion() {
         assert!(took >= Duration::from_millis(99), "{took:?}");
         assert!(took < Duration::from_secs(5), "{took:?}");
 
-        // This test causes no ticks, so jiffies must advance only while the clock thread runs.
+        // There are no ticks in this test, so jiffies must advance only while the clock thread
+        // runs.
         let jiffies = loaded.image.symbol("svc_jiffies").unwrap() as *const u64;
-        // SAFETY: the address is that of a variable of the image, and the read is volatile.
+        // SAFETY: the address is that of a variable in the image, and the read is volatile.
         let read = || unsafe { ptr::read_volatile(jiffies) };
         let before = read();
         std::thread::sleep(Duration::from_millis(50));
@@ -265,7 +269,7 @@ fn waits_end_by_time_and_by_completion() {
         drop(clock);
         assert!(read() > before && read() < before + 10 * hz);
 
-        // Another CPU completes the second completion.
+        // This time, another CPU calls complete() before the time limit.
         let at = AtomicU64::new(at as u64);
         std::thread::scope(|scope| {
             scope.spawn(|| {
@@ -291,7 +295,7 @@ fn waits_end_by_time_and_by_completion() {
     });
 }
 
-/// Makes the same calls as the tree's wait_event(), while another CPU wakes the queue.
+/// Makes the same calls as the tree's wait_event() would, while another CPU wakes the queue.
 #[test]
 fn a_wait_queue_wakes_who_waits() {
     type Init = unsafe extern "C" fn(*mut u64, *const u8, *mut u8);
@@ -365,7 +369,7 @@ fn a_wait_queue_wakes_who_waits() {
     });
 }
 
-/// A WARN in the tree is reported and counted, and execution continues after it.
+/// A WARN in the tree is reported and counted, and execution then continues.
 #[test]
 fn warnings_are_counted_and_told() {
     type Saturate = unsafe extern "C" fn(*mut u32, u32);
@@ -377,7 +381,7 @@ fn warnings_are_counted_and_told() {
         let cpu = Cpu::boot(&Config::default()).unwrap();
         let mut count = [5u32; 4];
         assert_eq!(cpu.stats().warnings, 0);
-        // SAFETY: the function takes a refcount, for which the array has room.
+        // SAFETY: the function takes a refcount, and the array has room for one.
         in_kernel(|| unsafe { saturate(count.as_mut_ptr(), 2) });
         assert_eq!(cpu.stats().warnings, 1);
         // The new value shows that execution continued after the warning.
@@ -390,8 +394,8 @@ fn warnings_are_counted_and_told() {
     }
 }
 
-/// The compiler emits XSAVE in the FPU core. At boot, the tree must replace it by the best save
-/// instruction of the CPU.
+/// The compiler emits XSAVE in the FPU core. At boot, the tree must replace this instruction with
+/// the best save instruction that the CPU supports.
 #[test]
 fn alternatives_are_applied() {
     const XSAVE: [u8; 4] = [0x48, 0x0f, 0xae, 0x27];
@@ -413,7 +417,7 @@ fn alternatives_are_applied() {
     }
 }
 
-/// A deadlock must be reported, instead of making the test wait forever.
+/// A deadlock must be reported instead of making the test hang.
 #[test]
 fn a_deadlock_is_told() {
     type Wait = unsafe extern "C" fn(*mut u64);
@@ -465,7 +469,7 @@ fn memory_is_for_any_context() {
     static SERVED: AtomicU64 = AtomicU64::new(0);
     static WRONG: AtomicU64 = AtomicU64::new(0);
 
-    /// Allocates blocks, writes `mark` to them, and checks that they keep it.
+    /// Allocates blocks, writes `mark` to them, and checks that the marks are not overwritten.
     fn use_blocks(mark: u64) {
         // SAFETY: the variables hold the addresses of services with these types.
         let (alloc, free): (Alloc, Free) = unsafe {
@@ -485,7 +489,7 @@ fn memory_is_for_any_context() {
             }
         }
         for (i, block) in blocks.iter().enumerate() {
-            // SAFETY: the block has at least 64 bytes, and is freed once.
+            // SAFETY: the block has at least 64 bytes and is freed exactly once.
             unsafe {
                 let want = mark + i as u64;
                 if ptr::read_volatile(*block) != want || ptr::read_volatile(block.add(7)) != want {
@@ -532,8 +536,8 @@ fn memory_is_for_any_context() {
     });
 }
 
-/// Runs the same scripts on the tree's simd helper and cryptd, and on Kiln's. Compares each call's
-/// return value. For each callback, compares the arguments, the order, the CPU and the preempt
+/// Runs the same scripts on the tree's simd helper and cryptd, and on Kiln's. Compares the return
+/// value of each call and, for each callback, the arguments, the order, the CPU and the preempt
 /// count.
 #[test]
 fn the_trees_cryptd_follows_the_rules_that_kilns_does() {
@@ -582,8 +586,8 @@ fn the_trees_cryptd_follows_the_rules_that_kilns_does() {
                     .map(|_| Stream::open(&mut host, "xts-aes-aesni", &key, 0, false).unwrap())
                     .collect();
                 let mut handles: Vec<_> = streams.iter().map(|s| s.handle()).collect();
-                // SAFETY: the functions belong to the image, and the transforms passed to them
-                // belong to the same image.
+                // SAFETY: the functions belong to the image, and so do the transforms that are
+                // passed to them.
                 let of_tree = unsafe {
                     script::run_foreign(&mut host.cpu, &ops, &mut handles, &steps, message)
                 };

@@ -12,7 +12,7 @@
 
 #include "locks.c"
 
-/* Replaces the function that sleeping locks call to mark a point where they may sleep. */
+/* Replaces the function that sleeping locks call wherever they may sleep. */
 void may_sleep(const char *what)
 {
 	(void)what;

@@ -1,5 +1,4 @@
-//! Tests the spin locks of `tree/services/locks.c`. They are linked with a small program instead of
-//! a tree.
+//! Tests the spin locks in `tree/services/locks.c`, linked with a small program instead of a tree.
 
 use std::ffi::OsStr;
 use std::fs;

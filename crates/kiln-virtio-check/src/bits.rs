@@ -1,11 +1,12 @@
-//! Names for bit masks, as in the specification and Linux's headers.
+//! The names of the bits in masks, as in the specification and in Linux's headers.
 
 use kiln_virtio::wire::{Config, Status};
 
-/// The names of bits in a mask, each with its number.
+/// The numbers and names of the bits in a mask.
 type Names = &'static [(u32, &'static str)];
 
-/// Feature bits of the crypto device (5.9.3), of rings and of transports (6), and of vhost-user.
+/// The feature bits that the crypto device (5.9.3), rings and transports (6), and vhost-user
+/// define.
 const FEATURES: Names = &[
     (0, "REVISION_1"),
     (1, "CIPHER_STATELESS_MODE"),
@@ -30,7 +31,7 @@ const FEATURES: Names = &[
     (40, "RING_RESET"),
 ];
 
-/// `crypto_services` (5.9.4). Version 1.4 adds IPSEC.
+/// Bits in the field `crypto_services` (5.9.4). Version 1.4 of the specification adds IPSEC.
 const SERVICES: Names = &[
     (0, "CIPHER"),
     (1, "HASH"),
@@ -40,7 +41,7 @@ const SERVICES: Names = &[
     (5, "IPSEC"),
 ];
 
-/// `cipher_algo` (5.9.4.1).
+/// Bits in the field `cipher_algo` (5.9.4.1).
 const CIPHERS: Names = &[
     (0, "NO_CIPHER"),
     (1, "ARC4"),
@@ -59,7 +60,7 @@ const CIPHERS: Names = &[
     (14, "ZUC_EEA3"),
 ];
 
-/// `hash_algo` (5.9.4.2).
+/// Bits in the field `hash_algo` (5.9.4.2).
 const HASHES: Names = &[
     (0, "NO_HASH"),
     (1, "MD5"),
@@ -76,7 +77,7 @@ const HASHES: Names = &[
     (12, "SHA3_SHAKE256"),
 ];
 
-/// `mac_algo` (5.9.4.3).
+/// Bits in the field `mac_algo` (5.9.4.3).
 const MACS: Names = &[
     (0, "NO_MAC"),
     (1, "HMAC_MD5"),
@@ -97,7 +98,7 @@ const MACS: Names = &[
     (54, "ZUC_EIA3"),
 ];
 
-/// `aead_algo` (5.9.4.4).
+/// Bits in the field `aead_algo` (5.9.4.4).
 const AEADS: Names = &[
     (0, "NO_AEAD"),
     (1, "GCM"),
@@ -105,13 +106,14 @@ const AEADS: Names = &[
     (3, "CHACHA20_POLY1305"),
 ];
 
-/// `akcipher_algo` (5.9.4.5). ECDSA is at bit 3 in Linux's header, which has DSA at bit 2.
+/// Bits in the field `akcipher_algo` (5.9.4.5). In Linux's header, bit 2 is DSA, and ECDSA is bit
+/// 3.
 const AKCIPHERS: Names = &[(0, "NO_AKCIPHER"), (1, "RSA"), (2, "ECDSA")];
 
-/// `status` in the configuration (5.9.5).
+/// Bits in the field `status` of the configuration (5.9.5).
 const READINESS: Names = &[(0, "HW_READY")];
 
-/// The device status (2.1).
+/// Bits in the device status (2.1).
 const DEVICE_STATUS: Names = &[
     (0, "ACKNOWLEDGE"),
     (1, "DRIVER"),
@@ -121,7 +123,7 @@ const DEVICE_STATUS: Names = &[
     (7, "FAILED"),
 ];
 
-/// Returns the names of all bits that are set, joined by `|`, or `none`.
+/// Returns the names of all bits that are set, joined by `|`. Returns `none` if no bit is set.
 fn name(bits: u64, names: Names) -> String {
     let named = |bit: u32| match names.iter().find(|(number, _)| *number == bit) {
         Some((_, name)) => name.to_string(),
@@ -159,14 +161,15 @@ impl Mask {
         name(self.bits, self.names)
     }
 
-    /// Returns the names of set bits that the specification does not define, if any.
+    /// Returns the names of the set bits that the specification does not define, or `None` if there
+    /// are none.
     pub(crate) fn undefined(&self) -> Option<String> {
         let more = self.bits & !defined(self.names);
         (more != 0).then(|| name(more, self.names))
     }
 }
 
-/// Returns a configuration's bit masks.
+/// Returns all bit masks in a configuration.
 pub(crate) fn masks(config: &Config) -> [Mask; 7] {
     let mask = |field, bits, names| Mask { field, bits, names };
     [

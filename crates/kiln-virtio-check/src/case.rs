@@ -1,13 +1,13 @@
-//! A check of a device, and its verdict.
+//! The checks that can be run on a device, and their verdicts.
 
 use crate::link::Target;
 use crate::rule::Rule;
 
-/// A check's outcome. The text states why the check was skipped or failed.
+/// The outcome of a check. The text states why the check was skipped or failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     Pass,
-    /// The device does not offer what the check needs, or has exited during an earlier check.
+    /// The device does not offer what the check needs, or exited during an earlier check.
     Skip(String),
     Fail(String),
 }
@@ -26,7 +26,7 @@ pub enum Group {
 }
 
 impl Group {
-    /// All groups, in the order their checks run.
+    /// All groups, in the order in which their checks run.
     pub const ALL: [Group; 8] = [
         Group::Configuration,
         Group::Services,
@@ -51,7 +51,7 @@ impl Group {
         }
     }
 
-    /// Returns advice on a failed check of this group.
+    /// Returns advice on what to do if a check in this group fails.
     fn advice(self) -> &'static str {
         match self {
             Group::Configuration => {
@@ -103,7 +103,8 @@ impl Row {
         }
     }
 
-    /// Returns why the check was skipped, or what is wrong, which rule it violates, and what to do.
+    /// For a skipped check, returns the reason. For a failed check, returns what is wrong, which
+    /// rule this violates, and what to do. Returns `None` if the check passed.
     pub fn explain(&self) -> Option<String> {
         match &self.verdict {
             Verdict::Pass => None,
@@ -117,7 +118,7 @@ impl Row {
     }
 }
 
-/// Number of checks per verdict.
+/// Number of checks with each verdict.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
     pub passed: usize,
@@ -159,8 +160,8 @@ impl Case {
         Case::new_skippable((group, rule), name, check)
     }
 
-    /// Creates a check that can be skipped after connecting, if the device does not offer what it
-    /// needs.
+    /// Creates a check that may be skipped after it has connected, because the device does not
+    /// offer what the check needs.
     pub(crate) fn new_skippable(
         (group, rule): (Group, Rule),
         name: impl Into<String>,

@@ -17,7 +17,7 @@ use crate::link::{
 use crate::rule::{self, Rule};
 use crate::vectors::{all, inverse, Vector};
 
-/// Names of the request formats, with the features that select them.
+/// Names of the request formats, and the features that select them.
 const FORMS: [(&str, u64); 3] = [
     ("legacy", 0),
     ("revision-1", feature::REVISION_1),
@@ -91,11 +91,11 @@ pub(crate) fn cases(offer: &Offer) -> Vec<Case> {
 
 type Check = fn(&mut Link, &Vector) -> Result<(), String>;
 
-/// How long a device may take to accept another driver after a driver has disconnected.
+/// How long a device may take to accept another driver after one has disconnected.
 pub(crate) const FREED: Duration = Duration::from_secs(1);
 
-/// Connects a driver. A device that serves one driver at a time may reject the new driver until it
-/// has noticed that the previous one has disconnected.
+/// Connects a driver. A device that serves only one driver at a time may reject the new driver
+/// until it has noticed that the previous one has disconnected.
 pub(crate) fn open(target: &Target, wanted: u64) -> Result<Link, String> {
     let until = Instant::now() + FREED;
     loop {
@@ -108,7 +108,7 @@ pub(crate) fn open(target: &Target, wanted: u64) -> Result<Link, String> {
     }
 }
 
-/// Returns a vector for an algorithm that the device offers, preferably AES-CBC.
+/// Returns a test vector for an algorithm that the device offers, preferably AES-CBC.
 pub(crate) fn usable(offer: &Offer) -> Option<Vector> {
     let offered = |v: &Vector| offer.config.offers(v.create.service(), v.create.algo());
     let mut offered: Vec<Vector> = all().into_iter().filter(offered).collect();
@@ -148,7 +148,7 @@ fn served(name: String, offer: &Offer, wanted: u64, vector: Vector) -> Case {
     })
 }
 
-/// Returns the section on a service's data requests.
+/// Returns the rule that cites the section on a service's data requests.
 fn rule_of(service: Service) -> Rule {
     match service {
         Service::Cipher => rule::CIPHER,
@@ -187,12 +187,12 @@ pub(crate) fn create(link: &mut Link, vector: &Vector) -> Result<u64, String> {
     link.control(&control)?.map_err(not_created)
 }
 
-/// Describes the status of a failed session creation.
+/// Returns an error message for a session that could not be created, including the status.
 pub(crate) fn not_created(status: Status) -> String {
     format!("creating the session: status {}", name_status(status as u8))
 }
 
-/// Describes the status of a failed session destruction.
+/// Returns an error message for a session that could not be destroyed, including the status.
 pub(crate) fn not_destroyed(status: Status) -> String {
     format!(
         "destroying the session: status {}",
@@ -206,7 +206,7 @@ pub(crate) fn destroy(link: &mut Link, vector: &Vector, session: u64) -> Result<
     Ok(done.err().unwrap_or(Status::Ok))
 }
 
-/// Creates a session, runs the vector in it, and destroys the session.
+/// Creates a session, runs the vector in this session, and destroys it.
 pub(crate) fn in_session(link: &mut Link, vector: &Vector) -> Result<(), String> {
     let session = create(link, vector)?;
     let got = link.request(&vector.request(Mode::Session(session)))?;
@@ -217,7 +217,7 @@ pub(crate) fn in_session(link: &mut Link, vector: &Vector) -> Result<(), String>
     }
 }
 
-/// Checks that a wrong tag is reported and that no plaintext is returned.
+/// Checks that the device reports a wrong tag and does not return any plaintext.
 fn tampered(link: &mut Link, vector: &Vector) -> Result<(), String> {
     let Some(mut wrong) =
         inverse(vector).filter(|v| v.action == kiln_virtio::wire::Action::Decrypt)
@@ -298,7 +298,7 @@ fn require_revision_1(features: u64) -> Result<(), String> {
     }
 }
 
-/// Checks that algorithms outside the offered masks are rejected.
+/// Checks that the device rejects algorithms that it does not offer.
 fn unknown(link: &mut Link, config: &Config) -> Result<(), String> {
     for algo in (0..64).filter(|&n| !config.offers(Service::Cipher, n)) {
         let create = Create::Cipher(session::Cipher {
@@ -351,13 +351,13 @@ fn more_than_needed(link: &mut Link, vector: &Vector) -> Result<(), String> {
         .emit(link.features, &mut bytes);
     bytes.extend([0x77; 40]);
     let got = link.raw(&bytes, vector.want.len() + 1 + 40)?;
-    // The answer has more space than it needs, so the status is at the end of this space, but the
-    // result must be at its usual place.
+    // The space for the answer is larger than needed. The status is therefore at the end of this
+    // space, but the result must be where it usually is.
     expect(got, &vector.want)
 }
 
-/// Checks a request whose readable part is split into one-byte buffers up to the end of the header,
-/// and whose writable part is split into two buffers.
+/// Checks a request in which the readable part is split into one-byte buffers up to the end of the
+/// header, and the writable part is split into two buffers.
 fn split_header(link: &mut Link, vector: &Vector) -> Result<(), String> {
     const PIECES: usize = 24;
     let session = create(link, vector)?;
@@ -410,7 +410,7 @@ fn indirect(link: &mut Link, vector: &Vector) -> Result<(), String> {
     expect(Ok(text), &vector.want)
 }
 
-/// Writes consecutive descriptors into a table. Each piece is an offset, a length and flags.
+/// Writes consecutive descriptors to a table. Each piece consists of an offset, a length and flags.
 pub(crate) fn describe(link: &Link, table: usize, pieces: &[(usize, usize, u16)]) {
     for (i, &(offset, len, flags)) in pieces.iter().enumerate() {
         let last = i + 1 == pieces.len();
@@ -424,7 +424,8 @@ pub(crate) fn describe(link: &Link, table: usize, pieces: &[(usize, usize, u16)]
     }
 }
 
-/// Publishes this head, waits until the device has used it, and reads the result from two buffers.
+/// Publishes this head, waits until the device has used it, and reads the result from the two
+/// buffers.
 fn collect(
     link: &mut Link,
     head: u16,
@@ -448,7 +449,7 @@ fn collect(
     }
 }
 
-/// Returns a small hash vector, for checks that need sessions of different kinds.
+/// Returns a small hash vector, for checks that need several kinds of sessions.
 pub(crate) fn small_hash() -> Vector {
     let hash = |v: &Vector| matches!(v.op, Operation::Hash(data::Digest { .. }));
     all().into_iter().find(hash).expect("there are hashes")

@@ -1,6 +1,6 @@
-//! Checks with requests from a hostile driver: the descriptors are valid, but their contents are
-//! malformed. The device must answer each request with an error or not at all, and serve the next
-//! driver.
+//! Checks that send requests from a hostile driver. The descriptors are valid, but the contents of
+//! the requests are malformed. The device must either answer such a request with an error or not
+//! answer it, and must serve the next driver.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -17,7 +17,7 @@ use crate::link::{Link, Offer, Target, GONE, ROOM, SILENT};
 use crate::rule::{self, Rule};
 use crate::vectors::{all, Vector};
 
-/// A request's status, or the reason why the device did not return one.
+/// The status of a request, or the reason why the device did not return one.
 type Answered = Result<Status, String>;
 
 /// A check that opens its own connections.
@@ -32,8 +32,8 @@ pub(crate) fn cases(offer: &Offer) -> Vec<Case> {
         )];
     };
     let mut cases = Vec::new();
-    // The cases are lengths that overflow 32-bit sums or exceed the buffers, lengths that differ or
-    // do not fit the mode, and unknown operation types.
+    // The cases are lengths that overflow 32-bit sums or exceed the buffers, lengths that
+    // contradict each other or do not suit the mode, and unknown operation types.
     for (name, at, value) in [
         ("CVE-2017-5931: iv_len of 4 GiB", 0, u32::MAX),
         ("CVE-2017-5931: iv_len that wraps", 0, u32::MAX - 63),
@@ -176,7 +176,8 @@ pub(crate) fn cases(offer: &Offer) -> Vec<Case> {
     cases
 }
 
-/// Creates a check for a request that the device must reject, after which it must still work.
+/// Creates a check that sends a request which the device must reject. The device must still work
+/// afterwards.
 pub(crate) fn refused(
     rule: Rule,
     name: impl Into<String>,
@@ -189,8 +190,8 @@ pub(crate) fn refused(
         match act(&mut link, &vector) {
             Ok(Status::Ok) => return Err("the device accepted it: status ok (0)".into()),
             Ok(_) => in_session(&mut link, &vector).map_err(|e| format!("afterwards: {e}"))?,
-            // The device may disconnect the driver that sent the request or leave the request
-            // unanswered, but must keep serving other drivers.
+            // The device may disconnect the driver that sent the request, or leave the request
+            // unanswered, but it must keep serving other drivers.
             Err(e) if e == GONE || e == SILENT => (),
             Err(e) => return Err(e),
         }
@@ -205,7 +206,8 @@ pub(crate) fn next_driver(target: &Target, vector: &Vector) -> Result<(), String
     serve().map_err(|e| format!("the next driver: {e}"))
 }
 
-/// Opens a session, sends a request whose bytes `patch` has modified, and returns the status.
+/// Opens a session, sends a request whose bytes have been modified by `patch`, and returns the
+/// status.
 fn patched(link: &mut Link, vector: &Vector, patch: impl FnOnce(&mut Vec<u8>)) -> Answered {
     let name = create(link, vector)?;
     let mut bytes = Vec::new();
@@ -278,8 +280,9 @@ fn akcipher_lengths(link: &mut Link, rsa: &Vector, what: usize) -> Answered {
     Ok(result.err().unwrap_or(Status::Ok))
 }
 
-/// Checks requests whose source and destination lengths another thread changes while the device
-/// reads them. Each answer must be correct or an error, and the device must serve the next driver.
+/// Checks requests whose source and destination lengths are changed by another thread while the
+/// device reads them. Each answer must be either correct or an error, and the device must serve the
+/// next driver.
 fn changing(target: &Target, vector: &Vector) -> Result<(), String> {
     const REQUESTS: usize = 2000;
     let mut link = open(target, 0)?;
@@ -320,8 +323,8 @@ fn changing(target: &Target, vector: &Vector) -> Result<(), String> {
     next_driver(target, vector)
 }
 
-/// Checks that the device either limits sessions or provides at least 20,000, and that after a
-/// disconnect, the next driver is able to create the same number of sessions.
+/// Checks that the device either limits the number of sessions or provides at least 20,000. After a
+/// disconnect, the next driver must be able to create at least as many sessions as the first.
 fn without_end(target: &Target, vector: &Vector) -> Result<(), String> {
     const ENOUGH: usize = 20_000;
     let mut first = None;

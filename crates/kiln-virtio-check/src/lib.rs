@@ -1,5 +1,6 @@
-//! Checks whether a virtio-crypto device behind a vhost-user socket is correct and safe. Each check
-//! opens its own connection, sends well-formed or malformed requests, and reports the result.
+//! Checks whether a virtio-crypto device that serves on a vhost-user socket is correct and safe.
+//! Each check opens its own connection, sends well-formed or malformed requests, and reports the
+//! result.
 
 #![forbid(unsafe_code)]
 
@@ -38,19 +39,19 @@ pub fn offer(target: &Target) -> Result<Offer, Fault> {
     link::Link::open(target, 0).map(|link| link.offer)
 }
 
-/// Returns the names of all checks for a device with this offer, in the order they run.
+/// Returns the names of all checks for a device with this offer, in the order in which they run.
 pub fn names(offer: &Offer) -> Vec<String> {
     cases(offer).into_iter().map(|case| case.name).collect()
 }
 
-/// Returns all checks: their groups, names and requirements.
+/// Returns the group, name and requirement of every check.
 pub fn list() -> Vec<(Group, String, Rule)> {
     let all = cases(&Offer::everything()).into_iter();
     all.map(|case| (case.group, case.name, case.rule)).collect()
 }
 
-/// How long a device may take to listen again after a failed check, so that a supervisor can
-/// restart it.
+/// How long a device may take to listen again after a failed check. This gives a supervisor time to
+/// restart the device.
 const RESTART: Duration = Duration::from_secs(2);
 
 /// Runs all checks and passes each row to `tell` as soon as it is available. A failed check does
@@ -84,7 +85,8 @@ pub fn run(target: &Target, offer: &Offer, tell: &mut dyn FnMut(&Row)) -> Vec<Ro
     rows
 }
 
-/// Returns whether the device has exited: nothing listens on its socket, even after [`RESTART`].
+/// Returns whether the device has exited, which is the case if nothing listens on its socket even
+/// after [`RESTART`].
 fn has_ended(target: &Target) -> bool {
     let start = Instant::now();
     while matches!(link::Link::open(target, 0), Err(Fault::Connect(_))) {

@@ -1,5 +1,5 @@
-//! A connection to a device, with a control queue and a data queue. Checks can write valid or
-//! invalid descriptors into the memory of these queues.
+//! A connection to a device, with a control queue and a data queue. Checks can write both valid and
+//! invalid descriptors to the memory that holds the queues.
 
 use std::fmt;
 use std::fs::File;
@@ -30,12 +30,12 @@ use vm_memory::mmap::MmapRegionBuilder;
 use vm_memory::{Bytes, FileOffset, MmapRegion, VolatileMemory};
 use vmm_sys_util::eventfd::EventFd;
 
-/// Bytes of shared memory: two rings, followed by space for requests.
+/// Size of the shared memory in bytes. It holds two rings, followed by space for requests.
 pub(crate) const MEMORY: usize = 4 << 20;
-/// Start address of the memory as the device sees it. It is not 0, so that an unwritten address is
-/// invalid.
+/// Address at which the device sees the start of the memory. It is not 0, so that an address which
+/// was never written is invalid.
 pub(crate) const BASE: u64 = 1 << 24;
-/// Offset of the area where requests are written.
+/// Offset of the area to which requests are written.
 pub(crate) const ROOM: usize = 0x10000;
 /// Number of ring entries.
 pub(crate) const RING: u16 = 64;
@@ -51,15 +51,15 @@ pub(crate) const NEXT: u16 = 1;
 pub(crate) const WRITE: u16 = 2;
 pub(crate) const TABLE: u16 = 4;
 
-/// Reasons why an answer is missing.
+/// Reasons why there is no answer.
 pub(crate) const STOPPED: &str = "the check was interrupted";
 pub(crate) const GONE: &str = "the device closed the connection";
 pub(crate) const SILENT: &str = "the device did not answer within 5 seconds";
 
-/// Maximum time a device may take to answer.
+/// Maximum time that a device may take to answer.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How often a wait checks whether it was interrupted.
+/// How often a waiting function checks whether it has been interrupted.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// The device to check, and how to interrupt the checks.
@@ -67,7 +67,7 @@ const LOOK: Duration = Duration::from_millis(50);
 pub struct Target {
     /// Path of the device's socket.
     pub path: PathBuf,
-    /// A flag that ends all waits once it is set.
+    /// A flag that ends all waiting once it is set.
     pub stop: Arc<AtomicBool>,
 }
 
@@ -80,7 +80,7 @@ impl Target {
 /// The features and configuration that a device offers.
 #[derive(Clone, Copy, Debug)]
 pub struct Offer {
-    /// The device's feature bits.
+    /// The feature bits that the device offers.
     pub features: u64,
     pub config: Config,
 }
@@ -112,7 +112,7 @@ impl Offer {
         (lacking != 0).then(|| format!("{} is not offered", name_features(lacking)))
     }
 
-    /// Returns an offer of everything that the specification defines and more.
+    /// Returns an offer that contains everything the specification defines, and more.
     pub(crate) fn everything() -> Offer {
         Offer {
             features: u64::MAX,
@@ -133,16 +133,16 @@ impl Offer {
     }
 }
 
-/// Why a device cannot be checked.
+/// The reason why a device cannot be checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// Nothing listens on the socket.
     Connect(String),
-    /// The device closed the connection before its first answer, for example because it already has
-    /// its maximum number of front ends.
+    /// The device closed the connection before its first answer, for example because the maximum
+    /// number of front ends is already connected.
     Refused,
-    /// An answer did not arrive within [`PATIENCE`]. It is unknown whether the device is slow or is
-    /// not a virtio-crypto device. The text states what the device failed to do, such as "answer
+    /// An answer did not arrive within [`PATIENCE`]. The device may be slow, or it may not be a
+    /// virtio-crypto device. The text states what the device failed to do, such as "answer
     /// GET_FEATURES".
     Late(&'static str),
     /// Something answers on the socket, but it is not a virtio-crypto device.
@@ -202,7 +202,7 @@ struct Ring {
 }
 
 impl Ring {
-    /// Starts the queue at its first entry.
+    /// Starts the queue at entry 0.
     fn start(&self, frontend: &mut Frontend, memory: &MmapRegion) -> vhost::Result<()> {
         let at = |offset| memory.as_ptr() as u64 + offset as u64;
         let addresses = VringConfigData {
@@ -251,7 +251,7 @@ pub(crate) struct Link {
 pub(crate) struct Answer {
     /// Number of bytes that the device claims to have written.
     pub used: u32,
-    /// The whole writable buffer's contents.
+    /// The contents of the whole writable buffer.
     pub bytes: Vec<u8>,
 }
 
@@ -267,7 +267,7 @@ pub(crate) enum Came {
 }
 
 impl Came {
-    /// Describes a reaction to a request that should have been answered.
+    /// Describes what the device did instead of answering a request.
     pub(crate) fn describe(self) -> String {
         match self {
             Came::Used(head, len) => format!(
@@ -280,7 +280,7 @@ impl Came {
     }
 }
 
-/// Bytes of shared memory per ring.
+/// Number of bytes of shared memory per ring.
 const RING_BYTES: usize = 0x3000;
 
 fn offset_of_avail(base: usize) -> usize {
@@ -291,9 +291,9 @@ fn offset_of_used(base: usize) -> usize {
     base + 0x2000
 }
 
-/// Closes the connection immediately. Otherwise the connection would last until the thread of
-/// [`hang_up_later`] has closed its descriptor, and a device that serves one driver at a time would
-/// reject the next one.
+/// Closes the connection immediately. Otherwise, the connection would stay open until the thread
+/// that [`hang_up_later`] started has closed its descriptor, and a device that serves one driver at
+/// a time would reject the next driver.
 impl Drop for Link {
     fn drop(&mut self) {
         let _ = self.socket.shutdown(Shutdown::Both);
@@ -301,8 +301,7 @@ impl Drop for Link {
 }
 
 impl Link {
-    /// Connects, accepts those of the `wanted` features that the device offers, and starts both
-    /// queues.
+    /// Connects, accepts those `wanted` features that the device offers, and starts both queues.
     ///
     /// # Errors
     /// Fails if the device cannot be reached or negotiation fails.
@@ -316,7 +315,7 @@ impl Link {
     fn shake_hands(target: &Target, wanted: u64) -> Result<Link, Fault> {
         let of_connect = |e: std::io::Error| Fault::Connect(e.to_string());
         let socket = reach(target).map_err(|e| match e.kind() {
-            // Something listens, but does not accept connections.
+            // A process listens on the socket but does not accept connections.
             std::io::ErrorKind::WouldBlock => Fault::Late("accept the connection"),
             _ if target.path.is_file() => Fault::Connect("a file, not a socket".to_string()),
             _ if target.path.is_dir() => Fault::Connect("a directory, not a socket".to_string()),
@@ -328,7 +327,7 @@ impl Link {
         let (file, memory) = shared().map_err(of_connect)?;
         let fault = |e: vhost::Error| Fault::Device(e.to_string());
         // When the time is up, this side closes the connection, and the library reports only that
-        // it is closed.
+        // the connection is closed.
         let without = |answer| {
             let limit = &limit;
             move |e: vhost::Error| match limit.is_over() {
@@ -414,8 +413,7 @@ impl Link {
         })
     }
 
-    /// Stops a queue and restarts it at its first entry, as a driver does to reset the queue
-    /// (2.6.1).
+    /// Stops a queue and restarts it at entry 0, as a driver does to reset the queue (2.6.1).
     pub(crate) fn reset_queue(&mut self, queue: Queue) -> Result<(), String> {
         let limit = hang_up_later(&self.target, &self.socket).map_err(|e| e.to_string())?;
         let ring = &mut self.rings[queue as usize];
@@ -437,12 +435,13 @@ impl Link {
         self.memory.write(offset, bytes);
     }
 
-    /// Returns a handle on the memory for a thread that changes it concurrently.
+    /// Returns a handle to the memory, for a thread that changes the memory while the device reads
+    /// it.
     pub(crate) fn shared(&self) -> Shared {
         self.memory.clone()
     }
 
-    /// Reads `len` bytes of shared memory at an offset.
+    /// Reads `len` bytes from the shared memory at an offset.
     pub(crate) fn read(&self, offset: usize, len: usize) -> Vec<u8> {
         let mut bytes = vec![0; len];
         let slice = self.memory.0.as_volatile_slice();
@@ -452,7 +451,7 @@ impl Link {
         bytes
     }
 
-    /// Writes a descriptor into the table at offset `table`.
+    /// Writes a descriptor to the table at offset `table`.
     pub(crate) fn describe(&self, table: usize, index: u16, d: Descriptor) {
         let mut bytes = d.address.to_le_bytes().to_vec();
         bytes.extend(d.len.to_le_bytes());
@@ -461,13 +460,13 @@ impl Link {
         self.write(table + 16 * usize::from(index), &bytes);
     }
 
-    /// Returns the offsets of a queue's descriptors, available ring and used ring.
+    /// Returns the offsets of a queue's descriptor table, available ring and used ring.
     pub(crate) fn layout(&self, queue: Queue) -> [usize; 3] {
         let base = self.rings[queue as usize].base;
         [base, offset_of_avail(base), offset_of_used(base)]
     }
 
-    /// Writes a head to the next slot of the available ring, advances the available index by `by`,
+    /// Writes a head to the next slot in the available ring, advances the available index by `by`,
     /// and notifies the device.
     pub(crate) fn publish(&mut self, queue: Queue, head: u16, by: u16) {
         let ring = &self.rings[queue as usize];
@@ -481,14 +480,14 @@ impl Link {
             .expect("inside the memory");
         let ring = &mut self.rings[queue as usize];
         ring.avail = index;
-        // Ignore errors, because a device that has disconnected need not be notified. Write on a
+        // Ignore errors, because a device that has disconnected need not be notified. Write in a
         // separate thread that is never joined, because the device can block the write by filling
         // the eventfd.
         let kick = ring.kick.clone();
         thread::spawn(move || kick.write(1));
     }
 
-    /// Waits up to `patience` for the next used entry.
+    /// Waits for the next used entry for at most `patience`.
     pub(crate) fn wait(&mut self, queue: Queue, patience: Duration) -> Came {
         let ring = &mut self.rings[queue as usize];
         let used = offset_of_used(ring.base);
@@ -645,7 +644,8 @@ pub(crate) fn shared() -> std::io::Result<(File, MmapRegion)> {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     let file = File::from(memfd_create("kiln-virtio-check", flags)?);
     file.set_len(MEMORY as u64)?;
-    // Seal the file, because a device that shrank it would kill this process with SIGBUS.
+    // Seal the file, because if the device shrank the file, this process would be killed with
+    // SIGBUS.
     fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
     let memory = MmapRegionBuilder::new(MEMORY)
         .with_file_offset(FileOffset::new(file.try_clone()?, 0))
@@ -656,8 +656,8 @@ pub(crate) fn shared() -> std::io::Result<(File, MmapRegion)> {
     Ok((file, memory))
 }
 
-/// Connects without blocking. A blocking connect() would wait forever if the device does not accept
-/// connections and its backlog is full.
+/// Connects without blocking. If the device does not accept connections and the backlog is full, a
+/// blocking connect() would wait forever.
 pub(crate) fn reach(target: &Target) -> std::io::Result<UnixStream> {
     let address = SocketAddrUnix::new(&target.path)?;
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
@@ -677,7 +677,7 @@ pub(crate) fn reach(target: &Target) -> std::io::Result<UnixStream> {
     Ok(socket)
 }
 
-/// Time limit for the device's answers. Dropping it lifts the limit.
+/// A time limit for the device's answers. Dropping this value lifts the limit.
 pub(crate) struct TimeLimit {
     over: Arc<AtomicBool>,
     _done: Sender<()>,
@@ -691,7 +691,7 @@ impl TimeLimit {
 }
 
 /// Starts a thread that closes the connection if the device does not answer in time or the checks
-/// are interrupted, because the protocol library waits without a time limit.
+/// are interrupted. The thread is needed because the protocol library waits without a time limit.
 pub(crate) fn hang_up_later(target: &Target, socket: &UnixStream) -> std::io::Result<TimeLimit> {
     let (done, waiting) = channel();
     let (target, socket) = (target.clone(), socket.try_clone()?);
@@ -705,7 +705,8 @@ pub(crate) fn hang_up_later(target: &Target, socket: &UnixStream) -> std::io::Re
         while waiting.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
             let late = Instant::now() > until;
             if target.is_stopped() || late {
-                // Set the flag first: the waiting thread reads it as soon as the connection closes.
+                // Set the flag before closing the connection, because the waiting thread reads the
+                // flag as soon as the connection closes.
                 over.store(late, Ordering::Release);
                 let _ = socket.shutdown(Shutdown::Both);
                 break;

@@ -1,6 +1,6 @@
-//! A device without defences, in a separate process: single-threaded, without limits, and trusting
-//! its input. Each check of a hostile front end must fail on this device, because the device lacks
-//! the defence that the check tests.
+//! A device without defences, which runs in a separate process. It is single-threaded, has no
+//! limits and trusts its input. Each check that plays a hostile front end must fail on this device,
+//! because the device lacks the defence that the check tests.
 
 use std::collections::VecDeque;
 use std::env;
@@ -29,13 +29,13 @@ use vm_memory::{Bytes, FileOffset, MmapRegion, VolatileMemory};
 use crate::link::{Target, IN_ORDER, NEXT, RING_RESET, WRITE};
 use crate::raw;
 
-/// The environment variable that passes the socket's path to the process.
+/// The environment variable that passes the path of the socket to the process.
 const VARIABLE: &str = "KILN_NAIVE_DEVICE";
 
-/// The device counts as hanging if one step of its thread takes longer than this.
+/// The device is considered hung if one step of its thread takes longer than this.
 const HANGS: Duration = Duration::from_secs(2);
 
-/// Feature bits: VERSION_1, vhost-user's own bit, and the bits that the checks use.
+/// Feature bits: VERSION_1, the bit that vhost-user defines, and the bits that the checks use.
 const FEATURES: u64 = 1 << 32 | 1 << 30 | IN_ORDER | RING_RESET;
 /// Protocol features: MQ, REPLY_ACK, CRYPTO_SESSION, CONFIG, INFLIGHT_SHMFD, CONFIGURE_MEM_SLOTS,
 /// STATUS.
@@ -63,7 +63,7 @@ impl Naive {
             .args(["--exact", "naive::serves", "--ignored", "--nocapture"])
             .env(VARIABLE, &path)
             .stdin(Stdio::null())
-            // The device's log goes to a pipe, which is not read while the device runs.
+            // The device's log goes to a pipe that nothing reads while the device runs.
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
@@ -87,7 +87,7 @@ impl Naive {
         }
     }
 
-    /// Kills the process. Returns its error output and exit status.
+    /// Kills the process. Returns its error output and its exit status.
     pub(crate) fn end(mut self) -> String {
         let _ = self.child.kill();
         let mut said = String::new();
@@ -108,7 +108,7 @@ fn serves() {
     }
 }
 
-/// The current step of the device's thread, and when it began.
+/// The step that the device's thread is performing, and when this step began.
 #[derive(Clone)]
 struct Step(Arc<Mutex<(&'static str, Instant)>>);
 
@@ -128,7 +128,7 @@ struct Region {
 #[derive(Default)]
 struct Ring {
     size: u16,
-    /// Addresses of descriptors, available ring and used ring in the front end.
+    /// Addresses of the descriptor table, the available ring and the used ring in the front end.
     at: [u64; 3],
     next: u16,
     kick: Option<File>,
@@ -141,7 +141,7 @@ struct Client {
     stream: UnixStream,
     guest: Guest,
     regions: Vec<Region>,
-    /// Files of all regions, kept open until the connection ends.
+    /// The files that back all regions. They are kept open until the connection ends.
     files: Vec<File>,
     rings: [Ring; 2],
     features: u64,
@@ -178,8 +178,8 @@ fn serve(listener: &UnixListener) {
             fds.push(PollFd::new(&client.stream, PollFlags::IN));
             for ring in &client.rings {
                 let kick = ring.kick.as_ref().filter(|_| ring.enabled);
-                // If the ring has no kick descriptor, list the stream instead, so that each
-                // client has three entries.
+                // If the ring has no kick descriptor, list the stream once more in its place, so
+                // that each client has three entries.
                 let flags = kick.map_or(PollFlags::empty(), |_| PollFlags::IN);
                 let fd = kick.map_or(client.stream.as_fd(), File::as_fd);
                 fds.push(PollFd::from_borrowed_fd(fd, flags));
@@ -200,7 +200,7 @@ fn serve(listener: &UnixListener) {
                 step.begin("receive");
                 match receive(&clients[n].stream) {
                     Some(message) => {
-                        // Serve a ring when it starts, because the front end may not signal
+                        // Serve a ring as soon as it starts, because the front end may not signal
                         // requests that it made available earlier.
                         if let Some(index) = clients[n].answer(message, &step) {
                             clients[n].kicked(index, &mut worker, &step);
@@ -217,7 +217,7 @@ fn serve(listener: &UnixListener) {
             step.begin("receive");
             let (stream, _) = listener.accept().unwrap();
             let Some(first) = receive(&stream) else {
-                // Leak the stream, so that a client that never sent a message stays connected.
+                // Leak the stream, so that a client that has never sent a message stays connected.
                 mem::forget(stream);
                 continue;
             };
@@ -298,7 +298,7 @@ impl Client {
         let _ = sendmsg(&self.stream, &parts, &mut ancillary, SendFlags::NOSIGNAL);
     }
 
-    /// Handles a message. Returns the number of the ring that the message started, if any.
+    /// Handles a message. If the message started a ring, returns the number of the ring.
     fn answer(&mut self, message: Message, step: &Step) -> Option<usize> {
         let Message {
             request,
@@ -326,7 +326,8 @@ impl Client {
                 len.checked_sub(offset + size)
                     .expect("a region inside its file");
                 let map = map(&file, offset, size);
-                // Touch the first page now, so that it is present for later accesses.
+                // Touch the first page now, so that it is already present when it is accessed
+                // later.
                 map.as_volatile_slice()
                     .load::<u8>(0, Ordering::Relaxed)
                     .unwrap();
@@ -400,7 +401,7 @@ impl Client {
         started.filter(|index| self.rings[*index].enabled)
     }
 
-    /// Finds the region that contains an address of the guest or of the front end.
+    /// Finds the region that contains a guest address, or a front-end address if `is_user` is set.
     fn find(&self, at: u64, is_user: bool) -> (&MmapRegion, usize) {
         let from = |region: &Region| match is_user {
             true => region.user,
@@ -432,7 +433,7 @@ impl Client {
         bytes
     }
 
-    /// Serves all requests available on a ring.
+    /// Serves all requests that are available in a ring.
     fn kicked(&mut self, index: usize, worker: &mut Worker, step: &Step) {
         let readable = |file: &File, time: Duration| {
             let mut fds = [PollFd::new(file, PollFlags::IN)];
@@ -476,8 +477,8 @@ impl Client {
             slot = slot.wrapping_add(1);
         }
         if self.protocol & raw::INFLIGHT != 0 {
-            // Give the front end time to disconnect while the requests have been served but the
-            // used index has not moved yet.
+            // Give the front end time to disconnect at the point where the requests have been
+            // served but the used index has not been advanced.
             let mut fds = [PollFd::new(&self.stream, PollFlags::RDHUP)];
             let limit = Timespec {
                 tv_sec: 0,

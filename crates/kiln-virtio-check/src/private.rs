@@ -1,7 +1,7 @@
-//! Checks of private keys: each key of a pair must accept the other's output, and reject everything
-//! else. Signing, the blinding of decryption, and the padding of encryption need random numbers. A
-//! sandbox that is too strict does not provide them, and processes forked from one that has a seed
-//! may all draw the same ones.
+//! Checks operations with private keys: each key of a pair must accept what the other key produced,
+//! and reject everything else. Signing, the blinding of decryption, and the padding of encryption
+//! need random numbers. A sandbox that is too strict does not provide them, and processes forked
+//! from one that has a seed may all draw the same ones.
 
 use kiln_virtio::sample;
 use kiln_virtio::wire::algo::akcipher;
@@ -21,7 +21,7 @@ const DIGEST: [u8; 32] = [0x33; 32];
 /// Number of guests whose random numbers are compared.
 const GUESTS: usize = 3;
 
-/// An open session with a private key.
+/// An open session that holds a private key.
 struct Key<'a> {
     link: &'a mut Link,
     session: u64,
@@ -70,7 +70,8 @@ impl<'a> Key<'a> {
             .map_err(|status| format!("{what}: status {}", name_status(status as u8)))
     }
 
-    /// Signs a digest, then checks that the signature is accepted and a wrong one is rejected.
+    /// Signs a digest, then checks that the signature is accepted and that a wrong signature is
+    /// rejected.
     fn signs(&mut self, room: usize) -> Result<(), String> {
         let signature = self.run(Action::Sign, &DIGEST, room)?;
         let mut other = DIGEST;
@@ -163,7 +164,7 @@ fn require_all_different(texts: &[Vec<u8>]) -> Result<(), String> {
     Ok(())
 }
 
-/// The name of a check, the algorithm that it needs, and its function.
+/// The name of a check, the algorithm that the check needs, and the function that performs it.
 type Check = (&'static str, u32, fn(&mut Link) -> Result<(), String>);
 
 pub(crate) fn cases(offer: &Offer) -> Vec<Case> {

@@ -45,24 +45,25 @@ const NEED_REPLY: u32 = 8;
 pub(crate) const CRYPTO_SESSION: u64 = 1 << 7;
 pub(crate) const INFLIGHT: u64 = 1 << 12;
 pub(crate) const STATUS: u64 = 1 << 16;
-/// MQ, REPLY_ACK, CONFIG, CONFIGURE_MEM_SLOTS.
+/// Protocol features that this front end accepts whenever the device offers them: MQ, REPLY_ACK,
+/// CONFIG and CONFIGURE_MEM_SLOTS.
 const USUAL: u64 = 1 | 1 << 3 | 1 << 9 | 1 << 15;
-/// Feature bits that this front end accepts: VERSION_1, VHOST_USER_F_PROTOCOL_FEATURES, and those
-/// that stateless requests need.
+/// Feature bits that this front end accepts: VERSION_1, VHOST_USER_F_PROTOCOL_FEATURES, and the
+/// bits that stateless requests need.
 const TAKEN: u64 = 1 << 32 | 1 << 30 | feature::ALL;
 
-/// Size of the front end's memory in bytes, and its guest address, which the front end also reports
-/// as its own virtual address.
+/// Size of the front end's memory in bytes, and its guest address. The front end reports the same
+/// number as its own virtual address.
 pub(crate) const SIZE: u64 = 64 << 10;
 pub(crate) const BASE: u64 = 1 << 28;
 pub(crate) const RING: u32 = 64;
-/// Offsets of the available ring and the used ring in a ring's part of the memory, and each part's
-/// size.
+/// Each ring has its own part of the memory. These are the offsets of the available ring and the
+/// used ring within this part, and the size of the part.
 pub(crate) const AVAIL: u64 = 0x1000;
 pub(crate) const USED: u64 = 0x2000;
 const EACH: u64 = 0x4000;
 
-/// Maximum payload length in bytes of an answer.
+/// Maximum length in bytes of an answer's payload.
 const LONGEST: usize = 4096;
 
 pub(crate) struct Raw {
@@ -82,7 +83,7 @@ fn pair(a: u32, b: u32) -> Vec<u8> {
     words(&[u64::from(a) | u64::from(b) << 32])
 }
 
-/// Builds a vhost-user message: a header, followed by the payload.
+/// Builds a vhost-user message, which consists of a header and the payload.
 pub(crate) fn message(request: u32, flags: u32, payload: &[u8]) -> Vec<u8> {
     let header = [request, flags | VERSION, payload.len() as u32];
     let mut bytes = header.map(u32::to_le_bytes).concat();
@@ -90,7 +91,7 @@ pub(crate) fn message(request: u32, flags: u32, payload: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Creates a memfd of `size` bytes.
+/// Creates a memfd with a size of `size` bytes.
 pub(crate) fn memory(size: u64, flags: MemfdFlags) -> io::Result<File> {
     let file = File::from(memfd_create(
         "kiln-virtio-check",
@@ -100,7 +101,8 @@ pub(crate) fn memory(size: u64, flags: MemfdFlags) -> io::Result<File> {
     Ok(file)
 }
 
-/// Closes the connection immediately. [`crate::link::Link`]'s implementation explains why.
+/// Closes the connection immediately, for the same reason as the `Drop` implementation of
+/// [`crate::link::Link`].
 impl Drop for Raw {
     fn drop(&mut self) {
         let _ = self.socket.shutdown(Shutdown::Both);
@@ -108,8 +110,8 @@ impl Drop for Raw {
 }
 
 impl Raw {
-    /// Connects to the device. The connection is closed at the latest after
-    /// [`crate::link::PATIENCE`].
+    /// Connects to the device. The connection is closed after [`crate::link::PATIENCE`] at the
+    /// latest.
     pub(crate) fn connect(target: &Target) -> io::Result<Raw> {
         let socket = reach(target)?;
         Ok(Raw {
@@ -120,7 +122,7 @@ impl Raw {
         })
     }
 
-    /// Sends arbitrary bytes with these descriptors. Returns whether everything could be sent.
+    /// Sends arbitrary bytes together with these descriptors. Returns whether everything was sent.
     pub(crate) fn send_bytes(&self, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> bool {
         send_with(&self.socket, bytes, fds).is_ok_and(|sent| sent == bytes.len())
     }
@@ -134,9 +136,9 @@ impl Raw {
         Some(self.receive_with(&mut [])?.0)
     }
 
-    /// Receives the next answer, and a descriptor if there is `space` for one. Without it, the
-    /// kernel drops descriptors, because closing one here could wait forever for a FUSE server of
-    /// the device.
+    /// Receives the next answer, and a descriptor if there is `space` for one. Without space, the
+    /// kernel drops any descriptors. They must not be closed here, because closing one could wait
+    /// forever for a FUSE server that the device runs.
     fn receive_with(&mut self, space: &mut [MaybeUninit<u8>]) -> Option<(Vec<u8>, Option<File>)> {
         let mut header = [0; 12];
         let mut ancillary = RecvAncillaryBuffer::new(space);
@@ -165,7 +167,7 @@ impl Raw {
         self.receive()
     }
 
-    /// Sends a message whose answer has a descriptor.
+    /// Sends a message whose answer carries a descriptor.
     pub(crate) fn ask_file(&mut self, request: u32, payload: &[u8]) -> Option<(Vec<u8>, File)> {
         self.send(request, payload, &[]);
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
@@ -184,8 +186,8 @@ impl Raw {
         self.receive() == Some(words(&[0]))
     }
 
-    /// Negotiates features, including the protocol features `protocol`. Returns false if the device
-    /// rejects this front end.
+    /// Negotiates features, including the protocol features in `protocol`. Returns false if the
+    /// device rejects this front end.
     pub(crate) fn hello(&mut self, protocol: u64) -> bool {
         self.send(SET_OWNER, &[], &[]);
         let Some(features) = self.ask_number(GET_FEATURES) else {
@@ -206,8 +208,8 @@ impl Raw {
         self.done(SET_MEM_TABLE, &payload, &[file.as_fd()])
     }
 
-    /// Shares an additional memory region, far from the front end's memory. Returns whether the
-    /// device accepts the region.
+    /// Shares an additional memory region whose address is far from the front end's memory. Returns
+    /// whether the device accepts the region.
     pub(crate) fn add(&mut self, at: u64, size: u64, file: &File) -> bool {
         let at = BASE * 16 + at;
         let payload = words(&[0, at, size, at, 0]);
@@ -226,7 +228,7 @@ impl Raw {
         let number = u64::from(index);
         let at = |offset: u64| BASE + EACH * number + offset;
         let addresses = words(&[number, at(0), at(USED), at(AVAIL), 0]);
-        // Bit 8 indicates that the message carries no descriptor.
+        // Bit 8 means that the message carries no descriptor.
         let without = if kick.is_some() { 0 } else { 1 << 8 };
         let kick: Vec<_> = kick.into_iter().collect();
         self.done(SET_VRING_ENABLE, &pair(index, 0), &[])
@@ -238,8 +240,8 @@ impl Raw {
             && self.done(SET_VRING_ENABLE, &pair(index, 1), &[])
     }
 
-    /// Ends the connection and waits until the device has ended it, too. Afterwards, the device
-    /// does not access the shared memory.
+    /// Shuts down this end of the connection and waits until the device has closed the other end.
+    /// After that, the device does not access the shared memory.
     pub(crate) fn close(mut self) {
         let _ = self.socket.shutdown(Shutdown::Write);
         self.until_over();
@@ -255,15 +257,15 @@ pub(crate) fn event() -> io::Result<OwnedFd> {
     Ok(eventfd(0, EventfdFlags::CLOEXEC)?)
 }
 
-/// Notifies the device. The write is made by a thread that is never joined, because the device can
-/// block it by filling the eventfd.
+/// Notifies the device. A thread that is never joined performs the write, because the device can
+/// block the write by filling the eventfd.
 pub(crate) fn ring(kick: &OwnedFd) -> io::Result<()> {
     let kick = kick.try_clone()?;
     thread::spawn(move || rustix::io::write(&kick, &1_u64.to_ne_bytes()));
     Ok(())
 }
 
-/// Sends bytes with these descriptors, and returns how many bytes were sent.
+/// Sends bytes together with these descriptors, and returns how many bytes were sent.
 pub(crate) fn send_with(
     socket: &UnixStream,
     bytes: &[u8],

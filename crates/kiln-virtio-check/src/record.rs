@@ -1,11 +1,11 @@
-//! A check's outcome as a row.
+//! The outcome of a check, as a row.
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::case::Row;
 
-/// One check of a device.
+/// A check that was run on a device.
 #[derive(Serialize, JsonSchema)]
 #[schemars(
     rename = "virtio-check",
@@ -24,15 +24,15 @@ pub struct RecordRow {
     /// `hostile requests`, `hostile rings`, `hostile front ends` or `optional features`.
     #[schemars(extend("x-role" = "condition", "x-since" = 2))]
     group: &'static str,
-    /// What the check holds the device to: a section of the virtio specification, version 1.3
+    /// The requirement that the check tests: a section of the virtio specification, version 1.3
     /// (`virtio 5.9.7.6.2`), or messages of the vhost-user protocol.
     #[schemars(extend("x-role" = "condition", "x-since" = 2))]
     rule: String,
     /// `pass`, `skip` or `fail`.
     #[schemars(extend("x-role" = "main"))]
     status: &'static str,
-    /// Why the check was skipped; or what is wrong, the title of the section, and what to do. Null
-    /// for `pass`.
+    /// For `skip`: why the check was skipped. For `fail`: what is wrong, the title of the section,
+    /// and what to do. Null for `pass`.
     #[schemars(extend("x-role" = "figure"))]
     note: Option<String>,
 }

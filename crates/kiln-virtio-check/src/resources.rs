@@ -1,6 +1,6 @@
-//! Checks with front ends that exhaust shared resources: descriptors, memory, threads, time.
-//! Whatever a front end does, the device must keep serving another front end's driver, and then
-//! serve the next driver.
+//! Checks with front ends that exhaust shared resources: descriptors, memory, threads and time.
+//! Regardless of what a front end does, the device must keep serving a driver that another front
+//! end has connected, and must then serve the next driver.
 
 use std::any::Any;
 use std::fs::File;
@@ -23,13 +23,13 @@ use crate::vectors::Vector;
 
 const PLAIN: MemfdFlags = MemfdFlags::empty();
 const HUGE: u64 = 2 << 20;
-/// Maximum size of one queue's in-flight record. A device needs a few KiB.
+/// Maximum size of the in-flight record for one queue. A device needs only a few KiB.
 const MOST_NOTES: u64 = 4 << 20;
 
 /// Connections and descriptors that a front end keeps open until another driver has been served.
 type Held = Box<dyn Any>;
 
-/// A hostile front end's action. An error is a failure of the host, not of the device.
+/// What a hostile front end does. If it returns an error, the host has failed, not the device.
 type Act = fn(&Target) -> std::io::Result<Held>;
 
 const ACTS: [(&str, Rule, Act); 19] = [
@@ -41,18 +41,18 @@ const ACTS: [(&str, Rule, Act); 19] = [
             let Some(mut raw) = agreed(target)? else {
                 continue;
             };
-            // Fill the counter while the device cannot block this write.
+            // Fill the counter now, before the device can block this write.
             rustix::io::write(&call, &(u64::MAX - 1).to_ne_bytes())?;
             if raw.table(SIZE, &file) && raw.ring(0, 0, Some(kick.as_fd()), call.as_fd()) {
                 // Make the eventfd blocking, so that the device's next write blocks.
                 fcntl_setfl(&call, fcntl_getfl(&call)? - OFlags::NONBLOCK)?;
-                // Make an empty descriptor available, so that the device returns it and writes the
+                // Make an empty descriptor available. The device then returns it and writes to the
                 // call eventfd.
                 file.write_all_at(&1_u16.to_le_bytes(), raw::AVAIL + 2)?;
                 raw::ring(&kick)?;
                 sleep(Duration::from_millis(20));
             }
-            // Keep the last ten connections open.
+            // Keep only the last ten connections open.
             held.push(raw);
             if held.len() > 10 {
                 held.remove(0);
@@ -64,7 +64,7 @@ const ACTS: [(&str, Rule, Act); 19] = [
         "huge pages that are not there",
         rule::SET_MEM_TABLE,
         |target| {
-            // Skip this if the host has no huge pages.
+            // Do nothing if the host has no huge pages.
             match memory(HUGE, MemfdFlags::HUGETLB) {
                 Ok(file) => started(target, HUGE, &file).map(hold),
                 Err(_) => Ok(Box::new(())),
@@ -113,7 +113,7 @@ const ACTS: [(&str, Rule, Act); 19] = [
             let mut size = 1 << 46;
             for n in 0..64 {
                 if !raw.add(n << 47, size, &file) {
-                    // The device may have disconnected, or may have no more space.
+                    // The device may have disconnected, or may have run out of space.
                     size = (size / 2).max(4096);
                 }
             }
@@ -253,7 +253,7 @@ fn hold(what: impl Any) -> Held {
     Box::new(what)
 }
 
-/// A check of an optional feature, which must work if offered.
+/// A check of an optional feature, which must work if the device offers it.
 type Check = fn(&Target, &Vector) -> Result<Verdict, String>;
 
 pub(crate) fn cases(offer: &Offer) -> Vec<Case> {
@@ -314,7 +314,7 @@ pub(crate) fn cases(offer: &Offer) -> Vec<Case> {
     cases
 }
 
-/// Returns the name of an action's check.
+/// Returns the name of the check that performs a hostile action.
 pub(crate) fn hostile_name(act: &str) -> String {
     format!("a front end with {act}")
 }
@@ -327,13 +327,13 @@ fn hostile(name: &'static str, rule: Rule, act: Act) -> Case {
     )
 }
 
-/// Returns the verdict on a device that lacks a protocol feature.
+/// Returns the verdict for a device that does not offer a protocol feature.
 fn not_offered(feature: &str) -> Verdict {
     Verdict::Skip(format!("{feature} is not offered"))
 }
 
-/// Checks that another driver is served before a hostile action and while the hostile front end
-/// holds resources, and that the next driver is served after both have disconnected.
+/// Checks that another driver is served both before a hostile action and while the hostile front
+/// end holds resources. After both have disconnected, the next driver must be served.
 pub(crate) fn beside(target: &Target, act: Act) -> Result<(), String> {
     let mut other = open(target, 0)?;
     let vector = usable(&other.offer).ok_or("no known algorithm")?;
@@ -344,8 +344,8 @@ pub(crate) fn beside(target: &Target, act: Act) -> Result<(), String> {
     soon(target, &vector)
 }
 
-/// Checks that the next driver is served, allowing for the time a device takes to notice that front
-/// ends have disconnected.
+/// Checks that the next driver is served. Allows for the time that a device takes to notice that
+/// front ends have disconnected.
 fn soon(target: &Target, vector: &Vector) -> Result<(), String> {
     let until = Instant::now() + PATIENCE;
     loop {
@@ -360,15 +360,16 @@ fn soon(target: &Target, vector: &Vector) -> Result<(), String> {
 
 /// Connects a front end and negotiates features. Returns `None` if the device disconnected.
 fn agreed(target: &Target) -> std::io::Result<Option<Raw>> {
-    // Ignore a refusal, because later checks show whether other drivers are still served.
+    // Ignore a rejected connection, because later checks show whether other drivers are still
+    // served.
     let Ok(mut raw) = Raw::connect(target) else {
         return Ok(None);
     };
     Ok(raw.hello(0).then_some(raw))
 }
 
-/// Starts a front end with this file as memory and a ring in that memory. Also returns the ring's
-/// kick. Returns `None` if the device rejected the front end.
+/// Starts a front end whose memory is this file, and a ring in that memory. Returns the front end
+/// and the ring's kick eventfd, or `None` if the device rejected the front end.
 fn started(
     target: &Target,
     size: u64,
@@ -410,13 +411,13 @@ fn in_order(target: &Target, vector: &Vector) -> Result<Verdict, String> {
     }
     for (n, chain) in pieces.chunks(2).enumerate() {
         describe(&link, table + 32 * n, chain);
-        // `next` must be an index in the whole table, but `describe` counts from the start of the
+        // `next` must be an index into the whole table, but `describe` counts from the start of the
         // chain.
         let next = 2 * n as u16 + 1;
         link.write(table + 32 * n + 14, &next.to_le_bytes());
     }
     let used = link.layout(Queue::Data)[2];
-    // Fill the used ring so that entries the device does not write can be recognised.
+    // Fill the used ring, so that entries that the device does not write can be recognised.
     link.write(used + 4, &[0xff; 8 * REQUESTS as usize]);
     for n in 0..REQUESTS {
         link.publish(Queue::Data, 2 * n, 1);
@@ -435,8 +436,8 @@ fn in_order(target: &Target, vector: &Vector) -> Result<Verdict, String> {
         }
         sleep(Duration::from_millis(1));
     }
-    // One entry may cover several requests. It contains the last request's head, and the entries of
-    // the other requests are skipped.
+    // One entry may cover several requests. It contains the head of the last of these requests, and
+    // the entries for the others are not written.
     let mut at = 0;
     while at < REQUESTS {
         let id = |at: u16| short(&link, used + 4 + 8 * usize::from(at));
@@ -456,8 +457,8 @@ fn in_order(target: &Target, vector: &Vector) -> Result<Verdict, String> {
     Ok(Verdict::Pass)
 }
 
-/// Checks that resetting one queue does not affect sessions and the other queue, and that the reset
-/// queue is served from its first entry.
+/// Checks that resetting one queue does not affect the sessions or the other queue, and that the
+/// queue is served from entry 0 after the reset.
 fn reset_alone(target: &Target, vector: &Vector, queue: Queue) -> Result<Verdict, String> {
     let mut link = open(target, RING_RESET)?;
     let session = create(&mut link, vector)?;
@@ -476,7 +477,8 @@ fn reset_alone(target: &Target, vector: &Vector, queue: Queue) -> Result<Verdict
     Ok(Verdict::Pass)
 }
 
-/// Stateless requests whose source and result overlap, stored in the same memory as their ring.
+/// Stateless requests whose source and result overlap. They are stored in the same memory as their
+/// ring.
 struct Pile<'a> {
     file: &'a File,
     bytes: Vec<u8>,
@@ -534,8 +536,8 @@ impl<'a> Pile<'a> {
         Ok(u16::from_le_bytes(bytes))
     }
 
-    /// Checks that all requests have the right results. A request that the device had not finished
-    /// answering may have an error status instead.
+    /// Checks that all requests have the correct results. If the device did not finish answering a
+    /// request, its status may be an error instead.
     fn is_right(&self, vector: &Vector) -> std::io::Result<Result<(), String>> {
         for n in 0..PILED {
             let (mut text, mut status) = (vec![0; vector.want.len()], [0]);
@@ -556,7 +558,7 @@ impl<'a> Pile<'a> {
 /// The device's description of its in-flight memory, and the file that holds this memory.
 type Notes = (Vec<u8>, File);
 
-/// Connects a front end and negotiates features. Like [`open`], retries while the device has not
+/// Connects a front end and negotiates features. Like [`open`], retries if the device has not yet
 /// noticed that the previous front end has disconnected.
 fn greet(target: &Target, protocol: u64) -> Result<Raw, String> {
     let until = Instant::now() + FREED;
@@ -572,7 +574,7 @@ fn greet(target: &Target, protocol: u64) -> Result<Raw, String> {
     }
 }
 
-/// Connects with an in-flight record and starts a ring at the given entry. Returns `None` if the
+/// Connects with an in-flight record, and starts a ring at the given entry. Returns `None` if the
 /// device does not offer in-flight records.
 fn with_notes(
     target: &Target,
@@ -602,8 +604,8 @@ fn with_notes(
     }
 }
 
-/// Checks a front end that disconnects with requests in flight and reconnects: each request must be
-/// answered, and none may be executed twice.
+/// Checks a front end that disconnects while requests are in flight, and then reconnects. Each
+/// request must be answered, and none may be executed twice.
 fn goes_on(target: &Target, vector: &Vector) -> Result<Verdict, String> {
     let of_io = |e: std::io::Error| format!("the check itself: {e}");
     let (kick, call) = (event().map_err(of_io)?, event().map_err(of_io)?);
@@ -619,8 +621,8 @@ fn goes_on(target: &Target, vector: &Vector) -> Result<Verdict, String> {
         raw::ring(&kick).map_err(of_io)?;
         raw.close();
         let _again = loop {
-            // A device that serves one front end at a time may need a moment to accept the next
-            // one.
+            // A device that serves only one front end at a time may need a moment before it accepts
+            // the next one.
             let used = pile.used().map_err(of_io)?;
             let again = with_notes(target, &file, Some(&notes), ends, used);
             match again {
@@ -644,8 +646,8 @@ fn goes_on(target: &Target, vector: &Vector) -> Result<Verdict, String> {
     Ok(Verdict::Pass)
 }
 
-/// Checks corrupted in-flight records: the record may contain any bytes, be too small, or be
-/// truncated.
+/// Checks that the device survives corrupted in-flight records, which may contain any bytes, be too
+/// small, or be truncated.
 fn notes(target: &Target, vector: &Vector) -> Result<Verdict, String> {
     let of_io = |e: std::io::Error| format!("the check itself: {e}");
     let (kick, call) = (event().map_err(of_io)?, event().map_err(of_io)?);
@@ -654,7 +656,8 @@ fn notes(target: &Target, vector: &Vector) -> Result<Verdict, String> {
     let file = memory(SIZE, PLAIN).map_err(of_io)?;
     let mut first = with_notes(target, &file, None, ends, 0);
     if first.is_err() {
-        // A device that serves one front end at a time rejects this one beside the other.
+        // A device that serves only one front end at a time rejects this front end while the other
+        // one is connected.
         other = None;
         first = with_notes(target, &file, None, ends, 0);
     }
@@ -665,7 +668,7 @@ fn notes(target: &Target, vector: &Vector) -> Result<Verdict, String> {
     let size = told
         .first_chunk()
         .map_or(0, |size| u64::from_le_bytes(*size));
-    // This memory is allocated here, and the device chose its size.
+    // The size is limited, because the device chose it and this process allocates the memory.
     if size > MOST_NOTES {
         return Err(format!(
             "the device wants {size} bytes for one queue of {}",

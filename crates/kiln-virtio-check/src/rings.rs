@@ -1,6 +1,6 @@
 //! Checks with descriptors and rings from a hostile driver. The device may answer with an error,
-//! ignore the request, or disconnect. It must write only where allowed, and it must keep serving
-//! other drivers, including one that stays connected during the check.
+//! ignore the request, or disconnect. It must write only to memory that it is allowed to write to,
+//! and it must keep serving other drivers, including one that stays connected during the check.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -17,10 +17,10 @@ use crate::link::{
 use crate::rule::{self, Rule};
 use crate::vectors::Vector;
 
-/// How long to observe a device after offering a ring that it may ignore.
+/// How long to watch a device after making a ring available that the device may ignore.
 const WATCHED: Duration = Duration::from_millis(200);
-/// Offset of a memory area beyond everything that requests use. The device must not write to this
-/// area.
+/// Offset of a memory area that is beyond everything requests use. The device must not write to
+/// this area.
 pub(crate) const CANARY: usize = ROOM + 0x100000;
 const CANARY_LEN: usize = 0x10000;
 
@@ -206,8 +206,8 @@ pub(crate) fn hostile(
     act: Act,
 ) -> Result<(), String> {
     let bytes = request(&mut link, vector)?;
-    // Ignore a failure. It means that the device serves one driver at a time, so the check cannot
-    // harm another driver.
+    // Ignore a failure: it means that the device serves only one driver at a time, so there is no
+    // other driver that the check could harm.
     let mut other = Link::open(target, 0).ok();
     link.write(CANARY, &[0x5c; CANARY_LEN]);
     act(&mut link, &bytes);
@@ -248,7 +248,7 @@ fn head(link: &mut Link, pieces: &[Descriptor]) {
     link.publish(Queue::Data, 0, 1);
 }
 
-/// Writes the descriptors of a valid request whose answer goes to address `answer`.
+/// Writes the descriptors for a valid request whose answer is written to address `answer`.
 fn chain_at(link: &mut Link, bytes: &[u8], answer: u64, len: u32) {
     link.write(ROOM, bytes);
     let table = link.layout(Queue::Data)[0];
@@ -267,8 +267,8 @@ fn chain(link: &mut Link, bytes: &[u8], answer: u64, len: u32) {
     link.publish(Queue::Data, 0, 1);
 }
 
-/// Alternates the first descriptor's `next` between the right value, one beyond the table, and the
-/// descriptor itself.
+/// Keeps changing the first descriptor's `next` between the correct value, an index beyond the
+/// table, and the index of the descriptor itself.
 fn flipping(link: &mut Link, bytes: &[u8]) {
     link.write(ROOM, bytes);
     let table = link.layout(Queue::Data)[0];

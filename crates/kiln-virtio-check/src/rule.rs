@@ -1,8 +1,8 @@
 //! The requirements that the checks test: sections of the virtio specification, which state what a
 //! device must do or what a hostile driver violates, and messages of the vhost-user protocol.
 //!
-//! Numbers and titles are those of version 1.3. In version 1.4, sections 5.9.7 and below have
-//! moved to 5.9.9; the other numbers are the same.
+//! Section numbers and titles are those of version 1.3. In version 1.4, section 5.9.7 and its
+//! subsections have become 5.9.9; the other numbers are the same.
 
 use std::fmt;
 
@@ -33,13 +33,14 @@ impl fmt::Display for Rule {
 }
 
 impl Rule {
-    /// Returns the rule with its section's title, or with what its message does.
+    /// Returns the rule, followed by the section's title or by what the message does.
     pub fn describe(&self) -> String {
         format!("{self} ({})", self.title)
     }
 }
 
-/// Defines constants of one source: for each, its name, the section or message, and the title.
+/// Defines the rules from one source. Each entry consists of the constant's name, the section or
+/// message, and the title.
 macro_rules! rules {
     ($source:ident: $($name:ident = $place:literal, $title:literal;)*) => {$(
         pub(crate) const $name: Rule = Rule {

@@ -20,7 +20,8 @@ use crate::naive::Naive;
 use crate::rings::{hostile, CANARY};
 use crate::{list, names, offer, raw, resources, rule, run, Fault, Group, Offer, Target, Verdict};
 
-/// Returns a guard for tests that use up this process's limited descriptors.
+/// Returns a guard that keeps tests from running at the same time if they use up this process's
+/// limited descriptors.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
@@ -38,8 +39,9 @@ fn served(max_request: usize, check: impl FnOnce(&Target)) {
             max_request,
             ..Limits::default()
         },
-        // The sandbox is disabled because it is permanent and this process also runs other tests.
-        // Isolation is disabled because this program cannot run as a guest's process.
+        // The sandbox is disabled because it cannot be removed again and this process also runs
+        // other tests. Isolation is disabled because this program cannot run as the process that
+        // serves a guest.
         sandbox: false,
         isolation: false,
         shares_process: true,
@@ -63,8 +65,8 @@ fn own_device() {
     served(Limits::default().max_request, |target| {
         let offer = offer(target).unwrap();
         assert!(names(&offer).len() >= 130, "{}", names(&offer).len());
-        // Skip the checks where a front end's memory disappears. They kill the process that serves
-        // the front end, which is the test process here.
+        // Skip the checks in which a front end's memory disappears. Such checks kill the process
+        // that serves the front end, which is the test process here.
         let cases = crate::cases(&offer).into_iter();
         let ends = |name: &str| {
             is_of_a_front_end(name) || name.starts_with("INFLIGHT_SHMFD: a corrupted record")
@@ -85,8 +87,8 @@ fn is_of_a_front_end(name: &str) -> bool {
     name.starts_with("a front end with ")
 }
 
-/// Every check has a group and a rule, and the groups come in the order they are counted. Only the
-/// form of the section numbers is checked.
+/// Every check has a group and a rule, and the groups are in the order of [`Group::ALL`]. For
+/// section numbers, only the form is checked.
 #[test]
 fn every_check_has_a_group_and_a_section() {
     let all = list();
@@ -112,8 +114,8 @@ fn every_check_has_a_group_and_a_section() {
     }
 }
 
-/// Control: every front-end check must fail on a device that stops as soon as a second front end
-/// connects.
+/// Control: every front-end check must fail on a device that stops serving as soon as a second
+/// front end connects.
 #[test]
 fn what_a_front_end_does_to_all_others_is_seen() {
     let _alone = alone();
@@ -141,7 +143,7 @@ fn what_a_front_end_does_to_all_others_is_seen() {
     });
 }
 
-/// A device that serves one connection correctly, and stops serving altogether when a second one
+/// A device that serves one connection correctly, but stops serving altogether when a second one
 /// arrives.
 struct Fragile {
     path: std::path::PathBuf,
@@ -176,7 +178,7 @@ impl Fragile {
 }
 
 /// Control: every check of resource exhaustion and of the newer features must fail on a device
-/// without defences, because it lacks the one that the check tests.
+/// without defences, because the device lacks the defence that the check tests.
 #[test]
 fn each_defence_is_missed_where_it_is_not() {
     let _alone = alone();
@@ -297,8 +299,8 @@ fn indirect_descriptors_are_checked_only_if_offered() {
     }
 }
 
-/// Checks must detect devices that serve less than they offer, accept what is wrong, write where
-/// they must not, or do not serve the next driver.
+/// The checks must detect devices that serve less than they offer, accept invalid requests, write
+/// where they must not, or do not serve the next driver.
 #[test]
 fn checks_can_fail() {
     let _alone = alone();
@@ -336,8 +338,8 @@ fn checks_can_fail() {
     });
 }
 
-/// A device must not be able to kill the checks with SIGBUS: their shared memory cannot be
-/// truncated. Control: memory that a hostile front end shares can be.
+/// A device must not be able to kill the checks with SIGBUS, so the memory that they share with it
+/// cannot be truncated. Control: memory that a hostile front end shares can be truncated.
 #[test]
 fn the_memory_of_the_checks_cannot_be_cut_off() {
     let (file, _memory) = crate::link::shared().unwrap();
@@ -347,8 +349,8 @@ fn the_memory_of_the_checks_cannot_be_cut_off() {
     open.set_len(0).unwrap();
 }
 
-/// Neither the checks nor Ctrl-C may wait for a device that does not answer or even accept
-/// connections.
+/// Neither the checks nor Ctrl-C may wait for a device that does not answer, or does not even
+/// accept connections.
 #[test]
 fn a_silent_device_holds_nothing_up() {
     let dir = tempfile::tempdir().unwrap();
@@ -366,7 +368,7 @@ fn a_silent_device_holds_nothing_up() {
         stop: Arc::new(true.into()),
     };
     assert_eq!(offer(&stopped).unwrap_err(), Fault::Stopped);
-    // The kernel queues a few unaccepted connections, then refuses more.
+    // The kernel queues a few connections that have not been accepted, then refuses more.
     let mut waiting = Vec::new();
     let fault = loop {
         match crate::link::reach(&stopped) {
@@ -393,7 +395,7 @@ fn a_silent_device_holds_nothing_up() {
 const REPLY: u32 = 4;
 
 /// Runs `answer` on the first connection, and returns the fault that `offer()` reports. The
-/// connection stays open until `offer()` returns.
+/// connection stays open until `offer()` has returned.
 fn fault_of(answer: impl FnOnce(&mut UnixStream) + Send) -> Fault {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("peer");
@@ -412,8 +414,9 @@ fn fault_of(answer: impl FnOnce(&mut UnixStream) + Send) -> Fault {
     })
 }
 
-/// Without an answer the peer's kind is unknown, so "not a virtio-crypto device" is reported only for
-/// a wrong answer. The error names the missing answer, the time, and what to do.
+/// If the peer does not answer, it is not known what the peer is, so "not a virtio-crypto device"
+/// is reported only for a wrong answer. The error names the missing answer, the time, and what to
+/// do.
 #[test]
 fn a_slow_answer_is_not_called_a_wrong_one() {
     let features = |offered| {
@@ -423,10 +426,11 @@ fn a_slow_answer_is_not_called_a_wrong_one() {
         }
     };
     thread::scope(|s| {
-        // These two wait for the full time limit.
+        // These two devices do not answer, so each call waits for the full time limit.
         let silent = s.spawn(|| fault_of(|_| ()));
         let stops = s.spawn(|| fault_of(features(1 << 32 | 1 << 30)));
-        // Three wrong answers: not vhost-user, without virtio 1, and the latter after a delay.
+        // The three wrong answers are: not vhost-user, vhost-user without virtio 1, and the latter
+        // after a delay.
         let noise = |stream: &mut UnixStream| {
             stream
                 .write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n")
@@ -453,7 +457,7 @@ fn a_slow_answer_is_not_called_a_wrong_one() {
         assert!(!text.contains("not a virtio-crypto device"), "{text}");
         let stops = stops.join().unwrap();
         assert_eq!(stops, Fault::Late("answer GET_PROTOCOL_FEATURES"));
-        // A closed connection is reported as refused, not as late.
+        // A closed connection is reported as a refusal, not as a late answer.
         let gone = fault_of(|stream| stream.shutdown(Shutdown::Both).unwrap());
         assert_eq!(gone, Fault::Refused);
     });
@@ -484,7 +488,8 @@ fn after_the_device_has_ended_the_rest_is_skipped() {
     assert!(rows[first + 1..].iter().all(skipped));
 }
 
-/// The device can fill a kick's counter and make it blocking, so no check may wait for a write.
+/// The device can fill the counter of a kick eventfd and make the eventfd blocking, so no check may
+/// wait for a write.
 #[test]
 fn a_kick_that_the_device_holds_holds_no_check() {
     let kick = Arc::new(raw::event().unwrap());
@@ -498,7 +503,7 @@ fn a_kick_that_the_device_holds_holds_no_check() {
         done.send(()).unwrap();
     });
     assert!(ended.recv_timeout(PATIENCE / 20).is_err());
-    // Each read lets the writes continue.
+    // Each read lets the blocked writes continue.
     while !thread.is_finished() {
         rustix::io::read(&*kick, &mut [0; 8]).unwrap();
         rustix::io::write(&*kick, &1_u64.to_ne_bytes()).unwrap();
@@ -506,8 +511,8 @@ fn a_kick_that_the_device_holds_holds_no_check() {
     }
 }
 
-/// Returns whether this process has a lock on the file. A process loses its lock when it closes any
-/// descriptor of the file.
+/// Returns whether this process holds a lock on the file. A process loses its lock when it closes
+/// any descriptor for the file.
 fn has_lock(file: &std::fs::File) -> bool {
     let inode = format!(":{} ", rustix::fs::fstat(file).unwrap().st_ino);
     let own = format!(" {} ", std::process::id());
@@ -517,8 +522,8 @@ fn has_lock(file: &std::fs::File) -> bool {
         .any(|line| line.contains(&inode) && line.contains(&own))
 }
 
-/// A device can attach a descriptor to any answer, and close() of a descriptor can block forever (a
-/// file on FUSE). The checks receive only the descriptor that they requested.
+/// A device can attach a descriptor to any answer, and closing a descriptor can block forever (a
+/// file on FUSE). The checks therefore receive only descriptors that they requested.
 #[test]
 fn a_descriptor_that_was_not_asked_for_is_never_received() {
     use rustix::fs::FlockOperation;
@@ -540,7 +545,7 @@ fn a_descriptor_that_was_not_asked_for_is_never_received() {
     answer();
     assert!(checks.ask(raw::GET_FEATURES, &[]).is_some());
     assert!(has_lock(&file));
-    // Control: a descriptor that was requested is received, and closed afterwards.
+    // Control: a descriptor that was requested is received and then closed.
     answer();
     assert!(checks.ask_file(raw::GET_FEATURES, &[]).is_some());
     assert!(!has_lock(&file));

@@ -1,12 +1,12 @@
 //! A published test vector for each algorithm, from SP 800-38A, IEEE 1619, FIPS 180-4, the GCM
-//! specification, and RFC 2202, 4231, 4493, 3610, 8439 and 6979. The RSA vector is computed by
+//! specification, and RFCs 2202, 4231, 4493, 3610, 8439 and 6979. The RSA vector was computed by
 //! hand.
 
 use kiln_virtio::wire::algo::{aead, akcipher, cipher, hash, mac, OP_DECRYPT, OP_ENCRYPT};
 use kiln_virtio::wire::data::{self, Mode};
 use kiln_virtio::wire::{session, Action, Create, Operation, Request};
 
-/// Parameters of a session, a request to it, and the expected answer.
+/// The parameters of a session, a request in this session, and the expected answer.
 #[derive(Clone)]
 pub(crate) struct Vector {
     pub name: &'static str,
@@ -32,7 +32,7 @@ impl Vector {
         }
     }
 
-    /// Parameters and keys for a request without a session.
+    /// Returns the parameters and the key, for a request without a session.
     pub(crate) fn stateless(&self) -> Mode<'_> {
         Mode::Stateless {
             create: self.create,
@@ -136,7 +136,7 @@ fn sealed(name: &'static str, algo: u32, [key, iv, aad, src, want]: [&str; 5]) -
     }
 }
 
-/// Returns the vector of the inverse operation, or `None` if the operation has no inverse.
+/// Returns the vector for the inverse operation, or `None` if the operation has no inverse.
 pub(crate) fn inverse(vector: &Vector) -> Option<Vector> {
     let (src, want) = (vector.want.clone(), vector.src.clone());
     let (src_len, dst_len) = (src.len() as u32, want.len() as u32);
@@ -175,7 +175,8 @@ pub(crate) fn inverse(vector: &Vector) -> Option<Vector> {
     })
 }
 
-/// Returns the public key and the signature of "sample" from RFC 6979, section A.2.5.
+/// Returns a vector that contains the public key from RFC 6979, section A.2.5, and the signature of
+/// "sample" given there.
 fn ecdsa() -> Vector {
     let point = hex(
         "04 60fed4ba255a9d31c961eb74c6356d68c049b8923b61fa6ce669622e60f29fb6
@@ -206,8 +207,8 @@ fn ecdsa() -> Vector {
     }
 }
 
-/// Raises a small number to the third power. The result is smaller than the modulus, so it does not
-/// depend on the modulus.
+/// Raises a small number to the third power. The result is smaller than the modulus, and therefore
+/// independent of it.
 fn rsa() -> Vector {
     let mut n = vec![0xc1; 64];
     n[63] = 0x0d;
@@ -238,7 +239,7 @@ fn rsa() -> Vector {
     }
 }
 
-/// Returns one vector for each algorithm supported here.
+/// Returns one vector for each algorithm that this file supports.
 pub(crate) fn all() -> Vec<Vector> {
     const TEXT: &str = "6bc1bee22e409f96e93d7e117393172aae2d8a571e03ac9c9eb76fac45af8e51";
     const KEY: &str = "603deb1015ca71be2b73aef0857d77811f352c073b6108d72d9810a30914dff4";

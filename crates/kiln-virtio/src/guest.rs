@@ -1,4 +1,4 @@
-//! One guest of the device: its negotiated features and its sessions.
+//! The state of one guest of the device: its negotiated features and its sessions.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -65,12 +65,13 @@ impl Guest {
     }
 
     /// Serves a control request and returns the used length of `answer`. `request` is a copy of
-    /// everything that the driver made readable. `answer` is as long as the writable part; its
-    /// unused bytes are zeroed.
+    /// everything that the driver made readable. `answer` is as long as the part that the driver
+    /// made writable; bytes after the used length are zeroed.
     ///
-    /// The answer to a create request takes 16 bytes, and the answer to a destroy request takes
-    /// one. If the kind of request cannot be determined, the length of `answer` decides. If
-    /// `answer` is too short, nothing is written and no session is created.
+    /// The answer to a create request is 16 bytes long, and the answer to a destroy request is one
+    /// byte long. If the request cannot be parsed, the answer is 16 bytes long if `answer` has room
+    /// for that, and one byte long otherwise. If `answer` is too short, the function returns 0, and
+    /// no session is created or destroyed.
     pub fn control(&self, request: &[u8], answer: &mut [u8]) -> usize {
         answer.fill(0);
         let features = self.features();
@@ -182,8 +183,8 @@ impl Guest {
         self.sessions.len()
     }
 
-    /// Removes all sessions and wipes their keys. A session in use is wiped when its request has
-    /// been served.
+    /// Removes all sessions and wipes their keys. If a session is in use, its key is wiped once the
+    /// request that uses it has been served.
     pub fn reset(&self) {
         self.sessions.clear();
     }

@@ -18,7 +18,7 @@ pub struct Limits {
     pub max_akcipher_key: usize,
     /// Maximum size in bits of an RSA modulus.
     pub max_modulus: usize,
-    /// Number of data queues, which is only reported to the driver.
+    /// Number of data queues. It is only reported to the driver.
     pub data_queues: u16,
 }
 
@@ -38,8 +38,8 @@ impl Limits {
 }
 
 impl Default for Limits {
-    /// Returns the default limits: 4096 sessions, requests of 256 KiB, the longest keys of each
-    /// algorithm (MACs up to 512 bytes, RSA up to 4096 bits), and one data queue.
+    /// Returns the default limits: 4096 sessions, requests of up to 256 KiB, the maximum key length
+    /// of each algorithm (up to 512 bytes for MACs, up to 4096 bits for RSA), and one data queue.
     fn default() -> Limits {
         Limits {
             max_sessions: 4096,

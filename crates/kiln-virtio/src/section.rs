@@ -35,14 +35,15 @@ fn pieces(len: usize) -> Vec<usize> {
     pieces
 }
 
-/// Encrypts or decrypts all of `src` to `dst`. The implementation must support the length of `src`.
+/// Encrypts or decrypts all of `src` into `dst`. The implementation must support the length of
+/// `src`.
 pub(crate) fn crypt(imp: Impl, ctx: &Context, op: Op, iv: &[u8], src: &[u8], dst: &mut [u8]) {
     if src.len() <= BYTES {
         once(imp, ctx, &[], Messages::single(op, src, dst, iv));
         return;
     }
     let mut lens = pieces(src.len());
-    // XTS's last piece must have at least one whole block.
+    // The last piece of an XTS message must contain at least one whole block.
     if let [.., before, last] = &mut lens[..] {
         if *last < imp.shortest() {
             *before -= imp.shortest();
@@ -94,7 +95,7 @@ pub(crate) fn digest(imp: Impl, ctx: &Context, src: &[u8], out: &mut [u8]) {
     out.copy_from_slice(&whole[..out.len()]);
 }
 
-/// Encrypts `src` to `dst` and appends the tag. `dst` must have space for both.
+/// Encrypts `src` into `dst` and appends the tag. `dst` must have space for both.
 pub(crate) fn seal(
     imp: Impl,
     ctx: &Context,
@@ -117,7 +118,7 @@ pub(crate) fn seal(
     }
 }
 
-/// Decrypts `src`, which ends with the tag, to `dst`. If the tag is wrong, wipes `dst`.
+/// Decrypts `src`, which ends with the tag, into `dst`. Wipes `dst` if the tag is wrong.
 pub(crate) fn open(
     imp: Impl,
     ctx: &Context,

@@ -7,8 +7,8 @@ use crate::session::{Digest, Keyed, Order, Session};
 use crate::wire::{data, Action, Operation, Request, Status};
 use crate::Worker;
 
-/// Serves a request and returns the result's length. `dst` must have the length that the request
-/// announces.
+/// Serves a request and returns the length of the result. The length of `dst` must be the one that
+/// the request announces.
 pub(crate) fn serve(
     session: &Session,
     worker: &mut Worker,
@@ -174,7 +174,7 @@ fn aead_iv(keyed: &Keyed, iv: &[u8]) -> Result<([u8; 16], usize), Status> {
             Ok((full, 16))
         }
         ("gcm(aes)", 16) if iv[12..] == [0, 0, 0, 1] => {
-            // The IV may also be a whole counter block, of which the first 12 bytes are the nonce.
+            // The IV may also be a whole counter block, whose first 12 bytes are the nonce.
             full[..12].copy_from_slice(&iv[..12]);
             Ok((full, 12))
         }

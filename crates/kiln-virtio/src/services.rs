@@ -9,7 +9,8 @@ use crate::wire::algo::{aead, akcipher, cipher, hash, mac};
 use crate::wire::{config, feature, Config, Service};
 use crate::Limits;
 
-/// Algorithm numbers from the specification, each with the algorithm's name in `kernel/`.
+/// Algorithm numbers from the specification, each paired with the name of the algorithm in
+/// `kernel/`.
 type Names = [(u32, &'static str)];
 
 const CIPHERS: &Names = &[

@@ -13,7 +13,7 @@ pub(crate) struct Keyed {
     pub ctx: Context,
 }
 
-/// A hash or a MAC, and the length its result is truncated to.
+/// A hash or a MAC, and the length to which its result is truncated.
 pub(crate) struct Digest {
     pub keyed: Keyed,
     pub result_len: usize,
@@ -44,8 +44,8 @@ pub(crate) enum Session {
         op: Op,
         tag_len: usize,
     },
-    /// The key is boxed, because this variant would otherwise be by far the largest although it is
-    /// the least frequent.
+    /// The key is boxed, because this variant would otherwise be by far the largest, although it is
+    /// the least frequent one.
     Akcipher(Box<Key>),
 }
 

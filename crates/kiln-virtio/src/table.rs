@@ -1,9 +1,9 @@
-//! A table of sessions by name. A name consists of a slot number and, in the higher bits, the
-//! slot's generation. The name of a deleted session is therefore invalid even if its slot has been
-//! reused.
+//! A table that maps names to sessions. A name consists of a slot number and, in the higher bits,
+//! the slot's generation. The name of a deleted session is therefore invalid even if its slot has
+//! been reused.
 //!
 //! A look-up returns a counted reference, so a session can be removed from the table at any time.
-//! The session is dropped with its last reference.
+//! The session is dropped when the last reference to it is dropped.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -14,8 +14,8 @@ const SLOT_BITS: u32 = 20;
 const CHUNK: usize = 256;
 
 struct Slot<T> {
-    /// The slot's generation, which starts at 1 and is incremented when a value is removed. At 2^43
-    /// the slot is retired.
+    /// The slot's generation, which starts at 1 and is incremented whenever a value is removed from
+    /// the slot. When the generation reaches 2^43, the slot is retired.
     generation: u64,
     value: Option<Arc<T>>,
 }
@@ -25,8 +25,7 @@ type Chunk<T> = OnceLock<Box<[Mutex<Slot<T>>]>>;
 
 struct Free {
     slots: Vec<u32>,
-    /// Number of the first slot that has never been used. None of the later slots has been used
-    /// either.
+    /// Number of the first slot that has never been used. All slots after it are unused too.
     fresh: usize,
 }
 
@@ -48,8 +47,8 @@ impl<T> Table<T> {
     /// Maximum table capacity.
     pub const MOST: usize = 1 << SLOT_BITS;
 
-    /// Creates a table for `capacity` values, at most [`Table::MOST`]. Memory is allocated when
-    /// needed.
+    /// Creates a table for `capacity` values, at most [`Table::MOST`]. Memory is allocated on
+    /// demand.
     pub fn new(capacity: usize) -> Table<T> {
         let capacity = capacity.min(Table::<T>::MOST);
         Table {
@@ -106,7 +105,7 @@ impl<T> Table<T> {
     }
 
     /// Inserts a value and returns its name, or `None` if the table is full. A name is never 0, and
-    /// its uppermost bit is clear.
+    /// its most significant bit is clear.
     pub fn insert(&self, value: T) -> Option<u64> {
         let index = self.take_index()?;
         let mut slot = lock(self.slot(index)?);

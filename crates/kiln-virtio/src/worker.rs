@@ -5,12 +5,12 @@ use std::io;
 use kiln_kernel::cpu::{kiln_tsc_hz, set_kiln_tsc_hz, Config, Cpu};
 
 /// An emulated CPU for the ciphers' FPU sections, and scratch space. Create a worker on the thread
-/// that uses it and before entering a sandbox, because creation maps memory and sets the thread's
-/// GS base. Serving requests makes no system calls except to allocate memory and, for RSA and
-/// ECDSA, to get random numbers. Dropping the worker calls `munmap` and `arch_prctl`.
+/// that will use it, and before that thread enters a sandbox, because creation maps memory and sets
+/// the thread's GS base. Serving requests makes no system calls except to allocate memory and, for
+/// RSA and ECDSA, to get random numbers. Dropping the worker calls `munmap` and `arch_prctl`.
 pub struct Worker {
-    /// Buffer that joins the associated data and the hashed region of a chain, because the hash
-    /// needs contiguous input.
+    /// A buffer in which the associated data and the hashed region of a chain are joined, because
+    /// the hash needs contiguous input.
     pub(crate) joined: Vec<u8>,
     /// This must be the last field, because fields are dropped in order and the other fields may
     /// still use the emulated CPU.
@@ -22,7 +22,7 @@ impl Worker {
     /// time.
     pub fn new() -> io::Result<Worker> {
         // No interrupts occur on this emulated CPU and no work is deferred, so it needs only three
-        // tasks: the calling thread's, ksoftirqd and the kworker.
+        // tasks: the calling thread's task, ksoftirqd and the kworker.
         let config = Config {
             tasks: 3,
             ..Config::default()
@@ -34,8 +34,8 @@ impl Worker {
         })
     }
 
-    /// Returns the TSC ticks per second, as used by workers. The first call in a process, here or
-    /// in [`Worker::new`], measures the rate, which takes 20 ms.
+    /// Returns the number of TSC ticks per second that workers assume. The first call to this
+    /// function or to [`Worker::new`] in a process measures the rate, which takes 20 ms.
     pub fn clock() -> f64 {
         kiln_tsc_hz()
     }

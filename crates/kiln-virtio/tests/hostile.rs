@@ -14,7 +14,8 @@ fn cbc(src: &[u8]) -> Case {
     Case::cipher(cipher::AES_CBC, OP_ENCRYPT, &[1; 16], &[2; 16], src)
 }
 
-/// Sends a data request with modified bytes in an open session of `case`, and returns the status.
+/// Opens a session for `case`, sends a data request whose bytes `patch` has modified, and returns
+/// the status.
 fn patched(form: u64, case: &Case, room: usize, patch: impl Fn(&mut Vec<u8>)) -> Status {
     let mut driver = Driver::new(form);
     let name = driver
@@ -25,13 +26,13 @@ fn patched(form: u64, case: &Case, room: usize, patch: impl Fn(&mut Vec<u8>)) ->
         .emit(driver.features, &mut request);
     patch(&mut request);
     let result = driver.bytes(&mut request, room);
-    // Whatever the request contained, the session must be unaffected.
+    // The session must still work, regardless of what the request contained.
     let after = driver.request(&case.request(Mode::Session(name)));
     assert!(after.is_ok(), "{after:?}");
     result.err().unwrap_or(Status::Ok)
 }
 
-/// Writes a `u32` at an offset after the data header.
+/// Returns a function that writes a `u32` at this offset from the end of the data header.
 fn put(at: usize, value: u32) -> impl Fn(&mut Vec<u8>) {
     move |request| request[24 + at..28 + at].copy_from_slice(&value.to_le_bytes())
 }
@@ -117,7 +118,7 @@ fn cve_2017_5931_regions_overflow() {
     }
 }
 
-/// A key has an unsupported length, or its claimed length exceeds what the driver sent.
+/// A key has an unsupported length, or a claimed length that exceeds what the driver sent.
 #[test]
 fn cve_2020_10724_key_lengths() {
     for form in FORMS {
@@ -134,7 +135,7 @@ fn cve_2020_10724_key_lengths() {
         let long = vec![7; 513];
         let hmac = Case::mac(mac::HMAC_SHA1, 20, &long, &[]);
         assert_eq!(driver.create(hmac.create, &long, &[]), Err(Status::Err));
-        // The claimed length exceeds what was sent.
+        // The claimed length exceeds the length of the key that was sent.
         for claimed in [17, 32, 0x7fff_ffff, u32::MAX] {
             let create = Create::Cipher(session::Cipher {
                 algo: cipher::AES_CBC,
@@ -205,7 +206,7 @@ fn cve_2023_3180_source_and_destination_differ() {
     }
 }
 
-/// An akcipher request may request a result of any length, and a key may claim any length.
+/// An akcipher request can ask for a result of any length, and a key can claim any length.
 #[test]
 fn cve_2025_14876_akcipher_lengths() {
     let rsa = hex(include_str!("common/rsa512.hex"));
@@ -247,7 +248,7 @@ fn cve_2025_14876_akcipher_lengths() {
         Err(Status::Err),
         "more than a key may have"
     );
-    // Try every truncation of the key, and a modulus beyond the limit.
+    // Try the key truncated to every shorter length, and a modulus that exceeds the limit.
     for len in 0..rsa.len() {
         assert_eq!(
             create(&rsa[..len], len as u32),
@@ -360,7 +361,7 @@ fn guests_do_not_share_sessions() {
 }
 
 /// The number of sessions is limited. At the limit, the driver gets the status that its request
-/// format defines for this case: ERR, or NOSPC under REVISION_1.
+/// format defines for this case: NOSPC under REVISION_1, ERR otherwise.
 #[test]
 fn sessions_are_counted() {
     for (form, full) in [(0, Status::Err), (1, Status::NoSpc)] {
@@ -379,7 +380,8 @@ fn sessions_are_counted() {
     }
 }
 
-/// If the answer does not fit, no session is created, because the driver would not get its ID.
+/// If the answer does not fit, no session is created, because the driver would not learn the
+/// session's ID.
 #[test]
 fn no_room_for_an_answer() {
     let driver = Driver::new(0);
@@ -484,7 +486,7 @@ fn refused() {
     assert_eq!(driver.guest.sessions(), 0);
 }
 
-/// The limit applies to the total length of IV, source and associated data.
+/// The limit applies to the total length of the IV, the source and the associated data.
 #[test]
 fn requests_are_limited() {
     let limits = Limits {

@@ -1,6 +1,7 @@
-//! Sends defective variants of every request in all formats: truncated to every length, and with
-//! each header byte and word changed. Each defective request must yield a status. Requests that
-//! parse must be emitted unchanged.
+//! Sends defective variants of every request in all formats: truncated to every shorter length,
+//! with each word of the header replaced, and with a random bit in each word flipped. The device
+//! must answer each of them with a status, which must be an error if the request was truncated. A
+//! request that is emitted and then parsed must be unchanged.
 
 mod common;
 

@@ -1,4 +1,4 @@
-//! Tests published vectors for every service, in both request formats, with and without sessions.
+//! Tests published vectors for every service, in all request formats, with and without sessions.
 
 mod common;
 
@@ -95,7 +95,7 @@ fn hashes() {
     }
 }
 
-/// Test case 2 from RFC 2202 and RFC 4231, and example 2 for AES-128 from SP 800-38B.
+/// Test case 2 from RFC 2202 and from RFC 4231, and example 2 for AES-128 from SP 800-38B.
 #[test]
 fn macs() {
     let text = b"what do ya want for nothing?";
@@ -142,7 +142,7 @@ fn sealed(algo: u32, key: &str, iv: &str, aad: &str, plain: &str, want: &str, ta
     all_ways(&seal, Ok(want.clone()));
     let open = Case::aead(algo, OP_DECRYPT, tag, &key, &iv, &aad, &want);
     all_ways(&open, Ok(plain));
-    // Flip a bit of the text, of the tag and of the associated data.
+    // Flip one bit in the text, the tag and the associated data in turn.
     for at in [0, want.len() - 1] {
         let mut wrong = want.clone();
         wrong[at] ^= 1;
@@ -155,7 +155,7 @@ fn sealed(algo: u32, key: &str, iv: &str, aad: &str, plain: &str, want: &str, ta
     all_ways(&open, Err(Status::BadMsg));
 }
 
-/// Test case 4 of the GCM specification, with the IV passed as a nonce and as a counter block.
+/// Test case 4 from the GCM specification, with the IV passed as a nonce and as a counter block.
 #[test]
 fn gcm() {
     for iv in [
@@ -213,7 +213,7 @@ fn chacha20_poly1305() {
     );
 }
 
-/// Messages longer than one FPU section must have the same result as a single call of the
+/// A message longer than one FPU section must give the same result as a single call of the
 /// primitive.
 #[test]
 fn long_messages() {
@@ -261,7 +261,8 @@ fn at_once(name: &str, key: &[u8], iv: &[u8], aad: &[u8], src: &[u8], tag: usize
     [dst, tags].concat()
 }
 
-/// The example of a million times "a" in FIPS 180-4, processed in sections of 16 KiB.
+/// The example in FIPS 180-4 whose message is one million times "a", processed in sections of 16
+/// KiB.
 #[test]
 fn a_long_hash() {
     let limits = kiln_virtio::Limits {
@@ -273,7 +274,8 @@ fn a_long_hash() {
     assert_eq!(Driver::with(0, limits).run(&case), Ok(want));
 }
 
-/// A chain returns the cipher's result and the MAC of the cipher's input or output.
+/// A chain returns the cipher's result, followed by the hash or MAC of the cipher's input or
+/// output.
 #[test]
 fn chains() {
     let (key, auth_key, iv) = (bytes(1, 16), bytes(2, 20), bytes(3, 16));
@@ -297,7 +299,7 @@ fn chains() {
 }
 
 /// The public point and the signature of "sample" with SHA-256 from RFC 6979, section A.2.5, under
-/// both numbers that are in use for ECDSA.
+/// each of the two numbers in use for ECDSA.
 #[test]
 fn ecdsa() {
     if !offered() {
@@ -320,7 +322,7 @@ fn ecdsa() {
         case.aad[0] ^= 1;
         all_ways(&case, Err(Status::KeyRejected));
     }
-    // The private key in RFC 5915's encoding creates a signature, which the public key verifies.
+    // The private key, encoded as in RFC 5915, creates a signature that the public key verifies.
     let private = hex(
         "3031 020101 0420 c9afa9d845ba75166b5c215767b1d6934e50c3db36e89b127b8a622b120f6721
          a00a 06082a8648ce3d030107",
@@ -354,8 +356,8 @@ fn offered() -> bool {
     there
 }
 
-/// Returns a 512-bit RSA key, created with `openssl genrsa`, in PKCS #1's private and public
-/// encodings.
+/// Returns the PKCS #1 encodings of a 512-bit RSA key that `openssl genrsa` created: first the
+/// private key, then the public key.
 fn rsa_key() -> (Vec<u8>, Vec<u8>) {
     let private = hex(include_str!("common/rsa512.hex"));
     // The public encoding is a SEQUENCE of modulus and exponent, which follow the header and the
@@ -381,7 +383,7 @@ fn rsa() {
             case.aad = aad.to_vec();
             driver.run(&case)
         };
-        // Raw RSA yields a number, padded with leading zeros.
+        // Raw RSA decryption returns a number, padded with leading zeros.
         let there = run(Action::Encrypt, false, raw, &message, 64, &[]).unwrap();
         let back = run(Action::Decrypt, true, raw, &there, 64, &[]).unwrap();
         assert_eq!((&back[..32], &back[32..]), (&[0; 32][..], &message[..]));
@@ -401,7 +403,8 @@ fn rsa() {
             Err(Status::KeyRejected)
         );
         // The following must fail: a destination that is too small, a digest of the wrong length,
-        // decryption with a public key, and signing with a padding that is only for encryption.
+        // decryption with a public key, and signing with a padding that is valid only for
+        // encryption.
         assert_eq!(
             run(Action::Encrypt, false, raw, &message, 63, &[]),
             Err(Status::Err)
@@ -421,14 +424,15 @@ fn rsa() {
     }
 }
 
-/// Some encoders do not use the last five numbers of a private key and write zeros for them.
+/// Some encoders write zeros for the last five numbers of a private key, because they do not use
+/// them.
 #[test]
 fn rsa_without_its_primes() {
     if !offered() {
         return;
     }
     let (private, _) = rsa_key();
-    // The header takes 4 bytes, the version 3 bytes, n 67 bytes and e 5 bytes. The header of d
+    // The header is 4 bytes long, the version 3 bytes, n 67 bytes and e 5 bytes. The header of d
     // contains the length of d.
     let d = 4 + 3 + 67 + 5;
     let d_end = d + 2 + usize::from(private[d + 1]);

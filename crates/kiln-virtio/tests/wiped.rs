@@ -1,4 +1,4 @@
-//! Tests that no memory is freed with a key in it.
+//! Tests that no memory is freed while it contains a key.
 
 mod common;
 mod looking;
@@ -66,7 +66,7 @@ fn keys_do_not_outlive_their_sessions() {
             auth_key: &case.auth_key,
         };
         case.request(mode).emit(driver.features, &mut data);
-        // The driver's own buffers stay allocated, so they are not counted.
+        // The driver's own buffers stay allocated, so the keys in them are not counted.
         let found = found(|| {
             for _ in 0..2 {
                 driver.guest.control(&control, &mut answer);

@@ -1,4 +1,5 @@
-//! The command line of `kiln`: the survey, the questions in it, and auxiliary commands.
+//! The command line of `kiln`: the survey, the questions that are part of it, and auxiliary
+//! commands.
 
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
@@ -67,15 +68,15 @@ impl Cli {
     }
 
     /// Returns the definition of all commands with their complete help, which includes the fields
-    /// of rows. Ordinary runs leave the fields out, because reading them from the schema takes
-    /// longer than some commands run.
+    /// of rows. Ordinary runs omit the fields, because reading them from the schema takes longer
+    /// than running some of the commands.
     pub fn described() -> clap::Command {
         add_fields(Cli::with(&Defaults::default()))
     }
 }
 
-/// Rejects flags of a command that precede its subcommand, as in `kiln fpu --policy legacy usable`,
-/// because the subcommand would ignore the flags.
+/// Rejects flags of a command that are given before its subcommand, as in `kiln fpu --policy legacy
+/// usable`, because the subcommand would ignore the flags.
 fn check_placement(command: &mut clap::Command, matches: &ArgMatches) -> Result<(), clap::Error> {
     let Some((name, inner)) = matches.subcommand() else {
         return Ok(());

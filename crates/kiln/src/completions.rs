@@ -1,4 +1,4 @@
-//! `kiln completions`: prints a completion script for a shell.
+//! `kiln completions`: prints a shell completion script.
 
 use clap::{Args, Command, ValueEnum};
 use clap_complete::{generate, Shell as Form};

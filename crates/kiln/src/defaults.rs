@@ -15,7 +15,8 @@ use serde::Deserialize;
 use toml::Spanned;
 
 const NAME: &str = "kiln.toml";
-/// Value of a `--tree` given without a value. It remains if no configuration file sets a tree.
+/// The value of `--tree` if the flag is given without one. It is kept if no configuration file sets
+/// a tree.
 const NO_TREE: &str = "<the tree of kiln.toml>";
 /// Arguments that name a kernel tree: the flag `--tree`, and the argument of `kiln tree`.
 const TREES: [&str; 2] = ["tree", "dir"];
@@ -24,11 +25,11 @@ const TREES: [&str; 2] = ["tree", "dir"];
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Table {
-    /// Default of `--cpu`, a list of cores.
+    /// Default for `--cpu`, a list of cores.
     cpu: Option<Spanned<String>>,
-    /// Default of `--out`, the directory for records.
+    /// Default for `--out`, the directory for records.
     out: Option<Spanned<PathBuf>>,
-    /// Default of `--peers`, the libraries to measure.
+    /// Default for `--peers`, the libraries to measure.
     libraries: Option<Spanned<Vec<String>>>,
     /// Kernel tree for `--tree` without a value, and for `kiln tree` without a directory.
     tree: Option<Spanned<PathBuf>>,
@@ -41,9 +42,9 @@ pub struct Defaults {
 }
 
 impl Defaults {
-    /// Reads the configuration file. This is the file that the flags or the environment name,
-    /// otherwise `kiln.toml` in the current directory, otherwise `$XDG_CONFIG_HOME/kiln/kiln.toml`.
-    /// If no file exists, returns no settings.
+    /// Reads the configuration file. This is the file that the flags or the environment name; if
+    /// they name none, `kiln.toml` in the current directory; if that does not exist,
+    /// `$XDG_CONFIG_HOME/kiln/kiln.toml`. If no file exists, returns no settings.
     ///
     /// # Errors
     /// Fails if the file cannot be read, contains an unknown key or a value of the wrong type, or
@@ -54,7 +55,7 @@ impl Defaults {
         }
         let named = match (&global.defaults, env::var_os(child::DEFAULTS)) {
             // An empty name means that a parent process has already applied the file. A child
-            // inherits the parent's arguments, but may not be able to read the file.
+            // inherits the parent's arguments, but might be unable to read the file.
             (_, Some(file)) if file.is_empty() => return Ok(Defaults::default()),
             (Some(file), _) => Some(file.clone()),
             (None, file) => file.map(PathBuf::from),
@@ -147,8 +148,8 @@ impl Defaults {
         self.settings.iter().find(|setting| setting.key == key)
     }
 
-    /// Applies the settings to a command and its subcommands, as defaults of `--peers`, of `--tree`
-    /// without a value, and of `kiln tree` without a directory.
+    /// Applies the settings to a command and its subcommands. They become the defaults for
+    /// `--peers`, for `--tree` without a value, and for `kiln tree` without a directory.
     pub fn apply(&self, command: Command) -> Command {
         let is_tree_command = command.get_name() == "tree";
         let tree = self.get("tree").map_or(NO_TREE, |s| keep(&s.value));
@@ -169,12 +170,12 @@ impl Defaults {
             .mut_subcommands(|sub| self.apply(sub))
     }
 
-    /// Sets the global flags that were not given, and returns the settings that the run uses.
-    /// `matches` are the parsed arguments.
+    /// Sets the global flags that were not given on the command line, and returns the settings that
+    /// the run uses. `matches` are the parsed arguments.
     ///
     /// # Errors
     /// Fails if the run needs a kernel tree but neither the command line nor the file names one, or
-    /// if the file names one that does not exist.
+    /// if the file names a tree that does not exist.
     pub fn complete(
         &self,
         global: &mut Global,
@@ -236,8 +237,8 @@ fn is_absent(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::NotFound | ErrorKind::NotADirectory)
 }
 
-/// Returns the path of the user's file: `$XDG_CONFIG_HOME/kiln/kiln.toml`, by default
-/// `~/.config/kiln/kiln.toml`.
+/// Returns the path of the user's own configuration file: `$XDG_CONFIG_HOME/kiln/kiln.toml`, or
+/// `~/.config/kiln/kiln.toml` by default.
 fn config_home() -> Option<PathBuf> {
     let named = env::var_os("XDG_CONFIG_HOME").map(PathBuf::from);
     // Ignore a relative path, as the XDG specification requires.
@@ -258,8 +259,8 @@ fn resolve(file: &Path, path: &Path) -> PathBuf {
     }
 }
 
-/// Resolves a kernel tree from the configuration file. The tree is a path or a git revision, such
-/// as `HEAD~1` of the repository in the current directory, or `DIR@HEAD~1`.
+/// Resolves a kernel tree from the configuration file. The tree is given as a path or as a git
+/// revision, such as `HEAD~1` of the repository in the current directory, or `DIR@HEAD~1`.
 fn resolve_tree(file: &Path, tree: &Path) -> PathBuf {
     let path = resolve(file, tree);
     let text = show(tree);

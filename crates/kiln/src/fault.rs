@@ -1,4 +1,4 @@
-//! Prints errors on stderr, one line each.
+//! Prints errors on stderr, one per line.
 
 use std::env;
 use std::error::Error as _;
@@ -16,7 +16,7 @@ pub fn report(e: &Error) -> ExitCode {
     ExitCode::from(e.exit_code())
 }
 
-/// Prints clap's output: help and version unchanged, an error as one line.
+/// Prints clap's output: help and version texts unchanged, an error as a single line.
 pub fn report_arguments(e: &clap::Error) -> ExitCode {
     match e.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
@@ -119,8 +119,8 @@ fn command(args: impl Iterator<Item = String>) -> String {
     words
 }
 
-/// Replaces error messages of Rust's number parsers and clap's ranges with a text that states which
-/// values are accepted.
+/// Replaces error messages of Rust's number parsers and clap's range checks with a text that states
+/// which values are accepted.
 fn in_plain_words(why: &str) -> String {
     let range = why.split_once(" is not in ");
     if let Some((least, most)) = range.and_then(|(_, range)| range.split_once("..=")) {
@@ -160,14 +160,14 @@ fn one_line(e: &clap::Error, command: &str) -> String {
         ContextKind::SuggestedValue,
     ];
     let mut near: Vec<String> = near.into_iter().flat_map(strings).collect();
-    // clap puts the most similar one last.
+    // clap puts the most similar suggestion last.
     near.reverse();
     near.truncate(3);
     let near = match near.is_empty() {
         true => String::new(),
         false => format!(": did you mean '{}'?", near.join("' or '")),
     };
-    // clap reports `--flag <VALUE>` or `--flag=value`; keep only the flag.
+    // clap reports `--flag <VALUE>` or `--flag=value`; keep only `--flag`.
     let flag = first(ContextKind::InvalidArg).unwrap_or_default();
     let flag = flag.split([' ', '=']).next().unwrap_or_default();
     let value = first(ContextKind::InvalidValue).unwrap_or_default();
@@ -189,7 +189,7 @@ fn one_line(e: &clap::Error, command: &str) -> String {
             let full = format!("{command} {name}");
             let full = full.trim_start_matches("kiln ");
             let gap = if near.ends_with('?') { "" } else { ":" };
-            // The list of all commands is too long for a line.
+            // The list of all commands is too long for a single line.
             let all = match command == "kiln" {
                 true => String::new(),
                 false => format!("{gap} choose from {}", subcommands(command)),
@@ -198,8 +198,8 @@ fn one_line(e: &clap::Error, command: &str) -> String {
         }
         ErrorKind::MissingRequiredArgument => {
             let missing = strings(ContextKind::InvalidArg);
-            // If the argument is optional on its own, another flag of this command line requires
-            // it.
+            // If the command does not always require the argument, another flag on this command
+            // line must require it.
             let why = match is_required(command, &missing) {
                 true => "",
                 false => ", which another flag of this command line requires",
@@ -247,7 +247,7 @@ fn find(command: &str) -> clap::Command {
     at
 }
 
-/// Returns whether clap also reports one of these arguments as missing if the command has no
+/// Returns whether clap reports any of these arguments as missing even if the command is given no
 /// arguments at all. `args` are formatted as in clap's messages.
 fn is_required(command: &str, args: &[String]) -> bool {
     let bare = find(command).try_get_matches_from([command]);

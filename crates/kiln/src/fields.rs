@@ -70,8 +70,8 @@ fn list_fields(words: &str) -> String {
     }
 }
 
-/// Explains how field names are shortened, using the first shortened name as an example; `None` if
-/// no name is shortened.
+/// Explains how field names are shortened, using the first shortened name as an example. Returns
+/// `None` if no name is shortened.
 fn explain_short(short: &[String]) -> Option<String> {
     let at = short.iter().position(|name| name.starts_with('_'))?;
     let (before, name) = (&short[at - 1], &short[at]);
@@ -123,7 +123,7 @@ fn is_statistic(ending: &str) -> bool {
     number || matches!(ending, "low" | "high" | "max" | "more")
 }
 
-/// Wraps text to [`WIDTH`] columns, with an indentation of two spaces.
+/// Wraps text to [`WIDTH`] columns, indented by two spaces.
 fn wrap(text: &str) -> String {
     let mut lines = String::new();
     let mut line = String::from(" ");
@@ -183,7 +183,7 @@ mod tests {
             explained(&["len", "loss_pct", "loss_low", "loss_high"]).unwrap(),
             "(A name that begins with _ is shortened: _high after loss_low stands for loss_high.)"
         );
-        // The preceding name may also be complete without an ending.
+        // The name before a shortened name may also be complete without an ending, as `us` is here.
         let whole = explained(&["us", "us_max"]).unwrap();
         assert!(whole.contains("_max after us stands for us_max"), "{whole}");
         assert_eq!(explained(&["len", "us"]), None);

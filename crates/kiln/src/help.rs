@@ -24,7 +24,7 @@ pub const ORDER: [&str; 5] = [
     "See also",
 ];
 
-/// Line indentation below a heading.
+/// Indentation of the lines below a heading.
 const INDENT: &str = "  ";
 
 impl Help {

@@ -1,4 +1,4 @@
-//! Kiln's main program. `README.md` describes what users and scripts may rely on.
+//! Kiln's main program. `README.md` describes the behaviour that users and scripts can rely on.
 #![forbid(unsafe_code)]
 
 mod cli;
@@ -43,8 +43,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// Parses the command line with the defaults from the configuration file. Returns the arguments,
-/// and the file's settings that the run uses.
+/// Parses the command line, using the defaults from the configuration file. Returns the arguments,
+/// and the settings from the file that the run uses.
 fn read() -> Result<(Cli, Vec<Setting>), ExitCode> {
     let parse = |defaults: &Defaults| Cli::read(defaults).map_err(|e| fault::report_arguments(&e));
     // Parse the command line without defaults first, because it may name the configuration file.

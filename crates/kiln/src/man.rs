@@ -1,4 +1,4 @@
-//! `kiln man`: writes the manual, one page per command, for packagers.
+//! `kiln man`: writes the manual, one page per command. The command is for packagers.
 
 use std::fs;
 use std::io;
@@ -11,8 +11,8 @@ use kiln_question::{replace, Error, Exit};
 
 use crate::help::Help;
 
-/// Directory where the package installs the documents. The manual names it wherever the help texts
-/// name `docs/`.
+/// The directory in which the package installs the documents. The manual names this directory
+/// wherever the help texts name `docs/`.
 const DOCS: &str = "/usr/share/doc/kiln/docs/";
 
 /// Write the manual, one page per command
@@ -71,7 +71,7 @@ fn page(man: Man, command: &Command) -> io::Result<Vec<u8>> {
     Ok(text)
 }
 
-/// Formats the section SYNOPSIS with the usage line of `--help`.
+/// Formats the SYNOPSIS section, which contains the usage line of `--help`.
 fn synopsis(command: &Command) -> Roff {
     let usage = command.clone().render_usage().to_string();
     let mut roff = Roff::new();
@@ -87,7 +87,7 @@ fn description(command: &Command, help: &Help) -> Roff {
     let about = command.get_about().map(ToString::to_string);
     let about = about.unwrap_or_default();
     let long = command.get_long_about().map(ToString::to_string);
-    // Skip the first paragraph, because the section NAME already contains it.
+    // Skip the first paragraph, because the NAME section already contains it.
     let more = long.as_ref().and_then(|l| l.split_once("\n\n"));
     let mut paragraphs: Vec<&str> = more.map_or(Vec::new(), |(_, more)| vec![more]);
     paragraphs.extend(help.paragraphs.iter().map(String::as_str));
@@ -105,7 +105,7 @@ fn description(command: &Command, help: &Help) -> Roff {
     roff
 }
 
-/// Formats the sections of the help text. Line breaks and indentation are kept.
+/// Formats the sections of the help text, keeping line breaks and indentation.
 fn sections(help: &Help) -> Roff {
     let mut roff = Roff::new();
     for (heading, lines) in &help.sections {
@@ -144,7 +144,7 @@ mod tests {
         (root, pages)
     }
 
-    /// Escapes hyphens with a backslash, as in roff text.
+    /// Escapes hyphens with a backslash, as roff requires.
     fn escaped(text: &str) -> String {
         text.replace('-', "\\-")
     }

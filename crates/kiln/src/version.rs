@@ -1,4 +1,4 @@
-//! Kiln's version, as printed by `kiln --version` and as stored in records.
+//! Kiln's version, as `kiln --version` prints it and records store it.
 
 use kiln_question::Program;
 
@@ -13,8 +13,8 @@ pub const DESCRIPTION: &str = concat!(
     ")"
 );
 
-/// Returns the program's identity for records. The commit has the form of `git describe`, with
-/// `-dirty` if a source file differed. Outside git, the commit is `unknown`.
+/// Returns the program's identity for records. The commit has the format of `git describe`, with
+/// `-dirty` appended if a source file had been modified. Outside git, the commit is `unknown`.
 pub fn program() -> Program {
     let features = env!("KILN_FEATURES").split(", ");
     Program {

@@ -1,4 +1,4 @@
-//! Tests that no signal that kills Kiln leaves a machine running, or files behind.
+//! Tests that Kiln leaves no machine running and no files behind, whichever signal kills it.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -7,12 +7,13 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 
 use crate::device::{parent, until};
 
-/// Reports its process ID in this script's directory, and runs until it is killed.
+/// Writes its process ID to a file in the script's directory, and then runs until it is killed.
 const MACHINE: &str = "#!/bin/sh
 cd \"$(dirname \"$0\")\" && echo $$ >pid.new && mv pid.new pid && exec sleep 600
 ";
 
-/// Creates a script in place of QEMU, and everything else that `kiln linux record` needs.
+/// Creates a script that takes the place of QEMU, and everything else that `kiln linux record`
+/// needs.
 fn prepare(dir: &Path) {
     let script = dir.join("qemu-system-x86_64");
     fs::write(&script, MACHINE).unwrap();
@@ -23,7 +24,8 @@ fn prepare(dir: &Path) {
     }
 }
 
-/// Starts Kiln, and waits until it has started the machine. Also returns the machine's process ID.
+/// Starts Kiln and waits until Kiln has started the machine. Returns the Kiln process and the
+/// machine's process ID.
 fn boot(dir: &Path) -> (Child, u32) {
     let _ = fs::remove_file(dir.join("pid"));
     let path = std::env::var("PATH").unwrap();
@@ -52,8 +54,8 @@ fn boot(dir: &Path) -> (Child, u32) {
     (child, pid)
 }
 
-/// Sends these signals, and returns Kiln's exit status. The machine must have exited by then, or do
-/// so soon.
+/// Starts Kiln, sends it these signals, and returns its exit status. By then, the machine must have
+/// exited or be about to exit.
 fn end(dir: &Path, signals: &[&str]) -> ExitStatus {
     let (mut child, machine) = boot(dir);
     assert!(parent(machine).is_some(), "the control: the machine runs");
@@ -83,7 +85,7 @@ fn a_signal_that_ends_kiln_ends_its_machine_too_and_no_file_stays() {
         assert_eq!(end(dir, signals).code(), Some(130), "{signals:?}");
         assert_eq!(left(dir), 0, "{signals:?}");
     }
-    // A killed process cannot remove anything. The next boot does.
+    // A process killed with SIGKILL cannot remove anything; the next boot removes its files.
     assert_eq!(end(dir, &["KILL"]).code(), None);
     assert_eq!(left(dir), 1);
     assert_eq!(end(dir, &["TERM"]).code(), Some(130));

@@ -40,8 +40,8 @@ fn bad_arguments_are_refused_in_one_line() {
 fn the_smallest_target_that_is_named_is_taken() {
     let run = kiln(&["budget", "sm3", "--target-us", "0.01"]);
     let least = run.stderr.trim().rsplit(' ').next().unwrap().to_string();
-    // Request more than the target that the error named, because the second run may measure a
-    // larger minimum.
+    // Request more than the minimum that the error named, because the second run may measure a
+    // larger one.
     let least = (least.parse::<f64>().unwrap() * 1.5).to_string();
     let run = kiln(&[
         "budget",
@@ -61,8 +61,8 @@ fn the_smallest_target_that_is_named_is_taken() {
 fn every_way_has_a_row_with_the_fields_of_the_contract() {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().to_str().unwrap();
-    // With --quick, Kiln measures only the implementation with each algorithm's widest tier. A
-    // limit was published for AVX2 Poly1305, but not for CTR.
+    // With --quick, Kiln measures only one implementation per algorithm, the one with the widest
+    // tier. A limit was published for AVX2 Poly1305, but not for CTR.
     let args = [
         "budget",
         "poly1305",
@@ -122,8 +122,8 @@ fn every_way_has_a_row_with_the_fields_of_the_contract() {
     assert!(dir.path().join("budget.json").exists());
 }
 
-/// The constants must compile on their own with every installed compiler, and `FPU_BUDGET` must
-/// accept them.
+/// The header with the constants must compile on its own with every installed compiler, and
+/// `FPU_BUDGET` must accept the constants.
 #[test]
 fn the_header_compiles_freestanding() {
     let dir = tempfile::tempdir().unwrap();

@@ -11,7 +11,7 @@ use crate::edited::Edited;
 use serde_json::Value;
 
 const PATCH: &str = "docs/patches/x86-sha-sections.patch";
-/// The functions with FPU sections that the patch limits.
+/// The functions whose FPU sections the patch limits.
 const BOUNDED: [&str; 3] = ["sha1", "sha256", "sha512"];
 const PAGE: u64 = 4096;
 const LONG: u64 = 1 << 20;
@@ -36,7 +36,7 @@ fn row<'a>(rows: &'a [Value], function: &str, bytes: u64) -> &'a Value {
     row.unwrap_or_else(|| panic!("{function} at {bytes}: {rows:?}"))
 }
 
-/// Creates an overlay of the tree with the patch applied by `git apply`.
+/// Creates an overlay of the tree to which `git apply` has applied the patch.
 fn patched(tree: &Path) -> Edited {
     let patch = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../..")
@@ -57,7 +57,7 @@ fn patched(tree: &Path) -> Edited {
         .arg("apply")
         .arg(fs::canonicalize(&patch).unwrap())
         .current_dir(&scratch)
-        // Prevent git from finding the repository around the scratch directory.
+        // Prevent git from finding a repository that contains the scratch directory.
         .env("GIT_CEILING_DIRECTORIES", scratch.path().parent().unwrap())
         .output()
         .expect("git runs");
@@ -106,7 +106,7 @@ fn bounds_are_those_of_the_source() {
     let run = budget(tree, &[&names[..], &["--len", "4096,1048576"]].concat());
     assert_eq!(run.status, 0, "{}", run.stderr);
     let rows = rows(&run);
-    // Three kinds of limits occur: chunks of SZ_4K, the whole length, and NH_MESSAGE_BYTES.
+    // Three kinds of limits occur: chunks of SZ_4K, the whole message, and NH_MESSAGE_BYTES.
     for (function, bytes, bound) in [
         ("chacha_crypt", LONG, Some(PAGE)),
         ("poly1305", LONG, Some(PAGE)),
@@ -143,8 +143,8 @@ fn the_patch_bounds_sections_that_grow_without_it() {
     assert_eq!(after.status, 0, "{}", after.stderr);
     let (before, after) = (rows(&before), rows(&after));
     for function in BOUNDED {
-        // Without the patch, a message of any length has one section, plus one for the padding.
-        // With the patch, it has one section per page.
+        // Without the patch, a message of any length takes one section, plus one for the padding.
+        // With the patch, it takes one section per page, plus one for the padding.
         let count = |rows: &[Value], bytes| row(rows, function, bytes)["sections_per_call"].clone();
         assert_eq!(
             (count(&before, PAGE), count(&before, LONG)),
@@ -161,8 +161,8 @@ fn the_patch_bounds_sections_that_grow_without_it() {
         );
         assert_eq!(row(&after, function, LONG)["bound"], PAGE, "{function}");
     }
-    // The limit is 16 times as long as the section for a page. Without the patch, the section for 1
-    // MiB takes 256 times as long.
+    // The limit is 16 times the duration of the section for one page. Without the patch, the
+    // section for 1 MiB takes 256 times as long as the section for one page.
     let slowest = BOUNDED.map(|f| row(&before, f, PAGE)["section_us"].as_f64().unwrap());
     let limit = format!("{:.3}", 16.0 * slowest.into_iter().fold(0.0, f64::max));
     let gate = [&arguments[..], &["--max-section-us", &limit]].concat();

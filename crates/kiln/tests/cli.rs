@@ -267,7 +267,7 @@ fn the_version_names_the_commit_and_the_features_as_records_do() {
         version,
         format!("kiln {number} ({commit}, features: {told})\n")
     );
-    // In a git checkout, git must know the commit in the version. Elsewhere, the commit is
+    // In a git checkout, the version must contain a commit that git knows. Elsewhere, the commit is
     // `unknown`.
     let git = std::process::Command::new("git")
         .args(["rev-parse", "--verify", "--quiet"])
@@ -295,7 +295,7 @@ fn a_closed_pipe_ends_quietly() {
 
 #[test]
 fn an_interrupt_prints_what_there_is() {
-    // Start a run that is too long to end by itself during the test.
+    // Start a run that takes too long to finish on its own during the test.
     let args = ["speed", "--len", "16..8000", "--json", "--peers", "none"];
     let run = crate::common::kiln_interrupted(&args);
     assert_eq!(run.status, 130, "{}", run.stderr);
@@ -335,7 +335,8 @@ fn test_command_runs() {
     assert!(!doc["rows"].as_array().unwrap().is_empty());
 }
 
-/// A single case must be repeatable. A suite or case that does not exist must be rejected.
+/// It must be possible to repeat a single case. A suite or case that does not exist must be
+/// rejected.
 #[test]
 fn a_case_of_a_suite_is_replayed() {
     let replay = [
@@ -359,7 +360,7 @@ fn a_case_of_a_suite_is_replayed() {
     );
 }
 
-/// Each operation of each usable implementation of every algorithm must have a row.
+/// There must be a row for each operation of each usable implementation of every algorithm.
 #[test]
 fn speed_has_every_algorithm_and_tier() {
     let run = kiln(&[
@@ -393,8 +394,8 @@ fn speed_has_every_algorithm_and_tier() {
     }
 }
 
-/// With another library as the baseline, the rows of Kiln's implementations and those of all
-/// libraries must have a ratio.
+/// If the baseline is another library, the rows of Kiln's implementations and those of all
+/// libraries must contain a ratio.
 #[test]
 fn a_peer_as_baseline_of_a_hash() {
     let args = [

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use crate::common::{fault, kiln};
 use serde_json::{json, Value};
 
-/// Writes a record of `speed` with one row per implementation. `width` is half the interval's
-/// relative width.
+/// Writes a record of `speed` with one row per implementation. `width` is half the width of the
+/// interval relative to the value.
 fn record(dir: &Path, name: &str, width: f64, cycles: &[(&str, f64)]) -> PathBuf {
     let rows: Vec<Value> = cycles
         .iter()
@@ -42,7 +42,7 @@ fn a_record_compared_with_itself_is_noted() {
         let run = compare(&a, b, &[]);
         assert!(run.stdout().contains("the same record"), "{run:?}");
     }
-    // Control: a record with other results.
+    // Control: this record has different results.
     let b = record(dir.path(), "b.json", 0.01, &[("a", 101.0)]);
     let run = compare(&a, &b, &[]);
     assert!(!run.stdout().contains("the same record"), "{run:?}");
@@ -91,8 +91,8 @@ fn a_planted_regression_is_found_and_noise_is_not() {
         .filter(|n| n.as_str().unwrap().contains("REGRESSION"));
     assert_eq!(regressions.count(), 1);
 
-    // Controls: the limit is not exceeded, the change is in the opposite direction, and the files
-    // are the same.
+    // Controls: a limit that is not exceeded, a change in the opposite direction, and identical
+    // files.
     assert_eq!(compare(&a, &b, &["--max-regression", "25"]).status, 0);
     assert_eq!(compare(&a, &b, &[]).status, 0);
     assert_eq!(compare(&b, &a, &["--max-regression", "5"]).status, 0);
@@ -145,7 +145,7 @@ fn a_gate_needs_cycles_and_time() {
         assert_eq!(compare(&a, b, &allow).status, 0);
         assert_eq!(compare(&a, b, &[]).status, 0);
     }
-    // Controls: cycles and time agree, in either direction.
+    // Controls: cycles and time agree, whether the second record is slower or faster.
     let slower = record("slower.json", 1100.0, Some(275.0));
     let run = compare(&a, &slower, &gate);
     assert!(run.status == 1 && run.stdout().contains("REGRESSION"));
@@ -206,8 +206,8 @@ fn a_gate_passes_nothing_that_it_cannot_judge() {
         2,
         "--max-regression",
     );
-    // If the row has an interval, the same change is a regression, for a bisection as well. The
-    // opposite change is not a regression.
+    // If the row has an interval, the same change is a regression, even with --bisect. The opposite
+    // change is not a regression.
     let good = record("c.json", vec![row("wait", 1000.0, Some(0.01))]);
     let bad = record("d.json", vec![row("wait", 940.0, Some(0.002))]);
     assert_eq!(compare(&good, &bad, &gate).status, 1);
@@ -216,11 +216,11 @@ fn a_gate_passes_nothing_that_it_cannot_judge() {
         1
     );
     assert_eq!(compare(&bad, &good, &gate).status, 0);
-    // A row that only one side has must also cause status 1.
+    // A row that exists on only one side must also cause status 1.
     assert_eq!(compare(&a, &good, &gate).status, 1);
 }
 
-/// A commit message must name what was measured, and leave no row without a verdict.
+/// A commit message must state what was measured, and give a verdict for every row.
 #[test]
 fn a_commit_message_says_what_was_measured() {
     let dir = tempfile::tempdir().unwrap();
@@ -413,7 +413,7 @@ fn bad_input_is_one_line_and_125_for_bisect() {
     );
     fault(&kiln(&["compare", good.to_str().unwrap()]), 2, "<B>");
     fault(&compare(&good, &bad, &["--bisect"]), 125, "not a record");
-    // A missing result must not be reported to a bisection as a regression.
+    // With --bisect, a missing result must not count as a regression.
     assert_eq!(
         compare(&good, &good, &["--bisect", "--max-regression", "5"]).status,
         0
@@ -423,7 +423,7 @@ fn bad_input_is_one_line_and_125_for_bisect() {
 #[test]
 fn no_escape_sequence_of_a_record_reaches_the_terminal() {
     let dir = tempfile::tempdir().unwrap();
-    // One name is in a row, and the other in the note on rows of one side only.
+    // One name appears in a row, and the other in the note about rows that exist on only one side.
     let rows = [("both\x1b[2Jx", 1000.0), ("alone\x1b[1A\u{9b}2Kx", 1000.0)];
     let a = record(dir.path(), "a.json", 0.003, &rows);
     let b = record(dir.path(), "b.json", 0.003, &rows[..1]);

@@ -52,8 +52,8 @@ fn of<'a>(rows: &'a [Value], key: &str, value: &str) -> &'a Value {
 #[test]
 fn a_matrix_has_its_cells_and_a_miscompilation_is_one_of_them() {
     let dir = tempfile::tempdir().unwrap();
-    // This compiler changes the field polynomial, so the cipher works but differs from the AES of
-    // FIPS 197.
+    // This compiler changes the field polynomial, so the cipher works but differs from AES as
+    // specified in FIPS 197.
     let wrong = dir.path().join("wrong");
     wrapper(
         &wrong,
@@ -234,14 +234,14 @@ fn bad_input_is_refused_in_one_line() {
     assert_eq!(kiln(&["compilers", "--list"]).status, 0);
 }
 
-/// A gate must not pass without having judged anything. The error must say why even with `-q`.
+/// A gate must not pass if nothing was judged. The error must give the reason even with `-q`.
 #[test]
 fn a_run_that_judges_nothing_does_not_pass() {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().to_str().unwrap();
     let cell = ["-q", "--cc", "gcc", "--variant", "default"];
     let run = |more: &[&str]| compilers(&[&cell[..], more].concat());
-    // A level may be written as it is for a compiler.
+    // The optimisation level may be written as the compiler's flag.
     let made = run(&["--opt", "-O2", "--out", out]);
     assert_eq!(made.status, 0, "{made:?}");
     let record = dir.path().join("compilers.json");
@@ -262,7 +262,7 @@ fn a_run_that_judges_nothing_does_not_pass() {
         "{apart:?}"
     );
     fault(&gate(&["O1", "--bisect"]), 125, "nothing in common");
-    // Control: the record has the cell.
+    // Control: the record contains this cell.
     let judged = gate(&["O2"]);
     assert_eq!(judged.status, 0, "{judged:?}");
 
@@ -305,7 +305,7 @@ fn git(dir: &Path, args: &[&str]) -> String {
 
 /// Version 5 of the compiler stops optimising, which makes the code about six times as slow, and
 /// version 6 does not work at all. The bisection tries version 6 and must skip it. The limit of 2.5
-/// times is in the middle, so that a busy machine does not decide.
+/// times is far from both speeds, so that a busy machine does not affect the outcome.
 #[test]
 fn git_bisect_finds_the_commit_that_made_a_compiler_slower() {
     let dir = tempfile::tempdir().unwrap();
@@ -345,7 +345,8 @@ fn git_bisect_finds_the_commit_that_made_a_compiler_slower() {
         "--bisect",
     ];
     words.extend(cell);
-    // On a disturbed machine, commits may not be judged. That is not a wrong answer, so ask again.
+    // On a busy machine, Kiln may be unable to judge some commits. That is not a wrong result, so
+    // try again.
     let mut told = String::new();
     for _ in 0..5 {
         assert_eq!(compilers(&args).status, 0);
@@ -422,8 +423,8 @@ fn links_that_others_planted_in_tmpdir_are_not_followed() {
     let dir = tempfile::tempdir().unwrap();
     let [precious, modes, cc] = ["precious", "modes", "cc"].map(|name| dir.path().join(name));
     fs::write(&precious, "precious").unwrap();
-    // When the wrapper writes out.s, it logs the permissions of its working directory. It fails if
-    // called with `-c`, which ends the test early.
+    // When the wrapper is asked to write out.s, it logs the permissions of its working directory.
+    // It fails if called with `-c`, which ends the test early.
     let script = format!(
         "case \" $* \" in *' out.s '*) stat -c %a . >>{} ;; *' -c '*) exit 1 ;; esac\nexec gcc \"$@\"",
         modes.display()

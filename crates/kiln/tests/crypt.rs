@@ -1,5 +1,5 @@
-//! Tests `kiln crypt`: all tiers and OpenSSL must produce the same bytes, for whole and chunked
-//! messages and for decryption.
+//! Tests `kiln crypt`: all tiers and OpenSSL must produce the same bytes, for messages processed
+//! whole and in chunks, and for decryption.
 
 use std::fs;
 use std::path::Path;
@@ -13,7 +13,7 @@ use kiln_measure::SplitMix64;
 
 const IV: &str = "f0f1f2f3f4f5f6f7f8f9fafbfcfdfeff";
 
-/// Returns message lengths in bytes: 16 to 80, and a few thousand.
+/// Returns message lengths in bytes: most of them from 16 to 80, and a few larger, up to 5003.
 fn lengths() -> Vec<usize> {
     (16..=80)
         .step_by(7)
@@ -91,7 +91,7 @@ fn the_mask_chooses_and_the_result_stays() {
     }
 }
 
-/// Compares the output with the output of the `openssl` program, if this program is installed.
+/// Compares the output with that of the `openssl` program, if it is installed.
 #[test]
 fn openssl_agrees() {
     let (key, iv) = (random(32, 4), random(16, 4));
@@ -225,8 +225,8 @@ fn what_is_missing_is_named() {
     fault(&crypt(&key, &[1; 16], &nowhere), 2, "/no/such/dir/file");
 }
 
-/// The tag of an AEAD either follows the text or is given separately. If the tag is wrong, nothing
-/// may be written, not even an empty file.
+/// The tag of an AEAD either follows the text or is given separately. If the tag is wrong, the
+/// program must not write anything, not even an empty file.
 #[test]
 fn an_aead_and_its_tag() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! Tests the configuration file `kiln.toml`: the effect of each key, which of several files is
-//! read, and errors in a file.
+//! Tests the configuration file `kiln.toml`: the effect of each key, which file is read if there
+//! are several, and how errors in a file are reported.
 
 use std::fs;
 use std::path::Path;
@@ -56,7 +56,7 @@ fn with<'a>(args: &[&'a str], more: &[&'a str]) -> Vec<&'a str> {
     [args, more].concat()
 }
 
-/// Returns the settings that the record lists, in the form `KEY VALUE FILE:LINE`.
+/// Returns the settings that the record lists, formatted as `KEY VALUE FILE:LINE`.
 fn defaults(record: &Value) -> Vec<String> {
     let list = record["defaults"].as_array().cloned().unwrap_or_default();
     let text = |d: &Value, name: &str| d[name].as_str().unwrap().to_string();
@@ -166,8 +166,8 @@ fn libraries_are_those_of_the_file() {
     let record = place.run(&speed).json();
     assert_eq!(providers(&record), ["kiln"]);
     assert_eq!(defaults(&record), ["libraries none kiln.toml:1"]);
-    // A library that the file names must be available. This one cannot be loaded, which must be an
-    // error.
+    // A library that the file names must be available. The library here cannot be loaded, so the
+    // run must fail.
     place.write("kiln.toml", "\nlibraries = [\"openssl\"]\n");
     let broken = [("KILN_OPENSSL", "/dev/null")];
     fault(&place.run_with(&speed, &broken), 3, "openssl");
@@ -183,7 +183,7 @@ fn libraries_are_those_of_the_file() {
 #[test]
 fn a_tree_without_a_name_is_that_of_the_file() {
     let place = Place::new();
-    // Without a file, the error line must state the remedy.
+    // Without a file, the error line must suggest a remedy.
     for args in [
         &["test", "--tree"][..],
         &["tree"],
@@ -299,8 +299,8 @@ fn a_file_that_cannot_be_used_is_one_line() {
     assert_eq!(run.status, 2, "{run:?}");
 }
 
-/// The child processes of a survey must inherit the cores, but must not write to the directory that
-/// the file sets.
+/// The child processes of a survey must use the cores that the file sets, but must not write to the
+/// directory that it sets.
 #[test]
 fn a_survey_passes_on_what_applies() {
     let place = Place::new();

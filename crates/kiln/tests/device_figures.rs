@@ -1,5 +1,5 @@
-//! Measures the device: how soon a new guest is served, what idle guests cost, and how attacks by
-//! some guests affect others. These tests print results and assert nothing. Run them alone, on a
+//! Measures the device: how soon a new guest is served, how much idle guests cost, and how attacks
+//! by some guests affect others. These tests print results and assert nothing. Run them alone, on a
 //! quiet machine.
 //!
 //! ```text
@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Use `kiln ctrlq --mode wait --workers 8` to measure the control queue, and `kiln speed
-//! 'xts(aes)' --via virtio` for the data path.
+//! 'xts(aes)' --via virtio` to measure the data path.
 
 use std::fs::{self, File};
 use std::os::fd::AsRawFd;
@@ -133,8 +133,8 @@ fn hello(path: &Path, protocol: u64) -> Option<Raw> {
     raw.try_hello(protocol).then_some(raw)
 }
 
-/// The first two are controls that do not touch the device. They show how much of an effect merely
-/// comes from another program using the cores.
+/// The first two are controls that do not touch the device. They show how much of an effect is
+/// merely due to another program using the cores.
 const ATTACKS: [(&str, Attack); 16] = [
     ("control: a thread that computes", |_, _, stop| {
         repeat(stop, std::hint::spin_loop);
@@ -289,11 +289,12 @@ fn run_when_idle() {
 
 /// The attackers use a separate socket, so they can occupy only that socket's connections.
 ///
-/// Quiet and attacked seconds alternate, because a busy host changes the latency more than most
-/// attacks do. An attack's result is the median of the ratios of neighbouring seconds' p99, with
-/// the smallest and the largest. The attackers first share the cores with the victim, and then get
-/// almost no CPU time beside it (SCHED_IDLE); what remains then should be mainly the CPU time that
-/// the device spends on them.
+/// Seconds with and without an attack alternate, because a busy host changes the latency more than
+/// most attacks do. For each pair of neighbouring seconds, the test computes the ratio of the two
+/// p99 latencies. The result of an attack is the median of these ratios, with the smallest and the
+/// largest. The attackers first share the cores with the victim, and then run under SCHED_IDLE,
+/// where they get almost no CPU time while the victim runs. The effect that remains should be
+/// mainly due to the CPU time that the device spends on the attackers.
 #[test]
 #[ignore = "measures"]
 fn a_victim_of_each_attack() {
@@ -341,8 +342,8 @@ fn a_victim_of_each_attack() {
                         attack(&device, &path, &stop);
                     });
                     // A socket admits 64 front ends at once and then 5 per second, the default of
-                    // --max-new-guests. Use up the burst first, because the sustained effect is
-                    // what counts.
+                    // --max-new-guests. Use up the burst first, because the sustained effect is the
+                    // one of interest.
                     sleep(Duration::from_millis(if round == 0 { 2500 } else { 500 }));
                     let attacked = measure();
                     stop.store(true, Ordering::Relaxed);

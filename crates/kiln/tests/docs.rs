@@ -1,15 +1,17 @@
-//! Runs every command in README, in the documents and in the examples of help texts, and checks
+//! Runs every command in the README, in the documents and in the examples of help texts, and checks
 //! that every link resolves and every named file exists.
 //!
-//! A command is run exactly as written, in a directory with the files that the examples use. If it
-//! has not ended after about a second, it receives a Ctrl-C and must end accordingly. A wrong flag,
-//! algorithm or file causes a usage error well before that. `KILN_DOCS=full` runs all commands to
-//! their end, one after the other. `KILN_DOCS=VIRTIO` runs the pages with VIRTIO in their names.
+//! A command is run exactly as written, in a directory that contains the files used in the
+//! examples. If it is still running after about a second, it receives a Ctrl-C and must then exit
+//! with status 0, with the status for an interrupted run, or with one that the page allows. A wrong
+//! flag, algorithm or file causes a usage error well before that. With `KILN_DOCS=full`, all
+//! commands run to completion, one after the other. With `KILN_DOCS=VIRTIO`, only the pages whose
+//! names contain VIRTIO are run.
 //!
 //! A comment on the line before a code block states what the commands need, such as a tree or a
 //! program (`<!-- needs: tree -->`). If the machine lacks it, the commands are skipped with a
-//! message. Code in the text is run as well. If it contains a placeholder (DIR, N) or is only a
-//! command's name, only its words are checked.
+//! message. Commands in the running text are run as well. If such a command contains a placeholder
+//! (DIR, N) or consists only of a command's name, only its words are checked.
 
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -36,7 +38,7 @@ fn skip(at: &Place, command: &str, why: &str) {
     let _ = std::io::stderr().write_all(line.as_bytes());
 }
 
-/// The state of running the commands of one page, from top to bottom.
+/// State kept while the commands of one page are run from top to bottom.
 struct Reader<'a> {
     page: &'a Page,
     scratch: Scratch,
@@ -126,7 +128,7 @@ impl Reader<'_> {
     }
 }
 
-/// Runs a page's code blocks. Returns the number of commands run, and the faults.
+/// Runs the code blocks of a page. Returns the number of commands that were run, and the faults.
 fn type_page(page: &Page) -> (usize, Vec<Fault>) {
     let mut reader = Reader::new(page);
     for block in &parts(&page.text).blocks {
@@ -135,7 +137,8 @@ fn type_page(page: &Page) -> (usize, Vec<Fault>) {
     reader.done()
 }
 
-/// Collects Kiln commands in the running text of these pages. Each command is listed only once.
+/// Collects the Kiln commands that appear in the running text of these pages. Each command is
+/// listed only once.
 fn spans(pages: &[Page]) -> Vec<(Place, String)> {
     let mut seen = BTreeSet::new();
     let mut spans = Vec::new();
@@ -151,13 +154,14 @@ fn spans(pages: &[Page]) -> Vec<(Place, String)> {
     spans
 }
 
-/// Returns whether a word contains a placeholder, as in `DIR`, `tree:DIR` or `A.json`.
+/// Returns whether a word is or contains a placeholder, as in `DIR`, `tree:DIR` or `A.json`.
 fn stands_for(word: &str) -> bool {
     let part = |p: &str| !p.is_empty() && p.chars().all(|c| c.is_ascii_uppercase());
     word.contains('…') || word.split(|c: char| !c.is_ascii_alphanumeric()).any(part)
 }
 
-/// Checks a command in the running text: runs it or, if it is incomplete, checks its words.
+/// Checks a command that appears in the running text. Runs the command or, if it is incomplete,
+/// checks its words.
 fn try_span(at: &Place, text: &str, scratch: &Scratch) -> Result<(), String> {
     let words: Vec<&str> = text.split_whitespace().collect();
     let mut arguments = words
@@ -172,8 +176,8 @@ fn try_span(at: &Place, text: &str, scratch: &Scratch) -> Result<(), String> {
     }
     let symbolic = arguments.clone().any(stands_for);
     let of_a_tree = matches!(arguments.peek(), Some(&"linux" | &"tree"));
-    // Accept these errors, because the text may mention a flag without its value or without other
-    // required arguments.
+    // Accept these errors, because the text may mention a flag without its value, or a command
+    // without its other required arguments.
     let incomplete = |said: &str| {
         ["needs a value", "kiln: missing ", "no kernel tree is named"]
             .iter()
@@ -194,8 +198,8 @@ fn try_span(at: &Place, text: &str, scratch: &Scratch) -> Result<(), String> {
             false => Err(what),
         });
     }
-    // Check only the words, with `--help`. Replace placeholders for numbers by a number, and remove
-    // the brackets around optional parts.
+    // Check only the words, with `--help`. Replace placeholders for numbers with a number, and
+    // remove the brackets around optional parts.
     let number = |w: &str| ["N", "K", "PCT", "US", "HZ", "MODE", "MINUTES", "SECONDS"].contains(&w);
     let plain = |w| str::trim_matches(w, ['\'', '[', ']']);
     let output = scratch
@@ -215,8 +219,8 @@ fn try_span(at: &Place, text: &str, scratch: &Scratch) -> Result<(), String> {
     Err(said.trim().to_string())
 }
 
-/// Calls `work` for each item, with several items in parallel. Returns the number of commands run,
-/// and the faults.
+/// Calls `work` for each item, processing several items in parallel. Returns the number of commands
+/// that were run, and the faults.
 fn each<T: Sync>(
     all: &[T],
     work: impl Fn(&T) -> (usize, Vec<Fault>) + Sync,
@@ -294,8 +298,8 @@ fn page(text: &str) -> Page {
     }
 }
 
-/// Asserts that a fault that mentions `what` was reported for this line. The tests called
-/// `control_…` use it to check that faults on a deliberately wrong page are detected.
+/// Asserts that a fault whose text contains `what` was reported for this line. The `control_…`
+/// tests use this function to check that the faults in deliberately wrong pages are detected.
 #[track_caller]
 fn assert_found(faults: &[Fault], line: usize, what: &str) {
     assert!(

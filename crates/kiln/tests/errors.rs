@@ -1,4 +1,4 @@
-//! Tests the messages for errors caused by bad input or by the machine. Each must be a single line
+//! Tests the messages for errors that bad input or the machine causes. Each must be a single line
 //! that states what is wrong, where, and what to do about it.
 
 use crate::common::{fault, kiln, kiln_with};

@@ -1,6 +1,7 @@
-//! Validates exports with programs that read them: kcidb-io for KernelCI's database and llvm-lnt
-//! for LNT, both from PyPI. `KILN_TEST_PYTHON` is a Python that can import these packages; the
-//! default is `python3`. If a package is not installed, its test is skipped.
+//! Validates exports with the programs that read them: kcidb-io for KernelCI's database, and
+//! llvm-lnt for LNT. Both are available from PyPI. `KILN_TEST_PYTHON` names a Python interpreter
+//! that can import these packages; the default is `python3`. If a package is not installed, its
+//! test is skipped.
 
 use std::env;
 use std::fs;
@@ -8,14 +9,15 @@ use std::process::Command;
 
 use crate::common::kiln;
 
-/// Python program that validates standard input against the schema.
+/// A Python program that validates its standard input against the schema.
 const KCIDB: &str = "
 import json, sys
 import kcidb_io
 kcidb_io.schema.LATEST.validate(json.load(sys.stdin))
 ";
 
-/// Python program that rebuilds the report on standard input with LNT's classes, which validate it.
+/// A Python program that rebuilds the report on its standard input with LNT's classes, which
+/// validate it.
 const LNT: &str = "
 import json, sys
 from lnt.testing import Machine, MetricSamples, Report, Run, Test
@@ -67,7 +69,7 @@ fn export(format: &str, files: &[&str]) -> String {
     run.stdout()
 }
 
-/// Returns the paths of the records in the repository, which are from many commands.
+/// Returns the paths of the records in the repository, which many different commands wrote.
 fn records() -> Vec<String> {
     let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/records");
     let all = fs::read_dir(dir)
@@ -101,7 +103,7 @@ fn lnt_makes_the_same_report() {
     );
     let text = export("lnt", &[file]);
     accepts(&python, LNT, &text).unwrap();
-    // Control: the run lacks the revision, which LNT needs to order runs.
+    // Control: the run lacks the revision, which LNT needs to put runs in order.
     let wrong = text.replace("llvm_project_revision", "revision");
     assert!(accepts(&python, LNT, &wrong).is_err());
 }

@@ -68,8 +68,8 @@ fn bad_arguments_are_refused_in_one_line() {
     refuses(&["--inject", &replay], "line 2: 'soon'");
 }
 
-/// In Kiln 0.1, some `kiln fpu` flags did what separate commands do today. The error for such a
-/// flag must name that command.
+/// In Kiln 0.1, some flags of `kiln fpu` did what is now done by separate commands. The error for
+/// such a flag must name the command that replaced it.
 #[test]
 fn flags_that_became_commands_are_named_with_them() {
     refuses(&["--overhead"], "use: kiln fpu overhead");
@@ -176,8 +176,7 @@ fn what_finds_the_fpu_taken_goes_to_cryptd_if_asked() {
 
 #[test]
 fn every_way_to_a_cipher_has_a_figure() {
-    // Measure a second time if an interval has no upper end, which can happen on a very busy
-    // machine.
+    // Measure again if an interval has no upper end, which can happen on a very busy machine.
     let ends = |doc: &serde_json::Value| {
         let rows = doc["rows"].as_array().unwrap().iter();
         rows.filter(|r| r["ratio"].is_number())
@@ -209,7 +208,7 @@ fn every_way_to_a_cipher_has_a_figure() {
             }
             assert_eq!(row["baseline"], "legacy/simd-helper");
             assert!(row["rounds"].as_array().unwrap().len() >= 6, "{row}");
-            // The ratios in all columns must be quotients of the cycles in the table.
+            // The ratios in each column must be quotients of the cycle counts in the table.
             let cycles = |row: &serde_json::Value| row["cycles_per_op"].as_f64().unwrap();
             let near = |field: &str, want: f64| {
                 let is = row[field].as_f64().unwrap();
@@ -307,7 +306,7 @@ fn a_campaign_ends_at_its_count_and_has_the_control() {
     assert_eq!(rows.len(), 2, "{rows:?}");
     let (nested, none) = (&rows[0], &rows[1]);
     let hits = |row: &serde_json::Value| row["irqs_in_section"].as_u64().unwrap();
-    // Allow more interrupts than requested, because the last kernel entry runs to its end.
+    // Allow more interrupts than requested, because the last kernel entry runs to completion.
     assert!((30_000..40_000).contains(&hits(nested)), "{nested}");
     assert_eq!(
         (&nested["corrupted"], &nested["user_corrupted"]),

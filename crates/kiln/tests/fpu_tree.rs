@@ -1,6 +1,6 @@
-//! Tests `kiln fpu --policy tree:DIR`, which interrupts a kernel tree's own sections. The tests are
-//! skipped with a message unless KILN_TEST_TREE is set to a tree. The tree's objects are built once
-//! and kept.
+//! Tests `kiln fpu --policy tree:DIR`, which interrupts a kernel tree's own FPU sections. The tests
+//! are skipped with a message unless KILN_TEST_TREE is set to a tree. The tree's objects are built
+//! once and kept.
 
 use std::path::Path;
 
@@ -44,8 +44,8 @@ fn broken(tree: &Path) -> Edited {
     overlay
 }
 
-/// The tree's sections must survive the interrupts, and the losses of a broken tree must be
-/// detected. The printed command must reproduce one of these losses.
+/// The tree's own sections must survive the interrupts. In a broken tree, lost state must be
+/// detected, and the printed command must reproduce one of the losses.
 #[test]
 fn the_tree_s_own_sections_lose_nothing_and_a_broken_tree_s_do() {
     let Some(tree) = given_tree() else { return };
@@ -84,8 +84,8 @@ fn the_tree_s_own_sections_lose_nothing_and_a_broken_tree_s_do() {
     assert_eq!(again.status, 1, "{line}: {}", again.stderr);
 }
 
-/// A tree must behave like the policy of its version: `legacy`, or `bh-off` since 6.15. Since 7.2,
-/// a tree counts contexts in a separate word.
+/// A tree must behave like the policy that corresponds to its version: `legacy`, or `bh-off` since
+/// 6.15. Since 7.2, a tree counts contexts in a separate word.
 #[test]
 fn the_trees_answer_as_kiln_s_own_policies() {
     let next = tree_of("KILN_TEST_TREE_NEXT", "tree of a current kernel");
@@ -129,7 +129,8 @@ fn answers_as_its_policy(tree: &Path) {
     );
 }
 
-/// Tests every load and interrupt source in the table, and compares with Kiln's own policy.
+/// Tests every load and interrupt source in the table, and compares the tree with Kiln's own
+/// policy.
 #[test]
 fn the_tree_is_a_row_beside_kiln_s_own() {
     let Some(tree) = given_tree() else { return };

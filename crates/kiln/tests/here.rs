@@ -1,4 +1,4 @@
-//! Tests `kiln here` with recorded machines, with this machine, and with invalid input.
+//! Tests `kiln here` on recorded machines, on this machine, and with invalid input.
 
 use std::path::PathBuf;
 

@@ -1,5 +1,5 @@
-//! Tests `kiln speed --tree` and `kiln compare` with trees. They are skipped with a message unless
-//! KILN_TEST_TREE is set.
+//! Tests `kiln speed --tree` and `kiln compare` on trees. The tests are skipped with a message
+//! unless KILN_TEST_TREE is set.
 
 use std::io::Write;
 use std::path::Path;
@@ -28,7 +28,8 @@ fn vaes() -> bool {
 #[test]
 fn all_that_a_tree_has_is_measured_and_right() {
     let Some(tree) = given_tree() else { return };
-    // Measure like `compare`: once, with short samples, and long enough that all rows are measured.
+    // Measure as `compare` does in a single turn, with short samples. Make the turn long enough to
+    // measure all rows.
     let run = kiln_keeping(&[
         "speed",
         "--tree",
@@ -66,9 +67,9 @@ fn all_that_a_tree_has_is_measured_and_right() {
         list.dedup();
     }
     assert!(functions.len() >= 60, "{} functions", functions.len());
-    // The rows must contain every cipher, AEAD and hash that `kiln tree` lists for this CPU. Names
-    // with parentheses are excluded, because they belong to template instances that the self-tests
-    // created.
+    // There must be a row for every cipher, AEAD and hash that `kiln tree` lists for this CPU.
+    // Names with parentheses are excluded, because they belong to template instances that the
+    // self-tests created.
     let listed = kiln_keeping(&["tree", tree.to_str().unwrap(), "--json", "--seed", "1"]).json();
     let kinds = ["skcipher", "lskcipher", "aead", "shash", "ahash"];
     for row in listed["rows"].as_array().unwrap() {
@@ -186,8 +187,8 @@ fn wrong_and_wild(overlay: &Edited) {
     let rows = rows(&run);
     assert!(!rows.is_empty());
     for row in &rows {
-        // Expect wrong results only for long messages, because short ones do not reach the edited
-        // loop.
+        // Expect wrong results only for long messages, because short messages do not reach the
+        // edited loop.
         let name = row["impl"].as_str().unwrap();
         let edited = row["len"] == 4096 && name.contains("vaes") && row["provider"] != "kiln";
         assert_eq!(row["cycles_per_op"].is_null(), edited, "{row}");
@@ -210,8 +211,8 @@ fn wrong_and_wild(overlay: &Edited) {
     assert!(told("CRASH", "in sha256_transform_rorx+"), "{notes:?}");
 }
 
-/// Plants a chain of 20 multiplications (60 cycles) in the main loop, which takes about 39 cycles
-/// on Zen 4 and Zen 5.
+/// Plants a chain of 20 multiplications (60 cycles) in the main loop, whose original body takes
+/// about 39 cycles on Zen 4 and Zen 5.
 fn slow(tree: &Path, overlay: &Edited) {
     let head = ".Lmain_loop\\@:\n";
     overlay.replace(

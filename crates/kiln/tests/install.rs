@@ -1,5 +1,5 @@
-//! Tests what a Kiln package needs: the manual, the completions, and a program that works without a
-//! source tree.
+//! Tests what a Kiln package needs: the manual, the completions, and a program that works without
+//! the source tree.
 
 use std::fs;
 use std::path::Path;
@@ -45,7 +45,7 @@ fn the_manual_has_every_command_and_man_has_nothing_to_say() {
         return;
     }
     // Make the same checks as lintian, but with groff instead of man, because groff may be
-    // installed alone.
+    // installed without man.
     let warnings = |text: &str| {
         let file = dir.path().join("page");
         fs::write(&file, text).unwrap();
@@ -88,7 +88,7 @@ fn completions_have_every_command_and_are_scripts() {
     }
 }
 
-/// Tests the completions in bash, by calling the completion function as bash does.
+/// Tests the bash completions by calling the completion function as bash does.
 #[test]
 fn bash_completes_commands_and_flags() {
     if !here("bash") {
@@ -116,7 +116,7 @@ fn bash_completes_commands_and_flags() {
 }
 
 /// Without debugging information, the installed program must not contain the path of any file in
-/// its source tree.
+/// the source tree from which it was built.
 #[test]
 fn an_installed_program_does_not_know_where_its_sources_were() {
     let tree = fs::canonicalize(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).unwrap();
@@ -137,7 +137,7 @@ fn an_installed_program_does_not_know_where_its_sources_were() {
     assert!(!knows(&installed));
 
     // Run the program in a directory without sources. It must build from the sources embedded in
-    // it.
+    // the program itself.
     let out = Command::new(&installed)
         .args(["compilers", "--quick", "--cc", "cc", "--opt", "O2"])
         .args(["--variant", "default", "--json"])

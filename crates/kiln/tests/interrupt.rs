@@ -30,8 +30,8 @@ enum Conduct {
     Fills,
 }
 
-/// Maximum time from Ctrl-C to the end of a command. It is shorter than the commands' own timeouts,
-/// such as the 5 s that virtio-check waits for an answer.
+/// Maximum time between Ctrl-C and the exit of a command. It is shorter than the commands' own
+/// timeouts, such as the 5 s for which virtio-check waits for an answer.
 const SOON: Duration = Duration::from_secs(4);
 
 /// Feature bits: VERSION_1 and VHOST_USER_F_PROTOCOL_FEATURES. The protocol features below are MQ,
@@ -56,7 +56,7 @@ fn set_blocking(file: &File, blocking: bool) {
     assert_eq!(done, 0);
 }
 
-/// Fills an eventfd's counter, and keeps it full from a new thread until the connection has ended.
+/// Fills an eventfd's counter. A new thread keeps the counter full until the connection has ended.
 fn fill(mut file: File, connection: Weak<()>) {
     set_blocking(&file, false);
     for count in [u64::MAX - 1, 1] {
@@ -108,16 +108,16 @@ fn converse(mut stream: UnixStream, conduct: Conduct, rings: &AtomicUsize) -> st
     }
 }
 
-/// Serves a socket with this behaviour. The returned function reports whether a program is already
-/// waiting for the device.
+/// Serves a socket, behaving as `conduct` says. The returned function reports whether a program is
+/// already waiting for the device.
 fn serve(path: &Path, conduct: Conduct) -> impl Fn() -> bool {
     let listener = UnixListener::bind(path).unwrap();
     let [met, rings] = [0; 2].map(|_| Arc::new(AtomicUsize::new(0)));
     let waits = {
         let (met, rings) = (met.clone(), rings.clone());
         move || match conduct {
-            // Assume that the program waits, because a device that accepts no connections cannot
-            // observe the program.
+            // A device that accepts no connections cannot tell whether a program is waiting, so
+            // assume that it is.
             Conduct::Deaf => true,
             Conduct::Mute => met.load(Ordering::SeqCst) > 0,
             Conduct::Idle | Conduct::Fills => rings.load(Ordering::SeqCst) > 1,
@@ -159,8 +159,8 @@ fn ctrl_c_ends_what_waits_for_a_device() {
     ];
     let with = |mode| [&ctrlq[..], &[mode, "--socket"]].concat();
     let commands = [
-        // Interrupt the polling command first, because it uses all its cores, which the other
-        // commands need.
+        // Interrupt the polling command first, because it keeps all its cores busy, and the other
+        // commands need them.
         with("poll"),
         with("wait"),
         with("async"),

@@ -11,8 +11,8 @@ fn refuses(args: &[&str], want: &str) {
     fault(&kiln(&[&["ipsec"], args].concat()), 2, want);
 }
 
-/// Writes a capture in the classic pcap format. Each Ethernet frame has a time in microseconds and
-/// a length.
+/// Writes a capture in the classic pcap format. Each Ethernet frame is given as its time in
+/// microseconds and its length.
 fn capture(path: &Path, frames: &[(u32, u32)]) {
     let mut bytes = Vec::new();
     for word in [0xa1b2_c3d4, 0x0004_0002, 0, 0, 65535, 1u32] {
@@ -50,7 +50,7 @@ fn bad_arguments_are_refused_in_one_line() {
     refuses(&["--cc", "gcc"], "--cc");
 }
 
-/// Searching the help for common IPsec terms must find the command.
+/// The command must be found by searching the help for common IPsec terms.
 #[test]
 fn the_help_has_the_words_that_people_search_for() {
     let help = kiln(&["ipsec", "--help"]).stdout();
@@ -83,7 +83,7 @@ fn captures_that_cannot_be_read_are_refused_with_the_offset() {
     refuses(&["--load", &name], "after one packet, which has no rate");
     capture(&file, &[(0, 60), (10, 60)]);
     let bytes = fs::read(&file).unwrap();
-    // Truncate the file in the second record: first inside its packet data, then inside its header.
+    // Truncate the file within the second record: first in the packet data, then in the header.
     for cut in [3, 9] {
         fs::write(&file, &bytes[..bytes.len() - cut]).unwrap();
         refuses(
@@ -194,8 +194,8 @@ fn a_search_has_rates_a_knee_and_a_control_for_each_policy() {
     assert!(picture.contains("packets/s offered") && picture.contains(">legacy, cryptd<"));
 }
 
-/// Measures the knee of `bh-off`. Returns the lower end of its interval, its value, and the upper
-/// end. An end outside the tested rates is 0 or infinite.
+/// Measures the knee of `bh-off`. Returns the lower end of the knee's interval, the knee itself,
+/// and the upper end. An end outside the tested rates is given as 0 or as infinity.
 fn knee(tiers: &str, args: &[&str]) -> [f64; 3] {
     let all = "ipsec --quick --json --policy bh-off --seconds 2";
     let all: Vec<&str> = all.split(' ').chain(args.iter().copied()).collect();
@@ -216,7 +216,7 @@ fn knee(tiers: &str, args: &[&str]) -> [f64; 3] {
 }
 
 /// Knees measured by several processes. Other load on the host can only reduce the packet rate, so
-/// the highest knee is the least disturbed.
+/// the highest knee is the one that was disturbed least.
 #[derive(Debug, Default)]
 struct Knees(Vec<[f64; 3]>);
 
@@ -233,7 +233,8 @@ impl Knees {
             .expect("a process at least")
     }
 
-    /// Returns whether the intervals of the highest knees overlap, as expected for equal knees.
+    /// Returns whether the intervals of the highest knee on each side overlap, as expected if the
+    /// true knees are equal.
     fn overlaps(&self, other: &Knees) -> bool {
         let ([a_low, _, a_high], [b_low, _, b_high]) = (self.highest(), other.highest());
         a_low <= b_high && b_low <= a_high
@@ -241,9 +242,9 @@ impl Knees {
 }
 
 /// The knee must depend on the speed of AES, but not on the seed. Scalar AES is about eight times
-/// slower than AES-NI. The configurations alternate, so that a busy minute affects all of them, and
-/// the test continues until each has had a quiet run. A seed-dependent knee would differ even in
-/// quiet runs.
+/// slower than AES-NI. The configurations alternate, so that a minute of high load affects all of
+/// them, and the test continues until each has had a quiet run. If the knee depended on the seed,
+/// it would differ even in quiet runs.
 #[test]
 fn a_slower_cipher_moves_the_knee_and_another_seed_does_not() {
     if !(is_x86_feature_detected!("aes") && is_x86_feature_detected!("pclmulqdq")) {
@@ -266,7 +267,8 @@ fn a_slower_cipher_moves_the_knee_and_another_seed_does_not() {
     assert!(reseeded.overlaps(&fast));
 }
 
-/// The time per packet limits the packet rate of a core, independently of other limits.
+/// The time that the stack needs per packet limits the packet rate of a core, independently of
+/// other limits.
 #[test]
 fn the_knee_is_not_above_what_the_stack_leaves_time_for() {
     // With 40 µs per packet, a core processes at most 25,000 packets per second, but the search
@@ -310,8 +312,8 @@ fn a_capture_is_replayed() {
         assert_eq!(row["corrupted"], 0);
         if row["control"] == false {
             let n = |f: &str| row[f].as_u64().unwrap();
-            // Without the task's own packets, the number must be a multiple of the capture's
-            // packets.
+            // Not counting the packets that the task itself sent, the number must be a multiple of
+            // the number of packets in the capture.
             let arrived = n("packets") + n("dropped") + n("ring_missed") - n("own_packets");
             assert!(arrived > 0 && arrived % 500 == 0, "{row}");
         }

@@ -1,4 +1,4 @@
-//! Tests with Kiln's device and driver in two processes, one of which is killed.
+//! Tests that run Kiln's device and driver in two processes and kill one of them.
 
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -69,8 +69,8 @@ fn eventually(driver: &Driver, queue: &mut DataQueue, session: &Session) -> Vec<
     got.unwrap()
 }
 
-/// Kills the device three times while four workers use the control queue. Sessions that a device
-/// has acknowledged must exist on the next device, with their keys.
+/// Kills the device three times while four workers use the control queue. Every session that a
+/// device has acknowledged must exist on the next device, with its key.
 #[test]
 fn a_device_killed_under_load_loses_nothing_that_was_acknowledged() {
     const DEATHS: usize = 3;

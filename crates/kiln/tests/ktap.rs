@@ -1,5 +1,5 @@
-//! Parses the output of `kiln test` with the kernel's own KTAP parser. The tests are skipped with a
-//! message without KILN_TEST_TREE or python3.
+//! Parses the output of `kiln test` with the kernel's own KTAP parser. Without KILN_TEST_TREE or
+//! python3, the tests are skipped with a message.
 
 use std::env;
 use std::io::Write;
@@ -33,7 +33,7 @@ fn parser() -> Option<PathBuf> {
     dir
 }
 
-/// Parses KTAP with the parser. Returns the status and the numbers that `READER` prints.
+/// Parses KTAP with the kernel's parser. Returns the status and the numbers that `READER` prints.
 fn read(parser: &Path, ktap: &str) -> (String, Vec<usize>) {
     let mut child = Command::new("python3")
         .args(["-c", READER])
@@ -75,7 +75,7 @@ fn the_kernels_parser_reads_what_is_printed() {
     );
     assert_eq!(read(&parser, &ktap), all_is_well, "{ktap}");
 
-    // Controls: in one copy a test has failed, and in another a test is missing.
+    // Controls: one copy reports a failed test, and another copy lacks a test.
     let last = ktap.lines().rfind(|l| l.starts_with("    ok ")).unwrap();
     let failed = last.replacen("ok", "not ok", 1);
     let (status, counts) = read(&parser, &ktap.replacen(last, &failed, 1));

@@ -1,4 +1,4 @@
-//! Tests `kiln test --tree` with the KUnit suites of a current kernel (KILN_TEST_TREE_NEXT).
+//! Tests `kiln test --tree` on the KUnit suites of a current kernel (KILN_TEST_TREE_NEXT).
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -14,7 +14,7 @@ fn next_tree() -> Option<std::path::PathBuf> {
     tree_of("KILN_TEST_TREE_NEXT", "tree of a current kernel")
 }
 
-/// Returns a record's rows of KUnit cases.
+/// Returns the rows of a record that describe KUnit cases.
 fn cases(record: &str) -> Vec<Value> {
     let record: Value = serde_json::from_str(record).expect("JSON");
     let rows = record["rows"].as_array().expect("rows").clone();
@@ -107,15 +107,15 @@ fn cases_are_chosen_by_name_and_benchmarks_run_when_asked() {
 }
 
 /// Plants faults in SHA-256, SHA-512 and SHA-1 that only the interrupt tests or the guard page can
-/// find. Also plants one in SHA-256's AVX2 code, which a CPU with SHA-NI selects only if a set of
-/// tiers hides SHA-NI, and one in its AVX code, which needs a set without AVX2. The other cases are
-/// the control.
+/// find. Also plants one fault in the AVX2 code of SHA-256, which a CPU with SHA-NI selects only if
+/// a set of tiers hides SHA-NI, and one in the AVX code of SHA-256, which is selected only if a set
+/// also hides AVX2. The other cases are the control.
 #[test]
 fn planted_faults_are_found_in_the_suites_that_test_them() {
     let Some(tree) = next_tree() else { return };
     let tree = Edited::new(&tree);
-    // Open a section without calling irq_fpu_usable(), so that an interrupted section loses its
-    // registers.
+    // Do not call irq_fpu_usable() before opening a section, so that an interrupted section loses
+    // its registers.
     tree.replace(
         "lib/crypto/x86/sha256.h",
         "likely(irq_fpu_usable())",
@@ -182,8 +182,8 @@ fn planted_faults_are_found_in_the_suites_that_test_them() {
     assert_eq!(failed("sha3", |_| true), BTreeSet::new());
 }
 
-/// Returns the kernel build's output in the last run on a tree. It is empty if Kiln itself compiled
-/// everything that was needed.
+/// Returns what the kernel's own build printed during the last run on a tree. The text is empty if
+/// Kiln itself compiled everything that was needed.
 fn build_log(record: &str) -> String {
     let record: Value = serde_json::from_str(record).expect("JSON");
     let notes = record["notes"].as_array().expect("notes");
@@ -213,7 +213,8 @@ fn an_edit_takes_effect_without_a_run_of_the_whole_build() {
     expect(0, false, "the source as it was");
     tree.replace(header, "asm_fn(state, data, nblocks); ", "");
     expect(1, false, "a header in which nothing is computed");
-    // Restore a file that is older than all objects, a change that make alone would miss.
+    // Restore a file with a modification time older than that of all objects. On its own, make
+    // would miss this change.
     let path = tree.dir().join(header);
     tree.restore(header);
     let old = std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1_000_000_000);

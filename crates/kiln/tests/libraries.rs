@@ -51,7 +51,7 @@ fn every_library_is_listed_with_what_would_provide_it() {
     assert!(names(cache.path()).is_empty());
 }
 
-/// A library in the cache that cannot be loaded must not hide the system's library.
+/// If a library in the cache cannot be loaded, Kiln must still find the system's library.
 #[test]
 fn a_broken_library_in_the_cache_is_passed_over() {
     let cache = tempfile::tempdir().unwrap();
@@ -110,8 +110,8 @@ fn a_failed_installation_leaves_nothing() {
         let cargo = bin.path().join("cargo");
         fs::write(&cargo, format!("#!/bin/sh\n{script}\n")).unwrap();
         fs::set_permissions(&cargo, fs::Permissions::from_mode(0o755)).unwrap();
-        // Skip the test if perl or another program is missing, because the error is then about that
-        // program.
+        // Skip the test if perl or another program is missing, because the error would then be
+        // about that program.
         let env = [
             ("XDG_CACHE_HOME", cache.path().to_str().unwrap()),
             ("PATH", path.as_str()),
@@ -126,7 +126,8 @@ fn a_failed_installation_leaves_nothing() {
     }
 }
 
-/// Each library must be installed, appear in the list, and compute correct results.
+/// It must be possible to install each library. It must then appear in the list and compute correct
+/// results.
 #[test]
 fn libraries_are_installed_and_measured() {
     if env::var_os("KILN_TEST_REGISTRIES").is_none_or(|v| v.is_empty()) {

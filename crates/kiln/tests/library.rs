@@ -1,4 +1,4 @@
-//! Tests `--level library`, which calls functions exported by the library of a current kernel
+//! Tests `--level library`, which calls functions that a current kernel's crypto library exports
 //! (KILN_TEST_TREE_NEXT).
 
 use std::collections::BTreeSet;
@@ -108,8 +108,8 @@ fn the_level_needs_a_tree_and_has_no_other_libraries() {
     }
 }
 
-/// Plants two faults: SHA-512's vector code flips a bit of the state, and the table of CRC-16 has a
-/// wrong entry. Functions that use neither are the control.
+/// Plants two faults: the vector code of SHA-512 flips a bit of the state, and the table for CRC-16
+/// has a wrong entry. Functions that use neither of them are the control.
 #[test]
 fn planted_faults_are_found_in_the_functions_that_have_them() {
     let Some(tree) = next_tree() else { return };
@@ -147,8 +147,8 @@ fn planted_faults_are_found_in_the_functions_that_have_them() {
     assert_eq!(functions(&failed), BTreeSet::from(expected), "{failed:?}");
     assert!(functions(&right).contains("sha256"), "{right:?}");
 
-    // The reference is Kiln's implementation for SHA-512, Kiln's generic code for SHA-384, and
-    // Kiln's bitwise code for CRC-16.
+    // The results are checked against Kiln's implementation for SHA-512, Kiln's generic code for
+    // SHA-384, and Kiln's bitwise code for CRC-16.
     let mut args = vec!["speed", "sha512", "sha384", "crc16", "sha256", "--quick"];
     args.extend([
         "--tree",

@@ -1,5 +1,5 @@
-//! Tests `kiln linux fidelity`, `nested` and `dkms`: invalid arguments, and boots of real kernels
-//! if `KILN_TEST_QEMU` is set.
+//! Tests `kiln linux fidelity`, `nested` and `dkms`: with invalid arguments and, if
+//! `KILN_TEST_QEMU` is set, by booting real kernels.
 
 use crate::common::{kiln, kiln_with};
 

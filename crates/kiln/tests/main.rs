@@ -1,8 +1,8 @@
-//! Tests the program `kiln`, in a single binary. A binary per file would take a minute longer to
-//! link, and cargo runs binaries one after another, so a slow test with one thread would leave the
-//! other cores idle.
+//! Tests the program `kiln` in a single test binary. With one binary per file, linking would take a
+//! minute longer. Also, cargo runs binaries one after another, so a slow single-threaded test would
+//! leave the other cores idle.
 //!
-//! `cargo test --release -p kiln --test all serve::` runs those in `serve.rs`.
+//! `cargo test --release -p kiln --test all serve::` runs only the tests in `serve.rs`.
 
 mod boots;
 mod budget;
@@ -55,7 +55,7 @@ mod slurm;
 mod survey;
 mod tree;
 
-/// Fails for a file in `tests/` that has no `mod` line here, because its tests would never run.
+/// Every file in `tests/` must have a `mod` line here, because otherwise its tests would never run.
 #[test]
 fn each_file_of_tests_is_a_module() {
     let is_module = |name: &str| include_str!("main.rs").contains(&format!("\nmod {name};\n"));

@@ -1,5 +1,5 @@
-//! Tests `kiln test --tree --oracle`, which checks rules ("oracles") for every driver in a tree.
-//! The tree is KILN_TEST_TREE, an LTS kernel.
+//! Tests `kiln test --tree --oracle`, which checks that every driver in a tree follows certain
+//! rules ("oracles"). The tree is KILN_TEST_TREE, an LTS kernel.
 
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
@@ -9,8 +9,9 @@ use crate::edited::Edited;
 use kiln_tree::oracle::ALL;
 use serde_json::Value;
 
-/// Edits that cause a crash in a driver, in a driver called by cryptd's thread, and in a softirq.
-/// Each is a file, a text in the file, and the replacement for its first occurrence.
+/// Edits that cause a crash in a driver, in a driver that cryptd's thread calls, and in a softirq.
+/// Each edit consists of a file, a text in the file, and the replacement for the first occurrence
+/// of that text.
 const CRASHES: [(&str, &str, &str); 3] = [
     (
         "arch/x86/crypto/camellia_aesni_avx_glue.c",
@@ -39,8 +40,8 @@ const CRASHES: [(&str, &str, &str); 3] = [
     ),
 ];
 
-/// The run must continue after a crash, whichever thread crashed, and must attribute the crash to
-/// the driver that was processing the request.
+/// The run must continue after a crash in any thread, and must attribute the crash to the driver
+/// that was processing the request.
 #[test]
 fn a_crash_is_of_the_driver_whose_request_it_was() {
     let Some(tree) = given_tree() else { return };
@@ -72,7 +73,7 @@ fn a_crash_is_of_the_driver_whose_request_it_was() {
     let own = of("ecb-camellia-aesni");
     assert!(own.contains("ecb_encrypt+0x"), "{own}");
     assert!(own.contains(" bytes, source at "), "{own}");
-    // cryptd's thread makes no requests itself, so the report must contain the request that it was
+    // cryptd's thread makes no requests of its own, so the report must name the request that it was
     // processing.
     let worker = of("ecb-cast6-avx");
     assert!(worker.contains("cryptd_skcipher_encrypt+0x"), "{worker}");
@@ -88,12 +89,12 @@ fn a_crash_is_of_the_driver_whose_request_it_was() {
     assert!(rows.iter().filter(passed).count() > 100, "{crashed:#?}");
 }
 
-/// The two tests of unmodified trees use both cores for one request that waits for another, which
-/// takes far longer if they run at the same time.
+/// The two tests of unmodified trees use both cores for a pair of requests, one of which waits for
+/// the other. Such a pair takes far longer if the two tests run at the same time.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
-/// Known findings in unmodified trees are listed in `tree/oracles/known` with a reason, and must
-/// not make a run fail.
+/// Known findings in unmodified trees are listed in `tree/oracles/known`, each with a reason. They
+/// must not make a run fail.
 fn has_known_findings_only(tree: &Path) {
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let run = kiln_keeping(&[

@@ -1,5 +1,5 @@
-//! Tests oracles with planted faults (`planted/`): in Linux 6.1 (KILN_TEST_TREE_PREVIOUS), Linux
-//! 6.12 (KILN_TEST_TREE) and Linux 7.x (KILN_TEST_TREE_NEXT).
+//! Tests that the oracles find planted faults (`planted/`) in Linux 6.1 (KILN_TEST_TREE_PREVIOUS),
+//! Linux 6.12 (KILN_TEST_TREE) and Linux 7.x (KILN_TEST_TREE_NEXT).
 
 use std::collections::BTreeSet;
 
@@ -36,7 +36,8 @@ fn each_oracle_has_three_faults_in_each_tree() {
     }
 }
 
-/// If two faults led to the same finding, one of them would satisfy both.
+/// If two faults led to the same finding, that finding would satisfy the tests of both, even if
+/// only one of the faults were found.
 #[test]
 fn each_fault_has_a_finding_of_its_own() {
     for tree in Tree::ALL {

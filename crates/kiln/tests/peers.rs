@@ -1,5 +1,5 @@
-//! Tests that a library which computes wrong results, is broken or is too old causes a note and has
-//! no rows.
+//! Tests that a library that computes wrong results, is broken or is too old gets a note and no
+//! rows.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -39,7 +39,7 @@ fn speed(peers: &str, file: &Path) -> Run {
     kiln_with(&args, &[("KILN_NETTLE", file.to_str().unwrap())])
 }
 
-/// Expects that the run has no row for nettle, but a note that contains `want`.
+/// Expects the run to have no row for nettle, but a note that contains `want`.
 fn a_note_and_no_row(run: &Run, status: i32, want: &str) {
     assert_eq!(run.status, status, "{}", run.stderr);
     let doc = run.json();
@@ -67,7 +67,8 @@ fn a_wrong_answer_is_a_note_and_no_row() {
     a_note_and_no_row(&speed("nettle", &wrong), 1, "WRONG ANSWER: nettle-3.8");
 }
 
-/// Control: a library with correct results must be measured. This shows that the library is called.
+/// Control: a library that computes correct results must be measured, which shows that the library
+/// is called.
 #[test]
 fn the_same_with_a_function_that_is_right_has_a_row() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,6 +1,6 @@
 //! Tests that a tree with an edited FPU policy behaves like Kiln's policy of the same name, and
-//! that a tree that saves nothing is detected. The tests are skipped with a message unless
-//! KILN_TEST_TREE is a 6.12 tree.
+//! that a tree that does not save registers is detected. The tests are skipped with a message
+//! unless KILN_TEST_TREE is a 6.12 tree.
 
 use std::path::Path;
 
@@ -43,7 +43,7 @@ fn a_tree_that_the_edits_were_not_made_for_is_refused() {
     policies::apply_to(&overlay, policies::BH_OFF);
 }
 
-/// Creates a copy of the tree with these edits. Returns the copy and its policy name.
+/// Creates a copy of the tree and applies these edits. Returns the copy and the name of its policy.
 fn edited(tree: &Path, edits: &[policies::Edit]) -> (Edited, String) {
     let overlay = Edited::new(tree);
     policies::apply_to(&overlay, edits);
@@ -58,13 +58,14 @@ fn fpu(arguments: &[&str]) -> (Run, Vec<Value>) {
     (run, rows)
 }
 
-/// Compares answers, counts and warnings with those of Kiln's policy `own` in every context. Then
-/// steps through a task and a softirq, with one interrupt per instruction.
+/// Compares the tree's answers, counts and warnings in every context with those of Kiln's policy
+/// `own`. Then steps through a task and a softirq, with one interrupt per instruction.
 fn is_as(tree: &Path, own: &str, edits: &[policies::Edit]) {
     let (_overlay, name) = edited(tree, edits);
     let policies = ["legacy", "bh-off", "nested", &name].join(",");
     let (run, rows) = fpu(&["usable", "--policy", &policies]);
-    // Expect a finding, because an unmodified 6.12 tree has the policy `legacy`.
+    // Expect a finding, because the edited tree no longer has the policy of an unmodified 6.12
+    // tree, which is `legacy`.
     assert_eq!(run.status, 1, "{}", run.stderr);
     let notes = run.json()["notes"].to_string();
     let finding = format!("{name} answers otherwise than the rule of Linux 6.");
@@ -107,8 +108,8 @@ fn is_as(tree: &Path, own: &str, edits: &[policies::Edit]) {
     }
 }
 
-/// Tests XTS drivers with `kiln test --tree` in Kiln's contexts. Returns the exit status and the
-/// lines about tasks and softirqs.
+/// Tests XTS drivers with `kiln test --tree` in the contexts that Kiln emulates. Returns the exit
+/// status and the output lines about tasks and softirqs.
 fn in_contexts(name: &str) -> (i32, Vec<String>) {
     let dir = name.trim_start_matches("tree:");
     let run = kiln_keeping(&[
@@ -135,7 +136,7 @@ fn a_tree_that_saves_what_it_finds_is_nested() {
     }
 }
 
-/// Control for the other tests: a tree that saves nothing must be detected.
+/// Control for the other tests: a tree that does not save registers must be detected.
 #[test]
 fn a_tree_that_saves_nothing_is_caught() {
     let Some(tree) = given_tree() else { return };

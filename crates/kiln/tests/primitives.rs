@@ -1,6 +1,7 @@
-//! Tests a hosted tree's assembly functions. For each function, `kiln speed --tree` must either
-//! call it directly and find its result correct, or tree/primitives must give a reason. The trees
-//! are KILN_TEST_TREE and KILN_TEST_TREE_NEXT; without them, the tests are skipped with a message.
+//! Tests the assembly functions of a hosted tree. `kiln speed --tree` must call each function
+//! directly and find its result correct, or tree/primitives must give a reason why it is not
+//! called. The trees are KILN_TEST_TREE and KILN_TEST_TREE_NEXT; without them, the tests are
+//! skipped with a message.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -17,7 +18,7 @@ fn next_tree() -> Option<PathBuf> {
     tree_of("KILN_TEST_TREE_NEXT", "tree of a current kernel")
 }
 
-/// Directories of a tree that contain assembly for the kinds of algorithms that Kiln measures.
+/// Directories of a tree that contain assembly code for the kinds of algorithms that Kiln measures.
 const FOLDERS: [&str; 5] = [
     "arch/x86/crypto",
     "lib/crypto/x86",
@@ -26,9 +27,9 @@ const FOLDERS: [&str; 5] = [
     "lib/raid/xor/x86",
 ];
 
-/// The table tree/primitives. `rows` contains functions that are measured, each with further
-/// functions that the same measurement calls. `reasons` contains functions that are not measured,
-/// for which the table gives a reason.
+/// The table in tree/primitives. `rows` contains the functions that are measured, each with the
+/// other functions that the same measurement calls. `reasons` contains the functions that are not
+/// measured, for which the table gives a reason.
 struct Table {
     rows: Vec<(String, Vec<String>)>,
     reasons: BTreeSet<String>,
@@ -77,8 +78,8 @@ impl Table {
     }
 }
 
-/// Returns the global functions in the objects that the tree's build made from assembly. The
-/// assembly may be hand-written or generated.
+/// Returns the global functions in the object files that the tree's build assembled. Their sources
+/// may be hand-written or generated.
 fn assembly_functions(tree: &Path, build: &Path) -> BTreeSet<String> {
     let mut functions = BTreeSet::new();
     for folder in FOLDERS {
@@ -106,17 +107,16 @@ fn assembly_functions(tree: &Path, build: &Path) -> BTreeSet<String> {
     functions
 }
 
-/// The results of `kiln speed` for a tree's functions.
+/// The results of measuring a tree's functions with `kiln speed`.
 struct Measured {
-    /// Pairs of a function and the algorithm that it implements, for each function that was called
-    /// and gave the right result.
+    /// Each function that was called, paired with its tier. None of them gave a wrong result.
     called: BTreeSet<(String, String)>,
     notes: Vec<String>,
 }
 
 impl Measured {
-    /// Measures all functions at the default lengths, with keys of all sizes. Only `tiers` are
-    /// allowed.
+    /// Measures all functions at the default lengths, with keys of every size, allowing only
+    /// `tiers`.
     fn of(tree: &Path, tiers: &str) -> Measured {
         let cache = place("tree-cache");
         let all = [
@@ -141,7 +141,7 @@ impl Measured {
         let rows = json["rows"].as_array().unwrap().iter();
         let of_tree = rows.filter(|r| text(r, "provider").starts_with("linux-"));
         let called = of_tree.map(|row| {
-            // On a busy machine, all samples of a row may be disturbed, which a note then reports.
+            // On a busy machine, all samples of a row may be disturbed. A note then reports this.
             let none = format!("no result for {}, ", text(row, "impl"));
             let disturbed = |n: &String| n.starts_with(&none) && n.ends_with("was disturbed");
             let measured = row["cycles_per_op"].is_number();
@@ -176,8 +176,8 @@ impl Measured {
     }
 }
 
-/// Checks that every assembly function of a tree is measured or has a reason. The tree must have at
-/// least `least` functions.
+/// Checks that every assembly function of a tree is measured or has a reason not to be. The tree
+/// must have at least `least` such functions.
 fn every_function_has_a_row_or_a_reason(tree: &Path, least: usize) {
     let mut table = Table::read();
     let measured = Measured::of(tree, "");
@@ -188,13 +188,13 @@ fn every_function_has_a_row_or_a_reason(tree: &Path, least: usize) {
     let mut uncovered = table.uncovered(&symbols, &called);
     uncovered.retain(|s| !excused.contains(s.as_str()));
     assert_eq!(uncovered, Vec::<&String>::new());
-    // If the CPU supports all tiers, it must run all functions.
+    // If the CPU supports all tiers, it must be able to run all functions.
     if Tier::ALL.iter().all(|t| t.present()) {
         assert_eq!(excused, BTreeSet::new());
     }
 
-    // Controls: without one row, its function is reported as missing; without another row, which
-    // covers two functions, both are reported; and without a reason, its function is reported.
+    // Controls: if a row is removed, its function is reported as missing; if the removed row covers
+    // two functions, both are reported; and if a reason is removed, its function is reported.
     let missing = |table: &Table, called: &BTreeSet<String>| -> Vec<String> {
         let found = table.uncovered(&symbols, called).into_iter();
         found
@@ -230,8 +230,8 @@ fn every_assembly_function_of_a_current_kernel_is_called_or_has_a_reason() {
     every_function_has_a_row_or_a_reason(&tree, 150);
 }
 
-/// The table lists the CPU features (`cpu`) that KILN_TIERS must allow for a call. Otherwise,
-/// functions without a driver would be called even if their tier is masked.
+/// The table lists the CPU features (`cpu`) that KILN_TIERS must allow for a function to be called.
+/// Without this list, functions without a driver would be called even if their tier is masked.
 #[test]
 fn functions_that_a_mask_hides_are_not_called() {
     let Some(tree) = next_tree() else { return };
@@ -254,8 +254,8 @@ fn functions_that_a_mask_hides_are_not_called() {
 }
 
 /// Plants two faults: a wrong bit in the folding constants of one CRC polynomial, and a wrong bit
-/// in the constants of SHA-256 with SHA-NI. The tree's own drivers use the same constants, so only
-/// an independent reference can find the faults.
+/// in the constants that SHA-256 uses with SHA-NI. The tree's own drivers use the same constants,
+/// so only an independent reference can find the faults.
 #[test]
 fn wrong_constants_are_found_and_nothing_else() {
     let Some(tree) = next_tree() else { return };
@@ -302,7 +302,7 @@ fn wrong_constants_are_found_and_nothing_else() {
         let of = wrong.iter().filter(|(a, _)| *a == alg);
         of.map(|(_, name)| *name).collect()
     };
-    // The faults must not affect the other polynomial, short messages, and SHA-256 without SHA-NI.
+    // The faults must not affect the other polynomial, short messages, or SHA-256 without SHA-NI.
     assert!(
         of_alg("crc32").contains(&"crc32_lsb_pclmul_sse"),
         "{wrong:?}"

@@ -1,5 +1,5 @@
-//! Tests `kiln fpu prove --tree`: library functions of a current kernel (KILN_TEST_TREE_NEXT),
-//! interrupted at every instruction.
+//! Tests `kiln fpu prove --tree` on library functions of a current kernel (KILN_TEST_TREE_NEXT),
+//! which are interrupted at every instruction.
 
 use std::collections::BTreeMap;
 
@@ -44,14 +44,14 @@ fn planted_faults_are_found_and_named() {
             .replace(begin, "kernel_fpu_begin(); kernel_fpu_end();");
         format!("{head}{macro_ends}{rest}")
     });
-    // Open a section without checking whether that is allowed, in two functions. One of them opens a
-    // section only for messages of a block or more.
+    // Open a section without checking whether that is allowed, in two functions. One of them opens
+    // a section only for messages of at least one block.
     tree.edit("lib/crypto/x86/sha256.h", |text| {
         let check = "likely(irq_fpu_usable())";
         assert_eq!(text.matches(check).count(), 2);
         text.replace(check, "true")
     });
-    // Change a callee-saved register that this caller does not use afterwards.
+    // Change a callee-saved register that the caller here does not use afterwards.
     tree.replace(
         "lib/crypto/x86/sm3-avx-asm_64.S",
         "popq %rbp;\n\tRET;",
@@ -100,8 +100,8 @@ fn planted_faults_are_found_and_named() {
         ("sha512", "left-open", "sha512_"),
         ("poly1305", "wrong", ""),
     ] {
-        // Look for SM3's fault in the suite `library`, because only its short messages reach the
-        // code after the loop.
+        // Look for the fault in SM3 in the suite `library`, because only the short messages of that
+        // suite reach the code after the loop.
         let found = match suite {
             "sm3" => of("sm3"),
             suite => findings(&all, suite),
@@ -117,7 +117,7 @@ fn planted_faults_are_found_and_named() {
     let twice = of("sha256_finup_2x");
     let nested = |f: &String| f.starts_with("nested: sha256_finup_2x");
     assert!(twice.iter().any(nested), "{twice:#?}");
-    // A set of tiers without AVX2 and SHA-NI must reach the code for AVX-only CPUs.
+    // With a set of tiers that lacks AVX2 and SHA-NI, the code for AVX-only CPUs must be reached.
     let under_avx = all.iter().filter(|r| r["tier"] == "avx");
     let ran: Vec<&str> = under_avx.filter_map(|r| r["functions"].as_str()).collect();
     for function in [
@@ -131,12 +131,12 @@ fn planted_faults_are_found_and_named() {
             "{function}: {ran:?}"
         );
     }
-    // In rows with the context `task`, softirqs must also have made calls.
+    // Even in rows with the context `task`, softirqs must have made calls.
     let tasks = all.iter().filter(|r| r["context"] == "task");
     let quiet = tasks.filter(|r| r["in_softirqs"] == 0);
     assert_eq!(quiet.count(), 0, "{all:#?}");
 
-    // After the crash, the functions that follow it must be stepped, and none of them twice.
+    // The functions that come after the crash must still be stepped, and no function twice.
     let suites = "library.md5,library.hmac_md5*,library.sha3_*,library.shake*,library.blake2b*";
     let more = ["--context", "task", "--visits", "1"];
     let rest = [&["--tree", tree.path(), "--suite", suites], &more[..]].concat();
@@ -155,8 +155,8 @@ fn planted_faults_are_found_and_named() {
         assert!(names.contains_key(name), "{name}: {names:?}");
     }
 
-    // The printed command must reproduce the fault. The command does not set KILN_TIERS if the
-    // fault occurs with all tiers.
+    // The printed command must reproduce the fault. If the fault occurs with all tiers, the command
+    // does not set KILN_TIERS.
     let replayed = |r: &Value| r["replay"].as_str().is_some_and(|t| t.starts_with("kiln "));
     let nested = all.iter().find(|r| r["suite"] == "sha256" && replayed(r));
     let nested = nested.expect("a finding of SHA-256 under all tiers");

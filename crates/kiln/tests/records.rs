@@ -11,7 +11,8 @@ use kiln_questions::row_types;
 use kiln_record::reference;
 use serde_json::{json, Value};
 
-/// Environment variable that makes the test overwrite the two files instead of comparing them.
+/// If this environment variable is set, the test overwrites the two files instead of comparing
+/// them.
 const BLESS: &str = "KILN_BLESS";
 
 #[test]
@@ -57,7 +58,7 @@ fn the_schema_is_known_to_its_last_word() {
         schema["$schema"],
         "https://json-schema.org/draft/2020-12/schema"
     );
-    // Controls: an unknown keyword, pattern or reference in the schema must be an error.
+    // Controls: an unknown keyword, pattern or reference in the schema must cause an error.
     for (place, wrong) in [
         ("/properties/seed", json!({"multipleOf": 1})),
         ("/$defs/fpu/patternProperties", json!({"^x.*$": {}})),

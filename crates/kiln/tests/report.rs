@@ -1,4 +1,4 @@
-//! Tests `kiln report`, and `kiln compare` with bundles and reports, from a user's point of view.
+//! Tests `kiln report`, and `kiln compare` on bundles and reports, from a user's point of view.
 
 use std::fs;
 use std::path::Path;
@@ -40,8 +40,8 @@ fn put(dir: &Path, name: &str, document: &Value) -> String {
     path.to_str().unwrap().to_string()
 }
 
-/// In old versions, `kiln fpu` answered the questions of five current commands. Its records must be
-/// read like those of these commands.
+/// In old versions, `kiln fpu` answered questions that five separate commands answer today. Its old
+/// records must be read as if those commands had written them.
 #[test]
 fn old_records_of_fpu_are_read_as_those_of_its_successors() {
     let dir = tempfile::tempdir().unwrap();
@@ -73,7 +73,7 @@ fn old_records_of_fpu_are_read_as_those_of_its_successors() {
             kiln(&["report", &new, "--format", "markdown"]),
             page.stdout(),
         );
-        // The old and the new record must be columns of the same table.
+        // The old and the new record must appear as columns of the same table.
         assert!(both.contains(title), "{file}: {both}");
         assert_eq!(
             both.matches("\n**").count() - 1,
@@ -104,8 +104,8 @@ fn a_page_of_two_machines_has_a_column_each_and_gives_its_records_back() {
     );
     let text = fs::read_to_string(page).unwrap();
     assert!(text.contains("zen5") && text.contains("zen2") && text.contains("zen2 / zen5"));
-    // A page contains the records that it was made from. These records must be usable for another
-    // page or a table.
+    // A page contains the records from which it was made. It must be possible to make another page
+    // or a table from them.
     let of_page = kiln(&["report", page, "--format", "csv"]).stdout();
     assert_eq!(of_page.lines().count(), 1 + 2 * 3);
     assert_eq!(of_page.matches("zen2,speed,5,").count(), 2);
@@ -243,8 +243,8 @@ fn what_is_no_record_is_told_in_a_line() {
         fault(&kiln(&["report", &path, "--format", "csv"]), 2, why);
         fault(&kiln(&["compare", &good, &path]), 2, why);
     }
-    // Control: old versions wrote records without a schema version, which the comparison must
-    // accept.
+    // Control: the comparison must accept records without a schema version, which old versions
+    // wrote.
     assert_eq!(kiln(&["compare", &good, &old]).status, 0);
     fault(
         &kiln(&["report", &good, "--format", "pdf"]),

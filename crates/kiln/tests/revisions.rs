@@ -1,4 +1,5 @@
-//! Tests git revisions as kernel trees. The tests that build a tree need KILN_TEST_TREE_NEXT.
+//! Tests the use of git revisions as kernel trees. The tests that build a tree need
+//! KILN_TEST_TREE_NEXT.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -61,7 +62,7 @@ impl Repository {
             git.env(format!("GIT_{name}_DATE"), "1000000000 +0000");
         }
         git.arg("--git-dir").arg(&self.dir);
-        // Use the kernel tree as git's work tree for `git add`, which only reads it.
+        // For `git add`, which only reads the files, use the kernel tree as the work tree.
         if args[0] == "add" {
             git.arg("--work-tree").arg(&self.tree);
         }
@@ -88,7 +89,7 @@ impl Repository {
         self.git(&["update-ref", "refs/heads/main", &commit], "");
     }
 
-    /// Returns a revision's name in the form that Kiln accepts, `REPOSITORY@REVISION`.
+    /// Returns the name of a revision in the format that Kiln accepts, `REPOSITORY@REVISION`.
     fn at(&self, revision: &str) -> String {
         format!("{}@{revision}", self.dir.display())
     }
@@ -136,8 +137,8 @@ fn two_commits_are_tested_and_compared_and_the_repository_stays_as_it_is() {
     let repository = Repository::new(&tree);
     let before = repository.files();
 
-    // The commit with the wrong constant must fail, but only in MD5. The other commit, which is the
-    // control, must pass.
+    // The commit with the wrong constant must fail, but only in MD5. The other commit is the
+    // control and must pass.
     let (status, out, err) =
         repository.kiln(&["test", "--tree", &repository.at("main~1"), "--suite", "md5"]);
     assert_eq!(status, 0, "{out}{err}");
@@ -171,8 +172,8 @@ fn two_commits_are_tested_and_compared_and_the_repository_stays_as_it_is() {
     let mut compare = vec![
         "compare", "main~1", "main", "--alg", "md5", "--len", "64", "--quick",
     ];
-    // Compare at level api, because level library would find the wrong constant and end with status
-    // 1.
+    // Compare at level api, because level library would find the wrong constant and exit with
+    // status 1.
     compare.extend(["--level", "api", "--format", "commit-message"]);
     let (status, out, err) = repository.kiln(&compare);
     assert_eq!(status, 0, "{out}{err}");
@@ -220,7 +221,7 @@ fn what_is_no_revision_is_told_in_one_line() {
     let compared = kiln(&["compare", &sides[0], &sides[1]]);
     assert_eq!(compared.status, 2, "{compared:?}");
 
-    // Changes to a tree that is not in a git repository cannot be determined.
+    // If a tree is not in a git repository, the changes to it cannot be determined.
     let tree = tempfile::tempdir().unwrap();
     for path in ["Kbuild", "arch/x86/crypto/Makefile"] {
         let path = tree.path().join(path);
@@ -238,7 +239,7 @@ fn what_is_no_revision_is_told_in_one_line() {
     let without = kiln(&["test", "--since", "HEAD"]);
     assert_eq!(without.status, 2, "{without:?}");
 
-    // If git is not installed, the error line must give the remedy.
+    // If git is not installed, the error line must say how to install it.
     let none = tempfile::tempdir().unwrap();
     let path = none.path().to_str().unwrap();
     let run = kiln_with(&["tree", &name("HEAD")], &[("PATH", path)]);

@@ -1,4 +1,4 @@
-//! Tests `kiln serve` as users run it: the sandboxed program, and guests on its socket.
+//! Tests `kiln serve` as users run it: the program in its sandbox, with guests on its socket.
 
 use std::io::Write;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -27,7 +27,7 @@ fn guests_are_served_apart_in_the_sandbox() {
         assert_eq!(status, 0);
         assert_ne!(result, [3; 64], "encrypted");
         assert!(one.was_called());
-        // Another guest must not be able to use the session, although it has the session's ID.
+        // Another guest must not be able to use the session, even though it knows the session's ID.
         assert_eq!(other.encrypt(session), (vec![LEFT; 64], INVSESS));
         assert_ne!(other.ask(false, &destroy(session), 1), Some(vec![0]));
         assert_eq!(one.encrypt(session), (result, 0));
@@ -81,7 +81,7 @@ fn a_stop_serves_what_is_there() {
     let mut guest = guest(&device);
     let session = guest.create();
     // Send more requests than the rate allows, so that the device is still processing them when it
-    // is stopped.
+    // is told to stop.
     guest.pile_up(session, 30);
     device.signal(libc::SIGTERM);
     let (status, log) = device.end();
@@ -96,14 +96,15 @@ fn a_device_that_was_killed_is_started_again() {
     guest(&device).create();
     device.signal(libc::SIGKILL);
     device.child.wait().unwrap();
-    // Kill the device, so that its socket file remains but no process listens on it.
+    // Because the device was killed, its socket file remains although no process is listening on
+    // it.
     let dir = std::mem::replace(&mut device.dir, tempfile::tempdir().unwrap());
     assert!(dir.path().join("kiln.sock").exists());
     let device = Device::start_in(dir, &[]);
     let mut guest = guest(&device);
     let session = guest.create();
     assert_eq!(guest.encrypt(session).1, 0);
-    // A second device must fail, because the socket is in use.
+    // A second device must fail to start, because the socket is in use.
     let second = Command::new(env!("CARGO_BIN_EXE_kiln"))
         .args(["serve", "--socket", "kiln.sock"])
         .current_dir(device.dir.path())
@@ -140,8 +141,8 @@ fn arguments_that_cannot_be_are_told_in_one_line() {
     }
 }
 
-/// The process that reads the log may exit first, such as a pager that quits or a service that
-/// restarts. The device must continue.
+/// The process that reads the log may exit before the device does, for example because a pager
+/// quits or a service restarts. The device must continue.
 #[test]
 fn a_device_whose_log_has_no_reader_goes_on() {
     let mut device = Device::start(&["--log-level", "debug"]);
@@ -161,7 +162,7 @@ fn a_device_whose_log_has_no_reader_goes_on() {
 fn a_device_whose_log_is_a_full_pipe_goes_on() {
     let mut device = Device::start(&["--log-level", "debug"]);
     let reader = device.child.stderr.take().unwrap();
-    // Another process that shares the pipe has filled it.
+    // The pipe is full, because another process that shares it has filled it.
     let mut filler = std::fs::OpenOptions::new()
         .write(true)
         .custom_flags(libc::O_NONBLOCK)
@@ -193,8 +194,8 @@ fn sockets_have_the_permissions_that_are_asked_for() {
     drop(guest(&device));
 }
 
-/// Passes a listening socket or a single connection to the device, as systemd and libvirt do. With
-/// a single connection, the device must end when the connection is closed.
+/// Passes a listening socket or a single connection to the device, as systemd and libvirt do. If
+/// the device was given a single connection, it must exit when the connection is closed.
 #[test]
 fn a_socket_can_be_passed_on() {
     const FD: i32 = 100;
@@ -263,8 +264,8 @@ fn managers_are_told_what_it_is() {
     );
 }
 
-/// A command that starts a device creates the socket in a private directory, so no other user can
-/// put a socket in its place.
+/// A command that starts a device creates the socket in a private directory, so that no other user
+/// can replace it with a different socket.
 #[test]
 fn the_device_of_a_command_is_in_a_private_directory() {
     let dir = tempfile::tempdir().unwrap();
@@ -302,7 +303,7 @@ fn the_device_of_a_command_is_in_a_private_directory() {
 fn its_own_checks_pass_and_without_isolation_they_do_not() {
     for args in [&[][..], &["--max-guests", "1"], &["--no-isolation"]] {
         let isolation = !args.contains(&"--no-isolation");
-        // The checks are 334 guests, one after the other.
+        // The checks connect 334 guests, one after the other.
         let device = Device::start(&[args, &["--max-new-guests", "1000"]].concat());
         let out = Command::new(env!("CARGO_BIN_EXE_kiln"))
             .args(["virtio-check", "--socket"])
@@ -312,14 +313,15 @@ fn its_own_checks_pass_and_without_isolation_they_do_not() {
         let said = String::from_utf8(out.stdout).unwrap();
         let mut failed: Vec<_> = said.lines().filter(|l| l.starts_with("not ok")).collect();
         if args.contains(&"--max-guests") {
-            // Ignore this check, which needs a second guest while the first is connected.
+            // Ignore this check, which needs a second guest while the first one is still connected.
             failed.retain(|line| !line.contains("a corrupted record"));
         }
         if isolation {
             assert_eq!(failed, Vec::<&str>::new(), "{said}");
             let passed = said.lines().filter(|l| l.starts_with("ok"));
             assert!(passed.count() >= 130, "{said}");
-            // The totals count the lines, and every line names a section or a message.
+            // The totals must match the lines, and every line must name a section of the
+            // specification or a message.
             let checks = said
                 .lines()
                 .filter(|l| l.contains("ok ") && !l.starts_with('#'));
@@ -336,7 +338,7 @@ fn its_own_checks_pass_and_without_isolation_they_do_not() {
                 assert!(said.contains(&format!("\n# {group}, 0 failed")), "{said}");
             }
         } else {
-            // A hostile front end takes down the device for everyone, so the remaining checks are
+            // A hostile front end takes down the device for all guests, so the remaining checks are
             // skipped.
             let last = failed
                 .last()

@@ -1,4 +1,4 @@
-//! Tests `--shard I/N`: the shards of a run must together equal the whole run, and a missing shard
+//! Tests `--shard I/N`: together, the shards of a run must equal the whole run, and a missing shard
 //! must be reported.
 
 use std::collections::BTreeMap;
@@ -18,7 +18,8 @@ fn run_shards(command: &[&str], shards: &[&str], dir: &Path) {
     }
 }
 
-/// Makes a report of a directory. Returns the run, and the records that the page contains.
+/// Makes a report from a directory. Returns the result of the run, and the records that the page
+/// contains.
 fn report(dir: &Path) -> (Run, Vec<Value>) {
     let page = dir.join("page.html");
     let run = kiln(&[
@@ -35,8 +36,8 @@ fn report(dir: &Path) -> (Run, Vec<Value>) {
     (run, records.cloned().collect())
 }
 
-/// Returns a map of a record's rows, from the `key` fields to the `values` fields. Asserts that no
-/// two rows have the same key.
+/// Maps the `key` fields of each row in a record to its `values` fields. Asserts that no two rows
+/// have the same key.
 fn rows(record: &Value, key: &[&str], values: &[&str]) -> BTreeMap<String, String> {
     let mut all = BTreeMap::new();
     for row in record["rows"].as_array().unwrap() {
@@ -49,8 +50,8 @@ fn rows(record: &Value, key: &[&str], values: &[&str]) -> BTreeMap<String, Strin
     all
 }
 
-/// Compares the whole run with its shards: both must have the same rows, according to the fields
-/// `key` and `values`.
+/// Compares the whole run with its shards. Both must have rows with the same `key` and `values`
+/// fields.
 #[track_caller]
 fn compare(command: &[&str], count: u32, key: &[&str], values: &[&str]) {
     let dir = tempfile::tempdir().unwrap();
@@ -65,7 +66,7 @@ fn compare(command: &[&str], count: u32, key: &[&str], values: &[&str]) {
     assert_eq!((run.status, parts.len()), (0, 1), "{run:?}");
     let mut want = rows(&whole[0], key, values);
     let mut got = rows(&parts[0], key, values);
-    // Ignore rows with interrupt counts, because the number of interrupts varies.
+    // Ignore rows that count interrupts, because the number of interrupts varies.
     for all in [&mut want, &mut got] {
         all.retain(|key, _| !key.contains("interrupts "));
     }
@@ -104,7 +105,8 @@ fn the_shards_of_a_proof_are_the_proof() {
         "encrypt",
     ];
     let key = ["policy", "impl", "op", "len"];
-    // Do not compare `injected` and `pairs`, because the number of pairs depends on the time.
+    // Do not compare `injected` and `pairs`, because the number of pairs depends on how long the
+    // run takes.
     let values = [
         "instructions",
         "points",
@@ -154,8 +156,8 @@ fn the_shards_of_a_compiler_matrix_are_the_matrix() {
     );
 }
 
-/// Compares a whole run on a tree with its three shards, in the same way as [`compare`]. Each shard
-/// must do some of the work, but not all of it.
+/// Like [`compare`], but for a run on a tree, which is divided into three shards. Each shard must
+/// do some of the work, but not all of it.
 #[track_caller]
 fn compare_tree(command: &[&str], env: &[(&str, &str)], key: &[&str], values: &[&str]) {
     let dir = tempfile::tempdir().unwrap();
@@ -203,7 +205,8 @@ fn compare_tree(command: &[&str], env: &[(&str, &str)], key: &[&str], values: &[
     assert!(!rest.is_empty() && rest.len() < want.len(), "{rest:?}");
 }
 
-/// Shards divide a tree's drivers and suites. A shard's share must not depend on the other shards.
+/// Shards divide the drivers and suites of a tree. What a shard contains must not depend on the
+/// other shards.
 #[test]
 fn the_shards_of_a_tree_are_the_tree() {
     let Some(tree) = given_tree() else {
@@ -229,15 +232,15 @@ fn the_shards_of_a_proof_of_a_tree_are_the_proof() {
     let suites = "library.sha*,library.chacha*,library.crc32*,sha1.*interrupt*,sha3.*interrupt*";
     let command = ["fpu", "prove", "--tree", tree.to_str().unwrap()];
     let more = ["--suite", suites, "--visits", "1"];
-    // Allow only one tier: whether a function is interrupted again under a further tier depends on
-    // the instructions that it executes, which vary between runs.
+    // Allow only one tier. With several tiers, whether a function is interrupted again under
+    // another tier depends on the instructions that it executes, which vary between runs.
     compare_tree(
         &[&command[..], &more].concat(),
         &[("KILN_TIERS", "generic")],
         &["suite", "case", "tier", "context"],
         &["wrong", "findings"],
     );
-    // A shard without any rows is valid, but a name that nothing has is an error.
+    // A shard without any rows is valid, but a name that matches nothing is an error.
     let one = [&command[..], &["--suite", "library.sha1", "--shard"]].concat();
     assert_eq!(kiln_keeping(&[&one[..], &["2/2"]].concat()).status, 0);
     let none = [&command[..], &["--suite", "library.sha0", "--shard", "2/2"]].concat();
@@ -258,7 +261,7 @@ fn a_shard_that_died_is_named_and_can_be_made_up_for() {
         run.stderr
     );
     let before = rows(&records[0], &TEST_KEY, &[]).len();
-    // Run the command that the error line gives, as if on another machine.
+    // Run the command that the error line gives, as one would on another machine.
     let (_, again) = run.stderr.trim().split_once(": run kiln ").unwrap();
     assert!(again.ends_with("--shard 3/4 --out DIR"), "{again}");
     let args = [
@@ -280,7 +283,7 @@ fn a_shard_that_died_is_named_and_can_be_made_up_for() {
     assert!(rows(&records[0], &TEST_KEY, &[]).len() > before);
 }
 
-/// A shard with partial results, from an interrupted run, must not count as complete.
+/// If a run was interrupted, its shard has only partial results and must not count as complete.
 #[test]
 fn a_shard_that_was_interrupted_is_missing() {
     let dir = tempfile::tempdir().unwrap();

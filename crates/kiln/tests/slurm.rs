@@ -41,8 +41,8 @@ fn fleet(cluster: &Cluster, args: &[&str]) -> (i32, String) {
     (output.status.code().unwrap(), text)
 }
 
-/// Merges the records in a campaign's directory. Returns the report's status, its stderr, and the
-/// keys of all rows.
+/// Merges the records in a campaign's directory. Returns the exit status and stderr of the report,
+/// and the keys of all rows.
 fn united(dir: &Path) -> (i32, String, BTreeSet<String>) {
     let records = dir.join("records");
     let run = kiln(&["report", records.to_str().unwrap(), "--format", "csv"]);
@@ -131,8 +131,7 @@ elif [ \"$n\" = 3 ]; then rm -f \"$dir/records/filler\"; fi'";
     cluster.run(&["scancel", job("_1")]);
     let node = read(first(2));
     cluster.lose_node(node.trim());
-    // Start the task now, because Slurm would restart the task of a lost node only after two
-    // minutes.
+    // Start the task now, because Slurm restarts the task of a lost node only after two minutes.
     cluster.run(&[
         "scontrol",
         "update",
@@ -184,7 +183,7 @@ fn what_is_lost_is_named(cluster: &Cluster, dir: &Path, want: &BTreeSet<String>)
 }
 
 fn a_survey_has_a_column_for_each_node(cluster: &Cluster, dir: &Path) {
-    // Require a feature that node n4 lacks, so that n4 must not be used.
+    // Require a feature that node n4 lacks. Slurm must then not use n4.
     let site = site(cluster.home.path(), "CONSTRAINT=zen");
     let name = dir.to_str().unwrap();
     let args = ["survey", "--site", &site, "--wait", name, "--", "list"];

@@ -1,5 +1,6 @@
 //! Tests `kiln survey` as users and scripts run it. Every question must be answered, or left out
-//! with a reason. The survey must not fail if something is missing, crashes or cannot be written.
+//! with a reason. The survey must not fail just because something is missing, crashes or cannot be
+//! written.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -22,8 +23,8 @@ const QUESTIONS: [&str; 6] = [
 const MOST_BYTES: u64 = 2_000_000;
 
 /// Checks that every question in `asked` has one of three things: a headline with a value, a
-/// headline with the reason why this machine cannot give a value, or a note on why the question was
-/// left out.
+/// headline that gives the reason why this machine cannot provide a value, or a note that explains
+/// why the question was left out.
 #[track_caller]
 fn answered(doc: &Value, asked: &[&str]) {
     let rows = doc["rows"].as_array().unwrap();
@@ -123,13 +124,13 @@ fn a_quick_survey_answers_all_questions_and_leaves_records_and_a_page() {
     assert!(run.stdout().contains("report: "), "{}", run.stdout());
 }
 
-/// The survey has only one question and enough time to run its parts in five processes each.
+/// The survey asks only one question and has enough time to run each part in five processes.
 #[test]
 fn five_processes_make_an_interval_that_contains_all_of_them() {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().to_str().unwrap();
     let rest = ["--json", "--no-report", "--seed", "5", "--out", out];
-    // On a busy machine, a short time is over before the fifth process.
+    // On a busy machine, a short time may be over before the fifth process starts.
     let run = |minutes: &&str| {
         let args = ["survey", "--question", "speed", "--minutes", minutes];
         let run = kiln(&[&args[..], &rest].concat());

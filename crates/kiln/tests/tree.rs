@@ -1,6 +1,6 @@
 //! Tests `kiln tree` from a user's point of view. Tests that need a kernel tree are skipped with a
-//! message, unless KILN_TEST_TREE is the tree of an LTS kernel and KILN_TEST_TREE_NEXT a current
-//! kernel's tree.
+//! message, unless KILN_TEST_TREE is set to the tree of an LTS kernel and KILN_TEST_TREE_NEXT to
+//! the tree of a current kernel.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -35,7 +35,7 @@ fn count(rows: &[Value], kind: &str, status: &str) -> usize {
         .count()
 }
 
-/// Creates a directory that looks like a kernel tree but has almost no content.
+/// Creates a directory that looks like a kernel tree but is almost empty.
 fn hollow_tree(arch: &str) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     let makefile = "VERSION = 6\nPATCHLEVEL = 12\nSUBLEVEL = 1\nEXTRAVERSION =\n";
@@ -89,7 +89,7 @@ fn what_is_no_configuration_is_refused_in_one_line() {
     let packed = tree.path().join("broken.xz");
     let (status, want) = match Command::new("xz").arg("--version").output() {
         Ok(_) => (2, "broken.xz"),
-        // If xz is not installed, the error is about unpacking.
+        // If xz is not installed, the error is that the archive cannot be unpacked.
         Err(_) => (3, "apt-get install xz-utils"),
     };
     fault(&config(packed.to_str().unwrap()), status, want);
@@ -105,7 +105,7 @@ fn what_the_machine_lacks_has_status_3() {
         "kiln-no-such-cc",
     );
 
-    // Set a PATH with no program but a compiler.
+    // Set a PATH that contains no program except a compiler.
     let bin = tempfile::tempdir().unwrap();
     let find = Command::new("sh")
         .args(["-c", "command -v cc"])
@@ -134,8 +134,8 @@ fn the_trees_own_self_tests_pass() {
         );
         match row["status"].as_str().unwrap() {
             "tested" => assert!(row["test_us"].is_u64(), "{row}"),
-            // Any other rows must be cryptd instances, or algorithms for which the tree has an
-            // empty test.
+            // All other rows must be cryptd instances, or algorithms for which the test in the tree
+            // is empty.
             _ if name.starts_with("cryptd(") => assert_eq!(row["internal"], true, "{row}"),
             _ => assert!(reason.contains("without using it"), "{row}"),
         }
@@ -233,7 +233,8 @@ fn a_current_kernel_is_hosted_measured_and_tested() {
     assert!(answers > 1000, "{text}");
 }
 
-/// Writes a configuration with mitigations, similar to a distribution's. Returns the file's path.
+/// Writes a configuration with mitigations, similar to that of a distribution. Returns the path of
+/// the file.
 fn mitigated() -> PathBuf {
     let file = place("tree-config").join("mine.config");
     let text = "CONFIG_PREEMPT_DYNAMIC=y\nCONFIG_FORTIFY_SOURCE=y\nCONFIG_FTRACE=y\nCONFIG_MODULES=y\n\
@@ -243,9 +244,9 @@ fn mitigated() -> PathBuf {
     file
 }
 
-/// Compares Kiln's methods of calling a cipher with a tree's, with and without mitigations. The
-/// same method must reach the same kind of driver, and all results must be correct before they are
-/// timed.
+/// Compares the methods of calling a cipher in Kiln and in a tree, with and without mitigations.
+/// The same method must reach the same kind of driver, and all results must be correct before they
+/// are timed.
 #[test]
 fn ways_to_a_cipher_beside_the_tree_s() {
     let Some(tree) = given_tree() else { return };
@@ -290,7 +291,8 @@ fn ways_to_a_cipher_beside_the_tree_s() {
                 assert!(row(path)["cycles_per_op"].as_f64().unwrap() > 0.0, "{path}");
                 assert!(path == "primitive" || row(path)["ratio"].as_f64().is_some());
             }
-            // Kiln's direct model uses the driver itself, whereas a tree uses the inner driver.
+            // In Kiln, the direct method calls the driver itself; in a tree, it calls the inner
+            // driver.
             let helper = driver("simd-helper");
             assert!([helper.clone(), format!("__{helper}")].contains(&driver("direct")));
             assert_eq!(driver("cryptd"), format!("cryptd(__{helper})"));
@@ -299,16 +301,17 @@ fn ways_to_a_cipher_beside_the_tree_s() {
             assert_ne!(driver("sync-user"), driver("direct"));
         }
     }
-    // The single-block cipher of aesni is synchronous and has a higher priority than generic C, so
-    // these callers must get it.
+    // The single-block cipher in aesni is synchronous and has a higher priority than generic C, so
+    // callers that cannot wait must get it.
     assert_eq!(
         of(&policy, Some("kiln"), 16, "sync-user")["impl"],
         "xts(ecb(aes-aesni))"
     );
 }
 
-/// With a configuration like a distribution's (mitigations enabled, preemption selected at boot),
-/// the same drivers must pass the same tests. Their calls then use the tree's own thunks.
+/// With a configuration like that of a distribution (mitigations enabled, preemption selected at
+/// boot), the same drivers must pass the same tests. Calls in their code then go through the tree's
+/// own thunks.
 #[test]
 fn a_configuration_of_ones_own_keeps_its_mitigations() {
     let Some(tree) = given_tree() else { return };
@@ -348,12 +351,13 @@ fn a_configuration_of_ones_own_keeps_its_mitigations() {
     assert_eq!(thunks.unwrap()["status"], "built");
 }
 
-/// If tiers are masked, the tree must not register their drivers, and must work without them.
+/// If tiers are masked, the tree must not register the drivers that need them, and must work
+/// without these drivers.
 #[test]
 fn the_tier_mask_reaches_the_tree() {
     let Some(tree) = given_tree() else { return };
     let present: Vec<Tier> = Tier::ALL.into_iter().filter(|t| t.present()).collect();
-    // Returns the parts of a tree's driver names that indicate a tier.
+    // Returns the parts of a driver name that indicate this tier in a tree.
     let marks = |tier: Tier| -> &[&str] {
         match tier {
             Tier::Aesni => &["aesni", "ssse3", "clmul"],
@@ -465,8 +469,8 @@ fn tcrypt_runs_when_asked_and_only_then() {
     assert!(!listed.contains("testing speed"), "{listed}");
 }
 
-/// Controls: one algorithm computes wrong results, one crashes, and one does not compile. The
-/// others must pass.
+/// Controls: one algorithm computes wrong results, one crashes, and one does not compile. All other
+/// algorithms must pass.
 #[test]
 fn broken_code_is_found_and_fails_nothing_else() {
     let Some(tree) = given_tree() else { return };
@@ -523,8 +527,8 @@ fn glue_that_does_not_compile_ends_the_run() {
     let Some(tree) = given_tree() else { return };
     let overlay = Edited::new(&tree);
     let args = ["test", "--tree", overlay.path(), "md4"];
-    // This run builds the objects of the glue code. The next run must not use them, because their
-    // sources do not compile then.
+    // This run builds the objects of the glue code. The next run must not use them, because the
+    // edit below makes their sources fail to compile.
     let run = kiln_keeping(&args);
     assert_eq!(run.status, 0, "{}", run.stderr);
     let header = "include/crypto/authenc.h";
@@ -541,7 +545,7 @@ fn glue_that_does_not_compile_ends_the_run() {
     assert_eq!(kiln_keeping(&args).status, 0);
 }
 
-/// Returns the directory where this run's tree was built.
+/// Returns the directory in which this run built the tree.
 fn build_directory(run: &Run) -> PathBuf {
     let doc = run.json();
     let mut notes = doc["notes"].as_array().unwrap().iter();
@@ -549,7 +553,7 @@ fn build_directory(run: &Run) -> PathBuf {
     PathBuf::from(built.unwrap())
 }
 
-/// Returns make's output from the tree's build.
+/// Returns what make printed while this run built the tree.
 fn build_log(run: &Run) -> String {
     let built = build_directory(run);
     let log = fs::read_to_string(built.join("log")).unwrap();
@@ -558,8 +562,8 @@ fn build_log(run: &Run) -> String {
 }
 
 /// The kernel's build enters arch/x86/lib twice. If both passes compiled objects, each build of an
-/// unchanged tree would recompile the objects of the other pass, and two jobs could corrupt each
-/// other's files.
+/// unchanged tree would recompile the objects that the other pass had built, and two jobs could
+/// corrupt each other's files.
 #[test]
 fn what_is_built_is_not_compiled_again() {
     let trees = [
@@ -567,7 +571,7 @@ fn what_is_built_is_not_compiled_again() {
         tree_of("KILN_TEST_TREE_NEXT", "tree of a current kernel"),
     ];
     for tree in trees.into_iter().flatten() {
-        // Other tests use the tree's own build at the same time.
+        // Use a copy, because other tests use the build of the tree itself at the same time.
         let copy = Edited::new(&tree);
         let tree = copy.dir();
         let run = tree_json(tree).0;
@@ -585,8 +589,8 @@ fn what_is_built_is_not_compiled_again() {
         };
         assert_eq!(compiled(&log), Vec::<String>::new());
 
-        // Damage one object's dependency file, as an interrupted build may. Only this object must
-        // be compiled.
+        // Damage the dependency file of one object, as an interrupted build might. Only this object
+        // must then be compiled.
         let command = built.join("build/arch/x86/lib/.memset_64.o.cmd");
         let text = fs::read_to_string(&command).unwrap();
         fs::write(&command, format!("{text}\ntorn")).unwrap();

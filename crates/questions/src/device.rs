@@ -14,7 +14,7 @@ use kiln_question::Error;
 use kiln_tree::child::end_with_parent;
 use tempfile::TempDir;
 
-/// Longest time to wait for the device's socket to appear.
+/// Maximum time to wait for the device's socket to appear.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A process that runs `kiln serve`. It is killed when this value is dropped.
@@ -121,13 +121,13 @@ impl Drop for Device {
     }
 }
 
-/// Returns the CPU time used so far by a process's threads and its children's (proc(5), schedstat).
-/// Children are included because a device serves each guest in a separate process. The time of
-/// exited threads is missing.
+/// Returns the CPU time that the threads of a process and of its children have used so far
+/// (proc(5), schedstat). Children are included because a device serves each guest in a separate
+/// process. The time of threads that have exited is not included.
 pub(crate) fn cpu_time(pid: u32) -> Option<Duration> {
     let mut ns = 0;
     for child in children(pid) {
-        // A child may have exited after the list was read.
+        // A child may have exited since the list was read.
         ns += threads_time(child).unwrap_or(0);
     }
     Some(Duration::from_nanos(ns + threads_time(pid)?))
@@ -151,8 +151,8 @@ fn children(pid: u32) -> Vec<u32> {
     all.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok())
         .filter(|child| {
             let stat = fs::read_to_string(format!("/proc/{child}/stat")).unwrap_or_default();
-            // The name may contain any character, so search for its end. The state and the parent's
-            // process ID follow.
+            // The process name may contain any character, so search for the last closing
+            // parenthesis. The state and the parent's process ID follow it.
             let parent = stat
                 .rsplit_once(") ")
                 .and_then(|(_, rest)| rest.split(' ').nth(1)?.parse::<u32>().ok());

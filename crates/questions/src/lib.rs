@@ -1,9 +1,9 @@
-//! The commands of Kiln. Each has a folder with its arguments, plan, run, rows, tables, and part of
-//! the survey.
+//! The commands of Kiln. Each command has a folder that contains its arguments, plan, run, rows,
+//! tables, and part of the survey.
 //!
 //! The list below is the only place outside a command's folder that names the command. Each entry
-//! becomes a command with help, completions and a manual page. Its row types are added to the
-//! records' schema, and the survey runs its contribution.
+//! becomes a command with help, completions and a manual page. The command's row types are added to
+//! the records' schema, and the survey runs its contribution.
 //!
 //! Commands share these modules, which do not depend on any command:
 //!
@@ -22,7 +22,7 @@ use kiln_question::{Error, Exit, Question, RowType, Session, Shard};
 use kiln_record::Description;
 use kiln_timing::peer::Wanted;
 
-/// Expands the list of questions to modules, commands, row types and survey contributions.
+/// Expands the list of questions into modules, commands, row types and survey contributions.
 macro_rules! questions {
     ($($visibility:vis $module:ident: $command:ident($args:ident) $(+ $survey:ident)?;)*) => {
         $($visibility mod $module;)*
@@ -36,10 +36,10 @@ macro_rules! questions {
         }
 
         impl Command {
-            /// Runs the selected command, and returns the exit status that it decided on.
+            /// Runs the selected command and returns its exit status.
             ///
             /// # Errors
-            /// The command rejects its arguments, or lacks something that it needs.
+            /// Fails if the command rejects its arguments or lacks something that it needs.
             pub fn run(&self, session: &Session) -> Result<Exit, Error> {
                 match self {
                     $(Command::$command(args) => args.run(session),)*
@@ -74,7 +74,7 @@ macro_rules! questions {
             all
         }
 
-        /// Returns the contributions of all questions, in the order the survey runs them.
+        /// Returns the contributions of all questions, in the order in which the survey runs them.
         pub fn survey() -> Vec<&'static Contribution> {
             let mut all: Vec<&'static Contribution> = Vec::new();
             $($(all.extend($module::$survey);)?)*
@@ -105,7 +105,7 @@ questions! {
     schema: Schema(SchemaArgs);
 }
 
-/// Returns all row types, in the order reports show them.
+/// Returns all row types, in the order in which reports show them.
 pub fn row_types() -> Vec<Description> {
     let mut all = all_row_types();
     all.push(RowType::at::<survey::Row>(10));
@@ -113,15 +113,15 @@ pub fn row_types() -> Vec<Description> {
     all.into_iter().map(|r| r.description).collect()
 }
 
-/// Checks names of libraries as the flag `--peers` does.
+/// Checks names of libraries in the same way as the flag `--peers`.
 ///
 /// # Errors
-/// A name is unknown, or `auto` or `none` is combined with other names.
+/// Fails if a name is unknown, or if `auto` or `none` is combined with other names.
 pub fn check_libraries(names: &[String]) -> Result<(), Error> {
     Wanted::parse(names).map(drop)
 }
 
-/// Returns a topic's headlines that follow from the answers so far.
+/// Returns the headlines of a topic that follow from the answers so far.
 pub fn headlines(topic: &Topic, answers: &[Answer]) -> Vec<survey::Row> {
     let contributions = survey().into_iter().filter(|c| c.topic == topic);
     contributions.flat_map(|c| (c.rows)(answers)).collect()

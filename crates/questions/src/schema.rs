@@ -5,8 +5,8 @@ use kiln_question::{print, unknown, Error, Exit, Question, Session};
 
 /// Print the JSON Schema of records
 ///
-/// The same as docs/schema.json, generated from this program's row types. Any JSON Schema validator
-/// can use it to check what --json prints and --out writes.
+/// The output is the same as docs/schema.json, and is generated from this program's row types. Any
+/// JSON Schema validator can use it to check what --json prints and --out writes.
 #[derive(Args)]
 #[command(after_long_help = "\
 Examples:

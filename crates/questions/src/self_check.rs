@@ -44,8 +44,8 @@ impl Question for SelfCheckArgs {
     }
 }
 
-/// Formats the table of checks, an explanation of each check that is not ok, and a summary in one
-/// sentence.
+/// Formats the table of checks, an explanation of each check that is not ok, and a one-sentence
+/// summary.
 fn view(trust: &Trust) -> String {
     let mut table = plain();
     for row in &trust.rows {

@@ -16,9 +16,9 @@ use signal_hook::low_level::pipe;
 
 /// The virtio-crypto device on a vhost-user socket
 ///
-/// For virtual machines of QEMU and others, and for programs that contain a driver. Each connection
-/// is a separate guest, served by a separate process: other guests cannot use its sessions, which
-/// are wiped when it disconnects.
+/// For virtual machines under QEMU and other hypervisors, and for programs that contain a driver.
+/// Each connection is a separate guest, served by a separate process: other guests cannot use that
+/// guest's sessions, which are wiped when the guest disconnects.
 #[derive(Args)]
 #[command(after_long_help = "\
 On SIGTERM or Ctrl-C the device serves the requests that guests have made
@@ -44,7 +44,7 @@ pub struct ServeArgs {
     /// Permissions of the sockets, such as 660
     #[arg(long, value_name = "OCTAL")]
     socket_mode: Option<String>,
-    /// Group of the sockets, a name or a number
+    /// Group that owns the sockets, as a name or a number
     #[arg(long, value_name = "GROUP")]
     socket_group: Option<String>,
     /// Print the type of the device as JSON, for virtual machine managers
@@ -66,7 +66,7 @@ pub struct ServeArgs {
     /// Maximum number of simultaneous guests per socket
     #[arg(long, value_name = "N", default_value_t = 16)]
     max_guests: usize,
-    /// Maximum number of new guests per second and socket, after 64 at once
+    /// Maximum number of new guests per second on each socket, after an initial burst of 64
     #[arg(long, value_name = "N", default_value_t = Config::default().max_new_guests, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     max_new_guests: u32,
     /// Maximum memory that each guest may share, in bytes
@@ -78,13 +78,13 @@ pub struct ServeArgs {
     /// Maximum number of bytes per second for each guest, read and written
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(1..))]
     max_bytes: Option<u64>,
-    /// Maximum CPU time of each guest's process, in per cent of one core
+    /// Maximum CPU time of the process that serves a guest, as a percentage of one core
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u64).range(1..))]
     max_cpu: Option<u64>,
     /// Microseconds that a queue's thread polls for further requests before it sleeps
     #[arg(long, value_name = "US", default_value_t = 50)]
     poll_us: u64,
-    /// Serve metrics in the OpenMetrics text format, as Prometheus reads it, on this Unix socket
+    /// Serve metrics on this Unix socket in the OpenMetrics text format, which Prometheus reads
     #[arg(long, value_name = "PATH")]
     metrics: Option<PathBuf>,
     /// Format of log lines: text or json

@@ -1,10 +1,10 @@
-//! Helpers for tests of the survey: answers, headlines, and time slots.
+//! Helpers for the tests of the survey: answers, headlines, and time slots.
 
 use kiln_question::child::Left;
 use kiln_question::survey::{Answer, Means, Part, Row, Slot, Topic};
 use serde_json::{json, Value};
 
-/// Creates the answer of a survey process that reported the given rows.
+/// Creates the answer of a survey process that reports the given rows.
 pub(crate) fn answer(part: &'static Part, rows: Value) -> Answer {
     let record = json!({"command": "x", "rows": rows, "notes": []});
     let left = Left {
@@ -15,7 +15,8 @@ pub(crate) fn answer(part: &'static Part, rows: Value) -> Answer {
     Answer::new(part, left)
 }
 
-/// Returns a topic's headlines as sentences. Also checks that each verdict fits on a screen line.
+/// Returns a topic's headlines as sentences. Also checks that each verdict fits on one line of the
+/// screen.
 pub(crate) fn sentences(topic: &Topic, answers: &[Answer]) -> Vec<String> {
     let rows = crate::headlines(topic, answers).into_iter();
     rows.map(|r| {
@@ -38,7 +39,7 @@ pub(crate) fn assert_fits(row: &Row) {
     assert!((8..=76).contains(&columns), "{columns} columns: {verdict}");
 }
 
-/// Returns the row about a topic, which must be the only one.
+/// Returns the only headline about a topic. Panics if there are several or none.
 pub(crate) fn one(topic: &Topic, answers: &[Answer]) -> Row {
     let rows = crate::headlines(topic, answers);
     assert_eq!(rows.len(), 1, "{rows:?}");
@@ -46,14 +47,14 @@ pub(crate) fn one(topic: &Topic, answers: &[Answer]) -> Row {
     rows.into_iter().next().unwrap()
 }
 
-/// Returns whether any survey contribution finds a failed check in the answers.
+/// Returns whether any part of the survey finds a failed check in the answers.
 pub(crate) fn fails(answers: &[Answer]) -> bool {
     let mut all = crate::survey().into_iter();
     all.any(|contribution| (contribution.failed)(answers))
 }
 
-/// Returns the arguments of a part with a slot of `seconds` seconds, and the value of `--seconds`
-/// among them.
+/// Returns the arguments that a part uses for a slot of `seconds` seconds, and the value of
+/// `--seconds` in these arguments.
 pub(crate) fn slot_seconds(part: &Part, seconds: f64) -> (Vec<String>, f64) {
     let means = Means {
         compilers: vec!["gcc-12".to_string()],

@@ -12,9 +12,10 @@ use kiln_virtio_check::{
 
 /// Test a virtio-crypto device for correctness and safety; KTAP on stdout
 ///
-/// For developers and operators of any vhost-user backend. Compares the services that the device
-/// offers with published vectors, in both request formats and without sessions; then checks how the
-/// device handles the requests and rings of a hostile driver, and a hostile front end.
+/// For developers and operators of any vhost-user backend. Compares the results of the services
+/// that the device offers with published vectors, in both request formats and without sessions;
+/// then checks how the device handles the requests and rings of a hostile driver, and the messages
+/// of a hostile front end.
 #[derive(Args)]
 #[command(after_long_help = "\
 Each check has a connection of its own. What is not offered is skipped. The
@@ -40,7 +41,7 @@ pub struct VirtioCheckArgs {
     /// Path of the device's vhost-user socket
     #[arg(long, value_name = "PATH", required_unless_present = "list")]
     socket: Option<PathBuf>,
-    /// List all checks with their sections and exit
+    /// List all checks with the sections that they refer to, and exit
     #[arg(long)]
     list: bool,
 }
@@ -124,7 +125,7 @@ fn note(row: &Row) -> Option<String> {
     Some(format!("{}: {what}", row.case))
 }
 
-/// Counts the verdicts in each group of checks and overall.
+/// Counts the verdicts for each group of checks and for all checks together.
 fn sum_up(rows: &[Row]) -> Vec<String> {
     let of_group = |group: Group| {
         let totals = Totals::count(rows.iter().filter(|row| row.group == group));
@@ -141,7 +142,7 @@ fn sum_up(rows: &[Row]) -> Vec<String> {
     lines
 }
 
-/// Formats all checks as a table: name, group and requirement.
+/// Formats all checks as a table of names, groups and requirements.
 fn list_checks() -> String {
     let mut table = table::plain();
     for (group, name, rule) in list() {

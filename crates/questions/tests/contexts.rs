@@ -1,4 +1,4 @@
-//! Checks that the suites for contexts detect registers that an FPU policy does not save.
+//! Checks that the context suites detect registers that an FPU policy does not save.
 
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
@@ -9,7 +9,8 @@ use kiln_questions::test::contexts;
 use kiln_questions::test::run::{Job, Part};
 use kiln_questions::test::{Family, Suite};
 
-/// Tests hold this lock while they set a policy or breakpoints, which apply to the whole process.
+/// Tests hold this lock while they set a policy or breakpoints, because both apply to the whole
+/// process.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 const SEED: u64 = 5;
@@ -72,9 +73,9 @@ fn interrupts_before_instructions_of_sections_change_nothing() {
 }
 
 /// Control: a function whose registers are changed may misbehave in any way, so it runs in a child
-/// process. The child always fails. Either it reports wrong answers with replay commands, or a
-/// signal kills it because heap corruption precedes the comparison. Functions for several messages
-/// must be among those that report wrong answers.
+/// process. The child always fails: either it reports wrong answers with replay commands, or a
+/// signal kills it because the heap is corrupted before answers are compared. Functions for several
+/// messages must be among the functions that report wrong answers.
 #[test]
 fn without_a_policy_that_saves_they_are_found_to() {
     let (mut one, mut several) = (false, false);
@@ -146,8 +147,8 @@ fn two_cpus_with_timers_do_not_disturb_each_other() {
     }
 }
 
-/// Only `preemptible` forbids sections in hardirqs, so scalar code is expected there only under
-/// this policy.
+/// Only the policy `preemptible` forbids sections in hardirqs, so scalar code is expected in
+/// hardirqs only under this policy.
 #[test]
 fn the_scalar_code_of_hardirqs_is_expected_where_the_table_says_so() {
     for p in Policy::all() {

@@ -23,7 +23,7 @@ fn random(imp: Impl) -> Tally {
     check(imp, Suite::Random, CASES)
 }
 
-/// Returns the case number of a replay line, and checks all other words of the line.
+/// Returns the case number in a replay line, and checks all other words of the line.
 fn case_of(replay: &str, alg: &str, name: &str, suite: Suite) -> u64 {
     let prefix = format!("kiln test '{alg}' --impl {name} --suite {suite} --seed {SEED} --case ");
     let number = replay.strip_prefix(&prefix);
@@ -80,14 +80,14 @@ unsafe fn right(
     }
 }
 
-/// Defines deliberately faulty implementations: they compute the correct result and also do
+/// Defines deliberately faulty implementations. They compute the correct result, and then do
 /// something wrong.
 macro_rules! offenders {
     ($($name:ident: |$dst:ident, $src:ident, $len:ident, $iv:ident| $then:block)*) => {$(
         unsafe extern "C" fn $name(ctx: *const c_void, $dst: *mut u8, $src: *mut u8, $len: usize, $iv: *mut u8) {
-            // SAFETY: the arguments are valid for the replaced function, and so for `right`. The
-            // additional access is wrong on purpose: it is either inside the bench's memory, or
-            // meant to cause a fault that the test expects.
+            // SAFETY: the arguments are valid for the replaced function, and therefore for `right`.
+            // The additional access is wrong on purpose: either it is inside the memory of the
+            // bench, or it causes a fault that the test expects.
             unsafe {
                 right(Entry::Encrypt, ctx, $dst, $src, $len, $iv);
                 $then
@@ -104,7 +104,8 @@ offenders! {
     change_iv: |dst, src, len, iv| { *iv.add(15) ^= 1 }
     change_source: |dst, src, len, iv| { if src != dst { *src ^= 1 } }
     // If the buffer has room after the destination, the poison there detects the write; otherwise
-    // the guard page does (see below). The address distinguishes the two cases.
+    // the guard page does (see below). The implementation uses the address to distinguish the two
+    // cases.
     write_past: |dst, src, len, iv| { if (dst as usize + len) % 4096 != 0 { *dst.add(len) = 0 } }
     write_before: |dst, src, len, iv| { if dst as usize % 4096 != 0 { *dst.sub(1) = 0 } }
     direction: |dst, src, len, iv| { std::arch::asm!("std") }
@@ -283,8 +284,8 @@ mod tags {
         let mut again = vec![0; len];
         let mut right = [0; 16];
         // SAFETY: the functions belong to an AEAD, so they have the types `Seal` and `Open`. The
-        // caller passes the arguments of an `open`, and the buffers made above have the lengths
-        // that `seal` writes: `len` bytes of text and 16 bytes of tag.
+        // caller passes the arguments of an `open`, and the buffers created above have room for
+        // what `seal` writes: `len` bytes of text and 16 bytes of tag.
         unsafe {
             let seal: Seal = std::mem::transmute(seal.address());
             let open: Open = std::mem::transmute(open.address());
@@ -345,7 +346,7 @@ mod tags {
         tag: *const u8,
         size: usize,
     ) -> i32 {
-        // SAFETY: every caller of an `open` passes a tag of `size` bytes.
+        // SAFETY: every caller of an `open` function passes a tag of `size` bytes.
         let tag = unsafe { std::slice::from_raw_parts(tag, size) };
         match seal_and_compare((ctx, dst, src, len), (aad, aad_len, iv), tag, size - 1) {
             true => 0,
@@ -366,8 +367,8 @@ mod tags {
         tag: *const u8,
         size: usize,
     ) -> i32 {
-        // SAFETY: every caller of an `open` passes a tag of `size` bytes and a destination of `len`
-        // bytes.
+        // SAFETY: every caller of an `open` function passes a tag of `size` bytes and a destination
+        // of `len` bytes.
         unsafe {
             let tag = std::slice::from_raw_parts(tag, size);
             if seal_and_compare((ctx, dst, src, len), (aad, aad_len, iv), tag, size) {
@@ -410,7 +411,8 @@ mod tags {
 }
 
 mod several {
-    //! Faults in functions for several authenticated messages, which the suite `many` must detect.
+    //! Faults in functions that process several authenticated messages. The suite `many` must
+    //! detect them.
 
     use super::*;
     use kiln_kernel::call::AeadMessage;
@@ -436,8 +438,8 @@ mod several {
         count: usize,
         tag_size: usize,
     ) {
-        // SAFETY: the arguments are valid for the replaced function, which has this type. Every
-        // message has a tag of `tag_size` bytes.
+        // SAFETY: the arguments are valid for the replaced function, which has the type `SealMany`.
+        // Every message has a tag of `tag_size` bytes.
         unsafe {
             std::mem::transmute::<*const c_void, SealMany>(address(Entry::SealMany))(
                 ctx, m, count, tag_size,
@@ -454,8 +456,8 @@ mod several {
         tag_size: usize,
         err: *mut i32,
     ) -> usize {
-        // SAFETY: the arguments are valid for the replaced function, which has this type. There is
-        // a verdict for every message.
+        // SAFETY: the arguments are valid for the replaced function, which has the type `OpenMany`.
+        // There is a verdict for every message.
         unsafe {
             let wrong = std::mem::transmute::<*const c_void, OpenMany>(address(Entry::OpenMany))(
                 ctx, m, count, tag_size, err,
@@ -472,8 +474,8 @@ mod several {
         tag_size: usize,
         err: *mut i32,
     ) -> usize {
-        // SAFETY: the arguments are valid for the replaced function, which has this type. There is
-        // a verdict for every message, and a destination of `len` bytes.
+        // SAFETY: the arguments are valid for the replaced function, which has the type `OpenMany`.
+        // There is a verdict for every message, and a destination of `len` bytes.
         unsafe {
             let wrong = std::mem::transmute::<*const c_void, OpenMany>(address(Entry::OpenMany))(
                 ctx, m, count, tag_size, err,
@@ -490,7 +492,8 @@ mod several {
         }
     }
 
-    /// Returns the suite's report on the implementation with one function replaced.
+    /// Returns the suite's report about the implementation after `function` has replaced one of its
+    /// functions.
     fn reports(name: &'static CStr, entry: Entry, function: *const c_void) -> Option<String> {
         let Some(imp) = honest() else {
             println!("SKIPPED: needs a tier that processes several messages");
@@ -562,8 +565,8 @@ fn child() {
     println!("survived: {} of {} failed", tally.failed, tally.cases);
 }
 
-/// Expects the child to exit with status 1 and to print one line with the command that replays only
-/// this case.
+/// Expects the child to exit with status 1 and to print one line, which contains the command that
+/// replays only the failed case.
 fn dies_of(name: &str, why: &str) {
     let out = in_a_child(name);
     let err = String::from_utf8_lossy(&out.stderr).into_owned();
@@ -594,7 +597,7 @@ fn a_byte_read_before_the_source_is_caught_by_the_guard_page() {
     );
 }
 
-/// The written byte equals the poison, so only the guard page can detect the write.
+/// The written byte has the same value as the poison, so only the guard page can detect the write.
 #[test]
 fn a_byte_written_past_the_destination_is_caught_by_the_guard_page() {
     dies_of(

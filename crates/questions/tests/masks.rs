@@ -1,4 +1,4 @@
-//! Runs every suite under every mask of tiers, then in contexts. The mask applies to the whole
+//! Runs every suite under every mask of tiers, then in contexts. A mask applies to the whole
 //! process, so these tests are in a separate binary.
 
 use std::sync::atomic::AtomicBool;
@@ -86,8 +86,8 @@ fn every_mask_and_every_policy() {
             assert_eq!(count(suite), times, "{imp:?} {suite}");
         }
         for suite in Suite::of_policies() {
-            // A suite for a policy runs only once, with all tiers allowed. It has one row for each
-            // of the four contexts.
+            // A suite that depends on a policy runs only once, with all tiers allowed. It has one
+            // row for each of the four contexts.
             assert_eq!(count(suite), 4 * masks_with.min(1), "{imp:?} {suite}");
         }
     }
@@ -125,7 +125,7 @@ fn what_cannot_run_is_a_skipped_row() {
     assert!(rows.iter().all(|r| r.failed == 0), "{rows:#?}");
 }
 
-/// A replayed case must be the same as in the original run.
+/// A replayed case must be identical to the case in the original run.
 #[test]
 fn replays_are_one_case_each() {
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
@@ -149,7 +149,7 @@ fn replays_are_one_case_each() {
         match row.suite.as_str() {
             "wiped" => panic!("it has two cases: {row:?}"),
             "forgeries" => assert!(row.cases > 8, "{row:?}"),
-            // The number of messages in the call.
+            // The number of cases is the number of messages in the call.
             "many" => assert!((1..=80).contains(&row.cases), "{row:?}"),
             _ => assert_eq!(row.cases, want, "{row:?}"),
         }

@@ -1,5 +1,5 @@
-//! Adds a cipher to a copy of the tree as a folder, `tests/toy`, without any other edit. Checks
-//! that it is built, listed, tested and timed.
+//! Adds a cipher to a copy of the tree by adding a folder, `tests/toy`, and nothing else. Checks
+//! that the cipher is built, listed, tested and timed.
 
 mod common;
 mod repository;
@@ -29,7 +29,7 @@ fn text(name: &str) -> String {
     fs::read_to_string(toy().join(name)).unwrap()
 }
 
-/// Builds a copy of `kernel/` that contains only the new cipher, which takes seconds.
+/// Builds a copy of `kernel/` that contains only the new cipher. This takes seconds.
 #[test]
 fn a_folder_makes_a_cipher_of_kernel() {
     let dir = tempfile::tempdir().unwrap();

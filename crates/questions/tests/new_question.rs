@@ -1,7 +1,7 @@
-//! Adds a question to a copy of the repository: its folder, `tests/parity`, and one line. Checks
-//! that the built program has the command, its help, completions, manual page and records. The rows
-//! of the copy also have a field that the folder's rows lack: everything that shows rows must include
-//! it, although only the rows were edited.
+//! Adds a question to a copy of the repository, by adding its folder, `tests/parity`, and one line.
+//! Checks that the built program has the command, its help, completions, manual page and records.
+//! In the copy, the rows also get an additional field: everything that shows rows must include the
+//! field, although only the definition of the rows was edited.
 
 mod repository;
 
@@ -39,8 +39,8 @@ fn built() -> PathBuf {
     test.ancestors().nth(2).unwrap().to_owned()
 }
 
-/// Crates that the new question or its fields are compiled into. Without optimisation, they take
-/// less time to compile.
+/// The crates that the new question or its fields are compiled into. They are compiled without
+/// optimisation, which takes less time.
 const AFFECTED: [&str; 6] = [
     "kiln",
     "kiln-question",
@@ -51,7 +51,7 @@ const AFFECTED: [&str; 6] = [
 ];
 
 /// Returns a command that runs cargo in the copy, with the profile that this test was built with.
-/// The target directory is kept, so that the next run builds less.
+/// The target directory is kept, so that the next run has less to build.
 fn cargo(arguments: &[&str]) -> Command {
     let mut cargo = Command::new(env!("CARGO"));
     let profile = match built().ends_with("debug") {
@@ -70,9 +70,9 @@ fn cargo(arguments: &[&str]) -> Command {
     cargo
 }
 
-/// Gives the copy the crates that are built already. Cargo builds those again whose sources differ
-/// or are newer. Libraries are linked, and cargo's notes about them copied, because cargo changes
-/// those in place.
+/// Fills the copy's target directory with the crates that have already been built. Cargo rebuilds
+/// those whose sources differ or are newer. Libraries are hard-linked, but cargo's metadata about
+/// them is copied, because cargo modifies the metadata in place.
 fn take_over_built_crates() {
     let (from, to) = (built(), home().join("target"));
     let to = to.join(from.file_name().unwrap());
@@ -100,7 +100,7 @@ fn take_over_built_crates() {
     }
 }
 
-/// Returns the command's output. Panics if the command fails.
+/// Returns what the command prints on standard output. Panics if the command fails.
 fn output(command: &mut Command) -> String {
     let run = command.output().unwrap();
     let said = String::from_utf8_lossy(&run.stderr);
@@ -113,8 +113,8 @@ fn kiln(arguments: &[&str]) -> String {
     output(Command::new(program.join("kiln")).args(arguments))
 }
 
-/// Builds the crates that are affected, and the program. This takes a minute, or seconds if nothing
-/// has changed since the last run.
+/// Builds the affected crates and the program. This takes a minute, or seconds if nothing has
+/// changed since the last run.
 #[test]
 fn a_folder_and_a_line_make_a_question_and_one_edit_a_field() {
     let tree = home().join("tree");
@@ -147,7 +147,7 @@ fn a_folder_and_a_line_make_a_question_and_one_edit_a_field() {
     assert_eq!(record["rows"][1]["even"], true);
     assert_eq!(record["rows"][1]["half"], 2.0);
 
-    // Control: the repository's documents do not contain the fields until they are regenerated.
+    // Control: until the repository's documents are regenerated, they do not contain the fields.
     let described = |what: &str| {
         let read = |name| fs::read_to_string(tree.join(name)).unwrap();
         let schema: Value = serde_json::from_str(&read("docs/schema.json")).unwrap();
@@ -166,7 +166,7 @@ fn a_folder_and_a_line_make_a_question_and_one_edit_a_field() {
     for field in ["even", "half"] {
         assert_eq!(described(field), (true, true), "{field}");
     }
-    // The program contains the documents.
+    // Build the program again, because it contains the documents.
     output(&mut cargo(&["build"]));
     assert!(kiln(&["parity", "--help"]).contains("\n  number, even, half\n"));
     let side = |name: &str, number: &str| {
@@ -175,7 +175,7 @@ fn a_folder_and_a_line_make_a_question_and_one_edit_a_field() {
         file.to_str().unwrap().to_string()
     };
     let (a, b) = (side("a.json", "4"), side("b.json", "4"));
-    // The page, an export and the comparison must include the new field, too.
+    // The page, the export and the comparison must include the new field, too.
     assert!(kiln(&["report", &a, "--format", "csv"]).contains("half"));
     let compared: Value = serde_json::from_str(&kiln(&["compare", &a, &b, "--json"])).unwrap();
     assert_eq!(compared["rows"][0]["unit"], "half", "{compared}");

@@ -1,5 +1,5 @@
 //! Plants six mistakes in the sources of `kernel/` and rebuilds it. For each mistake, a suite must
-//! fail in the implementations that contain it.
+//! fail for the implementations that contain the mistake.
 
 mod common;
 
@@ -65,8 +65,8 @@ const PLANTS: [(&str, &str, &str); 7] = [
     ),
 ];
 
-/// Builds a library from the kernel's sources after planting the mistakes. Returns the library's
-/// path.
+/// Plants the mistakes in a copy of the kernel's sources, builds a library from the copy, and
+/// returns the library's path.
 fn planted(dir: &Path) -> PathBuf {
     let kernel = dir.join("kernel");
     copy(&root().join("kernel"), &kernel);
@@ -152,8 +152,8 @@ fn six_planted_mistakes_are_found() {
     {
         for suite in [Suite::Vectors, Suite::Random] {
             let tallies = tallies(planted, "crct10dif", suite, 0..2000);
-            // Another tier may fail, too, because it may use the same function for the ends of
-            // messages.
+            // Another tier may fail, too, because it may use the same function for the last bytes
+            // of messages.
             let found = names_of_failures(&tallies);
             assert!(found.contains(&"crct10dif-pclmul-aesni"), "{found:?}");
             assert!(!found.contains(&"crct10dif-generic"), "{found:?}");

@@ -19,7 +19,7 @@ use kiln_questions::{list, speed};
 use repository::copy_repository;
 
 /// The rows for a CPU feature that no other tier uses, and for a tier. The tier is inserted before
-/// others, which changes their numbers.
+/// other tiers, so their numbers change.
 const TIER: &str = r#"
 FEATURE(MOVBE, LEAF_1, ECX, BIT(22), "MOVBE", "-mmovbe", MOVBE)
 TIER(AVX2_MOVBE, 256, ALL_OF(AVX2) | HAS(MOVBE))
@@ -73,13 +73,13 @@ fn a_tier_is_added_in_one_file() {
     if !cfg!(debug_assertions) {
         cargo.arg("--release");
     }
-    // The other crates have already been built in this directory, because this test needed them.
+    // Use the directory in which the other crates have already been built for this test.
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
     cargo.env("CARGO_TARGET_DIR", target);
     // Turn off optimisation, because the build time matters more than the speed of the program. The
     // unusual number of codegen units keeps cargo from reusing this build, which has the additional
-    // tier, for the repository: its file names depend on the profile, but not on the source
-    // directory.
+    // tier, for the repository: the names of the built files depend on the profile, but not on the
+    // source directory.
     for member in fs::read_dir(copy.join("crates")).unwrap() {
         let manifest = fs::read_to_string(member.unwrap().path().join("Cargo.toml")).unwrap();
         let name = manifest.split('"').nth(1).unwrap();
@@ -106,7 +106,7 @@ fn insert(text: &str, what: &str, before: &str) -> String {
     format!("{head}{what}{before}{tail}")
 }
 
-/// Returns whether a source compiles with the headers of the given `kernel/`.
+/// Returns whether a source file compiles with the headers of the given `kernel/`.
 fn compiles(kernel: &Path, source: &Path) -> bool {
     let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join("trial-object");
     fs::create_dir_all(&out).unwrap();

@@ -28,7 +28,7 @@ struct aes_key {
 int aes_expandkey(struct aes_key *key, const u8 *raw, size_t len);
 
 /*
- * generic.c: processes one block. @dst may equal @src. Not constant-time: the addresses of its
+ * generic.c: processes one block. @dst may equal @src. Not constant-time: the addresses of the
  * table look-ups depend on secrets.
  */
 typedef void aes_block_t(const struct aes_key *key, u8 dst[AES_BLOCK_SIZE],

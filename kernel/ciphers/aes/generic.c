@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * AES by table look-up, like the kernel's generic AES code. It is the baseline for all other
+ * AES with table look-ups, like the kernel's generic AES code. It is the baseline for all other
  * implementations.
  *
- * Deliberately NOT constant-time: the addresses of its loads, and so the contents of the cache,
- * depend on key and data. Where that matters, use aes_fixed_time.
+ * Deliberately NOT constant-time: the addresses of the loads, and therefore the contents of the
+ * cache, depend on the key and the data. Where that matters, use aes_fixed_time.
  */
 #include <kiln/types.h>
 #include <kiln/unaligned.h>
@@ -21,7 +21,7 @@
 #define COLUMN(r0, r1, r2, r3) \
 	((u32)(r0) | (u32)(r1) << 8 | (u32)(r2) << 16 | (u32)(r3) << 24)
 
-/* The contribution of byte v in row n of the state to its column in (Inv)MixColumns. */
+/* What byte @v in row n of the state contributes to its column in (Inv)MixColumns. */
 #define ENC0(v) COLUMN(MUL2(v), v, v, MUL2(v) ^ (v)),
 #define ENC1(v) COLUMN(MUL2(v) ^ (v), MUL2(v), v, v),
 #define ENC2(v) COLUMN(v, MUL2(v) ^ (v), MUL2(v), v),
@@ -71,8 +71,8 @@ static const struct tables dec_tables = {
 
 /*
  * Computes one round from the columns @s to the columns @d with the round key at @rk. ShiftRows
- * takes row n of column c from column c + n, its inverse from column c - n, which is c + 3n; so
- * @step is 1 or 3.
+ * takes row n of column c from column c + n; its inverse takes it from column c - n, which is c +
+ * 3n modulo 4. So @step is 1 or 3.
  */
 static __always_inline u32 mix(const struct tables *t, int c, const u32 s[4],
 			       const u8 *rk, int step)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * AES encryption by table look-up in x86-64 assembly, with general-purpose registers only. The code
- * was written by hand from aes/generic.c, not taken from compiler output. Since no compiler affects
- * it, it serves as the fixed reference in comparisons of compilers. Like generic.c, it is NOT
- * constant-time.
+ * AES encryption with table look-ups in x86-64 assembly, using general-purpose registers only. The
+ * code was written by hand from aes/generic.c, not taken from compiler output. Since no compiler
+ * affects it, it serves as the fixed reference in comparisons of compilers. Like generic.c, it is
+ * NOT constant-time.
  */
 #include "sbox.h"
 
@@ -12,7 +12,7 @@
 #define MUL3(v) (MUL2(v) ^ (v))
 #define COLUMN(r0, r1, r2, r3) .long (r0) | (r1) << 8 | (r2) << 16 | (r3) << 24;
 
-/* The contribution of byte v in row n of the state to its column in MixColumns. */
+/* What byte v in row n of the state contributes to its column in MixColumns. */
 #define ENC0(v) COLUMN(MUL2(v), v, v, MUL3(v))
 #define ENC1(v) COLUMN(MUL3(v), MUL2(v), v, v)
 #define ENC2(v) COLUMN(v, MUL3(v), MUL2(v), v)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-/* BLAKE2s, keyed and unkeyed: messages in pieces, and the list of implementations. */
+/* BLAKE2s with and without a key: messages in pieces, and the list of implementations. */
 #include "blake2s.h"
 
 #include <kiln/string.h>
@@ -17,7 +17,10 @@ struct blake2smac_ctx {
 	u8 key[BLAKE2S_BLOCK_SIZE];
 };
 
-/* Sets the initial state from the parameter block: one leaf, key and digest lengths (RFC 7693). */
+/*
+ * Sets the initial state from the parameter block (RFC 7693): a tree of one leaf, the length of the
+ * key, and the length of the digest.
+ */
 static __always_inline void start(u32 h[8], size_t keylen)
 {
 	static const u32 iv[8] = BLAKE2S_IV;

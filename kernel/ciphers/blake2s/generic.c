@@ -8,8 +8,8 @@
 #include "blake2s.h"
 
 /*
- * Runs the first or second half of G (RFC 7693) on all four columns or diagonals. Their
- * instructions are interleaved, because the columns are independent of each other.
+ * Runs the first or second half of G (RFC 7693) on all four columns or diagonals. The instructions
+ * for the four are interleaved, because they are independent of each other.
  */
 #define HALF(a, b, c, d, m, r1, r2)                                           \
 	v##a += get_le32(data + 4 * (m));                                     \

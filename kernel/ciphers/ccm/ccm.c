@@ -79,7 +79,7 @@ static __always_inline void put_tag(const struct tier *t, const struct aes_key *
 	memzero_explicit(mask, sizeof(mask));
 }
 
-/* Processes a whole message and writes its tag to @tag. */
+/* Processes a whole message and writes the tag to @tag. */
 static __always_inline void whole(const struct tier *t, const bool decrypting,
 				  const struct aes_key *key, u8 *dst, const u8 *src,
 				  size_t len, const u8 *aad, size_t aadlen, const u8 *iv,

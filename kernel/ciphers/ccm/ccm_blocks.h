@@ -112,7 +112,7 @@ static __always_inline size_t first_blocks(u8 *p, const u8 *iv, const u8 *aad, s
 }
 
 /*
- * Compares the computed tag, @have, with the message's tag. Wipes @have, and if the tags differ
+ * Compares the computed tag, @have, with the message's tag. Wipes @have and, if the tags differ,
  * also the text at @dst.
  */
 static inline int verdict(u8 *have, const u8 *tag, size_t tagsize, u8 *dst, size_t len)

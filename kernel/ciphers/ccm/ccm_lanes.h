@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * CCM of several messages at a time (RFC 3610, SP 800-38C): the second part of the template of
+ * CCM of several messages at a time (RFC 3610, SP 800-38C): the second part of the template in
  * ccm_simd.h.
  *
  * CBC-MAC, which is serial within a message, runs in lanes, one message per lane. CTR mode is
  * parallel within a message, so a separate pass handles it: before the MAC when decrypting, after
- * it when encrypting. Two passes are simpler than one: a lane's MAC begins with blocks that CTR
- * does not process, and ends with a padded block.
+ * it when encrypting. Two passes are simpler than one, because a lane's MAC begins with blocks that
+ * CTR does not process, and ends with a padded block.
  *
- * Limits on Zen 5 with AVX-512, AES-256: each of the MAC and CTR needs 14 AES instructions per
- * vector of 64 bytes, 7 cycles or 0.1094 per byte, so 0.219 in total. Each message adds at least 14
- * AES instructions for the mask of its tag and, for each MAC block before the text, one step of 56
- * cycles that 32 lanes share, 2 cycles.
+ * Limits on Zen 5 with AVX-512, AES-256: the MAC and CTR each need 14 AES instructions per vector
+ * of 64 bytes, which take 7 cycles, or 0.1094 cycles per byte. Together they take 0.219 cycles per
+ * byte. Each message adds at least 14 AES instructions for the mask of its tag. It also adds, for
+ * each MAC block before the text, one step of 56 cycles that 32 lanes share, so about 2 cycles per
+ * message.
  */
 #include <kiln/string.h>
 
@@ -21,8 +22,9 @@
 #include "ccm_blocks.h"
 
 /*
- * A lane's head holds B_0 and up to two blocks of encoded associated data: 30 bytes of it, enough
- * for IPsec, TLS and IEEE 802.11. The rest is read from @aad in further runs.
+ * A lane's head holds B_0 and up to two blocks of encoded associated data. These have room for 30
+ * bytes of associated data, which is enough for IPsec, TLS and IEEE 802.11. The rest is read from
+ * @aad in further runs.
  */
 #define HEAD (3 * AES_BLOCK_SIZE)
 #define HEAD_AAD (HEAD - AES_BLOCK_SIZE)

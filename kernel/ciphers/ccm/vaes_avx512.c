@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-/* AES-CCM with VAES, 512-bit vectors. */
+/* AES-CCM with VAES on 512-bit vectors. */
 #include "../simd/vec_zmm.h"
 
 #define CCM(name) ccm_##name##_vaes_avx512

@@ -53,18 +53,19 @@ static const u32 set_counters[16] __aligned(64) = {
 	F(8) F(9) F(10) F(11) F(12) F(13) F(14) F(15)
 
 /*
- * Block 0, the key of Poly1305, is computed in general-purpose registers, which would otherwise be
- * idle, between the vector operations for the other blocks. Two of the vectors' first EARLY double
- * rounds are interleaved with two of block 0's, the others with one. Block 0 is therefore ready
- * when the vectors have done EARLY of their ten, and the powers of r, and what the caller hashes
- * before the text, are computed while the vectors finish.
+ * Block 0, the key of Poly1305, is computed between the vector operations for the other blocks, in
+ * general-purpose registers, which would otherwise be idle. Of the first EARLY double rounds of the
+ * vectors, two are each interleaved with two double rounds of block 0, and the others with one.
+ * Block 0 is therefore ready when the vectors have completed EARLY of their ten double rounds.
+ * While the vectors finish, the powers of r are computed, and so is the hash of what precedes the
+ * text.
  *
- * With a smaller EARLY, the vectors' last rounds have little to overlap with. So many dependent
- * vector operations then fill the scheduler that the next message cannot begin. With 10, nothing
- * overlaps with the powers of r (Zen 5, 512-bit tier, 256 bytes sealed: 727 cycles with 5, 705 with
- * 6, 673 with 7, 663 with 8, 749 with 10). The two double rounds paired with two of block 0's are
- * apart: after other changes, 635 cycles if they are the first two, 570 as the third and the
- * seventh.
+ * With a smaller EARLY, the last rounds of the vectors have little to overlap with. So many
+ * dependent vector operations then fill the scheduler that the next message cannot begin. With 10,
+ * nothing overlaps with the powers of r (Zen 5, 512-bit tier, 256 bytes sealed: 727 cycles with 5,
+ * 705 with 6, 673 with 7, 663 with 8, 749 with 10). The two double rounds that are paired with two
+ * of block 0 are not adjacent: measured after other changes, the message takes 635 cycles if they
+ * are the first two, and 570 if they are the third and the seventh.
  */
 #define EARLY 8
 #define TWO_BESIDE(i) ((i) % 4 == 2)
@@ -347,7 +348,10 @@ static __always_inline void columns_2(const struct chacha_key *key, const struct
 		SET_ROUNDS(SET_ROUND_2, BESIDE(CHACHA_COLUMNS), BESIDE_2)
 	}
 	BESIDE_KEY
-	/* Spill the words of set y, to free registers for the initial words, which are reloaded. */
+	/*
+	 * Spill the words of set y, which are reloaded later, to free registers for the initial
+	 * words.
+	 */
 #define KEEP(i) v_store(kept + VBYTES * (i), y##i);
 #define KEPT(i) vec_t z##i = v_load(kept + VBYTES * (i));
 	EACH_16(KEEP)

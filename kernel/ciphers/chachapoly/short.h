@@ -89,7 +89,7 @@ static __always_inline void hash_end(struct poly1305_words h, size_t aadlen, siz
 	poly1305_tag(poly1305_sum_of(h), k->s0, k->s1, tag);
 }
 
-/* Stores the first @n bytes of two words, 1 to 15, and clears the others in the words. */
+/* Stores the first @n bytes of the two words @m, 0 < @n < 16, and clears the other bytes in @m. */
 static __always_inline void store_part(u8 *p, u64 m[2], size_t n)
 {
 	if (n > 8) {

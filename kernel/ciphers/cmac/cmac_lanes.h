@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * CMAC of several messages at a time: the second part of the template of cmac_simd.h.
+ * CMAC of several messages at a time: the second part of the template in cmac_simd.h.
  *
- * Limits on Zen 5 with AVX-512, AES-256: two AES instructions per cycle, so 56 cycles for a block
- * in each of 32 lanes, 0.109 cycles per byte; and merging four blocks in a vector, four loads and
- * three merges, 32 loads for eight vectors at two per cycle, which overlap with the rounds. Storing,
- * which limits CBC encryption, is left out.
+ * Limits on Zen 5 with AVX-512, AES-256: two AES instructions per cycle, so 56 cycles for one block
+ * in each of 32 lanes, or 0.109 cycles per byte. Merging four blocks into a vector takes four loads
+ * and three merges. The 32 loads for eight vectors, at two per cycle, overlap with the rounds. The
+ * stores that limit CBC encryption are not needed.
  */
 #include <kiln/string.h>
 
@@ -31,7 +31,10 @@ static __always_inline void begin_end(struct lanes *l, u32 i, const u8 *rest, si
 	begin_run(&l->r, i, STAGE_END, l->last[i], 1);
 }
 
-/* Begins a run of all remaining blocks but the last; if only the last remains, begins that one. */
+/*
+ * Begins a run of all remaining blocks except the last. If only the last block remains, begins the
+ * run of that block.
+ */
 static __always_inline void begin_text(struct lanes *l, u32 i)
 {
 	const size_t len = l->r.len[i], blocks = len ? (len - 1) / AES_BLOCK_SIZE : 0;

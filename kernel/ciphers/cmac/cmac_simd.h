@@ -8,7 +8,10 @@
 #include "../simd/cbc_chain.h"
 #include "cmac.h"
 
-/* Returns the last block of a message, of which @n bytes are at @end, with its key added. */
+/*
+ * Returns the last block of a message, with its subkey added. The last @n bytes of the message are
+ * at @end.
+ */
 static __always_inline __m128i last_block(const struct cmac_key *key, const u8 *end, size_t n)
 {
 	/* filling + 16 - n points to n zero bytes followed by the padding of a block of n bytes. */

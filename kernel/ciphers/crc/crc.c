@@ -8,7 +8,7 @@
 /* Every 32-bit value is a valid state. */
 #define crc32c_valid NULL
 
-/* A valid state fits in 16 bits, because its upper byte is used as a table's index. */
+/* A valid state fits in 16 bits, because its upper byte is used as a table index. */
 static bool crct10dif_valid(const void *state)
 {
 	const struct crc_state *s = state;

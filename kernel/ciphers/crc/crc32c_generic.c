@@ -5,8 +5,8 @@
 #define CRC_FIRST 1u
 #define CRC_STEP(c) ((c) & 1 ? (unsigned)(c) >> 1 ^ 0x82f63b78u : (unsigned)(c) >> 1)
 /*
- * The CRC of a byte with only bit i set. Bit i reaches the lowest place after i of the byte's eight
- * steps, so 8 - i steps remain.
+ * The CRC of a byte in which only bit i is set. Bit i reaches the lowest position after i of the
+ * byte's eight steps, so 8 - i steps remain.
  */
 #define CRC_OF_BIT(k, i) CRC_OF_BIT_##i(k)
 #define CRC_OF_BIT_0(k) c_##k##7

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * CRC-32C with VPCLMULQDQ on 512-bit vectors and SSE4.2's CRC32 instruction side by side.
+ * CRC-32C with VPCLMULQDQ on 512-bit vectors and, in parallel, SSE4.2's CRC32 instruction.
  *
- * Folding takes two multiplications per 64 bytes, that is, 16 bytes per cycle if one multiplication
- * can start every other cycle. Meanwhile the CRC32 instruction processes another 8 or 16 bytes per
- * cycle in general-purpose registers. A part of a message begins with six streams for that
- * instruction. The bytes for the four vector accumulators follow, eight times as many as in one
- * stream. The first fold of a part moves the accumulators over the streams. The CRCs of the streams
- * are moved to the end of the part and added there.
+ * Folding takes two multiplications per 64 bytes, so it processes 16 bytes per cycle if one
+ * multiplication can start every other cycle. Meanwhile, the CRC32 instruction processes another 8
+ * or 16 bytes per cycle in general-purpose registers. A part of a message begins with six streams
+ * for that instruction. They are followed by the bytes for the four vector accumulators, eight
+ * times as many as in one stream. The first fold of a part moves the accumulators over the streams.
+ * The CRCs of the streams are moved to the end of the part and added there.
  */
 #include "../simd/vec_zmm.h"
 #include "crc32c_stream.h"

@@ -4,7 +4,7 @@
 
 #define CRC_FIRST 0x8000u
 #define CRC_STEP(c) (((c) << 1 ^ ((c) & 0x8000 ? 0x8bb7u : 0)) & 0xffff)
-/* The CRC of a byte with only bit i set; bit i represents x^(16 + i). */
+/* The CRC of a byte in which only bit i is set; bit i represents x^(16 + i). */
 #define CRC_OF_BIT(k, i) c_##k##i
 
 #include "table.h"

@@ -21,9 +21,9 @@ static __always_inline vec_t fold(vec_t v, vec_t by, vec_t more)
 
 #if VBLOCKS == 4
 /*
- * Multiplies each lane of @v by its multipliers in @by, which moves the lane to the place of the
- * last one, and adds (XORs) all lanes. The multipliers of the last lane are zero: it is already in
- * its place and is added unchanged.
+ * Multiplies each lane of @v by its multipliers in @by, which moves the lane to the position of the
+ * last lane, and adds (XORs) all lanes. The multipliers of the last lane are zero: it is already in
+ * its position and is added unchanged.
  */
 static __always_inline __m128i sum_lanes(__m512i v, __m512i by)
 {

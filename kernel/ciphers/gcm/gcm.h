@@ -14,7 +14,7 @@
 #include "../polyval/polyval.h"
 #include "../tiers.h"
 
-/* Maximum bytes of text for one IV: SP 800-38D, 5.2.1.1. */
+/* Maximum number of bytes of text per IV: SP 800-38D, 5.2.1.1. */
 #define GCM_MAX_TEXT ((1ull << 36) - 32)
 
 struct gcm_key {
@@ -43,8 +43,8 @@ struct gcm_iv {
 typedef void gcm_text_t(const struct gcm_key *key, struct gcm_state *state, u8 *dst,
 			const u8 *src, size_t len);
 /*
- * Process a whole message like kiln_seal_t and kiln_open_t. If the tag is wrong, gcm_open_t leaves
- * wiping the text to its caller.
+ * Process a whole message like kiln_seal_t and kiln_open_t. If the tag is wrong, gcm_open_t does
+ * not wipe the text; the caller must do so.
  */
 typedef void gcm_seal_t(const struct gcm_key *key, u8 *dst, const u8 *src, size_t len,
 			const u8 *aad, size_t aadlen, struct gcm_iv iv, u8 *tag,

@@ -5,8 +5,8 @@
  *
  * While more than MAIN vectors remain, the main loop processes MAIN vectors per step (gcm_step.h).
  * A step interleaves AES rounds with the multiplications of MAIN vectors of ciphertext and one
- * reduction. When encrypting, the ciphertext is the previous step's. The last vectors, from one
- * byte to eight vectors, are summed up together with the previous result and the final block of
+ * reduction. When encrypting, this is the ciphertext of the previous step. The last vectors, from
+ * one byte to eight vectors, are summed up together with the previous result and the final block of
  * lengths, and reduced once. Messages of at most eight vectors need only this last part.
  */
 #include <kiln/fpu_assert.h>

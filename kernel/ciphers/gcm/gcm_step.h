@@ -134,7 +134,10 @@ static __always_inline void weave_slot(struct weave *w, const int slot)
 		const vec_t k = KEY(r);         \
 		QUARTERS(ENC, SLOT, i)          \
 	} while (0)
-/* Runs two rounds that only longer keys have. For shorter keys, runs only the rounds' slots. */
+/*
+ * Runs two rounds that only longer keys have. For shorter keys, runs only the slots of these
+ * rounds.
+ */
 #define WOVEN_MORE(more, QUARTERS, i)                   \
 	do {                                            \
 		if (more) {                             \

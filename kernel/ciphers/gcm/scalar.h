@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* Template of GCM in general-purpose registers, with the AES-CTR of the same tier. */
+/*
+ * The template of GCM in general-purpose registers. It uses the AES-CTR function of the same tier.
+ */
 #include <kiln/unaligned.h>
 
 #include "../modes/modes.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-/* AES-GCM with VAES and VPCLMULQDQ, 256-bit vectors. */
+/* AES-GCM with VAES and VPCLMULQDQ on 256-bit vectors. */
 #include "../simd/vec_ymm.h"
 
 #define GCM(name) gcm_##name##_vaes_avx2

@@ -16,7 +16,7 @@ enum mode { ECB_ENCRYPT, ECB_DECRYPT, CBC_DECRYPT, CTR };
  * little-endian numbers. For CBC, @chain is the vector before @src; only its last block is used.
  *
  * Results are written from the last vector to the first. This allows in-place operation, although
- * CBC decryption XORs each block with the source's previous block.
+ * CBC decryption XORs each block with the previous block of the source.
  */
 #define COUNT(j)                                           \
 	d##j = v_xor(v_shuffle(*chain, order), k0);        \

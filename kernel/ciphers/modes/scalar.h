@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Template of the modes in general-purpose registers: the including file uses MODES_SCALAR() once.
- * Intermediate secrets are kept in @work rather than in the destination, which other programs may
- * be able to read.
+ * The template of the modes in general-purpose registers. The including file uses MODES_SCALAR()
+ * once. Intermediate secrets are kept in @work rather than in the destination, which other programs
+ * may be able to read.
  */
 #ifndef KILN_AES_MODES_SCALAR_H
 #define KILN_AES_MODES_SCALAR_H

@@ -79,8 +79,8 @@ static __always_inline struct limbs carry(struct sum d)
 #define UPPER_FOUR(one, l) _mm512_mask_set1_epi64(one, 0x0f, (long long)p4.l)
 
 /*
- * Computes the powers of r that poly1305_blocks_vaes_avx512() needs for @len bytes: the first four
- * in general-purpose registers, the others from these.
+ * Computes the powers of r that poly1305_blocks_vaes_avx512() needs for @len bytes. The first four
+ * are computed in general-purpose registers; the others are derived from them in vectors.
  */
 static __always_inline void powers_zmm(struct poly1305_key *key, size_t len)
 {
@@ -113,7 +113,10 @@ static __always_inline void powers_zmm(struct poly1305_key *key, size_t len)
 	mul_add(&d, high, &p);
 	high = carry(d);
 	if (len > 4 * 128) {
-		/* Lane 0 keeps r^16; lane 1 becomes r^16 times r^8, lane 2 r^16 times r^16. */
+		/*
+		 * Lane 0 keeps r^16. Lane 1 becomes the product of r^16 and r^8, lane 2 the product
+		 * of r^16 and r^16.
+		 */
 		p = power_from(_mm512_mask_mov_epi64(high.l0, 0x02, p.r0),
 			       _mm512_mask_mov_epi64(high.l1, 0x02, p.r1),
 			       _mm512_mask_mov_epi64(high.l2, 0x02, p.r2));

@@ -51,7 +51,7 @@ typedef void poly1305_blocks_t(const struct poly1305_key *key, struct poly1305_s
 #define POLY1305_DECLARE(name, ...) poly1305_blocks_t poly1305_blocks_##name;
 VECTOR_ALL(POLY1305_DECLARE, )
 
-/* Sets r and s to the one-time key's four words, and clamps r. */
+/* Sets r and s from the four words of the one-time key, and clamps r. */
 static __always_inline void poly1305_set(struct poly1305_key *key, u64 r0, u64 r1, u64 s0, u64 s1)
 {
 	key->r[0] = r0 & 0x0ffffffc0fffffff;
@@ -60,22 +60,23 @@ static __always_inline void poly1305_set(struct poly1305_key *key, u64 r0, u64 r
 	key->s[1] = s1;
 }
 
-/* In generic.c: sets r and s to the one-time key's bytes. */
+/* In generic.c: sets r and s from the bytes of the one-time key, and clamps r. */
 void poly1305_clamp(struct poly1305_key *key, const u8 *raw);
-/* Computes the powers of r that any tier uses. */
+/* Computes all powers of r, so that any tier can use them. */
 void poly1305_powers(struct poly1305_key *key);
 /* Processes one block. @bit, 0 or 1, is appended to the block as its 129th bit. */
 void poly1305_block(const struct poly1305_key *key, struct poly1305_sum *sum, const u8 *src,
 		    u64 bit);
 /*
  * Processes a last block of @len bytes, 1 to 15. If @whole is set, pads it with zeros to a whole
- * block; otherwise as RFC 8439, 2.5.1 ends a message: with a byte 1 and then zeros.
+ * block. Otherwise, pads it like the end of a message (RFC 8439, 2.5.1): with a byte of value 1,
+ * followed by zeros.
  */
 void poly1305_part(const struct poly1305_key *key, struct poly1305_sum *sum, const u8 *src,
 		   size_t len, bool whole);
 /* Processes a block that consists of two words. */
 void poly1305_two_words(const struct poly1305_key *key, struct poly1305_sum *sum, u64 m0, u64 m1);
-/* Writes the tag: ((sum mod 2^130 - 5) + s) mod 2^128. */
+/* Writes the tag: ((sum mod (2^130 - 5)) + s) mod 2^128. */
 void poly1305_emit(const struct poly1305_key *key, const struct poly1305_sum *sum, u8 *out);
 
 #endif

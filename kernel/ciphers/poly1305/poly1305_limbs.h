@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* Numbers modulo 2^130 - 5 in limbs of 44, 44 and 42 bits, in general-purpose registers. */
+/* Arithmetic modulo 2^130 - 5 in general-purpose registers, with limbs of 44, 44 and 42 bits. */
 #ifndef KILN_POLY1305_LIMBS_H
 #define KILN_POLY1305_LIMBS_H
 
@@ -45,10 +45,10 @@ static __always_inline struct poly1305_limbs poly1305_limbs_of_r(const struct po
 	};
 }
 
-/* Stores r^n, 1 <= n <= 8, for the tiers without IFMA. */
+/* Stores @p, which is r^n with 1 <= n <= 8, in the key, for the tiers without IFMA. */
 static __always_inline void poly1305_put26(struct poly1305_key *key, int n, struct poly1305_limbs p)
 {
-	/* p may exceed 2^130, so its highest limb may have one bit more than 42. */
+	/* @p may exceed 2^130, so p.l2 may have 43 bits instead of 42. */
 	key->low26[0][8 - n] = p.l0 & 0x3ffffff;
 	key->low26[1][8 - n] = (p.l0 >> 26 | p.l1 << 18) & 0x3ffffff;
 	key->low26[2][8 - n] = (p.l1 >> 8) & 0x3ffffff;
@@ -57,9 +57,9 @@ static __always_inline void poly1305_put26(struct poly1305_key *key, int n, stru
 }
 
 /*
- * Computes the powers of r for a tier without IFMA: r to r^lanes and r^(2 lanes), where @lanes is 2
- * or 4. They are computed in general-purpose registers, because chacha_blocks.h places this code
- * between vector operations.
+ * Computes the powers of r for a tier without IFMA: r^1 to r^lanes, and r^(2 * lanes), where @lanes
+ * is 2 or 4. Uses only general-purpose registers, because chacha_blocks.h places this code between
+ * vector operations.
  */
 static __always_inline void poly1305_powers26(struct poly1305_key *key, const int lanes)
 {

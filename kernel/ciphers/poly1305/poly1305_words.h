@@ -8,8 +8,8 @@
 #include "poly1305_limbs.h"
 
 /*
- * A sum in progress: h2:h1:h0 + c. The carry @c of a step is ready last, so the next step adds it
- * after its block.
+ * A sum in progress: h2:h1:h0 + c. @c, the carry of a step, is ready last, so the next step first
+ * adds its block and then @c.
  */
 struct poly1305_words {
 	u64 h0, h1, h2, c;
@@ -19,9 +19,10 @@ struct poly1305_words {
  * Computes (h + block) * r. Clamping clears the two low bits of r1, so 2^128 * r1 is congruent to
  * 5/4 * r1 modulo 2^130 - 5, and 5/4 * r1 is an integer.
  *
- * Carries are written in assembly. Compilers move the carry flag into a register and back between
- * additions of 128 bits, which makes a step a third longer. A short message waits for its last
- * steps, and the more instructions wait, the fewer of the next message's have begun.
+ * The additions with carry are written in assembly. In C, compilers would move the carry flag into
+ * a register and back between 128-bit additions, which would make a step a third longer. A short
+ * message has to wait for its last steps, and the more instructions are still waiting, the fewer
+ * instructions of the next message have started.
  */
 static __always_inline struct poly1305_words poly1305_step(struct poly1305_words h, u64 m0, u64 m1,
 							   u64 bit, u64 r0, u64 r1)
@@ -59,15 +60,15 @@ static __always_inline struct poly1305_words poly1305_step(struct poly1305_words
 	d2 = h.h2 * r0;
 	__asm__("addq %[p0], %[l]\n\tadcq %[p1], %[h]"
 		: [l] "+&r"(low1), [h] "+&r"(d2) : [p0] "r"(high0), [p1] "r"(high1) : "cc");
-	/* Reduce the part above 2^130 by multiplying it by 5. */
+	/* Reduce: the part from 2^130 on, multiplied by 5, becomes the carry. */
 	return (struct poly1305_words){
 		.h0 = low0, .h1 = low1, .h2 = d2 & 3, .c = (d2 >> 2) + (d2 & ~3ull),
 	};
 }
 
 /*
- * Loads @n bytes, 1 to 15, as a block that ends with zeros. Puts the bytes together in registers,
- * because a load of eight bytes stored in parts would wait for the stores.
+ * Loads @n bytes, 1 to 15, as a block padded with zeros. Combines the bytes in registers: if the
+ * block were assembled in memory, an eight-byte load of it would have to wait for the stores.
  */
 static __always_inline void poly1305_load_part(u64 m[2], const u8 *p, size_t n)
 {
@@ -83,7 +84,7 @@ static __always_inline void poly1305_load_part(u64 m[2], const u8 *p, size_t n)
 	}
 }
 
-/* Adds whole blocks to the sum. */
+/* Processes whole blocks: adds each block to the sum and multiplies the sum by r. */
 static __always_inline struct poly1305_words poly1305_steps(struct poly1305_words h, const u8 *src,
 							    size_t blocks, u64 r0, u64 r1)
 {
@@ -92,7 +93,7 @@ static __always_inline struct poly1305_words poly1305_steps(struct poly1305_word
 	return h;
 }
 
-/* Adds the carry to the words, which are then less than 2^131. */
+/* Adds the carry to the words; the result is less than 2^131. */
 static __always_inline struct poly1305_sum poly1305_sum_of(struct poly1305_words h)
 {
 	u128 t = (u128)h.h0 + h.c;
@@ -105,7 +106,7 @@ static __always_inline struct poly1305_sum poly1305_sum_of(struct poly1305_words
 	return sum;
 }
 
-/* Computes the tag: ((h mod 2^130 - 5) + s) mod 2^128. */
+/* Computes the tag: ((h mod (2^130 - 5)) + s) mod 2^128. */
 static __always_inline void poly1305_tag(struct poly1305_sum h, u64 s0, u64 s1, u64 tag[2])
 {
 	u64 h0 = h.h[0], h1 = h.h[1], mask;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Poly1305 with 32-bit multiplications: the template of the tiers without IFMA. It processes LANES
+ * Poly1305 with 32-bit multiplications: the template for the tiers without IFMA. It processes LANES
  * blocks per vector, in five limbs of 26 bits.
  *
  * The including file includes one of ../simd/vec_*.h first and defines:
@@ -21,7 +21,7 @@
 #include <kiln/fpu_assert.h>
 #include <kiln/unaligned.h>
 
-/* Up to this many blocks, general-purpose registers are as fast as vectors. */
+/* For up to this many blocks, general-purpose registers are as fast as vectors. */
 #define FEW_BLOCKS 12
 #define MASK26 0x3ffffffull
 #define LANES (2 * VBLOCKS)
@@ -70,8 +70,8 @@ static __always_inline struct limbs mul_add(struct limbs d, struct limbs m,
 }
 
 /*
- * Carries in two independent chains. Afterwards each limb has at most slightly more than 26
- * bits.
+ * Propagates the carries in two independent chains. Afterwards, each limb is at most slightly
+ * larger than 26 bits.
  */
 static __always_inline struct limbs carry(struct limbs d)
 {
@@ -109,7 +109,7 @@ static __always_inline struct limbs load(const u8 *src)
 	};
 }
 
-/* Loads the first vector and adds the sum so far to its first block. */
+/* Loads the first vector of blocks and adds the sum so far to the first block. */
 static __always_inline struct limbs first(const struct poly1305_sum *sum, const u8 *src)
 {
 	const u64 *h = sum->h;
@@ -123,7 +123,7 @@ static __always_inline struct limbs first(const struct poly1305_sum *sum, const 
 	return m;
 }
 
-/* Adds up the lanes, carries, and stores the sum as words. */
+/* Adds up the lanes, propagates the carries, and stores the sum as words. */
 static __always_inline void put_sum(struct poly1305_sum *sum, struct limbs h)
 {
 	u64 l0 = v_sum64(h.l0), l1 = v_sum64(h.l1), l2 = v_sum64(h.l2), l3 = v_sum64(h.l3),

@@ -5,8 +5,8 @@
  *
  * A product of two numbers of up to 52 bits is computed in two halves. The upper half has the
  * weight 2^52, which is 2^8 in the next limb. Eight blocks take eighteen multiplications, and two
- * multiplications can start per cycle: 9 cycles for 128 bytes. A carry propagation is a chain of a
- * dozen operations of two cycles each, so four vectors share one,
+ * multiplications can start per cycle, so 128 bytes take 9 cycles. A carry propagation is a chain
+ * of a dozen operations of two cycles each, so four vectors share one,
  *
  *	h = h r^32 + m0 r^24 + m1 r^16 + m2 r^8 + m3
  *
@@ -14,14 +14,14 @@
  * the powers that their blocks need, r^8 to r, at the very end.
  *
  * If the blocks do not fill all vectors, the first vector is padded: zeros before the message
- * change nothing as long as they have no 129th bit.
+ * change nothing, provided that their 129th bit is not set.
  */
 #include "../simd/vec_zmm.h"
 #include "ifma.h"
 
 #include <kiln/fpu_assert.h>
 
-/* Up to this many blocks, general-purpose registers are as fast as vectors. */
+/* For up to this many blocks, general-purpose registers are as fast as vectors. */
 #define FEW_BLOCKS 4
 
 /*
@@ -58,7 +58,9 @@ static __always_inline struct sum sum_of(struct limbs m)
 static __always_inline struct limbs first(const struct poly1305_sum *sum, const u8 *src,
 					  size_t n)
 {
-	/* Load the blocks as the end of a whole vector; the mask excludes the bytes before them. */
+	/*
+	 * Load eight blocks that end with the @n blocks; the mask excludes the bytes before them.
+	 */
 	const u8 *from = src - 16 * (8 - n);
 	const u32 mask = (0xffffu << 2 * (8 - n)) & 0xffff;
 	const __mmask8 has = _mm512_cmpge_epu64_mask(ORDER, v_all64(8 - n));
@@ -75,7 +77,7 @@ static __always_inline struct limbs first(const struct poly1305_sum *sum, const 
 	return m;
 }
 
-/* Adds up the lanes, carries, and stores the sum as words. */
+/* Adds up the lanes, propagates the carries, and stores the sum as words. */
 static __always_inline void put_sum(struct poly1305_sum *sum, struct limbs h)
 {
 	u64 l0 = (u64)_mm512_reduce_add_epi64(h.l0);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * POLYVAL in general-purpose registers, in constant time: the key setup of all tiers, and the
- * processing of blocks in contexts where SIMD is not usable.
+ * Constant-time POLYVAL in general-purpose registers: key setup for all tiers, and block processing
+ * in contexts where SIMD is not usable.
  */
 #include "polyval.h"
 
@@ -17,8 +17,8 @@ struct element {
 /*
  * Computes a carryless product by integer multiplication. Both factors are split into parts whose
  * bits are four places apart, so that the sum at each place stays below 16 and does not carry into
- * the next used place. With 16 bits in the parts of both factors, the sum could reach 16, so each
- * part of the first factor has only 15 bits. The top four bits of that factor are multiplied by
+ * the next used place. If the parts of both factors had 16 bits, the sum could reach 16, so each
+ * part of the first factor has only 15 bits. The top four bits of that factor are multiplied with
  * shifts.
  */
 static __always_inline u128 clmul(u64 a, u64 b)
@@ -85,8 +85,8 @@ static __always_inline struct element square(struct element a)
 }
 
 /*
- * Computes the powers of @h. Every other power is computed as a square, because a square takes a
- * fifth of the time of a product.
+ * Computes the powers of @h. Every other power is computed by squaring, which takes a fifth of the
+ * time of a multiplication.
  */
 static void powers(struct polyval_key *key, struct element h)
 {

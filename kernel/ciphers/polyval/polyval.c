@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * ghash and polyval as keyed hashes: messages in pieces, and the list of implementations. A partial
- * last block is padded with zeros.
+ * Implements ghash and polyval as keyed hashes: processes messages in pieces, pads a partial last
+ * block with zeros, and lists the implementations.
  */
 #include <kiln/string.h>
 #include <kiln/unaligned.h>

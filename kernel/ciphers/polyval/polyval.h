@@ -9,7 +9,7 @@
  *
  * polyval.c			messages in pieces, the table of implementations
  * generic.c			keys, and blocks in general-purpose registers
- * polyval_simd.h		blocks and whole messages with vectors: the template of aesni.c,
+ * polyval_simd.h		blocks and whole messages with vectors: the template for aesni.c,
  *				vaes_avx2.c and vaes_avx512.c
  */
 #ifndef KILN_POLYVAL_H
@@ -21,15 +21,15 @@
 
 #define POLYVAL_BLOCK_SIZE 16
 
-/* Number of key powers: enough for 16 vectors of four blocks and a few more blocks. */
+/* The number of key powers: enough for 16 four-block vectors plus four more blocks. */
 #define POLYVAL_POWERS 68
 /* A sum of more blocks than this always covers exactly 16 whole vectors. */
 #define POLYVAL_SHORT 36
 #define POLYVAL_UPPER (POLYVAL_POWERS - POLYVAL_SHORT)
 
 /*
- * Row i of @power is the key to the power of POLYVAL_POWERS - i, so the last n blocks of a sum are
- * multiplied by the last n rows. Rows of zeros follow, for partial vectors.
+ * Row i of @power is the key raised to the power POLYVAL_POWERS - i, so the last n blocks of a sum
+ * are multiplied by the last n rows. Rows of zeros follow, for partial vectors.
  *
  * Karatsuba's method needs the sum of each row's two halves. @halves stores these sums. For row i
  * of the last POLYVAL_SHORT rows, the sum is in the lower half of row i - POLYVAL_UPPER of @halves.

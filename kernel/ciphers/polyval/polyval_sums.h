@@ -13,7 +13,7 @@
 #include "../simd/rounds.h"
 #include "polyval.h"
 
-/* Blocks in the longest sum with a single reduction: eight vectors. */
+/* The number of blocks in the longest sum that is reduced only once: eight vectors. */
 #define SUM_BLOCKS (8 * VBLOCKS)
 #define SUM_BYTES (8 * VBYTES)
 
@@ -23,7 +23,7 @@ static __always_inline size_t blocks_of(size_t len)
 }
 
 /*
- * The sums of three products: of the lower halves, of the upper halves, and of the sums of both
+ * Sums of products: @lo of the lower halves, @hi of the upper halves, and @mid of the sums of both
  * halves.
  */
 struct sums {
@@ -52,7 +52,7 @@ static __always_inline const u8 *power(const struct polyval_key *key, size_t n)
 #define SET(sum, product) ((sum) = (product))
 #define ADD(sum, product) ((sum) = v_xor(sum, product))
 
-/* Starts the sums with the vector @x times the powers from @p on. */
+/* Sets the sums to the products of the vector @x and the powers that start at @p. */
 static __always_inline void mul_set(struct sums *g, vec_t x, const u8 *p)
 {
 	MULTIPLY(g, SET, x, v_load(p), v_load(p + HALVES));
@@ -63,7 +63,7 @@ static __always_inline void mul_add(struct sums *g, vec_t x, const u8 *p)
 	MULTIPLY(g, ADD, x, v_load(p), v_load(p + HALVES));
 }
 
-/* Starts the sums with one block times the power at @p. */
+/* Sets the sums to the products of one block and the power at @p. */
 static __always_inline void mul_set1(struct sums *g, __m128i x, const u8 *p)
 {
 	MULTIPLY(g, SET, v_one(x), v_one(load1(p)), v_one(load1(p + HALVES)));
@@ -74,7 +74,7 @@ static __always_inline void mul_add1(struct sums *g, __m128i x, const u8 *p)
 	MULTIPLY(g, ADD, v_one(x), v_one(load1(p)), v_one(load1(p + HALVES)));
 }
 
-/* Starts the sums with @a times the power at @p and @b times the power at @q. */
+/* Sets the sums to the products of @a and the power at @p, plus those of @b and the power at @q. */
 static __always_inline void mul_set2(struct sums *g, __m128i a, const u8 *p, __m128i b,
 				     const u8 *q)
 {
@@ -87,7 +87,10 @@ static __always_inline void mul_set2(struct sums *g, __m128i a, const u8 *p, __m
 #endif
 }
 
-/* Adds two vectors times the powers at @p and @q, with one three-way XOR for every two products. */
+/*
+ * Adds the products of two vectors and the powers at @p and @q, with one three-way XOR for every
+ * two products.
+ */
 static __always_inline void mul_add_pair(struct sums *g, vec_t x, const u8 *p, vec_t y,
 					 const u8 *q)
 {
@@ -109,7 +112,8 @@ static __always_inline void mul_set_pair(struct sums *g, vec_t x, const u8 *p, v
 /*
  * Reduces the sums, adds up all blocks, and multiplies by x^-128. Each step divides by x^64: it
  * exchanges the halves and adds the terms that eliminate the lower half. The reduction runs on all
- * blocks of the vectors at once; afterwards only one vector has to be added up instead of three.
+ * blocks of the vectors at once; afterwards, only the blocks of one vector have to be added up
+ * instead of those of three.
  */
 static __always_inline __m128i reduce(const struct sums *g)
 {

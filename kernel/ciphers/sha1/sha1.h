@@ -4,7 +4,7 @@
  *
  * sha1.c	the table of implementations; ../merkle.h has the code that all tiers share
  * TIER.c	compression of blocks
- * sha1_lanes.h	the template of hashing several messages at a time
+ * sha1_lanes.h	the template for hashing several messages at a time
  */
 #ifndef KILN_SHA1_H
 #define KILN_SHA1_H
@@ -15,8 +15,8 @@
 #define SHA1_DIGEST 20
 
 /*
- * The vector tiers hash several messages at a time. For a single message they are generic code that
- * needs a section, so their priority is lower.
+ * The vector tiers hash several messages at a time. For a single message, they run the generic code
+ * and additionally require an FPU section, so their priority is lower.
  */
 #define SHA1_ALL(F)                                                    \
 	F(SHA1, sha1, generic, GENERIC, "generic", 100, 0)             \

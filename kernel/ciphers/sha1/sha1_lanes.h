@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * SHA-1 of one message per lane. The including file defines MD_NAME(name) after including one of
+ * SHA-1 with one message per lane. The including file defines MD_NAME(name) after including one of
  * simd/vec_*.h.
  *
- * Limits with AVX-512 on Zen 5 (sha2_lanes.h has its rates): 7 operations per round and 3 per word
- * after the 16th, 752 operations or 188 cycles per block, and 24 cycles for loading it. The chain
- * through a is a rotation and an addition, four cycles per round: 320 cycles per 1024 bytes, 0.31
- * cycles per byte.
+ * Limits with AVX-512 on Zen 5 (sha2_lanes.h gives the rates of the CPU): 7 operations per round
+ * and 3 per word after the 16th, 752 operations or 188 cycles per block, and 24 cycles to load the
+ * block. The dependency chain through a is a rotation and an addition, four cycles per round: 320
+ * cycles per 1024 bytes, 0.31 cycles per byte.
  */
 #define WORD_BITS 32
 
@@ -22,7 +22,7 @@
 	e = w_add(e, w_rol(a, 5));                                            \
 	b = w_rol(b, 30);                                                     \
 } while (0)
-/* Replaces the word of round i - 16 by the word of round i. */
+/* Replaces the word of round i - 16 with the word of round i. */
 #define NEXT_WORD(i)                                                          \
 	x[(i) & 15] = w_rol(v_xor(v_xor3(x[((i) + 13) & 15], x[((i) + 8) & 15], \
 					 x[((i) + 2) & 15]), x[(i) & 15]), 1)

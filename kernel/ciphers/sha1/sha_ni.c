@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * SHA-1 with the SHA instructions. A block is a chain of twenty SHA1RNDS4 instructions: each runs
- * four rounds and depends on the one before. All other instructions stay off this chain.
+ * SHA-1 with the SHA instructions. Each block is processed by a chain of twenty SHA1RNDS4
+ * instructions; each runs four rounds and depends on the previous one. All other instructions stay
+ * off this chain.
  */
 #include "../merkle_sha_ni.h"
 #include "sha1.h"
@@ -20,7 +21,10 @@
 	w0 = _mm_sha1msg2_epu32(_mm_xor_si128(_mm_sha1msg1_epu32(w0, w1), w2), w3)
 
 struct words {
-	/* abcd holds a in its top word and d in its lowest; e has its value in the top word. */
+	/*
+	 * The vector abcd holds a in its top word and d in its lowest; the vector e holds e in its
+	 * top word.
+	 */
 	__m128i abcd, e;
 };
 

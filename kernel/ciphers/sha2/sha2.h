@@ -4,9 +4,9 @@
  *
  * sha2.c			the table of implementations; shared code is in ../merkle.h
  * sha256_TIER.c, sha512_TIER.c	compression of blocks
- * sha2_generic.h		the template of the generic tiers
- * sha256_simd.h, sha512_simd.h	the templates of the SIMD tiers
- * sha2_lanes.h			the template of hashing several messages at a time
+ * sha2_generic.h		the template for the generic tiers
+ * sha256_simd.h, sha512_simd.h	the templates for the SIMD tiers
+ * sha2_lanes.h			the template for hashing several messages at a time
  * two_blocks.h			two blocks per pass, for SIMD tiers of both hashes
  * rounds.h			rounds in general-purpose registers, between vector operations
  */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* SHA-256 of 8 messages at a time with AVX2. */
+/* SHA-256 with AVX2, 8 messages at a time. */
 #include "../simd/vec_ymm.h"
 
 #define WORD_BITS 32

@@ -2,8 +2,8 @@
 /*
  * SHA-256 with the SHA instructions.
  *
- * SHA256RNDS2 runs two rounds in four cycles, and each pair of rounds depends on the previous pair:
- * 128 cycles per block. Everything else costs nothing as long as it stays off this chain.
+ * SHA256RNDS2 runs two rounds in four cycles, and each pair of rounds depends on the previous pair,
+ * so a block takes 128 cycles. Everything else costs nothing as long as it stays off this chain.
  */
 #include "../merkle_sha_ni.h"
 #include "sha2.h"
@@ -24,8 +24,8 @@
 
 struct words {
 	/*
-	 * The state in the layout of the instructions: a b e f and c d g h, with the first word on
-	 * top.
+	 * The state in the layout that the instructions use: a b e f and c d g h, with the first
+	 * word in the highest position.
 	 */
 	__m128i abef, cdgh;
 };

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
  * SHA-256 with vectors and BMI2, for CPUs without the SHA instructions. Rounds run in
- * general-purpose registers. Vectors compute the message schedule of two blocks at once, between the
- * rounds of the first block; the rounds of the second block read their words from memory. The
- * including file defines, after simd/two_lanes.h:
+ * general-purpose registers. Vectors compute the message schedule of two blocks at once, between
+ * the rounds of the first block; the rounds of the second block read their words from memory. The
+ * including file includes simd/two_lanes.h first and defines:
  *
  *	MD_NAME(name)	full name of an entry point
  *	v_sigma0(v), v_sigma1(v)	FIPS 180-4, 4.1.2. In the argument of v_sigma1(), each 64-bit

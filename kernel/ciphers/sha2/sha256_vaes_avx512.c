@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* SHA-256 with AVX-512: single instructions for rotations and three-term sums. */
+/* SHA-256 with AVX-512, where rotations and three-term XORs are single instructions. */
 #include "../simd/two_lanes.h"
 
 #define MD_NAME(name) sha256_##name##_avx512

@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * SHA-256 (WORD_BITS is 32) and SHA-512 (64) of one message per lane. The including file defines
- * MD_NAME(name) and WORD_BITS after including one of simd/vec_*.h.
+ * SHA-256 (WORD_BITS is 32) and SHA-512 (WORD_BITS is 64) with one message per lane. The including
+ * file defines MD_NAME(name) and WORD_BITS after including one of simd/vec_*.h.
  *
  * Limits with AVX-512 on Zen 5, which starts four vector operations per cycle, at most two of which
  * are shifts or rotations. Each operation has a latency of two cycles:
  *
- * - operations: 18 per round (6 rotations, 4 of three inputs, 8 additions) and 11 per word after
- *   the 16th: 1680 operations or 420 cycles per block of SHA-256, 2144 or 536 of SHA-512;
- * - latency: the chains through a and e are three operations long (rotation, XOR, addition), six
- *   cycles per round: 384 and 480 cycles;
+ * - operations: 18 per round (6 rotations, 4 three-input operations, 8 additions) and 11 per word
+ *   after the 16th: 1680 operations or 420 cycles per SHA-256 block, 2144 operations or 536 cycles
+ *   per SHA-512 block;
+ * - latency: the dependency chains through a and e are three operations long (rotation, XOR,
+ *   addition), six cycles per round: 384 cycles for SHA-256 and 480 for SHA-512;
  * - loads: 64 blocks of 16 bytes, merged, byte-swapped and transposed by 96 operations (24 cycles)
  *   for SHA-256 and 80 (20 cycles) for SHA-512.
  *
- * The operations and the loads take 444 cycles per 1024 bytes of SHA-256, 0.43 cycles per byte, and
- * 556 of SHA-512, 0.54. A second set of lanes would gain nothing.
+ * Together, operations and loads take 444 cycles per 1024 bytes with SHA-256 (0.43 cycles per byte)
+ * and 556 cycles with SHA-512 (0.54 cycles per byte). A second set of lanes would gain nothing.
  */
 #include "sha2.h"
 
@@ -37,8 +38,8 @@
 #endif
 
 /*
- * e' is computed first, and a' from it by correcting the terms that differ, so that the last
- * operation of each adds the sum that is ready last.
+ * e' is computed first, and a' is derived from e' by correcting the terms that differ, so that the
+ * last operation of each adds the term that is ready last.
  */
 #define ROUND(a, b, c, d, e, f, g, h, i) do {                                 \
 	vec_t s = w_sub(w_majority(a, b, c), d);                              \
@@ -56,7 +57,7 @@
 	h = w_add(s, SIGMA0(a));                                              \
 } while (0)
 
-/* Replaces word i by the word 16 rounds later. */
+/* Replaces word i with word i + 16. */
 #define NEXT_WORD(i)                                                          \
 	x[i] = w_add(w_add(x[i], WORD_SIGMA0(x[((i) + 1) & 15])),             \
 		     w_add(x[((i) + 9) & 15], WORD_SIGMA1(x[((i) + 14) & 15])))

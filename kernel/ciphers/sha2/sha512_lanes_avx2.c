@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* SHA-512 of 4 messages at a time with AVX2. */
+/* SHA-512 with AVX2, 4 messages at a time. */
 #include "../simd/vec_ymm.h"
 
 #define WORD_BITS 64

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* SHA-512 of 8 messages at a time with AVX-512. */
+/* SHA-512 with AVX-512, 8 messages at a time. */
 #include "../simd/vec_zmm.h"
 
 #define WORD_BITS 64

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
  * SHA-512 with rounds in general-purpose registers (RORX) and the message schedule in vectors,
- * which hold two words of each of two blocks. The including file defines, after simd/two_lanes.h:
+ * which hold two words of each of two blocks. The including file includes simd/two_lanes.h first
+ * and defines:
  *
  *	MD_NAME(name)	full name of an entry point
  *	v_sigma0(v), v_sigma1(v)	FIPS 180-4, 4.1.3

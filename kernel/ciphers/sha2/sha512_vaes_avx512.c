@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * SHA-512 with AVX-512: single instructions for rotations and three-term sums halve the dependency
- * chain of the message schedule, so two lanes are enough.
+ * SHA-512 with AVX-512, where rotations and three-term XORs are single instructions. This halves
+ * the dependency chain of the message schedule, so two lanes are enough.
  */
 #include "../simd/two_lanes.h"
 

@@ -9,8 +9,8 @@
 
 /*
  * v_load_blocks() and v_store_blocks() access the first @n blocks of a vector at @p. They use masks
- * unless the vector would reach into the next page: if that page is not mapped, a masked access
- * takes 400 cycles, even though the mask excludes the page.
+ * unless the vector would extend into the next page: if that page is not mapped, a masked access
+ * takes 400 cycles, even though the mask excludes all bytes of that page.
  */
 static __always_inline bool within_page(const void *p)
 {

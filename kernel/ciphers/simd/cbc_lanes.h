@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * CBC of one message per 16-byte lane, under one key: the loop of CBC encryption and of CBC-MAC.
+ * CBC with one message per 16-byte lane and one key for all lanes: the loop that CBC encryption and
+ * CBC-MAC share.
  *
  * Within one message, each block waits for all rounds of the previous block, four cycles per round,
  * and the AES unit is idle for seven eighths of the time. Eight vectors keep it busy. Each 16-byte
  * lane of these vectors processes a different message.
  *
  * All messages have the same key, so one vector per round key serves all lanes. This is the case
- * for the packet queue of one IPsec SA or for the sectors of one disk. Lanes with different keys
- * would need each of up to 15 round-key vectors assembled from several keys.
+ * for the packet queue of one IPsec SA or for the sectors of one disk. If the lanes had different
+ * keys, each of the up to 15 round-key vectors would have to be assembled from several keys.
  */
 #ifndef KILN_SIMD_CBC_LANES_H
 #define KILN_SIMD_CBC_LANES_H
@@ -28,7 +29,10 @@
 #define FINISH(j) d##j = v_enclast(d##j, k);
 #define SCATTER(j) scatter(dst + j * VBLOCKS, o, d##j);
 
-/* Whether the ciphertext is stored at @dst. @chain has the last block of ciphertext of each lane. */
+/*
+ * CBC_STORE stores the ciphertext at @dst, and CBC_DROP discards it. In either case, @chain
+ * receives the last ciphertext block of each lane.
+ */
 #define CBC_STORE(EACH) EACH(SCATTER)
 #define CBC_DROP(EACH) (void)dst;
 

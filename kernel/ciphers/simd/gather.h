@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * One block of 16 bytes from each of several addresses: gather() loads them from offset @o of the
- * VBLOCKS pointers at @p, scatter() stores them. Include this after one of vec_*.h.
+ * Access to one 16-byte block at each of VBLOCKS addresses: gather() loads the blocks at offset @o
+ * from the pointers at @p, and scatter() stores blocks there. Include this after one of vec_*.h.
  */
 #ifndef KILN_SIMD_GATHER_H
 #define KILN_SIMD_GATHER_H

@@ -34,8 +34,8 @@ typedef u8 round_key[AES_BLOCK_SIZE];
 
 /*
  * Loads round key r from @rk, which holds one vector per round key if @wide, else one block. If
- * @keep is not NULL, the key is stored there as a vector for later steps, because a widening load
- * takes a vector operation.
+ * @keep is not NULL, the key is stored there as a vector for later steps, because each widening
+ * load costs a vector operation.
  */
 #define v_key(p) v_all(_mm_load_si128((const __m128i *)(p)))
 #define KEY(r) (wide ? v_load(rk + (r) * VBYTES) : v_key(rk + (r) * AES_BLOCK_SIZE))
@@ -55,7 +55,7 @@ typedef u8 round_key[AES_BLOCK_SIZE];
 #define DECLARE(j) vec_t d##j;
 #define ENC(j) d##j = v_enc(d##j, k);
 #define DEC(j) d##j = v_dec(d##j, k);
-/* Runs rounds 1 to 9, and after each of them one of STEP(n) to STEP(n + 8), in order. */
+/* Runs rounds 1 to 9 and, after each of them, the next of STEP(n) to STEP(n + 8). */
 #define NINE_ROUNDS(EACH, STEP, n)              \
 	do {                                    \
 		ROUND(1, EACH); STEP(n);        \
@@ -69,9 +69,9 @@ typedef u8 round_key[AES_BLOCK_SIZE];
 		ROUND(9, EACH); STEP((n) + 8);  \
 	} while (0)
 /*
- * Runs all rounds but the last on d0, d1 ..., with STEP(1) to STEP(11) in between. All key sizes
- * end with the same rounds, so longer schedules run their additional rounds first; these advance
- * @rk and @keep, so that the last nine rounds and LAST_KEY always have the same indices.
+ * Runs all rounds but the last on d0, d1 ..., with STEP(1) to STEP(11) between the rounds. All key
+ * sizes end with the same rounds, so longer schedules run their additional rounds first; these
+ * advance @rk and @keep, so that the last nine rounds and LAST_KEY always have the same indices.
  */
 #define NO_STEP(r) do { } while (0)
 #define TWO_MORE(EACH)                                          \
@@ -95,8 +95,8 @@ typedef u8 round_key[AES_BLOCK_SIZE];
 #define LAST_KEY KEY(10)
 
 /*
- * Round keys in memory, widened to one vector each, for a main loop. They are wiped with vector
- * stores, because REP STOSB takes 20 cycles to start.
+ * Round keys in memory, each widened to a vector, for use in a main loop. They are wiped with
+ * vector stores, because REP STOSB takes 20 cycles to start.
  */
 struct wide_keys {
 	u8 k[AES_MAX_ROUND_KEYS * VBYTES] __aligned(64);

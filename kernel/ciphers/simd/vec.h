@@ -7,7 +7,7 @@
  *	VBLOCKS		1, 2 or 4
  *	MAIN		vectors per iteration of the AES modes' main loop: 8 or 16
  *	V(op)		the intrinsic whose name ends in @op, such as add_epi32
- *	V_WHOLE(op)	an intrinsic on the vector as a whole, such as xor
+ *	V_WHOLE(op)	an intrinsic on the whole vector, such as xor
  *	V_BLOCKS(op)	an intrinsic on each 16-byte block, such as aesenc
  *	v_all(x)	block x in every place
  *	v_one(x)	block x in the first place, zeros in the others
@@ -47,7 +47,7 @@
 #define v_hi32(a, b) V(unpackhi_epi32)(a, b)
 #define v_lo64(a, b) V(unpacklo_epi64)(a, b)
 #define v_hi64(a, b) V(unpackhi_epi64)(a, b)
-/* Operations within each block: PSHUFB, PSHUFD, exchange of the halves, shifts by bytes. */
+/* Operations within each block: PSHUFB, PSHUFD, swapping the halves, and shifts by whole bytes. */
 #define v_shuffle(v, pattern) V(shuffle_epi8)(v, pattern)
 #define v_shuffle32(v, imm) V(shuffle_epi32)(v, imm)
 #define v_swap(v) v_shuffle32(v, 0x4e)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Vectors of one block, SSE-encoded only. They run on all CPUs since Westmere, and under operating
- * systems that save only xmm registers. vec.h explains the operations.
+ * One-block vectors, with SSE encodings only. They work on all CPUs since Westmere and under
+ * operating systems that save only the xmm registers. vec.h explains the operations.
  */
 #ifndef KILN_SIMD_VEC_XMM_H
 #define KILN_SIMD_VEC_XMM_H

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Vectors of words that belong to different messages: the operations of hashes, one message per
- * lane. Include this after vec_ymm.h or vec_zmm.h, with WORD_BITS defined as 32 or 64.
+ * Vectors whose words belong to different messages: the operations of hashes that process one
+ * message per lane. Include this after vec_ymm.h or vec_zmm.h, with WORD_BITS defined as 32 or 64.
  *
- * A rotation and an operation of three inputs are one instruction with AVX-512, and three or four
- * with AVX2.
+ * A rotation or a three-input operation takes one instruction with AVX-512, and three or four with
+ * AVX2.
  */
 #ifndef KILN_SIMD_WORDS_H
 #define KILN_SIMD_WORDS_H
@@ -12,7 +12,7 @@
 #include "gather.h"
 
 #define LANES (VBYTES * 8 / WORD_BITS)
-/* Words of a lane per block of 16 bytes. */
+/* The number of words in a 16-byte block. */
 #define WORDS_IN_BLOCK (128 / WORD_BITS)
 /* The index of a lane's word in an array of vectors; see load_words(). */
 #define AT(lane, word)                                                        \
@@ -57,9 +57,10 @@ typedef u64 word_t;
 #endif
 
 /*
- * Loads words @w ... of each lane's block at offset @o and converts them from big-endian order.
- * Each gathered vector has one block of 16 bytes from each of VBLOCKS consecutive lanes, and
- * transposing the words within blocks suffices, because AT() numbers the lanes accordingly.
+ * Loads the words from @w on, as many as fit in 16 bytes, from each lane's block at offset @o and
+ * converts them from big-endian order. Each gathered vector has one block of 16 bytes from each of
+ * VBLOCKS consecutive lanes, and transposing the words within blocks suffices, because AT() numbers
+ * the lanes accordingly.
  */
 static __always_inline void load_some(vec_t *x, const u8 *const *src, size_t o, const int w)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * SM3's rounds in general-purpose registers. Constant-time: it has no look-ups and no branches on
+ * SM3's rounds in general-purpose registers. Constant-time: no look-up or branch depends on the
  * data.
  */
 #include <kiln/bitops.h>

@@ -4,8 +4,8 @@
  *
  * sm3.c	the table of implementations; ../merkle.h has the code that all tiers share
  * TIER.c	compression of blocks
- * sm3_simd.h	the template of the SIMD tiers
- * sm3_lanes.h	the template of hashing several messages at a time
+ * sm3_simd.h	the template for the SIMD tiers
+ * sm3_lanes.h	the template for hashing several messages at a time
  */
 #ifndef KILN_SM3_H
 #define KILN_SM3_H

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * SM3 of one message per lane. The including file defines MD_NAME(name) after including one of
+ * SM3 with one message per lane. The including file defines MD_NAME(name) after including one of
  * simd/vec_*.h.
  *
- * Limits with AVX-512 on Zen 5 (sha2_lanes.h has its rates): 19 operations per round and 7 per word
- * after the 16th, of which there are 52: 1580 operations or 395 cycles per block. The chain through
- * e is an addition, a rotation, an addition and P0, which is a rotation and an XOR: ten cycles per
- * round, 640 cycles per 1024 bytes, 0.63 cycles per byte.
+ * Limits with AVX-512 on Zen 5 (sha2_lanes.h gives the rates of the CPU): 19 operations per round
+ * and 7 per word after the 16th; with 52 such words, this makes 1580 operations or 395 cycles per
+ * block. The dependency chain through e is an addition, a rotation, an addition and P0, which is a
+ * rotation and an XOR: ten cycles per round, 640 cycles per 1024 bytes, 0.63 cycles per byte.
  */
 #define WORD_BITS 32
 
@@ -35,7 +35,7 @@
 	h = P0(h);                                                            \
 } while (0)
 
-/* Replaces word i - 12 by word i + 4, which round i uses first. */
+/* Replaces word i - 12 with word i + 4, which is first used in round i. */
 #define NEXT_WORD(i) do {                                                     \
 	const vec_t p = v_xor3(x[((i) + 4) & 15], x[((i) + 11) & 15],         \
 			       w_rol(x[((i) + 1) & 15], 15));                 \

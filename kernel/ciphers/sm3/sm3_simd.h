@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
  * SM3 with rounds in general-purpose registers (RORX) and the message expansion in vectors, which
- * hold four words of each of two blocks. The including file defines, after simd/two_lanes.h:
+ * hold four words of each of two blocks. The including file includes simd/two_lanes.h first and
+ * defines:
  *
  *	MD_NAME(name)	full name of an entry point
  *	v_rol(v, n)	rotates each 32-bit word left by n
  *	v_p1(x)		x ^ rol32(x, 15) ^ rol32(x, 23)
- *	v_zero_64(p)	writes 64 bytes of zero at p
+ *	v_zero_64(p)	writes 64 zero bytes at p
  *
  * Each round waits for the previous one: the path from e to the next e is an addition, a rotation
  * by 7, another addition and P0, which is three operations deep. That takes six cycles, and
@@ -134,8 +135,8 @@ static __always_inline void begin(struct vectors *v, struct schedule *s, const u
 }
 
 /*
- * Runs a block's rounds. For lane 0, also expands two blocks: the one at @data and the one @stride
- * bytes further.
+ * Runs the rounds of one block. For lane 0, also expands two blocks: the one at @data and the one
+ * at @data + @stride.
  */
 static __always_inline void block(u32 *st, struct schedule *s, const int lane,
 				  const u8 *data, const size_t stride)
@@ -182,9 +183,9 @@ static __always_inline void block(u32 *st, struct schedule *s, const int lane,
 }
 
 /*
- * From this many blocks on, a loop that does not check for a next block is worthwhile. Measured on
- * Zen 5 with gcc 12: 424 cycles per block, compared with 442, but the change from one loop to the
- * other costs some 150 cycles once; the reason is not known.
+ * From this many blocks on, a loop that does not check whether there is a next block pays off.
+ * Measured on Zen 5 with gcc 12: 424 cycles per block, compared with 442, but switching from one
+ * loop to the other costs about 150 cycles once, for an unknown reason.
  */
 #define MANY 16
 

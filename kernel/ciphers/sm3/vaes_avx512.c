@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* SM3 with AVX-512: single instructions for rotations and for XORs of three terms. */
+/* SM3 with AVX-512, where rotations and three-term XORs are single instructions. */
 #include "../simd/two_lanes.h"
 
 #define MD_NAME(name) sm3_##name##_avx512

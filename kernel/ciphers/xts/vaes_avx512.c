@@ -10,7 +10,8 @@
 /*
  * Tweaks by permutation. Let b0..b15 be the bytes of a tweak t. When t is multiplied by x^64, its
  * upper half is shifted out and must be folded back: a carryless multiplication by 0x87 turns each
- * of its bytes v into a low byte L(v) and seven bits H(v), which are added to the byte above:
+ * byte v of the upper half into a low byte L(v) and seven bits H(v), which are added to the byte
+ * above:
  *
  *	tx^64 = L(b8), L(b9)^H(b8) ... L(b15)^H(b14), H(b15)^b0, b1 ... b7
  *	tx^8m = L(b[16-m]), then the last bytes of tx^64 from L(b[17-m])^H(b[16-m])
@@ -57,7 +58,7 @@ static __always_inline vec_t mul_x64(vec_t t)
 	return v_xor(v_bsll(t, 8), v_clmul(t, v_poly(), 0x01));
 }
 
-/* Computes the values that the permutations need from tk->t[h]. */
+/* Derives the values that the permutations need from tk->t[h]. */
 static __always_inline void tweaks_derive(struct tweaks *tk, const int h)
 {
 	tk->t64[h] = mul_x64(tk->t[h]);
@@ -74,7 +75,7 @@ static __always_inline vec_t tweaks_vector(const struct tweaks *tk, const int j)
 }
 
 /*
- * Computes the first tweak, which is in every block of @all, times x^(4j) to x^(4j+3). Each half is
+ * Multiplies the first tweak, which is in every block of @all, by x^(4j) to x^(4j+3). Each half is
  * shifted; the bits shifted out are carried over to the upper half or folded.
  */
 static __always_inline vec_t tweaks_from(vec_t all, const int j)
@@ -108,7 +109,7 @@ static __always_inline void tweaks_begin(struct tweaks *tk, __m128i first, size_
 		return;
 	}
 	/*
-	 * Few tweaks are computed with the lowest latency, many tweaks with the fewest operations.
+	 * Compute a few tweaks with the lowest latency, but many tweaks with the fewest operations.
 	 */
 	if (n > 8) {
 		DIRECT(2) DIRECT(3)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-/* AES-XTS: keys, the tweaks of later pieces, and the list of implementations. */
+/* AES-XTS: key setup, the tweaks of later pieces, and the list of implementations. */
 #include "xts.h"
 
 #include <kiln/unaligned.h>
@@ -7,8 +7,8 @@
 #include "../list.h"
 
 /*
- * Sets Key1 and Key2, which are concatenated: together 32, 48 or 64 bytes. 48 bytes (AES-192) are
- * not in IEEE 1619, but kernels accept them.
+ * Sets Key1 and Key2, which are passed concatenated: together 32, 48 or 64 bytes. IEEE 1619 does
+ * not define 48 bytes (AES-192), but kernels accept this length.
  */
 static int setkey(void *ctx, const u8 *raw, size_t len)
 {

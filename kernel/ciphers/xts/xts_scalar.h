@@ -48,7 +48,7 @@ static __always_inline struct xts_tweak xts_first(const struct aes_scalar *c,
 }
 
 /*
- * Encrypts or decrypts a message or piece. Between the two XORs of the tweaks, blocks are kept in
+ * Encrypts or decrypts a message or piece. Between the two XORs with the tweaks, blocks are kept in
  * @work rather than in the destination, which other programs may be able to read.
  */
 static __always_inline void xts_scalar_crypt(const struct aes_scalar *c, bool decrypt,
@@ -93,9 +93,9 @@ static __always_inline void xts_scalar_crypt(const struct aes_scalar *c, bool de
 		ecb(&key->data, work, work, 1);
 		xts_xor(work, work, first);
 		/*
-		 * The head of this block becomes the partial last block of the result, and the
-		 * source's partial block replaces it. Read each source byte before writing the
-		 * result, since @dst may equal @src.
+		 * The first @tail bytes of this block become the partial last block of the result,
+		 * and the partial block of the source replaces them. Read each source byte before
+		 * writing the result, since @dst may equal @src.
 		 */
 		for (i = 0; i < tail; i++) {
 			u8 stolen = work[i];
@@ -111,8 +111,7 @@ static __always_inline void xts_scalar_crypt(const struct aes_scalar *c, bool de
 }
 
 /*
- * Defines all functions of a tier with a struct aes_scalar that processes up to @blocks blocks per
- * call.
+ * Defines all functions of a tier whose struct aes_scalar processes up to @blocks blocks per call.
  */
 #define XTS_SCALAR(name, over, blocks)					\
 static const struct aes_scalar *const scalar = &over;			\

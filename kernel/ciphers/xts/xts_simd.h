@@ -18,7 +18,7 @@
  * is needed, so that a short message does not begin by loading fifteen keys, and the same code
  * serves the three key sizes. A load that broadcasts a round key to a whole vector can cost a
  * vector operation; copies of the keys that are already as wide as a vector would save this
- * operation in each step. On Zen 4, however, messages up to 16 KiB lost more time by writing and
+ * operation in each step. On Zen 4, however, messages up to 16 KiB lost more time to writing and
  * wiping the copies.
  *
  * Lower bound on Zen 4 for AES-256: 56 cycles for the first tweak (14 rounds of four cycles), plus
@@ -161,7 +161,7 @@ static __always_inline void crypt_rest(const round_key *rk, u32 rounds,
 }
 #endif
 
-/* Processes a message of at least two blocks. @first is its first tweak. */
+/* Processes a message of at least two blocks. @first is the first tweak of the message. */
 static __always_inline void xts_long(const struct xts_key *key, u8 *dst,
 				     const u8 *src, size_t len, __m128i first,
 				     const bool decrypt)
@@ -190,7 +190,7 @@ static __always_inline void xts_long(const struct xts_key *key, u8 *dst,
 	} while (0)
 	while (blocks >= MAIN * VBLOCKS && blocks + rest > MAIN * VBLOCKS)
 		MAIN_STEP(&tk);
-	/* If no text follows the last step, the step need not compute the next tweaks. */
+	/* If no text follows this step, there is no need to compute the next tweaks. */
 	if (blocks == MAIN * VBLOCKS) {
 		MAIN_STEP(NULL);
 		return;

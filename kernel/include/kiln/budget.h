@@ -82,7 +82,7 @@ void fpu_fastest_set(const struct kiln_impl *impl);
 void fpu_budgets_settle(void);
 /*
  * Sets how many TSC ticks per 65536 bytes are added to the measured rates for data that is in
- * memory instead of the caches.
+ * memory rather than in the caches.
  */
 void fpu_miss_rate_set(u64 rate);
 /*

@@ -139,7 +139,7 @@ struct kiln_aead_ops {
 	void (*end)(const void *ctx, void *state, u8 *tag, size_t tagsize);
 	/*
 	 * Process @lanes messages in parallel. NULL if the implementation processes one message at
-	 * a time. Most lanes are idle with few messages: fewer than about four short ones take
+	 * a time. With few messages, most lanes are idle: fewer than about four short messages take
 	 * longer than with seal() or open().
 	 */
 	kiln_seal_many_t *seal_many;

@@ -7,7 +7,7 @@
  *	context_bh_disable	local_bh_disable() that also notifies the tree
  *	context_bh_enable	local_bh_enable() that also notifies the tree
  * cpu/hosted.c APIs:
- *	count_foreign		adds the changes that the tree's inline functions made to its count
+ *	count_foreign		accounts for what inline functions added to the tree's own count
  */
 #ifndef KILN_CONTEXT_H
 #define KILN_CONTEXT_H

@@ -22,7 +22,10 @@
 /* struct cpu ends before this offset; the memory from here on belongs to the host. */
 #define KILN_CPU_END 0xf0000
 
-/* Stack bytes cleared on exit from kernel mode. The deepest cipher uses 4030 (gcc 12). */
+/*
+ * Stack bytes cleared on exit from kernel mode. The cipher with the deepest stack uses 4030 bytes
+ * (gcc 12).
+ */
 #define KILN_STACK_CLEARED 6144
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Which tiers (kernel/tiers.def) this CPU can run. A tier is usable if the CPU has all of its
- * features, the operating system saves its registers (XCR0), and the mask allows it.
+ * Which tiers (kernel/tiers.def) this CPU can run. A tier is usable if the CPU has all features of
+ * the tier, the operating system saves the tier's registers (XCR0), and the mask allows the tier.
  */
 #ifndef KILN_CPUFEATURE_H
 #define KILN_CPUFEATURE_H

@@ -54,10 +54,10 @@ typedef void crypto_completion_t(void *data, int err);
 struct crypto_tfm;
 
 /*
- * A request to a skcipher or an AEAD. It has the fields of Linux's two structures and their size,
- * because the simd helper copies one request structure per request. The first @assoclen bytes of
- * the scatterlist are an AEAD's associated data. The tag follows the text and is included in
- * @cryptlen when decrypting.
+ * A request to a skcipher or an AEAD. It has the fields of Linux's two request structures, and the
+ * same size, because the simd helper copies one request structure per request. The first @assoclen
+ * bytes of the scatterlist are an AEAD's associated data. The tag follows the text and is included
+ * in @cryptlen when decrypting.
  */
 struct crypto_request {
 	u32 cryptlen;
@@ -253,8 +253,8 @@ void scatterwalk_copy_pieces(struct scatterlist *dst, struct scatterlist *src, u
 /* Returns the address of the @n bytes at offset @skip if they are contiguous, otherwise NULL. */
 u8 *scatterwalk_piece(struct scatterlist *sg, u64 skip, u32 n);
 /*
- * Returns the rest of the list from offset @skip on. If the offset is inside an entry, @room is
- * used for the entry's rest and a link to the next entry.
+ * Returns the rest of the list from offset @skip on. If the offset is inside an entry, the rest of
+ * that entry and a link to the next entry are stored in @room.
  */
 struct scatterlist *scatterwalk_ffwd(struct scatterlist room[2], struct scatterlist *sg,
 				     u64 skip);
@@ -330,8 +330,8 @@ static inline u32 crypto_inherited_mask(u32 type, u32 mask)
 }
 
 /*
- * crypto/shash.c: a hash in progress. Its ctx can be copied, and any tier of the algorithm can
- * continue from it.
+ * crypto/shash.c: a hash in progress. The ctx can be copied, and any tier of the algorithm can
+ * continue from the copy.
  */
 struct shash_desc {
 	struct crypto_tfm *tfm;

@@ -36,8 +36,8 @@ static __always_inline void histogram_add(struct histogram *h, u64 v, u32 weight
 {
 	h->count[histogram_bucket(v)] += weight;
 	/*
-	 * Avoid a branch: while single-stepping, the number of instructions must not depend on
-	 * times.
+	 * Avoid a branch: while single-stepping, the number of instructions must not depend on the
+	 * measured times.
 	 */
 	h->max = v > h->max ? v : h->max;
 }

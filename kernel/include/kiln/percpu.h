@@ -24,7 +24,7 @@ struct task;
 		v_;                                                          \
 	})
 /*
- * Emits @instruction with a register or constant as its source and a field of this CPU as its
+ * Emits @instruction with a register or constant as the source and a field of this CPU as the
  * destination.
  */
 #define this_cpu_op(instruction, constraint, value, field)                   \

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* Basic definitions of the freestanding code: fixed-width types, errno values, and attributes. */
+/* Basic definitions for the freestanding code: fixed-width types, errno values, and attributes. */
 #ifndef KILN_TYPES_H
 #define KILN_TYPES_H
 
 /*
- * Kiln targets x86-64 only. With KILN_CIPHER_ALONE, which builds the portable ciphers for
- * comparisons of compilers, 32-bit targets are allowed, too.
+ * Kiln targets x86-64 only. 32-bit targets are allowed, too, with KILN_CIPHER_ALONE, which builds
+ * the portable ciphers to compare compilers.
  */
 #if (!defined(__x86_64__) || defined(__ILP32__)) && !defined(KILN_CIPHER_ALONE)
 #error "Kiln's kernel/ is x86-64 only (LP64): build it on, or for, an x86-64 host"

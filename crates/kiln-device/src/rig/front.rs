@@ -1,8 +1,8 @@
 //! An in-process front end for fuzzing. It can send any message with real descriptors, change
-//! memory while the device serves rings in it, and make a guest's requests.
+//! memory while the device serves rings in that memory, and make a guest's requests.
 //!
-//! It never truncates shared memory, because the process that serves the guest is then supposed to
-//! end.
+//! It never truncates shared memory, because doing so is expected to kill the process that serves
+//! the guest.
 
 use std::fs::File;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -34,11 +34,11 @@ use crate::vhost_user::{
 /// Size of the guest's memory in bytes, and its start address.
 const MEMORY: u64 = 1 << 20;
 const BASE: u64 = 1 << 24;
-/// Start of the guest's memory in the front end's address space, as the front end reports it.
+/// Start of the guest's memory in the front end's address space, as reported by the front end.
 const USER: u64 = 1 << 40;
 const RING: u16 = 16;
-/// Offsets of the driver and device areas in a ring's memory, which starts with the descriptors,
-/// and the size of that memory.
+/// Offsets of the driver area and the device area in a ring's memory, which starts with the
+/// descriptors, and the size of that memory.
 const AVAIL: u64 = 0x1000;
 const USED: u64 = 0x1800;
 const EACH: u64 = 0x2000;
@@ -51,7 +51,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Number of the control queue, which follows the only data queue.
 const CONTROL: u32 = 1;
 
-/// The fuzzer's input, read as if zeros followed its last byte.
+/// The fuzzer's input, read as if it were followed by zeros.
 struct Input<'a, 'b>(&'a mut &'b [u8]);
 
 impl Input<'_, '_> {
@@ -83,10 +83,10 @@ impl Input<'_, '_> {
     }
 }
 
-/// A position in a file, and the two words to alternate there.
+/// A file, a position in it, and the two words to alternate at that position.
 type Flipped = Arc<Mutex<Option<(File, u64, [u32; 2])>>>;
 
-/// A thread that alternates four bytes of a file while a position is set.
+/// A thread that alternates two values of a four-byte word in a file while a position is set.
 struct Flipper(Flipped);
 
 impl Flipper {
@@ -120,7 +120,7 @@ pub struct Front {
     backend: Backend,
     account: Arc<Account>,
     memory: File,
-    /// The file of the memory for requests in flight that the device hands out.
+    /// The file for in-flight requests that the device hands out.
     spare: File,
     flipper: Flipper,
     kick: EventFd,
@@ -142,7 +142,7 @@ fn event() -> EventFd {
 }
 
 fn copy(event: &EventFd) -> File {
-    // SAFETY: the descriptor is open, and only the returned value owns its duplicate.
+    // SAFETY: the descriptor is open, and only the returned value owns the duplicate.
     unsafe {
         let fd = libc::fcntl(event.as_raw_fd(), libc::F_DUPFD_CLOEXEC, 0);
         assert!(fd >= 0, "a descriptor");
@@ -193,7 +193,7 @@ impl Front {
         self.account.guest.sessions()
     }
 
-    /// Returns a file that may or may not be suitable for the message it is sent with.
+    /// Returns a file that may or may not be suitable for the message that it accompanies.
     fn file(&self, input: &mut Input<'_, '_>) -> File {
         match input.byte() % 8 {
             0 => memfd(input.number() % (MEMORY + 1)),
@@ -432,8 +432,8 @@ impl Front {
         let until = Instant::now() + PATIENCE;
         while self.get::<2>(at + USED + 2) == before {
             assert!(Instant::now() < until, "ring {ring} is not served");
-            // Both rings share one kick descriptor, and either thread may have consumed the
-            // notification.
+            // Both rings share one kick descriptor, so the other ring's thread may have consumed
+            // the notification.
             let _ = self.kick.write(1);
             thread::sleep(Duration::from_micros(20));
         }

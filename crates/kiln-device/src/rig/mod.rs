@@ -29,7 +29,7 @@ pub const RING: u16 = 16;
 /// Address of the first byte after the rings, where buffers may start.
 pub const BUFFERS: u64 = 0x4000;
 
-/// Number of bytes that a new driver clears: the rings and the first buffers.
+/// Number of bytes that a new driver clears: those of the rings and the first buffers.
 const RESET: usize = 0x1_0000;
 
 /// `VIRTQ_DESC_F_NEXT`.
@@ -179,8 +179,8 @@ impl Rig {
         })?
     }
 
-    /// Lets the device serve the ring with this kick descriptor for the given time, and returns its
-    /// counts.
+    /// Lets the device serve the ring with this kick descriptor for the given time, and returns the
+    /// device's counts.
     #[cfg(test)]
     pub(crate) fn serve_for(&mut self, kick: &Kick, time: Duration) -> Count {
         let tally = self.tally.clone();

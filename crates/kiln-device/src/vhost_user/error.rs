@@ -10,24 +10,24 @@ use super::message::{max_fds, MAX_FDS, MAX_GET_INFLIGHT, MAX_PAYLOAD};
 pub enum Error {
     /// Reading from or writing to a socket failed.
     Io(io::Error),
-    /// The payload is too long for any valid message.
+    /// The payload is longer than that of any valid message.
     TooLong {
         /// The message's request number.
         request: u32,
         /// Payload length in bytes.
         len: usize,
     },
-    /// A message has more file descriptors than any valid message.
+    /// The message has more file descriptors than any valid message.
     TooManyFds,
-    /// A message has more file descriptors than its request may have. The value is the request
+    /// The message has more file descriptors than its request allows. The value is the request
     /// number.
     TooManyFdsFor(u32),
     /// A kick, call, error or back-end channel descriptor has the wrong type. The value is the
     /// request number.
     Signal(u32),
-    /// The front end has requested descriptors too often.
+    /// The front end has requested memory for in-flight requests too often.
     TooManyInflightRequests,
-    /// The connection ended within a message.
+    /// The connection ended in the middle of a message.
     CutShort,
     /// A message requires a protocol feature that was not negotiated. The value is the message's
     /// request number.
@@ -37,11 +37,11 @@ pub enum Error {
     /// A message's flags, payload or number of descriptors are not valid for its request. The value
     /// is the request number.
     Malformed(u32),
-    /// The device does not implement this request.
+    /// The device does not implement the request with this number.
     Unknown(u32),
-    /// The device refused what the front end requested, for this reason.
+    /// The device refused the request, for this reason.
     Refused(String),
-    /// The answer with the memory for requests in flight could not be sent.
+    /// The answer that passes the memory for in-flight requests could not be sent.
     Inflight(io::Error),
 }
 

@@ -12,8 +12,8 @@ pub(crate) const HEADER_LEN: usize = 12;
 /// Maximum payload length in bytes.
 pub const MAX_PAYLOAD: usize = 4096;
 
-/// Maximum number of file descriptors accepted with a message: those of the regions in
-/// SET_MEM_TABLE, which cannot have more.
+/// Maximum number of file descriptors accepted with a message. SET_MEM_TABLE has the most: one for
+/// each of up to eight regions.
 pub(super) const MAX_FDS: usize = 8;
 
 /// How many times a front end may request memory for recording in-flight requests. It may leave
@@ -30,14 +30,14 @@ pub(super) fn max_fds(request: u32) -> usize {
         | request::SET_BACKEND_REQ_FD
         | request::SET_INFLIGHT_FD
         | request::ADD_MEM_REG
-        // The specification lets a device accept this descriptor from old front ends. The device
-        // closes it.
+        // The specification lets a device accept this descriptor because old front ends send it.
+        // The device closes it.
         | request::REM_MEM_REG => 1,
         _ => 0,
     }
 }
 
-/// Numbers of the requests that the device serves.
+/// The numbers of the requests that the device serves.
 pub(crate) mod request {
     pub(crate) const GET_FEATURES: u32 = 1;
     /// Sets the feature bits that the front end accepted.
@@ -48,7 +48,7 @@ pub(crate) mod request {
     pub(crate) const SET_VRING_NUM: u32 = 8;
     pub(crate) const SET_VRING_ADDR: u32 = 9;
     pub(crate) const SET_VRING_BASE: u32 = 10;
-    /// Stops a queue, and asks for its next available entry.
+    /// Stops a queue, and asks for the index of its next available entry.
     pub(crate) const GET_VRING_BASE: u32 = 11;
     /// Passes a queue's kick descriptor, which starts the queue.
     pub(crate) const SET_VRING_KICK: u32 = 12;
@@ -64,11 +64,12 @@ pub(crate) mod request {
     /// Passes the back-end channel, on which a device can send requests.
     pub(crate) const SET_BACKEND_REQ_FD: u32 = 21;
     pub(crate) const GET_CONFIG: u32 = 24;
-    /// Creates a session for the guest of QEMU's cryptodev.
+    /// Creates a session for the guest that QEMU's cryptodev serves.
     pub(crate) const CREATE_CRYPTO_SESSION: u32 = 26;
     /// Closes a session that was created by a message.
     pub(crate) const CLOSE_CRYPTO_SESSION: u32 = 27;
-    /// Requests memory for recording requests in flight. The answer has a descriptor of it.
+    /// Requests memory for recording requests in flight. The answer carries a descriptor for this
+    /// memory.
     pub(crate) const GET_INFLIGHT_FD: u32 = 31;
     pub(crate) const SET_INFLIGHT_FD: u32 = 32;
     pub(crate) const RESET_DEVICE: u32 = 34;
@@ -109,7 +110,7 @@ pub(crate) mod feature {
     /// Memory that both sides share to record requests in flight.
     pub(crate) const INFLIGHT_SHMFD: u64 = 1 << 12;
     pub(crate) const RESET_DEVICE: u64 = 1 << 13;
-    /// Adding and removing single memory regions.
+    /// Adding and removing individual memory regions.
     pub(crate) const CONFIGURE_MEM_SLOTS: u64 = 1 << 15;
     /// The two messages about the device status.
     pub(crate) const STATUS: u64 = 1 << 16;
@@ -147,8 +148,8 @@ pub struct Message {
     pub request: u32,
     /// Version and flag bits.
     pub flags: u32,
-    /// The payload, whose length is sent in the header. It is always wiped, because it may contain
-    /// a key.
+    /// The payload. The header contains its length. The payload is always wiped, because it may
+    /// contain a key.
     pub payload: Zeroizing<Vec<u8>>,
     /// File descriptors sent with the message.
     pub fds: Vec<OwnedFd>,
@@ -181,7 +182,7 @@ impl Message {
         Message::new(request, VERSION | REPLY, payload.into())
     }
 
-    /// Returns the message in wire format, in memory that is wiped.
+    /// Returns the message in wire format, in memory that is wiped when dropped.
     pub fn to_bytes(&self) -> Zeroizing<Vec<u8>> {
         let len =
             u32::try_from(self.payload.len()).expect("a payload of at most MAX_PAYLOAD bytes");

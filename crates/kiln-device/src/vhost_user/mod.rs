@@ -1,8 +1,8 @@
 //! The vhost-user protocol (QEMU's `docs/interop/vhost-user.rst`): receives the messages of one
 //! front end, has the device serve them, and sends the answers.
 //!
-//! The `vhost` crate does not fit: it sends replies with sendmsg(), which seccomp forbids in a
-//! guest's process, rejects messages that QEMU and user mode Linux send, and handles neither the
+//! The `vhost` crate is not suitable: it sends replies with sendmsg(), which seccomp forbids in a
+//! guest process, rejects messages that QEMU and user mode Linux send, and handles neither the
 //! messages about the device status ([`status`]) nor those that create sessions ([`session`]).
 //!
 //! Whatever a front end sends, the worst outcome is the end of its own connection. At most one
@@ -42,15 +42,15 @@ use crate::account::Account;
 use crate::notify::timespec;
 use crate::watch::Watch;
 
-/// How long sending to the front end may wait. A front end that does not read its answers would
+/// How long a send to the front end may block. A front end that does not read its answers would
 /// otherwise block the thread forever.
 pub(crate) const SEND_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Sends the reply to GET_INFLIGHT_FD, which is the only one with a descriptor.
+/// A function that sends the reply to GET_INFLIGHT_FD, the only reply with a descriptor.
 pub(crate) type SendInflight = Box<dyn FnMut(&Socket, InflightArea) -> Result<(), Error> + Send>;
 
-/// Returns a function that sends the reply with a file for the memory. This is for
-/// `--no-isolation`: seccomp forbids it in a guest's process.
+/// Returns a function that sends the reply along with a descriptor for `file`. This is only for
+/// `--no-isolation`: in a guest process, seccomp forbids sending descriptors.
 pub(crate) fn send_inflight_of(file: File) -> SendInflight {
     Box::new(move |socket, area| {
         let mut message = area.to_message();
@@ -59,19 +59,19 @@ pub(crate) fn send_inflight_of(file: File) -> SendInflight {
     })
 }
 
-/// The connection of one front end.
+/// A connection to a front end.
 pub struct FrontEndConnection {
     socket: Socket,
     send_inflight: Option<SendInflight>,
-    /// The guest's rate limits and health.
+    /// Provides the guest's rate limits and health.
     account: Option<Arc<Account>>,
     /// Measures how long the thread works between two waits for messages.
     watch: Arc<Watch>,
 }
 
 impl FrontEndConnection {
-    /// Takes over the connection of a front end. Until other functions set them, it has no rate
-    /// limits, and memory for in-flight requests cannot be requested.
+    /// Takes over the connection to a front end. By default, the connection has no rate limits, and
+    /// memory for in-flight requests cannot be requested; other functions change this.
     ///
     /// # Errors
     /// Fails if the socket cannot be set up.
@@ -85,8 +85,7 @@ impl FrontEndConnection {
         })
     }
 
-    /// Sets the guest whose rate limits the messages are charged against, and whose health is
-    /// reported.
+    /// Sets the account whose rate limits apply to the messages, and whose health is reported.
     pub(crate) fn with_account(self, account: Arc<Account>) -> FrontEndConnection {
         let account = Some(account);
         FrontEndConnection { account, ..self }
@@ -105,8 +104,8 @@ impl FrontEndConnection {
         self.watch.clone()
     }
 
-    /// Serves messages until the front end disconnects. A caller that must keep the connection open
-    /// until the device has released guest memory keeps a duplicate of the socket.
+    /// Serves messages until the front end disconnects. If the connection must stay open until the
+    /// device has released guest memory, the caller must keep a duplicate of the socket.
     ///
     /// # Errors
     /// Fails if the socket fails, the front end violates the protocol, or the device refuses a
@@ -116,8 +115,8 @@ impl FrontEndConnection {
         let account = account.as_deref();
         let health = account.map_or_else(Arc::default, |account| account.health.clone());
         let mut protocol = Protocol::new(health);
-        // A message already charged against the rate limits. It is served once the guest is within
-        // them.
+        // A message that has already been charged against the rate limits. It is served once the
+        // guest conforms to them.
         let mut charged = None;
         loop {
             let hold = account.and_then(|account| account.pace.hold());
@@ -147,8 +146,8 @@ impl FrontEndConnection {
         }
     }
 
-    /// If `hold` is set, waits that long and ignores input; returns false if the front end hangs up
-    /// meanwhile, and then the charged message must not be served. If `hold` is `None`, waits for
+    /// If `hold` is set, waits that long and ignores input. Returns false if the front end hangs up
+    /// in the meantime; the charged message must not be served then. If `hold` is `None`, waits for
     /// input or a hang-up, and returns true.
     fn wait(&self, hold: Option<Duration>) -> Result<bool, Error> {
         let flags = match hold {
@@ -190,8 +189,8 @@ mod tests {
     }
 
     /// Starts serving a front end with a device that accepts everything. Returns the front end's
-    /// socket, and what the device gets. The socket has a timeout, so a failing test ends instead
-    /// of hanging.
+    /// socket, and the requests that the device receives. The socket has a timeout, so a failing
+    /// test ends instead of hanging.
     fn running() -> (Socket, Receiver<Request>, JoinHandle<Result<(), Error>>) {
         let (ours, theirs) = UnixStream::pair().unwrap();
         ours.set_read_timeout(Some(Duration::from_secs(60)))
@@ -208,7 +207,7 @@ mod tests {
         (Socket::new(ours), requests, thread)
     }
 
-    /// A memory table of so many regions, whose files are the given descriptors.
+    /// Returns a memory table with this many regions, whose files are the given descriptors.
     fn table(regions: usize, fds: Vec<OwnedFd>) -> Message {
         let mut payload = vec![0; 8 + 32 * regions];
         payload[0] = regions as u8;
@@ -314,7 +313,7 @@ mod tests {
             panic!("a table");
         };
         assert_eq!(regions.len(), MAX_FDS);
-        // As many descriptors as allowed with the header, and one more with the payload.
+        // Send as many descriptors as allowed with the header, and one more with the payload.
         let whole = table(MAX_FDS, Vec::new()).to_bytes();
         for (bytes, n) in [(&whole[..12], MAX_FDS), (&whole[12..], 1)] {
             send_bytes(&front_end, bytes, &fds(n));

@@ -3,9 +3,9 @@
 
 use super::message::{request, word, Message};
 
-/// Size of a region in SET_MEM_TABLE in bytes.
+/// Size in bytes of a region in SET_MEM_TABLE.
 const REGION: usize = 32;
-/// Size of what precedes the regions in bytes: their number, and padding.
+/// Size in bytes of the fields that precede the regions: the number of regions, and padding.
 const TABLE_HEADER_LEN: usize = 8;
 
 /// A part of the guest's memory that the front end shares.
@@ -15,19 +15,19 @@ pub struct Region {
     pub guest: u64,
     /// Size in bytes.
     pub size: u64,
-    /// The region's address in the front end's address space. The front end passes the addresses of
-    /// rings in that address space, too.
+    /// The region's address in the front end's address space. The front end also specifies the
+    /// addresses of rings in that address space.
     pub user: u64,
-    /// Where the region starts in its file, in bytes.
+    /// Offset in bytes at which the region starts in its file.
     pub offset: u64,
 }
 
-/// The memory in which a device records the requests in flight.
+/// The memory in which a device records requests in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InflightArea {
     /// Size in bytes.
     pub size: u64,
-    /// Where the memory starts in its file, in bytes.
+    /// Offset in bytes at which the memory starts in its file.
     pub offset: u64,
     pub queues: u16,
     /// Number of descriptors in each queue.
@@ -42,10 +42,10 @@ pub struct RingAddresses {
     pub available: u64,
 }
 
-/// Size in bytes of an [`InflightArea`] in a message. It ends with padding.
+/// Size in bytes of an [`InflightArea`] in a message, including the padding at its end.
 pub(crate) const INFLIGHT_LEN: usize = 24;
 
-/// Size of the part of GET_CONFIG that precedes the contents: offset, size and flags.
+/// Size in bytes of the header that precedes the contents in GET_CONFIG: offset, size and flags.
 pub(super) const CONFIG_HEADER_LEN: usize = 12;
 
 fn long(payload: &[u8], at: usize) -> Option<u64> {
@@ -75,7 +75,7 @@ impl Region {
     }
 
     /// Parses the payload of SET_MEM_TABLE. User mode Linux always sends 72 bytes, enough for two
-    /// regions, although it has only one, so bytes after the last region are ignored.
+    /// regions, although it has only one region, so bytes after the last region are ignored.
     pub(super) fn parse_table(payload: &[u8]) -> Option<Vec<Region>> {
         let (regions, padding) = (word(payload, 0)?, word(payload, 4)?);
         if regions == 0 || padding != 0 || regions as usize > payload.len() / REGION {
@@ -105,7 +105,7 @@ impl InflightArea {
         is_whole.then_some(area)
     }
 
-    /// Builds the answer to GET_INFLIGHT_FD, which needs a descriptor of the memory as well.
+    /// Builds the answer to GET_INFLIGHT_FD. The sender must add a descriptor for the memory.
     pub(crate) fn to_message(self) -> Message {
         Message::answer(request::GET_INFLIGHT_FD, self.emit())
     }
@@ -121,7 +121,7 @@ impl InflightArea {
 }
 
 impl RingAddresses {
-    /// Parses the payload of SET_VRING_ADDR. Returns the number of the ring, and its addresses.
+    /// Parses the payload of SET_VRING_ADDR. Returns the ring's number and addresses.
     pub(super) fn parse(payload: &[u8]) -> Option<(u32, RingAddresses)> {
         const SIZE: usize = 40;
         /// VHOST_VRING_F_LOG, which is ignored: the device does not log dirty pages.
@@ -152,12 +152,12 @@ pub(super) fn parse_ring(payload: &[u8]) -> Option<(u32, u32)> {
     (payload.len() == 8).then_some((ring, value))
 }
 
-/// Parses the payload of GET_CONFIG. Returns the offset and size of the part of the
-/// configuration space that the message is about.
+/// Parses the payload of GET_CONFIG. Returns the offset and size of the requested part of the
+/// configuration space.
 pub(super) fn parse_config(payload: &[u8]) -> Option<(u32, u32)> {
     /// Maximum size of a configuration space in bytes.
     const LARGEST: u32 = 0x1000;
-    /// All flags that are defined.
+    /// All defined flags.
     const FLAGS: u32 = 3;
     let (offset, size, flags) = (word(payload, 0)?, word(payload, 4)?, word(payload, 8)?);
     let is_whole = payload.len().checked_sub(CONFIG_HEADER_LEN)? == size as usize;
@@ -169,7 +169,7 @@ pub(super) fn parse_config(payload: &[u8]) -> Option<(u32, u32)> {
 mod tests {
     use super::*;
 
-    /// Returns a memory table of `len` bytes that announces `regions` regions.
+    /// Returns a memory table of `len` bytes that claims to contain `regions` regions.
     fn table(regions: u32, len: usize) -> Vec<u8> {
         let mut payload = vec![0; len];
         payload[..4].copy_from_slice(&regions.to_le_bytes());
@@ -192,7 +192,7 @@ mod tests {
             let parsed = Region::parse_table(&table(regions, len)).unwrap();
             assert_eq!((parsed.len(), parsed[0]), (regions as usize, FIRST));
         }
-        // User mode Linux has one region in room for two.
+        // User mode Linux sends one region in a table that has room for two.
         assert_eq!(Region::parse_table(&table(1, 72)), Some(vec![FIRST]));
         for (regions, len) in [(0, 72), (3, 72), (u32::MAX, 72), (1 << 27, 4096), (1, 39)] {
             assert_eq!(Region::parse_table(&table(regions, len)), None, "{regions}");

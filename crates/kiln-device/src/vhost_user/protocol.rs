@@ -1,8 +1,8 @@
 //! Serves the messages of one front end: checks them, passes requests to the device, and builds the
 //! answers. This code does not use sockets, so tests and fuzzers can pass arbitrary messages.
 //!
-//! It also implements two peculiarities of QEMU's `cryptodev-vhost-user`, which sends sessions as
-//! messages ([`session`]), and never enables its queue.
+//! It also handles two peculiarities of QEMU's `cryptodev-vhost-user`, which sends sessions as
+//! messages ([`session`]) and never enables its queue.
 
 use std::fs::File;
 use std::os::fd::OwnedFd;
@@ -22,9 +22,10 @@ use super::status::{Health, Status};
 /// disabled and need SET_VRING_ENABLE.
 pub(crate) const F_PROTOCOL_FEATURES: u64 = 1 << 30;
 
-/// The ring index in the payload of SET_VRING_KICK, SET_VRING_CALL and SET_VRING_ERR.
+/// The bits that contain the ring index in the payload of SET_VRING_KICK, SET_VRING_CALL and
+/// SET_VRING_ERR.
 const VRING_IDX_MASK: u64 = 0xff;
-/// Set if the message has no descriptor.
+/// The bit that is set if the message has no descriptor.
 const VRING_NOFD_MASK: u64 = 0x100;
 
 /// A request to the device.
@@ -98,24 +99,24 @@ pub enum Reply {
     Inflight(InflightArea),
 }
 
-/// The device's function that serves a request. An error ends the connection, except for
-/// `GetConfig`, which is then answered with the size 0.
+/// The function with which the device serves a request. An error ends the connection, unless the
+/// request is `GetConfig`, which is then answered with size 0.
 pub type Serve<'a> = dyn FnMut(Request) -> Result<Reply, Error> + 'a;
 
 /// An answer to the front end.
 #[derive(Debug)]
 pub enum Answer {
     Message(Message),
-    /// The answer to GET_INFLIGHT_FD, which needs a descriptor of the memory.
+    /// The answer to GET_INFLIGHT_FD, which must carry a descriptor for this memory.
     Inflight(InflightArea),
 }
 
-/// One connection's state.
+/// The state of one connection.
 #[derive(Debug, Default)]
 pub struct Protocol {
     /// Protocol features that the front end accepted.
     protocol_features: u64,
-    /// Feature bits of virtio that the front end accepted.
+    /// Virtio feature bits that the front end accepted.
     acked_features: u64,
     status: Status,
     health: Arc<Health>,
@@ -132,8 +133,8 @@ impl Protocol {
         }
     }
 
-    /// Serves a message from the front end. Returns the answer, if there is one, and an error if
-    /// the connection must end after the answer.
+    /// Serves a message from the front end. Returns the answer, if there is one. Also returns an
+    /// error if the connection must be closed after the answer is sent.
     pub fn handle(
         &mut self,
         message: Message,
@@ -159,7 +160,7 @@ impl Protocol {
         self.protocol_features & feature != 0
     }
 
-    /// Serves a message. Returns the answer if its request has one of its own.
+    /// Serves a message. Returns an answer only if this kind of request has its own answer.
     fn serve(
         &mut self,
         message: Message,
@@ -187,7 +188,7 @@ impl Protocol {
         let ring = || payload::parse_ring(&payload).ok_or_else(malformed);
         let region = || Region::parse_single(&payload).ok_or_else(malformed);
         let mut files = fds.into_iter().map(File::from);
-        // Requests whose payload must be empty. That of GET_STATUS and SET_BACKEND_REQ_FD is
+        // Requests whose payload must be empty. The payload of GET_STATUS and SET_BACKEND_REQ_FD is
         // ignored.
         let has_no_payload = matches!(
             request,
@@ -227,7 +228,7 @@ impl Protocol {
                 let features = Features::new(self.acked_features);
                 let is_closed = payload::parse_number(&payload)
                     .is_some_and(|id| session::close(id, features, sessions));
-                // A front end that does not ask for an answer would not read it.
+                // A front end that does not request an answer would not read it.
                 return match flags & NEED_REPLY != 0 {
                     true => number_answer(request, u64::from(!is_closed)),
                     false => Ok(None),
@@ -293,7 +294,7 @@ impl Protocol {
                     Ok(Reply::Config(bytes)) if bytes.len() == size as usize => {
                         answer.extend(bytes)
                     }
-                    // A size of 0 reports the error, after which the connection goes on.
+                    // A size of 0 reports the error, and the connection stays open.
                     refused => {
                         if let Err(error) = refused {
                             tracing::warn!(%error, "GET_CONFIG is refused");
@@ -329,8 +330,8 @@ impl Protocol {
                 self.acked_features = number()?;
                 self.status.took_features();
             }
-            // QEMU's cryptodev negotiates protocol features, which makes queues start disabled, but
-            // never sends a message to enable them.
+            // QEMU's cryptodev negotiates protocol features, so queues start disabled, but it never
+            // sends a message to enable them.
             request::SET_VRING_KICK if self.has(feature::CRYPTO_SESSION) => {
                 let ring = (number()? & VRING_IDX_MASK) as u32;
                 device(Request::EnableRing { ring, enable: true })?;
@@ -380,7 +381,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Serves as a session table that returns session 5 for every request.
+    /// A session table that returns session 5 for every request.
     fn five(_: &[u8], answer: &mut [u8]) -> usize {
         answer.fill(0);
         answer[0] = if answer.len() > 1 { 5 } else { 0 };
@@ -402,7 +403,7 @@ mod tests {
         message
     }
 
-    /// A device that records requests, and a connection to it.
+    /// A device that records the requests it receives, and a connection to it.
     #[derive(Default)]
     struct Rig {
         protocol: Protocol,
@@ -420,12 +421,12 @@ mod tests {
             rig
         }
 
-        /// Handles a message. Returns the answer's request and payload.
+        /// Handles a message. Returns the answer's request number and payload.
         fn handle(&mut self, message: Message) -> Done {
             self.handle_with_answer(message).1
         }
 
-        /// Handles a message. Also returns whether it was answered, even if it failed.
+        /// Handles a message. Also returns whether there was an answer, even if handling failed.
         fn handle_with_answer(&mut self, message: Message) -> (bool, Done) {
             let requests = &mut self.requests;
             let mut device = |request: Request| {
@@ -476,7 +477,8 @@ mod tests {
             assert_eq!(needed & !feature::ALL, 0);
             let refused = Rig::new(feature::ALL & !needed).handle(number(request, 0));
             let is_refused = matches!(refused, Err(Error::NotNegotiated(n)) if n == request);
-            // A queue is enabled by message only if the feature bit of virtio was accepted.
+            // A message can enable a queue only if the front end accepted the virtio feature bit
+            // for protocol features.
             let by_virtio = request == request::SET_VRING_ENABLE;
             assert_eq!(is_refused, needed != 0 || by_virtio, "{request}");
         }
@@ -597,7 +599,7 @@ mod tests {
         let slots = rig.handle(bare(request::GET_MAX_MEM_SLOTS)).unwrap();
         assert_eq!(slots.unwrap().1, 509u64.to_le_bytes());
         assert!(matches!(rig.handle(bare(request::SET_OWNER)), Ok(None)));
-        // A part of the configuration that does not exist has the size 0.
+        // If the requested part of the configuration does not exist, the answer has size 0.
         let mut beyond = config;
         beyond[0] = 1;
         let none = rig.handle(payload(request::GET_CONFIG, &beyond)).unwrap();
@@ -639,7 +641,7 @@ mod tests {
                 "{done:?}"
             );
         }
-        // A descriptor that the message says it does not have.
+        // Pass a descriptor with a message that claims not to have one.
         let mut kick = with_fds(request::SET_VRING_KICK, 1);
         kick.payload[1] = 1;
         assert!(matches!(rig.handle(kick), Err(Error::Malformed(_))));
@@ -663,7 +665,7 @@ mod tests {
         let done = rig.handle(wanted(bare(request::SET_OWNER))).unwrap();
         assert_eq!(done, Some((request::SET_OWNER, vec![0; 8])));
         assert_eq!(rig.handle(bare(request::SET_OWNER)).unwrap(), None);
-        // A refusal is acknowledged, too, and ends the connection.
+        // A refusal is acknowledged as well, and ends the connection.
         let mut remove = Message::new(request::REM_MEM_REG, VERSION, vec![1; 40]);
         remove.flags |= NEED_REPLY;
         let refused = rig.handle_with_answer(remove);
@@ -677,7 +679,7 @@ mod tests {
         assert_eq!(rig.handle(wanted(bare(request::SET_OWNER))).unwrap(), None);
     }
 
-    /// The specification says how many descriptors a request may have.
+    /// The specification defines how many descriptors a request may have.
     #[test]
     fn a_request_with_too_many_descriptors_is_refused() {
         for request in 0..64 {

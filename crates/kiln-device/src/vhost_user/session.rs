@@ -1,7 +1,7 @@
 //! Sessions as QEMU's `cryptodev-vhost-user` sends them. QEMU handles the control queue itself and
 //! sends a message for each session that its guest creates or closes. The payload is one of QEMU's
-//! C structures in its compiler's layout. No specification describes the layout, and it has changed
-//! once:
+//! C structures, in the layout that QEMU's compiler chose. No specification describes the layout,
+//! and it has changed once:
 //!
 //! | QEMU | bytes | contents |
 //! |---|---|---|
@@ -33,7 +33,7 @@ struct Layout {
     /// Offset of the operation, which the old layout does not contain.
     operation: Option<usize>,
     parameters: usize,
-    /// Offset of the session number, in requests and in answers.
+    /// Offset of the session number in both requests and answers.
     session: usize,
 }
 
@@ -64,14 +64,14 @@ const AUTH_KEY: usize = 512;
 const ASYMMETRIC: usize = 32;
 const ASYMMETRIC_KEY: usize = 1024;
 
-/// The session table: a function that serves a control request as if it came from a driver's queue,
-/// and returns the used length.
+/// The session table: a function that serves a control request as if the request came from a
+/// driver's queue, and returns the used length.
 pub type Sessions<'a> = dyn Fn(&[u8], &mut [u8]) -> usize + 'a;
 
 /// Creates a session and returns the payload of the answer, which QEMU requires to be as long as
 /// the request's payload. If no session was created, the session number is -1. For an unknown
 /// layout, every byte is 0xff, so that the session number is -1 wherever QEMU reads it. `features`
-/// are the features that the front end accepted, which determine the form of control requests.
+/// are the features that the front end accepted, which determine the format of control requests.
 pub(super) fn create(payload: &[u8], features: Features, sessions: &Sessions) -> Vec<u8> {
     let Some((len, layout)) = LAYOUTS.iter().find(|(len, _)| *len == payload.len()) else {
         return vec![0xff; payload.len()];
@@ -92,7 +92,7 @@ pub(super) fn create(payload: &[u8], features: Features, sessions: &Sessions) ->
     answer
 }
 
-/// Closes a session, and returns whether it existed. QEMU does not report the session's service, so
+/// Closes a session, and returns whether it existed. QEMU does not send the session's service, so
 /// both kinds of close request are tried.
 pub(super) fn close(session: u64, features: Features, sessions: &Sessions) -> bool {
     [Service::Cipher, Service::Akcipher]
@@ -105,7 +105,7 @@ pub(super) fn close(session: u64, features: Features, sessions: &Sessions) -> bo
 }
 
 /// Encodes a control request in memory that is wiped when dropped. The buffer has its full capacity
-/// from the start, because a buffer that grows would leave a copy of the key behind.
+/// from the start, because a growing buffer would leave a copy of the key behind.
 fn emit(request: &Control, features: Features) -> Zeroizing<Vec<u8>> {
     let mut bytes = Zeroizing::new(Vec::with_capacity(NEW + OLD));
     request.emit(features, &mut bytes);
@@ -192,7 +192,7 @@ fn asymmetric(given: &[u8]) -> Option<Control<'_>> {
     })
 }
 
-/// Returns the first `len` bytes of the field at `at`, which has `room` bytes.
+/// Returns the first `len` bytes of the field at offset `at`, which has room for `room` bytes.
 fn part(given: &[u8], at: usize, room: usize, len: u32) -> Option<&[u8]> {
     given.get(at..at + room)?.get(..usize::try_from(len).ok()?)
 }
@@ -404,7 +404,7 @@ mod tests {
             assert!(id >= 0 && guest.sessions() == 1, "{id}");
             assert!(!close(id as u64 ^ 1 << 40, features, &control));
             assert!(close(id as u64, features, &control) && guest.sessions() == 0);
-            // 17 bytes is not a valid CBC key size.
+            // 17 bytes is not a valid key size for CBC.
             let mut wrong = of_qemu_7_2();
             wrong[12] = 17;
             let answer = create(&wrong, features, &control);

@@ -1,10 +1,10 @@
-//! Checks the descriptors by which a front end and the device signal each other: kicks, calls,
-//! errors, and the device's channel to the front end. The device keeps them as long as the
-//! connection.
+//! Checks the descriptors with which a front end and the device signal each other: kicks, calls,
+//! errors, and the device's channel to the front end. The device keeps these descriptors as long as
+//! the connection.
 //!
 //! Such a descriptor must never keep the front end's own end of the connection open, directly or
-//! because it holds a message or a file that does. Otherwise the connection would never hang up
-//! after the front end has exited, and its process, memory and place would be lost.
+//! because the descriptor holds a message or a file that does. Otherwise the connection would never
+//! hang up after the front end has exited, and the guest's process, memory and slot would be lost.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -20,9 +20,9 @@ use rustix::net::{recv, AddressFamily, RecvFlags, SocketType};
 use super::error::Error;
 use super::message::{request, Message};
 
-/// Refuses a message whose descriptors are not what drivers use as signals: an eventfd or a pipe.
-/// User mode Linux passes a socket of a pair as a call and as the channel. Nothing can be received
-/// from that socket afterwards.
+/// Refuses a message unless each of its descriptors is of a kind that drivers use as a signal: an
+/// eventfd or a pipe. As a call or as the channel, user mode Linux passes one socket of a socket
+/// pair, which is accepted too; nothing can be received from that socket afterwards.
 ///
 /// # Errors
 /// Fails if a descriptor is anything else.
@@ -35,7 +35,7 @@ pub(super) fn check(message: &Message) -> Result<(), Error> {
     let is_fine = |fd: &OwnedFd| match FileType::from_raw_mode(fstat(fd)?.st_mode) {
         FileType::Fifo => Ok(true),
         FileType::Socket if may_be_socket => keep_from_receiving(fd),
-        // Files without a type belong to the kernel, such as eventfds.
+        // Files without a type belong to the kernel; eventfds are an example.
         FileType::Unknown => is_eventfd(fd),
         _ => Ok(false),
     };
@@ -47,16 +47,16 @@ pub(super) fn check(message: &Message) -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns whether a file is an eventfd, to which 0 can be added. Others, such as those of io_uring,
-/// which can keep further files open, refuse to be written to.
+/// Returns whether a file is an eventfd, which accepts an addition of 0. Other files without a
+/// type, such as those of io_uring, which can keep further files open, do not support writing.
 fn is_eventfd(fd: &OwnedFd) -> io::Result<bool> {
     let file = File::from(fd.try_clone()?);
     Ok((&file).write(&0u64.to_ne_bytes()).is_ok())
 }
 
-/// Shuts down the receiving side of a Unix stream socket and drops what is in it. Returns false if
-/// it is another socket, or if its other end has a name: that of a front end's own end is the path
-/// of the device, whereas the ends of a pair have none.
+/// Shuts down the receiving side of a Unix stream socket and drops the data in it. Returns false if
+/// the socket is of another kind, or if its peer has a name: the peer of the front end's own end of
+/// the connection has the device's path as its name, whereas the sockets of a pair have none.
 fn keep_from_receiving(fd: &OwnedFd) -> io::Result<bool> {
     if socket_domain(fd)? != AddressFamily::UNIX || socket_type(fd)? != SocketType::STREAM {
         return Ok(false);
@@ -65,11 +65,11 @@ fn keep_from_receiving(fd: &OwnedFd) -> io::Result<bool> {
     if !stream.peer_addr().is_ok_and(|peer| peer.is_unnamed()) {
         return Ok(false);
     }
-    // After this, the other end cannot send, so the loop ends.
+    // After this, the other end cannot send any more, so the loop ends.
     stream.shutdown(Shutdown::Read)?;
     let mut bytes = [0; 4096];
     loop {
-        // Without a control buffer, descriptors that were sent are dropped.
+        // Because there is no control buffer, descriptors that were sent are dropped.
         match recv(&stream, &mut bytes, RecvFlags::DONTWAIT) {
             Ok((0, _)) => return Ok(true),
             Ok(_) | Err(Errno::INTR) => {}
@@ -96,7 +96,7 @@ mod tests {
         message
     }
 
-    /// Returns in which of the four messages a file is accepted.
+    /// Returns, for each of the four messages, whether it may carry this file.
     fn accepted(fd: impl Into<OwnedFd>) -> [bool; 4] {
         let fd = fd.into();
         SIGNALS.map(|request| check(&message(request, fd.try_clone().unwrap())).is_ok())
@@ -111,15 +111,15 @@ mod tests {
         let (datagram, _other) = UnixDatagram::pair().unwrap();
         let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
         let epoll = rustix::event::epoll::create(rustix::event::epoll::CreateFlags::CLOEXEC);
-        // The front end's own end of the connection, or that of another connection.
+        // The front end's own end of this connection, or of another one, must be refused.
         assert_eq!(accepted(own), [false; 4]);
         assert_eq!(accepted(listener), [false; 4]);
-        // These can send to any address.
+        // These sockets can send to any address.
         assert_eq!(accepted(datagram), [false; 4]);
         assert_eq!(accepted(udp), [false; 4]);
         assert_eq!(accepted(epoll.unwrap()), [false; 4]);
         assert_eq!(accepted(File::open("/dev/zero").unwrap()), [false; 4]);
-        // Controls.
+        // Controls: descriptors that drivers use must be accepted.
         let (pair, _other) = UnixStream::pair().unwrap();
         let (reader, writer) = std::io::pipe().unwrap();
         let event = rustix::event::eventfd(1, rustix::event::EventfdFlags::empty()).unwrap();
@@ -128,11 +128,12 @@ mod tests {
         assert_eq!(accepted(reader), [true; 4]);
         assert_eq!(accepted(writer), [true; 4]);
         assert_eq!(accepted(pair), [false, true, true, true]);
-        // Other messages are not concerned.
+        // Messages of other kinds are not checked.
         assert!(check(&message(5, File::open("/dev/zero").unwrap().into())).is_ok());
     }
 
-    /// A file in a message that a call has not received would stay open as long as the call.
+    /// A file in a message that was sent to a call socket but never received would stay open as
+    /// long as the socket.
     #[test]
     fn a_call_keeps_no_other_file_open() {
         for sent_before in [true, false] {
@@ -148,11 +149,11 @@ mod tests {
                 assert!(send().is_err());
             }
             drop(writer);
-            // The end of the pipe shows that its other side is closed everywhere.
+            // End of file on the pipe shows that every descriptor for its other side is closed.
             rustix::io::ioctl_fionbio(&reader, true).unwrap();
             assert_eq!(rustix::io::read(&reader, &mut [0; 8]), Ok(0));
         }
-        // The control: without the check, the other side stays open.
+        // Control: without the check, the other side stays open.
         let (reader, writer) = std::io::pipe().unwrap();
         let (call, theirs) = UnixStream::pair().unwrap();
         theirs.send_with_fd(&[0u8][..], writer.as_raw_fd()).unwrap();

@@ -1,4 +1,4 @@
-//! Sends and receives whole messages with their descriptors over a Unix socket.
+//! Sends and receives whole messages, including their descriptors, over a Unix socket.
 
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -49,8 +49,8 @@ impl Socket {
         }))
     }
 
-    /// Fills `bytes`. If the other side closes before the first byte, returns false if `may_end` is
-    /// set, and an error otherwise.
+    /// Fills `bytes`. If the other side closes the connection before the first byte, returns false
+    /// if `may_end` is set, and an error otherwise.
     fn fill(
         &self,
         mut bytes: &mut [u8],
@@ -73,8 +73,8 @@ impl Socket {
                     fds.extend(more);
                 }
             }
-            // The kernel closes descriptors that do not fit. A message that lacks some of its
-            // descriptors must not be processed.
+            // The kernel closes descriptors that do not fit. A message that has lost descriptors
+            // must not be processed.
             if fds.len() > MAX_FDS || got.flags.contains(ReturnFlags::CTRUNC) {
                 return Err(Error::TooManyFds);
             }
@@ -98,7 +98,7 @@ impl Socket {
         let mut sent = 0;
         while sent < bytes.len() {
             let rest = &bytes[sent..];
-            // A guest's process may not send descriptors, so it must not use sendmsg().
+            // A guest process is not allowed to send descriptors, so it must not use sendmsg().
             let done = match sent == 0 && !fds.is_empty() {
                 true => send_with_fds(&self.0, rest, &fds, SendFlags::NOSIGNAL),
                 false => send(&self.0, rest, SendFlags::NOSIGNAL),
@@ -124,7 +124,7 @@ impl AsFd for Socket {
     }
 }
 
-/// Sends bytes with descriptors. Returns how many bytes were sent.
+/// Sends bytes and descriptors. Returns how many bytes were sent.
 fn send_with_fds(
     stream: &UnixStream,
     bytes: &[u8],

@@ -1,12 +1,12 @@
-//! The device status (virtio 1.2, section 2.1), which a front end with the protocol feature STATUS
-//! sets and reads.
+//! The device status (virtio 1.2, section 2.1). A front end that negotiated the protocol feature
+//! STATUS sets and reads it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Status bits (virtio 1.2, section 2.1).
 const FEATURES_OK: u64 = 8;
 const NEEDS_RESET: u64 = 64;
-/// Mask of all bits that a status can have.
+/// Mask of all valid status bits.
 const ALL: u64 = 0xff;
 
 /// Whether the device is broken, and whether a driver has reset it.

@@ -11,7 +11,7 @@ use crate::port::{Ask, Landed, Port};
 use crate::session::Entry;
 
 impl Shared {
-    /// Switches to a newly connected device, which already has the open sessions, and submits
+    /// Switches to a newly connected device, on which the open sessions already exist, and submits
     /// waiting requests. Returns the device's generation.
     pub(crate) fn go_on(self: &Arc<Self>, port: Port<Waiter>, watch: Watch, again: bool) -> u64 {
         let mut refused = Vec::new();
@@ -35,7 +35,7 @@ impl Shared {
     /// Handles a disconnect. Unanswered requests are kept for the next device.
     pub(crate) fn stop(self: &Arc<Self>) {
         // Set this before taking the lock, because a polling thread may hold the lock while it
-        // watches the ring.
+        // watches the used ring.
         self.gone.store(true, Ordering::Relaxed);
         let mut closed = Vec::new();
         let mut held = self.lock();

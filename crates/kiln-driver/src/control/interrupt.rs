@@ -12,7 +12,8 @@ use crate::port::Port;
 use crate::sleepers::Woken;
 
 impl Shared {
-    /// Handles an interrupt. Returns false once the device of that generation has disconnected.
+    /// Handles an interrupt. Returns false once the device of generation `generation` has
+    /// disconnected.
     pub(crate) fn interrupt(self: &Arc<Self>, generation: u64) -> bool {
         self.interrupts.fetch_add(1, Ordering::Relaxed);
         let mut batch = Batch::new(self.closer());

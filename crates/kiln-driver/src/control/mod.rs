@@ -6,8 +6,8 @@
 //! | `wait` | submits under the lock, releases it, and sleeps until the interrupt wakes the thread |
 //! | `async` | submits with a callback that the interrupt calls; many requests are in flight |
 //!
-//! Requests that are unanswered when the device disconnects are submitted to the next device.
-//! Requests to close sessions are not, because the disconnect closes all sessions.
+//! Requests that are unanswered when the device disconnects are submitted to the next device,
+//! except requests to close sessions: the disconnect closes all sessions.
 
 mod device;
 mod interrupt;
@@ -29,7 +29,7 @@ use crate::sleepers::{Sleepers, Woken};
 
 use state::{Held, State};
 
-/// Used ring checks between two clock checks.
+/// Number of times the used ring is checked between two checks of the clock.
 const LOOKS: u32 = 1 << 10;
 
 /// How threads wait for the device's answers.
@@ -37,11 +37,12 @@ const LOOKS: u32 = 1 << 10;
 pub enum Mode {
     /// Threads spin while holding the lock. Interrupts are disabled.
     Poll,
-    /// Threads sleep until an interrupt wakes them, or pass a callback that the interrupt calls.
+    /// Threads sleep until an interrupt wakes them, or pass a callback that is called on an
+    /// interrupt.
     Wait,
 }
 
-/// Control queue counters.
+/// Counters of the control queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Number of times the driver notified the device.
@@ -55,7 +56,7 @@ pub struct Counts {
     pub recoveries: u64,
 }
 
-/// A handle on a driver's control queue. Cloning it is cheap.
+/// A handle to a driver's control queue. Cloning the handle is cheap.
 #[derive(Clone)]
 pub struct Control(pub(crate) Arc<Shared>);
 
@@ -66,7 +67,7 @@ pub(crate) struct Shared {
     timeout: Option<Duration>,
     /// How long the interrupt thread polls before it sleeps.
     linger: Duration,
-    /// Number of failed attempts to take the lock after which a thread yields its core.
+    /// Number of failed attempts to take the lock before a thread yields its core.
     spins: u32,
     /// Set when the device disconnects. A polling thread checks this flag, because it holds the
     /// lock while it watches the ring.
@@ -120,8 +121,8 @@ impl Control {
     /// Closes a session and waits for the device's answer.
     ///
     /// # Errors
-    /// Fails if the device refuses to close the session or does not answer. The session cannot be
-    /// used afterwards in either case.
+    /// Fails if the device refuses to close the session or does not answer. Even then, the session
+    /// cannot be used any more.
     pub fn close(&self, session: Session) -> Result<(), Error> {
         self.0.ask(Ask::Destroy(session.into_entry()))
     }
@@ -159,8 +160,8 @@ impl Control {
         }
     }
 
-    /// Returns a histogram of the lock's hold times, and restarts the recording. Returns `None` if
-    /// these times are not recorded.
+    /// Returns a histogram of how long the lock was held, and restarts the recording. Returns
+    /// `None` if hold times are not recorded.
     pub fn take_holds(&self) -> Option<Histogram> {
         let mut held = self.0.lock();
         held.since = None;
@@ -179,8 +180,8 @@ impl Shared {
         self.measure_hold(state)
     }
 
-    /// Takes the lock in the same way as the spin lock of a paravirtual guest: spins for a while,
-    /// then yields the core, and repeats this.
+    /// Takes the lock as a paravirtual guest takes a spin lock: spins for a while, then yields the
+    /// core, and repeats.
     fn spin(&self) -> Held<'_> {
         loop {
             for _ in 0..self.spins {
@@ -220,7 +221,7 @@ impl Shared {
         let kick = held.publish();
         drop(held);
         if let Some(kick) = kick {
-            // If the counter is full, the device has been notified already.
+            // If the counter is full, the device has already been notified.
             kick.ring();
         }
         self.finish_all(refused);
@@ -248,8 +249,7 @@ impl Shared {
         let mut looks = 0_u32;
         while over.is_empty() {
             match held.land() {
-                // The answer belongs to an earlier request, for example one that its waiter has
-                // abandoned.
+                // The answer belongs to an earlier request, for example to an abandoned one.
                 Ok(Some(landed)) if !landed.waiter.is_parked_on(completion) => {
                     let (mut batch, mut woken) = (Batch::new(self.closer()), Woken::default());
                     finish(landed, &mut batch, &mut woken);

@@ -57,8 +57,8 @@ impl Drop for Held<'_> {
 }
 
 impl State {
-    /// Submits a request, or queues it if it does not fit. A request that fails, or that does not
-    /// need the device, is added to `over`.
+    /// Submits a request, or queues it if the ring has no room for it. A request that fails, or
+    /// that does not need the device, is added to `over`.
     pub(super) fn accept(&mut self, ask: Ask, waiter: Waiter, over: &mut Vec<Landed<Waiter>>) {
         if let Some(error) = &self.failed {
             let result = Err(error.clone());
@@ -80,7 +80,7 @@ impl State {
         }
     }
 
-    /// Puts a request into the ring of the current device, which has space for it.
+    /// Puts a request into the current device's ring, which has space for it.
     fn hand_over(&mut self, ask: Ask, waiter: Waiter, over: &mut Vec<Landed<Waiter>>) {
         let port = self.port.as_mut().expect("a device is connected");
         let here = |entry: &Entry| entry.is_on(self.generation);
@@ -101,7 +101,7 @@ impl State {
         }
     }
 
-    /// Moves waiting requests into the ring while it has space.
+    /// Moves waiting requests into the ring as long as the ring has space.
     pub(super) fn drain(&mut self, over: &mut Vec<Landed<Waiter>>) {
         while self.port.as_ref().is_some_and(Port::has_room) {
             let Some((ask, waiter)) = self.backlog.pop_front() else {

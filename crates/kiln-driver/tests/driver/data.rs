@@ -121,7 +121,7 @@ fn many_in_flight_come_back_each_with_its_own() {
             assert!(results.insert(one.tag, text).is_none(), "{} twice", one.tag);
         }
     }
-    // Equal sources must have equal results, and different sources must have different ones. The
+    // Equal sources must give equal results, and different sources must give different results. The
     // sources repeat after 256 jobs.
     assert_eq!(results[&0], results[&256]);
     assert_ne!(results[&0], results[&1]);

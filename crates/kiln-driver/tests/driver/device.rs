@@ -1,4 +1,4 @@
-//! A device in this process that either behaves honestly or violates the protocol.
+//! An in-process device that either behaves honestly or violates the protocol.
 
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
@@ -249,7 +249,8 @@ impl VhostUserBackend for Backend {
     }
 }
 
-/// A device that serves one driver after another, each with the next conduct in the list.
+/// A device that serves one driver after another. For each driver, it uses the next conduct in the
+/// list.
 pub(crate) struct Device {
     path: PathBuf,
     pub lies: Arc<AtomicU32>,
@@ -326,8 +327,8 @@ impl Device {
 impl Drop for Device {
     fn drop(&mut self) {
         self.kill();
-        // If the device still waits for another driver, leave its thread running until the process
-        // exits.
+        // If the device is still waiting for another driver, leave its thread running until the
+        // process exits.
         let thread = self.thread.take();
         if thread.as_ref().is_some_and(JoinHandle::is_finished) {
             thread.unwrap().join().unwrap();

@@ -71,8 +71,8 @@ fn more_answers_than_requests() {
 
 #[test]
 fn the_same_answer_twice() {
-    // When the second answer arrives, the descriptor may belong to a close request, which has space
-    // only for a status.
+    // When the second answer arrives, the descriptor may already belong to a close request, which
+    // has space only for a status.
     caught(Conduct::Twice, |lie| {
         matches!(
             lie,
@@ -131,7 +131,8 @@ fn silence_ends_in_time() {
     }
 }
 
-/// The flag that a program sets on Ctrl-C must end every wait for a silent device.
+/// When a program sets the stop flag, for example on Ctrl-C, every wait for a silent device must
+/// end.
 #[test]
 fn stop_ends_every_wait() {
     for mode in [Mode::Wait, Mode::Poll] {

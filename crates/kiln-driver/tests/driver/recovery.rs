@@ -15,8 +15,8 @@ use crate::{cbc, cipher, options};
 
 const LONG: Duration = Duration::from_secs(20);
 
-/// Threads create and close sessions while devices die. The threads must not see an error; only
-/// the counters show the reconnections.
+/// Checks that threads can create and close sessions while devices die. The threads must not see an
+/// error; only the counters show the reconnections.
 fn survives(mode: Mode) {
     const DEATHS: usize = 4;
     let mut conducts = vec![Conduct::Dies(40); DEATHS];

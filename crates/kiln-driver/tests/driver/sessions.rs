@@ -67,7 +67,7 @@ fn and_without_event_idx_and_indirect_descriptors() {
 fn callbacks_may_ask_again() {
     let device = Device::start(&[Conduct::Honest]);
     let driver = Driver::connect(device.path(), options(Mode::Wait)).unwrap();
-    // More requests than fit in the queue.
+    // Submit more requests than fit in the queue.
     const CHAINS: usize = 600;
     let (done, told) = channel();
     let mut batch = driver.control().batch();

@@ -10,7 +10,8 @@ use std::sync::OnceLock;
 use super::memory::Mapping;
 use crate::sys::{self, GateFn};
 
-/// Offset in bytes of a tree's data from the start of the CPU's memory: [`super::Cpu::TAIL`].
+/// Offset in bytes from the start of the CPU's memory to the tree's data. Exported as
+/// [`super::Cpu::TAIL`].
 pub(super) const TAIL: usize = 0x10_0000;
 
 /// Consecutive areas of the same size, one per CPU. The first is for CPU 0.
@@ -64,7 +65,7 @@ pub(super) enum Memory {
 
 impl Memory {
     /// Allocates memory for CPU `number`, with `tail` bytes after the CPU's own data. If areas are
-    /// set, a `number` of `None` takes any free area; otherwise several CPUs may share a number.
+    /// set, `None` selects any free area. Without areas, several CPUs may share a number.
     pub(super) fn new(number: Option<u32>, tail: usize) -> io::Result<(Memory, u32)> {
         if let Some(areas) = AREAS.get() {
             return areas.take(number);

@@ -50,25 +50,25 @@ pub struct Config {
     pub tick_us: u64,
     /// Base slice of EEVDF or minimum granularity of CFS, in microseconds.
     pub slice_us: u64,
-    /// CFS only: the period that runs every task once, in microseconds.
+    /// CFS only: the period in which every task runs once, in microseconds.
     pub latency_us: u64,
     /// CFS only: a woken task preempts the current task if its virtual runtime is this many
-    /// microseconds behind.
+    /// microseconds behind that of the current task.
     pub wakeup_us: u64,
     /// Duration of each task switch in nanoseconds.
     pub switch_ns: u64,
-    /// Maximum number of tasks: the task that enters the kernel, ksoftirqd, the kworker, and other
-    /// kthreads.
+    /// Maximum number of tasks, including the task that enters the kernel, ksoftirqd, the kworker,
+    /// and other kthreads.
     pub tasks: usize,
     /// Size of a task's stack in bytes.
     pub stack_size: usize,
-    /// Number of bytes from [`Cpu::TAIL`] on, for per-CPU data of a hosted tree.
+    /// Size in bytes of the area at [`Cpu::TAIL`], which holds the per-CPU data of a hosted tree.
     pub tail: usize,
 }
 
 impl Default for Config {
-    /// Settings of Linux 6.12 on one CPU at 250 Hz. The switch time was measured between two host
-    /// threads.
+    /// Returns the settings of Linux 6.12 on one CPU at 250 Hz. The switch time was measured
+    /// between two host threads.
     fn default() -> Config {
         Config::for_scheduler(Scheduler::Eevdf612, 1)
     }
@@ -107,7 +107,7 @@ impl Host {
     }
 }
 
-/// The calling thread in its role as a CPU.
+/// The calling thread, acting as a CPU.
 pub struct Cpu {
     host: Box<Host>,
     /// Minimum length of each section that [`Cpu::keep_sections`] records, in TSC ticks.
@@ -193,7 +193,7 @@ impl Cpu {
         unsafe { std::slice::from_raw_parts_mut(self.base().add(Cpu::TAIL), self.memory.tail()) }
     }
 
-    /// Changes the configuration, except for the CPU's number and the sizes.
+    /// Changes all of the configuration except the CPU number and the sizes.
     pub fn configure(&mut self, config: &Config) {
         let raw = raw_config(config);
         // SAFETY: this thread is the CPU, and it is not in kernel mode now.
@@ -201,12 +201,12 @@ impl Cpu {
     }
 
     pub fn stats(&self) -> Stats {
-        // SAFETY: the pointer is into the CPU's own memory. Only this thread writes there, and all
-        // interrupt handlers have returned.
+        // SAFETY: the pointer points into the CPU's own memory. Only this thread writes there, and
+        // all interrupt handlers have returned.
         unsafe { *sys::kiln_cpu_stats(self.raw()).cast() }
     }
 
-    /// Returns the histogram of the FPU sections' lengths.
+    /// Returns the histogram of FPU section lengths.
     pub fn section_time(&self) -> Histogram {
         self.histogram(sys::KILN_HISTOGRAM_SECTION)
     }
@@ -217,8 +217,8 @@ impl Cpu {
     }
 
     fn histogram(&self, which: u32) -> Histogram {
-        // SAFETY: the pointer is into the CPU's own memory, which only this thread writes. `which`
-        // is a valid number.
+        // SAFETY: the pointer points into the CPU's own memory, which only this thread writes.
+        // `which` is a valid number.
         unsafe { Histogram::from(&*sys::kiln_cpu_histogram(self.raw(), which)) }
     }
 
@@ -240,8 +240,8 @@ impl Cpu {
     }
 
     /// Returns the minimum length in TSC ticks of the first, second, ... section after a
-    /// [`Cpu::reset_stats`], over all runs since [`Cpu::forget_sections`]. The minimum removes
-    /// disturbances, because they rarely hit the same section in every run.
+    /// [`Cpu::reset_stats`], over all runs since [`Cpu::forget_sections`]. Taking the minimum
+    /// filters out disturbances, because they rarely hit the same section in every run.
     pub fn least_sections(&self) -> &[u64] {
         let least = &self.least;
         let known = least.partition_point(|&ticks| ticks != u64::MAX);
@@ -253,15 +253,17 @@ impl Cpu {
         self.least.fill(u64::MAX);
     }
 
-    /// Plants a fault to test the detectors: nested sections of this CPU save their state to the
+    /// Plants a fault to test the detectors: nested sections on this CPU save their state in the
     /// area of another CPU, `owner`.
     #[doc(hidden)]
     pub fn share_nested_area(&mut self, owner: NestedArea) {
-        // SAFETY: the area belongs to a CPU that outlives its use in the test.
+        // SAFETY: the area belongs to a CPU that the test keeps alive for as long as the area is
+        // shared.
         unsafe { sys::kiln_cpu_share_area(self.raw(), owner.0) }
     }
 
-    /// Returns this CPU's area for nested sections, to be passed to [`Cpu::share_nested_area`].
+    /// Returns this CPU's area for nested sections, which can be passed to
+    /// [`Cpu::share_nested_area`].
     #[doc(hidden)]
     pub fn nested_area(&self) -> NestedArea {
         NestedArea(self.raw())
@@ -302,8 +304,8 @@ pub fn wipe_saved_registers() {
     let host = HOST.get();
     if !host.is_null() {
         // SAFETY: the host and its CPU live until the CPU is dropped, which resets the pointer. The
-        // CPU is this thread, which is not in kernel mode, so its registers are not only in the
-        // saved copy.
+        // CPU is this thread, which is not in kernel mode, so the saved copy is not the only copy
+        // of its registers.
         unsafe { sys::kiln_cpu_wipe_registers((*host).cpu.as_ptr().cast()) }
     }
 }
@@ -334,8 +336,8 @@ fn raw_config(config: &Config) -> sys::CpuConfig {
 
 static TSC_HZ: std::sync::OnceLock<f64> = std::sync::OnceLock::new();
 
-/// Sets the TSC frequency that another process has measured on this machine, unless this process
-/// has already measured it.
+/// Sets the TSC frequency to the value that another process measured on this machine, unless this
+/// process has already measured the frequency.
 pub fn set_kiln_tsc_hz(hz: f64) {
     let _ = TSC_HZ.set(hz);
 }

@@ -8,11 +8,11 @@ pub const HZ: u64 = 250;
 /// A scheduler that `kernel/cpu/sched.c` emulates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scheduler {
-    /// CFS of Linux 6.1.
+    /// CFS as in Linux 6.1.
     Cfs61,
-    /// EEVDF of Linux 6.12.
+    /// EEVDF as in Linux 6.12.
     Eevdf612,
-    /// EEVDF of Linux 7.3.
+    /// EEVDF as in Linux 7.3.
     Eevdf73,
 }
 
@@ -29,9 +29,9 @@ impl Scheduler {
         }
     }
 
-    /// Returns three times in microseconds for a machine with `cpus` CPUs: the base slice of EEVDF
-    /// or minimum granularity of CFS, the latency of CFS, and the wakeup granularity of CFS. Linux
-    /// multiplies these times by 1 + log2 of the number of CPUs, but counts at most eight CPUs.
+    /// Returns, for a machine with `cpus` CPUs, the base slice of EEVDF or minimum granularity of
+    /// CFS, the latency of CFS, and the wakeup granularity of CFS, all in microseconds. Linux
+    /// multiplies these values by 1 + log2 of the number of CPUs, but counts at most eight CPUs.
     pub(crate) fn times_us(self, cpus: u32) -> [u64; 3] {
         let factor = u64::from(1 + cpus.clamp(1, 8).ilog2());
         let times = match self {

@@ -1,4 +1,4 @@
-//! Counters and histograms of a CPU.
+//! The counters and histograms of a CPU.
 
 use crate::derive::add_fields;
 use crate::sys;
@@ -12,8 +12,8 @@ add_fields!(Stats, irqs irqs_user irqs_in_section softirqs softirqs_deferred sof
 
 const BUCKETS: usize = sys::HISTOGRAM_BUCKETS as usize;
 
-/// A histogram of TSC intervals with sixteen buckets per octave. Its counts have 64 bits, so it can
-/// also hold the sum of many histograms.
+/// A histogram of TSC intervals with sixteen buckets per octave. With 64-bit counts, it can also
+/// hold the sum of many histograms.
 #[derive(Clone, Debug)]
 pub struct Histogram<Count = u32> {
     max: u64,
@@ -67,7 +67,7 @@ impl<Count: Copy + Into<u64>> Histogram<Count> {
         Some(self.max)
     }
 
-    /// Returns the upper end in TSC ticks and the count of each non-empty bucket.
+    /// Returns the upper end, in TSC ticks, and the count of each non-empty bucket.
     pub fn buckets(&self) -> Vec<(u64, u64)> {
         let all = self.count.iter().map(|&n| n.into()).enumerate();
         all.filter(|&(_, n)| n > 0)
@@ -77,7 +77,7 @@ impl<Count: Copy + Into<u64>> Histogram<Count> {
 }
 
 impl Histogram<u64> {
-    /// Adds the counts of one CPU's histogram.
+    /// Adds the counts of a CPU's histogram, which have 32 bits.
     pub fn add(&mut self, other: &Histogram) {
         self.max = self.max.max(other.max);
         for (a, &b) in self.count.iter_mut().zip(&other.count) {
@@ -87,7 +87,7 @@ impl Histogram<u64> {
 }
 
 impl Histogram {
-    /// Adds the counts of another histogram.
+    /// Adds the counts of another histogram of the same type.
     pub fn merge(&mut self, other: &Histogram) {
         self.max = self.max.max(other.max);
         for (a, b) in self.count.iter_mut().zip(&other.count) {
@@ -96,7 +96,8 @@ impl Histogram {
     }
 }
 
-/// Returns the largest value that belongs to a bucket. Inverts `histogram_bucket()` in C.
+/// Returns the largest value that belongs to a bucket. This is the inverse of the C function
+/// `histogram_bucket()`.
 fn upper_end(bucket: usize) -> u64 {
     if bucket < 16 {
         return bucket as u64;
@@ -109,7 +110,7 @@ fn upper_end(bucket: usize) -> u64 {
 mod tests {
     use super::*;
 
-    /// A copy of C's `histogram_bucket()`, to check that `upper_end` inverts it.
+    /// A copy of the C function `histogram_bucket()`, used to check that `upper_end` inverts it.
     fn bucket(v: u64) -> usize {
         if v < 16 {
             return v as usize;

@@ -31,7 +31,7 @@ pub struct Pattern {
 }
 
 impl Pattern {
-    /// Returns a pattern of zeros, to be overwritten with the contents of registers.
+    /// Returns a pattern of zeros, to be overwritten with register contents.
     pub fn zero() -> Pattern {
         // SAFETY: the structure consists of plain numbers, for which zero is valid.
         unsafe { std::mem::zeroed() }
@@ -71,7 +71,7 @@ const _: () = {
     }
 };
 
-/// A program with a pattern in its registers that repeatedly enters the kernel.
+/// A program that keeps a pattern in its registers and repeatedly enters the kernel.
 pub(crate) struct UserProgram {
     want: Pattern,
     found: Pattern,

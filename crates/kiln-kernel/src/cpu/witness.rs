@@ -1,8 +1,9 @@
 //! Detects, without using a clock, that the host took the CPU away from this thread.
 //!
 //! The thread registers a pointer to a restartable sequence (rseq(2)) that it never executes. The
-//! host's kernel clears this pointer when it preempts or migrates the thread, or delivers a signal
-//! to it. An FPU section that finds the pointer cleared at its end was therefore disturbed.
+//! host's kernel clears this pointer when it preempts the thread, migrates it, or delivers a signal
+//! to it. If the pointer is clear at the end of an FPU section, the section was therefore
+//! disturbed.
 
 use std::ffi::c_void;
 

@@ -35,7 +35,8 @@ static LINKED: Api = Api {
 type Give = unsafe extern "C" fn(*mut c_void, usize);
 type Init = unsafe extern "C" fn() -> i32;
 
-/// Starts an API with memory that is never freed, and registers its algorithms. Returns the memory.
+/// Starts an API with memory that is never freed, and registers the API's algorithms. Returns the
+/// memory.
 ///
 /// # Safety
 /// The functions must belong to one copy of `kernel/` that has not been started.

@@ -43,7 +43,7 @@ impl Transform {
     pub fn open_impl(api: &'static Api, imp: Impl, helper: bool) -> Result<Transform, Errno> {
         let (kind, name) = (imp.kind(), imp.driver());
         if !helper {
-            // The simd helper does not wrap hashes and scalar code, so these have no internal
+            // The simd helper wraps neither hashes nor scalar code, so these have no internal
             // driver.
             let inner = format!("__{name}");
             if let Ok(tfm) = Transform::open_in(api, kind, &inner, INTERNAL, INTERNAL) {
@@ -80,7 +80,7 @@ impl Transform {
 
     /// Returns the name of the driver that was chosen.
     pub fn driver(&self) -> &str {
-        // SAFETY: the string belongs to the algorithm, which stays registered while it has
+        // SAFETY: the string belongs to the algorithm, which stays registered as long as it has
         // transforms.
         unsafe { static_str(self.raw.driver) }.unwrap_or("?")
     }
@@ -90,7 +90,7 @@ impl Transform {
         self.raw.flags & ASYNC != 0
     }
 
-    /// Returns whether the algorithm is internal, that is, for use by other algorithms only.
+    /// Returns whether the algorithm is internal, that is, usable only by other algorithms.
     pub fn is_internal(&self) -> bool {
         self.raw.flags & INTERNAL != 0
     }
@@ -173,7 +173,7 @@ impl Drop for Transform {
     }
 }
 
-/// Declares one transform type per kind, with the methods that all types share.
+/// Declares one transform type per kind, with the methods that all these types share.
 macro_rules! transforms {
     ($($(#[$doc:meta])* $name:ident: $kind:expr;)*) => {$(
         $(#[$doc])*
@@ -181,8 +181,8 @@ macro_rules! transforms {
 
         impl $name {
             /// Opens the driver called `name`. If no driver has this name, opens the driver with
-            /// the highest priority of the algorithm called `name`. The driver's flags must equal
-            /// `flags` in the bits of `mask`.
+            /// the highest priority for the algorithm called `name`. In the bits that are set in
+            /// `mask`, the driver's flags must equal `flags`.
             pub fn open(name: &str, flags: u32, mask: u32) -> Result<$name, Errno> {
                 Transform::open_in(Api::get_linked(), $kind, name, flags, mask).map($name)
             }
@@ -214,8 +214,8 @@ transforms! {
 }
 
 impl Skcipher {
-    /// Makes one request in `context`, with source and destination split into pieces of memory.
-    /// Returns the call's return value, and the final result.
+    /// Makes one request in `context`. The source and the destination are split into pieces of
+    /// memory. Returns the return value of the call, and the final result.
     ///
     /// # Safety
     /// The pieces of `src` must be readable, and the pieces of `dst` writable. Pieces in the same
@@ -236,14 +236,14 @@ impl Skcipher {
 }
 
 impl Aead {
-    /// Sets the tag length in bytes. The default is the algorithm's longest tag.
+    /// Sets the tag length in bytes. The default is the longest tag that the algorithm supports.
     pub fn set_tag_size(&mut self, bytes: usize) -> Result<(), Errno> {
         let function = self.api.setauthsize;
         self.set(function, ptr::null(), bytes)
     }
 
     /// Makes a request like [`Skcipher::request`]. The first `assoclen` bytes of the pieces are
-    /// associated data. `len` bytes follow, which include the tag for decryption.
+    /// associated data. They are followed by `len` bytes, which include the tag for decryption.
     ///
     /// # Safety
     /// The requirements of [`Skcipher::request`] apply.
@@ -267,12 +267,12 @@ impl Aead {
 const MAX_DIGEST: usize = 64;
 
 impl Shash {
-    /// Computes the digest of a message, which is passed in the given pieces or, if the list is
-    /// empty, in one call. With `reimport`, exports and imports the state after each piece. The
-    /// bytes after the digest are zero.
+    /// Computes the digest of a message. The message is passed in pieces of the given lengths or,
+    /// if the list is empty, in a single call. With `reimport`, exports and imports the state after
+    /// each piece. The bytes after the digest are zero.
     ///
     /// # Panics
-    /// If the pieces do not add up to the message.
+    /// If the lengths of the pieces do not add up to the length of the message.
     pub fn digest(
         &mut self,
         data: &[u8],
@@ -283,14 +283,15 @@ impl Shash {
         self.digest_from(None, data, pieces, reimport, context)
     }
 
-    /// Computes the digest of a message from the exported state after its first part, and the rest
-    /// of the message.
+    /// Computes the digest of a message whose first part has already been hashed. `state` is the
+    /// exported state after the first part, and `data` is the rest of the message.
     ///
     /// # Errors
     /// [`Errno::INVALID`] if the state is not valid.
     ///
     /// # Panics
-    /// If `state` is shorter than the algorithm's states.
+    /// If `state` is shorter than the algorithm's states, or `imp` is not the driver of this
+    /// transform.
     pub fn resume(
         &mut self,
         imp: Impl,

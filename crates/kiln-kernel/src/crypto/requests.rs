@@ -1,5 +1,5 @@
-//! Loops of requests that a benchmark times. A loop processes many messages, or one message
-//! repeatedly. It is in `kernel/bench/requests.c`.
+//! Request loops for benchmarks. A loop processes many messages, or one message repeatedly. The
+//! loops are implemented in `kernel/bench/requests.c`.
 
 use std::ffi::c_void;
 
@@ -14,13 +14,13 @@ use crate::sys;
 #[repr(u32)]
 pub enum Part {
     Whole = sys::KILN_REQUEST,
-    /// The checks whether SIMD is usable and whether requests are queued.
+    /// The checks of whether SIMD is usable and whether requests are queued.
     Checks = sys::KILN_REQUEST_CHECKS,
     /// Copying the request to the sub-request.
     Copy = sys::KILN_REQUEST_COPY,
     /// An indirect call to a function that returns immediately.
     Call = sys::KILN_REQUEST_CALL,
-    /// The setup of the request, which every caller does.
+    /// The setup of the request, which every caller has to do.
     Setup = sys::KILN_REQUEST_SETUP,
 }
 
@@ -30,9 +30,9 @@ pub struct Repeat<'a> {
     pub op: Op,
     /// Source: associated data, text and, for decryption, the tag.
     pub src: &'a [(*mut u8, usize)],
-    /// Destination pieces; equal to `src` for an in-place request.
+    /// Destination pieces. For an in-place request, they are the same as `src`.
     pub dst: &'a [(*mut u8, usize)],
-    /// IV of the first request. Receives the IV that the last request leaves.
+    /// IV of the first request. Overwritten with the IV that the last request leaves.
     pub iv: &'a mut [u8],
     /// Buffer for a hash's digest.
     pub digest: &'a mut [u8],
@@ -55,7 +55,7 @@ fn raw_requests(tfm: *mut c_void, m: sys::Messages, part: Part) -> sys::Requests
     }
 }
 
-/// Runs the timed loop of `kernel/`.
+/// Runs the timed loop in `kernel/bench/requests.c`.
 ///
 /// # Safety
 /// The memory that the structure points to must be valid.
@@ -68,8 +68,8 @@ unsafe fn run_raw(mut raw: sys::Requests) -> Result<u64, Errno> {
 }
 
 impl Skcipher {
-    /// Makes `calls` requests, or executes only `part` of each. Returns how many requests completed
-    /// asynchronously.
+    /// Makes `calls` requests, or executes only `part` of each request. Returns how many requests
+    /// completed asynchronously.
     ///
     /// # Errors
     /// Fails with the error of the first request that fails, or with [`Errno::INVALID`] if the

@@ -22,15 +22,15 @@ use crate::load::Messages;
 use crate::sys;
 
 /// Maximum number of requests in flight per flow. This exceeds the capacity of cryptd's queue, so
-/// packets are only dropped if that queue is full.
+/// packets are dropped only if that queue is full.
 const SLOTS: usize = 1280;
 const SAMPLES: usize = 4096;
-/// Index of the flow that comes from the tunnel.
+/// Index of the flow that arrives from the tunnel.
 pub const IN: usize = 0;
-/// Index of the flow sent into the tunnel.
+/// Index of the flow that is sent into the tunnel.
 pub const OUT: usize = 1;
 
-/// A packet's arrival at the card.
+/// The arrival of a packet at the card.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
     /// Time of arrival, in nanoseconds on the load's clock.
@@ -54,37 +54,37 @@ pub struct Plan {
     pub phase_end: [u64; 3],
     /// Size of a receiver's anti-replay window, in sequence numbers.
     pub window: u32,
-    /// The task sends a packet after every this many sectors; 0 means never.
+    /// Number of sectors after which the task sends another packet; 0 means that it sends none.
     pub own_every: u32,
-    /// Interval between interrupts in nanoseconds. If an interval is more than three times as long,
-    /// the excess counts as time that the host took away.
+    /// Interval between interrupts in nanoseconds. If an actual interval is more than three times
+    /// this long, the excess counts as time that the host took away.
     pub irq_ns: u64,
-    /// Time in nanoseconds to spin before the request for each packet from the card. It replaces
-    /// the network stack, which is not modelled.
+    /// Time in nanoseconds to spin before making the request for each packet from the card. The
+    /// delay stands in for the network stack, which is not modelled.
     pub stack_ns: u64,
     /// Maximum number of entries in [`Outcome::log`].
     pub log: usize,
 }
 
-/// Counts of a flow's packets and requests.
+/// Packet and request counts for one flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Flow {
-    /// Number of sequence numbers assigned.
+    /// Number of sequence numbers that were assigned.
     pub sent: u64,
     /// Number of completed requests.
     pub done: u64,
     /// Payload bytes that the receiver accepted in each phase, excluding packets from the task.
     pub bytes: [u64; 3],
-    /// Requests with a wrong result or an error.
+    /// Requests that failed or completed with a wrong result.
     pub corrupted: u64,
     pub errors: u64,
     /// Requests that completed asynchronously.
     pub async_punts: u64,
     /// Packets dropped because cryptd's queue was full.
     pub dropped: u64,
-    /// Requests that completed later than the request of a packet with a higher sequence number.
+    /// Requests that completed after the request for a packet with a higher sequence number.
     pub reordered: u64,
-    /// Packets that the receiver rejected as older than its window.
+    /// Packets that the receiver rejected because they were older than its window.
     pub replay_lost: u64,
 }
 
@@ -101,15 +101,15 @@ pub struct Outcome {
     pub sectors_corrupted: u64,
     /// Number of packets that the task sent.
     pub own_packets: u64,
-    /// Kernel entries that changed the user's FPU state.
+    /// Kernel entries that changed the user program's FPU state.
     pub user_corrupted: u64,
-    /// Duration in seconds, excluding time that the host took away.
+    /// Duration in seconds, excluding the time that the host took away.
     pub seconds: f64,
     /// Microseconds from the end of the high load until no packet was waiting or in flight. `None`
     /// if this never happened.
     pub recovery_us: Option<f64>,
     pub samples: Vec<Sample>,
-    /// Sequence numbers of flow 1, in the order their requests completed.
+    /// Sequence numbers of flow 1, in the order in which their requests completed.
     pub log: Vec<u32>,
 }
 
@@ -353,7 +353,7 @@ impl Esp {
         })
     }
 
-    /// Replaces the arrivals and the ends of the phases. The packets stay the same.
+    /// Replaces the arrivals and the times at which the phases end. The packets stay the same.
     ///
     /// # Panics
     /// If an arrival refers to a size that does not exist.

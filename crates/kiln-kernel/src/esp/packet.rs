@@ -5,12 +5,12 @@ use crate::crypto::authenc_key;
 
 /// Size in bytes of an ESP header: SPI and sequence number.
 pub const HEADER: usize = 8;
-/// Size in bytes of the integrity check value: a full GCM tag, or half of an HMAC-SHA-256 digest
-/// (RFC 4868).
+/// Size in bytes of the integrity check value, which is a full GCM tag or half of an HMAC-SHA-256
+/// digest (RFC 4868).
 pub(crate) const ICV: usize = 16;
-/// Value of the "next header" field: the tunnel carries IPv4.
+/// Value of the "next header" field, which indicates that the tunnel carries IPv4.
 const NEXT_HEADER: u8 = 4;
-/// Maximum payload size in bytes: a jumbo frame.
+/// Maximum payload size in bytes, which corresponds to a jumbo frame.
 pub const MAX_PAYLOAD: usize = 9216;
 
 /// The algorithms that encrypt and authenticate packets.
@@ -40,8 +40,8 @@ impl Transform {
         }
     }
 
-    /// Returns the padding unit in bytes. The total length of payload and trailer is a multiple of
-    /// this unit.
+    /// Returns the padding unit in bytes. Padding makes the total length of payload and trailer a
+    /// multiple of this unit.
     fn unit(self) -> usize {
         match self {
             Transform::Rfc4106 => 4,
@@ -108,7 +108,7 @@ impl Sealer {
     }
 
     /// Builds a packet before encryption: header, IV, payload, padding (1, 2, 3 …), padding length,
-    /// next header.
+    /// and next header.
     pub fn plain(&self, spi: u32, seq: u32, iv: &[u8], payload: &[u8]) -> Vec<u8> {
         let unit = self.transform.unit();
         let padding = (payload.len() + 2).next_multiple_of(unit) - payload.len() - 2;
@@ -122,7 +122,7 @@ impl Sealer {
         packet
     }
 
-    /// Encrypts a packet made by [`Sealer::plain`] and appends its ICV.
+    /// Encrypts a packet built by [`Sealer::plain`] and appends the ICV.
     pub fn seal(&self, plain: &[u8]) -> Vec<u8> {
         let text = HEADER + self.transform.iv_len();
         let (head, body) = plain.split_at(text);

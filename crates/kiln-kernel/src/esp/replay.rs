@@ -30,7 +30,7 @@ impl Window {
     }
 }
 
-/// Rules of the window that tests break on purpose, to check that the violations are detected.
+/// Rules of the window that tests break on purpose to check that violations are detected.
 #[doc(hidden)]
 pub mod broken {
     /// Accept packets that are older than the window.

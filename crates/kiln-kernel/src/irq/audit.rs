@@ -1,10 +1,10 @@
 //! Single-steps code of a hosted tree. Before an instruction, the handler checks the registers and
 //! may inject an interrupt.
 //!
-//! The handler detects faults that need not lead to a wrong result: a function that does not
-//! preserve a register it must preserve, a section begun inside another, and a frame pointer that
-//! does not lead to a frame. It also counts how often each instruction is executed while no section
-//! is open.
+//! The handler detects faults that do not necessarily lead to a wrong result: a function that does
+//! not preserve a register that it must preserve, a section that begins inside another section, and
+//! a frame pointer that does not point to a stack frame. It also counts how often each instruction
+//! is executed while no section is open.
 
 use super::frame::Frame;
 use crate::sys::{self, Audit};
@@ -18,8 +18,8 @@ const DEPTH: usize = 128;
 const IMAGE: u64 = 1 << 30;
 /// Maximum number of breaches to record; later breaches are dropped.
 const BREACHES: usize = 256;
-/// While a function is active that may need its caller's registers restored on return, the limit on
-/// idle instructions is this many times higher.
+/// Factor by which the limit on idle instructions is raised during calls to functions for which the
+/// caller's registers may have to be restored on return.
 const IN_CALLS: u64 = 64;
 /// Maximum length in bytes of a call instruction: 5 for a direct call, up to 8 for an indirect
 /// call.
@@ -50,19 +50,19 @@ const ARGUMENTS: [i32; 6] = [
 /// undefined (section 3.2.3).
 const GARBAGE: i64 = 0x5a5a_a5a5 << 32;
 
-/// Maximum distance of the innermost frame from the stack pointer, in bytes.
+/// Maximum distance in bytes from the stack pointer to the innermost frame.
 const LARGEST_FRAME: u64 = 1 << 15;
 
 /// A jump over more than this many bytes is assumed to leave the function.
 const FAR: u64 = 1 << 14;
 
-/// An instruction that was single-stepped, with the number of its executions.
+/// An instruction that was single-stepped, and how often it was executed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Visit {
     pub job: u64,
     pub address: u64,
     pub visits: u64,
-    /// Number of visits during which no FPU section was open.
+    /// Number of visits while no FPU section was open.
     pub outside: u64,
 }
 
@@ -75,7 +75,7 @@ pub enum Breach {
         call: u64,
         step: u64,
         function: u64,
-        /// Return address of the call, at which the violation was found.
+        /// Return address of the call. The violation was found there.
         to: u64,
         register: &'static str,
     },
@@ -117,23 +117,25 @@ pub(super) struct AuditState {
     shared: *mut Audit,
     /// Address of the function that begins a section.
     begin: u64,
-    /// A hash table with open addressing. An entry with zero visits is free.
+    /// A hash table of visits, with open addressing. An entry with zero visits is free.
     seen: Vec<Visit>,
     used: usize,
     dropped: u64,
     calls: Vec<Call>,
     breaches: Vec<Breach>,
-    /// Address of the previous instruction, and the stack pointer before it was executed.
+    /// Address of the previous instruction, and the value of the stack pointer before that
+    /// instruction was executed.
     before: (u64, u64),
-    /// Number of instructions since the last instruction that was new or interrupted.
+    /// Number of instructions stepped since the last instruction that was new or was interrupted.
     idle: u64,
-    /// Addresses of functions with 32-bit arguments. Bit i of the mask marks argument i as 32-bit.
+    /// Addresses of functions with 32-bit arguments. A set bit i in the mask means that argument i
+    /// is 32 bits wide.
     narrow: Vec<(u64, u8)>,
-    /// Functions after which the handler restores the preserved registers, so that a violation does
-    /// not disturb later code.
+    /// Functions for which the handler restores the preserved registers on return, so that a
+    /// violation does not disturb later code.
     restored: Vec<u64>,
     /// Whether frame pointers are checked. `framed` records whether the frame pointer was valid at
-    /// the last instruction.
+    /// the previous instruction.
     frames: bool,
     framed: bool,
 }
@@ -181,8 +183,7 @@ impl AuditState {
         &self.breaches
     }
 
-    /// Returns how many times an instruction was not interrupted because the table of visits was
-    /// full.
+    /// Returns how many times an instruction was not interrupted because the visit table was full.
     pub(super) fn dropped(&self) -> u64 {
         self.dropped
     }
@@ -197,7 +198,8 @@ impl AuditState {
     /// Handles one step. RIP in the frame is the address of the next instruction.
     ///
     /// # Safety
-    /// `cpu` must be the CPU of the interrupted thread, and `frame` its registers.
+    /// `cpu` must be the CPU of the interrupted thread, and `frame` must hold that thread's
+    /// registers.
     pub(super) unsafe fn handle_step(&mut self, frame: &mut Frame<'_>, cpu: *mut sys::CpuHead) {
         // SAFETY: the structure lives as long as the audit, and the thread that shares it is
         // stopped in this handler.
@@ -310,7 +312,7 @@ impl AuditState {
             }
         }
         let (before_rip, before_rsp) = self.before;
-        // If the called function begins with a jump, as static calls do, record the jump's target
+        // If the called function begins with a jump, as in a static call, record the jump's target
         // as the function instead.
         let last = self.calls.last_mut();
         if let Some(call) = last.filter(|c| c.function == before_rip && rsp == before_rsp) {
@@ -371,8 +373,8 @@ impl AuditState {
         }
     }
 
-    /// Returns an instruction's table entry. Returns `None` if the table is half full; the
-    /// instruction must not be interrupted then.
+    /// Returns the table entry for an instruction. Returns `None` if the table is half full; in
+    /// that case, the instruction must not be interrupted.
     fn visit(&mut self, job: u64, address: u64) -> Option<&mut Visit> {
         let mut i = (scatter(address ^ job << 48) >> 44) as usize % ROOM;
         loop {
@@ -400,7 +402,7 @@ impl AuditState {
     }
 }
 
-/// Mixes a word so that every bit of the result depends on all bits of the word.
+/// Mixes the bits of a word so that every bit of the result depends on all of them.
 fn scatter(word: u64) -> u64 {
     let once = (word ^ word >> 32).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (once ^ once >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9)

@@ -29,9 +29,9 @@ impl Auditing {
         Ok(Auditing { _here: PhantomData })
     }
 
-    /// Steps `text` by copies of its instructions, as [`Auditing::start`] does with this program's
-    /// own text. Otherwise `text` is stepped with the trap flag, which is much slower. A repeated
-    /// string instruction is one step.
+    /// Steps `text` by executing copies of its instructions, as [`Auditing::start`] does for this
+    /// program's own text. Without this call, `text` is stepped with the trap flag, which is much
+    /// slower. A repeated string instruction counts as one step.
     ///
     /// # Safety
     /// `text` must be code that stays readable for as long as the audit lives.
@@ -43,17 +43,17 @@ impl Auditing {
         }
     }
 
-    /// Sets the addresses of functions with 32-bit arguments. Bit i of the mask marks argument i as
-    /// 32-bit. At each call, the upper halves of these arguments' registers are filled with
-    /// garbage.
+    /// Sets the addresses of functions with 32-bit arguments. A set bit i in the mask means that
+    /// argument i is 32 bits wide. At each call, the upper halves of these arguments' registers are
+    /// filled with garbage.
     pub fn narrow(&mut self, functions: Vec<(u64, u8)>) {
         if let Some(state) = host().and_then(|h| h.injection.audit.as_mut()) {
             state.set_narrow(functions);
         }
     }
 
-    /// Sets the addresses of functions after which the handler restores the preserved registers. A
-    /// violation is still recorded, but does not disturb later code.
+    /// Sets the addresses of functions for which the handler restores the preserved registers on
+    /// return. A violation is still recorded, but does not disturb later code.
     pub fn restore(&mut self, functions: Vec<u64>) {
         if let Some(state) = host().and_then(|h| h.injection.audit.as_mut()) {
             state.set_restored(functions);
@@ -73,8 +73,7 @@ impl Auditing {
         state.map_or(Vec::new(), |s| s.visits())
     }
 
-    /// Returns how many times an instruction was not interrupted because the table of visits was
-    /// full.
+    /// Returns how many times an instruction was not interrupted because the visit table was full.
     pub fn dropped(&self) -> u64 {
         let state = host().and_then(|h| h.injection.audit.as_ref());
         state.map_or(0, |s| s.dropped())

@@ -1,8 +1,8 @@
 //! Injects interrupts at random instructions with `int3`, which costs less than single-stepping.
 //!
-//! At any time, only one address from a list is patched, chosen at random from the seed. When the
-//! breakpoint is hit, the handler restores the instruction, injects an interrupt before it, and
-//! patches another address.
+//! At any time, only one address from a list is patched. The seed determines the pseudo-random
+//! choice. When the breakpoint is hit, the handler restores the instruction, injects an interrupt
+//! before it, and patches another address.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -19,9 +19,9 @@ pub struct Breakpoints {
 }
 
 impl Breakpoints {
-    /// Sets breakpoints at randomly chosen `addresses`. Each address must be the first byte of an
-    /// instruction of `kernel/`. Only one CPU of a process may have breakpoints at any time,
-    /// because all CPUs execute the same text.
+    /// Sets breakpoints at randomly chosen members of `addresses`, one at a time. Each address must
+    /// be that of the first byte of an instruction of `kernel/`. Only one CPU of a process may have
+    /// breakpoints at any time, because all CPUs execute the same text.
     pub fn start(cpu: &mut Cpu, addresses: &BTreeSet<u64>, seed: u64) -> io::Result<Breakpoints> {
         if addresses.is_empty() {
             return Err(io::Error::new(
@@ -53,7 +53,7 @@ impl Breakpoints {
         Ok(Breakpoints { _here: PhantomData })
     }
 
-    /// Moves the breakpoint to another address if it was not hit since the last call. This is
+    /// Moves the breakpoint to another address if it has not been hit since the last call. This is
     /// needed because the code may never execute the current address.
     pub fn redraw(&mut self) {
         let Some(host) = host() else { return };

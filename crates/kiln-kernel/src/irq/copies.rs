@@ -1,9 +1,10 @@
 //! Copies of instructions, each followed by a breakpoint.
 //!
-//! A thread that executes a copy instead of the original traps right after it. The original does not
-//! change, so other threads may execute it meanwhile. Linux's uprobes use such copies, too. Jumps,
-//! calls and returns would leave the copy without reaching the breakpoint, and PUSHF and POPF would
-//! access a trap flag that is clear meanwhile, so the trap handler does what these would do.
+//! A thread that executes a copy instead of the original traps right after the copy. The original
+//! does not change, so other threads can execute it at the same time. Linux's uprobes use such
+//! copies, too. Jumps, calls and returns would leave the copy without reaching the breakpoint, and
+//! PUSHF and POPF would access the trap flag, which is clear while the copy is executed, so the
+//! trap handler emulates these instructions.
 
 use std::io;
 use std::ops::Range;
@@ -16,15 +17,15 @@ use super::patch::INT3;
 
 /// Maximum length in bytes of an x86 instruction.
 const LONGEST: usize = 15;
-/// Distance between two copies in bytes. After a breakpoint, RIP is the address behind it, which must
-/// still belong to the same copy ([`Copies::original`]).
+/// Distance between two copies in bytes. When a breakpoint is hit, RIP is the address after it,
+/// which must still belong to the same copy ([`Copies::original`]).
 const DISTANCE: u64 = 32;
 /// Number of copies; a power of two.
 const ROOM: usize = 1 << 12;
-/// Maximum distance of the copies from the text. An operand relative to RIP reaches 2 GiB, so copies
-/// can access memory up to 1 GiB from the text.
+/// Maximum distance between the copies and the text. An operand relative to RIP reaches 2 GiB, so
+/// copies can access memory up to 1 GiB from the text.
 const NEAR: u64 = 1 << 30;
-/// Distance between the addresses that are tried for the copies.
+/// Distance between the addresses that are tried in turn when the copies are mapped.
 const STRIDE: u64 = 1 << 20;
 
 /// The address of an operand in memory: `base + index * scale + displacement`. Registers are given
@@ -37,34 +38,34 @@ pub(super) struct Operand {
     pub displacement: u64,
 }
 
-/// Where an indirect jump or call finds its target.
+/// Where an indirect jump or call gets its target from.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Source {
     Register(i32),
     Memory(Operand),
 }
 
-/// How a thread gets past an instruction.
+/// How a thread, or the trap handler on its behalf, executes an instruction.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum How {
-    /// It executes the copy at this address.
+    /// Execute the copy at this address.
     Copy(u64),
-    /// It jumps to this address.
+    /// Jump to this address.
     Jump(u64),
-    /// It jumps to this address if the flags meet the condition.
+    /// Jump to this address if the flags meet the condition.
     JumpIf(ConditionCode, u64),
     JumpIndirect(Source),
     Call(u64),
     CallIndirect(Source),
-    /// It returns, and removes this many bytes of arguments.
+    /// Return, and remove this many bytes of arguments from the stack.
     Return(u64),
     PushFlags,
     PopFlags,
-    /// It executes the original with the trap flag set.
+    /// Execute the original with the trap flag set.
     TrapFlag,
 }
 
-/// An instruction that was decoded, and the bytes that it was decoded from.
+/// A decoded instruction, and the bytes from which it was decoded.
 #[derive(Clone, Copy)]
 struct Entry {
     address: u64,
@@ -80,7 +81,7 @@ const FREE: Entry = Entry {
     how: How::TrapFlag,
 };
 
-/// The copies of one text's instructions. If two instructions have the same place, the later one
+/// Copies of the instructions of one text. If two instructions map to the same entry, the later one
 /// replaces the earlier one.
 pub(super) struct Copies {
     text: Range<u64>,
@@ -106,8 +107,8 @@ impl Copies {
         &self.text
     }
 
-    /// If `rip` is in a copy, returns the corresponding address in the text: that of the original,
-    /// or the one after it if the copy was executed.
+    /// If `rip` is in a copy, returns the corresponding address in the text: the address of the
+    /// original or, if the copy has been executed, of the instruction after it.
     pub(super) fn original(&self, rip: u64) -> Option<u64> {
         let offset = rip.wrapping_sub(self.area);
         let entry = self.entries.get((offset / DISTANCE) as usize)?;
@@ -117,8 +118,8 @@ impl Copies {
         })
     }
 
-    /// Returns how a thread gets past the instruction at `rip`, which must be in the text, and the
-    /// address after that instruction.
+    /// Returns how to execute the instruction at `rip`, which must be in the text, and the address
+    /// after that instruction.
     pub(super) fn find(&mut self, rip: u64) -> (How, u64) {
         let len = LONGEST.min((self.text.end - rip) as usize);
         // SAFETY: the text is readable up to its end.
@@ -154,7 +155,7 @@ fn map_near(text: &Range<u64>) -> io::Result<u64> {
     let mut error = io::Error::from_raw_os_error(libc::ENOMEM);
     for at in above.zip(below).flat_map(|(a, b)| [a, b]) {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
-        // SAFETY: this makes a new mapping, and replaces none.
+        // SAFETY: the call creates a new mapping and does not replace an existing one.
         let got = unsafe {
             libc::mmap(
                 at as *mut libc::c_void,
@@ -173,7 +174,7 @@ fn map_near(text: &Range<u64>) -> io::Result<u64> {
     Err(error)
 }
 
-/// Decodes an instruction, and writes its copy to `to` if it has one.
+/// Decodes an instruction. If it can be executed as a copy, writes the copy to `to`.
 fn decode(rip: u64, bytes: &[u8], to: u64) -> Entry {
     let mut decoder = Decoder::with_ip(64, bytes, rip, DecoderOptions::NONE);
     let next = decoder.decode();
@@ -211,8 +212,8 @@ fn decode(rip: u64, bytes: &[u8], to: u64) -> Entry {
     entry
 }
 
-/// Writes a copy of an instruction, and a breakpoint behind it. An address relative to RIP is
-/// changed so that the copy accesses the same memory.
+/// Writes a copy of an instruction, followed by a breakpoint. Adjusts an address relative to RIP so
+/// that the copy accesses the same memory.
 fn copy(decoder: &Decoder<'_>, next: &Instruction, bytes: &[u8], to: u64) -> How {
     let len = bytes.len();
     let mut text = [INT3; LONGEST + 1];
@@ -234,7 +235,8 @@ fn copy(decoder: &Decoder<'_>, next: &Instruction, bytes: &[u8], to: u64) -> How
     How::Copy(to)
 }
 
-/// Returns the operand of an indirect jump or call, or `None` for one with a segment.
+/// Returns the operand of an indirect jump or call, or `None` if the operand is addressed through
+/// FS or GS.
 fn source(next: &Instruction) -> Option<Source> {
     if next.op0_kind() == iced_x86::OpKind::Register {
         return Some(Source::Register(frame_index(next.op0_register())?));
@@ -243,7 +245,7 @@ fn source(next: &Instruction) -> Option<Source> {
     if !flat.contains(&next.memory_segment()) {
         return None;
     }
-    // iced has added RIP to a displacement relative to it.
+    // iced has already added RIP to a RIP-relative displacement.
     let base = match next.memory_base() {
         Register::None | Register::RIP => None,
         register => Some(frame_index(register)?),

@@ -93,8 +93,8 @@ impl Frame<'_> {
         true
     }
 
-    /// Does what IRETQ does: sets RIP, the flags and the stack pointer from an interrupt's frame on
-    /// the stack.
+    /// Emulates IRETQ: sets RIP, the flags and the stack pointer from the interrupt frame on the
+    /// stack.
     ///
     /// # Safety
     /// The stack pointer must point to a frame that [`Frame::interrupt`] has written.

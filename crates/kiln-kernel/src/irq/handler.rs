@@ -43,15 +43,15 @@ pub(super) fn block_irq_signal() -> libc::sigset_t {
     }
 }
 
-/// The signal handler's stack.
+/// The stack on which the signal handlers run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Handling {
-    /// An alternate stack. The emulated interrupt frame cannot overwrite the host's signal frame
-    /// there.
+    /// An alternate stack, where the emulated interrupt frame cannot overwrite the host's signal
+    /// frame.
     #[default]
     Faithful,
-    /// The interrupted stack; a fault that tests plant. The emulated interrupt frame then
-    /// overwrites the end of the host's signal frame, and with it part of the vector state.
+    /// The interrupted stack. Tests plant this fault. The emulated interrupt frame then overwrites
+    /// the end of the host's signal frame, and with it part of the vector state.
     OnInterruptedStack,
 }
 

@@ -43,15 +43,15 @@ impl Injection {
     }
 }
 
-/// Interrupt arrival times.
+/// The times at which interrupts arrive.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Arrivals {
-    /// Interrupts at regular intervals; the value is their number per second.
+    /// Interrupts at regular intervals. The value is the number of interrupts per second.
     Periodic(f64),
-    /// Interrupts at independent random times; the values are their mean number per second and the
-    /// seed.
+    /// Interrupts at independent random times. The values are the mean number of interrupts per
+    /// second, and the seed.
     Poisson(f64, u64),
-    /// An interrupt after each of these gaps in nanoseconds. The list repeats after its last gap.
+    /// An interrupt after each of these gaps, in nanoseconds. After the last gap, the list repeats.
     Replay(Arc<[u64]>),
 }
 
@@ -130,7 +130,8 @@ fn settime(timer: libc::timer_t, first: u64, period: u64) {
     unsafe { libc::timer_settime(timer, 0, &value, ptr::null_mut()) };
 }
 
-/// The candidate addresses of breakpoints, and the index of the one that is set, if any.
+/// The candidate addresses for breakpoints, and the index of the address at which a breakpoint is
+/// set, if any.
 #[derive(Default)]
 pub(super) struct BreakpointState {
     addresses: Vec<u64>,
@@ -178,7 +179,8 @@ impl BreakpointState {
     /// Handles a trap if the current breakpoint caused it. Returns false for any other trap.
     ///
     /// # Safety
-    /// `cpu` must be the CPU of the interrupted thread, and `frame` its registers.
+    /// `cpu` must be the CPU of the interrupted thread, and `frame` must hold that thread's
+    /// registers.
     pub(super) unsafe fn handle_trap(
         &mut self,
         frame: &mut Frame<'_>,
@@ -206,7 +208,7 @@ pub enum Step {
     Trace,
     /// Inject before every instruction.
     Every,
-    /// Inject before each instruction from the first number up to, but excluding, the second.
+    /// `(first, end)`: inject before each instruction from `first` up to, but excluding, `end`.
     Range(u64, u64),
     /// Inject before the instruction with this number, counting from 0.
     At(u64),
@@ -222,8 +224,8 @@ pub enum Step {
 #[derive(Default)]
 pub(super) struct StepState {
     pub(super) mode: Option<Step>,
-    /// Number of instructions stepped outside the softirq. `inner` counts the instructions in the
-    /// softirq.
+    /// Number of instructions that were stepped outside the softirq. `inner` counts the
+    /// instructions in the softirq.
     pub(super) outer: u64,
     pub(super) inner: u64,
     pub(super) in_softirq: bool,
@@ -251,7 +253,8 @@ impl StepState {
     /// Handles one step. RIP in the frame is the address of the next instruction.
     ///
     /// # Safety
-    /// `cpu` must be the CPU of the interrupted thread, and `frame` its registers.
+    /// `cpu` must be the CPU of the interrupted thread, and `frame` must hold that thread's
+    /// registers.
     pub(super) unsafe fn handle_step(&mut self, frame: &mut Frame<'_>, cpu: *mut sys::CpuHead) {
         let Some(mode) = self.mode else {
             frame.stop_stepping();

@@ -1,9 +1,9 @@
 //! Interrupts: host signals, delivered to `kernel/` as a CPU would deliver interrupts to ring 0.
 //!
 //! The signal handler runs on an alternate stack with all signals blocked. It writes the frame that
-//! a CPU would push to the interrupted stack, below the red zone, and diverts the thread to
+//! a CPU would push onto the interrupted stack, but below the red zone, and diverts the thread to
 //! `kiln_irq_trampoline`. On return from the signal, the host restores every vector register, so
-//! the trampoline runs with the interrupted code's values in these registers, as a kernel's
+//! the trampoline runs with the interrupted code's values in these registers, just as a kernel's
 //! interrupt handler does. Only the FPU policy determines whether these values survive.
 
 mod audit;

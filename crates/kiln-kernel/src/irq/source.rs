@@ -1,4 +1,4 @@
-//! Interrupts at given times. A timer of this CPU or a thread on another core sends them.
+//! Interrupts at given times, sent by a timer of this CPU or by a thread on another core.
 
 use std::io;
 use std::marker::PhantomData;
@@ -19,13 +19,14 @@ pub struct Timer {
 }
 
 impl Timer {
-    /// Starts a timer that interrupts the calling thread's CPU at the times of `arrivals`.
+    /// Starts a timer that interrupts the calling thread's CPU at the times that `arrivals`
+    /// specifies.
     pub fn start(cpu: &mut Cpu, arrivals: Arrivals) -> io::Result<Timer> {
         Timer::start_with(cpu, arrivals, Handling::Faithful)
     }
 
-    /// Starts a timer like [`Timer::start`], and selects the signal stack. The first interrupt
-    /// source of a process determines this stack for the whole process.
+    /// Starts a timer like [`Timer::start`], but with a choice of signal stack. The first interrupt
+    /// source in a process determines the signal stack for the whole process.
     #[doc(hidden)]
     pub fn start_with(cpu: &mut Cpu, arrivals: Arrivals, handling: Handling) -> io::Result<Timer> {
         prepare(cpu, handling)?;

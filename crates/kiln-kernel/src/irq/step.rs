@@ -1,6 +1,6 @@
 //! Injects interrupts at exact instructions.
 //!
-//! `kernel/load` sets the trap flag around an FPU section. Each instruction is then a step
+//! `kernel/load` sets the trap flag around an FPU section. Each instruction is then one step
 //! ([`super::stepper`]), and the handler may inject an interrupt before the next instruction. After
 //! an interrupt, the next step begins after the interrupted instruction.
 
@@ -50,8 +50,8 @@ impl Stepping {
         state.trace_len = 0;
     }
 
-    /// Returns the number of instructions stepped since the last restart: first those outside
-    /// the softirq, then those in the softirq.
+    /// Returns how many instructions have been stepped since the last restart, as two counts:
+    /// outside the softirq and inside it.
     pub fn instructions(&mut self) -> (u64, u64) {
         let state = self.state();
         (state.outer, state.inner)

@@ -1,10 +1,10 @@
 //! Makes stepped code trap before its next instruction.
 //!
 //! The trap flag causes a trap before every instruction, but this trap is slow: the host reads a
-//! debug register, and a hypervisor intercepts that access. So the thread executes a copy of the
-//! instruction with a breakpoint behind it, or the handler does what the instruction would do
-//! ([`super::copies`]). The trap flag is used for instructions outside the texts, and for the few
-//! that cannot be copied.
+//! debug register, and a hypervisor intercepts that access. Instead, the thread executes a copy of
+//! the instruction that is followed by a breakpoint, or the handler emulates the instruction
+//! ([`super::copies`]). The trap flag is used only for instructions outside the texts, and for the
+//! few that can be neither copied nor emulated.
 
 use std::io;
 use std::ops::Range;
@@ -22,7 +22,7 @@ const SIGN: i64 = 1 << 7;
 const OVERFLOW: i64 = 1 << 11;
 /// The resume flag, which PUSHF does not push.
 const RESUME: i64 = 1 << 16;
-/// The flags that POPF changes in user mode: those of arithmetic, TF, DF, NT, AC and ID.
+/// The flags that POPF changes in user mode: the arithmetic flags, TF, DF, NT, AC and ID.
 const POPPED: i64 = 0x24_4dd5;
 
 const PAGE: u64 = 4096;
@@ -32,26 +32,26 @@ extern "C" {
     static etext: u8;
 }
 
-/// Steps one thread. Between [`Stepper::finish_step`] and [`Stepper::prepare_step`], the trap flag in
-/// the frame means that stepping continues, whatever caused the trap. While the thread executes a
-/// copy, the trap flag is clear.
+/// Steps one thread. Between [`Stepper::finish_step`] and [`Stepper::prepare_step`], a set trap
+/// flag in the frame means that stepping continues, regardless of what caused the trap. While the
+/// thread executes a copy, the trap flag is clear.
 #[derive(Default)]
 pub(super) struct Stepper {
     texts: Vec<Copies>,
 }
 
 impl Stepper {
-    /// From now on, copies instructions of this program, which `kernel/` is a part of.
+    /// From now on, steps this program, which includes `kernel/`, by copying its instructions.
     pub(super) fn add_program(&mut self) -> io::Result<()> {
         // SAFETY: the linker defines both symbols, and only their addresses are used. Instructions
-        // are read at addresses that the program executes, and it is never unloaded.
+        // are read only at addresses that the program executes, and the program is never unloaded.
         unsafe {
             let (start, end) = (&raw const __executable_start, &raw const etext);
             self.add(start as u64..end as u64)
         }
     }
 
-    /// From now on, copies instructions of `text`.
+    /// From now on, steps `text` by copying its instructions.
     ///
     /// # Safety
     /// `text` must be code that stays readable.
@@ -63,12 +63,12 @@ impl Stepper {
         Ok(())
     }
 
-    /// Handles the beginning of a trap. Changes the frame to what it would be after a single-step
-    /// trap. For the trap at the end of the interrupt trampoline, does what IRET would do. Returns
-    /// whether the trap ends a step.
+    /// Handles the beginning of a trap. Makes the frame look as it would after a single-step trap.
+    /// For the trap at the end of the interrupt trampoline, emulates IRET instead. Returns whether
+    /// the trap ends a step.
     ///
     /// # Safety
-    /// `frame` must be the registers of the interrupted thread.
+    /// `frame` must hold the registers of the interrupted thread.
     pub(super) unsafe fn finish_step(&self, frame: &mut Frame<'_>) -> bool {
         if frame.rip() == &raw const sys::kiln_irq_return_trap as u64 {
             // SAFETY: only the trampoline traps there, with an interrupt's frame on its stack.
@@ -79,9 +79,9 @@ impl Stepper {
         true
     }
 
-    /// If the thread is at a copy, moves it to the original, or behind that if it has executed the
-    /// copy, and sets the trap flag. Signal handlers other than the trap handler must do this before
-    /// they use the frame.
+    /// If the thread is at a copy, sets the trap flag and moves the thread to the original or, if
+    /// the copy has been executed, to the instruction after the original. Signal handlers other
+    /// than the trap handler must do this before they use the frame.
     pub(super) fn restore(&self, frame: &mut Frame<'_>) {
         let original = self.texts.iter().find_map(|t| t.original(frame.rip()));
         if let Some(original) = original {
@@ -91,7 +91,7 @@ impl Stepper {
     }
 
     /// Handles the end of a trap: if stepping continues, makes the thread trap after the next
-    /// instruction. Returns true if the handler has executed this instruction itself, so that the
+    /// instruction. Returns true if the handler has emulated this instruction, which means that the
     /// next step is due.
     pub(super) fn prepare_step(&mut self, frame: &mut Frame<'_>) -> bool {
         let rip = frame.rip();
@@ -112,8 +112,8 @@ impl Stepper {
     }
 }
 
-/// Does what an instruction would do. `next` is the address of the instruction behind it. Returns
-/// `None`, and changes nothing, if the thread must execute the instruction.
+/// Emulates an instruction. `next` is the address of the instruction after it. Returns `None`, and
+/// changes nothing, if the thread must execute the instruction itself.
 fn execute(how: How, next: u64, frame: &mut Frame<'_>) -> Option<()> {
     let to = match how {
         How::Copy(_) | How::TrapFlag => return None,
@@ -151,7 +151,7 @@ fn execute(how: How, next: u64, frame: &mut Frame<'_>) -> Option<()> {
 }
 
 /// Pushes a word. Returns `None` if the word would be in the next lower page, where the write could
-/// fault: a fault must occur in the thread, and not in this handler.
+/// fault: the fault must occur in the thread, not in this handler.
 fn push(frame: &mut Frame<'_>, word: i64) -> Option<()> {
     let rsp = frame.register(libc::REG_RSP) as u64;
     if rsp % PAGE < 8 {
@@ -171,7 +171,7 @@ fn pop(frame: &mut Frame<'_>) -> i64 {
     unsafe { (rsp as *const i64).read_unaligned() }
 }
 
-/// Returns the target of an indirect jump or call, or `None` if it cannot be read.
+/// Returns the target of an indirect jump or call, or `None` if the target cannot be read.
 fn target(source: Source, frame: &Frame<'_>) -> Option<u64> {
     let operand = match source {
         Source::Register(place) => return Some(frame.register(place) as u64),

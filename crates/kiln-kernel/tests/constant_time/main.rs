@@ -1,6 +1,6 @@
-//! Checks whether any jump or address depends on a secret. For this, valgrind's memcheck runs each
-//! implementation with keys and texts marked as undefined. Each implementation declares whether it
-//! is constant-time, and the declaration must match memcheck's result.
+//! Checks whether any jump or address depends on a secret. To detect this, valgrind's memcheck runs
+//! each implementation with keys and texts marked as undefined. Each implementation declares
+//! whether it is constant-time, and the declaration must match memcheck's result.
 //!
 //! valgrind supports instructions up to AVX2, but not SHA-NI, VAES or AVX-512. For those, see
 //! docs/CONSTANT-TIME.md.
@@ -17,8 +17,8 @@ use std::process::Command;
 use kiln_kernel::tier::Tier;
 use secrets::Found;
 
-/// Runs a test of this program under valgrind. Returns its findings and valgrind's messages, or
-/// `None` if valgrind cannot be run.
+/// Runs a test of this program under valgrind. Returns the test's findings and valgrind's messages,
+/// or `None` if valgrind cannot be run.
 fn under_valgrind(child: &str) -> Option<(Vec<Found>, String)> {
     let suppressions =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/constant_time/public.supp");

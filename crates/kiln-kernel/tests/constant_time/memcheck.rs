@@ -6,7 +6,7 @@ use std::arch::asm;
 
 const RUNNING_ON_VALGRIND: u64 = 0x1001;
 const COUNT_ERRORS: u64 = 0x1201;
-/// First request number of memcheck, made from its two-letter code.
+/// The base of memcheck's request numbers, made from the tool's two-letter code.
 const MEMCHECK: u64 = (b'M' as u64) << 24 | (b'C' as u64) << 16;
 const MAKE_MEM_UNDEFINED: u64 = MEMCHECK + 1;
 const MAKE_MEM_DEFINED: u64 = MEMCHECK + 2;

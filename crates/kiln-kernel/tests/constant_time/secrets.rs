@@ -29,7 +29,7 @@ impl Found {
         println!("\nfound\t{}\t{}\t{}", self.name, self.what, self.errors);
     }
 
-    /// Parses a line that the child has printed.
+    /// Parses a line that the child printed.
     pub(crate) fn read(line: &str) -> Option<Found> {
         match *line.split('\t').collect::<Vec<_>>() {
             ["found", name, what, errors] => Some(Found {
@@ -42,7 +42,8 @@ impl Found {
     }
 }
 
-/// Returns each implementation's name, tier, and whether it declares itself constant-time.
+/// Returns the name and the tier of each implementation, and whether it declares itself
+/// constant-time.
 pub(crate) fn all() -> Vec<(&'static str, Tier, bool)> {
     let all = Impl::all().into_iter();
     all.map(|i| (i.driver(), i.tier(), i.constant_time()))
@@ -99,8 +100,8 @@ fn key_lengths(imp: Impl) -> Vec<usize> {
     match imp.key_sizes() {
         sizes if sizes.is_empty() => vec![0],
         sizes if sizes.len() <= 3 => sizes,
-        // The longest size matters, because a hash first hashes a key that is longer than its
-        // block.
+        // The longest size matters, because HMAC first hashes any key that is longer than a block
+        // of its hash.
         sizes => vec![
             sizes[0],
             32.min(sizes[sizes.len() - 1]),
@@ -220,7 +221,7 @@ fn many(imp: Impl, key_len: usize) {
     });
 }
 
-/// Checks `seal_many` and `open_many`, also with one wrong tag.
+/// Checks `seal_many` and `open_many`, including a case with one wrong tag.
 fn many_sealed(imp: Impl, key_len: usize) {
     const COUNT: usize = 21;
     const LEN: usize = 183;
@@ -298,14 +299,14 @@ struct Answer {
     /// Tag or digest that the implementation computed.
     tag: Vec<u8>,
     refused: u64,
-    /// Whether this is an empty message's hash. Such a hash need not depend on the key; for GHASH,
-    /// it is 0.
+    /// Whether this is the hash of an empty message. Such a hash does not necessarily depend on the
+    /// key; for GHASH, it is 0.
     nothing: bool,
 }
 
 impl Answer {
-    /// Compares the answer with the expected one. For keyed algorithms, also checks that all bytes
-    /// of the answer depend on secrets.
+    /// Compares the answer with the expected answer. For keyed algorithms, also checks that all
+    /// bytes of the answer depend on secrets.
     fn is(mut self, want: &Answer, imp: Impl) {
         let (text, tag) = (all_secret(&self.text), all_secret(&self.tag));
         public(&mut self.text);
@@ -387,7 +388,7 @@ impl Message {
     }
 }
 
-/// Runs the controls: code with a running time that depends on secrets, and correct code.
+/// Runs the controls: code whose running time depends on secrets, and correct code.
 pub(crate) fn every_offender() {
     let mut a = bytes(16, 1);
     let b = bytes(16, 1);

@@ -1,5 +1,6 @@
 //! Requests to all AEADs and skciphers must give the same results as the reference implementation,
-//! regardless of how their memory is divided, which context makes them, and what interrupts them.
+//! regardless of how their memory is divided, in which context they are made, and what interrupts
+//! them.
 
 use kiln_kernel::cipher::{Context as KeyContext, Impl, Kind, Op, BLOCK};
 use kiln_kernel::crypto::{authenc_key, Aead, Errno, Model, Skcipher, ASYNC, INTERNAL};
@@ -9,16 +10,16 @@ use kiln_kernel::Tier;
 use crate::machine::{boot, run_alone};
 use crate::requests::{ask_under_every_policy, check_cipher, Draw, Memory};
 
-/// Total number of requests, divided equally among all correct policies, each with and without full
-/// preemption.
+/// Total number of requests. They are divided equally among all correct policies, each of which is
+/// tested with and without full preemption.
 const REQUESTS: u64 = 120_000;
 
 pub(crate) const RFC4106: &str = "rfc4106(gcm(aes))";
 pub(crate) const SEQIV: &str = "seqiv(rfc4106(gcm(aes)))";
 pub(crate) const AUTHENC: &str = "authenc(hmac(sha256),cbc(aes))";
 
-/// Returns the reference implementation of an algorithm, which is the first in its list. Calling it
-/// directly uses neither SIMD nor the request code.
+/// Returns the reference implementation of an algorithm, which is the first in the algorithm's list
+/// of implementations. Direct calls to it use neither SIMD nor the request code.
 pub(crate) fn oracle(alg: &str) -> Impl {
     Impl::find_all(alg)[0]
 }
@@ -86,7 +87,7 @@ pub(crate) fn ask_in_place(
     unsafe { tfm.request(op, &mut iv, assoc, len, &list, &list, context) }.1
 }
 
-/// Returns pairs of an algorithm and the name under which a transform for it is opened.
+/// Returns pairs of an algorithm and a name that opens a transform for it.
 fn names() -> Vec<(&'static str, String)> {
     let mut names = vec![];
     let all = Impl::all().into_iter();
@@ -131,8 +132,8 @@ fn subjects(draw: &mut Draw) -> Vec<Subject> {
     all
 }
 
-/// Computes the expected packet with the reference implementation: associated data, ciphertext,
-/// tag.
+/// Uses the reference implementation to compute the expected packet: associated data, ciphertext
+/// and tag.
 fn packet(alg: &str, key: &[u8], iv: &[u8; BLOCK], aad: &[u8], text: &[u8], tag: usize) -> Vec<u8> {
     let (out, icv) = match alg {
         AUTHENC => {

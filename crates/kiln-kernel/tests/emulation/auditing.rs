@@ -15,8 +15,9 @@ use kiln_kernel::irq::{restore_original, Audit, Auditing};
 use crate::machine::{cores, pin, run_alone};
 
 // A position-independent function that compares its arguments, and then executes the kinds of
-// instructions that are not simply copied: all conditions of jumps, calls, returns, indirect jumps
-// and calls, loops, operands relative to RIP, and instructions that read or write the trap flag.
+// instructions that are not simply copied: jumps with every condition, calls, returns, indirect
+// jumps and calls, loops, operands relative to RIP, and instructions that read or write the trap
+// flag.
 global_asm!(
     ".pushsection .text",
     ".globl kiln_test_walk, kiln_test_repeated, kiln_test_walk_end",
@@ -133,11 +134,11 @@ unsafe extern "C" fn step(call: *mut c_void) -> u64 {
     }
 }
 
-/// Copies the function to memory outside the program's text. It is stepped with the trap flag unless
-/// it is passed to `copy_instructions`.
+/// Copies the function to memory outside the program's text. The copy is stepped with the trap flag
+/// unless it is passed to `copy_instructions`.
 fn copy() -> &'static mut [u8] {
     let (start, end) = (kiln_test_walk as *const u8, kiln_test_walk_end as *const u8);
-    // SAFETY: both labels belong to the assembly above, and the mapping is large enough and new.
+    // SAFETY: both labels belong to the assembly above, and the mapping is new and large enough.
     unsafe {
         let len = end.offset_from(start) as usize;
         let all = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;
@@ -149,7 +150,8 @@ fn copy() -> &'static mut [u8] {
     }
 }
 
-/// Returns the answer, the number of visits of each instruction, and the number of interrupts.
+/// Returns the function's answer, the number of visits to each instruction, and the number of
+/// interrupts.
 fn audit(
     cpu: &mut Cpu,
     code: &[u8],
@@ -204,7 +206,7 @@ fn copies_report_the_steps_that_the_trap_flag_reports() {
                     let (flag, copies) = (run(false), run(true));
                     assert_eq!(code, original, "the code was changed");
                     let (answer, mut visits, injected) = flag;
-                    // With the trap flag, each repetition of a string instruction is a step.
+                    // With the trap flag, each iteration of a string instruction is one step.
                     assert_eq!(visits.insert(repeated, 2), Some(10));
                     assert_eq!(copies.0, answer, "{a} {b}");
                     assert_eq!(copies.1, visits, "{a} {b}");
@@ -221,7 +223,7 @@ fn copies_report_the_steps_that_the_trap_flag_reports() {
 
 static FAULT: AtomicU64 = AtomicU64::new(0);
 
-/// Records the address of the instruction that has caused a fault, and skips it.
+/// Records the address of the instruction that caused a fault, and skips the instruction.
 extern "C" fn record_and_skip_fault(_: i32, _: *mut libc::siginfo_t, context: *mut c_void) {
     // SAFETY: the kernel passes this context to the handler, and nothing else refers to it.
     unsafe {
@@ -235,8 +237,8 @@ extern "C" fn record_and_skip_fault(_: i32, _: *mut libc::siginfo_t, context: *m
 /// Length in bytes of the instruction that faults.
 const FAULTING: usize = 2;
 
-/// The handler of a fault must find the address of the original instruction, and stepping must
-/// continue after it.
+/// A fault handler must find the address of the original instruction, and stepping must continue
+/// after that instruction.
 #[test]
 fn a_fault_in_a_copy_is_reported_at_the_original() {
     run_alone(|_| {
@@ -259,7 +261,7 @@ fn a_fault_in_a_copy_is_reported_at_the_original() {
             let (answer, visits, _) = audit(&mut cpu, all, (0, 0), 0, copies);
             let fault = FAULT.load(Ordering::SeqCst) - all.as_ptr() as u64;
             assert_eq!((answer, fault), (42, 2), "copies: {copies}");
-            // The fault's handler continues at offset 4, so the next trap is at offset 6.
+            // The fault handler continues at offset 4, so the next trap is at offset 6.
             assert_eq!(visits.keys().copied().collect::<Vec<_>>(), [0, 2, 6]);
         }
     });

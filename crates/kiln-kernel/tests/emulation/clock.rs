@@ -53,8 +53,8 @@ fn long_sections_are_all_timed() {
     });
 }
 
-/// Loop iterations that make a section long on any CPU, even on one that executes six instructions
-/// per TSC tick.
+/// Number of loop iterations that make a section long on any CPU, even on one that executes six
+/// instructions per TSC tick.
 const SPINS: u64 = 4 * SPINS_10_US;
 
 /// Runs long sections without interrupts.
@@ -82,8 +82,8 @@ fn host_switches() -> u64 {
     }
 }
 
-/// When another thread competes for the core, the number of stolen sections must match the context
-/// switches that the host reports. These switches are not interrupts of Kiln's emulation.
+/// When another thread competes for the core, the number of stolen sections must match the number
+/// of context switches that the host reports. These switches are not interrupts that Kiln emulates.
 #[test]
 fn sections_the_host_interrupted_are_told_apart() {
     run_alone(|seed| {

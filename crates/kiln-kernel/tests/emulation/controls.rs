@@ -1,5 +1,5 @@
-//! Tests that plant faults on purpose, which the detectors must find. The same run without the
-//! fault must find nothing.
+//! Tests that plant faults, which the detectors must find. The same run without the fault must find
+//! nothing.
 
 use std::arch::asm;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
@@ -49,8 +49,8 @@ fn check(
     }
 }
 
-/// Returns a condition that is true once enough sections have run and, with `control`, results were
-/// corrupted.
+/// Returns a condition that becomes true once enough sections have run and, with `control`, results
+/// have been corrupted.
 fn enough(control: bool) -> impl Fn(&Counts) -> bool {
     move |c| c.task_ops >= OPS && (!control || c.task_corrupted > 0)
 }
@@ -81,8 +81,8 @@ const BYTES: usize = 4096;
 static mut FROM: [u8; BYTES] = [0x5a; BYTES];
 static mut TO: [u8; BYTES] = [0; BYTES];
 
-/// Copies with the host's memcpy, which uses vector registers. Called in hardirq context, on the
-/// CPU's own thread only.
+/// Copies data with the host's memcpy, which uses vector registers. Called only in hardirq context,
+/// on the CPU's own thread.
 unsafe extern "C" fn host_memcpy() {
     // Copy several sizes, because the host's memcpy may use string instructions for large ones.
     for len in [BYTES, 700, 100] {

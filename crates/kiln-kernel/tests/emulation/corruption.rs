@@ -1,5 +1,5 @@
-//! Tests that interrupts never change a bit of a section's register state, except under the broken
-//! control policy.
+//! Tests that interrupts never change a single bit of a section's register state, except under the
+//! broken control policy.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -13,18 +13,18 @@ use crate::machine::{
     repeat_until, run_alone, two_cores,
 };
 
-/// Iterations of an empty loop that make a section of about 10 us on a 4 GHz CPU that executes one
-/// iteration per cycle. Golden Cove executes two iterations per cycle.
+/// Number of empty loop iterations that make a section last about 10 us on a 4 GHz CPU that
+/// executes one iteration per cycle. Golden Cove executes two iterations per cycle.
 pub(crate) const SPINS_10_US: u64 = 40_000;
 
-/// Returns work for a task that keeps patterns in registers, with sections of about 10 us.
+/// Returns work for a task that keeps patterns in its registers, with sections of about 10 us.
 pub(crate) fn keep(seed: u64) -> TaskWork {
     let spins = SPINS_10_US;
     TaskWork::Keep { seed, spins }
 }
 
-/// Returns the kinds of work to test, with their names: keeping patterns, and encrypting in each
-/// tier.
+/// Returns the kinds of work to test, with their names: keeping patterns in registers, and
+/// encrypting with each tier.
 fn works(seed: u64, len: usize, spins: u64) -> Vec<(String, TaskWork)> {
     let mut works = vec![("patterns".into(), TaskWork::Keep { seed, spins })];
     for imp in all_impls() {
@@ -41,8 +41,8 @@ fn works(seed: u64, len: usize, spins: u64) -> Vec<(String, TaskWork)> {
     works
 }
 
-/// Returns the addresses of the instructions that `operations` operations execute, excluding
-/// interrupt handlers.
+/// Returns the addresses of the instructions that are executed during `operations` operations,
+/// excluding interrupt handlers.
 pub(crate) fn trace(load: &mut Load<'_>, operations: u64) -> BTreeSet<u64> {
     let mut stepping = Stepping::start(load.cpu(), Step::Trace).expect("stepping starts");
     load.set_stepping(true, false);

@@ -1,4 +1,5 @@
-//! The rules of the simd helper and cryptd. Each rule also has a control, in which it is broken.
+//! Tests the rules of the simd helper and cryptd. Each rule also has a control, in which the rule
+//! is broken.
 
 use kiln_kernel::cipher::{Context, Kind, Op, BLOCK};
 use kiln_kernel::cpu::Cpu;
@@ -51,8 +52,8 @@ impl Machine {
         open_keyed("xts(aes)")
     }
 
-    /// Runs a scenario, and checks that its calls return `returned`, in this order. Returns the
-    /// completed requests with their results, in order of completion.
+    /// Runs a scenario, and checks that its calls return the values in `returned`, in this order.
+    /// Returns the completed requests with their results, in order of completion.
     fn run(
         &mut self,
         tfms: &[&Skcipher],
@@ -141,8 +142,8 @@ fn free_cryptd_while_queued(m: &mut Machine) -> Result<(), String> {
     free_with_requests(m, |_| open_keyed("cryptd(xts-aes-fixed-time)"))
 }
 
-/// Rule: a freed authenc transform stays allocated until its queued requests complete, because it
-/// computes a tag after each cipher request.
+/// Rule: a freed authenc transform stays allocated until its queued requests have completed,
+/// because it computes a tag after each cipher request.
 fn free_authenc_while_queued(m: &mut Machine) -> Result<(), String> {
     let (auth, enc) = ([1; 32], [2; 32]);
     let text = vec![0x33; 64];
@@ -295,7 +296,7 @@ fn a_freed_authenc_transform_lives_until_all_is_answered() {
     run_alone(|_| hold(free_authenc_while_queued));
 }
 
-/// Runs a control where queued requests use a transform after it has been freed.
+/// Runs a control in which queued requests use a transform after it has been freed.
 fn free_at_once(rule: Rule) {
     let mut m = Machine::boot();
     broken::set(broken::UNCOUNTED);

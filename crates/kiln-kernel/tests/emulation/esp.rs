@@ -1,6 +1,7 @@
 //! Tests softirqs that process ESP packets while a task encrypts. Packets must be correct under
-//! every policy. With asynchronous requests, the number of dropped packets depends on the slice.
-//! The receiver must reject exactly the packets that a replay window must reject.
+//! every policy. With asynchronous requests, the number of dropped packets depends on the
+//! scheduler's slice. The receiver must reject exactly the packets that a replay window must
+//! reject.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -23,8 +24,8 @@ fn sectors(seed: u64) -> Arc<Messages> {
     messages(seed, Op::Encrypt, 4096, 16)
 }
 
-/// Returns a plan with evenly spaced packets in three phases: low, high and low load. `rates` are
-/// the packets per second and `ms` the phases' durations.
+/// Returns a plan with evenly spaced packets in three phases: low, high and low load. For each
+/// phase, `rates` contains the packets per second, and `ms` the duration in milliseconds.
 fn plan(transform: Transform, rates: [u64; 3], ms: [u64; 3]) -> Plan {
     let mut arrivals = Vec::new();
     let (mut at, mut end) = (0, [0; 3]);
@@ -127,8 +128,8 @@ fn a_policy_that_saves_nothing_is_caught() {
     });
 }
 
-/// Configures CFS with a latency of two slices, one for each task. A woken task preempts if its
-/// virtual runtime is `wakeup_us` behind.
+/// Configures CFS with a latency of two slices, one for each task. A woken task preempts the
+/// running task if its virtual runtime is `wakeup_us` behind.
 fn cfs(slice_us: u64, wakeup_us: u64) -> Config {
     Config {
         scheduler: Scheduler::Cfs61,
@@ -177,8 +178,8 @@ fn the_collapse_moves_with_the_slice_unless_wake_ups_preempt() {
     });
 }
 
-/// Returns how many packets a receiver must reject if they arrive in the order of `log`. Uses a set
-/// of sequence numbers instead of bit masks.
+/// Returns how many packets a receiver must reject if their sequence numbers arrive in the order of
+/// `log`. Uses a set of sequence numbers instead of bit masks.
 fn refused(log: &[u32], window: u64) -> u64 {
     let (mut top, mut seen, mut lost) = (0, HashSet::new(), 0);
     for &n in log {
@@ -228,8 +229,8 @@ fn draw(next: &mut dyn FnMut(&mut [u8]), n: u64) -> u64 {
     u64::from_le_bytes(bytes) % n
 }
 
-/// Passes random sequence numbers to the window and to a set; most are near the highest number so
-/// far, and some are far ahead. Returns how many times the window and the set disagree.
+/// Passes random sequence numbers to the window and to a set. Most numbers are near the highest
+/// number so far, and some are far ahead. Returns how many times the window and the set disagree.
 fn disagreements(seed: u64, size: u32) -> u64 {
     let mut next = random(seed);
     let mut window = Window::new(size);

@@ -1,6 +1,6 @@
-//! A policy from outside `kernel/`, such as a hosted tree provides. The policy decides where the
-//! FPU is usable, and saves and restores with its own code. If it fails to save registers, Kiln's
-//! interrupts detect this.
+//! A policy from outside `kernel/`, like the ones that hosted trees provide. The policy decides
+//! where the FPU is usable, and saves and restores registers with its own code. If it fails to save
+//! registers, Kiln's interrupts reveal this.
 
 use std::arch::asm;
 use std::cell::UnsafeCell;
@@ -220,7 +220,8 @@ fn a_foreign_policy_answers_for_itself_in_every_context() {
                 let want = ask(policy("legacy"));
                 let got = ask(tree);
                 // Ignore the number of warnings. If a section is opened where it is not allowed,
-                // this policy warns once, and Kiln's own policy a second time at the end.
+                // this policy warns once, whereas Kiln's own policy warns again when the section
+                // ends.
                 let all = |a: Answer| {
                     let counts = (a.preempt_count, a.preempt_after);
                     (a.usable, a.over_section, counts, a.warnings > 0)

@@ -1,5 +1,5 @@
 //! All hashes must give the same results as the reference implementation: in any context, under any
-//! policy, in one call and in pieces, and if the state is exported and imported between pieces.
+//! policy, in one call or in pieces, and when the state is exported and imported between pieces.
 
 use kiln_kernel::cipher::{Impl, Kind};
 use kiln_kernel::crypto::{Errno, Shash};
@@ -9,7 +9,7 @@ use crate::aead::{oracle, seal};
 use crate::machine::{boot, run_alone};
 use crate::requests::{ask_under_every_policy, Draw};
 
-/// Total number of messages over all policies, if the test runs alone.
+/// Total number of messages for all policies together if the test runs alone.
 const MESSAGES: u64 = 60_000;
 
 fn key_for(alg: &str, bytes: &[u8]) -> Vec<u8> {
@@ -53,7 +53,7 @@ fn digests_agree_in_every_context() {
                 .collect()
         };
         ask_under_every_policy(seed, MESSAGES, open, |(imp, key, tfm), draw, _| {
-            // Some hashes, such as NH, accept only multiples of a unit.
+            // Some hashes, such as NH, accept only lengths that are a multiple of some unit.
             let unit = match imp.alg() {
                 "nhpoly1305" => 16,
                 _ => 1,

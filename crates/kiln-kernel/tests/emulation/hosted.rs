@@ -23,7 +23,7 @@ fn boot(config: Config) -> Cpu {
 /// Runs a function in kernel mode.
 fn kernel(cpu: &mut Cpu, f: unsafe extern "C" fn(*mut c_void) -> u64) -> u64 {
     // SAFETY: the functions in this file are suitable for kernel mode: they use general-purpose
-    // registers only and take no locks of the host.
+    // registers only and do not take host locks.
     unsafe { enter(cpu, f, ptr::null_mut()) }
 }
 
@@ -61,8 +61,8 @@ fn the_tail_is_behind_the_cpus_own_data() {
         tail[5] = 77;
         *tail.last_mut().expect("it is not empty") = 78;
         let (first, last): (u8, u8);
-        // SAFETY: GS points to the CPU's memory, in which the tail occupies 8 MiB from
-        // offset 1 MiB. The two loads read bytes of the tail: number 5 and the last.
+        // SAFETY: GS points to the CPU's memory, in which the tail occupies 8 MiB from offset 1
+        // MiB. The two loads read the byte at offset 5 in the tail, and the tail's last byte.
         unsafe {
             asm!("mov {}, gs:[0x100005]", out(reg_byte) first);
             asm!("mov {}, gs:[0x8fffff]", out(reg_byte) last);
@@ -125,8 +125,8 @@ fn many_tasks_wait_for_each_other() {
             0
         }
         kernel(&mut cpu, all);
-        // All slots of the task table must be in use: TASKS, and three for the boot task, ksoftirqd
-        // and the kworker.
+        // All slots of the task table must be in use: TASKS slots, plus one each for the boot task,
+        // ksoftirqd and the kworker.
         assert_eq!(DEPTH_REACHED.load(SeqCst), TASKS);
         assert_eq!(TURNS.load(SeqCst), 10 * TASKS);
         // Repeat the test, because tasks that have exited must free their slots.

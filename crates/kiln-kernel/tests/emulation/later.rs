@@ -58,7 +58,7 @@ const RING: u32 = 256;
 struct Helper {
     work: Work,
     requests: Vec<Request>,
-    /// Ring buffer with the slots of waiting requests.
+    /// Ring buffer that holds the slots of waiting requests.
     ring: [AtomicU32; RING as usize],
     head: AtomicU32,
     tail: AtomicU32,
@@ -162,9 +162,10 @@ unsafe extern "C" fn crypt(
     }
 }
 
-/// Serves one request and queues itself for the next, so that other work items also run.
+/// Serves one request and then queues itself again for the next request, so that other work items
+/// also get to run.
 unsafe extern "C" fn work(work: *mut Work) {
-    // SAFETY: the work is the helper's first field, and the kworker runs one item after the other.
+    // SAFETY: the work is the helper's first field, and the kworker runs one item at a time.
     unsafe {
         let helper = &*work.cast::<Helper>();
         kiln_local_bh_disable(0x200);
@@ -285,7 +286,7 @@ fn wrong_answers_and_errors_are_seen() {
     });
 }
 
-/// The task must sleep until its requests complete, with one or several in flight.
+/// The task must sleep until its requests complete, whether one or several of them are in flight.
 #[test]
 fn a_task_waits_for_its_answers() {
     run_alone(|seed| {
@@ -313,7 +314,7 @@ fn a_task_waits_for_its_answers() {
                 });
                 println!("full {full}, {depth} in flight, later {always_later}: {counts:?}");
                 assert_clean("a task that waits", &counts);
-                // The task must return only when no request is in flight.
+                // The task must not return while a request is in flight.
                 assert_eq!(counts.task_ops, 16_000);
                 assert_eq!((counts.dropped, counts.reordered), (0, 0));
                 assert_eq!(counts.async_punts, if always_later { 16_000 } else { 0 });

@@ -1,5 +1,6 @@
-//! Tests with the longest messages that algorithms accept, and with longer ones. Every layer must
-//! treat these lengths in the same way, and reject a message that is too long before accessing it.
+//! Tests with messages of the maximum length that algorithms accept, and with longer messages.
+//! Every layer must treat these lengths in the same way, and must reject a message that is too long
+//! before accessing it.
 
 use std::slice;
 
@@ -12,7 +13,8 @@ use kiln_kernel::messages::Messages;
 use crate::aead::{ask_in_place, open_keyed, AUTHENC, RFC4106, SEQIV};
 use crate::machine::{assert_dies, boot, run_alone};
 
-/// Returns two lists of pieces that cover the same bytes: one with a single piece, one with two.
+/// Returns two lists of pieces that cover the same bytes. One list consists of one piece, the other
+/// of two.
 fn lists(bytes: &mut [u8]) -> [Vec<(*mut u8, usize)>; 2] {
     let (base, len) = (bytes.as_mut_ptr(), bytes.len());
     let half = len / 2;
@@ -194,7 +196,7 @@ fn counted() -> impl Iterator<Item = Impl> {
     all.filter(|i| i.kind() == Kind::Aead && i.alg() != "ccm(aes)")
 }
 
-/// All tiers must reject texts that have more blocks than the counter of the cipher allows.
+/// All tiers must reject texts that have more blocks than the cipher's counter allows.
 #[test]
 fn texts_longer_than_the_counter_are_refused() {
     run_alone(|_| {

@@ -1,4 +1,4 @@
-//! Code that the tests of this program share: it runs each test in a separate process, boots CPUs,
+//! Code that the tests of this program share. It runs each test in a separate process, boots CPUs,
 //! and creates messages and policies.
 
 use std::collections::BTreeSet;
@@ -21,12 +21,12 @@ const CHILD: &str = "KILN_TEST_ALONE";
 const CORE: &str = "KILN_TEST_CORE";
 const SEED: &str = "KILN_SEED";
 
-/// Time limit for a test's process, after which the test counts as hanging. The limit is long
-/// enough for a busy machine.
+/// Time limit for the process of a test. A test that exceeds the limit counts as hung. The limit is
+/// long enough for a busy machine.
 const LIMIT: Duration = Duration::from_secs(120);
 
 /// Runs `body` in a separate process, with the seed as its argument. The process executes this test
-/// binary with only the calling test.
+/// binary, but runs only the calling test.
 pub(crate) fn run_alone(body: impl FnOnce(u64)) {
     if let Some((status, ran, repeat)) = run_in_child(body) {
         assert!(status.success() && ran, "{status}; {repeat} repeats it");
@@ -45,7 +45,7 @@ pub(crate) fn assert_dies(body: impl FnOnce(u64)) {
 }
 
 /// Returns the full name of the test that contains the closure `F`. If the name were wrong, the
-/// child would run no test, and the parent would detect this.
+/// child would not run any test, and the parent would detect this.
 fn name_of_test<F>() -> &'static str {
     let path = std::any::type_name::<F>();
     let (_, name) = path.split_once("::").expect("a crate and a path");
@@ -53,8 +53,7 @@ fn name_of_test<F>() -> &'static str {
 }
 
 /// In the child, runs `body` and returns `None`. In the parent, returns how the child ended,
-/// whether its test ran to the end, and the setting of the environment variable that repeats the
-/// run.
+/// whether its test ran to the end, and the environment variable assignment that repeats the run.
 fn run_in_child<F: FnOnce(u64)>(body: F) -> Option<(ExitStatus, bool, String)> {
     let name = name_of_test::<F>();
     if env::var(CHILD).is_ok_and(|child| child == name) {
@@ -119,8 +118,8 @@ fn read_all(mut from: impl Read + Send + 'static) -> thread::JoinHandle<String> 
     })
 }
 
-/// The core of a test's process, chosen so that tests which run at the same time use different
-/// cores.
+/// The core on which a test's process runs, chosen so that tests that run at the same time use
+/// different cores.
 struct Core(usize);
 
 static TAKEN: Mutex<BTreeSet<usize>> = Mutex::new(BTreeSet::new());
@@ -142,8 +141,8 @@ impl Drop for Core {
     }
 }
 
-/// Returns the cores that this process may use, beginning with the one that the parent chose for
-/// it. The list is determined once, before any thread is pinned.
+/// Returns the cores that this process may use, beginning with the core that the parent chose for
+/// this process. The list is determined once, before any thread is pinned.
 pub(crate) fn cores() -> Vec<usize> {
     static CORES: OnceLock<Vec<usize>> = OnceLock::new();
     let cores = CORES.get_or_init(|| {
@@ -168,7 +167,7 @@ fn affinity() -> Vec<usize> {
     }
 }
 
-/// Returns two different cores. If this process may use only one, prints what is skipped and
+/// Returns two different cores. If this process may use only one core, prints what is skipped and
 /// returns `None`.
 pub(crate) fn two_cores(without: &str) -> Option<(usize, usize)> {
     match cores()[..] {
@@ -226,7 +225,8 @@ pub(crate) fn messages(seed: u64, op: Op, len: usize, count: usize) -> Arc<Messa
     Messages::new(judge(), &key, op, len, count, &mut random).expect("a right length")
 }
 
-/// Returns a plan where softirqs encrypt messages of 512 bytes with the preferred implementation.
+/// Returns a plan in which softirqs encrypt messages of 512 bytes with the preferred
+/// implementation.
 pub(crate) fn plan(task: TaskWork, seed: u64) -> Plan {
     Plan {
         task,
@@ -257,8 +257,8 @@ pub(crate) fn interrupted(
     load.counts()
 }
 
-/// Configures a CPU with slices of `slice_us` and task switches that cost no time. The ticks are
-/// frequent enough that some switches occur inside a section.
+/// Configures a CPU with slices of `slice_us` and task switches that take no time. Ticks are
+/// frequent enough that some task switches occur inside a section.
 pub(crate) fn config(preempt_full: bool, slice_us: u64) -> Config {
     Config {
         preempt_full,
@@ -269,8 +269,8 @@ pub(crate) fn config(preempt_full: bool, slice_us: u64) -> Config {
     }
 }
 
-/// Repeats until `done` returns true. Panics after a minute; the message states that `what` did not
-/// happen.
+/// Repeats until `done` returns true. Panics after one minute with a message that says that `what`
+/// did not happen.
 pub(crate) fn repeat_until(what: &str, mut done: impl FnMut() -> bool) {
     let started = Instant::now();
     while !done() {

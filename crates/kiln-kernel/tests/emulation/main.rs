@@ -1,5 +1,5 @@
 //! Tests whether the emulated CPU behaves like ring 0 (docs/EMULATION.md) and whether the detectors
-//! work. Each property has a control: a fault planted on purpose that must be detected.
+//! work. Each property has a control: a fault, planted on purpose, that must be detected.
 //!
 //! Every test runs in a separate process with a time limit; see `machine::run_alone`. Tests print
 //! measured times, but assert only counts. `KILN_SEED=N` repeats a run.

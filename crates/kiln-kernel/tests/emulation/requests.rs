@@ -1,5 +1,5 @@
 //! Requests to the crypto API must give the same results as direct calls, regardless of how their
-//! memory is divided, which context makes them, and what interrupts them.
+//! memory is divided, in which context they are made, and what interrupts them.
 
 use kiln_kernel::cipher::{Context as KeyContext, Impl, Op, BLOCK};
 use kiln_kernel::crypto::{self, Errno, Model, Skcipher, ASYNC, INTERNAL};
@@ -13,12 +13,12 @@ use crate::machine::{
     run_alone,
 };
 
-/// Total number of requests over all policies, if the test runs alone.
+/// Total number of requests for all policies together if the test runs alone.
 const REQUESTS: u64 = 1_000_000;
 
 const ROOM: usize = 16 << 10;
 
-/// Content of the bytes around the pieces, which requests must not change.
+/// Value of the bytes around the pieces, which requests must not change.
 const POISON: u8 = 0xa5;
 
 /// A source of reproducible random choices.
@@ -43,7 +43,7 @@ impl Draw {
         self.bytes(BLOCK).try_into().expect("a block")
     }
 
-    /// Draws a length in bytes. Most lengths are short, some are several pages.
+    /// Draws a length in bytes. Most lengths are short, but some span several pages.
     pub(crate) fn len(&mut self) -> usize {
         BLOCK
             + match self.below(8) {
@@ -53,8 +53,8 @@ impl Draw {
             }
     }
 
-    /// Divides `len` bytes into up to 17 pieces at random places of a buffer, like a network
-    /// packet's scatterlist. Returns the offset and length of each piece.
+    /// Divides `len` bytes into up to 17 pieces at random positions in a buffer, like the
+    /// scatterlist of a network packet. Returns the offset and length of each piece.
     fn pieces(&mut self, len: usize) -> Vec<(usize, usize)> {
         let n = match self.below(4) {
             0 => 1,
@@ -232,7 +232,7 @@ pub(crate) fn ask_under_every_policy<T>(
     }
 }
 
-/// Opens all drivers that a model provides, including internal ones.
+/// Opens all drivers that a model provides, including the internal ones.
 fn drivers(model: Model) -> Vec<Skcipher> {
     model.set();
     let open = |name: String, kind| Skcipher::open(&name, kind, INTERNAL).ok();
@@ -268,7 +268,7 @@ fn a_million_requests_agree_with_the_primitive() {
     });
 }
 
-/// Names, flags and priorities must be the same as in Linux, also for callers that exclude
+/// Names, flags and priorities must be the same as in Linux, even for callers that exclude
 /// asynchronous algorithms.
 #[test]
 fn algorithms_are_found_as_linux_has_them() {

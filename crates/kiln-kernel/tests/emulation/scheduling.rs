@@ -15,7 +15,7 @@ use crate::machine::{
     repeat_until, run_alone,
 };
 
-/// Returns a plan with a task and a kthread that compete for the CPU; both encrypt.
+/// Returns a plan in which a task and a kthread compete for the CPU. Both encrypt.
 fn two_tasks(seed: u64) -> Plan {
     let task = messages(seed, Op::Encrypt, 16384, 8);
     Plan {
@@ -24,8 +24,8 @@ fn two_tasks(seed: u64) -> Plan {
     }
 }
 
-/// Runs both tasks with a timer until `done` returns true. With `quiet`, interrupts do nothing
-/// except the scheduler tick.
+/// Runs both tasks while a timer interrupts them, until `done` returns true. With `quiet`,
+/// interrupts do nothing except drive the scheduler tick.
 fn run(
     cpu: &mut Cpu,
     seed: u64,
@@ -132,12 +132,12 @@ fn interrupts_outside_the_gate_never_schedule() {
             });
             let after = load.cpu().stats();
             assert_eq!(after.switches, before.switches);
-            // Tolerate some interrupts that were late: they arrived during the softirq of an
-            // earlier interrupt, not in user mode.
+            // Tolerate some late interrupts, which arrived during the softirq of an earlier
+            // interrupt and not in user mode.
             let (all, user) = (after.irqs - before.irqs, after.irqs_user - before.irqs_user);
             assert!(all - user <= all / 10, "{user} of {all} found user mode");
             assert!(after.softirqs >= before.softirqs + 1_000, "softirqs do run");
-            // The task switch that is pending must occur in the next kernel entry.
+            // The pending task switch must occur in the next kernel entry.
             load.run(1);
             assert!(load.cpu().stats().switches > after.switches);
         });
@@ -149,7 +149,7 @@ fn interrupts_outside_the_gate_never_schedule() {
 /// slow host.
 const NEVER_US: u64 = 10_000_000;
 
-/// Boots a CPU where one task sleeps and is woken. Returns the experiment's results.
+/// Boots a CPU on which one task sleeps and is woken. Returns the results of the experiment.
 fn wake(config: Config, wakeup: Wakeup) -> Wakeup {
     let mut cpu = Cpu::boot(&Config {
         preempt_full: true,
@@ -246,8 +246,8 @@ fn a_task_with_lag_preempts_under_eevdf() {
     });
 }
 
-/// A wakeup after 1.5 ms is later than the base slice of a machine with one CPU, but earlier than
-/// the base slice of a machine with eight CPUs.
+/// A wakeup after 1.5 ms comes after the end of the base slice on a machine with one CPU, but
+/// before the end of the base slice on a machine with eight CPUs.
 #[test]
 fn a_slice_is_scaled_by_cpus() {
     run_alone(|_| {
@@ -263,7 +263,8 @@ fn a_slice_is_scaled_by_cpus() {
                 let mut woken = spent;
                 repeat_until("an undisturbed wake-up", || {
                     woken = wake_in_order(&config, spent);
-                    // Repeat the run if the host delayed it: the task's slice may have ended.
+                    // Repeat the run if the host delayed it, because the task's slice may then have
+                    // ended.
                     (woken.asleep_for + woken.busy_for) as f64 <= 2.2e-3 * kiln_tsc_hz()
                 });
                 assert_eq!(woken.preempted, preempts, "{s} {cpus}");

@@ -92,7 +92,7 @@ fn a_wish_to_reschedule_ends_the_loop() {
         println!("{quick:?}");
         assert_served(&quick);
         assert_eq!(quick.first_loop, 1, "{quick:?}");
-        // If no other task waits, the loop continues.
+        // If no other task is waiting, the loop continues.
         let mut cpu_alone = Storm {
             bystander: false,
             raises: 5,
@@ -137,7 +137,7 @@ fn a_raise_over_a_softirq_waits_for_its_end() {
         let (behind, late) = run(storm);
         assert_eq!(behind, 999);
         assert!(late >= f64::from(SPIN_US) / 2.0, "{late}");
-        // With longer softirqs and otherwise the same settings, softirqs wait longer.
+        // With longer softirqs but otherwise the same settings, softirqs wait longer.
         let (behind, later) = run(Storm {
             spin_us: 4 * SPIN_US,
             ..storm

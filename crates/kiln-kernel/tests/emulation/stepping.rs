@@ -36,8 +36,8 @@ fn two_traces_of_an_operation_are_the_same() {
                     let mut kinds = traces.clone();
                     kinds.sort();
                     kinds.dedup();
-                    // Several kinds of traces are normal, because a section that is timed executes
-                    // more instructions than a section that the timer skips.
+                    // It is normal to see several different traces, because a section that is timed
+                    // executes more instructions than a section that the timer skips.
                     println!(
                         "{p}, {}, {len} B: {} instructions, {} addresses, {} kinds",
                         imp.driver(),
@@ -76,7 +76,8 @@ fn one_point_is_one_interrupt_there() {
                 assert_eq!(after.irqs_in_section, before.irqs_in_section + 1);
                 assert_eq!(after.softirqs, before.softirqs + 1);
             }
-            // Select an instruction beyond the last one, which must not cause an interrupt.
+            // Select an instruction number beyond the last instruction. This must not cause an
+            // interrupt.
             let before = load.cpu().stats().irqs;
             stepping.restart(Step::At(1 << 40));
             load.run(1);
@@ -88,7 +89,7 @@ fn one_point_is_one_interrupt_there() {
 }
 
 /// Under the broken policy, an interrupt at an instruction where registers are live must corrupt
-/// the result every time, so that a replay is reproducible.
+/// the result every time. Otherwise a replay would not be reproducible.
 #[test]
 fn a_point_that_corrupts_does_so_again() {
     run_alone(|seed| {

@@ -8,7 +8,7 @@ use kiln_kernel::fpu::Context;
 use crate::aead::{ask_in_place, key_for, open_keyed, AUTHENC, SEQIV};
 use crate::machine::{boot, run_alone};
 
-/// Nested template names. Each comes with the algorithm that determines its keys and messages.
+/// Nested template names, each with the algorithm that determines its keys and messages.
 const NESTED: [(&str, &str); 7] = [
     ("cryptd(seqiv(rfc4106(gcm(aes))))", SEQIV),
     ("seqiv(cryptd(rfc4106(gcm(aes))))", SEQIV),

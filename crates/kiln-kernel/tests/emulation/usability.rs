@@ -66,7 +66,8 @@ fn every_policy_and_context_answers_as_the_table() {
 fn preempt_counts_have_the_kernels_layout() {
     run_alone(|_| {
         let mut cpu = boot();
-        // Returns what an open section of a task adds to the preempt count under each policy.
+        // Returns the amount that an open section of a task adds to the preempt count under each
+        // policy.
         let section = |p: &str| match p {
             "bh-off" => 0x200,
             "preemptible" => 0,

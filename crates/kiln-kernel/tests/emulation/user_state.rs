@@ -1,5 +1,5 @@
-//! A task's user FPU state must be saved by the first section of a kernel entry, and restored at
-//! the end of the entry, or at the end of an interrupt of user mode.
+//! A task's user FPU state must be saved by the first section of a kernel entry, and restored when
+//! the entry ends or when an interrupt returns to user mode.
 
 use std::arch::asm;
 
@@ -53,8 +53,8 @@ fn a_program_finds_its_registers_after_each_entry() {
     });
 }
 
-/// Keeps values in the registers xmm0 to xmm15 of user code for a while. Returns whether the
-/// registers are unchanged at the end.
+/// Keeps values in user code's registers xmm0 to xmm15 for a while. Returns whether the registers
+/// still hold these values at the end.
 fn registers_keep(values: &[u128; 16]) -> bool {
     let mut found = [0u128; 16];
     // SAFETY: the code accesses arrays of sixteen elements within bounds, and declares every
@@ -113,7 +113,7 @@ fn interrupt_user_code(cpu: &mut Cpu, p: Policy, seed: u64, wanted: u64) -> u64 
         "{p}: {} interrupts of user mode, registers lost {lost} times",
         stats.irqs_user
     );
-    // Under all policies but `none`, sections of softirqs save the user's state. The only other
+    // Under all policies but `none`, sections in softirqs save the user's state. The only other
     // sections are at the start and end of the load.
     assert_eq!(stats.user_saves, stats.user_restores, "{p}");
     assert!(

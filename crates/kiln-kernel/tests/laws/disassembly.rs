@@ -7,8 +7,8 @@ use kiln_kbuild::Object;
 
 use crate::subjects::run;
 
-/// Directories with code that may save and restore vector state. Even this code must not name
-/// vector registers.
+/// Directories whose code may save and restore vector state. Even this code must not name vector
+/// registers.
 const STATE_ROOMS: [&str; 2] = ["fpu", "cpu"];
 
 /// Instruction prefixes, which objdump prints before the mnemonic.
@@ -46,7 +46,7 @@ pub(crate) fn functions(object: &Path) -> Vec<Function> {
 }
 
 /// Returns instructions that use vector registers, or x87, MMX or SSE state, in an object that must
-/// not contain any.
+/// not contain such instructions.
 pub(crate) fn vector_use(object: &Object) -> Vec<String> {
     let room = object.source.iter().next();
     let in_state_room = STATE_ROOMS.iter().any(|r| room == Some(r.as_ref()));
@@ -91,8 +91,8 @@ fn is_vector_register(name: &str) -> bool {
 pub(crate) fn red_zone_use(object: &Object) -> Vec<String> {
     report(object, |text| {
         let (mnemonic, operands) = parse(text);
-        // Ignore operands with an index register, because their address may be above the stack
-        // pointer, and lea, which does not access memory.
+        // Ignore lea, which does not access memory. Also ignore operands with an index register,
+        // because their address may be above the stack pointer.
         !mnemonic.starts_with("lea")
             && operands.match_indices("(%rsp)").any(|(at, _)| {
                 let displacement = operands[..at]
@@ -103,7 +103,8 @@ pub(crate) fn red_zone_use(object: &Object) -> Vec<String> {
     })
 }
 
-/// Splits an instruction into mnemonic and operands. Drops prefixes, symbol names and comments.
+/// Splits an instruction into its mnemonic and its operands. Drops prefixes, symbol names and
+/// comments.
 fn parse(instruction: &str) -> (String, String) {
     let mut text = String::new();
     let mut depth = 0;

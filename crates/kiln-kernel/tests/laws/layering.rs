@@ -10,10 +10,10 @@ use kiln_kbuild::{walk, Built, CIPHER_LIST};
 
 use crate::symbols::symbols;
 
-/// Headers provided by every freestanding compiler.
+/// Headers that every freestanding compiler provides.
 const FREESTANDING: [&str; 3] = ["stdbool.h", "stddef.h", "stdint.h"];
 
-/// The header of the intrinsics, which only SIMD files may include.
+/// The header that declares the intrinsics, which only SIMD files may include.
 const INTRINSICS: &str = "immintrin.h";
 
 /// Returns violations of two rules: files in `kernel_dir` include only files from this directory,
@@ -166,7 +166,7 @@ pub(crate) fn crypto_in_lowest_rooms(kernel_dir: &Path) -> Vec<String> {
 }
 
 /// Returns files in `ciphers/` that include `kiln/fpu.h`, directly or indirectly. Only callers of
-/// ciphers may open FPU sections, so ciphers may include `kiln/fpu_assert.h` only.
+/// ciphers may open FPU sections; ciphers themselves may include only `kiln/fpu_assert.h`.
 pub(crate) fn sections_in_ciphers(kernel_dir: &Path) -> Vec<String> {
     const HEADER: &str = "<kiln/fpu.h>";
     let mut files = Vec::new();

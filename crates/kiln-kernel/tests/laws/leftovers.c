@@ -134,7 +134,7 @@ static struct secret *find(struct secret *set, u64 value)
 	return &set[i];
 }
 
-/* Returns whether a value is too common to search for, such as a length, a flag or the paint. */
+/* Returns whether a value is too common to search for, as are lengths, flags and the paint. */
 static bool plain(u64 v)
 {
 	int i, bytes = 0;
@@ -162,8 +162,8 @@ static u64 load(const u8 *p)
 }
 
 /*
- * Adds the 8 bytes at @p to @set in four forms: as a little-endian and a big-endian number, each
- * also with its 32-bit halves exchanged.
+ * Adds the 8 bytes at @p to @set in four forms: as a little-endian and as a big-endian number, each
+ * with and without its 32-bit halves swapped.
  */
 static void add_forms(struct secret *set, const u8 *p, const char *name, u32 at)
 {
@@ -194,9 +194,7 @@ static void add_all(struct secret *set, const u8 *p, size_t n, size_t step, cons
 		add_forms(set, p + i, name, i);
 }
 
-/*
- * Adds the pieces of @p that depend on the key, that is, that differ from @other, to the secrets.
- */
+/* Adds to the secrets the pieces of @p that differ from @other and therefore depend on the key. */
 static void add_differing(const u8 *p, const u8 *other, size_t n, const char *name)
 {
 	size_t i;
@@ -247,7 +245,9 @@ struct call {
 
 #define CALL(name, f, ...) .function = (name), .fn = (f), .arg = { __VA_ARGS__ }
 
-/* Whether to copy the stack when the function returns, instead of when kiln_gate() returns. */
+/*
+ * Whether to copy the stack when the function itself returns, instead of when kiln_gate() returns.
+ */
 static bool after_call;
 
 u64 call_nine(const void *fn, const u64 *arg);
@@ -374,7 +374,8 @@ static bool has(const char *text, const char *part)
 }
 
 /*
- * Returns the size in bytes of the AES key inside the key or, for XTS, of each of the two AES keys.
+ * Returns the size in bytes of the AES key inside the cipher's key. For XTS, which has two AES
+ * keys, returns the size of each.
  */
 static u32 aes_key_size(void)
 {
@@ -420,7 +421,7 @@ static void set_key(void)
 }
 
 /*
- * Adds the values that protect the tag to the secrets: the block that masks the tag or, with
+ * Adds to the secrets the values that protect the tag: the block that masks the tag or, with
  * ChaCha20, the one-time key of Poly1305, and the authenticated sum if the tag is not truncated.
  */
 static void add_mask(u32 tagsize)
@@ -515,8 +516,8 @@ static void add_message(const u8 *text, const u8 *cipher, size_t aadlen, u32 tag
 }
 
 /*
- * Makes all calls but the last for a message in pieces. After each call, adds the parts of @state
- * that depend on the key to the secrets.
+ * Makes all calls except the last one for a message in pieces. After each call, adds the
+ * key-dependent parts of @state to the secrets.
  */
 static void add_states(const struct call *calls, size_t n)
 {
@@ -775,13 +776,13 @@ static void try_impl(const struct kiln_impl *tried)
 	fill(key, sizeof(key));
 	fill(other_key, sizeof(other_key));
 	if (impl->key_max == KILN_ANY_KEY) {
-		/* Try a key that is shorter than a block of the hash, and a longer one. */
+		/* Try a key that is shorter than a block of the hash, and a key that is longer. */
 		try_key(32);
 		try_key(300);
 		return;
 	}
 	if ((impl->key_max - impl->key_min) / step > 4) {
-		/* With many key sizes, try only a common one and the longest. */
+		/* If there are many key sizes, try only a common size and the longest. */
 		try_key(impl->key_max < 32 ? impl->key_max : 32);
 		try_key(impl->key_max);
 		return;
@@ -790,7 +791,7 @@ static void try_impl(const struct kiln_impl *tried)
 		try_key(n);
 }
 
-/* Controls: implementations with one function that leaves 16 bytes of @planted on purpose. */
+/* Controls: implementations in which one function leaves 16 bytes of @planted behind on purpose. */
 static const u8 *planted;
 static u8 planted_state[KILN_MAX_STATE] __aligned(64);
 
@@ -809,8 +810,8 @@ static noinline void leave_deep(void)
 	u8 room[KILN_STACK_CLEARED + 64];
 
 	/*
-	 * Keep the whole array with asm statements. If it were volatile instead, clang would keep
-	 * only the two bytes that are used.
+	 * Use asm statements to keep the whole array. If the array were volatile instead, clang
+	 * would keep only the two bytes that are used.
 	 */
 	__asm__ volatile("" : : "r"(room) : "memory");
 	leave_on_stack();
@@ -863,7 +864,7 @@ static const struct {
 	{ "round-key", ((struct gcm_key *)ctx)->aes.enc[5], leave_on_stack },
 	{ "hash-power", ctx, leave_on_stack },
 	{ "text", plain_text + 3, leave_on_stack },
-	/* After the associated data, GCM's state begins with GHASH's sum. */
+	/* Once the associated data has been processed, GCM's state begins with the GHASH sum. */
 	{ "state", planted_state, leave_on_stack },
 	{ "deep", ctx, leave_deep },
 	{ "vector-register", ctx, leave_in_register },

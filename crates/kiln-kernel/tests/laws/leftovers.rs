@@ -1,4 +1,5 @@
-//! Checks with the program `leftovers.c` that calls leave no secrets on the stack or in registers.
+//! Uses the program `leftovers.c` to check that calls leave no secrets on the stack or in
+//! registers.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

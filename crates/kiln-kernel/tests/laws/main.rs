@@ -18,8 +18,8 @@ use std::fs;
 use kiln_kbuild::{rename_implicit_calls, Built, Object, TIERS};
 use subjects::{builds, default_compiler, kernel_dir, loud, Plant};
 
-/// Applies `check` to the builds by all compilers. Returns the violations, prefixed with the
-/// compiler's name.
+/// Applies `check` to the builds that all compilers made. Returns the violations, each prefixed
+/// with the compiler's name.
 fn under_every_compiler(
     which: fn(&subjects::Build) -> Option<&Built>,
     mut check: impl FnMut(&Built) -> Vec<String>,
@@ -41,7 +41,7 @@ fn under_every_compiler(
     violations
 }
 
-/// Returns the build by the compiler that the build script uses.
+/// Returns the build made with the compiler that the build script uses.
 fn default_build() -> &'static Built {
     let path = fs::canonicalize(&default_compiler().path).expect("a compiler that was found");
     let build = builds().iter().find(|b| b.canonical == path);
@@ -159,7 +159,8 @@ fn law_2_no_red_zone() {
     }));
 }
 
-/// Compiles an offender with the flags of a SIMD tier, but returns it as an object without a tier.
+/// Compiles an offender with the flags of a SIMD tier, but returns the object as if it belonged to
+/// no tier.
 fn misregistered(offender: &str, flag: &str) -> Object {
     let plant = Plant::new(offender, "offender_aesni.c");
     let mut object = plant.with(|k| k.flag(flag)).objects.remove(0);
@@ -374,7 +375,7 @@ fn law_5_control_exports() {
     assert!(!violations.iter().any(|v| v.contains("aes_hidden")));
 }
 
-// Law 6: ciphers use only instructions of their tier, and only instructions that have a timing
+// Law 6: ciphers use only instructions of their tier, and only instructions whose timing is
 // independent of their operands.
 
 /// Returns the objects of `kernel/ciphers`, which contain every keyed primitive and their shared
@@ -404,7 +405,7 @@ fn law_6_no_instruction_beyond_the_tier() {
     }));
 }
 
-/// Assembles an offender as if it were the file `at`. The name determines the tier.
+/// Assembles an offender as if it were the file `at`, whose name determines the tier.
 fn assembled(offender: &str, at: &str) -> Object {
     let built = Plant::new(offender, at).build();
     built.objects.into_iter().next().expect("one object")
@@ -425,7 +426,7 @@ fn law_6_control_division() {
     ] {
         assert_caught(&violations, &format!(": {mnemonic} is not known"));
     }
-    // The file's allowed instructions must not be reported.
+    // Instructions that the file is allowed to use must not be reported.
     assert_eq!(violations.len(), 7, "{violations:?}");
     assert_caught(&violations, "divides+0x");
 }

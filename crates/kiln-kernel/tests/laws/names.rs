@@ -1,10 +1,10 @@
-//! Checks driver names.
+//! Checks that driver names follow the kernel's convention.
 
 use std::collections::BTreeSet;
 
 /// Returns violations of the kernel's convention for driver names, ALGORITHM-...-TIER, and names
-/// that end with the wrong tier. Names of tier 0, which uses general-purpose registers, may have
-/// any ending except a tier.
+/// that end with the wrong tier. A driver of tier 0, which uses general-purpose registers, may have
+/// a name with any ending except a tier.
 pub(crate) fn driver_violations(drivers: &[(&str, usize)], tiers: &[String]) -> Vec<String> {
     let mut violations = Vec::new();
     let mut seen = BTreeSet::new();

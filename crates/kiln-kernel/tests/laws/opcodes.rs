@@ -101,8 +101,8 @@ const BASE: &[CpuidFeature] = &[
     MULTIBYTENOP,
 ];
 
-/// Returns whether all CPUs of a tier have this feature. The tier is given as the suffix of its
-/// source files. `kernel/tiers.def` and the disassembler use the same feature names.
+/// Returns whether all CPUs of a tier have this feature. `suffix` is the suffix that the tier's
+/// source files have. `kernel/tiers.def` and the disassembler use the same feature names.
 pub(crate) fn has_feature(suffix: Option<&str>, feature: CpuidFeature) -> bool {
     let tier = suffix.map(|suffix| {
         let found = TIERS.tiers.iter().find(|t| t.suffix == suffix);

@@ -1,4 +1,4 @@
-//! Checks that SIMD code traps outside an FPU section, by inspecting the code and by running it.
+//! Inspects and runs SIMD code to check that it traps outside an FPU section.
 
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -13,12 +13,12 @@ use crate::symbols::symbols;
 /// The signal that a failing check raises (signal(7)).
 const SIGILL: i32 = 4;
 
-/// Message lengths in bytes: one block, one block and a byte (ciphertext stealing), a few blocks,
+/// Message lengths in bytes: one block, one block and one byte (ciphertext stealing), a few blocks,
 /// and enough for long loops.
 const LENGTHS: [&str; 4] = ["16", "17", "100", "4096"];
 
 /// Returns global functions of a SIMD object that contain no trap. In a build with checks, each
-/// global function must check whether a section is open, and trap if none is.
+/// global function must check whether a section is open, and trap if no section is open.
 pub(crate) fn unchecked_entry_points(object: &Object) -> Vec<String> {
     let functions = functions(&object.path);
     let traps = |name: &str| {

@@ -21,17 +21,17 @@ fn compiler_names() -> Vec<String> {
         .collect()
 }
 
-/// A build that runs when its result is first needed.
+/// A build that is run when its result is first needed.
 type Lazy = LazyLock<Result<Built, Error>, Box<dyn FnOnce() -> Result<Built, Error> + Send>>;
 
-/// The builds of `kernel/` by one compiler. Law 4 checks their warnings, which do not affect the
-/// other laws.
+/// The builds of `kernel/` made with one compiler. Law 4 checks their warnings, which do not affect
+/// the other laws.
 pub(crate) struct Build {
-    /// Name of the compiler's command.
+    /// The command that runs the compiler.
     pub name: String,
     /// First line of the compiler's `--version` output.
     pub version: String,
-    /// Path of the compiler with symbolic links resolved, which identifies the compiler.
+    /// Path of the compiler with all symbolic links resolved. This path identifies the compiler.
     pub canonical: PathBuf,
     /// Result of the build with default settings.
     pub plain: Lazy,
@@ -71,7 +71,7 @@ fn lazy(kbuild: Kbuild) -> Lazy {
     LazyLock::new(Box::new(move || kbuild.build()))
 }
 
-/// Returns the builds by all compilers on this machine.
+/// Returns the builds made with all compilers on this machine.
 pub(crate) fn builds() -> &'static [Build] {
     &BUILDS
 }
@@ -83,7 +83,7 @@ pub(crate) fn not_found() -> Vec<String> {
     names
 }
 
-/// Returns the compiler's errors or warnings in a build.
+/// Returns the errors or warnings that the compiler printed during a build.
 pub(crate) fn complaints(result: &Result<Built, Error>) -> Vec<String> {
     match result {
         Ok(built) => built.messages.clone(),
@@ -91,7 +91,8 @@ pub(crate) fn complaints(result: &Result<Built, Error>) -> Vec<String> {
     }
 }
 
-/// Returns the compiler that the build script uses. It also compiles the offenders.
+/// Returns the compiler that the build script uses. The offenders are compiled with the same
+/// compiler.
 pub(crate) fn default_compiler() -> &'static Compiler {
     static DEFAULT: LazyLock<Compiler> =
         LazyLock::new(|| Compiler::from_env().unwrap_or_else(|e| panic!("{e}")));
@@ -125,7 +126,7 @@ pub(crate) fn scratch() -> &'static Path {
     &DIR
 }
 
-/// A small tree with the structure of `kernel/`, which contains an offender.
+/// A small tree that has the structure of `kernel/` and contains an offender.
 pub(crate) struct Plant {
     pub dir: PathBuf,
 }
@@ -189,7 +190,7 @@ pub(crate) fn offenders() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/offenders")
 }
 
-/// Runs a command and returns its standard output.
+/// Runs a command and returns what it wrote to standard output.
 ///
 /// # Panics
 /// If the command fails.
@@ -204,9 +205,9 @@ pub(crate) fn run(command: &mut Command) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// Links a program in `tests/` with a build of `kernel/`, using the compiler of this build. Returns
-/// the path of the program. Each program is linked once per build, so that no test replaces a
-/// program while another test runs it.
+/// Links a program in `tests/` with a build of `kernel/`, using the compiler that made the build.
+/// Returns the path of the program. Each program is linked once per build, so that no test replaces
+/// a program while another test runs it.
 pub(crate) fn link_with(built: &Built, source: &str) -> PathBuf {
     static LINKED: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
     let source = Path::new(env!("CARGO_MANIFEST_DIR"))

@@ -1,5 +1,5 @@
-//! Checks that ciphers use only instructions from a list, and only instructions of their tier. The
-//! timing of the listed instructions does not depend on their operands.
+//! Checks that ciphers use only instructions that are on a list and belong to the cipher's tier.
+//! The timing of the listed instructions does not depend on their operands.
 //!
 //! These checks cannot detect addresses and jumps that depend on secrets; `tests/constant_time/`
 //! checks those.
@@ -45,7 +45,8 @@ pub(crate) fn instructions(object: &Object) -> Vec<Place> {
     all
 }
 
-/// Returns instructions that are not on the list. Their timing may depend on their operands.
+/// Returns instructions that are not on the list, whose timing may therefore depend on their
+/// operands.
 pub(crate) fn operand_time(object: &Object) -> Vec<String> {
     report(object, |i| {
         let known = takes_constant_time(i.mnemonic());

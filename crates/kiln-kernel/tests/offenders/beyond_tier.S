@@ -1,4 +1,4 @@
-/* One instruction from each tier. In an object for a lower tier, the instruction violates law 6. */
+/* One instruction from each tier. In an object for a lower tier, it violates law 6. */
 	.text
 	.globl climbs
 	.type climbs, @function

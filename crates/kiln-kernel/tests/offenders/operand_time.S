@@ -1,6 +1,4 @@
-/*
- * Violates law 6: contains instructions with a timing that may depend on their operands.
- */
+/* Violates law 6: contains instructions whose timing may depend on their operands. */
 	.text
 	.globl divides
 	.type divides, @function

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
  * Violates law 1 unless calls are renamed: compilers turn the copy of a structure into a call to
- * memcpy. The structure is large, because gcc copies smaller ones with string instructions.
+ * memcpy. The structure is large, because gcc copies smaller structures with string instructions.
  */
 
 struct large {

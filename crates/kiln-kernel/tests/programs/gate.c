@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Tests kernel entry and exit (kiln_gate) with interrupts at every pair of instructions: each
- * interrupt must be served once.
+ * Tests kernel entry and exit (kiln_gate) with interrupts at every pair of instructions. Each
+ * interrupt must be served exactly once.
  */
 #include "program.h"
 
@@ -44,8 +44,8 @@ static void interrupt(greg_t *g)
 }
 
 /*
- * Returns from an interrupt of single-stepped code: the trampoline has trapped instead of executing
- * IRETQ. The saved flags set the trap flag again.
+ * Returns from an interrupt of single-stepped code. The trampoline has trapped instead of executing
+ * IRETQ, and restoring the saved flags sets the trap flag again.
  */
 static void return_from_interrupt(greg_t *g)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Code that the test programs share: makes this thread an emulated CPU, single-steps code, and
- * checks conditions. A program ends with status 2 if a check fails.
+ * Code that the test programs share. It makes this thread an emulated CPU, single-steps code, and
+ * checks conditions. A program exits with status 2 if a check fails.
  *
  * To replace the time stamp counter with the variable tsc in kernel sources that are included
  * later, define FAKE_TSC before including this file.
@@ -58,7 +58,7 @@ static inline void *zeroed(size_t size)
 	return p;
 }
 
-/* Makes this thread a CPU without kernel threads, which therefore needs no kernel stacks. */
+/* Makes this thread a CPU that has no kernel threads and therefore needs no kernel stacks. */
 static inline struct cpu *boot_cpu(const struct kiln_cpu_config *wanted)
 {
 	enum { ARCH_SET_GS = 0x1001 };
@@ -74,7 +74,7 @@ static inline struct cpu *boot_cpu(const struct kiln_cpu_config *wanted)
 
 enum { TRAP_FLAG = 0x100 };
 
-/* Calls @handler before every instruction executed with the trap flag set. */
+/* Calls @handler before every instruction that is executed with the trap flag set. */
 static inline void handle_steps(void (*handler)(int, siginfo_t *, void *))
 {
 	struct sigaction action = { .sa_sigaction = handler, .sa_flags = SA_SIGINFO | SA_ONSTACK };

@@ -50,7 +50,10 @@ static void tree_end(void)
 static long instruction, interrupt_at;
 static void (*begin)(void), (*end)(void);
 
-/* Emulates an interrupt that opens and closes two sections, before one instruction of @begin. */
+/*
+ * Emulates an interrupt before one instruction of @begin. The interrupt opens and closes two
+ * sections.
+ */
 static void on_step(int signal, siginfo_t *info, void *context)
 {
 	(void)signal, (void)info, (void)context;
@@ -63,8 +66,8 @@ static void on_step(int signal, siginfo_t *info, void *context)
 }
 
 /*
- * Interrupts @begin before each of its instructions in turn. The timer must skip as many sections
- * as the skip count, whether the task or the interrupt decrements the count first.
+ * Interrupts @begin before each of its instructions in turn. The number of sections that the timer
+ * skips must equal the skip count, whether the task or the interrupt decrements the count first.
  */
 static void interrupt_everywhere(void)
 {

@@ -10,11 +10,11 @@ use crate::console::{End, Line};
 use crate::module::PREFIX;
 use crate::Error;
 
-/// Text in the kernel's log if the module's self-test of nested sections failed.
+/// Text that appears in the kernel's log if the module's self-test of nested sections failed.
 const NESTED_OFF: &str = "nested sections are off";
 
-/// Minimum number of sections that softirqs must have interrupted. A run with fewer proves too
-/// little.
+/// Minimum number of sections that softirqs must have interrupted. A run with fewer interrupted
+/// sections proves too little.
 const ENOUGH: u64 = 100;
 
 /// How far a boot got.
@@ -39,14 +39,15 @@ pub(super) struct Heard {
     took: BTreeMap<u32, Duration>,
     ended: BTreeMap<u32, End>,
     out: BTreeMap<u32, Vec<String>>,
-    /// Messages where the module refuses to offer a driver, each with the current command's number.
+    /// Messages in which the module refuses to offer a driver, each with the number of the command
+    /// that was being executed.
     refused: Vec<(u32, String)>,
     /// Numbers of the commands during which the module gave up nested sections.
     nested_off: Vec<u32>,
-    /// Reports of faults in the kernel's log, each with the number of the command that was being
+    /// Fault reports from the kernel's log, each with the number of the command that was being
     /// executed.
     reports: Vec<(u32, String)>,
-    /// Whether messages of the kernel were lost.
+    /// Whether kernel messages were lost.
     lost: bool,
 }
 
@@ -77,7 +78,7 @@ impl Heard {
         }
     }
 
-    /// Returns the mistakes and what the kernel reported while they were made.
+    /// Returns the mistakes, each with what the kernel reported while the mistake was made.
     fn mistakes<'a>(&'a self, script: &Script) -> Vec<Made<'a>> {
         let reports_during = |order: u32| {
             let during = self.reports.iter().filter(move |(o, _)| *o == order);
@@ -95,8 +96,8 @@ impl Heard {
         self.out.get(&order).map_or(&[], Vec::as_slice)
     }
 
-    /// Returns the Kiln drivers in a command's `/proc/crypto` listing that no Linux driver exceeds
-    /// in priority, so that a lookup by algorithm name finds them.
+    /// Returns the Kiln drivers in a command's `/proc/crypto` listing that a lookup by algorithm
+    /// name finds, because no Linux driver for the algorithm has a higher priority.
     fn best_drivers(&self, order: u32) -> Vec<&str> {
         let (mut name, mut driver) = ("", "");
         let mut all: Vec<(&str, &str, i64)> = Vec::new();
@@ -116,7 +117,7 @@ impl Heard {
         best.map(|(_, driver, _)| driver).collect()
     }
 
-    /// Returns Kiln's drivers that a command listed from `/proc/crypto`, with the status of their
+    /// Returns the Kiln drivers that a command listed from `/proc/crypto`, with the status of their
     /// self-tests (`passed` or `unknown`), sorted by name.
     fn drivers(&self, order: u32) -> Vec<(String, String)> {
         let mut found = Vec::new();
@@ -283,7 +284,7 @@ fn describe_timer(row: &Row) -> String {
     )
 }
 
-/// Checks that DKMS has built the module, and that the package's removal leaves no file.
+/// Checks that DKMS has built the module, and that removing the package leaves no files behind.
 fn find_remains(package: &Package, heard: &Heard) -> Vec<String> {
     let mut found = Vec::new();
     let status = heard.lines(package.status);
@@ -299,7 +300,7 @@ fn find_remains(package: &Package, heard: &Heard) -> Vec<String> {
 }
 
 /// Checks which drivers were offered. The package's module must offer all drivers. The module with
-/// the planted wrong answer must offer all drivers except those of that answer's algorithm.
+/// the planted wrong answer must offer all drivers except those for the algorithm of that answer.
 fn find_refused(script: &Script, heard: &Heard, drivers: &[(String, String)]) -> Vec<String> {
     let stem = format!("{PREFIX}rfc4106-gcm-aes-");
     let planted = heard.drivers(script.planted);
@@ -332,7 +333,8 @@ fn find_refused(script: &Script, heard: &Heard, drivers: &[(String, String)]) ->
     found
 }
 
-/// Checks what the module's parameters did in the loads before and after the phases.
+/// Checks that the module's parameters had the expected effect when the module was loaded before
+/// and after the phases.
 fn find_misloaded(script: &Script, heard: &Heard) -> Vec<String> {
     let mut found = Vec::new();
     for (order, errno, what) in &script.failing {
@@ -391,7 +393,7 @@ fn find_faults(rows: &[Row], load: &Load) -> Vec<String> {
         if row.module == "cycles" && row.cycles != u64::from(load.cycles) {
             found.push(format!("{name}: {} of {}", row.cycles, load.cycles));
         }
-        // The module's own counter must confirm what the interrupting module has counted.
+        // The module's own counter must confirm what the interrupting module counted.
         if row.mode == TIMER && row.module == "with" && row.nested_saves < load.sections {
             found.push(format!(
                 "{name}: {} of {} nested sections",
@@ -446,7 +448,7 @@ fn not_a_result(line: &str) -> String {
     format!("'{}' is not a result of the load", line.escape_debug())
 }
 
-/// Parses a line that consists of these names, each followed by its value.
+/// Parses a line that consists of these names, each of which is followed by its value.
 fn read_counts<const N: usize>(line: &str, names: [&str; N]) -> Result<[u64; N], String> {
     let bad = || not_a_result(line);
     let words: Vec<&str> = line.split(' ').collect();
@@ -527,7 +529,7 @@ fn read_timer(row: &mut Row, line: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns the difference of the module's counter before and after a load.
+/// Returns by how much the module's counter increased during a load.
 fn read_saves(before: &[String], after: &[String]) -> Result<u64, String> {
     let read = |lines: &[String]| lines.first().and_then(|line| line.parse::<u64>().ok());
     let difference = read(after).zip(read(before));
@@ -803,7 +805,7 @@ mod tests {
         let outcome = judge(&script, &heard, &load, Reached::Interruption).unwrap();
         assert_eq!((outcome.rows.len(), outcome.rows[0].cryptd), (1, 4));
         assert!(outcome.interrupted && outcome.findings.is_empty());
-        // Control: a complete run must have all of them.
+        // Control: a complete run must have the answers of all loads.
         assert!(judge(&script, &heard, &load, Reached::End).is_err());
     }
 

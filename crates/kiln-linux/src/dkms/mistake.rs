@@ -1,11 +1,11 @@
-//! Mistakes that the guest makes last, one per detector of a debug kernel. The kernel must report
-//! each of them. Otherwise a run without reports would prove nothing.
+//! Mistakes that the guest makes at the end of its run, one for each detector of a debug kernel.
+//! The kernel must report each mistake. Otherwise a run without reports would prove nothing.
 
 use crate::console::End;
 use crate::init::Order;
 
-/// Texts by which faults are recognised in the kernel's log: warnings, KASAN, KCSAN, UBSAN, lockdep,
-/// stalls, hung tasks.
+/// Texts that identify faults in the kernel's log: warnings, KASAN, KCSAN, UBSAN and lockdep
+/// reports, stalls, and hung tasks.
 const REPORTS: [&str; 10] = [
     "WARNING:",
     "BUG:",
@@ -19,7 +19,7 @@ const REPORTS: [&str; 10] = [
     "alg: self-tests for",
 ];
 
-/// Beginning of a report by SLUB, such as `BUG kmalloc-64 (Tainted: G): Redzone overwritten`.
+/// Beginning of a SLUB report, such as `BUG kmalloc-64 (Tainted: G): Redzone overwritten`.
 const SLUB: &str = "BUG ";
 
 /// Returns whether this line of the kernel's log reports a fault.
@@ -27,7 +27,7 @@ pub(super) fn is_report(text: &str) -> bool {
     text.starts_with(SLUB) || REPORTS.iter().any(|report| text.contains(report))
 }
 
-/// Errno values with which `linux/judge/fault.c` fails to load.
+/// Errno values that `linux/judge/fault.c` returns when it fails to load.
 const EOPNOTSUPP: i32 = 95;
 const ECANCELED: i32 = 125;
 
@@ -35,15 +35,15 @@ const ECANCELED: i32 = 125;
 #[derive(Debug)]
 pub(super) struct Mistake {
     name: &'static str,
-    /// Part of the line by which the kernel must report it.
+    /// Part of the line with which the kernel must report the mistake.
     report: &'static str,
-    /// Name of the kernel's option that finds it.
+    /// Name of the kernel configuration option that enables the detector.
     detector: &'static str,
 }
 
-/// The mistakes in the order in which they are made. Lockdep reports only one, and does not report
-/// any after a report of KASAN's; KASAN reports only the first, too. Thus a report of these controls
-/// also proves that the detector was at work until the end.
+/// The mistakes, in the order in which they are made. Lockdep reports only one problem, and none
+/// after a KASAN report. KASAN also reports only the first problem. A report of one of these
+/// controls therefore also proves that the detector was still active at the end.
 pub(super) const MISTAKES: [Mistake; 6] = [
     Mistake {
         name: "warning",
@@ -83,7 +83,7 @@ impl Mistake {
     }
 }
 
-/// A mistake, how its command ended, and the faults that the kernel reported meanwhile.
+/// A mistake, how its command ended, and the faults that the kernel reported while the command ran.
 pub(super) struct Made<'a> {
     pub mistake: &'a Mistake,
     pub ended: Option<End>,
@@ -91,7 +91,7 @@ pub(super) struct Made<'a> {
 }
 
 /// Checks that the kernel reported each mistake for which it has a detector. Returns the findings,
-/// and a note that names the detectors.
+/// and a note that lists the detectors.
 pub(super) fn find_unreported(made: &[Made]) -> (Vec<String>, String) {
     let (mut found, mut present, mut absent) = (Vec::new(), Vec::new(), Vec::new());
     for Made {

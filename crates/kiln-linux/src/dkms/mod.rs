@@ -31,8 +31,8 @@ const TRAFFIC: &[(&str, &str)] = &[(
     include_str!("../../../../linux/judge/traffic.c"),
 )];
 
-/// Kernel modules that the test needs: for IPsec and dm-crypt, Linux's fastest drivers, and the
-/// random number generator for IVs.
+/// Kernel modules that the test needs: the modules for IPsec and dm-crypt, Linux's fastest drivers,
+/// and the random number generator for IVs.
 const NEEDED: [&str; 26] = [
     "sha512_generic",
     "sha256_generic",
@@ -63,7 +63,7 @@ const NEEDED: [&str; 26] = [
     "chacha20poly1305",
 ];
 
-/// Additional modules for the disk with the Debian system.
+/// Additional modules for the disk that holds the Debian system.
 const NEEDED_BY_DISK: [&str; 4] = ["virtio_pci", "virtio_blk", "crc32c_generic", "ext4"];
 
 /// Programs copied from this machine into the guest to set it up.
@@ -72,35 +72,36 @@ const PROGRAMS: [&str; 3] = ["ip", "tc", "dmsetup"];
 /// Additional programs for installing the package.
 const INSTALL_PROGRAMS: [&str; 4] = ["mount", "cp", "chroot", "xz"];
 
-/// Size of the disk with the Debian system.
+/// Size of the disk that holds the Debian system.
 const DISK_SIZE: &str = "8G";
 
 /// Memory size of the guest in MiB.
 const MEMORY: &str = "1024";
 
-/// Two builds of Kiln's module: as the package builds it, and with test parameters.
+/// Two builds of Kiln's module: one as the package builds it, and one with test parameters.
 pub struct Built<'a> {
     pub package: &'a Module,
     pub controls: &'a Module,
 }
 
-/// A Debian system where apt-get installs the package during the boot.
+/// A Debian system in which apt-get installs the package during the boot.
 pub struct System<'a> {
-    /// Its root directory, with DKMS and the kernel's headers.
+    /// Root directory of the system, which contains DKMS and the kernel's headers.
     pub root: &'a Path,
-    /// The package's file.
+    /// Path of the package file.
     pub package: &'a Path,
 }
 
 /// Boots once, loads the module with various parameters, and runs the load in four phases: without
 /// the module, with the module, with a module that does not save registers, and while the module is
-/// loaded and unloaded. As a control, a module with a planted wrong answer is loaded
-/// after the first phase. At the end, mistakes are made that a debug kernel must report. With `system`, the package is installed first
-/// and removed last, and the module is the one that DKMS has built in between.
+/// loaded and unloaded. As a control, a module with a planted wrong answer is loaded after the
+/// first phase. At the end, the guest makes mistakes that a debug kernel must report. With
+/// `system`, the package is installed first and removed last, and the phases use the module that
+/// DKMS built.
 ///
 /// # Errors
 /// Fails if the kernel cannot be booted, lacks a module or cannot be set up, or if the boot ends
-/// before the first load has ended.
+/// before the first load has finished.
 pub fn run(
     plan: &Plan,
     built: &Built,
@@ -217,7 +218,7 @@ pub fn run(
     Ok(outcome)
 }
 
-/// Writes a disk image with the system's files. The file is sparse.
+/// Writes a sparse disk image that contains the system's files.
 fn write_disk(root: &Path, to: &Path) -> Result<(), Error> {
     let output = Command::new("mke2fs")
         .args(["-q", "-t", "ext4", "-m", "0", "-E", "root_owner=0:0", "-d"])

@@ -6,7 +6,7 @@ use serde::Serialize;
 /// Algorithm whose known answer is changed as a control.
 pub(super) const PLANTED: &str = "rfc4106(gcm(aes))";
 
-/// Mode where a timer's softirqs interrupt sections without a network.
+/// Mode in which a timer's softirqs interrupt sections without a network.
 pub(super) const TIMER: &str = "timer";
 
 /// IPsec packets between two network namespaces of a stock kernel while dm-crypt writes on the same
@@ -37,17 +37,18 @@ pub struct Row {
     /// the interrupted task encrypts and decrypts sectors and messages.
     #[schemars(extend("x-role" = "key"))]
     pub mode: &'static str,
-    /// `gcm`: AES-GCM; `cbc`: AES-CBC with HMAC-SHA-256; `gcm, chacha`: AES-GCM in three of four
-    /// messages, and ChaCha20-Poly1305.
+    /// `gcm`: AES-GCM; `cbc`: AES-CBC with HMAC-SHA-256; `gcm, chacha`: AES-GCM for three of four
+    /// messages, ChaCha20-Poly1305 for the others.
     #[schemars(extend("x-role" = "key"))]
     pub cipher: &'static str,
-    /// Packets that the sender handed to the kernel; in the mode `timer`, messages of softirqs.
+    /// Packets that the sender handed to the kernel; in the mode `timer`, messages that softirqs
+    /// processed.
     #[schemars(extend("x-role" = "main"))]
     pub sent: u64,
     /// Packets that were sent but not received.
     #[schemars(extend("x-role" = "main"))]
     pub lost: u64,
-    /// Packets that arrived after a packet that was sent later.
+    /// Packets that arrived after a packet that had been sent later.
     #[schemars(extend("x-role" = "figure"))]
     pub reordered: u64,
     /// Packets or messages with wrong bytes.
@@ -61,10 +62,10 @@ pub struct Row {
     #[schemars(extend("x-role" = "figure", "x-heading" = "nested saves"))]
     pub nested_saves: u64,
     /// FPU sections that softirqs interrupted; counted only in the mode `timer`, where several
-    /// nested sections may interrupt the same one.
+    /// nested sections may interrupt the same section.
     #[schemars(extend("x-role" = "figure"))]
     pub interrupted: u64,
-    /// Different instructions at which these sections were interrupted.
+    /// Number of different instructions at which these sections were interrupted.
     #[schemars(extend("x-role" = "figure"))]
     pub addresses: u64,
     /// Pieces of 64 KiB that were read back from the encrypted disk and compared; in the mode
@@ -74,7 +75,7 @@ pub struct Row {
     /// Pieces that differed from what was written.
     #[schemars(extend("x-role" = "figure", "x-heading" = "disk wrong"))]
     pub disk_wrong: u64,
-    /// Number of times that a program checked the values that it kept in vector registers.
+    /// Number of times a program checked the values that it kept in vector registers.
     #[schemars(extend("x-role" = "figure"))]
     pub registers: u64,
     /// Number of checks of vector registers that found changed values.
@@ -83,10 +84,11 @@ pub struct Row {
     /// Kiln's drivers that were registered and had passed every self-test.
     #[schemars(extend("x-role" = "figure"))]
     pub drivers: u64,
-    /// Number of times that the module was loaded, opened a nested section and was unloaded.
+    /// Number of times the module was loaded, opened a nested section and was unloaded.
     #[schemars(extend("x-role" = "figure"))]
     pub cycles: u64,
-    /// Duration of the load by the guest's clock, including the wait for the last packets.
+    /// Duration of the load according to the guest's clock, including the wait for the last
+    /// packets.
     #[schemars(extend("unit" = "ms", "x-role" = "figure", "x-heading" = "load ms"))]
     pub load_ms: u64,
 }
@@ -98,6 +100,7 @@ pub struct Outcome {
     pub findings: Vec<String>,
     /// Results of the controls, and notes that help the reader interpret the rows.
     pub notes: Vec<String>,
-    /// Whether Ctrl-C ended the boot. The rows are then from the loads that had ended.
+    /// Whether Ctrl-C ended the boot. In that case, the rows cover only the loads that had
+    /// finished.
     pub interrupted: bool,
 }

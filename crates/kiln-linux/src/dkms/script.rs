@@ -9,11 +9,11 @@ use crate::Error;
 
 /// How much work the guest does.
 pub struct Load {
-    /// Seconds per mode and algorithm.
+    /// Duration of the load in seconds, for each mode and algorithm.
     pub seconds: u32,
     /// Number of times to load, use and unload the module.
     pub cycles: u32,
-    /// Number of nested sections that a timer's softirqs open, without a network; 0: none.
+    /// Number of nested sections that a timer's softirqs open, without a network; 0 for none.
     pub sections: u64,
 }
 
@@ -28,13 +28,13 @@ const DISK: &str = "/dev/dm-0";
 /// Name of the load process that keeps values in vector registers.
 const HOLDER: &str = "registers";
 
-/// File with the module's number of nested sections.
+/// The file that contains the module's count of nested sections.
 const SAVES: &str = "/sys/module/kiln/parameters/nested_saves";
 
 /// Number of nested sections for the control in mode `timer`, in which nothing is saved.
 const CONTROL_SECTIONS: u64 = 2000;
 
-/// Mount point of the Debian system's disk.
+/// Mount point of the disk that holds the Debian system.
 pub(super) const SYSTEM: &str = "/system";
 const ENVIRONMENT: &str =
     "/usr/bin/env -i HOME=/root LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive \
@@ -64,20 +64,22 @@ pub(super) struct Script {
     /// Numbers of the commands that install and remove the package.
     pub package: Option<Package>,
     pub early: Early,
-    /// Commands that must fail: their numbers, the errno, and what succeeded if they do not fail.
+    /// Commands that must fail. For each command: its number, the expected errno, and what it would
+    /// mean if the command succeeded.
     pub failing: Vec<(u32, i32, &'static str)>,
     /// Commands that make a mistake for a debug kernel to report.
     pub mistakes: Vec<(u32, &'static Mistake)>,
 }
 
-/// Numbers of the commands before the loads, in which the module is loaded with other parameters.
+/// Numbers of the commands that run before the loads and load the module with other parameters.
 #[derive(Default)]
 pub(super) struct Early {
-    /// The command that prints `/proc/crypto` after a load without `prefer`.
+    /// The command that prints `/proc/crypto` after the module has been loaded without `prefer`.
     pub last: u32,
-    /// The same for the control, which does not instantiate Linux's drivers first.
+    /// The command that prints `/proc/crypto` in the control, which does not instantiate Linux's
+    /// drivers first.
     pub alone: u32,
-    /// The command that loads the module with a self-test of nested sections that must fail.
+    /// The command that loads a module whose self-test of nested sections must fail.
     pub broken: u32,
     /// The command that prints the parameter `nested` after the failed self-test.
     pub nested: u32,
@@ -85,16 +87,17 @@ pub(super) struct Early {
     pub named: u32,
 }
 
-/// Driver requested by its name in `/proc/crypto`.
+/// A driver that is requested by the name that `/proc/crypto` shows.
 pub(super) const NAMED: &str = "kiln-xts-aes-aesni";
 
 /// Numbers of the commands that install the package in a Debian system and remove it again.
 #[derive(Default)]
 pub(super) struct Package {
     pub install: u32,
-    /// Number of the command that prints what DKMS has built.
+    /// Number of the command that prints what DKMS built.
     pub status: u32,
-    /// Numbers of the commands that list the package's files, before and after its removal.
+    /// Numbers of the commands that list the package's files before and after the package is
+    /// removed.
     pub files: [u32; 2],
 }
 
@@ -103,8 +106,8 @@ pub(super) struct Package {
 pub(super) struct Answers {
     pub traffic: u32,
     pub cryptd: u32,
-    /// In the mode `timer`, the commands that print the module's number of nested sections, before
-    /// and after.
+    /// In the mode `timer`, the commands that print the module's count of nested sections before
+    /// and after the load.
     pub saves: Option<[u32; 2]>,
 }
 
@@ -115,7 +118,7 @@ impl Script {
     }
 
     /// Adds a command that runs a program. `line` consists of the program and its arguments,
-    /// separated by single blanks.
+    /// separated by single spaces.
     fn run(&mut self, line: &str) -> Result<u32, Error> {
         let words: Vec<&str> = line.split(' ').collect();
         let path = program::path(words[0])?;
@@ -139,7 +142,7 @@ impl Script {
             &format!("mount --bind /dev {SYSTEM}/dev"),
             &format!("cp /package.deb {SYSTEM}/tmp/package.deb"),
         ])?;
-        // udev would make this link, and DKMS needs it.
+        // DKMS needs this link, which udev would normally create.
         self.run_inside("ln -s /proc/self/fd /dev/fd")?;
         let install =
             self.run_inside("apt-get install -q -y --no-install-recommends /tmp/package.deb")?;
@@ -173,8 +176,7 @@ impl Script {
         Ok(())
     }
 
-    /// Connects three namespaces in the order c, a, b. The namespace a forwards packets from c to
-    /// b.
+    /// Connects three namespaces in the order c, a, b. Namespace a forwards packets from c to b.
     fn connect(&mut self) -> Result<(), Error> {
         self.add(Order::write("/proc/sys/net/ipv4/ip_forward", "1"));
         // Packets wait in this queue while softirqs are late.
@@ -233,15 +235,16 @@ impl Script {
         Ok(())
     }
 
-    /// Adds a command that must fail with this errno. `what` describes what success would mean.
+    /// Adds a command that must fail with this errno. `what` describes what it would mean if the
+    /// command succeeded.
     fn fails(&mut self, order: Order, errno: i32, what: &'static str) {
         let number = self.add(order.may_fail());
         self.failing.push((number, errno, what));
     }
 
-    /// Loads a preferred module, sets up and deletes an association, and unloads the module. In this
-    /// boot it must be the first association, because that lets the kernel choose a driver for its
-    /// default random number generator, for good.
+    /// Loads the module with `prefer=1`, sets up and deletes an association, and unloads the
+    /// module. This must be the first association of the boot, because the first association makes
+    /// the kernel choose, for good, a driver for its default random number generator.
     fn associate_first(&mut self) -> Result<(), Error> {
         self.add(Order::module("/kiln.ko", "prefer=1"));
         self.associate("tunnel", "gcm")?;
@@ -250,8 +253,8 @@ impl Script {
         Ok(())
     }
 
-    /// Control for [`Script::associate_first`]. The module stays loaded, so this must come after all
-    /// other loads of the module.
+    /// Control for [`Script::associate_first`]. The module stays loaded, so this must come after
+    /// all other commands that load the module.
     fn associate_unprepared(&mut self) -> Result<(), Error> {
         self.add(Order::module("/controls.ko", "prefer=1 unprepared=1"));
         self.associate("tunnel", "gcm")?;
@@ -290,7 +293,8 @@ impl Script {
         }
     }
 
-    /// Creates the encrypted disk. It keeps using the drivers preferred at this time.
+    /// Creates the encrypted disk. The disk keeps using the drivers that are preferred at this
+    /// time.
     fn map_disk(&mut self) -> Result<(), Error> {
         let path = program::path("dmsetup")?;
         let key = "5a3c".repeat(32);
@@ -345,7 +349,7 @@ impl Script {
     }
 
     /// Interrupts sections with a timer until `sections` nested sections have been opened. The
-    /// module's own counter is printed too, because `linux/judge/nest.c` counts by itself.
+    /// module's own counter is also printed, because `linux/judge/nest.c` keeps a separate count.
     fn interrupt(&mut self, module: &'static str, sections: u64) {
         let before = self.add(Order::print(SAVES));
         self.add(Order::module("/nest.ko", &format!("sections={sections}")));
@@ -424,7 +428,8 @@ pub(super) fn write(modules: &[&str], load: &Load, release: Option<&str>) -> Res
         &format!("prefer=1 nested_unsaved=1 user_unsaved={HOLDER}"),
     ));
     script.map_disk()?;
-    // Softirqs interrupt the program that holds registers much more rarely than the disk's sections.
+    // Run this phase longer, because softirqs interrupt the program that holds values in registers
+    // much more rarely than they interrupt the disk's sections.
     let longer = (2 * seconds).to_string();
     script.phase("unsaved", "tunnel", "gcm", &[&longer, DISK])?;
     script.unmap_disk()?;

@@ -1,10 +1,11 @@
-//! Parses the module's answers, and converts the real kernel's and the emulated CPU's answers to a
-//! comparable form.
+//! Parses the module's answers, and converts the answers of the real kernel and of the emulated CPU
+//! to a comparable form.
 
 use kiln_kernel::crypto::Errno;
 use kiln_kernel::script::{Event, Outcome};
 
-/// Consecutive events that differ only in the number of the request, which increases by one.
+/// Consecutive events that differ only in the request number, which increases by one from event to
+/// event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Run {
     first: u32,
@@ -79,7 +80,7 @@ fn same(a: &Run, b: &Run) -> bool {
     rest(a) == rest(b)
 }
 
-/// The result of a script in a real kernel.
+/// The result of a script on a real kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Script {
     /// Name of the driver that processed the requests.
@@ -90,8 +91,8 @@ pub struct Script {
     pub answer: String,
 }
 
-/// Parses the lines that `requests.c` prints. The console may have lost lines or inserted others.
-/// If a line cannot be parsed, the error describes it.
+/// Parses the lines that `requests.c` prints. The console may have dropped lines or inserted other
+/// lines. If a line cannot be parsed, the error describes it.
 pub fn script(lines: &[String]) -> Result<Script, String> {
     let (mut driver, mut right, mut stuck) = (None, None, None);
     let mut runs = Vec::new();

@@ -30,8 +30,8 @@ macro_rules! sources {
 const SOURCES: &[(&str, &str)] =
     sources!("Kbuild" "ask.c" "costs.c" "fidelity.h" "nested.c" "requests.c" "scene.c" "where.c");
 
-/// Files shared with Kiln's module for Linux: headers, and the code that saves registers, whose
-/// cost is measured.
+/// Files shared with Kiln's module for Linux: headers, and the code that saves registers, which is
+/// included so that its cost can be measured.
 const SHARED: [&str; 7] = [
     "state.",
     "live.",
@@ -44,7 +44,7 @@ const SHARED: [&str; 7] = [
 
 const NAME: &str = "kiln_fidelity";
 
-/// The file for writing questions and reading answers.
+/// The file to which questions are written and from which answers are read.
 const FILE: &str = "/proc/kiln";
 
 /// Linux's own drivers that the questions use.
@@ -83,10 +83,10 @@ pub enum Step<'a> {
 /// The lines that answer a step, or the reason why the answer is missing.
 pub type Told = Result<Vec<String>, String>;
 
-/// Boot results.
+/// The results of the boot.
 #[derive(Debug)]
 pub struct Answers {
-    /// Answers to the steps that return one, in step order.
+    /// The answers to those steps that return one, in the order of the steps.
     pub told: Vec<Told>,
     /// CPU model, as the guest's `/proc/cpuinfo` shows it.
     pub cpu: String,

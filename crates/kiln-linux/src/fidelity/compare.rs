@@ -23,7 +23,7 @@ pub struct Outcome {
 /// Asks the real kernel and the emulated CPU all questions, and measures the costs on both.
 ///
 /// # Errors
-/// Fails if the real kernel or the emulated CPU cannot be booted or does not take questions.
+/// Fails if the real kernel or the emulated CPU cannot be booted or does not accept questions.
 pub fn run(plan: &Plan) -> Result<Outcome, Error> {
     let policy = plan.kernel.policy();
     let questions: Vec<Question> = question::all()
@@ -153,7 +153,7 @@ struct EmulatedAnswers {
     costs: Vec<(&'static str, Option<f64>)>,
 }
 
-/// Asks the emulated CPU in a new thread, because the thread that asks becomes that CPU.
+/// Asks the emulated CPU in a new thread, because the thread that asks becomes the emulated CPU.
 fn emulated_answers(policy: &str, questions: &[Question]) -> Result<EmulatedAnswers, Error> {
     let asked = || -> Result<EmulatedAnswers, String> {
         let mut cpu = Emulated::boot(policy)?;

@@ -8,7 +8,7 @@ use kiln_kernel::load::best_impl;
 use kiln_kernel::messages::Messages;
 use kiln_kernel::Tier;
 
-/// Names that `costs.c` uses, each with a description.
+/// Names of the costs that `costs.c` measures, each with a description.
 pub(crate) const COSTS: &[(&str, &str)] = &[
     ("pair", "begin and end, nothing to save"),
     ("begin", "begin, nothing to save"),
@@ -34,14 +34,14 @@ pub(crate) const COSTS: &[(&str, &str)] = &[
     ("direct-4096", "xts(aes), 4096 bytes, without it"),
 ];
 
-/// Converts the name of a row that measures a call through the simd helper to the name of the row
-/// that measures the same call without it.
+/// Given the name of a row that measures a call through the simd helper, returns the name of the
+/// row that measures the same call without the helper.
 pub(crate) fn name_direct(name: &str) -> Option<String> {
     name.strip_prefix("helper-")
         .map(|len| format!("direct-{len}"))
 }
 
-/// Finds the least and median `name` cost in lines of the form `NAME LEAST MEDIAN`.
+/// Finds the minimum and the median of the cost `name` in lines of the form `NAME LEAST MEDIAN`.
 pub fn real(lines: &[String], name: &str) -> Option<(f64, f64)> {
     lines.iter().find_map(|line| {
         let mut words = line.split(' ');
@@ -80,7 +80,7 @@ fn widest() -> &'static str {
     }
 }
 
-/// Measures the cost of a request by making many requests in sequence. They must complete
+/// Measures the cost of a request by making many requests in sequence. The requests must complete
 /// synchronously.
 fn requests(name: &str, kind: u32, len: usize) -> Result<f64, Errno> {
     let mut tfm = Skcipher::open(name, kind, kind)?;

@@ -24,7 +24,7 @@ const RAW_KEY: [u8; 64] = {
 };
 const IV: [u8; BLOCK] = [9; BLOCK];
 
-/// The emulated CPU that this thread has become, and the message for its requests.
+/// The emulated CPU that this thread has become, and the message that its requests encrypt.
 pub struct Emulated {
     cpu: Cpu,
     src: Vec<u8>,

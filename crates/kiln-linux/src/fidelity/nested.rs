@@ -9,8 +9,8 @@ use crate::Error;
 
 use super::asker::{Plan, Step, Told};
 
-/// Mixes of drivers: one each for the threads, the timer and the tasklet. In the second mix, the
-/// upper halves of AVX registers are live.
+/// Mixes of drivers. Each mix names one driver for the threads, one for the timer and one for the
+/// tasklet. In the second mix, the upper halves of AVX registers are live.
 const MIXES: [&str; 2] = [
     "xts-aes-aesni kiln-xts-aes-aesni kiln-ctr-aes-aesni",
     "chacha20-simd kiln-chacha20-avx2 kiln-xts-aes-aesni",
@@ -26,7 +26,7 @@ const PARAMETERS: &str = "/sys/module/kiln/parameters";
 /// finding.
 const ENOUGH: u64 = 1000;
 
-/// The results of one user of a driver, in a test of nested FPU sections in a real kernel.
+/// The results for one user of a driver, in a test of nested FPU sections in a real kernel.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[schemars(
     rename = "linux-nested",
@@ -59,7 +59,7 @@ pub struct Row {
     /// Number of messages with wrong bytes.
     #[schemars(extend("x-role" = "main"))]
     pub wrong: u64,
-    /// Number of messages that ended with an error.
+    /// Number of messages that failed with an error.
     #[schemars(extend("x-role" = "figure"))]
     pub refused: u64,
     /// Number of messages that the driver did not complete before it returned (`-EINPROGRESS`).
@@ -69,7 +69,7 @@ pub struct Row {
     #[schemars(extend("x-role" = "figure", "x-heading" = "over a section"))]
     pub over: u64,
     /// FPU sections that began inside an open section, summed over the thread, timer and tasklet
-    /// that ran together; all their rows have the same number.
+    /// that ran together; all of their rows show the same number.
     #[schemars(extend("x-role" = "figure"))]
     pub nested_saves: u64,
 }
@@ -87,7 +87,7 @@ pub struct Outcome {
 /// kernel.
 ///
 /// # Errors
-/// Fails if the kernel cannot be booted or does not take questions.
+/// Fails if the kernel cannot be booted or does not accept questions.
 pub fn run(plan: &Plan, module: &module::Module, ms: u32) -> Result<Outcome, Error> {
     let content = std::fs::read(&module.path).map_err(|e| Error::cache(&module.path, e))?;
     let saves = format!("{PARAMETERS}/nested_saves");
@@ -164,13 +164,13 @@ fn findings(rows: &[Row], policy: &str) -> Vec<String> {
             found.push(format!("{}, {}: did nothing", row.mode, row.who));
         }
     }
-    // Since 6.15 softirqs do not interrupt a section, so no registers are saved and none can be
+    // Since 6.15, softirqs do not interrupt a section, so no registers are saved and none can be
     // lost.
     if policy != "legacy" {
         return found;
     }
-    // All rows of a mix have the same number of nested saves. Each mix has one timer, so use its
-    // row.
+    // All rows of a mix have the same number of nested saves. Each mix has exactly one timer row,
+    // so use that row.
     let timers = of("saved").filter(|r| r.who == "timer");
     let saves: u64 = timers.map(|r| r.nested_saves).sum();
     let over: u64 = of("saved").map(|r| r.over).sum();

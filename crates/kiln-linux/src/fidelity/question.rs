@@ -9,7 +9,7 @@ pub(super) const TIMES: u32 = 15;
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Asked {
-    /// Programs that observe the context in a task, interrupts and softirqs (`kiln/scene.h`).
+    /// Programs that observe the context in a task, in interrupts and in softirqs (`kiln/scene.h`).
     Scene(Scene),
     /// A script of requests to the crypto API, and the number of transforms that it uses.
     Requests(usize, Vec<Step>),
@@ -175,7 +175,7 @@ const SCENES: &[Line] = &[
     ),
 ];
 
-/// Number and wording of each question that is a script, and the script's name.
+/// Number and wording of each question that is a script, and the name of the script.
 const SCRIPTS: &[(u32, &str, &str)] = &[
     (50, "SIMD usable: answered at once", "at once"),
     (
@@ -239,7 +239,7 @@ mod tests {
                 assert_eq!(program.split(' ').count(), 4);
             }
         }
-        // Every script that can run in a hosted tree must also be a question to ring 0.
+        // For every script that can run in a hosted tree, there must also be a question for ring 0.
         let scripts = all.iter().filter(|q| !q.concerns("bh-off")).count();
         assert_eq!(scripts, script::scenarios().len());
     }

@@ -40,15 +40,15 @@ pub struct Row {
     /// The emulated CPU's answer; null for a cost, or if the question could not be asked.
     #[schemars(extend("x-role" = "main"))]
     pub emulated: Option<String>,
-    /// Whether both answers are the same; false if the real kernel gave none; null for a cost, or
-    /// if the emulated CPU could not be asked.
+    /// Whether both answers are the same; false if the real kernel gave no answer; null for a cost,
+    /// or if the emulated CPU could not be asked.
     #[schemars(extend("x-role" = "main"))]
     pub agree: Option<bool>,
-    /// Cost on the real kernel, in TSC cycles: the median; null for an answer, and under software
+    /// Median cost on the real kernel, in TSC cycles; null for an answer, and under software
     /// emulation.
     #[schemars(extend("unit" = "cycles", "x-role" = "main", "x-heading" = "real, cycles"))]
     pub cycles: Option<f64>,
-    /// Cost on the real kernel, in TSC cycles: the smallest sample; null if `cycles` is null.
+    /// Smallest cost measured on the real kernel, in TSC cycles; null if `cycles` is null.
     #[schemars(extend("unit" = "cycles"))]
     pub cycles_min: Option<f64>,
     /// Cost on the emulated CPU, in TSC cycles; null for an answer.

@@ -1,4 +1,5 @@
-//! Runs Kiln's own device, `kiln serve`, in a process that ends when the [`Device`] is dropped.
+//! Runs Kiln's own device, `kiln serve`, in a process that is killed when the [`Device`] is
+//! dropped.
 
 use std::fs;
 use std::path::Path;
@@ -10,9 +11,9 @@ use kiln_tree::child::end_with_parent;
 use crate::boot::Scratch;
 use crate::Error;
 
-/// Maximum time until the device has created its socket.
+/// Maximum time that the device may take to create its socket.
 const READY: Duration = Duration::from_secs(10);
-/// Maximum time until the device has drained its queues and exited.
+/// Maximum time that the device may take to drain its queues and exit.
 const DRAINED: Duration = Duration::from_secs(5);
 const LOOK: Duration = Duration::from_millis(10);
 
@@ -23,7 +24,7 @@ pub struct Device {
 }
 
 impl Device {
-    /// Runs `program serve` with a new socket and these additional arguments.
+    /// Runs `program serve` with a new socket and the additional `arguments`.
     ///
     /// # Errors
     /// Fails if the process does not create its socket. The message contains the process's output.
@@ -58,7 +59,6 @@ impl Device {
         Ok(device)
     }
 
-    /// Returns the path of the device's socket.
     pub fn socket(&self) -> &Path {
         &self.socket.path
     }
@@ -71,8 +71,8 @@ impl Device {
     /// Ends the process with SIGTERM, as a user would.
     ///
     /// # Errors
-    /// Fails if the process reports a failure or does not end in time. The message contains its
-    /// output.
+    /// Fails if the process reports a failure or does not exit in time. The message contains the
+    /// process's output.
     pub fn stop(mut self) -> Result<(), Error> {
         self.signal(libc::SIGTERM);
         let start = Instant::now();

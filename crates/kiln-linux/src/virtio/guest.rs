@@ -1,4 +1,4 @@
-//! A guest with virtio_crypto: user mode Linux, or a stock kernel under QEMU.
+//! A guest that has the virtio_crypto driver: user mode Linux, or a stock kernel under QEMU.
 
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -12,15 +12,15 @@ use crate::qemu::{Accel, Qemu};
 use crate::uml::Built;
 use crate::Error;
 
-/// The virtio device ID of virtio-crypto (virtio 1.2, 5).
+/// The virtio device ID of a crypto device (virtio 1.2, section 5).
 const DEVICE_ID: u32 = 20;
 
-/// Memory size of the guest, for user mode Linux and for QEMU.
+/// Memory size of the guest, first for user mode Linux, then for QEMU.
 const MEMORY: &str = "256M";
 const QEMU_MEMORY: &str = "512M";
 
 pub enum Guest<'a> {
-    /// User mode Linux. Its driver virtio_uml is itself a vhost-user front end.
+    /// User mode Linux. Its virtio_uml driver is itself a vhost-user front end.
     User { built: &'a Built },
     /// A kernel under QEMU. QEMU connects to the device with `cryptodev-vhost-user`.
     Qemu {
@@ -59,8 +59,8 @@ impl Guest<'_> {
         }
     }
 
-    /// Returns the kernel's own modules with these names and all modules they depend on. Each
-    /// module follows its dependencies.
+    /// Returns the kernel's own modules with these names, together with all modules that they
+    /// depend on. Each module follows its dependencies.
     pub(super) fn modules(&self, names: &[&str]) -> Result<Vec<(String, Vec<u8>)>, Error> {
         let dir = match self {
             Guest::User { built } => built.cache.objects.as_path(),
@@ -73,7 +73,7 @@ impl Guest<'_> {
         Ok(modules)
     }
 
-    /// Boots the guest and waits until it ends, the time limit is reached or `stop` is set.
+    /// Boots the guest and waits until the guest exits, the time limit is reached or `stop` is set.
     pub(super) fn boot(
         &self,
         socket: &Path,
@@ -111,7 +111,7 @@ fn user_mode(socket: &Path) -> Result<String, Error> {
     Ok(format!("virtio_uml.device={path}:{DEVICE_ID}"))
 }
 
-/// Returns QEMU's arguments for the device and for memory that can be shared with it. MSI-X is
+/// Returns the QEMU arguments that add the device and the memory that QEMU shares with it. MSI-X is
 /// disabled: under software emulation, QEMU 7.2 crashes when the vectors of a vhost device are
 /// unmasked.
 fn qemu(socket: &Path) -> Result<Vec<String>, Error> {
@@ -131,7 +131,7 @@ fn qemu(socket: &Path) -> Result<Vec<String>, Error> {
     Ok(words.map(str::to_owned).to_vec())
 }
 
-/// Returns the socket's path as text. Fails if the path contains one of the characters `apart`,
+/// Returns the socket's path as text. Fails if the path contains one of the characters in `apart`,
 /// which separate options on a command line.
 fn text(socket: &Path, apart: [char; 3]) -> Result<&str, Error> {
     let path = socket.to_str().filter(|path| !path.contains(apart));

@@ -1,6 +1,6 @@
 //! Tests Linux's own virtio_crypto driver with a device on a vhost-user socket. Checks whether the
-//! driver probes and whether the kernel's self-tests pass through the device, and measures session
-//! and data traffic.
+//! driver probes the device successfully and whether the kernel's self-tests pass on it, and
+//! measures session and data traffic.
 
 mod device;
 mod guest;
@@ -25,26 +25,26 @@ pub use traffic::Kind;
 use row::Listing;
 use traffic::{Load, DRIVERS};
 
-/// Modules of the kernel to load: Linux's driver, and the generic implementations that its answers
-/// are compared with.
+/// The kernel's own modules to load: the virtio_crypto driver, and the generic implementations that
+/// its answers are compared with.
 const MODULES: [&str; 3] = ["aes_generic", "cbc", "virtio_crypto"];
 
 /// Kernel log texts that indicate faults. A call trace may follow them.
 const COMPLAINTS: [&str; 4] = ["alg: ", "BUG:", "WARNING:", "vring"];
 
 pub struct Plan<'a> {
-    /// The kernel, and how it connects to the device.
+    /// The kernel to boot, and how it connects to the device.
     pub guest: Guest<'a>,
     pub compiler: &'a Compiler,
     /// The device's vhost-user socket.
     pub socket: &'a Path,
-    /// Numbers of threads in the guest. Each kind of traffic is measured once per number.
+    /// Numbers of guest threads. Each kind of traffic is measured once for each number.
     pub workers: &'a [u32],
     /// Duration of each measurement. Each kind of traffic is measured once per number of threads.
     pub each: Duration,
     /// Length of a message in bytes.
     pub len: u32,
-    /// Time after which the boot is killed.
+    /// The boot is killed after this time.
     pub limit: Duration,
     /// Set when the user presses Ctrl-C.
     pub stop: &'a AtomicBool,
@@ -131,10 +131,10 @@ fn loads(plan: &Plan) -> Vec<Load> {
 struct Heard {
     order: u32,
     listing: Listing,
-    /// Lines that the traffic module printed, each with the current command's number.
+    /// Lines that the traffic module printed, each with the number of the command that was running.
     told: Vec<(u32, String)>,
     ends: Vec<(u32, End)>,
-    /// Messages where the driver or the kernel reported a fault.
+    /// Messages in which the driver or the kernel reported a fault.
     complaints: Vec<String>,
 }
 
@@ -230,8 +230,8 @@ mod tests {
 
     static NEVER: AtomicBool = AtomicBool::new(false);
 
-    /// Returns the outcome of a one-worker boot, whose commands load three modules, and then load
-    /// and unload the traffic module once per kind of traffic.
+    /// Returns the outcome of a boot with one worker. Its commands load three modules, and then
+    /// load and unload the traffic module once per kind of traffic.
     fn judged(edit: &dyn Fn(String) -> String) -> Outcome {
         let mut text = String::from("kiln:start 6.12.1 x86_64\n");
         for (i, (kind, driver)) in [

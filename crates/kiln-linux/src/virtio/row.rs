@@ -1,4 +1,4 @@
-//! Rows that `kiln linux virtio` prints, and the parser for driver states in `/proc/crypto`.
+//! Defines the rows that `kiln linux virtio` prints, and parses driver states from `/proc/crypto`.
 
 use std::collections::HashMap;
 
@@ -32,16 +32,16 @@ pub struct Row {
     /// Kind of row: `selftest`, `cipher-sessions`, `akcipher-sessions` or `cipher-data`.
     #[schemars(extend("x-role" = "key"))]
     pub kind: &'static str,
-    /// Algorithm, by its name in the kernel's crypto API, such as `xts(aes)`.
+    /// Algorithm name in the kernel's crypto API, such as `xts(aes)`.
     #[schemars(extend("x-role" = "key"))]
     pub alg: &'static str,
-    /// Name of the Linux driver for the algorithm.
+    /// Name of the Linux driver that implements the algorithm.
     #[schemars(extend("x-role" = "key"))]
     pub driver: &'static str,
     /// Number of threads in the guest; null for a self-test.
     #[schemars(extend("x-role" = "key"))]
     pub workers: Option<u32>,
-    /// Size of a message; null unless `kind` is `cipher-data`.
+    /// Message size; null unless `kind` is `cipher-data`.
     #[schemars(extend("unit" = "bytes", "x-role" = "key"))]
     pub len: Option<u32>,
     /// Result of the driver's self-test as `/proc/crypto` reports it, such as `passed`; `absent` if
@@ -58,14 +58,15 @@ pub struct Row {
     /// operations); null for a self-test.
     #[schemars(extend("unit" = "µs", "x-role" = "figure", "x-heading" = "µs max"))]
     pub us_max: Option<f64>,
-    /// Number of calls that returned an error (wrong bytes not counted); null for a self-test.
+    /// Number of calls that returned an error (messages with wrong bytes are not counted); null for
+    /// a self-test.
     #[schemars(extend("x-role" = "figure"))]
     pub errors: Option<u64>,
     /// Number of messages with wrong bytes; null for a self-test.
     #[schemars(extend("x-role" = "figure"))]
     pub wrong: Option<u64>,
-    /// Number of operations: session creations and destructions, or messages for `cipher-data`;
-    /// null for a self-test.
+    /// Number of operations, which are messages for `cipher-data`, and session creations and
+    /// destructions otherwise; null for a self-test.
     pub ops: Option<u64>,
     /// Duration of the measurement, by the guest's clock; null for a self-test.
     #[schemars(extend("unit" = "s"))]
@@ -122,7 +123,8 @@ impl Row {
     }
 }
 
-/// The content of `/proc/crypto`, which consists of paragraphs of `name : value` lines.
+/// The self-test status of each driver in `/proc/crypto`, which consists of paragraphs of `name :
+/// value` lines.
 #[derive(Debug, Default)]
 pub(super) struct Listing {
     driver: Option<String>,
@@ -139,8 +141,8 @@ impl Listing {
             "driver" => self.driver = Some(value.trim().to_owned()),
             "selftest" => {
                 if let Some(driver) = self.driver.take() {
-                    // Keep only the first entry, which describes the driver itself. An entry for
-                    // the larval of its test may follow.
+                    // Keep only the driver's first entry, which describes the driver itself. A
+                    // second entry for its test larval may follow.
                     self.selftests
                         .entry(driver)
                         .or_insert_with(|| value.trim().to_owned());

@@ -1,5 +1,5 @@
-//! Builds the module that generates traffic in a guest (`linux/virtio/`), and parses the module's
-//! result line.
+//! Builds the module that generates traffic in a guest (`linux/virtio/`), and parses the result
+//! line that the module prints.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,8 +12,8 @@ use kiln_tree::{key, root, update, Make, WITHOUT_BTF};
 use super::guest::Guest;
 use crate::Error;
 
-/// Names of the algorithms and drivers that Linux's virtio_crypto registers. All traffic uses these
-/// drivers.
+/// The algorithms and drivers that Linux's virtio_crypto registers and that the traffic uses. Each
+/// entry is an algorithm name and a driver name.
 pub(super) const DRIVERS: [(&str, &str); 2] = [
     ("cbc(aes)", "virtio_crypto_aes_cbc"),
     ("rsa", "virtio-crypto-rsa"),
@@ -39,15 +39,17 @@ const SOURCES: [(&str, &str); 5] = [
 
 pub(super) const NAME: &str = "kiln_traffic";
 
-/// Prefix of the module's output line.
+/// Prefix of the line that the module prints.
 pub(super) const PREFIX: &str = "kiln_traffic: ";
 
 /// The kind of traffic that a guest's threads generate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// The threads set cipher keys. Setting a key destroys two sessions and creates two.
+    /// The threads set cipher keys. Each time a key is set, two sessions are destroyed and two are
+    /// created.
     CipherSessions,
-    /// The threads set RSA keys. Setting a key destroys one session and creates one.
+    /// The threads set RSA keys. Each time a key is set, one session is destroyed and one is
+    /// created.
     AkcipherSessions,
     /// The threads encrypt messages and check the results.
     CipherData,
@@ -61,7 +63,7 @@ impl Kind {
         Kind::CipherData,
     ];
 
-    /// Returns the kind's name in rows.
+    /// Returns the name that rows use for this kind.
     pub fn name(self) -> &'static str {
         match self {
             Kind::CipherSessions => "cipher-sessions",
@@ -70,7 +72,7 @@ impl Kind {
         }
     }
 
-    /// Returns the names of the algorithm and its driver in Linux.
+    /// Returns Linux's names for the algorithm and the driver that this kind uses.
     pub(super) fn driver(self) -> (&'static str, &'static str) {
         DRIVERS[usize::from(self == Kind::AkcipherSessions)]
     }
@@ -109,8 +111,8 @@ impl Load {
         )
     }
 
-    /// Parses the module's line, without the prefix. Returns `None` if the line does not belong to
-    /// this measurement.
+    /// Parses the module's result line, given without its prefix. Returns `None` if the line does
+    /// not belong to this measurement.
     pub(super) fn parse_result(&self, line: &str) -> Option<Told> {
         let words: Vec<&str> = line.split(' ').collect();
         let number = |at: usize, name: &str| -> Option<u64> {

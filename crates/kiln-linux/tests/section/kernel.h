@@ -18,7 +18,7 @@ typedef unsigned long long u64;
 #define __always_inline inline __attribute__((always_inline))
 #define asm __asm__
 
-/* Called after each read of a module parameter. The test may change the parameters there. */
+/* Called after each read of a module parameter. The test may change parameters in this function. */
 void parameter_read(void);
 
 #define READ_ONCE(x)                                            \
@@ -78,7 +78,7 @@ extern bool fpu_usable, serving_softirq;
 #define CRYPTO_TFM_REQ_MAY_SLEEP 0x200
 #define cond_resched() ((void)0)
 
-/* The following replaces alg.h. */
+/* The rest of this file replaces alg.h. */
 #define KILN_ALG_H
 
 enum { KILN_TIER_GENERIC, KILN_TIER_AESNI };

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Changes the module's parameters between any two reads of them. Exits with 1 if a section opens
- * over another section without saving its registers, if a section is closed differently from how it
- * was opened, or if the registers of an interrupted section stay in memory.
+ * Changes the module's parameters between each pair of consecutive reads. Exits with 1 if a section
+ * is opened over another section without saving the registers, if a section is not closed in the
+ * same way as it was opened, or if the saved registers of an interrupted section remain in memory.
  */
 #include "section.c"
 
@@ -37,7 +37,7 @@ void kiln_state_restore(const u8 *area)
 	restores++;
 }
 
-/* A wipe before the restore would destroy the registers. */
+/* Count only wipes that follow a restore: wiping first would destroy the saved registers. */
 void kiln_state_wipe(u8 *area)
 {
 	(void)area;
@@ -80,8 +80,8 @@ int main(void)
 	kiln_section_init(true);
 
 	/*
-	 * Controls: the parameters must have an effect, and Linux's section must be used if
-	 * allowed.
+	 * Controls: the parameters must have an effect, and the code must use Linux's own section
+	 * where the kernel allows one.
 	 */
 	change_at = -1;
 	CHECK(crypt_over_section(true, false) && saves == 1);
@@ -91,7 +91,10 @@ int main(void)
 	CHECK(kiln_simd_begin(&alg) == &simd && linux_sections == 1);
 	kiln_simd_end(&simd);
 	CHECK(linux_sections == 0);
-	/* This control skips Linux's section only when it interrupts a program's registers. */
+	/*
+	 * With user_unsaved set, a section must not be Linux's own if it interrupts the named
+	 * program; other programs are not affected.
+	 */
 	user_unsaved = "others";
 	CHECK(kiln_simd_begin(&alg) == &simd && linux_sections == 1);
 	kiln_simd_end(&simd);
@@ -109,7 +112,7 @@ int main(void)
 	}
 	kiln_section_exit();
 
-	/* After a failed self-test, setting the parameter again does not make sections nest. */
+	/* After a failed self-test, setting the parameter again must not enable nested sections. */
 	change_at = -1;
 	areas = NULL;
 	kiln_section_init(false);

@@ -11,13 +11,13 @@ use crate::child::Left;
 pub enum Ended {
     /// The part wrote a record.
     Done,
-    /// The part wrote a record, in which a check failed.
+    /// The part wrote a record that reports a failed check.
     Failed,
     /// Ctrl-C interrupted the part, which may have written a record.
     Interrupted,
-    /// This machine lacks something, which the command's error line describes.
+    /// This machine lacks something. The string is the command's error line, which says what.
     Lacks(String),
-    /// The part did not write a record, because it crashed, hung or was refused.
+    /// The part produced no valid record, for example because it crashed, hung or was refused.
     Died(String),
 }
 
@@ -63,7 +63,6 @@ impl Answer {
         rows.map_or(&[], Vec::as_slice)
     }
 
-    /// Returns the notes in the record.
     pub fn notes(&self) -> impl Iterator<Item = &str> {
         let notes = self.record.as_ref().and_then(|r| r["notes"].as_array());
         notes.into_iter().flatten().filter_map(Value::as_str)

@@ -1,10 +1,10 @@
-//! A question's contribution to the survey: its parts, and the headlines based on their records.
+//! What a question contributes to the survey: its parts, and the headlines based on their records.
 
 use super::answer::Answer;
 use super::part::{Part, Topic};
 use super::row::Row;
 
-/// A question's contribution to a survey topic.
+/// What a question contributes to a topic of the survey.
 pub struct Contribution {
     pub topic: &'static Topic,
     /// The parts, in the order each pass over the survey runs them.

@@ -1,13 +1,13 @@
-//! A question's contribution to the survey (`kiln survey`), and the data behind its headlines.
+//! What a question contributes to the survey (`kiln survey`), and the data behind its headlines.
 //!
 //! | file | contents |
 //! |---|---|
-//! | `part.rs` | a topic of the survey, and the parts that measure for it |
+//! | `part.rs` | a topic of the survey, and the parts that measure something for it |
 //! | `contribution.rs` | what a question contributes to a topic |
 //! | `answer.rs` | the result of a part |
-//! | `runs.rs` | rows that several processes measured for a part, and their joint estimate |
+//! | `runs.rs` | rows that several processes measured for a part, and an estimate based on all of them |
 //! | `row.rs` | a row: a headline with its result |
-//! | `words.rs` | fields of records, and numbers in sentences |
+//! | `words.rs` | reading record fields, and formatting numbers for sentences |
 
 mod answer;
 mod contribution;

@@ -3,13 +3,13 @@
 /// A survey topic that several commands may contribute to.
 #[derive(Debug)]
 pub struct Topic {
-    /// The topic's name in rows and flags.
+    /// The topic's name, as used in rows and flags.
     pub name: &'static str,
     /// The topic phrased as a question.
     pub title: &'static str,
     /// The command that shows the details.
     pub command: &'static str,
-    /// Where the published results used for comparison appeared.
+    /// Source of the published results with which the survey compares its own.
     pub source: Option<&'static str>,
 }
 
@@ -21,46 +21,49 @@ impl PartialEq for Topic {
 
 impl Eq for Topic {}
 
-/// The work of one survey process: a command with its arguments and its time.
+/// The work of one survey process: a command, its arguments and the time it needs.
 pub struct Part {
-    /// File name of the part's record.
+    /// Name of the part's record file.
     pub name: &'static str,
     /// What the part does, in a few words.
     pub what: &'static str,
-    /// Importance; 1 is the highest. If time is short, the least important parts are skipped.
+    /// Importance, where 1 is the highest. If time is short, the least important parts are skipped.
     pub importance: u32,
     /// The part is included only in surveys that last at least this long, in seconds.
     pub from_s: f64,
-    /// Minimum time of one process, in seconds.
+    /// Minimum time for one process, in seconds.
     pub least_s: f64,
-    /// This part's share of the time left over after every part has its minimum.
+    /// This part's share of the time that is left after every part has been given its minimum.
     pub share: f64,
-    /// Whether the part runs in several processes, as it must if a measured number becomes a
+    /// Whether the part runs in several processes. This is necessary if a measured number becomes a
     /// headline. For counts of wrong results, one process is enough, because counts can be added
     /// up.
     pub repeats: bool,
-    /// Whether the part may have to build something first, which takes an unpredictable time.
+    /// Whether the part may have to build something first, which takes an unpredictable amount of
+    /// time.
     pub builds: bool,
-    /// Whether this part is skipped whenever a related part is skipped. Only the related part then
-    /// reports the reason.
+    /// Whether this part is skipped whenever a related part is skipped. In that case only the
+    /// related part reports the reason.
     pub follows: bool,
-    /// Whether everything that the part needs is available.
+    /// Returns whether everything that the part needs is available.
     pub can_run: fn(&Means) -> bool,
-    /// Returns something that is missing and would improve the result, and how to install it.
+    /// Returns the name of something that is missing and would improve the result, and how to
+    /// install it.
     pub missing: fn(&Means) -> Option<(&'static str, &'static str)>,
     /// Returns the arguments for this program, chosen so that each process takes about as long as
     /// its slot, including start-up.
     pub args: fn(&Slot) -> Vec<String>,
-    /// Returns a description of what the part skips for lack of time, if anything.
+    /// Returns a description of what the part skips for lack of time, or `None` if it skips
+    /// nothing.
     pub left_out: fn(&Slot) -> Option<String>,
 }
 
 impl Part {
-    /// Seconds that a process takes to start: loading, clock calibration, and the first
-    /// measurements in `kernel/`.
+    /// Number of seconds that a process takes to start: loading, calibrating the clock, and making
+    /// the first measurements in `kernel/`.
     pub const START_S: f64 = 0.5;
 
-    /// Default values of the fields, to be used as `..Part::USUAL`.
+    /// Default field values, to be used as `..Part::USUAL`.
     pub const USUAL: Part = Part {
         name: "",
         what: "",
@@ -92,7 +95,7 @@ impl std::fmt::Debug for Part {
     }
 }
 
-/// The tools that this machine and the command line provide for a survey.
+/// The compilers and the kernel tree that are available to a survey on this machine.
 #[derive(Clone, Debug, Default)]
 pub struct Means {
     /// Names of the available compilers.
@@ -101,9 +104,9 @@ pub struct Means {
     pub tree: Option<String>,
 }
 
-/// The time available to a part.
+/// The time and the tools that are available to a part.
 pub struct Slot<'a> {
-    /// Seconds for each process, from its start to its end.
+    /// Seconds available to each process, from its start to its end.
     pub seconds: f64,
     /// Number of processes that will run the part.
     pub processes: usize,

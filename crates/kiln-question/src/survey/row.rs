@@ -39,8 +39,8 @@ pub struct Row {
     /// then gives the reason.
     #[schemars(extend("x-role" = "condition"))]
     pub headline: Option<String>,
-    /// The evidence in one sentence, which the screen shows below the verdict. Without it, the screen
-    /// shows `headline` below the first verdict of a question.
+    /// One sentence of evidence, which the screen shows below the verdict. If it is missing, the
+    /// screen shows `headline` below the first verdict of a question.
     #[serde(skip)]
     pub detail: Option<String>,
     /// The answer as a number: the median over all processes, or a count over all of them; null if
@@ -54,18 +54,19 @@ pub struct Row {
     /// published.
     #[schemars(extend("x-role" = "figure", "x-heading" = "published"))]
     pub baseline: Option<f64>,
-    /// `value` divided by `baseline`; null without a baseline.
+    /// `value` divided by `baseline`; null if `baseline` is null.
     #[schemars(extend("x-role" = "figure"))]
     pub ratio: Option<f64>,
     /// Lower end of the 95 % prediction interval, in which the result of one more process is
-    /// expected. Null for counts, and unless exactly five processes have a result. If `value` is an
-    /// IPsec packet rate at the edge of the rates tried, only the known end is set.
+    /// expected. Null for counts, and if the number of processes with a result is not exactly five.
+    /// If `value` is an IPsec packet rate at the edge of the range of rates that were tried, only
+    /// the known end is set.
     pub low: Option<f64>,
     /// Upper end of the 95 % prediction interval.
     pub high: Option<f64>,
     /// The result of each process, in the order in which the processes ran; empty for counts.
     pub values: Vec<f64>,
-    /// Source of the published result to which the answer refers; null if it does not refer to one.
+    /// Source of the published result that the answer refers to; null if it does not refer to one.
     #[schemars(extend("x-role" = "figure"))]
     pub source: Option<&'static str>,
     /// The command that shows the details.
@@ -104,13 +105,13 @@ impl Row {
         self
     }
 
-    /// Sets the sentence that the screen shows instead of the headline.
+    /// Sets the sentence of evidence, which the screen shows instead of the headline.
     pub fn with_detail(mut self, detail: String) -> Row {
         self.detail = Some(detail);
         self
     }
 
-    /// Creates a row for a topic without an answer.
+    /// Creates a row for a topic that has no answer.
     pub fn none(topic: &Topic) -> Row {
         Row {
             question: topic.name,
@@ -119,7 +120,7 @@ impl Row {
         }
     }
 
-    /// Sets the published result that the value is compared with, and their ratio.
+    /// Sets the published result that the value is compared with, and the ratio of the two.
     pub fn beside(mut self, topic: &Topic, published: f64) -> Row {
         self.baseline = Some(published);
         self.ratio = self.value.map(|v| v / published);
@@ -133,7 +134,7 @@ impl Row {
         self
     }
 
-    /// Sets the interval's ends.
+    /// Sets the ends of the interval.
     pub fn within(mut self, low: Option<f64>, high: Option<f64>) -> Row {
         (self.low, self.high) = (low, high);
         self

@@ -6,10 +6,10 @@ use serde_json::Value;
 use super::answer::Answer;
 use super::part::Part;
 
-/// Number of processes that each headline is based on. An interval is computed only for exactly
-/// this number.
+/// Number of processes that each headline is based on. An interval is computed only if exactly this
+/// number of processes have a result.
 pub const PROCESSES: usize = 5;
-/// The 97.5 % quantile of Student's t with `PROCESSES - 1` degrees of freedom.
+/// The 97.5% quantile of Student's t with `PROCESSES - 1` degrees of freedom.
 const T: f64 = 2.776;
 
 /// Rows, grouped by the process that measured them.
@@ -17,8 +17,8 @@ const T: f64 = 2.776;
 pub struct Runs<'a>(Vec<Vec<&'a Value>>);
 
 impl<'a> Runs<'a> {
-    /// Groups these parts' rows: run `k` joins the rows of each part's `k`-th process that produced
-    /// rows.
+    /// Groups the rows of `parts`. For each part, only processes that produced rows are counted;
+    /// run `k` consists of the rows of every part's `k`-th such process.
     pub fn new(answers: &'a [Answer], parts: &[&Part]) -> Runs<'a> {
         let mut runs: Vec<Vec<&Value>> = Vec::new();
         for part in parts {
@@ -44,13 +44,13 @@ impl<'a> Runs<'a> {
         self.0.is_empty()
     }
 
-    /// Returns the rows of the first process, used for names and conditions, which are the same in
-    /// all processes.
+    /// Returns the rows of the first process. They are used for names and conditions, which are the
+    /// same in all processes.
     pub fn first(&self) -> &[&'a Value] {
         self.0.first().map_or(&[], Vec::as_slice)
     }
 
-    /// Returns the rows of all processes, used for counts.
+    /// Returns the rows of all processes. They are used for counts.
     pub fn all(&self) -> impl Iterator<Item = &'a Value> + '_ {
         self.0.iter().flatten().copied()
     }
@@ -75,7 +75,7 @@ pub enum Against {
     CannotTell,
 }
 
-/// The median over processes, and the interval in which one more process's result is expected.
+/// The median over processes, and the interval in which the result of one more process is expected.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Estimate {
     pub value: f64,
@@ -83,13 +83,13 @@ pub struct Estimate {
     pub low: Option<f64>,
     /// Upper end of the interval; `None` unless there are exactly [`PROCESSES`] values.
     pub high: Option<f64>,
-    /// The number measured by each process, in the order the processes ran.
+    /// The number that each process measured, in the order in which the processes ran.
     pub values: Vec<f64>,
 }
 
 impl Estimate {
-    /// Computes an estimate from one number per process. Positive numbers are treated on a
-    /// logarithmic scale, because ratios and times scatter by factors.
+    /// Computes an estimate from one number per process. If all numbers are positive, the interval
+    /// is computed on a logarithmic scale, because ratios and times scatter by factors.
     pub fn from_values(values: Vec<f64>) -> Option<Estimate> {
         let mut sorted: Vec<f64> = values.iter().copied().filter(|v| v.is_finite()).collect();
         sorted.sort_by(f64::total_cmp);
@@ -108,8 +108,8 @@ impl Estimate {
                 (Some(low), Some(high))
             }
         };
-        // Extend the interval to all observed values, which rounding in exp() could otherwise
-        // exclude.
+        // Extend the interval to include all observed values, which rounding in exp() could
+        // otherwise exclude.
         Some(Estimate {
             value,
             low: low.map(|l| l.min(sorted[0])),
@@ -138,9 +138,10 @@ impl Estimate {
         }
     }
 
-    /// Compares two estimates, in cycles and in time, with `x`. The result is below or above only
-    /// if both estimates are. Returns `None` if they contradict each other, which happens if the
-    /// core's clock frequency depends on the code. Without a time, the cycles decide.
+    /// Compares two estimates with `x`: `self`, which is in cycles, and `time`. The result is
+    /// `Below` or `Above` only if both estimates are. Returns `None` if they contradict each other,
+    /// which happens if the core's clock frequency depends on the code. If `time` is `None`, the
+    /// cycles decide.
     pub fn against_by_both(&self, time: Option<&Estimate>, x: f64) -> Option<Against> {
         let cycles = self.against(x);
         let Some(time) = time else {
@@ -215,14 +216,15 @@ mod tests {
         assert!((of.high.unwrap() - 1.4588).abs() < 5e-4, "{of:?}");
     }
 
-    /// Simulates 2,000 surveys with a fixed seed. In about 95 % of them, the sixth process is
-    /// within the interval computed from the first five. As a control, the sixth process is within
-    /// the plain range of the first five in only about two thirds of the surveys.
+    /// Simulates 2,000 surveys with a fixed seed. In about 95% of them, the sixth process is within
+    /// the interval computed from the first five. As a control, the sixth process is within the
+    /// range of the first five in only about two thirds of the surveys.
     #[test]
     fn the_next_process_falls_into_the_interval_in_95_of_100() {
         let mut rng = kiln_measure::SplitMix64(7);
         let mut unit = || (rng.next_u64() >> 11) as f64 / (1u64 << 53) as f64;
-        // The sum of twelve uniform numbers has a variance of 1 and is close enough to normal.
+        // The sum of twelve uniform random numbers has a variance of 1 and is close enough to a
+        // normal distribution.
         let mut normal = || (0..12).map(|_| unit()).sum::<f64>() - 6.0;
         let (mut inside, mut in_range) = (0, 0);
         for _ in 0..2000 {

@@ -1,19 +1,19 @@
-//! Reads record fields, and formats numbers for sentences.
+//! Reads record fields, and formats numbers for use in sentences.
 
 use kiln_record::family;
 use serde_json::Value;
 
-/// Returns a field's text, or an empty string if the field is not text.
+/// Returns the text in a field, or an empty string if the field does not hold text.
 pub fn word<'a>(row: &'a Value, field: &str) -> &'a str {
     row[field].as_str().unwrap_or_default()
 }
 
-/// Returns a field's number, or `None` if the field is not a number.
+/// Returns the number in a field, or `None` if the field does not hold a finite number.
 pub fn number(row: &Value, field: &str) -> Option<f64> {
     row[field].as_f64().filter(|x| x.is_finite())
 }
 
-/// Returns whether every listed field of the row has the listed text.
+/// Returns whether each listed field of the row holds the text listed with it.
 pub fn has(row: &Value, wanted: &[(&str, &str)]) -> bool {
     wanted.iter().all(|(field, w)| word(row, field) == *w)
 }
@@ -44,7 +44,8 @@ pub fn thousands(x: f64) -> String {
     }
 }
 
-/// Formats a library's name and version for a sentence: `openssl-3.0.19` becomes `openssl 3.0.19`.
+/// Formats a library's name and version for use in a sentence: `openssl-3.0.19` becomes `openssl
+/// 3.0.19`.
 pub fn library(provider: &str) -> String {
     let family = family(provider);
     let version = provider[family.len()..].trim_start_matches('-');

@@ -1,6 +1,6 @@
 //! Exports Bencher Metric Format, which lists the measures of each benchmark, each with a lower and
-//! an upper value (<https://bencher.dev/docs/reference/bencher-metric-format/>). Because no schema
-//! of the format is published, the test checks the rules stated on that page.
+//! an upper bound (<https://bencher.dev/docs/reference/bencher-metric-format/>). No schema of the
+//! format is published, so the test checks the rules stated on that page.
 
 use serde_json::{json, Map, Value};
 
@@ -9,18 +9,18 @@ use crate::side::Side;
 
 use super::result::{results, to_text, Figure};
 
-/// Bencher's built-in measure for times, in nanoseconds.
+/// Bencher's built-in measure for durations, in nanoseconds.
 const LATENCY: &str = "latency";
 
-/// Exports all results for which smaller or larger values are better. With several sides, the
-/// side's name precedes each benchmark's name.
+/// Exports all results for which smaller or larger values are better. If there are several sides,
+/// each benchmark's name is preceded by the name of its side.
 pub(super) fn text(sides: &[Side]) -> Result<String, Error> {
     let mut all: Map<String, Value> = Map::new();
     for one in results(sides) {
         let mut measures: Map<String, Value> = Map::new();
         measures.extend(one.time().map(|time| (LATENCY.to_string(), metric(time))));
         measures.extend(one.judged().map(|(field, figure)| {
-            // A measure's name may contain only letters, digits and dashes.
+            // The name of a measure may contain only letters, digits and dashes.
             (field.name.replace('_', "-"), metric(figure))
         }));
         if !measures.is_empty() {
@@ -51,8 +51,8 @@ fn metric(figure: Figure) -> Value {
 mod tests {
     use super::*;
 
-    /// Checks for the structure that Bencher's page describes: an object of objects of metrics.
-    /// Each metric is a number with two optional bounds.
+    /// Checks that the document has the structure that Bencher's page describes: an object of
+    /// objects of metrics. Each metric is a number with two optional bounds.
     fn check(document: &Value) -> Result<usize, String> {
         let object = |v: &Value| {
             v.as_object()

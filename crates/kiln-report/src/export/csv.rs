@@ -9,8 +9,8 @@ use crate::error::Error;
 use crate::record;
 use crate::side::Side;
 
-/// Exports all rows. The columns are side, command and seed, then every field that occurs in any
-/// row. A field that a row lacks is empty.
+/// Exports all rows. The columns are side, command and seed, followed by every field that occurs in
+/// any row. If a row lacks a field, its cell is empty.
 pub(super) fn text(sides: &[Side]) -> Result<String, Error> {
     let all = || {
         sides.iter().flat_map(|side| {
@@ -43,8 +43,8 @@ pub(super) fn text(sides: &[Side]) -> Result<String, Error> {
     Ok(String::from_utf8(bytes).expect("lines are texts"))
 }
 
-/// Returns the sort key of a column: fields that identify a row come first, then results, then all
-/// others by name.
+/// Returns the sort key of a column. Fields that identify a row come first, then results, then all
+/// other fields in alphabetical order.
 fn place(name: &str) -> usize {
     let keys = row_types().iter().flat_map(RowType::keys);
     let figures = row_types().iter().flat_map(RowType::figures);
@@ -52,7 +52,7 @@ fn place(name: &str) -> usize {
     found.unwrap_or(usize::MAX)
 }
 
-/// Returns a field name's sort key. It sorts `x_9` before `x_10`.
+/// Returns a field name's sort key, which sorts `x_9` before `x_10`.
 fn number_last(name: &str) -> (String, u64) {
     match name.rsplit_once('_') {
         Some((head, tail)) => match tail.parse() {

@@ -1,7 +1,7 @@
 //! Exports google-benchmark's `--benchmark_out` format, for tools that read it.
 //!
-//! The export contains the fields in google-benchmark's user guide ("Output Formats") and those
-//! that its `tools/compare.py` needs.
+//! The export contains the fields that google-benchmark's user guide lists ("Output Formats") and
+//! those that its `tools/compare.py` needs.
 
 use kiln_record::RowType;
 use serde_json::{json, Value};
@@ -12,8 +12,8 @@ use crate::side::Side;
 
 use super::result::{called, results};
 
-/// Exports all rows whose result is a time, in nanoseconds. With several sides, the side's name
-/// precedes each benchmark's name.
+/// Exports all rows whose result is a time, in nanoseconds. If there are several sides, each
+/// benchmark's name is preceded by the name of its side.
 pub(super) fn text(sides: &[Side]) -> Result<String, Error> {
     let mut benchmarks: Vec<Value> = Vec::new();
     for one in results(sides) {
@@ -51,7 +51,7 @@ pub(super) fn text(sides: &[Side]) -> Result<String, Error> {
 }
 
 /// Describes the machine. Facts that the record lacks are omitted, or left empty if readers require
-/// them.
+/// the field.
 fn context(record: &Value) -> Value {
     let host = record::host(record);
     json!({

@@ -1,5 +1,5 @@
-//! Exports reports to KernelCI's database, following version 5.3 of the schema in kcidb-io. The
-//! build under test is Kiln itself, and the compiler that of its kernel code.
+//! Exports reports for KernelCI's database, following version 5.3 of the schema in kcidb-io. The
+//! build under test is Kiln itself, and the compiler is the one that built Kiln's kernel code.
 //! `crates/kiln/tests/exports.rs` validates the reports with kcidb-io.
 
 use std::collections::BTreeMap;
@@ -17,12 +17,12 @@ use kiln_record::view::all_hold;
 use super::ktap::judge;
 use super::result::{results, to_text, Result as Row};
 
-/// The submitting CI system. Every identifier begins with its name. A system that submits these
-/// reports must replace this name with its own.
+/// Name of the submitting CI system, with which every identifier begins. A CI system that submits
+/// these reports must replace this name with its own.
 const ORIGIN: &str = "kiln";
 
-/// Exports all rows, each with its first result. The status of a check is its verdict, and that of
-/// a measurement is DONE.
+/// Exports every row as a test with at most one result. The status of a check is its verdict; the
+/// status of a measurement is DONE.
 pub(super) fn text(sides: &[Side]) -> Result<String, Error> {
     let mut builds: BTreeMap<String, Value> = BTreeMap::new();
     let mut tests: Vec<Value> = Vec::new();
@@ -88,9 +88,9 @@ fn test(one: &Row, n: usize, build: &str, sides: usize) -> Value {
     test
 }
 
-/// Returns the row's result: a time if there is one, otherwise the first main result. A time is
-/// exported in seconds, with `"prefix": "metric"` so that the reader can scale it to a unit such as
-/// ns.
+/// Returns the row's result, which is a time if there is one, and otherwise the first main result.
+/// A time is exported in seconds, with `"prefix": "metric"` so that the reader can scale it to a
+/// unit such as ns.
 fn number(one: &Row) -> Option<Value> {
     if let Some(time) = one.time() {
         return Some(json!({"value": time.value / 1e9, "unit": "s", "prefix": "metric"}));

@@ -47,8 +47,8 @@ pub(super) fn text(sides: &[Side]) -> Result<String, Error> {
     Ok(String::from_utf8(out).expect("lines are texts"))
 }
 
-/// Returns the verdict of a row that is a check. For a failed check, the text describes what
-/// failed; otherwise the text is empty.
+/// Returns the verdict on a row that is a check, and a text. The text describes what failed; it is
+/// empty unless the check failed.
 pub(super) fn judge(kind: &RowType, check: &Check, row: &Row) -> (Verdict, String) {
     let holding = |terms: &[Term]| -> Vec<String> {
         let holding = terms.iter().filter(|term| term.holds(row));
@@ -65,7 +65,7 @@ pub(super) fn judge(kind: &RowType, check: &Check, row: &Row) -> (Verdict, Strin
         let why = why.map_or_else(|| skipped.join(", "), str::to_string);
         return (Verdict::Skip(why), String::new());
     }
-    // Statistical power matters only for rows where state could be lost.
+    // Statistical power matters only for rows in which state could be lost.
     let loss = kind.view.loss.as_ref();
     let loss = loss.filter(|loss| !loss.together && all_hold(&loss.only, row));
     let verdict = match loss.is_some_and(|loss| !has_power(loss, row)) {

@@ -1,4 +1,4 @@
-//! Exports a report to LLVM's LNT, following version 2 of its format: one machine, one run, and a
+//! Exports a report for LLVM's LNT, following version 2 of its format: one machine, one run, and a
 //! test for each row whose result is a time. `crates/kiln/tests/exports.rs` validates the report
 //! with LNT's own classes.
 
@@ -32,7 +32,7 @@ pub(super) fn text(sides: &[Side]) -> Result<String, Error> {
     let from = origin(first);
     let host = record::host(first);
     // LNT identifies a machine by its name and all of its facts, so include only facts that do not
-    // change.
+    // change between runs.
     let mut run = json!({"llvm_project_revision": from.commit, "compiler": from.compiler});
     if let Some((day, time)) =
         record::date(first).and_then(|date| date.trim_end_matches('Z').split_once('T'))

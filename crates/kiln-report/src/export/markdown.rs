@@ -1,4 +1,4 @@
-//! Exports tables as Markdown that is readable in a mail, a commit message and a browser.
+//! Exports tables as Markdown that is readable in an email, a commit message and a browser.
 
 use crate::error::Error;
 use crate::group::groups;
@@ -6,8 +6,8 @@ use crate::record;
 use crate::side::Side;
 use crate::table::{self, Cell, Table};
 
-/// Exports each side's machine, then the tables of each row type, then the commands. No line begins
-/// with `#`, because git would treat such a line as a comment.
+/// Exports a description of each side's machine, then the tables for each row type, then the
+/// commands. No line begins with `#`, because git would treat such a line as a comment.
 pub(super) fn text(sides: &[Side]) -> Result<String, Error> {
     let names: Vec<String> = sides.iter().map(|s| s.name.clone()).collect();
     let mut out = String::new();
@@ -44,7 +44,7 @@ pub(super) fn text(sides: &[Side]) -> Result<String, Error> {
             out.push_str(&drawn(&one));
         }
         for &(s, r) in &group.from {
-            // A code span cannot contain a backtick, because its text cannot be escaped.
+            // Replace backticks, because a backtick cannot be escaped inside a code span.
             let again = record::repeat_command(&sides[s].records[r]).replace('`', "'");
             out.push_str(&format!("\n`{}`\n", again.replace(char::is_control, " ")));
         }
@@ -52,7 +52,7 @@ pub(super) fn text(sides: &[Side]) -> Result<String, Error> {
     Ok(out)
 }
 
-/// Formats a table with aligned columns, so that its source text is readable, too.
+/// Formats a table with aligned columns, so that the source text is readable as well.
 fn drawn(table: &Table) -> String {
     let heads: Vec<String> = table.columns.iter().map(|c| escaped(&c.head)).collect();
     let text = |cell: &Cell| escaped(&cell.brief());
@@ -97,13 +97,13 @@ fn drawn(table: &Table) -> String {
     out
 }
 
-/// Escapes characters that would otherwise be markup.
+/// Escapes characters that would otherwise act as markup.
 fn escaped(text: &str) -> String {
     let mut out = String::new();
     for c in text.chars() {
         match c {
             '|' | '\\' | '`' | '*' | '_' | '<' | '>' | '[' | ']' => {
-                // An underscore inside a word does not act as markup.
+                // Inside a word, an underscore does not act as markup.
                 if c != '_' {
                     out.push('\\');
                 }

@@ -19,17 +19,17 @@ use crate::side::Side;
 pub enum Format {
     /// Comma-separated values, RFC 4180.
     Csv,
-    /// Markdown tables for a commit message or a mail.
+    /// Markdown tables for a commit message or an email.
     Markdown,
     /// The format of google-benchmark's `--benchmark_out`.
     GoogleBenchmark,
     /// The Kernel Test Anything Protocol.
     Ktap,
-    /// Reports to KernelCI's database, in version 5.3 of its schema.
+    /// Reports for KernelCI's database, in version 5.3 of its schema.
     Kcidb,
     /// Bencher Metric Format.
     Bencher,
-    /// Reports to LLVM's LNT, in version 2 of its format.
+    /// Reports for LLVM's LNT, in version 2 of its format.
     Lnt,
 }
 
@@ -45,7 +45,7 @@ impl Format {
         Format::Lnt,
     ];
 
-    /// Returns the format's name on the command line.
+    /// Returns the name that selects the format on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Format::Csv => "csv",

@@ -1,4 +1,4 @@
-//! Results of rows, with the names and units that other tools use.
+//! The results that rows contain, with the names and units that other tools use.
 
 use kiln_record::{type_of, Field, RowType};
 use serde_json::Value;
@@ -31,7 +31,7 @@ impl Figure {
     }
 }
 
-/// A row, with its side, type and record.
+/// A row, together with its side, its type and its record.
 pub(super) struct Result<'a> {
     pub side: &'a Side,
     pub record: &'a Value,
@@ -56,8 +56,8 @@ pub(super) fn results(sides: &[Side]) -> impl Iterator<Item = Result<'_>> {
 }
 
 impl Result<'_> {
-    /// Returns the words that identify the row: its type and its keys, preceded by the side's name
-    /// if there are several sides. If `plain` is set, provider versions are omitted.
+    /// Returns the words that identify the row: its type and its keys, preceded by the name of the
+    /// side if there are several sides. If `plain` is set, provider versions are omitted.
     pub(super) fn words(&self, sides: usize, plain: bool) -> Vec<String> {
         let mut words = vec![self.kind.name.clone()];
         if sides > 1 {
@@ -67,7 +67,7 @@ impl Result<'_> {
         words
     }
 
-    /// Returns the words that identify the row, joined by dots and limited to characters that every
+    /// Returns the words that identify the row, joined by dots and reduced to characters that every
     /// tool accepts.
     pub(super) fn path(&self, sides: usize) -> String {
         let part = |word: &String| {
@@ -83,8 +83,8 @@ impl Result<'_> {
         parts.join(".")
     }
 
-    /// Returns the result in nanoseconds per operation, either measured or converted from cycles at
-    /// the core's clock frequency.
+    /// Returns the result in nanoseconds per operation. The time is either measured or converted
+    /// from cycles at the core's clock frequency.
     pub(super) fn time(&self) -> Option<Figure> {
         let (kind, row) = (self.kind, self.row);
         let hz = record::host(self.record).core_hz.filter(|hz| *hz > 0.0);
@@ -124,7 +124,7 @@ impl Result<'_> {
     }
 }
 
-/// Returns the field that google-benchmark's format calls `what`.
+/// Returns the field whose name in google-benchmark's format is `what`.
 pub(super) fn called<'a>(kind: &'a RowType, what: &str) -> Option<&'a Field> {
     let is = |f: &&Field| f.benchmark.as_deref() == Some(what);
     kind.fields.iter().find(is)

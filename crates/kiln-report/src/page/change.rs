@@ -1,4 +1,4 @@
-//! Sections on differences between machines and changes over commits.
+//! The sections on differences between machines and on changes from commit to commit.
 
 use maud::{html, Markup};
 
@@ -7,15 +7,15 @@ use crate::group::Group;
 use crate::number::short;
 use crate::side::Side;
 
-/// Maximum number of rows per table. The remaining rows are only counted.
+/// Maximum number of rows per table. Of the remaining rows, only the number is shown.
 const MOST_ROWS: usize = 40;
-/// Maximum number of columns with sides' results. With more sides, a table shows the first and the
-/// last ones.
+/// Maximum number of columns for the sides' results. If there are more sides, a table shows only
+/// the first and the last one.
 const MOST_COLUMNS: usize = 8;
-/// Maximum number of machines in the section on commits.
+/// Maximum number of combinations of machine and compiler in the section on commits.
 const MOST_LINES: usize = 20;
 
-/// Builds both sections. They are empty if there is only one machine with one commit.
+/// Builds both sections. They are empty if there is only one machine and only one commit.
 pub(super) fn sections(groups: &[Group], sides: &[Side]) -> Markup {
     let machines = between_machines(groups, sides);
     let commits = over_commits(groups, sides);

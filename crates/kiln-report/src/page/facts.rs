@@ -1,4 +1,5 @@
-//! Builds the parts of the page around the results: machines, warnings, headlines, and records.
+//! Builds the parts of the page that surround the results: machines, warnings, headlines, and
+//! records.
 
 use kiln_record::{machine_facts, Field};
 use maud::{html, Markup};
@@ -44,7 +45,7 @@ pub(super) fn machines(sides: &[Side]) -> Markup {
     }
 }
 
-/// Builds a table with one line per side, for pages with too many sides for columns.
+/// Builds a table with one line per side, for pages that have too many sides for one column each.
 pub(super) fn sides(sides: &[Side]) -> Markup {
     html! {
         div.scroll tabindex="0" role="region" aria-label="Sides" {
@@ -97,8 +98,8 @@ const MOST_WARNINGS: usize = 30;
 /// Prefix of notes that explain why results are less reliable.
 const WARNING: &str = "warning: ";
 
-/// Builds the list of disturbances that the page shows above the results. Each kind is listed once
-/// per side; the records section lists them all.
+/// Builds the list of disturbances that the page shows above the results. Each kind of disturbance
+/// is listed once per side; the section on records lists all of them.
 pub(super) fn warnings(sides: &[Side]) -> Markup {
     let mut all: Vec<String> = Vec::new();
     for side in sides {
@@ -131,7 +132,7 @@ pub(super) fn warnings(sides: &[Side]) -> Markup {
     }
 }
 
-/// Builds the headlines of surveys, which precede everything else.
+/// Builds the headlines of surveys, which are shown before everything else.
 pub(super) fn headlines(groups: &[Group], names: &[String]) -> Markup {
     let survey = groups
         .iter()
@@ -251,7 +252,8 @@ mod tests {
             two.contains("(312f00c, ") && two.contains("(925cf9c, "),
             "{two}"
         );
-        // A page must not show these facts for records that predate them.
+        // For a record that predates these fields, the page must show the version without a commit,
+        // and no date.
         let old = machines(&[side("a", None)]).into_string();
         assert!(old.contains(">0.1.0<") && !old.contains("2026"), "{old}");
     }

@@ -1,4 +1,4 @@
-//! Builds the report page: one self-contained file for print and for screens of any width, which
+//! Builds the report page: one self-contained file for printing and for screens of any width, which
 //! works even without its script.
 
 mod change;
@@ -19,8 +19,8 @@ use crate::side::{embedded, escaped, Side};
 /// Maximum size of a page, in bytes.
 pub(crate) const MOST_BYTES: usize = 2 << 20;
 
-/// Maximum number of sides that have separate columns. A page with more sides shows only what
-/// differs and what changed.
+/// Maximum number of sides that get a column each. A page with more sides shows only what differs
+/// and what changed.
 const MOST_SIDES: usize = 12;
 
 const STYLE: &str = include_str!("style.css");
@@ -28,12 +28,12 @@ const SCRIPT: &str = include_str!("script.js");
 
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// Page heading. By default, the heading lists what the page contains.
+    /// The page's heading. By default, it lists what the page contains.
     pub title: Option<String>,
 }
 
 /// Builds the page as one self-contained file. If the page would exceed 2 MB, the largest records
-/// are omitted, and the page lists them.
+/// are omitted, and the page lists the omitted records.
 pub fn html(sides: &[Side], options: &Options) -> Result<String, Error> {
     if sides.iter().all(|s| s.records.is_empty()) {
         return Err(Error::new(
@@ -50,7 +50,7 @@ pub fn html(sides: &[Side], options: &Options) -> Result<String, Error> {
         sizes.extend(sized.map(|(r, record)| (escaped(record).len(), s, r)));
     }
     sizes.sort_unstable();
-    // `kept` has the same indices as `sides`; omitted records are null in it.
+    // `kept` has the same indices as `sides`. Omitted records are replaced by null.
     let mut kept: Vec<Side> = sides.to_vec();
     let mut left: HashSet<(usize, usize)> = HashSet::new();
     let mut excess = page.len().saturating_sub(MOST_BYTES);
@@ -64,7 +64,7 @@ pub fn html(sides: &[Side], options: &Options) -> Result<String, Error> {
     Ok(self::page(sides, &kept, &left, options).into_string())
 }
 
-/// Returns a source expression for the content security policy that permits only this exact text.
+/// Returns a source expression that makes the content security policy permit only this exact text.
 fn only(text: &str) -> String {
     format!("'sha256-{}'", STANDARD.encode(Sha256::digest(text)))
 }

@@ -1,4 +1,4 @@
-//! The page's section on one row type: description, charts, tables, commands.
+//! The page's section on one row type: a description, charts, tables and commands.
 
 use maud::{html, Markup};
 
@@ -9,7 +9,7 @@ use crate::side::Side;
 use crate::table::{self, Table};
 use crate::verdict;
 
-/// Number of rows above which a table is initially closed.
+/// A table with more rows than this is initially collapsed.
 const LONG: usize = 24;
 /// Maximum number of rows per table. Further rows are only in the record.
 const MOST_ROWS: usize = 1200;

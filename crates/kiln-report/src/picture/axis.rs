@@ -1,8 +1,8 @@
-//! Chart axes: positions of values, and tick labels.
+//! Chart axes, which determine the positions of values and the labels of ticks.
 
 use super::canvas::{width, FONT};
 
-/// A scale along a chart's horizontal or vertical direction.
+/// A horizontal or vertical scale of a chart.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Axis {
     low: f64,
@@ -13,7 +13,7 @@ pub(super) struct Axis {
 }
 
 impl Axis {
-    /// Creates a linear scale from 0 to `most`, rounded up.
+    /// Creates a linear scale from 0 to `most`, which is rounded up.
     pub(super) fn linear(most: f64, from: f64, to: f64) -> Axis {
         let most = if most > 0.0 && most.is_finite() {
             most
@@ -34,7 +34,7 @@ impl Axis {
     pub(super) fn log(low: f64, high: f64, from: f64, to: f64) -> Axis {
         let good = low > 0.0 && high.is_finite() && high >= low;
         let (low, high) = if good { (low, high) } else { (1.0, 10.0) };
-        // Widen the range around a single value.
+        // Widen the range if it is too narrow, as for a single value.
         let (low, high) = match high / low < 1.2 {
             true => (low / 1.5, high * 1.5),
             false => (low, high),
@@ -112,7 +112,7 @@ impl Axis {
         values.into_iter().step_by(every.unwrap_or(1)).collect()
     }
 
-    /// Selects labels that do not overlap: the first label, then each further label that fits. No
+    /// Selects labels that do not overlap: the first one, and then each one that still fits. No
     /// label extends beyond `end`.
     pub(super) fn worded(
         &self,

@@ -1,5 +1,5 @@
-//! Draws time distributions, one below the other, so that both the bulk of the values and the few
-//! long ones are visible.
+//! Draws distributions of times, one below the other, so that both the bulk of the values and the
+//! few long ones are visible.
 
 use super::axis::Axis;
 use super::canvas::{colour, n, width, Picture, FONT, LEADING, WIDTH};
@@ -17,24 +17,25 @@ pub struct Band {
     pub counts: Vec<(f64, f64, f64)>,
     /// The median, in microseconds.
     pub p50: Option<f64>,
-    /// The marked tail value, such as a high percentile.
+    /// The tail value that is marked, such as a high percentile.
     pub tail: Option<f64>,
     /// The longest time, in microseconds.
     pub max: Option<f64>,
-    /// The same tail value of another distribution for comparison, for example of pure arithmetic.
+    /// The same tail value of another distribution, for comparison, for example that of pure
+    /// arithmetic.
     pub beside: Option<f64>,
 }
 
 /// A chart of several distributions.
 pub struct Bands<'a> {
     pub title: String,
-    /// The measured quantity.
+    /// Name of the measured quantity.
     pub unit: &'a str,
-    /// The tail value's name.
+    /// Name of the tail value.
     pub tail: &'a str,
-    /// The comparison value's name.
+    /// Name of the comparison value.
     pub beside: &'a str,
-    /// A limit and its name.
+    /// A limit to draw, and its name.
     pub target: Option<(f64, String)>,
     /// The distributions, from top to bottom.
     pub bands: Vec<Band>,
@@ -147,7 +148,7 @@ impl Bands<'_> {
     }
 
     fn band(&self, picture: &mut Picture, band: &Band, x: &Axis, base: f64, left: f64) {
-        // Without quantiles, only the histogram is drawn.
+        // If there are no quantiles, only the histogram is drawn.
         let middle = base - if band.p50.is_some() { 12.0 } else { 24.0 };
         picture.fitted(left - 4.0, middle + 4.0, "end", &band.name, left - 6.0);
         let tallest = band.counts.iter().map(|c| c.2).fold(0.0, f64::max);

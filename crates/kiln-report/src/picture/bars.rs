@@ -1,4 +1,4 @@
-//! Draws results side by side, each with its interval: as bars from zero, or as dots on a
+//! Draws results side by side, each with its interval, either as bars from zero or as dots on a
 //! logarithmic scale.
 
 use super::axis::Axis;
@@ -18,7 +18,7 @@ pub(super) struct Bar {
     pub marked: bool,
 }
 
-/// Draws the bars in the given order; returns `None` if `bars` is empty.
+/// Draws the bars in the given order. Returns `None` if there are no bars to draw.
 pub(super) fn draw(title: &str, unit: &str, log: bool, bars: &[Bar]) -> Option<Picture> {
     let bars: Vec<&Bar> = bars
         .iter()

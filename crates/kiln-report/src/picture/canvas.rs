@@ -1,29 +1,29 @@
-//! Chart elements: text that fits its space, lines, and series styles.
+//! Chart elements: text that fits the available space, lines, and the styles of series.
 
 use maud::{html, Markup, PreEscaped};
 
-/// Width of every chart in SVG units, which fits a phone's screen.
+/// Width of every chart in SVG units, chosen to fit a phone's screen.
 pub(super) const WIDTH: f64 = 360.0;
 /// Font size of all text except titles.
 pub(super) const FONT: f64 = 11.0;
-/// Title font size.
+/// Font size of titles.
 const TITLE: f64 = 12.5;
-/// Upper bounds for the width of a character relative to the font size: for usual characters in a
-/// usual typeface, and for wide characters.
+/// Upper bounds for the width of a character, relative to the font size. The first is for ordinary
+/// characters in a common typeface, the second for wide characters.
 const EM: f64 = 0.64;
 const WIDE: f64 = 1.02;
-/// Maximum number of pictures side by side in a file.
+/// Maximum number of pictures that a file shows side by side.
 const MOST_COLUMNS: usize = 3;
 const FAMILY: &str = "system-ui, 'Noto Sans', 'DejaVu Sans', sans-serif";
 /// Distance between lines of text.
 pub(super) const LEADING: f64 = 15.0;
 
-/// Colours of the light theme for separate SVG files. The report page defines its own colours.
+/// Colours of the light theme, for stand-alone SVG files. The report page defines its own colours.
 const COLOURS: &str = ":root{--page:#fff;--ink:#1b1b1a;--soft:#595955;--line:#d8d8d2;--grid:#e6e6e0;--shade:#efe9d9;\
     --s0:#0067a5;--s1:#c04a00;--s2:#00765a;--s3:#9a3a8c;--s4:#7a5c00;--s5:#5c5c5c;--s6:#a3243b;--s7:#3b4fa8;\
     --hot:#e06a1c;--good:#3a8fc4}";
 
-/// Dash patterns, which distinguish lines even without colour.
+/// Dash patterns, which make lines distinguishable even without colour.
 const DASHES: [&str; 8] = [
     "",
     "7 3",
@@ -38,7 +38,7 @@ const DASHES: [&str; 8] = [
 #[derive(Clone, Debug)]
 pub struct Picture {
     pub title: String,
-    /// Text alternative for readers who cannot see the picture: how to read it, and what it shows.
+    /// Alternative text for readers who cannot see the picture: how to read it, and what it shows.
     pub about: String,
     /// Height in SVG units.
     pub height: f64,
@@ -47,8 +47,8 @@ pub struct Picture {
 }
 
 impl Picture {
-    /// Starts a picture with its title, which may wrap. Afterwards, `height` is the position where
-    /// the content may begin.
+    /// Starts a picture by drawing its title, which may wrap. After this, `height` is the position
+    /// at which the content may begin.
     pub fn new(title: &str) -> Picture {
         let mut picture = Picture {
             title: title.to_string(),
@@ -82,7 +82,7 @@ impl Picture {
         });
     }
 
-    /// Draws text shortened to fit `room`; a tooltip shows the full text.
+    /// Draws text that is shortened to fit into `room`. A tooltip shows the full text.
     pub(crate) fn fitted(&mut self, x: f64, y: f64, anchor: &str, text: &str, room: f64) {
         let cut = fit(text, room, FONT);
         let whole = (cut != text).then_some(text);
@@ -94,7 +94,7 @@ impl Picture {
         });
     }
 
-    /// Adds lines of subdued text at the picture's bottom.
+    /// Adds lines of subdued text at the bottom of the picture.
     pub fn note(&mut self, text: &str) {
         for line in wrapped(text, WIDTH - 4.0, FONT) {
             self.height += LEADING;
@@ -154,7 +154,7 @@ impl Picture {
     }
 }
 
-/// Returns an SVG file with these pictures in a grid and a note at the end.
+/// Returns an SVG file that shows these pictures in a grid, followed by a note.
 pub fn sheet(pictures: &[Picture], note: &str) -> String {
     let columns = (1..MOST_COLUMNS).find(|c| c * c >= pictures.len());
     let columns = columns.unwrap_or(MOST_COLUMNS);
@@ -189,7 +189,7 @@ pub fn sheet(pictures: &[Picture], note: &str) -> String {
     svg.into_string() + "\n"
 }
 
-/// Formats a coordinate with at most one decimal.
+/// Formats a coordinate with at most one decimal place.
 pub(super) fn n(x: f64) -> String {
     let text = format!("{x:.1}");
     match text.strip_suffix(".0") {
@@ -215,8 +215,8 @@ fn wide(c: char) -> f64 {
     }
 }
 
-/// Shortens text to fit by removing its middle, because the beginning and the end of a name are the
-/// most informative parts.
+/// Shortens text to fit by removing characters from the middle, because the beginning and the end
+/// of a name are the most informative parts.
 pub(super) fn fit(text: &str, room: f64, size: f64) -> String {
     if width(text, size) <= room + 0.01 {
         return text.to_string();
@@ -224,7 +224,7 @@ pub(super) fn fit(text: &str, room: f64, size: f64) -> String {
     let chars: Vec<char> = text.chars().collect();
     let (mut head, mut tail) = (0, 0);
     let mut left = room / size - WIDE;
-    // Keep characters from both ends in turn while they fit.
+    // Keep characters from the beginning and the end alternately as long as they fit.
     while head + tail < chars.len() {
         let next = match head <= tail {
             true => chars[head],
@@ -245,7 +245,7 @@ pub(super) fn fit(text: &str, room: f64, size: f64) -> String {
     cut
 }
 
-/// Breaks text into lines that fit `room`.
+/// Breaks text into lines that fit into `room`.
 pub(super) fn wrapped(text: &str, room: f64, size: f64) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
@@ -269,8 +269,8 @@ pub(super) fn dash(series: usize) -> &'static str {
     DASHES[series % DASHES.len()]
 }
 
-/// Returns the path of a series' marker: circle, square, triangle, diamond, inverted triangle,
-/// plus, bar or hexagon.
+/// Returns the path that draws a series' marker: a circle, square, triangle, diamond, inverted
+/// triangle, plus, bar or hexagon.
 fn shape(series: usize, x: f64, y: f64) -> String {
     let polygon = |points: &[(f64, f64)]| {
         let mut d = String::new();

@@ -1,4 +1,4 @@
-//! Draws the fastest series of each provider by message length.
+//! Draws the fastest series of each provider, plotted against the message length.
 
 use kiln_record::view::{Fastest, Term};
 use kiln_record::{family, RowType};
@@ -25,7 +25,7 @@ fn origin(provider: &str) -> Origin {
     }
 }
 
-/// Ranks a row by the preferences. The rows with the highest rank are shown.
+/// Ranks a row by the preferences. Only the rows with the highest rank are shown.
 fn rank(prefer: &[Term], row: &Row) -> Vec<u64> {
     let rank = |term: &Term| match number(row, &term.field) {
         Some(n) => n as u64,
@@ -34,8 +34,8 @@ fn rank(prefer: &[Term], row: &Row) -> Vec<u64> {
     prefer.iter().map(rank).collect()
 }
 
-/// Draws one picture with the best series of each provider on each side, chosen among the rows with
-/// the highest rank.
+/// Draws one picture that shows the fastest series of each provider on each side, chosen from the
+/// rows with the highest rank.
 pub(super) fn draw(
     kind: &RowType,
     view: &Fastest,
@@ -64,15 +64,15 @@ pub(super) fn draw(
                 }
             }
         }
-        // Draw Kiln first, then kernel trees, then libraries. With several machines, omit libraries
-        // to limit the number of lines.
+        // Draw Kiln first, then kernel trees, then libraries. If there are several sides, omit
+        // libraries to limit the number of lines.
         let mut providers = split(&rows, |r| {
             family(word(r, &view.provider).unwrap_or("-")).to_string()
         });
         providers.sort_by_key(|(name, _)| origin(name));
         for (provider, mut rows) in providers {
-            // Show functions that process several messages at once only for providers without other
-            // functions.
+            // Show functions that process several messages at once only if their provider has no
+            // other functions.
             let aside = rows.iter().all(|r| view.aside.holds(r));
             rows.retain(|r| view.aside.holds(r) == aside);
             let whose = origin(&provider);
@@ -86,8 +86,7 @@ pub(super) fn draw(
                 format!(", {} at {:.0} B", short(p.y), p.x)
             });
             let words = kind.describe(rows[0], std::slice::from_ref(&view.aside));
-            // Put the last point's result and length at the end of the name, which is never
-            // shortened.
+            // Append the last point's result and length to the name. This part is never shortened.
             let tail = [vec![last], words].concat().join(", ");
             let mut name = match sides.len() {
                 1 => String::new(),
@@ -97,7 +96,8 @@ pub(super) fn draw(
                 name.push_str(&format!("{provider} "));
             }
             let room = WIDTH - 40.0 - width(&tail, FONT);
-            // Give a side the same style in all pictures, even if other sides are missing.
+            // A side has the same style in all pictures, even if other sides are missing from a
+            // picture.
             let series = match (sides.len(), whose) {
                 (1, _) => lines.len(),
                 (_, Origin::Kiln) => side,
@@ -136,7 +136,7 @@ pub(super) fn draw(
     .draw()
 }
 
-/// Returns the name and line of the series that is fastest for long messages.
+/// Returns the name and the points of the series that is fastest for long messages.
 fn fastest(kind: &RowType, view: &Fastest, rows: &[&Row]) -> Option<(String, Vec<Point>)> {
     let interval = kind.field(&view.y).and_then(|f| f.interval.as_ref());
     let series = split(rows, |r| kind.describe(r, &kind.view.name).join(", "));

@@ -1,5 +1,5 @@
-//! Draws a heat map of results. The farther a cell is from the best one, the hotter its colour.
-//! Each cell also shows its number.
+//! Draws a heat map of results. The farther a cell's result is from the best result, the hotter the
+//! cell's colour. Each cell also shows its result as a number.
 
 use super::canvas::{n, width, wrapped, Picture, FONT, LEADING, WIDTH};
 use crate::number::short;
@@ -7,14 +7,14 @@ use crate::number::short;
 const ROW: f64 = 19.0;
 /// Maximum number of columns in one map.
 pub(super) const COLUMNS: usize = 5;
-/// A cell is marked if it exceeds the best cell in its line by this factor.
+/// A cell is marked if its result exceeds the best result in its line by this factor.
 const OUTLIER: f64 = 1.5;
 
 #[derive(Clone, Debug)]
 pub(super) struct Spot {
-    /// Name of the cell's line.
+    /// Name of the line that the cell is in.
     pub line: String,
-    /// Name of the cell's column.
+    /// Name of the column that the cell is in.
     pub column: String,
     /// The cell's result, if it has one.
     pub value: Option<f64>,
@@ -24,8 +24,8 @@ pub(super) struct Spot {
     pub hint: String,
 }
 
-/// Draws a map. If there are many columns, draws several maps, which are shown one below the other.
-/// Returns an empty list if there are no cells.
+/// Draws the cells. If there are too many columns for one map, draws several maps, which are shown
+/// one below the other. Returns an empty list if there are no cells.
 pub(super) fn draw(title: &str, unit: &str, spots: &[Spot]) -> Vec<Picture> {
     let mut columns: Vec<&str> = Vec::new();
     for spot in spots {

@@ -1,4 +1,4 @@
-//! Draws line charts: results by length, values over time, and histograms.
+//! Draws line charts: results plotted against a length, values over time, and histograms.
 
 use super::axis::Axis;
 use super::canvas::{colour, dash, n, width, Picture, FONT, LEADING, WIDTH};
@@ -7,7 +7,7 @@ use crate::number::short;
 const RIGHT: f64 = WIDTH - 8.0;
 const TALL: f64 = 180.0;
 
-/// A point of a line, with the ends of its interval.
+/// A point of a line, with an optional interval.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Point {
     /// Horizontal value.
@@ -29,7 +29,7 @@ impl Point {
 pub(super) struct Line {
     pub name: String,
     /// Index of the line's style. A series has the same style in all charts of a row type. `None`
-    /// for a limit, which has a style of its own.
+    /// means that the line is a limit, which has its own style.
     pub series: Option<usize>,
     /// Points of the line from left to right.
     pub points: Vec<Point>,
@@ -53,17 +53,18 @@ pub(super) struct Chart<'a> {
     pub upwards: &'a str,
     /// Horizontal axis label.
     pub along: &'a str,
-    /// Whether the horizontal and the vertical axis are logarithmic.
+    /// Whether each axis is logarithmic: the horizontal axis, then the vertical one.
     pub log: (bool, bool),
     /// The lines, starting with the most important one.
     pub lines: Vec<Line>,
-    /// Values labelled on the horizontal axis. By default, round values are labelled.
+    /// Values to label on the horizontal axis. By default, round values are labelled.
     pub stops: Option<Vec<f64>>,
     /// Functions that format the labels of the horizontal and the vertical axis.
     pub words: (&'a dyn Fn(f64) -> String, &'a dyn Fn(f64) -> String),
     /// A shaded horizontal range and its label.
     pub shade: Option<(f64, f64, &'a str)>,
-    /// Whether lines are drawn as steps, which hold each point's value until the next point.
+    /// Whether lines are drawn as steps, in which each point's value continues until the next
+    /// point.
     pub steps: bool,
     /// Whether points have markers.
     pub marked: bool,
@@ -86,7 +87,7 @@ impl<'a> Chart<'a> {
         }
     }
 
-    /// Draws the chart; returns `None` if it has fewer than two values.
+    /// Draws the chart. Returns `None` if there are fewer than two points to draw.
     pub(super) fn draw(&self) -> Option<Picture> {
         let all = || self.lines.iter().flat_map(|l| &l.points);
         let good = |v: f64, log: bool| v.is_finite() && (!log || v > 0.0);

@@ -1,9 +1,9 @@
-//! Draws charts for the report page and for separate files, with the same code and style. The views
-//! in `kiln-record` describe what they show.
+//! Draws charts for the report page and for separate files, using the same code and style. The
+//! views in `kiln-record` describe what the charts show.
 //!
 //! Charts are narrow enough for a phone; wider screens show several side by side. Colours are CSS
-//! variables of the page. Anything shown by a colour is also shown by a dash pattern, a marker or a
-//! word.
+//! variables that the page defines. Anything shown by a colour is also shown by a dash pattern, a
+//! marker or a word.
 
 mod axis;
 mod bands;

@@ -1,4 +1,4 @@
-//! Draws the charts of a row type as its view describes them.
+//! Draws the charts that a row type's view describes.
 
 use kiln_record::view::{all_hold, Shape, Term};
 use kiln_record::{row_type, RowType};
@@ -15,8 +15,8 @@ use crate::group::{split, Group};
 use crate::number::{micros, scaled, short};
 use crate::record::{number, word, Row};
 
-/// Draws a group's charts. With several sides, the chart type determines whether each side gets its
-/// own charts or all sides share them.
+/// Draws a group's charts. If there are several sides, the chart type determines whether each side
+/// has its own charts or all sides share one.
 pub(crate) fn draw_group(group: &Group, names: &[String]) -> Vec<Picture> {
     let (kind, view) = (group.kind, &group.kind.view);
     let mut sides = group.rows.clone();
@@ -45,7 +45,7 @@ pub(crate) fn draw_group(group: &Group, names: &[String]) -> Vec<Picture> {
     pictures
 }
 
-/// Draws the charts for newly measured rows of this type.
+/// Draws the charts for newly measured rows of the type named `kind`.
 pub fn draw_rows(kind: &str, rows: &[impl Serialize]) -> Vec<Picture> {
     let values: Vec<Value> = rows
         .iter()
@@ -66,7 +66,7 @@ fn label(kind: &RowType, terms: &[Term], row: &Row) -> String {
     kind.describe(row, terms).join(", ")
 }
 
-/// Returns a path's last component.
+/// Returns the last component of a path.
 fn last_part(word: &str) -> &str {
     word.rsplit('/').next().unwrap_or(word)
 }
@@ -114,7 +114,7 @@ fn draw(kind: &RowType, shape: &Shape, of: &str, rows: &[&Row]) -> Vec<Picture> 
             beside,
             target,
         } => {
-            // Convert to microseconds. The names of a histogram's fields contain its unit.
+            // Convert to microseconds. The prefix of a histogram's field names ends in the unit.
             let scale = if prefix.ends_with("_ns") { 1e3 } else { 1.0 };
             let band = |r: &&Row| Band {
                 name: name(r),
@@ -192,7 +192,7 @@ fn draw(kind: &RowType, shape: &Shape, of: &str, rows: &[&Row]) -> Vec<Picture> 
             along,
             upwards,
         } => {
-            // Rows that agree in the first term of their name have the same style.
+            // Rows whose names agree in the first term have the same style.
             let first = |r: &Row| label(kind, &kind.view.name[..1], r);
             let looks = split(rows, first);
             let line = |r: &&Row| {
@@ -252,22 +252,23 @@ fn draw(kind: &RowType, shape: &Shape, of: &str, rows: &[&Row]) -> Vec<Picture> 
     one.into_iter().collect()
 }
 
-/// Converts a histogram to a line in per cent, from the first non-empty octave to the last.
+/// Converts a histogram to a line that shows percentages, from the first non-empty octave to the
+/// last.
 fn outline(counts: &[(f64, f64, f64)]) -> Option<Vec<Point>> {
     let total: f64 = counts.iter().map(|c| c.2).sum();
     let first = counts.iter().position(|c| c.2 > 0.0)?;
     let last = counts.iter().rposition(|c| c.2 > 0.0)?;
     let mut points = Vec::new();
     for &(from, to, count) in &counts[first..=last] {
-        // Draw an empty octave at a minimum value, because a logarithmic axis has no zero.
+        // Draw an empty octave at a small positive value, because a logarithmic axis has no zero.
         let y = 100.0 * count.max(0.5) / total;
         points.extend([Point::new(from, y), Point::new(to, y)]);
     }
     Some(points)
 }
 
-/// Reads a histogram's buckets: lower bound, upper bound and count. The bounds have the fields'
-/// unit.
+/// Reads the buckets of a histogram: lower bound, upper bound and count. The bounds have the unit
+/// that the histogram's fields have.
 fn histogram(row: &Row, prefix: &str) -> Vec<(f64, f64, f64)> {
     let bound = |field: &str| -> Option<f64> {
         let bound = field.strip_prefix(prefix)?.strip_prefix("_le_")?;

@@ -1,10 +1,10 @@
-//! Sample records of all commands, with made-up results, many series and long names, for the tests
-//! of pages.
+//! Sample records of all commands, with made-up results, many series and long names, for testing
+//! pages.
 
 use kiln_report::Side;
 use serde_json::{json, Map, Value};
 
-/// Creates the records of one machine, with results multiplied by `slower`.
+/// Creates the records of one machine. The speed and overhead results are multiplied by `slower`.
 pub(crate) fn side(name: &str, model: &str, slower: f64) -> Side {
     let of = |command: &str, rows: Vec<Value>| record(command, model, rows);
     let mut bundle = of("survey", survey());

@@ -2,9 +2,9 @@
 //!
 //! AEADs use `EVP_AEAD` (aead.h): the key is set once in a context, which then seals and opens
 //! whole messages, with the tag after the text. Ciphers use `EVP_CIPHER` (cipher.h): the key is set
-//! once, and each message begins with an `EVP_CipherInit_ex` that passes an IV but no key. Hashes
-//! take one call (sha.h). HMAC (hmac.h) and CMAC (cmac.h) restart a context that keeps its key.
-//! ChaCha20 (chacha.h) needs no context.
+//! once, and each message begins with a call of `EVP_CipherInit_ex` that passes an IV but no key.
+//! Hashes need a single call (sha.h). HMAC (hmac.h) and CMAC (cmac.h) restart a context that keeps
+//! its key. ChaCha20 (chacha.h) needs no context.
 
 use std::ffi::{c_char, c_int, c_uint, c_void, CStr};
 use std::path::Path;
@@ -85,10 +85,10 @@ impl AwsLc {
             .map(|f| AwsLc(Arc::new(f)))
     }
 
-    /// Returns the library's constant for a cipher, digest or AEAD, by calling a function such as
-    /// `EVP_aes_256_xts`.
+    /// Returns the constant by which the library identifies a cipher, digest or AEAD. Calls the
+    /// function that returns it, such as `EVP_aes_256_xts`.
     fn get_constant(&self, name: &str) -> Result<Kind, String> {
-        // SAFETY: functions with such names take no arguments and return a constant's address.
+        // SAFETY: functions with such names take no arguments and return the address of a constant.
         unsafe { Ok(self.0.opened.get::<Constant>(name)?()) }
     }
 
@@ -152,8 +152,8 @@ fn version(text: &CStr) -> String {
     text.split_whitespace().last().unwrap_or("?").to_string()
 }
 
-/// A context that the library allocated. Dropping it frees the context, and the library then wipes
-/// the key.
+/// A context that the library allocated. When it is dropped, the library wipes the key and frees
+/// the context.
 struct Owned {
     library: AwsLc,
     at: NonNull<c_void>,

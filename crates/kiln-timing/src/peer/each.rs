@@ -1,4 +1,5 @@
-//! Calls a library function for each message, and allocates memory for the library's contexts.
+//! Calls a library function once per message, and allocates memory for the contexts that libraries
+//! use.
 
 use std::alloc::{alloc_zeroed, dealloc, handle_alloc_error, Layout};
 use std::ptr::NonNull;
@@ -7,20 +8,21 @@ use zeroize::Zeroize;
 
 use crate::{Messages, Op, Shape, IV_UNIT};
 
-/// Pointers to one message's parts. The pointer to a part that the algorithm lacks is unspecified.
+/// Pointers to the parts of one message. If the algorithm has no such part, the pointer to it is
+/// unspecified.
 #[derive(Clone, Copy)]
 pub(super) struct Call {
     pub iv: *const u8,
     pub aad: *const u8,
-    /// The message. If it is to be opened, its tag follows.
+    /// The message. If the message is to be opened, its tag follows it.
     pub src: *const u8,
-    /// Output buffer. A cipher writes the text to it, then the tag if one is generated; a hash
+    /// Output buffer. A cipher writes the text, followed by the tag if one is generated; a hash
     /// writes the digest.
     pub dst: *mut u8,
 }
 
 impl Call {
-    /// Returns the address of the tag, for a message of `len` bytes that is to be opened.
+    /// Returns the address of the received tag of a `len`-byte message that is to be opened.
     ///
     /// # Safety
     /// The message must have a tag.
@@ -31,7 +33,7 @@ impl Call {
         unsafe { self.src.add(len) }
     }
 
-    /// Returns the address to which the tag is written when a message of `len` bytes is sealed.
+    /// Returns the address to which the tag is written when a `len`-byte message is sealed.
     ///
     /// # Safety
     /// The output buffer must have room for the tag.
@@ -42,8 +44,8 @@ impl Call {
     }
 }
 
-/// Calls `f` `calls` times, with each message in turn, and stops with an error when `f` returns
-/// false. All pointers passed to `f` are valid for the sizes in the messages' shape.
+/// Makes `calls` calls of `f`, each for the next message, and stops with an error if `f` returns
+/// false. All pointers passed to `f` are valid for the sizes given by the messages' shape.
 #[inline(always)]
 pub(super) fn call_each(
     messages: &mut Messages,
@@ -92,7 +94,7 @@ pub(super) fn call_each(
 }
 
 /// Returns whether the `len` bytes at `tag` and at `right` are equal. The run time does not depend
-/// on a difference's position.
+/// on where they differ.
 ///
 /// # Safety
 /// Both tags must be readable for `len` bytes.
@@ -108,15 +110,16 @@ pub(super) unsafe fn same_tag(tag: *const u8, right: *const u8, len: usize) -> b
     a.iter().zip(b).fold(0, |d, (x, y)| d | (x ^ y)) == 0
 }
 
-/// Returns the length of the nonce in a CCM message's IV. The IV has the format of the first block
-/// in RFC 3610, and the nonce begins at its second byte.
+/// Returns the length of the nonce in the IV of a CCM message. The IV has the format of the first
+/// block in RFC 3610, and the nonce begins at the second byte of the IV.
 pub(super) fn ccm_nonce(shape: &Shape) -> usize {
     // Subtract the flags byte and the length field, which is four bytes long in all messages that
     // `speed` measures.
     shape.iv.saturating_sub(1 + 4)
 }
 
-/// Zeroed memory for an opaque context of a library, aligned to a cache line and wiped on drop.
+/// Zeroed memory for a library's opaque context. The memory is aligned to a cache line and wiped
+/// when dropped.
 pub(super) struct Memory {
     at: NonNull<u8>,
     layout: Layout,

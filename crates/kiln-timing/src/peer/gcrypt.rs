@@ -1,12 +1,12 @@
 //! libgcrypt, called as its manual recommends.
 //!
-//! A handle is opened once and given its key (Working with cipher handles). For each message,
-//! setting the IV starts the message (`gcry_cipher_setiv`, for CTR `gcry_cipher_setctr`), and one
-//! `gcry_cipher_encrypt` processes it. For AEADs, the calls are: IV, for CCM the lengths
-//! (`GCRYCTL_SET_CCM_LENGTHS`), `gcry_cipher_authenticate`, the text, then `gcry_cipher_gettag` or
-//! `gcry_cipher_checktag`. Digests of data in one buffer use `gcry_md_hash_buffer`, which the
-//! manual calls the fastest function. A MAC uses a handle with the key, and `gcry_mac_reset` before
-//! each message.
+//! A handle is opened once and given a key ("Working with cipher handles"). For each message,
+//! setting the IV starts the message (`gcry_cipher_setiv`, or `gcry_cipher_setctr` for CTR), and a
+//! single call of `gcry_cipher_encrypt` processes it. For AEADs, the steps are: set the IV, set the
+//! lengths if the mode is CCM (`GCRYCTL_SET_CCM_LENGTHS`), call `gcry_cipher_authenticate`, process
+//! the text, and call `gcry_cipher_gettag` or `gcry_cipher_checktag`. Digests of data in a single
+//! buffer use `gcry_md_hash_buffer`, which the manual calls the fastest function. MACs use a handle
+//! that holds the key, and `gcry_mac_reset` before each message.
 
 use std::ffi::{c_char, c_int, c_uint, c_void, CStr};
 use std::path::Path;
@@ -95,8 +95,9 @@ impl Gcrypt {
 impl Functions {
     fn load(o: &Opened) -> Result<Functions, String> {
         // SAFETY: the types match gcrypt.h, and the library stays open in `opened`. The
-        // initialisation follows the manual: check the version, disable secure memory, finish. The
-        // last two steps are skipped if this process has already initialised the library.
+        // initialisation follows the manual: check the version, disable secure memory, finish the
+        // initialisation. The last two steps are skipped if this process has already initialised
+        // the library.
         unsafe {
             let check: unsafe extern "C" fn(*const c_char) -> *const c_char =
                 o.get("gcry_check_version")?;
@@ -212,7 +213,7 @@ impl Gcrypt {
     fn cipher(&self, algo: c_int, mode: c_int, work: &Work) -> Result<Cipher, String> {
         let f = &*self.0;
         let mut handle = null_mut();
-        // SAFETY: the function writes a handle, and `handle` has room for it.
+        // SAFETY: the function stores a handle in `handle`, which has room for it.
         let error = unsafe { (f.open)(&mut handle, algo, mode, 0) };
         if error != 0 || handle.is_null() {
             return Err(format!("{} has no {}", self.provider(), work.spec.name));
@@ -265,9 +266,9 @@ impl Gcrypt {
             let mut lengths = [len as u64, shape.prefix as u64, tag as u64];
             let size = size_of_val(&lengths);
             call_each(m, calls, |c| {
-                // SAFETY: the handle has its key, and only this thread uses it. The buffers have
-                // the shape's lengths; a CCM nonce begins at the IV's second byte, and tags are at
-                // the addresses that `Call` computes.
+                // SAFETY: the handle has its key, and only this thread uses it. The lengths of the
+                // buffers match the shape; a CCM nonce begins at the second byte of the IV, and
+                // tags are at the addresses that `Call` computes.
                 unsafe {
                     (f.setiv)(h, c.iv.add(skip), iv) == 0
                         && (!ccm
@@ -285,12 +286,12 @@ impl Gcrypt {
     }
 
     fn digest(&self, algo: c_int, name: &str) -> Result<Run<'static>, String> {
-        /// Value of `GCRYCTL_TEST_ALGO`.
+        /// The value of `GCRYCTL_TEST_ALGO`.
         const TEST: c_int = 8;
         let f = self.0.clone();
-        // SAFETY: the call only checks whether the library has the algorithm, and null is allowed
-        // for the unused arguments. The check is needed because using an unknown algorithm would
-        // end the process.
+        // SAFETY: the call only checks whether the library has the algorithm, and the unused
+        // arguments may be null. The check is needed because using an unknown algorithm would
+        // terminate the process.
         if unsafe { (f.test_algo)(algo, TEST, null_mut(), null_mut()) } != 0 {
             return Err(format!("{} has no {name}", self.provider()));
         }
@@ -308,7 +309,7 @@ impl Gcrypt {
     fn mac(&self, algo: c_int, work: &Work) -> Result<Run<'static>, String> {
         let f = &*self.0;
         let mut handle = null_mut();
-        // SAFETY: the function writes a handle, and `handle` has room for it.
+        // SAFETY: the function stores a handle in `handle`, which has room for it.
         let error = unsafe { (f.mac_open)(&mut handle, algo, 0, null_mut()) };
         if error != 0 || handle.is_null() {
             return Err(format!("{} has no {}", self.provider(), work.spec.name));

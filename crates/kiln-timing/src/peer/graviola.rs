@@ -1,9 +1,11 @@
-//! Graviola, compiled in by the cargo feature `peers` and called as its documentation recommends.
+//! Graviola, compiled in if the cargo feature `peers` is enabled, and called as its documentation
+//! recommends.
 //!
 //! An AEAD object is created once from the key; `encrypt` and `decrypt` process a whole message in
-//! place, with its nonce, its associated data and a separate tag. Results of all libraries are
-//! written to separate buffers, so the times include copying the text to its destination. Hashes
-//! take one call. HMAC clones an object with the key for each message.
+//! place, with the nonce, the associated data and the tag passed separately. Results of all
+//! libraries are written to separate buffers, so the times include copying the text to its
+//! destination. Hashes need a single call. For HMAC, an object that holds the key is cloned for
+//! each message.
 
 use std::slice::{from_raw_parts, from_raw_parts_mut};
 
@@ -15,17 +17,17 @@ use super::each::{call_each, Call};
 use super::interface::Peer;
 use crate::{Candidate, Messages, Op, Run, Shape, Work};
 
-/// The library's name in the flag `--peers`.
+/// The name that selects the library in the flag `--peers`.
 pub(super) const NAME: &str = "graviola";
 
 pub(super) struct Graviola;
 
 impl Graviola {
-    /// Checks the processor. The library is part of this program, but it aborts on processors that
-    /// lack some features.
+    /// Checks whether the processor can run the library. The library is part of this program, but
+    /// aborts on processors that lack certain features.
     ///
     /// # Errors
-    /// Returns one line with the features that the processor lacks.
+    /// Returns a single line that names a feature that the processor lacks.
     pub(super) fn load() -> Result<Graviola, String> {
         let has = [
             ("aes", is_x86_feature_detected!("aes")),
@@ -49,7 +51,7 @@ impl Peer for Graviola {
     }
 
     fn version(&self) -> &str {
-        // The crate does not report its version, so this repeats the version in Cargo.toml.
+        // The crate does not report its version, so the version in Cargo.toml is repeated here.
         "0.4.4"
     }
 
@@ -89,8 +91,8 @@ struct Parts<'a> {
 /// Copies the text to its destination and returns the parts of the message.
 ///
 /// # Safety
-/// The pointers in the call must be valid for this shape, which must be that of an AEAD with a
-/// 12-byte nonce.
+/// The pointers in the call must be valid for this shape, and the shape must be that of an AEAD
+/// with a 12-byte nonce.
 #[inline(always)]
 unsafe fn parts<'a>(c: &Call, shape: &Shape) -> Parts<'a> {
     // SAFETY: the caller promises that the pointers are valid for this shape. Source and

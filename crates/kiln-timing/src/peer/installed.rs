@@ -1,7 +1,7 @@
-//! Libraries that `kiln libraries install` put into Kiln's cache:
+//! Libraries that `kiln libraries install` has put into Kiln's cache:
 //! `kiln/libraries/NAME-VERSION/FILE`.
 //!
-//! A directory receives its final name only when the library in it is complete, so every directory
+//! A directory is given its final name only when the library in it is complete, so every directory
 //! with such a name is usable.
 
 use std::cmp::Ordering;
@@ -17,13 +17,14 @@ pub(crate) struct Installed {
     pub file: PathBuf,
 }
 
-/// Returns the cache directory that contains one subdirectory per installed library; `None` if no
-/// cache directory can be determined.
+/// Returns the cache directory, which contains one subdirectory per installed library, or `None` if
+/// the directory cannot be determined.
 pub fn directory() -> Option<PathBuf> {
     Some(kiln_tree::root().ok()?.join("kiln/libraries"))
 }
 
-/// Returns a library's installed versions, newest first. `file` is the name of its shared object.
+/// Returns the installed versions of a library, newest first. `file` is the name of the library's
+/// shared object.
 pub(crate) fn find_installed(all: &Path, name: &str, file: &str) -> Vec<Installed> {
     let entries = fs::read_dir(all).into_iter().flatten().flatten();
     let mut found: Vec<Installed> = entries
@@ -36,7 +37,8 @@ pub(crate) fn find_installed(all: &Path, name: &str, file: &str) -> Vec<Installe
                 .strip_prefix('-')?
                 .to_string();
             let file = dir.join(file);
-            // The rest of the name must be a version: openssl-4.0.3, but not openssl-fips-1.0.
+            // The rest of the name must be a version: openssl-4.0.3 is accepted, openssl-fips-1.0
+            // is not.
             let usable = version.starts_with(|c: char| c.is_ascii_digit()) && file.is_file();
             usable.then_some(Installed { version, dir, file })
         })
@@ -45,8 +47,8 @@ pub(crate) fn find_installed(all: &Path, name: &str, file: &str) -> Vec<Installe
     found
 }
 
-/// Compares versions first by their numbers, then as text: 3.0.19 precedes 3.0.20, and 1.1.1t
-/// precedes 1.1.1w.
+/// Compares versions by the numbers in them, and by their text if the numbers are equal: 3.0.19
+/// precedes 3.0.20, and 1.1.1t precedes 1.1.1w.
 pub(crate) fn compare_versions(a: &str, b: &str) -> Ordering {
     let numbers = |s: &str| -> Vec<u64> {
         s.split(|c: char| !c.is_ascii_digit())
@@ -67,8 +69,8 @@ mod tests {
             ("openssl-4.0.3", "libcrypto.so"),
             ("openssl-4.0.10", "libcrypto.so"),
             ("openssl-3.6.1", "libcrypto.so"),
-            // These directories must be ignored: one with an incomplete file, one of another
-            // library, and one left by an interrupted build.
+            // These directories must be ignored: one has an incomplete file, one belongs to another
+            // library, and one was left behind by an interrupted build.
             ("openssl-9.0.0", "libcrypto.so.part"),
             ("openssl-fips-9.0", "libcrypto.so"),
             (".new-openssl-9", "libcrypto.so"),

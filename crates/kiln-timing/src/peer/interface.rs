@@ -1,4 +1,4 @@
-//! The interface through which all other libraries are measured.
+//! The interface through which all libraries other than Kiln are measured.
 
 use crate::{Candidate, Work};
 
@@ -16,7 +16,7 @@ pub trait Peer {
     /// Returns where the file was found: `cache`, `system`, `named` or `program`.
     fn place(&self) -> &'static str;
 
-    /// Returns the library's name in rows, such as `openssl-3.0.17`.
+    /// Returns the name that rows use for the library, such as `openssl-3.0.17`.
     fn provider(&self) -> String {
         format!("{}-{}", self.name(), self.version())
     }
@@ -25,6 +25,6 @@ pub trait Peer {
     /// the algorithm.
     ///
     /// # Errors
-    /// The library has the algorithm, but its preparation fails.
+    /// Fails if the library has the algorithm but a candidate cannot be prepared.
     fn candidates(&self, work: &Work) -> Result<Vec<Candidate<'static>>, String>;
 }

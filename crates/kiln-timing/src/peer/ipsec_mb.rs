@@ -2,24 +2,24 @@
 //! recommend.
 //!
 //! A manager is allocated and initialised for the best instructions that this CPU has
-//! (`alloc_mb_mgr`, `init_mb_mgr_auto`). For AES-GCM, GHASH and hashes of one buffer, the manager
-//! has functions that complete immediately (`IMB_AES256_GCM_ENC`, `IMB_SHA256`); the data derived
-//! from a key is computed once. Everything else is submitted as jobs. If one message cannot use the
-//! CPU fully (CBC encryption, CMAC, CCM, hashes, HMAC), the library processes several messages at
-//! once. Such rows are marked, because they show the throughput of a stream of messages, not of a
-//! single message.
+//! (`alloc_mb_mgr`, `init_mb_mgr_auto`). For AES-GCM, GHASH and hashes of a single buffer, the
+//! manager has functions that complete immediately (`IMB_AES256_GCM_ENC`, `IMB_SHA256`); data
+//! derived from a key is computed only once. Everything else is submitted as jobs. If one message
+//! cannot fully use the CPU (CBC encryption, CMAC, CCM, hashes, HMAC), the library processes
+//! several messages at once. Rows for such work are marked, because they show the throughput of a
+//! stream of messages, not that of a single message.
 //!
-//! In version 1.3, jobs are submitted one by one: for each message, `IMB_GET_NEXT_JOB`, the job's
-//! fields, and `IMB_SUBMIT_JOB`; then `IMB_FLUSH_JOB` until all jobs are complete. In version 2.0,
-//! jobs are submitted without checks, which is faster, in two forms: bursts (`IMB_GET_NEXT_BURST`,
-//! `IMB_SUBMIT_BURST_NOCHECK`, `IMB_FLUSH_BURST`; rows `…_BURST`), and, for some algorithms, arrays
-//! of jobs with the same cipher or hash (`IMB_SUBMIT_CIPHER_BURST_NOCHECK`,
-//! `IMB_SUBMIT_HASH_BURST_NOCHECK`; rows `…_CIPHER_BURST`, `…_HASH_BURST`). Rows that end in `_1`
-//! submit one job per call. `imb_set_session` prepares jobs for bursts. Arrays are the fastest
-//! interface for short messages. For long messages, the fastest interface depends on the algorithm,
-//! so both have a row.
+//! In version 1.3, jobs are submitted one by one: for each message, call `IMB_GET_NEXT_JOB`, fill
+//! in the fields of the job, and call `IMB_SUBMIT_JOB`; at the end, call `IMB_FLUSH_JOB` until all
+//! jobs are complete. In version 2.0, jobs are submitted without checks, which is faster, in two
+//! forms: bursts (`IMB_GET_NEXT_BURST`, `IMB_SUBMIT_BURST_NOCHECK`, `IMB_FLUSH_BURST`; rows
+//! `…_BURST`), and, for some algorithms, arrays of jobs that all use the same cipher or hash
+//! (`IMB_SUBMIT_CIPHER_BURST_NOCHECK`, `IMB_SUBMIT_HASH_BURST_NOCHECK`; rows `…_CIPHER_BURST`,
+//! `…_HASH_BURST`). In rows whose names end in `_1`, each call submits a single job.
+//! `imb_set_session` prepares jobs for bursts. Arrays are the fastest interface for short messages.
+//! For long messages, the fastest interface depends on the algorithm, so both have a row.
 //!
-//! Hashes have a row for single buffers and a row for jobs.
+//! Hashes have one row for single buffers and one for jobs.
 
 mod jobs;
 mod layout;
@@ -42,11 +42,11 @@ const FIND: Find = Find {
     remedy: "kiln libraries install ipsec-mb, or apt-get install libipsec-mb1",
 };
 
-/// `IMB_VERSION` of the headers whose structure layouts are known. All patch versions of these are
-/// accepted.
+/// `IMB_VERSION` of the headers whose structure layouts are known. All patch releases of these
+/// versions are accepted.
 const KNOWN: [c_uint; 2] = [0x1_0300, 0x2_0000];
 
-/// Number of jobs in one burst or array: twice the 16 lanes of the widest algorithm.
+/// Number of jobs in a burst or array, which is twice the 16 lanes of the widest algorithm.
 const BATCH: usize = 32;
 
 type Candidates = Result<Vec<Candidate<'static>>, String>;
@@ -79,14 +79,14 @@ impl IpsecMb {
     pub(super) fn load(file: Option<&Path>) -> Result<IpsecMb, String> {
         let load = |o: &Opened| {
             let library = IpsecMb(Arc::new(Functions::load(o)?));
-            // Create a manager now, because this checks that managers have the expected layout.
+            // Create a manager now in order to check that managers have the expected layout.
             library.manager()?;
             Ok(library)
         };
         FIND.load(file, load, |library: &IpsecMb| &library.0.version)
     }
 
-    /// Returns whether this version has burst functions at the known offsets.
+    /// Returns whether this version has burst functions, which are at known offsets.
     fn has_bursts(&self) -> bool {
         self.0.set_session.is_some()
     }
@@ -149,16 +149,16 @@ impl Functions {
 }
 
 impl Manager {
-    /// Returns the function pointer at an offset of the manager.
+    /// Returns the function pointer that the manager contains at this offset.
     ///
     /// # Safety
-    /// `T` must be the type of that function.
+    /// `T` must be the type of the function at this offset.
     unsafe fn function<T: Copy>(&self, offset: usize) -> Result<T, String> {
-        // SAFETY: `self.at` points to a manager that the library allocated. All callers pass an
-        // offset from `layout`, or the sum of one and an index into the same group of pointers.
-        // Each is a multiple of 8 and at most 1008, so the pointer read here is within the manager,
-        // which also contains the jobs that follow its functions. The caller promises that `T` is
-        // the function's type.
+        // SAFETY: `self.at` points to a manager that the library allocated. Every caller passes an
+        // offset from `layout`, or the sum of such an offset and an index into the same group of
+        // pointers. Every such value is a multiple of 8 and at most 1008, so the pointer read here
+        // is inside the manager, which also contains the jobs that follow its functions. The caller
+        // promises that `T` is the function's type.
         unsafe {
             let at = self.at.cast::<u8>().add(offset);
             if at.cast::<usize>().read() == 0 {
@@ -168,7 +168,8 @@ impl Manager {
         }
     }
 
-    /// Returns a copy of the job with the number that identifies its algorithms in bursts.
+    /// Returns a copy of the job that also contains the number by which bursts identify its
+    /// algorithms.
     fn set_session(&self, job: Job) -> Result<Job2, String> {
         let mut whole = Job2 {
             job,
@@ -187,8 +188,8 @@ impl Manager {
         }
     }
 
-    /// Compares the manager's function pointers with functions that the library also exports as
-    /// symbols. A difference means that the manager's layout is not the expected one.
+    /// Compares function pointers in the manager with functions that the library also exports as
+    /// symbols. A difference means that the manager does not have the expected layout.
     fn check(&self) -> Result<(), String> {
         let known: [(usize, &str, &[&str]); 4] = [
             (
@@ -230,8 +231,8 @@ impl Manager {
             // SAFETY: every function pointer has the size of a usize, and this one is never called.
             let here: usize = unsafe { self.function(offset)? };
             let one_of = ends.iter().any(|end| {
-                // SAFETY: the address of a symbol has the size of a usize, and it is never
-                // dereferenced.
+                // SAFETY: the address of a symbol has the size of a usize, and this address is
+                // never dereferenced.
                 let symbol = unsafe { self.library.0.opened.get::<usize>(&format!("{name}{end}")) };
                 symbol == Ok(here)
             });
@@ -282,8 +283,8 @@ impl Peer for IpsecMb {
         };
         let lacks = || Err(format!("{} has no {alg} with AES-{bits}", self.provider()));
         let bursts = self.has_bursts();
-        // For a stream of messages: jobs or, in 2.0, bursts of jobs, and arrays of jobs for
-        // algorithms that support them.
+        // For a stream of messages, use jobs in version 1.3. In version 2.0, use bursts of jobs,
+        // and also arrays of jobs for algorithms that support them.
         let stream = |name: &str, array: Option<&str>| -> Candidates {
             if !bursts {
                 return Ok(vec![many(name.to_string(), self.jobs(work)?)]);
@@ -297,8 +298,8 @@ impl Peer for IpsecMb {
             }
             Ok(all)
         };
-        // For a single message: one job or, in 2.0, a burst or an array with one job. The same
-        // interfaces are also used with many messages.
+        // For a single message, use one job in version 1.3, and a burst or an array with one job in
+        // version 2.0. In version 2.0, the same interface is also used with many messages.
         let single = |name: &str, array: Option<&str>| -> Candidates {
             Ok(match array {
                 _ if !bursts => vec![one(name.to_string(), self.jobs(work)?)],
@@ -351,7 +352,7 @@ impl IpsecMb {
         let decrypt = work.op == Op::Decrypt;
         let (key, state) = (Memory::new(GCM_KEY), Memory::new(GCM_CTX));
         // SAFETY: the header declares the functions at these offsets with these types, and `check`
-        // compared the manager's layout. `which` selects the functions for the key's size.
+        // has verified the manager's layout. `which` selects the functions for the size of the key.
         let gcm: Gcm = unsafe {
             let pre: GcmPre = manager.function(GCM_PRE + which)?;
             pre(work.key.as_ptr(), key.at());
@@ -363,8 +364,8 @@ impl IpsecMb {
             let (key, state) = (key.at(), state.at());
             call_each(m, calls, |c| {
                 let mut made = [0u8; 16];
-                // SAFETY: key and context were prepared for this manager, the buffers have the
-                // shape's lengths, and tags have at most 16 bytes.
+                // SAFETY: the key and the context were prepared for this manager, the lengths of
+                // the buffers match the shape, and tags have at most 16 bytes.
                 unsafe {
                     let to = if decrypt {
                         made.as_mut_ptr()
@@ -385,7 +386,7 @@ impl IpsecMb {
         let manager = self.manager()?;
         let key = Memory::new(GCM_KEY);
         // SAFETY: the header declares the functions at these offsets with these types, and `check`
-        // compared the manager's layout. The key has a block's size.
+        // has verified the manager's layout. The key has the size of a block.
         let ghash: Ghash = unsafe {
             let pre: GcmPre = manager.function(GHASH_PRE)?;
             pre(work.key.as_ptr(), key.at());
@@ -395,8 +396,8 @@ impl IpsecMb {
             let (_, len, key) = (&manager, m.shape.len as u64, key.at());
             call_each(m, calls, |c| {
                 // SAFETY: the result buffer has room for a block. The function reads the previous
-                // hash from this buffer, so it is set to zero first, and writes the new hash to the
-                // buffer.
+                // hash from this buffer and writes the new one to it, so the buffer is set to zero
+                // first.
                 unsafe {
                     c.dst.cast::<[u8; 16]>().write([0; 16]);
                     ghash(key, c.src, len, c.dst, 16);

@@ -8,13 +8,13 @@ use libloading::os::unix::Library;
 
 use super::installed::{compare_versions, directory, find_installed};
 
-/// Where a library may be found.
+/// Where to look for a library.
 pub(super) struct Find {
     pub peer: &'static str,
-    /// Environment variable with the path of a custom build. If it is set, the names below are not
-    /// tried.
+    /// Environment variable that holds the path of a custom build. If it is set, the names below
+    /// are not tried.
     pub variable: &'static str,
-    /// File names in the system's library directories. The newest version comes first.
+    /// File names to look for in the system's library directories, newest version first.
     pub names: &'static [&'static str],
     /// File name of the library in Kiln's cache; `None` if `kiln libraries install` does not
     /// support the library.
@@ -34,7 +34,7 @@ pub(super) struct Opened {
 
 impl Find {
     /// Opens the library and calls `load` to resolve its functions. Compares the newest loadable
-    /// version in the cache with the newest one in the system, and uses the one with the greater
+    /// version in the cache with the newest one on the system, and uses the one with the greater
     /// `version`. If `only` is given or the environment variable is set, tries only that file.
     ///
     /// # Errors
@@ -101,7 +101,7 @@ impl Find {
 }
 
 impl Opened {
-    /// Opens the library with the file name or path `name`.
+    /// Opens the library whose file name or path is `name`.
     pub(super) fn open(name: &str, place: &'static str) -> Result<Opened, String> {
         // Never unload the library: AWS-LC registers a function that is called whenever a thread
         // exits, and unloading would remove that function's code.
@@ -123,7 +123,7 @@ impl Opened {
     /// last `Opened` of this library has been dropped.
     ///
     /// # Errors
-    /// The symbol is missing, because the library is too old.
+    /// Fails if the library lacks the symbol, usually because it is too old.
     pub(super) unsafe fn get<T: Copy>(&self, symbol: &str) -> Result<T, String> {
         // SAFETY: the caller promises that `T` is the symbol's type.
         let found = unsafe { self.library.get::<T>(symbol.as_bytes()) };

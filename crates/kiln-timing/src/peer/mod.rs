@@ -1,5 +1,5 @@
 //! Other libraries, for comparison with Kiln. Installed libraries are loaded at run time; the cargo
-//! feature `peers` compiles in one more.
+//! feature `peers` compiles one more library into the program.
 
 mod aws_lc;
 mod each;
@@ -108,8 +108,8 @@ pub struct Peers {
 }
 
 impl Peers {
-    /// Loads the requested libraries. A library that serves as the baseline is required. If another
-    /// library was not requested by name, a failure to load it only adds a note.
+    /// Loads the requested libraries. The library that serves as the baseline is required. If any
+    /// other library fails to load and was not requested by name, only a note is added.
     pub fn load(
         wanted: &Wanted,
         baseline: Option<&str>,
@@ -162,8 +162,7 @@ impl Source for Peers {
             match peer.candidates(work) {
                 Ok(mut all) => {
                     all.retain(|c| !(choice.latency && c.together));
-                    // If the algorithm excludes a length for all implementations, libraries exclude
-                    // it too.
+                    // Apply the algorithm's restrictions on message length to libraries too.
                     all.iter_mut().for_each(|c| c.takes = work.spec.takes);
                     found.extend(all);
                 }

@@ -1,15 +1,15 @@
-//! Nettle, called as its manual recommends.
+//! Nettle, called as its manual recommends. The names in parentheses are sections of the manual.
 //!
-//! The caller allocates contexts and sets a key once. The function of a mode takes the context and
-//! the IV, and updates the IV for a following piece, so each message uses a copy of its IV (Cipher
-//! modes). For AEADs (Authenticated encryption), the caller sets the nonce, passes the associated
-//! data, encrypts or decrypts the text, and computes the tag; when decrypting, the caller also
-//! compares the tag. For CCM, the manual prefers functions that process whole messages. A hash's
-//! digest function leaves the context ready for the next message (Hash functions). A MAC's digest
-//! function does the same and keeps the key (Keyed hash functions).
+//! The caller allocates contexts and sets a key once. A mode's function takes the context and the
+//! IV, and updates the IV so that a later call can continue the message. Each message therefore
+//! uses a copy of its IV (Cipher modes). For AEADs (Authenticated encryption), the caller sets the
+//! nonce, passes the associated data, encrypts or decrypts the text, and computes the tag; when
+//! decrypting, the caller also compares the tag. For CCM, the manual prefers functions that process
+//! whole messages. A hash's digest function leaves the context ready for the next message (Hash
+//! functions). A MAC's digest function does the same and keeps the key (Keyed hash functions).
 //!
-//! The library's description of a hash (nettle-meta.h) contains the size of its context. Other
-//! contexts get more memory than any of nettle's headers requires.
+//! The library's description of a hash (nettle-meta.h) contains the size of its context. All other
+//! contexts are given more memory than any of nettle's headers requires.
 
 use std::ffi::{c_char, c_int, c_uint, c_void, CStr};
 use std::path::Path;
@@ -28,8 +28,8 @@ const FIND: Find = Find {
     remedy: "apt-get install libnettle8",
 };
 
-/// Bytes to allocate for contexts of unknown size. The largest of them is GCM's, with about 4.4
-/// KiB.
+/// Bytes to allocate for contexts of unknown size. The largest of these is the GCM context, at
+/// about 4.4 KiB.
 const ROOM: usize = 16 << 10;
 /// The oldest minor version of Nettle 3 in which the functions have these types.
 const OLDEST: c_int = 6;
@@ -115,8 +115,8 @@ impl Nettle {
 
     fn keyed(&self, set_key: &str, key: &[u8]) -> Result<Memory, String> {
         let ctx = Memory::new(ROOM);
-        // SAFETY: every caller passes the name of a function that takes a context and a key of the
-        // size that the name contains. The memory is larger than any context.
+        // SAFETY: every caller passes the name of a function that takes a context and a key whose
+        // size is part of the name. The memory is larger than any context.
         unsafe {
             let set: SetKey = self.get(set_key)?;
             set(ctx.at(), key.as_ptr());
@@ -225,8 +225,8 @@ impl Nettle {
         let keep = self.clone();
         if work.op == Op::Encrypt {
             // SAFETY: cbc.h declares the functions with these names as `CbcEncrypt`, and `keep`
-            // holds the library open. Versions before 3.8 lack these functions, so the general
-            // function below is used instead.
+            // holds the library open. Versions before 3.8 lack these functions; the general
+            // function below is then used instead.
             let whole = unsafe { self.get::<CbcEncrypt>(&format!("cbc_{aes}_encrypt")) };
             if let Ok(encrypt) = whole {
                 return Ok(Box::new(move |m: &mut Messages, calls| {
@@ -311,7 +311,7 @@ impl Nettle {
             let (_, ctx, len) = (&keep, ctx.at(), m.shape.len);
             call_each(m, calls, |c| {
                 // SAFETY: the context has its key, and the pointers are valid for `len` bytes. The
-                // IV has 16 bytes: 4 for the block number, and 12 for the nonce.
+                // IV is 16 bytes long: 4 for the block number and 12 for the nonce.
                 unsafe {
                     nonce(ctx, c.iv.add(4));
                     counter(ctx, c.iv);
@@ -350,9 +350,8 @@ impl Nettle {
             let (len, tag) = (shape.len, shape.tag);
             call_each(m, calls, |c| {
                 let mut made = [0u8; 16];
-                // SAFETY: the context has its key, and the pointers are valid for the shape's
-                // lengths. Tags have at most 16 bytes, and their addresses are those that `Call`
-                // computes.
+                // SAFETY: the context has its key, and the pointers are valid for the lengths in
+                // the shape. Tags are at most 16 bytes long, and `Call` computes their addresses.
                 unsafe {
                     match (set_iv, set_nonce) {
                         (Some(set), _) => set(ctx, shape.iv, c.iv),
@@ -374,8 +373,7 @@ impl Nettle {
     }
 
     fn ccm(&self, aes: &str, work: &Work) -> Result<Run<'static>, String> {
-        // The CCM functions for whole messages take the context of the cipher instead of a CCM
-        // context.
+        // The CCM functions for whole messages take the cipher's context instead of a CCM context.
         let ctx = self.keyed(&format!("ccm_{aes}_set_key"), &work.key)?;
         let direction = Nettle::direction(work);
         // SAFETY: ccm.h declares the functions with these names as `CcmCrypt`, except that
@@ -422,7 +420,7 @@ impl Nettle {
             return Err(format!("{} describes {name} otherwise", self.provider()));
         }
         let ctx = Memory::new(meta.context_size as usize);
-        // SAFETY: the memory has the size that the library's description states for this context.
+        // SAFETY: the memory has the size that the library's description gives for this context.
         unsafe { (meta.init)(ctx.at()) };
         let keep = self.clone();
         Ok(Box::new(move |m: &mut Messages, calls| {

@@ -1,16 +1,18 @@
 //! OpenSSL's libcrypto, called as its documentation recommends.
 //!
-//! For many messages under one key, the documentation recommends one `EVP_CIPHER_CTX` with a cipher
-//! and a key that are set once. For each message, `EVP_CipherInit_ex(ctx, NULL, NULL, NULL, iv,
+//! For many messages under one key, the documentation recommends a single `EVP_CIPHER_CTX` whose
+//! cipher and key are set once. For each message, `EVP_CipherInit_ex(ctx, NULL, NULL, NULL, iv,
 //! -1)` then sets the IV, and one `EVP_CipherUpdate` processes the whole message
 //! (EVP_EncryptInit(3): a context may be reused in this way, and unchanged parameters are passed as
-//! NULL). Without padding, only AEADs need a finalisation. Their calls follow the order of the same
-//! page (AEAD interface): IV, associated data, text, final, tag. For CCM, the length is set first.
+//! NULL). Without padding, only AEADs need a finalisation. Their calls follow the order given on
+//! the same page (AEAD interface): IV, associated data, text, final, tag. For CCM, the length is
+//! set first.
 //!
 //! Digests use one `EVP_MD_CTX` and an algorithm that is fetched once (crypto(7), on performance),
-//! then init, update and final for each message. MACs use one `EVP_MAC_CTX` with the key;
-//! `EVP_MAC_init` without a key begins the next message under the same key (EVP_MAC(3)). Poly1305
-//! does not allow this, because its keys are for one use only, so its key is set for each message.
+//! then call init, update and final for each message. MACs use one `EVP_MAC_CTX` that holds the
+//! key; `EVP_MAC_init` without a key begins the next message under the same key (EVP_MAC(3)).
+//! Poly1305 does not allow this, because each of its keys is for one message only, so the key is
+//! set for each message.
 
 mod functions;
 
@@ -275,8 +277,8 @@ fn aead(cipher: Cipher, op: Op) -> Run<'static> {
         call_each(m, calls, |c| {
             let (mut out, mut rest) = (0, 0);
             // SAFETY: the context belongs to this thread and has a cipher and a key, and the
-            // pointers are valid for the shape's lengths. The final call writes nothing in these
-            // modes, but receives a buffer because the function requires one.
+            // pointers are valid for the lengths in the shape. The final call writes nothing in
+            // these modes, but the function requires a buffer.
             unsafe {
                 (f.init)(ctx, null(), null_mut(), null(), c.iv, -1) == 1
                     && (f.update)(ctx, null_mut(), &mut out, c.aad, aad) == 1
@@ -297,9 +299,9 @@ fn aead(cipher: Cipher, op: Op) -> Run<'static> {
     Box::new(run)
 }
 
-/// Returns a closure that calls CCM. CCM needs the tag before the text when opening, and always
-/// needs the length first. The return value of the update with the text shows whether the tag is
-/// correct.
+/// Returns a closure that calls CCM. CCM always needs the length first and, when decrypting, the
+/// tag before the text. The return value of the update call that processes the text shows whether
+/// the tag is correct.
 fn ccm(cipher: Cipher, op: Op) -> Run<'static> {
     let run = move |m: &mut Messages, calls| {
         let (f, ctx, shape) = (&*cipher.library.0, cipher.ctx.as_ptr(), m.shape);

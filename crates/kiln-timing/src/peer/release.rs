@@ -1,9 +1,9 @@
-//! Release years of libraries, so that the reader of a comparison notices an old one.
+//! Release years of libraries, which show the reader of a comparison that a library is old.
 
 use kiln_record::family;
 
 /// The year in which each release series began, by library and version prefix. Patch releases may
-/// be newer, but seldom change ciphers. Unlisted series have no year.
+/// be newer, but they seldom change ciphers. Series that are not listed have no year.
 const SERIES: [(&str, &str, u16); 30] = [
     ("openssl", "1.1.1", 2018),
     ("openssl", "3.0", 2021),
@@ -37,8 +37,8 @@ const SERIES: [(&str, &str, u16); 30] = [
     ("ipsec-mb", "2.0", 2024),
 ];
 
-/// Returns the year of a provider's release series, for example of `openssl-3.0.19`; `None` if it
-/// is unknown.
+/// Returns the year of the release series that a provider such as `openssl-3.0.19` belongs to;
+/// `None` if the year is unknown.
 pub fn year(provider: &str) -> Option<u16> {
     let name = family(provider);
     let version = provider[name.len()..].trim_start_matches('-');

@@ -1,7 +1,7 @@
 //! Expected results that do not depend on the tree's code. They are computed with Kiln's generic
-//! implementations and with plain arithmetic. They are needed because a tree's `-lib` drivers have
-//! called the very assembly under test since 7.0, and because some functions compute results that
-//! no driver returns.
+//! implementations and with plain arithmetic. They are needed because, since Linux 7.0, a tree's
+//! `-lib` drivers have called the very assembly under test, and because some functions compute
+//! results that no driver returns.
 
 use std::rc::Rc;
 
@@ -65,7 +65,7 @@ fn for_each(answer: Answer) -> Run<'static> {
     })
 }
 
-/// Returns an algorithm's generic implementation.
+/// Returns Kiln's generic implementation of an algorithm, if there is one.
 fn generic(alg: &str) -> Option<Impl> {
     Impl::find_all(alg)
         .into_iter()
@@ -86,11 +86,12 @@ fn digest(alg: &str, key: &[u8], message: &[u8], to: &mut [u8]) -> Result<(), St
         .map_err(|e| e.to_string())
 }
 
-/// Returns the words of a hash's state after processing `data`. The words are the first part of the
-/// state in both Linux and `kernel/`. Returns `None` if `kernel/` does not have the hash.
+/// Returns the words of a hash's state after it has processed `data`. Both Linux and `kernel/`
+/// store the words at the beginning of the state. Returns `None` if `kernel/` does not have the
+/// hash.
 pub(super) fn state_after(alg: &str, data: &[u8]) -> Option<Vec<u8>> {
     let state = generic(alg)?.unkeyed_state(data)?;
-    // The first 64 bytes contain eight words, followed by zeros if the words are shorter than 64
+    // The first 64 bytes contain eight words, padded with zeros if the words are shorter than 64
     // bits. Counters come after them.
     Some(state.get(..64)?.to_vec())
 }
@@ -109,7 +110,7 @@ fn state(row: &Primitive) -> Result<Answer, String> {
 /// crypto_aes_ctx`. The keys for encryption come first, then those for decryption.
 const ROUND_KEYS: usize = 240;
 
-/// Computes the AES round keys for encryption, and those for the equivalent inverse cipher.
+/// Computes the AES round keys for encryption and those for the equivalent inverse cipher.
 fn round_keys(key: &[u8]) -> Result<[Vec<u8>; 2], String> {
     let (_, context) = keyed("ecb(aes)", key)?;
     let bytes = 16 * (key.len() / 4 + 7);
@@ -133,8 +134,8 @@ fn aes_expandkey() -> Answer {
     })
 }
 
-/// Computes XCTR ("Length-preserving encryption with HCTR2", section 2). The keystream is the
-/// encryption of the IV XORed with the block number, which starts at 1.
+/// Computes XCTR ("Length-preserving encryption with HCTR2", section 2). To produce each keystream
+/// block, the IV is XORed with the block number, which starts at 1, and the result is encrypted.
 fn xctr(key: &[u8]) -> Result<Answer, String> {
     let (imp, context) = keyed("ecb(aes)", key)?;
     let context = Rc::new(context);
@@ -155,8 +156,8 @@ fn xctr(key: &[u8]) -> Result<Answer, String> {
 }
 
 /// Computes HChaCha, which is ChaCha's block function without the final addition
-/// (draft-irtf-cfrg-xchacha, 2.2). This function undoes the addition by a subtraction from the
-/// block function's result.
+/// (draft-irtf-cfrg-xchacha, 2.2). This function undoes the addition by subtracting the initial
+/// state from the block function's result.
 fn hchacha(key: &[u8]) -> Result<Answer, String> {
     let (imp, context) = keyed("chacha20", key)?;
     let context = Rc::new(context);
@@ -174,9 +175,10 @@ fn hchacha(key: &[u8]) -> Result<Answer, String> {
     }))
 }
 
-/// Computes Adiantum's NH. Each of the four passes adds 16 message bytes to 16 key bytes, word by
-/// word, and sums the products of two pairs of words. Each pass starts 16 bytes later in the key.
-/// As in `series.c`, the results of all chunks of 1024 bytes are added up.
+/// Computes NH, as used by Adiantum. Each of the four passes adds 16 message bytes to 16 key bytes,
+/// word by word, multiplies the sums in pairs, and accumulates the two products. Each pass starts
+/// 16 bytes later in the key than the pass before it. As in `series.c`, the results for all
+/// 1024-byte chunks are added up.
 fn nh(key: &[u8]) -> Answer {
     let words = |bytes: &[u8]| -> Vec<u32> {
         let all = bytes.chunks_exact(4);
@@ -227,7 +229,7 @@ fn checksum(crc: Crc, invert: u64) -> Answer {
 /// Prepares a key as the C callers of the tree's functions do.
 ///
 /// # Errors
-/// The preparation is unknown.
+/// Fails if `how` names an unknown preparation, or the key has the wrong length.
 pub(super) fn prepare(how: &str, key: &[u8]) -> Result<Vec<u8>, String> {
     let bytes = |key: &[u8]| <[u8; 16]>::try_from(key).map_err(|_| "a key that is not 16 bytes");
     match how {
@@ -278,8 +280,8 @@ mod tests {
         to
     }
 
-    /// Checks FIPS 197, A.1 and 5.3.5: the last round key for encryption is the first one for
-    /// decryption, and the last one for decryption is the key itself.
+    /// Checks FIPS 197, A.1 and 5.3.5: the last encryption round key is the first decryption round
+    /// key, and the last decryption round key is the key itself.
     #[test]
     fn aes_keys_of_fips_197() {
         let key = hex("2b7e1516 28aed2a6 abf71588 09cf4f3c");
@@ -344,8 +346,8 @@ mod tests {
         assert!(prepare("poly1305", &[0; 16]).is_err() && prepare("ghash", &[0; 15]).is_err());
     }
 
-    /// Checks that hashing two messages at once gives the digest of "abc" (FIPS 180-4) for both,
-    /// and checks a hash's initial state.
+    /// Checks that hashing two messages in a single call returns the digest of "abc" (FIPS 180-4)
+    /// for both. Also checks a hash's initial state.
     #[test]
     fn digests_and_states() {
         let abc = hex("ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");

@@ -1,5 +1,5 @@
-//! Computes cyclic redundancy checks for any polynomial with a single table. The functions of trees
-//! must return the same values.
+//! Computes cyclic redundancy checks for any polynomial with a single lookup table. A tree's
+//! functions must return the same values.
 
 /// A CRC, defined by its polynomial.
 pub(super) struct Crc {
@@ -11,8 +11,8 @@ pub(super) struct Crc {
 
 impl Crc {
     /// Parses `crc-lsb:` or `crc-msb:`, followed by the polynomial in hex. The polynomial is
-    /// written without its highest term and with leading zeros; the number of digits gives the
-    /// CRC's width.
+    /// written without its highest term and with leading zeros, so the number of digits determines
+    /// the CRC's width.
     pub(super) fn parse(name: &str) -> Option<Crc> {
         let (order, polynomial) = name.strip_prefix("crc-")?.split_once(':')?;
         let lsb = match order {
@@ -42,7 +42,7 @@ impl Crc {
     }
 
     fn continue_from(&self, begin: u64, message: &[u8]) -> u64 {
-        // Discard the bits that a narrow CRC shifts out.
+        // If the CRC is narrower than 64 bits, discard the bits that are shifted out of it.
         let mask = u64::MAX >> (64 - self.bits);
         message.iter().fold(begin, |crc, &byte| match self.lsb {
             true => crc >> 8 ^ self.table[usize::from(crc as u8 ^ byte)],
@@ -54,7 +54,7 @@ impl Crc {
     }
 
     /// Computes the CRC of a message. The register starts at `invert` and is XORed with `invert` at
-    /// the end. Stores the lowest bytes of the CRC, as many as `to` has room for.
+    /// the end. Stores the low `to.len()` bytes of the CRC in `to`.
     pub(super) fn store(&self, invert: u64, message: &[u8], to: &mut [u8]) {
         let crc = self.continue_from(invert, message) ^ invert;
         to.copy_from_slice(&crc.to_le_bytes()[..to.len()]);

@@ -1,5 +1,5 @@
-//! Calls a tree's functions directly, as described in `tree/primitives`. [`answers`] computes the
-//! expected results for functions that no driver can check.
+//! Calls a tree's functions directly, as described in `tree/primitives`. For functions that no
+//! driver can check, [`answers`] computes the expected results.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -18,25 +18,25 @@ use crate::own;
 use crate::shape::Kind;
 use crate::source::{Choice, Spec, Work};
 
-/// Length in bytes of the key at the beginning of each message. A tree's library takes Poly1305's
-/// key as a separate argument.
+/// Length in bytes of the one-time key that begins each Poly1305 message. The functions in a tree's
+/// library take this key as a separate argument.
 const KEY_IN_MESSAGE: usize = 32;
 
 /// A function's keys and tables, kept for as long as the function is called.
 struct Material {
     /// Engines whose contexts contain the expanded keys.
     engines: Vec<Engine>,
-    /// A constant table in the tree that the function reads.
+    /// A constant table in the tree; the function reads it.
     table: Option<Keys>,
-    /// A key, either unchanged or prepared.
+    /// The function's key, either as given or prepared.
     raw: Vec<u8>,
     /// An initial state, padded to whole cache lines.
     start: Vec<u8>,
 }
 
 impl Tree {
-    /// Adds algorithms for which the tree has functions but no drivers. For functions that accept
-    /// only short messages, also adds their maximum lengths.
+    /// Adds the algorithms for which the tree has functions but no drivers. If a function accepts
+    /// only short messages, also adds the maximum length to the lengths that are measured.
     pub(super) fn describe_functions(&self, specs: &mut Vec<Spec>) {
         let there = |p: &&Primitive| self.host.borrow().image.symbol(&p.symbol).is_some();
         for row in self.primitives.iter().filter(there) {
@@ -83,7 +83,7 @@ impl Tree {
                 Err(why) => notes.push(format!("{} {}: {why}", self.provider, row.symbol)),
             }
         }
-        // The table contains functions of several kernel versions, so this tree may lack some of
+        // The table lists functions from several kernel versions, so this tree may lack some of
         // them.
         if !absent.is_empty() {
             notes.push(format!("{} has no {}", self.provider, absent.join(", ")));
@@ -159,7 +159,7 @@ impl Tree {
         };
         if let Some(driver) = &row.key {
             let listed = self.find(driver).ok_or("no driver for its key")?;
-            // XTS: the first key is for the cipher, the second for the tweak.
+            // For XTS, the first key is for the cipher and the second for the tweak.
             let keys: Vec<&[u8]> = match row.two_keys() {
                 true => work.key.chunks(work.key.len().div_ceil(2).max(1)).collect(),
                 false => vec![&work.key],
@@ -179,9 +179,9 @@ impl Tree {
             }
         }
         if row.from_state() {
-            // If the judge is one of the tree's functions, any initial state is suitable, because
-            // the judge starts from the same one. Counters, flags and buffers after the state's
-            // words are 0.
+            // If the judge is one of the tree's functions, any initial state will do, because the
+            // judge starts from the same state. The counters, flags and buffers that follow the
+            // state's words are 0.
             let mut start = answers::state_after(&row.alg, &[]);
             let start = start.get_or_insert_with(|| self.key(row.state.unwrap_or(0)));
             let behind = match row.two_messages() || row.judge.is_some() {
@@ -195,8 +195,8 @@ impl Tree {
     }
 }
 
-/// Describes an algorithm for which the tree has no driver. If Kiln has the algorithm, the
-/// description is Kiln's; otherwise it is derived from the function's requirements.
+/// Describes an algorithm for which the tree has no driver. If Kiln has the algorithm, its
+/// description is used; otherwise the description is derived from the function's requirements.
 fn spec(row: &Primitive) -> Option<Spec> {
     let own = Algorithm::named(&row.alg).filter(|_| !row.key_in_message());
     if let Some(alg) = own {
@@ -245,8 +245,8 @@ fn direct(bound: Bound, row: Primitive, material: Rc<Material>, work: &Work) -> 
             ([key], _) => Keys::in_contexts(&row, key, None),
             ([key, tweak, ..], _) => Keys::in_contexts(&row, key, Some(tweak)),
         };
-        // SAFETY: the keys are those that the table lists for this function, and `material` or the
-        // tree keeps them alive. The table allows this length.
+        // SAFETY: the keys are those that the table lists for this function, and they are kept
+        // alive by `material` or the tree. The table allows this length.
         let ran = unsafe {
             let mut iv_room = iv_room.borrow_mut();
             let mut all = cipher_messages(op, &mut iv_room, messages);

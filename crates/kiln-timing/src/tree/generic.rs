@@ -1,7 +1,7 @@
-//! Derives the names of purely generic C drivers from an algorithm's name.
+//! Derives the names of an algorithm's purely generic C drivers.
 
-/// Returns the driver names to request from a tree, the most likely name first. Later trees give
-/// the library's code the suffix `-lib`.
+/// Returns the driver names to request from a tree, the most likely name first. In later trees, the
+/// drivers that call the library's code have the suffix `-lib`.
 pub(super) fn names(alg: &str) -> Vec<String> {
     vec![generic(alg, "generic"), generic(alg, "lib")]
 }
@@ -14,8 +14,8 @@ fn generic(alg: &str, suffix: &str) -> String {
     let parts: Vec<String> = split(inner).iter().map(|p| generic(p, suffix)).collect();
     let one = &parts[0];
     match template {
-        // Name the ECB driver explicitly. Otherwise, these templates would look for one themselves,
-        // and they might find an accelerated driver, which is not generic C code.
+        // Name the ECB driver explicitly. Otherwise, these templates would choose an ECB driver
+        // themselves, possibly an accelerated one that is not generic C code.
         "xts" | "lrw" => format!("{template}(ecb({one}))"),
         "gcm" => format!("gcm_base(ctr({one}),ghash-{suffix})"),
         "ccm" => format!("ccm_base(ctr({one}),cbcmac({one}))"),

@@ -1,12 +1,13 @@
-//! Known answers for library functions of a tree with only one implementation, which cannot judge
-//! itself. The answers come from Python's hashlib and from OpenSSL. For modes that both lack, the
-//! answers were composed from single blocks that OpenSSL encrypted.
+//! Known answers for library functions that have only one implementation in the tree, and therefore
+//! cannot be checked against another one. The answers come from Python's hashlib and from OpenSSL.
+//! For modes that both lack, the answers were composed from single blocks encrypted by OpenSSL.
 
-/// Length of the message in bytes. The message consists of the bytes 0 to 199; key and IV also
-/// count up from 0.
+/// Length of the message in bytes. The message consists of the bytes 0 to 199; the bytes of the key
+/// and the IV also count up from 0.
 pub(super) const LEN: usize = 200;
 
-/// Each entry: algorithm, operation, key size in bytes, and the last bytes of the result in hex.
+/// Each entry holds the algorithm, the operation, the key size in bytes, and the last bytes of the
+/// result in hex.
 const ANSWERS: [(&str, &str, usize, &str); 27] = [
     ("md5", "digest", 0, "fb7001d34b8e82c9b579be5005d5b0a5"),
     ("sha224", "digest", 0, "ab3e334a37953e18f4f673736dddb64e850bfdf29d5a7ba268c567d9"),

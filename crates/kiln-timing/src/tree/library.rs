@@ -1,4 +1,4 @@
-//! Calls functions that the tree's library exports, as listed by `tree/library.c`.
+//! Calls the exported functions of the tree's library, as listed by `tree/library.c`.
 
 use std::cell::RefCell;
 
@@ -67,10 +67,10 @@ impl Tree {
         found
     }
 
-    /// Returns a separate judge for a function, or `None` if its algorithm's judge is suitable.
-    /// That judge is suitable if Kiln has the algorithm, or if the tree has a generic driver with
-    /// separate code. A driver called `-lib` is not suitable, because it would call the function
-    /// itself.
+    /// Returns a separate judge for a function, or `None` if the judge of its algorithm is
+    /// suitable. The algorithm's judge is suitable if Kiln has the algorithm, or if the tree has a
+    /// generic driver with code of its own. A driver whose name ends in `-lib` is not suitable,
+    /// because it would call the function that is being judged.
     fn judge_of(&self, function: &Function, work: &Work) -> Result<Option<Judge<'_>>, String> {
         let generic = || {
             let (name, _) = self.generic(work)?;
@@ -83,9 +83,9 @@ impl Tree {
         }
     }
 
-    /// Returns a judge that does not run the function's code. The judge is Kiln's own computation,
-    /// or the function that the table names as the judge, or the function itself within an open FPU
-    /// section, where it uses its generic code.
+    /// Returns a judge that does not run the code under test. The judge is Kiln's own computation,
+    /// the function that the table names as the judge, or the same function called within an open
+    /// FPU section, where it uses its generic code.
     fn other_path(&self, function: &Function, work: &Work) -> Result<Judge<'_>, String> {
         if let Some(answer) = reference::answer(&work.spec.name) {
             return Ok(Judge {
@@ -116,7 +116,7 @@ impl Tree {
         })
     }
 
-    /// Returns the library itself as the judge of an algorithm that has no other judge.
+    /// Returns a judge that uses the library itself, for an algorithm that has no other judge.
     pub(super) fn library_judge(&self, work: &Work) -> Option<Judge<'_>> {
         let function = self.exported().iter().find(|f| is_for(f, work))?;
         self.other_path(function, work).ok()
@@ -136,7 +136,7 @@ impl Tree {
         Ok(host.tell(&done)?)
     }
 
-    /// Returns the benchmark for a function in the tree's KUnit suites.
+    /// Returns the benchmark that measures a function in the tree's KUnit suites, if there is one.
     fn kunit_benchmark(&self, function: &str) -> Option<Beside<'_>> {
         let benchmark = Benchmark::find(&self.host.borrow(), function)?;
         Some(Box::new(move || {
@@ -147,7 +147,8 @@ impl Tree {
         }))
     }
 
-    /// Returns a closure that calls a function, or the function's generic code if `generic` is set.
+    /// Returns a closure that calls a function. If `generic` is set, the function's generic code is
+    /// called instead.
     fn series(&self, function: &Function, work: &Work, generic: bool) -> Result<Run<'_>, String> {
         let library = self.library.as_ref().ok_or("the tree has no library")?;
         let own_key = self.key(function.own_key);
@@ -172,7 +173,8 @@ impl Tree {
         }))
     }
 
-    /// Returns whether a function computes its known answer. Returns true if no answer is known.
+    /// Returns whether a function's result matches the known answer. Returns true if no answer is
+    /// known.
     fn knows(&self, function: &Function, work: &Work) -> Result<bool, String> {
         let Some((key, answer)) = known::answer(&function.alg, work.op.name()) else {
             return Ok(true);
@@ -224,7 +226,7 @@ fn spec(function: &Function) -> Spec {
 /// Returns whether the function computes the algorithm and the operation of `work`.
 fn is_for(function: &Function, work: &Work) -> bool {
     let ops = match work.op {
-        // A stream cipher does the same in both directions.
+        // A stream cipher performs the same operation in both directions.
         Op::Decrypt if function.kind == library::Kind::Cipher => ["decrypt", "crypt"],
         Op::Encrypt => ["encrypt", "crypt"],
         op => [op.name(), op.name()],

@@ -1,5 +1,5 @@
-//! A hosted kernel tree as a source. Its drivers are called through its own crypto API, and its
-//! functions directly.
+//! A hosted kernel tree as a source. Its drivers are called through the tree's own crypto API, and
+//! its functions are called directly.
 
 mod answers;
 mod crc;
@@ -29,10 +29,10 @@ use super::own::Own;
 use super::shape::{Kind, Op};
 use super::source::{key_bytes, Choice, Source, Spec, Work};
 
-/// Key sizes in bits tried with each driver. The last one is that of NHPoly1305.
+/// Key sizes in bits to try with each driver. The last one is the key size of NHPoly1305.
 const KEY_BITS: [u32; 9] = [64, 128, 160, 192, 256, 320, 384, 448, 8704];
 /// Algorithms to instantiate from templates, because an instance is registered only when it is
-/// requested. The kernel's own users request these.
+/// requested. Other parts of the kernel request these algorithms.
 const TEMPLATES: [&str; 14] = [
     "ccm(aes)",
     "rfc4309(ccm(aes))",
@@ -72,8 +72,8 @@ pub struct Tree {
 }
 
 impl Tree {
-    /// Boots the tree that `order` names, on this thread. Instantiates the algorithms in `asked`
-    /// that are not yet registered, or the usual ones if `asked` is empty.
+    /// Boots the tree that `order` names, on this thread. Instantiates those algorithms in `asked`
+    /// that are not yet registered; if `asked` is empty, instantiates the usual algorithms.
     pub fn boot(order: &Order, asked: &[String]) -> Result<Tree, Error> {
         let host = Host::boot(order, &cpu::Config::default())?;
         let calls = Calls::find(&host).map_err(|e| Error::input(e.to_string()))?;
@@ -111,8 +111,8 @@ impl Tree {
         }
     }
 
-    /// Describes all algorithms with a driver that can be opened and accepts a key of a known size,
-    /// followed by those that have only functions.
+    /// Describes every algorithm whose driver can be opened and accepts a key of a known size,
+    /// followed by the algorithms that have only functions.
     fn describe(&self) -> Vec<Spec> {
         let mut specs: Vec<Spec> = Vec::new();
         for listed in self.listed.iter().filter(|l| measured(l)) {
@@ -126,7 +126,8 @@ impl Tree {
         specs
     }
 
-    /// Takes the sizes from the first driver that can be opened, and finds the key sizes by trial.
+    /// Describes an algorithm. The sizes come from the first driver that can be opened; the key
+    /// sizes are found by trial.
     fn spec(&self, name: &str) -> Option<Spec> {
         let drivers = self.drivers(name);
         let (listed, engine) = drivers
@@ -160,7 +161,7 @@ impl Tree {
             kind,
             key_bits,
             iv: sizes.iv,
-            // Poly1305's one-time key is the beginning of the message.
+            // Poly1305's one-time key is at the beginning of the message.
             prefix: match (kind, name) {
                 (Kind::Aead, _) => AAD,
                 (_, "poly1305") => 32,
@@ -173,9 +174,9 @@ impl Tree {
         })
     }
 
-    /// Returns the tree's description of the algorithm, or `None` if the work is for another form
-    /// of it. Poly1305 has two forms: its key is either set once, or is at the beginning of each
-    /// message.
+    /// Returns the tree's description of the algorithm, or `None` if the work requires another form
+    /// of the algorithm. Poly1305 has two forms: the key is either set once, or is at the beginning
+    /// of each message.
     fn shaped(&self, work: &Work) -> Option<&Spec> {
         let same = |s: &&Spec| s.name == work.spec.name && s.prefix == work.spec.prefix;
         self.specs.iter().find(same)
@@ -202,8 +203,8 @@ impl Tree {
         Engine::open(&self.calls, driver, kind, internal).ok()
     }
 
-    /// Finds a driver by its name. If an internal driver has the same name with a prefix, returns
-    /// the internal one, because it does the actual work.
+    /// Finds a driver by its name. If there is an internal driver whose name is `__` followed by
+    /// this name, returns the internal driver, because it does the actual work.
     fn find(&self, driver: &str) -> Option<&Listed> {
         let internal = format!("__{driver}");
         let by = |name: &str| self.listed.iter().find(|l| l.driver == name);
@@ -228,7 +229,8 @@ impl Tree {
         Ok(engine)
     }
 
-    /// Returns the tree's generic driver for an algorithm, with the key set, and the driver's name.
+    /// Returns the name of the tree's generic driver for an algorithm, and the open driver with its
+    /// key set.
     fn generic(&self, work: &Work) -> Option<(String, Engine)> {
         let alg: &str = &work.spec.name;
         let kinds: &[engine::Kind] = match work.spec.kind {
@@ -326,7 +328,7 @@ impl Source for Tree {
         let functions = self.primitives.iter().filter(|p| p.alg == alg);
         let there = functions.filter(|p| self.host.borrow().image.symbol(&p.symbol).is_some());
         names.extend(there.map(|p| (p.symbol.clone(), Level::Primitive)));
-        // The user may still name drivers skipped after a crash.
+        // Drivers that are skipped because they crashed can still be requested by name.
         names.extend(self.skipped.iter().map(|name| (name.clone(), Level::Api)));
         names
     }
@@ -364,7 +366,8 @@ impl Source for Tree {
                 Err(why) => notes.push(format!("{} {}: {why}", self.provider, listed.driver)),
             }
         }
-        // Add the instance made of generic parts here, because it is registered only on request.
+        // Add the instance that consists of generic parts here, because it is registered only on
+        // request.
         let wanted = |name: &str| choice.wants(name, Level::Api);
         if let Some((name, engine)) = self.generic(work).filter(|(name, _)| wanted(name)) {
             if found.iter().all(|c| c.name != name) {
@@ -385,8 +388,8 @@ impl Source for Tree {
         let Some((name, engine)) = self.generic(work) else {
             return Ok(self.library_judge(work));
         };
-        // Drivers called `-lib` run the very assembly under test, so Kiln is the judge if it has
-        // the algorithm.
+        // Drivers whose name ends in `-lib` run the very assembly under test, so Kiln is the judge
+        // if it has the algorithm.
         if name.contains("-lib") {
             if let Some(kiln) = Own::Functions.judge(work)? {
                 return Ok(Some(kiln));

@@ -1,10 +1,10 @@
 //! Expected results for algorithms that neither a driver nor Kiln's ciphers can judge: checksums,
-//! computed with their polynomials, and RAID parities, computed byte by byte.
+//! computed from their polynomials, and RAID parities, computed byte by byte.
 
 use super::crc::Crc;
 
-/// Computes the expected result for the message in the first slice, and writes it to the second
-/// slice, which must be exactly as long as the result.
+/// Computes the expected result for the message in the first slice and writes it to the second
+/// slice, whose length must be exactly that of the result.
 pub(super) type Answer = fn(&[u8], &mut [u8]);
 
 /// Returns the computation for an algorithm, if this file defines one.
@@ -24,8 +24,8 @@ pub(super) fn answer(alg: &str) -> Option<Answer> {
         "raid6" => |src, dst| parities(src, dst, true),
         "raid6-recover-2data" => recover_2data,
         "raid6-recover-datap" => recover_datap,
-        // If a message starts with an odd byte, the tree's wrapper verifies a modified message, and
-        // the signature must be rejected with -EKEYREJECTED (-129): see hashes.c.
+        // If the first byte of a message is odd, the tree's wrapper verifies a modified message,
+        // and the signature must be rejected with -EKEYREJECTED (-129): see hashes.c.
         "ml-dsa-44" | "ml-dsa-65" | "ml-dsa-87" => |src, dst| {
             let verdict = -129 * i32::from(src[0] & 1);
             dst.copy_from_slice(&verdict.to_le_bytes());
@@ -70,7 +70,7 @@ fn inverse(a: u8) -> u8 {
     (0..254).fold(1, |power, _| product(power, a))
 }
 
-/// Computes 2^n, the factor of the n-th disk in Q.
+/// Computes 2^n, the coefficient of the n-th disk in Q.
 fn generator(n: usize) -> u8 {
     (0..n).fold(1, |power, _| product(power, 2))
 }
@@ -137,8 +137,8 @@ mod tests {
         ] {
             assert_eq!(check(alg, bytes), value, "{alg}");
         }
-        // The two algorithms are CRC-32 and its big-endian variant, without the catalogue's
-        // inversions.
+        // Both algorithms are variants of CRC-32 (the second is big-endian) without the inversions
+        // that the catalogue's check values include.
         let inverted = |alg: &str, first: &[u8]| {
             let mut message = b"123456789".to_vec();
             message.iter_mut().zip(first).for_each(|(m, f)| *m ^= f);

@@ -1,18 +1,18 @@
-//! Finds the call paths to a cipher in a tree: the drivers that a caller may get, and the function
-//! that does the work.
+//! Finds the call paths to a cipher in a tree: the drivers that a caller may receive, and the
+//! function that does the work.
 
 use kiln_question::{unknown, Error};
 use kiln_tree::engine::{self, Engine, Listed};
 
 use super::{generic, measured, plain, Tree};
 
-/// Names of an algorithm's drivers, and of the function that does the work. Without a simd helper,
-/// `helper` and `cryptd` are `None`.
+/// Names of an algorithm's drivers, and of the function that does the work. If there is no simd
+/// helper, `helper` and `cryptd` are `None`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ways {
     /// The function that the driver `direct` calls to do the work.
     pub primitive: Option<String>,
-    /// The driver that calls `primitive` in the request's context.
+    /// The driver that calls `primitive` in the context in which the request was made.
     pub direct: String,
     /// The simd helper in front of `direct`, which checks whether SIMD may be used.
     pub helper: Option<String>,

@@ -1,5 +1,5 @@
-//! Parses the subset of DER used to encode keys: lengths of up to four bytes, and non-negative
-//! integers.
+//! Parses the subset of DER that is used to encode keys: lengths of up to four bytes, and
+//! non-negative integers.
 
 use crate::wire::Status;
 
@@ -51,9 +51,9 @@ impl<'a> Der<'a> {
         }
     }
 
-    /// Reads an integer of a key and returns it as big-endian bytes without leading zeros. Integers
-    /// in keys are never negative, so the zero byte before a set high bit is optional. Some
-    /// encoders omit that byte, and so does a test in Linux.
+    /// Reads an integer in a key, and returns it as big-endian bytes without leading zeros.
+    /// Integers in keys are never negative, so if the highest bit is set, the zero byte before it
+    /// is optional. Some encoders omit that byte, and so does a test in Linux.
     pub(super) fn number(&mut self) -> Result<&'a [u8], Status> {
         let value = self.expect(INTEGER)?;
         if value.is_empty() {
@@ -67,8 +67,8 @@ impl<'a> Der<'a> {
         self.expect(OCTET_STRING)
     }
 
-    /// Reads the bytes of the bit string in the field tagged `[1]`. Returns `None` if the rest of
-    /// the value has no such field.
+    /// Reads the bit string in the field with the tag `[1]`. Returns `None` if the rest of the
+    /// value has no such field.
     pub(super) fn tagged_bits(&mut self) -> Result<Option<&'a [u8]>, Status> {
         while !self.0.is_empty() {
             let (tag, value) = self.read_value().ok_or(Status::Err)?;

@@ -11,14 +11,14 @@ const LEAST_MODULUS: usize = 512;
 /// How an RSA message is padded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Padding {
-    /// No padding. The message is a number as long as the modulus.
+    /// No padding. The message is a number that is as long as the modulus.
     Raw,
-    /// PKCS #1 v1.5. A signature contains the `DigestInfo` of this digest. With `None`, it contains
-    /// the data unchanged.
+    /// PKCS #1 v1.5. A signature contains the `DigestInfo` for this digest algorithm. If `None`,
+    /// the signature contains the data unchanged.
     Pkcs1(Option<Hash>),
 }
 
-/// Digests that signatures may use.
+/// Digest algorithms that signatures may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Hash {
     Md5,
@@ -29,7 +29,7 @@ pub(super) enum Hash {
     Sha512,
 }
 
-/// Supported NIST curves.
+/// The NIST curves that are supported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Curve {
     P192,
@@ -40,7 +40,7 @@ pub(super) enum Curve {
 }
 
 impl Curve {
-    /// Returns a coordinate's size in bytes.
+    /// Returns the size of a coordinate in bytes.
     pub(super) fn bytes(self) -> usize {
         match self {
             Curve::P192 => 24,
@@ -52,38 +52,38 @@ impl Curve {
     }
 }
 
-/// The algorithm and its parameters, as given when a session is created.
+/// An algorithm and its parameters, as specified when a session is created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Scheme {
     Rsa(Padding),
     Ecdsa(Curve),
 }
 
-/// An RSA key's numbers, big-endian.
+/// The numbers that make up an RSA key, as big-endian bytes.
 pub(super) struct Rsa<'a> {
     pub n: &'a [u8],
     pub e: &'a [u8],
     pub private: Option<Private<'a>>,
 }
 
-/// An RSA key's private numbers.
+/// The private numbers of an RSA key.
 pub(super) struct Private<'a> {
     pub d: &'a [u8],
-    /// p, q, d mod p-1, d mod q-1, 1/q mod p. `None` if the encoder wrote zeros because it does not
-    /// use these numbers.
+    /// p, q, d mod p-1, d mod q-1, and 1/q mod p. `None` if these numbers are zero in the encoded
+    /// key, because its encoder does not use them.
     pub crt: Option<[&'a [u8]; 5]>,
 }
 
-/// An EC key: the curve, and the private key, the public key, or both.
+/// An EC key: the curve, and either or both of the private key and the public key.
 pub(super) struct Ec<'a> {
     pub curve: Curve,
     /// The private key as a big-endian number.
     pub private: Option<&'a [u8]>,
-    /// The public key as a point in SEC 1 encoding.
+    /// The public key as a point in the SEC 1 encoding.
     pub public: Option<&'a [u8]>,
 }
 
-/// An encoded key's contents.
+/// The contents of an encoded key.
 pub(super) enum Parts<'a> {
     Rsa(Rsa<'a>),
     Ec(Ec<'a>),
@@ -121,8 +121,8 @@ impl Scheme {
 }
 
 impl<'a> Parts<'a> {
-    /// Parses an encoded key (section 5.9.7.2.1.5). RSA keys are encoded according to PKCS #1,
-    /// ECDSA keys according to RFC 5915, and an ECDSA public key may also be a bare point.
+    /// Parses an encoded key (section 5.9.7.2.1.5). RSA keys are encoded according to PKCS #1, and
+    /// ECDSA keys according to RFC 5915. An ECDSA public key may also be a bare point.
     pub(super) fn parse(
         scheme: Scheme,
         private: bool,
@@ -196,7 +196,7 @@ impl<'a> Ec<'a> {
         if version != [1] || number.is_empty() || number.len() > curve.bytes() {
             return Err(Status::Err);
         }
-        // Ignore the curve in the key, because the session determines the curve.
+        // Ignore the curve in the key, because the session specifies the curve.
         let public = der.tagged_bits()?.map(point).transpose()?;
         Ok(Ec {
             curve,

@@ -1,5 +1,5 @@
-//! Bindings to libcrypto functions, with the types from its headers evp.h, rsa.h and core.h, which
-//! are the same in versions 3.0 to 4.0.
+//! Bindings to libcrypto functions. Their types are those in the headers evp.h, rsa.h and core.h,
+//! and are the same in versions 3.0 to 4.0.
 
 use std::env;
 use std::ffi::{c_char, c_int, c_uint, c_void, CStr};
@@ -11,7 +11,7 @@ pub(super) type Pkey = *mut c_void;
 type Start = unsafe extern "C" fn(Ctx) -> c_int;
 type Crypt = unsafe extern "C" fn(Ctx, *mut u8, *mut usize, *const u8, usize) -> c_int;
 
-/// `OSSL_PARAM` from core.h.
+/// The layout of `OSSL_PARAM` in core.h.
 #[repr(C)]
 pub(super) struct Param {
     key: *const c_char,
@@ -55,7 +55,7 @@ impl Param {
     }
 }
 
-/// The loaded library's functions. The library is never unloaded, because its exit hooks free its
+/// The functions of the loaded library, which is never unloaded, because its exit hooks free its
 /// per-thread data.
 pub(super) struct Functions {
     pub ctx_from_name: unsafe extern "C" fn(*mut c_void, *const c_char, *const c_char) -> Ctx,
@@ -81,13 +81,14 @@ pub(super) struct Functions {
 /// File names of libcrypto in the system's library directories, newest version first.
 pub const LIBCRYPTO: [&str; 3] = ["libcrypto.so.4", "libcrypto.so.3", "libcrypto.so.1.1"];
 
-/// A handle on the loaded libcrypto.
+/// A handle to the loaded libcrypto.
 #[derive(Clone)]
 pub(crate) struct Library(pub(super) Arc<Functions>);
 
 impl Library {
-    /// Loads the newest libcrypto that has all functions. Returns `None` if none is installed.
-    /// `KILN_OPENSSL` selects a file other than the system's library.
+    /// Loads the newest libcrypto that has all required functions. Returns `None` if no such
+    /// library is installed. If `KILN_OPENSSL` is set, loads the file that it names instead of a
+    /// system library.
     pub(super) fn load() -> Option<Library> {
         let named = env::var("KILN_OPENSSL")
             .ok()
@@ -98,14 +99,14 @@ impl Library {
         }
     }
 
-    /// Loads the first of these files that is libcrypto and has all functions.
+    /// Loads the first of these files that is a libcrypto with all required functions.
     fn first(names: &[&str]) -> Option<Library> {
         names.iter().find_map(|name| Library::open(name))
     }
 
     fn open(name: &str) -> Option<Library> {
-        // SAFETY: libcrypto's constructors initialise only its own memory. If the user has selected
-        // another file, its constructors are the user's responsibility.
+        // SAFETY: libcrypto's constructors initialise only the library's own memory. A user who
+        // selects another file is responsible for that file's constructors.
         let library = unsafe { libloading::Library::new(name) }.ok()?;
         let found = Functions::find(&library);
         std::mem::forget(library);
@@ -126,8 +127,8 @@ impl Functions {
         /// `OPENSSL_INIT_NO_LOAD_CONFIG`: do not read openssl.cnf, because its settings are not
         /// meant for this device.
         const NO_LOAD_CONFIG: u64 = 0x80;
-        // SAFETY: the types match the headers of versions 3.0 to 4.0. An older library lacks the
-        // functions that 3.0 introduced (`from_name`), so loading it fails.
+        // SAFETY: the types match the headers of versions 3.0 to 4.0. An older library lacks
+        // functions that were introduced in 3.0 (`from_name`), so loading it fails.
         unsafe {
             let init: unsafe extern "C" fn(u64, *const c_void) -> c_int =
                 get(library, "OPENSSL_init_crypto")?;
@@ -160,7 +161,7 @@ impl Functions {
 mod tests {
     use super::*;
 
-    /// Libraries that are missing or lack a function are skipped in favour of a later one.
+    /// A library that is missing or lacks a function is skipped, and the next one is tried.
     #[test]
     fn the_first_library_that_will_do_is_loaded() {
         let unusable = ["libcrypto.so.none", "libc.so.6"];

@@ -1,5 +1,6 @@
-//! RSA and ECDSA with libcrypto, which blinds private operations and takes the same time for all
-//! keys of one size. libcrypto is loaded at run time; if it is missing, the service is not offered.
+//! RSA and ECDSA using libcrypto, which blinds private operations and takes the same time for all
+//! keys of the same size. libcrypto is loaded at run time; if it is not available, the service is
+//! not offered.
 
 mod der;
 mod key;
@@ -20,8 +21,8 @@ pub use library::LIBCRYPTO;
 use pkey::Pkey;
 pub(crate) use trial::load;
 
-/// A session's key, with an encoding that has been checked. libcrypto imports the key at first use,
-/// so a session that is never used costs nothing.
+/// A session's key, whose encoding has been checked. libcrypto imports the key when it is first
+/// used, so a session that is never used costs nothing.
 pub(crate) struct Key {
     library: Library,
     scheme: Scheme,
@@ -63,8 +64,8 @@ impl Key {
         self.loaded.get_or_init(load).as_ref().map_err(|e| *e)
     }
 
-    /// Serves a request and returns the length of the result in `dst`. For a verification, `src` is
-    /// the signature and `signed` is the data that was signed.
+    /// Serves a request and returns the length of the result in `dst`. For a verification request,
+    /// `src` is the signature and `signed` is the data that was signed.
     pub(crate) fn serve(
         &self,
         action: Action,

@@ -1,4 +1,4 @@
-//! Keys imported into libcrypto, and operations with them.
+//! Keys that have been imported into libcrypto, and the operations that use them.
 
 use std::ffi::{c_int, CStr};
 use std::ptr::{null, null_mut};
@@ -9,24 +9,24 @@ use super::key::{Curve, Ec, Hash, Padding, Parts, Rsa, Scheme};
 use super::library::{Ctx, Functions, Library, Param};
 use crate::wire::{Action, Status};
 
-/// Selections `EVP_PKEY_PUBLIC_KEY` and `EVP_PKEY_KEYPAIR`.
+/// The selections `EVP_PKEY_PUBLIC_KEY` and `EVP_PKEY_KEYPAIR`.
 const PUBLIC: c_int = 0x86;
 const KEYPAIR: c_int = 0x87;
 
-/// Padding modes `RSA_PKCS1_PADDING` and `RSA_NO_PADDING`.
+/// The padding modes `RSA_PKCS1_PADDING` and `RSA_NO_PADDING`.
 const PKCS1_PADDING: c_int = 1;
 const NO_PADDING: c_int = 3;
 
-/// An `EVP_PKEY`. libcrypto wipes the key when it frees it.
+/// An `EVP_PKEY`. libcrypto wipes the key when freeing it.
 pub(super) struct Pkey {
     library: Library,
     raw: *mut std::ffi::c_void,
-    /// Size of an RSA modulus in bytes.
+    /// Size of the modulus in bytes, for an RSA key.
     modulus: usize,
 }
 
-// SAFETY: libcrypto counts references to keys atomically and locks the data it caches in them. Each
-// operation has a separate context.
+// SAFETY: libcrypto counts references to keys atomically and locks the data that it caches in keys.
+// Each operation has its own context.
 unsafe impl Send for Pkey {}
 // SAFETY: concurrent operations on one key are safe for the reasons given above for `Send`.
 unsafe impl Sync for Pkey {}
@@ -40,7 +40,7 @@ struct Operation<'a> {
 impl Drop for Operation<'_> {
     fn drop(&mut self) {
         // SAFETY: the context was created by `start` or `Pkey::new` and is freed only here. No
-        // other code reads this thread's error queue, so it may be cleared.
+        // other code reads this thread's error queue, so the queue may be cleared.
         unsafe {
             (self.f.ctx_free)(self.ctx);
             (self.f.clear_errors)();
@@ -167,8 +167,7 @@ impl Pkey {
         // SAFETY: the key is valid, and the context takes a reference to it.
         let ctx = unsafe { (f.ctx_from_pkey)(null_mut(), self.raw, null()) };
         let op = Operation::new(f, ctx)?;
-        // SAFETY: `init` initialises the new context before the padding and the digest are set in
-        // it.
+        // SAFETY: `init` initialises the new context before the padding and the digest are set.
         let ok = unsafe {
             init(op.ctx) == 1
                 && match scheme {
@@ -186,8 +185,8 @@ impl Pkey {
         ok.then_some(op).ok_or(Status::Err)
     }
 
-    /// Performs an RSA operation. In raw mode and for decryption, `src` is a number that may be
-    /// shorter than the modulus because its leading zeros are optional.
+    /// Performs an RSA operation. In raw mode and when decrypting, `src` is a number that may be
+    /// shorter than the modulus, because leading zeros are optional.
     pub(super) fn crypt(
         &self,
         padding: Padding,
@@ -213,19 +212,20 @@ impl Pkey {
         op.call(call, &whole, self.modulus, dst)
     }
 
-    /// Signs a digest, and returns the signature's length.
+    /// Signs a digest and returns the length of the signature.
     pub(super) fn sign(&self, scheme: Scheme, src: &[u8], dst: &mut [u8]) -> Result<usize, Status> {
         let f = &*self.library.0;
         let op = self.start(f.sign_init, scheme, true)?;
         let most = match scheme {
             Scheme::Rsa(_) => self.modulus,
-            // The maximum size: a sequence of two integers, each with a header and a sign byte.
+            // The maximum size of the signature: a sequence of two integers, each with a header and
+            // a sign byte.
             Scheme::Ecdsa(curve) => 2 * (curve.bytes() + 3) + 3,
         };
         op.call(f.sign, src, most, dst)
     }
 
-    /// Checks that the signature matches the digest.
+    /// Checks that the signature matches `signed`, the digest.
     pub(super) fn verify(
         &self,
         scheme: Scheme,
@@ -246,8 +246,8 @@ impl Pkey {
 
 impl Drop for Pkey {
     fn drop(&mut self) {
-        // SAFETY: `self` owns one reference to the key, and dropping `self` releases it exactly
-        // once. A null pointer is allowed.
+        // SAFETY: `self` owns one reference to the key, and this call releases it exactly once. A
+        // null pointer is allowed.
         unsafe { (self.library.0.pkey_free)(self.raw) }
     }
 }

@@ -1,4 +1,5 @@
-//! Checks at start-up that libcrypto works, using keys from this crate that protect nothing.
+//! Checks at start-up that libcrypto works. The test keys are part of this crate and protect
+//! nothing.
 
 use std::sync::OnceLock;
 
@@ -10,11 +11,11 @@ use crate::wire::algo::akcipher as algo;
 use crate::wire::{session, Action, Status};
 use crate::Limits;
 
-/// Loads the library and tries its operations once. Returns `None` if the library is not installed
-/// or computes a wrong result.
+/// Loads the library and tries each of its operations once. Returns `None` if the library is not
+/// installed or computes a wrong result.
 ///
-/// This takes several milliseconds. Afterwards the library has read all files that it needs, so it
-/// also works inside a sandbox. After a fork, it seeds its random number generators again.
+/// This takes several milliseconds. By the end, the library has read all the files it needs, so it
+/// also works inside a sandbox. After a fork, the library reseeds its random number generators.
 pub(crate) fn load() -> Option<Library> {
     static LOADED: OnceLock<Option<Library>> = OnceLock::new();
     let load = || Library::load().filter(works);

@@ -33,15 +33,17 @@ pub mod aead {
     pub const CHACHA20_POLY1305: u32 = 3;
 }
 
-/// `VIRTIO_CRYPTO_AKCIPHER_*`, with paddings, hashes and curves.
+/// `VIRTIO_CRYPTO_AKCIPHER_*`, and the numbers of paddings, hashes and curves.
 pub mod akcipher {
     pub const RSA: u32 = 1;
     /// ECDSA's number in the specification.
     pub const ECDSA: u32 = 2;
-    /// ECDSA's number in Linux's header, where 2 is DSA, which the specification does not define.
+    /// The number of ECDSA in Linux's header. There, 2 stands for DSA, which the specification does
+    /// not define.
     ///
-    /// The device advertises only bit 2, since bit 3 is not defined, and accepts both numbers in
-    /// requests. A driver that uses 2 for DSA is rejected because its key is not on a curve.
+    /// The device advertises only bit 2, since the specification does not define bit 3, but it
+    /// accepts both numbers in requests. A driver that uses 2 for DSA is rejected because its key
+    /// is not on a curve.
     pub const ECDSA_LINUX: u32 = 3;
 
     /// `VIRTIO_CRYPTO_AKCIPHER_KEY_TYPE_PUBLIC`.

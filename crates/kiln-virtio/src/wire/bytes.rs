@@ -12,8 +12,8 @@ impl<'a> Reader<'a> {
         Ok(head)
     }
 
-    /// Like [`Reader::take`], but with a length that the driver has chosen and that may therefore
-    /// be too large.
+    /// Like [`Reader::take`], but for a length that the driver has chosen and that may therefore be
+    /// too large.
     pub(super) fn field(&mut self, n: u32) -> Result<&'a [u8], Fault> {
         self.take(usize::try_from(n).map_err(|_| Fault::Short)?)
     }

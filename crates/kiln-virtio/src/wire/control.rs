@@ -19,9 +19,9 @@ pub enum Control<'a> {
     Create {
         /// The kind of session to create.
         create: Create,
-        /// The cipher's key in a chain; otherwise the session's only key.
+        /// In a chain, the key of the cipher; otherwise the only key of the session.
         key: &'a [u8],
-        /// The MAC key of a chain; otherwise empty.
+        /// In a chain, the key of the MAC; otherwise empty.
         auth_key: &'a [u8],
     },
     /// A request to destroy a session.
@@ -34,11 +34,11 @@ pub enum Control<'a> {
 }
 
 impl<'a> Control<'a> {
-    /// Parses everything that the driver made readable, which may be longer than the request.
+    /// Parses everything that the driver made readable, even if it is longer than the request.
     pub fn parse(bytes: &'a [u8], features: Features) -> Result<Control<'a>, Fault> {
         let mut r = Reader(bytes);
-        // Ignore the algorithm, because the fixed part repeats it, and the queue number, which
-        // legacy drivers set.
+        // Ignore the algorithm, because the fixed part repeats it, and ignore the queue number,
+        // which legacy drivers set.
         let [opcode, _algo, _flag, _queue] = r.words()?;
         let (service, op) = Service::from_opcode(opcode).ok_or(Fault::Opcode(opcode))?;
         let opcode = service.opcode(op);

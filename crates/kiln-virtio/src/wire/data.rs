@@ -19,11 +19,11 @@ pub enum Mode<'a> {
     Session(u64),
     /// The request itself contains its parameters and keys.
     Stateless {
-        /// The parameters that would otherwise be used to create a session.
+        /// The parameters, which in session mode are sent when the session is created.
         create: Create,
-        /// The cipher's key in a chain; otherwise the only key.
+        /// In a chain, the key of the cipher; otherwise the only key.
         key: &'a [u8],
-        /// The MAC key of a chain; otherwise empty.
+        /// In a chain, the key of the MAC; otherwise empty.
         auth_key: &'a [u8],
     },
 }
@@ -36,14 +36,14 @@ pub struct Request<'a> {
     pub op: Operation,
     /// The IV; empty if the algorithm does not use one.
     pub iv: &'a [u8],
-    /// The source data. For a verification, this is the signature.
+    /// The source data. In a signature verification, this is the signature.
     pub src: &'a [u8],
-    /// The associated data. For a verification, this is the data that was signed.
+    /// The associated data. In a signature verification, this is the signed data.
     pub aad: &'a [u8],
 }
 
 impl<'a> Request<'a> {
-    /// Parses everything that the driver made readable, which may be longer than the request.
+    /// Parses everything that the driver made readable, even if it is longer than the request.
     pub fn parse(bytes: &'a [u8], features: Features) -> Result<Request<'a>, Fault> {
         let mut r = Reader(bytes);
         let [opcode, _algo] = r.words()?;

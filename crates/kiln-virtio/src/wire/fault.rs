@@ -1,4 +1,4 @@
-//! Errors in the format of a request, and the status that each returns to the driver.
+//! Errors in the format of a request, and the status that the driver receives for each of them.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use super::Status;
 /// Why a request cannot be parsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Fault {
-    /// The request ends within its header, or before the data that its header announces.
+    /// The request ends within the header, or is shorter than the header announces.
     Short,
     /// The lengths are inconsistent.
     Length,
@@ -22,7 +22,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// Returns the status to return to the driver.
+    /// Returns the status to report to the driver.
     pub fn status(self) -> Status {
         match self {
             Fault::Short | Fault::Length => Status::Err,

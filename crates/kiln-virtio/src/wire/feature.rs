@@ -5,7 +5,7 @@ use super::Service;
 
 /// `VIRTIO_CRYPTO_F_REVISION_1`.
 pub const REVISION_1: u64 = 1 << 0;
-/// `VIRTIO_CRYPTO_F_CIPHER_STATELESS_MODE`. The bits of the other services follow in the order of
+/// `VIRTIO_CRYPTO_F_CIPHER_STATELESS_MODE`. The bits for the other services follow in the order of
 /// the service numbers.
 pub const CIPHER_STATELESS: u64 = 1 << 1;
 /// All feature bits that the device type defines.
@@ -16,7 +16,7 @@ pub const ALL: u64 = 0x3f;
 pub struct Features(u64);
 
 impl Features {
-    /// Reads feature bits, ignoring bits of the transport and the rings.
+    /// Parses feature bits, ignoring those that belong to the transport or to the rings.
     pub fn new(bits: u64) -> Features {
         match bits & REVISION_1 {
             0 => Features(0),
@@ -28,7 +28,8 @@ impl Features {
         self.0
     }
 
-    /// Returns whether the fixed part of a request has the size of its structure, without padding.
+    /// Returns whether the fixed part of a request is exactly as long as its structure, without
+    /// padding.
     pub(crate) fn revision_1(self) -> bool {
         self.0 & REVISION_1 != 0
     }

@@ -4,7 +4,7 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Service {
-    /// Ciphers, and chains of a cipher and a hash or MAC.
+    /// Ciphers, and chains that combine a cipher with a hash or MAC.
     Cipher = 0,
     Hash = 1,
     /// Message authentication codes.
@@ -25,7 +25,7 @@ impl Service {
         Service::Akcipher,
     ];
 
-    /// Returns the service with this number, if it exists.
+    /// Returns the service with this number, or `None` if there is no such service.
     pub fn from_raw(raw: u32) -> Option<Service> {
         Service::ALL.get(raw as usize).copied()
     }
@@ -66,7 +66,7 @@ impl Service {
     }
 }
 
-/// The action that a data request requests.
+/// The action that a data request asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Action {
     /// Encryption, supported by ciphers, AEADs and RSA.

@@ -26,7 +26,7 @@ pub struct Chain {
     pub iv_len: u32,
     /// Source length in bytes.
     pub src_len: u32,
-    /// Destination length in bytes, without the hash.
+    /// Destination length in bytes, not counting the hash.
     pub dst_len: u32,
     /// Offset in the source where the cipher starts.
     pub cipher_start: u32,
@@ -58,7 +58,7 @@ pub struct Aead {
     pub iv_len: u32,
     /// Length of the associated data in bytes.
     pub aad_len: u32,
-    /// Source length in bytes. For decryption, it includes the tag after the text.
+    /// Source length in bytes. For decryption, it includes the tag, which follows the text.
     pub src_len: u32,
     /// Destination size in bytes. For encryption, it includes the tag.
     pub dst_len: u32,
@@ -70,14 +70,14 @@ pub struct Aead {
 /// `struct virtio_crypto_akcipher_data_flf`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Akcipher {
-    /// Source length in bytes. For a verification, it is the signature's length.
+    /// Source length in bytes. In a signature verification, this is the length of the signature.
     pub src_len: u32,
-    /// Destination size in bytes. For a verification, it is the length of the signed data, which
-    /// follows the signature.
+    /// Destination size in bytes. In a signature verification, this is the length of the signed
+    /// data, which follows the signature.
     pub dst_len: u32,
 }
 
-/// A data request's fixed part.
+/// The fixed part of a data request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
     /// A cipher without a hash.

@@ -1,5 +1,5 @@
-//! The parameters that create a session (section 5.9.7.2.1): the fixed-length part for each kind of
-//! session.
+//! The parameters that create a session (section 5.9.7.2.1): the fixed-length part of the request,
+//! for each kind of session.
 
 use super::algo::{HASH_MODE_AUTH, HASH_MODE_PLAIN, SYM_OP_CHAIN, SYM_OP_CIPHER};
 use super::bytes::{Put, Reader};
@@ -80,7 +80,7 @@ pub struct Akcipher {
     pub key_type: u32,
     /// Key length in bytes.
     pub key_len: u32,
-    /// For RSA, padding and hash. For ECDSA, the curve and an unused word.
+    /// For RSA, the padding and the hash. For ECDSA, the curve and an unused word.
     pub para: [u32; 2],
 }
 
@@ -139,7 +139,8 @@ impl ChainHash {
         }
     }
 
-    /// Returns the hash mode, algorithm, result length and key length, as they are encoded.
+    /// Returns the hash mode, algorithm, result length and key length, in the order in which they
+    /// are encoded.
     pub(super) fn words(self) -> [u32; 4] {
         match self {
             ChainHash::Plain(h) => [HASH_MODE_PLAIN, h.algo, h.result_len, 0],

@@ -1,8 +1,9 @@
-//! The fixed part of a request to a service with negotiated stateless mode: the parameters of a
-//! session, then the lengths.
+//! The fixed part of a request to a service whose stateless mode was negotiated: session
+//! parameters, followed by lengths.
 //!
 //! The specification ties this format to the feature bit instead of the request's flag (section
-//! 5.9.7.3), so requests in session mode also use it, and their session parameters are ignored.
+//! 5.9.7.3). Requests in session mode therefore also use it, and their session parameters are
+//! ignored.
 
 use super::algo::{HASH_MODE_AUTH, SYM_OP_CHAIN, SYM_OP_CIPHER};
 use super::bytes::{Put, Reader};

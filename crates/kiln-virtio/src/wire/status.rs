@@ -31,7 +31,7 @@ impl Status {
         Status::KeyRejected,
     ];
 
-    /// Returns the status with this number, if it exists.
+    /// Returns the status with this number, or `None` if there is no such status.
     pub fn from_raw(raw: u8) -> Option<Status> {
         Status::ALL.get(usize::from(raw)).copied()
     }

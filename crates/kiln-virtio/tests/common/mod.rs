@@ -1,4 +1,4 @@
-//! A driver without queues that passes requests and answers as bytes.
+//! A driver without queues, which passes requests and answers as byte buffers.
 #![allow(dead_code)]
 
 use std::ops::Range;
@@ -13,7 +13,7 @@ use kiln_virtio::wire::{
 };
 use kiln_virtio::{Guest, Limits, Services, Worker};
 
-/// Sets of features a driver may negotiate: the legacy format, the REVISION_1 format, and
+/// The feature sets with which the tests run: the legacy format, the REVISION_1 format, and
 /// REVISION_1 with all stateless modes.
 pub(crate) const FORMS: [u64; 3] = [0, feature::REVISION_1, feature::ALL];
 
@@ -79,15 +79,15 @@ impl Driver {
         Status::from_raw(answer[0]).unwrap()
     }
 
-    /// Sends a request, and returns the result or the error status.
+    /// Sends a request and returns the result, or the status if it is an error.
     pub(crate) fn request(&mut self, request: &Request<'_>) -> Result<Vec<u8>, Status> {
         let mut bytes = Vec::new();
         request.emit(self.features, &mut bytes);
         self.bytes(&mut bytes, request.answer_len())
     }
 
-    /// Like [`Driver::request`], but with a request in raw bytes and a writable part of `room`
-    /// bytes.
+    /// Like [`Driver::request`], but takes the request as raw bytes. The device may write up to
+    /// `room` bytes.
     pub(crate) fn bytes(&mut self, bytes: &mut [u8], room: usize) -> Result<Vec<u8>, Status> {
         let mut answer = vec![0xa5; room];
         let used = self.guest.data(&mut self.worker, bytes, &mut answer);
@@ -223,8 +223,8 @@ impl Case {
         }
     }
 
-    /// Returns a chain of the algorithms of two cases. The regions are those of the cipher's source
-    /// that are encrypted and hashed.
+    /// Combines a cipher case and a hash or MAC case into a chain. `encrypted` and `hashed` are the
+    /// regions of the cipher's source to encrypt and to hash.
     pub(crate) fn chain(
         order: u32,
         cipher: &Case,

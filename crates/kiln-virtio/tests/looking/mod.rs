@@ -1,4 +1,4 @@
-//! An allocator that searches all memory being freed for a key.
+//! An allocator that searches every block of memory for a key when the block is freed.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,8 +11,8 @@ static FOUND: AtomicUsize = AtomicUsize::new(0);
 
 struct Looking;
 
-// SAFETY: every call is forwarded to the system's allocator; before freeing memory, this allocator
-// only reads it.
+// SAFETY: every call is forwarded to the system's allocator. This allocator itself only reads
+// memory, before it frees it.
 unsafe impl GlobalAlloc for Looking {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller guarantees that the layout is valid, as `alloc_zeroed` requires.
@@ -33,8 +33,8 @@ unsafe impl GlobalAlloc for Looking {
 #[global_allocator]
 static LOOKING: Looking = Looking;
 
-/// Calls `run` and returns how many memory blocks it freed with a key inside. Tests that use this
-/// function must not run concurrently.
+/// Calls `run` and returns how many of the memory blocks that it freed contained a key. Tests that
+/// use this function must not run concurrently.
 pub(crate) fn found(run: impl FnOnce()) -> usize {
     let before = FOUND.load(Ordering::Relaxed);
     run();

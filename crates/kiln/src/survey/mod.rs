@@ -2,15 +2,15 @@
 //! time.
 //!
 //! Each part of the survey runs a command of this program in a separate process with a time limit.
-//! A part therefore has the same results and the same record as its command. A part that provides a
-//! headline runs in five processes, spread over the survey: each pass runs every part that still
-//! has processes. As everywhere in Kiln, each process has one emulated CPU. A part that crashes or
-//! hangs becomes a note and does not end the survey. Each process takes 0.2 s to start, including
-//! the calibration of its clock.
+//! A part therefore has the same results and writes the same record as the command. A part that
+//! provides a headline runs in five processes, which are spread over the survey: each pass runs one
+//! process of every part that still has processes to run. As everywhere in Kiln, each process has
+//! one emulated CPU. If a part crashes or hangs, the survey adds a note and continues. Each process
+//! takes 0.2 s to start, including the calibration of its clock.
 //!
 //! | file | contents |
 //! |---|---|
-//! | `plan.rs` | time for each part, and the parts that are omitted |
+//! | `plan.rs` | how much time each part gets, and which parts are omitted |
 //! | `run.rs` | runs passes over the parts and combines their results |
 //! | `view.rs` | the human-readable output |
 
@@ -33,12 +33,12 @@ use run::Survey;
 ///
 /// Takes about 70 s, or 20 s with --quick, or the time given with --minutes. Each question is
 /// answered by its own command. Headline numbers are measured in five processes spread over the
-/// survey; the interval is where the result of a sixth process would be with a probability of 95 %.
-/// With --quick there is only one process each, so intervals and verdicts are missing. What was
-/// left out is listed with the command that adds it. The last step writes a page that you can mail:
-/// kiln-report.html, or DIR/report.html with --out DIR. DIR also receives the records: one per
-/// command (speed.json, fpu.json, ...), those of the repeated processes in DIR/reruns, and
-/// survey.json, which contains the first record of each command.
+/// survey; the interval would contain the result of a sixth process with a probability of 95 %.
+/// With --quick there is only one process per part, so intervals and verdicts are missing.
+/// Everything that was left out is listed with the command that adds it. The last step writes a
+/// page that you can mail: kiln-report.html, or DIR/report.html with --out DIR. DIR also receives
+/// the records: one per command (speed.json, fpu.json, ...), those of the repeated processes in
+/// DIR/reruns, and survey.json, which contains the first record of each command.
 #[derive(Args, Default)]
 #[command(after_long_help = "\
 Questions:
@@ -65,7 +65,7 @@ pub struct SurveyArgs {
     /// Questions to ask [default: all]
     #[arg(long, value_delimiter = ',', value_name = "NAME,…")]
     question: Vec<String>,
-    /// A Linux source tree or a git revision of one, built and hosted; needs --minutes 3
+    /// A Linux source tree, or a git revision of one, to build and host; needs --minutes 3
     #[arg(long, value_name = "DIR|REV")]
     tree: Option<PathBuf>,
     /// File for the report page [default: kiln-report.html, or DIR/report.html]

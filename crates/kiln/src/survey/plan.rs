@@ -3,9 +3,10 @@
 use kiln_question::survey::{Means, Part, Slot, Topic, PROCESSES};
 use kiln_question::{unknown, Error};
 
-/// Seconds reserved for work outside the parts: reading the machine's facts, writing the page.
+/// Seconds reserved for work outside the parts: collecting facts about the machine and writing the
+/// page.
 const ASIDE_S: f64 = 0.8;
-/// Limits of `--minutes`: the minimum still gives a result, and the maximum is a day.
+/// Limits of `--minutes`: the minimum is just enough for a result, and the maximum is one day.
 const LEAST_MINUTES: f64 = 0.08;
 const MOST_MINUTES: f64 = 1440.0;
 /// Duration of a survey with `--quick`, in seconds.
@@ -24,7 +25,7 @@ pub fn topics() -> Vec<&'static Topic> {
     all
 }
 
-/// Returns the topic with this name, or an error that lists the names.
+/// Returns the topic with this name, or an error that lists the valid names.
 pub fn find_topic(name: &str) -> Result<&'static Topic, Error> {
     let all = topics();
     let names: Vec<&str> = all.iter().map(|t| t.name).collect();
@@ -61,10 +62,10 @@ fn processes(part: &Part, repeats: bool) -> usize {
     }
 }
 
-/// A plan's input: the requested time and topics, and the available tools.
+/// The input for a plan: the requested time and topics, and the available tools.
 #[derive(Clone, Debug, Default)]
 pub struct Wanted {
-    /// Time for the whole survey, in seconds.
+    /// Duration of the whole survey in seconds.
     pub seconds: f64,
     /// The requested topics. If empty, all topics are requested.
     pub topics: Vec<&'static Topic>,
@@ -95,13 +96,13 @@ impl Wanted {
         self.topics.is_empty() || self.topics.contains(&topic)
     }
 
-    /// Returns whether the part was requested and has everything that it needs.
+    /// Returns whether the part was requested and everything it needs is available.
     fn may(&self, item: &Item) -> bool {
         self.asks(item.topic) && (item.part.can_run)(&self.means)
     }
 }
 
-/// A part that the survey runs, with its share of the time.
+/// A part that the survey runs, and its share of the time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Step {
     pub item: Item,
@@ -109,16 +110,16 @@ pub struct Step {
     pub seconds: f64,
     /// Number of processes that run the part.
     pub processes: usize,
-    /// Arguments that make this program run the part.
+    /// Arguments with which this program runs the part.
     pub args: Vec<String>,
 }
 
-/// An omission from the survey, with its reason and remedy.
+/// Something that the survey leaves out, with the reason and a remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeftOut {
     /// The omitted part's topic.
     pub topic: &'static Topic,
-    /// Description of the omission, including the reason.
+    /// What is left out, and why.
     pub what: String,
     /// The command that would include the omitted part.
     pub add: String,
@@ -129,12 +130,12 @@ pub struct LeftOut {
 pub struct Plan {
     /// The steps, in the order they run.
     pub steps: Vec<Step>,
-    /// The omissions, with reasons.
+    /// What is left out, with reasons.
     pub left_out: Vec<LeftOut>,
 }
 
 impl Plan {
-    /// Plans the requested parts that can run on this machine.
+    /// Plans a survey of the requested parts that can run on this machine.
     pub fn new(wanted: &Wanted) -> Plan {
         let mut plan = Plan::default();
         let mut left = wanted.seconds - ASIDE_S;
@@ -192,8 +193,9 @@ impl Plan {
         all.map(|s| s.seconds * s.processes as f64).sum()
     }
 
-    /// Returns all processes with their pass number, in the order they run. Each pass runs every
-    /// part that still has processes, which spreads a part's processes over the survey.
+    /// Returns all processes with their pass numbers, in the order in which they run. Each pass
+    /// runs every part that still has processes to run, so that the processes of a part are spread
+    /// over the survey.
     pub fn runs(&self) -> Vec<(usize, &Step)> {
         let passes = self.steps.iter().map(|s| s.processes).max().unwrap_or(0);
         (0..passes)
@@ -210,8 +212,8 @@ impl Plan {
     }
 }
 
-/// Returns the minimum total time in seconds of the requested parts. Parts that only longer surveys
-/// include are not counted.
+/// Returns the minimum total time in seconds that the requested parts need. Parts that run only in
+/// longer surveys are not counted.
 fn least(wanted: &Wanted, repeats: bool) -> f64 {
     let asked = items().into_iter().filter(|item| wanted.may(item));
     let usual = asked.map(|item| item.part).filter(|p| p.from_s == 0.0);
@@ -238,7 +240,7 @@ fn no_time(item: &Item, wanted: &Wanted) -> Option<LeftOut> {
     })
 }
 
-/// Lists programs and trees that the requested parts could use but the machine lacks.
+/// Lists what the requested parts could use but the machine lacks, such as programs and trees.
 fn not_here(items: &[Item], wanted: &Wanted) -> Vec<LeftOut> {
     let asked = items.iter().filter(|item| wanted.asks(item.topic));
     let missing = asked.filter_map(|item| Some((item.topic, (item.part.missing)(&wanted.means)?)));

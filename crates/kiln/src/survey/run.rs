@@ -15,14 +15,14 @@ use serde_json::Value;
 use super::plan::{topics, LeftOut, Plan, Step};
 use super::view;
 
-/// A part counts as hanging after `PATIENCE` times its planned time plus `PATIENCE_S` seconds.
+/// A part is considered hung after `PATIENCE` times its planned time plus `PATIENCE_S` seconds.
 const PATIENCE: f64 = 3.0;
 const PATIENCE_S: f64 = 10.0;
 /// Replaces `PATIENCE_S` for parts that may first have to build a tree. The value includes a margin
 /// for a loaded machine.
 const BUILDING_S: f64 = 900.0;
 
-/// What the numbers on the screen mean; see [`kiln_question::survey::Estimate`].
+/// Explains the numbers on the screen; see [`kiln_question::survey::Estimate`].
 const INTERVALS: &str =
     "A number with a range is the median of five measurements of Kiln's own code, not of this \
      Linux; a sixth would be in the range with 95 % probability.";
@@ -47,7 +47,7 @@ impl<'a> Survey<'a> {
         }
     }
 
-    /// Prints a description of the machine, and the meaning of intervals if there will be any.
+    /// Prints a description of the machine, and explains intervals if the survey will have any.
     pub fn begin(&self, facts: &Facts) -> Result<(), Error> {
         let intervals = match self.plan.steps.iter().any(|s| s.processes == PROCESSES) {
             true => format!("\n{}", table::paragraph(INTERVALS)),
@@ -74,7 +74,8 @@ impl<'a> Survey<'a> {
             );
             let began = Instant::now();
             let answer = self.run_process(pass, step, &mut || {
-                // Report the planned progress, because the processes do not report their own.
+                // Report the progress according to the plan, because the processes do not report
+                // theirs.
                 let part = began.elapsed().as_secs_f64().min(step.seconds);
                 progress.report((planned + part) / whole, &what);
             })?;
@@ -133,14 +134,16 @@ impl<'a> Survey<'a> {
         Ok(Answer::new(step.item.part, left))
     }
 
-    /// Records how a process ended: a failure, a crash, or something that the machine lacks.
+    /// Records how a process ended: that it failed, that it crashed, or that the machine lacks
+    /// something it needs.
     fn judge(&mut self, topic: &'static Topic, answer: &Answer) {
         let name = answer.part.name;
         match &answer.ended {
             Ended::Lacks(why) => {
                 // Split the error text, which ends with the remedy.
                 let (what, add) = why.rsplit_once(": ").unwrap_or((why, topic.command));
-                // Each process words this differently if it names a temporary file.
+                // If the text names a temporary file, it differs from process to process, so
+                // compare only the prefix.
                 let prefix = format!("{name}: ");
                 if !self.left_out.iter().any(|l| l.what.starts_with(&prefix)) {
                     self.leave_out(topic, format!("{prefix}{what}"), add);
@@ -218,8 +221,8 @@ impl<'a> Survey<'a> {
         (all, notes)
     }
 
-    /// Returns the warnings of the whole survey, and warnings of other kinds that only a part
-    /// reported, with the part's name.
+    /// Returns the warnings that apply to the whole survey, followed by warnings of other kinds,
+    /// which only parts of it reported. The latter name the part.
     fn warnings<Q: Question>(&self, facts: &Facts) -> Vec<String> {
         let own = self.session.warnings::<Q>(facts);
         let mut kinds: Vec<&str> = own.iter().map(|w| w.kind.name()).collect();
@@ -249,8 +252,8 @@ impl<'a> Survey<'a> {
         let mut notes = [self.notes.clone(), without].concat();
         notes.extend(left);
         notes.extend(warnings.iter().cloned());
-        // The page shows only the first process of each part, whereas the survey's rows contain the
-        // values of all processes.
+        // The page shows only the first process of each part, whereas the rows of the survey
+        // combine all processes.
         let records: Vec<Value> = self
             .first_answers()
             .filter_map(|a| a.record.clone())
@@ -262,7 +265,7 @@ impl<'a> Survey<'a> {
                 ..self.session.record::<Q, _>(facts, &rows, &notes)
             };
             last = page.write(&bundle.to_value()).unwrap_or_else(|e| {
-                // Turn this error into a note, because the survey itself is complete.
+                // Report this error only as a note, because the survey itself is complete.
                 let note = format!("no report: {e}");
                 notes.push(note.clone());
                 note
@@ -311,7 +314,7 @@ impl<'a> Survey<'a> {
             .map(|(_, a)| a)
     }
 
-    /// Formats the throughput measured so far. The progress line shows it, because the results are
+    /// Formats the throughput measured so far for the progress line, because the results are
     /// printed only after the last pass.
     fn first_result(&self) -> String {
         let first = self.plan.steps.first();
@@ -326,7 +329,7 @@ impl<'a> Survey<'a> {
         }
     }
 
-    /// Writes a process's record once the process has exited. The first process of a part writes
+    /// Writes the record of a process that has exited. The first process of a part writes
     /// DIR/NAME.json, the others write DIR/reruns/NAME-2.json and so on. `kiln report DIR` does not
     /// read DIR/reruns.
     fn save_record(&self, pass: usize, answer: &Answer) -> Result<(), Error> {

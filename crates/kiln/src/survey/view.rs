@@ -5,8 +5,8 @@ use kiln_question::table::{paragraph, wrap, WIDTH};
 
 use super::plan::LeftOut;
 
-/// Formats the results of a topic, below a line with its title and the command that gives more
-/// detail.
+/// Formats the results of a topic, below a line that contains its title and the command that gives
+/// more detail.
 pub fn block(topic: &Topic, rows: &[Row], tty: bool) -> String {
     let (title, command) = (topic.title, topic.command);
     let gap = WIDTH.saturating_sub(title.chars().count() + command.len());
@@ -17,8 +17,8 @@ pub fn block(topic: &Topic, rows: &[Row], tty: bool) -> String {
     format!("{title}{}{command}\n{}", " ".repeat(gap), sentences(rows))
 }
 
-/// Formats the verdicts on a topic, each followed by its evidence in one sentence. If the first
-/// verdict has no such sentence, its headline follows. All headlines, which contain the full
+/// Formats the verdicts on a topic, each followed by the sentences that explain it. If the first
+/// row has no such explanation, its headline is used instead. All headlines, which contain the full
 /// evidence, are on the page and in the record.
 fn sentences(rows: &[Row]) -> String {
     let mut text = String::new();
@@ -37,7 +37,7 @@ fn sentences(rows: &[Row]) -> String {
     text
 }
 
-/// Formats the list of omissions, with the commands that would add them.
+/// Formats the list of what was left out, with the commands that would add it.
 pub fn left_out(all: &[LeftOut]) -> String {
     if all.is_empty() {
         return String::new();
@@ -58,7 +58,8 @@ pub fn left_out(all: &[LeftOut]) -> String {
     text
 }
 
-/// Joins the omissions. If all have the same reason, which follows the last comma, it is given once.
+/// Joins the descriptions of omissions. The reason is the text after the last comma; if all reasons
+/// are the same, it is given only once.
 fn join(whats: &[&str]) -> String {
     let split: Option<Vec<_>> = whats.iter().map(|w| w.rsplit_once(", ")).collect();
     match split.as_deref() {
@@ -96,7 +97,7 @@ mod tests {
             assert!(block(topic, &rows, true).starts_with("\x1b[1m"));
         }
         assert_eq!(sentences(&[Row::none(topics()[0])]), "");
-        // The second row must show only its verdict, and its detail if it has one.
+        // The second row must show only its verdict, and its explanation if it has one.
         let twice = sentences(&[rows[0].clone(), rows[0].clone()]);
         assert_eq!(twice.matches("3.00 times").count(), 2);
         assert_eq!(twice.matches("a sentence that").count(), 3, "{twice}");

@@ -16,7 +16,7 @@ pub struct Run {
     pub stderr: String,
 }
 
-/// Shows the output as text, because a record printed as byte values is unreadable.
+/// Formats the output as text, because a record printed as a list of byte values is unreadable.
 impl fmt::Debug for Run {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let stdout = String::from_utf8_lossy(&self.bytes);
@@ -87,7 +87,7 @@ pub fn kiln_into_closed_pipe(args: &[&str]) -> Run {
     finish(child)
 }
 
-/// Runs the program, and sends SIGINT as soon as the program handles it.
+/// Runs the program and sends it SIGINT as soon as it has installed a handler.
 pub fn kiln_interrupted(args: &[&str]) -> Run {
     let child = command(args).spawn().unwrap();
     while !catches_sigint(child.id()) {
@@ -122,7 +122,7 @@ pub fn catches_sigint(pid: u32) -> bool {
 pub fn fault(run: &Run, status: i32, want: &str) {
     assert_eq!(run.status, status, "{run:?}");
     assert_eq!(run.stdout(), "");
-    // Another test may use the same tree.
+    // Ignore the message that another test is using the same tree.
     let waits = |line: &&str| line.ends_with(kiln_tree::WAITING);
     let told: Vec<&str> = run.stderr.lines().filter(|l| !waits(l)).collect();
     assert!(run.stderr.starts_with("kiln: "), "{}", run.stderr);

@@ -4,8 +4,8 @@ use serde_json::Value;
 
 use super::tree::kiln_keeping;
 
-/// Runs an oracle for the algorithms or drivers in `names`, or for all if `names` is empty. Returns
-/// the rows.
+/// Runs an oracle and returns the rows. `names` lists the algorithms or drivers to test; if it is
+/// empty, all are tested.
 pub fn rows(tree: &str, oracle: &str, names: &[&str], status: i32) -> Vec<Value> {
     let mut args = vec!["test", "--json", "--seed", "1", "--tree", tree, "--oracle"];
     args.push(oracle);

@@ -1,8 +1,8 @@
 //! Validates records against `docs/schema.json`. The tests check every record that they read.
 //!
 //! The validator supports the keywords of JSON Schema (draft 2020-12) that this schema uses, and
-//! panics at any other keyword. A complete library would add forty crates, and would take longer to
-//! build than the rest of Kiln.
+//! panics if it finds any other keyword. A complete library would add forty crates, and would take
+//! longer to build than the rest of Kiln.
 
 use std::fs;
 use std::path::Path;
@@ -14,7 +14,7 @@ pub fn read() -> Value {
     serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap()
 }
 
-/// Returns the schema's definitions for a command's rows.
+/// Returns the definitions in the schema that describe a command's rows.
 pub fn defs<'a>(schema: &'a Value, command: &str) -> Vec<&'a Value> {
     let branches = schema["allOf"].as_array().unwrap();
     let own = branches
@@ -39,8 +39,8 @@ pub fn field<'a>(def: &'a Value, name: &str) -> Option<&'a Value> {
     def["properties"].get(name).or_else(like)
 }
 
-/// Returns whether the name matches the pattern. Two forms of pattern are supported: a prefix with
-/// a number, and a prefix with either `le_` and a number, or `more`.
+/// Returns whether the name matches the pattern. Two forms of pattern are supported: a prefix
+/// followed by a number, and a prefix followed by either `le_` and a number, or `more`.
 fn matches(pattern: &str, name: &str) -> bool {
     let whole = pattern.strip_prefix('^').and_then(|p| p.strip_suffix('$'));
     let whole = whole.unwrap_or_else(|| panic!("pattern {pattern}"));
@@ -75,8 +75,8 @@ fn is(value: &Value, kind: &str) -> bool {
     }
 }
 
-/// Returns a record's faults. A field without a definition is a fault: readers must accept such
-/// fields, but Kiln must not write them.
+/// Returns a list of what is wrong with a record. A field without a definition is wrong: readers
+/// must accept such fields, but Kiln must not write them.
 pub fn faults(root: &Value, record: &Value) -> Vec<String> {
     let mut faults = Vec::new();
     judge(root, root, record, "", &mut faults);
@@ -147,8 +147,8 @@ fn judge(root: &Value, schema: &Value, value: &Value, at: &str, faults: &mut Vec
                         faults.push(said(format!("no {name}")));
                     }
                 }
-                // Only the description of an object mentions all fields. A condition mentions only
-                // some of them.
+                // Only a schema that describes an object mentions all fields. A condition mentions
+                // only some of them.
                 let all = schema["type"] == "object";
                 for name in fields.keys().filter(|n| all && field(schema, n).is_none()) {
                     faults.push(said(format!("'{name}' is not in the schema")));
@@ -177,7 +177,8 @@ fn judge(root: &Value, schema: &Value, value: &Value, at: &str, faults: &mut Vec
     }
 }
 
-/// Panics if one of Kiln's records does not match the schema. Other documents are ignored.
+/// Panics if the document is a Kiln record that does not match the schema. Other documents are
+/// ignored.
 #[track_caller]
 pub fn check(document: &Value) {
     if document["kiln"].is_string() && document["rows"].is_array() {

@@ -19,11 +19,11 @@ pub fn given_tree() -> Option<PathBuf> {
 }
 
 /// Returns the tree that this environment variable names. If the variable is not set, prints a
-/// message and returns `None`, and the test must be skipped.
+/// message and returns `None`; the test must then be skipped.
 pub fn tree_of(variable: &str, what: &str) -> Option<PathBuf> {
     let tree = env::var_os(variable).filter(|v| !v.is_empty());
     if tree.is_none() {
-        // Write directly to stderr, because the harness hides printed output of passing tests.
+        // Write directly to stderr, because the harness hides what passing tests print.
         let line =
             format!("\nSKIPPED: no {what}: set {variable} to an unpacked, unconfigured one\n");
         let _ = std::io::stderr().write_all(line.as_bytes());

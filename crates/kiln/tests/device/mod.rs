@@ -23,7 +23,7 @@ impl Device {
         Device::start_how(dir, args, || {})
     }
 
-    /// Starts a device. `first` is called in the new process before the program is executed, and
+    /// Starts a device. `first` is called in the new process before it executes the program. It
     /// must make only system calls.
     pub fn start_with(args: &[&str], first: fn()) -> Device {
         Device::start_how(tempfile::tempdir().unwrap(), args, first)
@@ -110,7 +110,8 @@ impl Device {
     /// serves it.
     pub fn process_of<G>(&self, connect: impl FnOnce() -> G) -> (G, u32) {
         let guest = connect();
-        // Find the newest process by the guest's number, which is part of its threads' names.
+        // Find the newest process by the number of its guest, which is part of the process's thread
+        // names.
         let newest = |pid: &u32| threads(*pid).iter().filter_map(|name| number(name)).max();
         let mut children = self.children();
         children.sort_by_key(newest);
@@ -171,7 +172,7 @@ fn is_fork_server(pid: u32) -> bool {
     name.is_ok_and(|name| name == "kiln-fork\n")
 }
 
-/// Returns a running process's parent, or `None` for a zombie.
+/// Returns the parent of a running process, or `None` if the process is a zombie.
 pub fn parent(pid: u32) -> Option<u32> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let mut rest = stat.rsplit_once(") ")?.1.split(' ');
@@ -192,7 +193,7 @@ fn threads(pid: u32) -> Vec<String> {
         .collect()
 }
 
-/// Returns the guest's number from a thread name.
+/// Returns the guest's number, which is part of the thread name.
 fn number(name: &str) -> Option<u64> {
     let rest = name.strip_prefix("kiln-")?;
     rest.split('-').next()?.parse().ok()

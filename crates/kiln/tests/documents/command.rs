@@ -7,7 +7,7 @@ pub struct Command {
     pub text: String,
 }
 
-/// Programs that the documents' commands call. If a block begins with one of these programs, all
+/// Programs that commands in the documents call. If a block begins with one of these programs, all
 /// its lines must be commands.
 const PROGRAMS: &[&str] = &[
     "apt-get",
@@ -45,7 +45,7 @@ const PROGRAMS: &[&str] = &[
     ".ci/run",
 ];
 
-/// Commands that a test must not run, with the reason.
+/// Commands that a test must not run, each with the reason.
 const NOT_RUN: &[(&str, &str)] = &[
     (".ci/run", "runs this test"),
     ("apt-get", "changes the machine"),
@@ -72,12 +72,12 @@ const NOT_RUN: &[(&str, &str)] = &[
 ];
 
 impl Command {
-    /// Returns the name of the program, skipping assignments before it.
+    /// Returns the name of the program, skipping any assignments in front of it.
     pub fn program(&self) -> &str {
         program(&self.text)
     }
 
-    /// Returns the reason why the command is not run, or `None` if it is run.
+    /// Returns why the command is not run, or `None` if it is run.
     pub fn not_run(&self) -> Option<&'static str> {
         let program = self.program();
         NOT_RUN
@@ -86,9 +86,9 @@ impl Command {
             .map(|(_, why)| *why)
     }
 
-    /// Returns the command to run in place of this one. For `git bisect run`, this is the inner
-    /// command with a kernel tree instead of `.`. In other commands, a kernel tree replaces DIR in
-    /// `tree:DIR`.
+    /// Returns the command to run instead of this one. For `git bisect run`, this is the inner
+    /// command, with `.` replaced by a kernel tree. In other commands, DIR in `tree:DIR` is
+    /// replaced by a kernel tree.
     pub fn meant(&self) -> Command {
         let Some(rest) = self.text.strip_prefix("git bisect run ") else {
             return Command {
@@ -174,7 +174,7 @@ fn is_blank(line: &str) -> bool {
     line.is_empty() || line.starts_with('#')
 }
 
-/// Replaces quoted characters by underscores.
+/// Replaces quoted characters with underscores.
 pub fn unquoted(text: &str) -> String {
     let quoted: Vec<bool> = quotes(text).map(|(_, quoted)| quoted).collect();
     text.chars()
@@ -192,8 +192,8 @@ fn in_quotes(text: &str) -> bool {
     quotes(text).last().is_some_and(|(_, quoted)| quoted)
 }
 
-/// Iterates over a text's characters. Each item is a byte offset, and whether a quotation is open
-/// after the character.
+/// Iterates over the characters of a text. Each item is a byte offset, and whether a quotation is
+/// open after the character at that offset.
 fn quotes(text: &str) -> impl Iterator<Item = (usize, bool)> + '_ {
     let mut quote = None;
     text.char_indices().map(move |(at, c)| {
@@ -206,7 +206,7 @@ fn quotes(text: &str) -> impl Iterator<Item = (usize, bool)> + '_ {
     })
 }
 
-/// Removes a remark, which starts with two blanks or with a blank and `#`.
+/// Removes a trailing remark, which starts with two blanks or with a blank and `#`.
 fn without_remark(text: &str) -> &str {
     let end = quotes(text)
         .filter(|(_, quoted)| !quoted)

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use super::Page;
 
-/// Returns a page for each help text. The page has the command's name, and contains the examples as
+/// Returns one page per help text. The page is named after the command and contains the examples as
 /// a code block.
 pub fn pages() -> Vec<Page> {
     let mut pages = Vec::new();
@@ -36,8 +36,8 @@ fn help(words: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Converts a help text to Markdown by enclosing the examples in fences. Line numbers do not
-/// change.
+/// Converts a help text to Markdown by enclosing the examples in fences, without changing the line
+/// numbers.
 fn page(help: &str) -> String {
     let mut page = String::new();
     let mut inside = false;
@@ -57,8 +57,8 @@ fn page(help: &str) -> String {
             page.push('\n');
             continue;
         }
-        // Collapse blanks, so that the line does not look like a Markdown block. Mark names of
-        // documents as code.
+        // Collapse runs of blanks, so that the line does not look like a Markdown block. Mark the
+        // names of documents as code.
         for word in line.split_whitespace() {
             let path = word.trim_end_matches(['.', ';', ')']);
             match path.starts_with("docs/") {

@@ -6,13 +6,13 @@ use std::path::{Component, Path, PathBuf};
 use super::markdown::{self, Parts};
 use super::{Fault, Page, Place};
 
-/// File name extensions that make a word in a document count as a file name.
+/// A word in a document counts as a file name if it has one of these extensions.
 const KINDS: [&str; 9] = [
     ".rs", ".c", ".h", ".S", ".sh", ".md", ".toml", ".config", ".service",
 ];
 
-/// Files that documents mention but the repository lacks: files of a Linux tree, files that a
-/// command writes, and the reader's own files.
+/// Files that documents mention but that are not in the repository: files in a Linux tree, files
+/// that a command writes, and files that belong to the reader.
 const ELSEWHERE: &[&str] = &[
     "aes_core.c",
     "arch/x86/boot/bzImage",
@@ -64,7 +64,7 @@ const ELSEWHERE: &[&str] = &[
     "wp512.c",
 ];
 
-/// Returns the faults in these pages' links and file names. `files` lists all files in the
+/// Returns the links and file names in these pages that are wrong. `files` lists all files in the
 /// repository.
 pub fn faults(pages: &[Page], files: &[String]) -> Vec<Fault> {
     let parts: HashMap<&str, Parts> = pages
@@ -138,8 +138,8 @@ fn beside(page: &str, path: &str) -> String {
     to.to_string_lossy().into_owned()
 }
 
-/// Returns whether a file name refers to an existing file. The name may omit leading directories
-/// and contain stars. Returns `None` if the word does not look like a file name.
+/// Returns whether a file name refers to an existing file, or `None` if the word does not look like
+/// a file name. The name may omit leading directories and contain stars.
 fn is_file(word: &str, files: &[String]) -> Option<bool> {
     let plain = |c: char| c.is_ascii_alphanumeric() || "._-/*+".contains(c);
     let path = word.trim_end_matches('/');

@@ -25,11 +25,12 @@ pub fn program(name: &str) -> Option<PathBuf> {
 /// Directory name that examples use for a current kernel's tree.
 pub const CURRENT: &str = "linux-7.3";
 
-/// Directory name that examples use for the tree of the long-term kernel before `linux`.
+/// The directory name that examples use for the tree of the long-term kernel that precedes the one
+/// in `linux`.
 pub const PREVIOUS: &str = "linux-6.1";
 
-/// Returns the kernel tree to use for a command: one of the trees that the tests use. For `kiln
-/// linux`, the tree must be able to run as user mode Linux on this CPU.
+/// Returns the kernel tree to use for a command, which is one of the trees that the tests use. For
+/// `kiln linux`, it must be possible to run the tree as user mode Linux on this CPU.
 pub fn tree(command: &str) -> Option<PathBuf> {
     let wanted: &[&str] = if command.contains(CURRENT) {
         &["KILN_TEST_TREE_NEXT"]
@@ -47,14 +48,14 @@ pub fn tree(command: &str) -> Option<PathBuf> {
         .find(runs)
 }
 
-/// Returns the libraries that `kiln list` lists, and whether each is installed.
+/// Returns the libraries in the output of `kiln list`, and whether each of them is installed.
 fn peers() -> &'static BTreeMap<String, bool> {
     static PEERS: OnceLock<BTreeMap<String, bool>> = OnceLock::new();
     PEERS.get_or_init(|| {
         let list = process::Command::new(env!("CARGO_BIN_EXE_kiln"))
             .args(["list", "--json", "--quick"])
-            // Use the test's cache, as the documents' commands do, because the user's cache may
-            // contain libraries.
+            // Use the test's cache, which the commands in the documents also use, because the
+            // user's cache may contain libraries.
             .env("XDG_CACHE_HOME", env!("CARGO_TARGET_TMPDIR"))
             .output()
             .unwrap();
@@ -68,8 +69,8 @@ fn peers() -> &'static BTreeMap<String, bool> {
     })
 }
 
-/// Returns what this machine lacks for a need, or `None` if the need is met. A need is the name of
-/// a program, a path, or one of the words below.
+/// Returns what this machine lacks to meet a need, or `None` if the need is met. A need is the name
+/// of a program, a path, or one of the words below.
 fn lack(command: &str, need: &str) -> Option<String> {
     let there = match need {
         "tree" => {
@@ -111,8 +112,8 @@ fn lack(command: &str, need: &str) -> Option<String> {
     (!there).then(|| need.to_string())
 }
 
-/// Returns what this machine lacks for the command, if anything. The needs are those in `marked`,
-/// and those implied by the command's text.
+/// Returns what the command needs but this machine lacks, or `None` if the machine has everything.
+/// The needs are those listed in `marked` and those implied by the command's text.
 pub fn lacks(command: &Command, marked: &[String]) -> Option<String> {
     let mut said = said(&command.text);
     if command.program() != "kiln" {
@@ -173,7 +174,7 @@ fn said(text: &str) -> Vec<String> {
             let all = next.split(',');
             all.for_each(|peer| need(&format!("peer {peer}")));
         }
-        // The name of a build begins with its compiler.
+        // The name of a build begins with the name of its compiler.
         if ["--cc", "--explain", "--reproduce", "--against"].contains(word) {
             let names = next.split(',').filter_map(|cc| cc.split('/').next());
             names.filter(|cc| is_compiler(cc)).for_each(&mut need);

@@ -1,25 +1,25 @@
-//! Parses the parts of a Markdown page that the tests check: code blocks, code in the text, links,
-//! headings.
+//! Parses the parts of a Markdown page that the tests check: code blocks, code in the running text,
+//! links and headings.
 
 use super::{Page, Place};
 
 /// A code block, which consists of lines between fences or of indented lines.
 #[derive(Clone, Debug)]
 pub struct Block {
-    /// Line number of the block's first line.
+    /// Number of the block's first line in the page.
     pub line: usize,
     pub lines: Vec<String>,
-    /// Language of the block, as stated after the opening fence.
+    /// The language that is stated after the opening fence.
     pub language: String,
     pub marks: Marks,
 }
 
-/// Directives for a block, from comments immediately before the block.
+/// Directives for a block, read from the comments immediately before it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Marks {
-    /// Programs and other requirements of the commands, from `<!-- needs: tree, qemu -->`.
+    /// Programs and other things that the commands need, from `<!-- needs: tree, qemu -->`.
     pub needs: Vec<String>,
-    /// Allowed exit statuses in addition to 0, from `<!-- exits: 1 -->`.
+    /// Exit statuses that are allowed in addition to 0, from `<!-- exits: 1 -->`.
     pub exits: Vec<i32>,
     /// Command whose output `docs/figures.sh` inserts here, from `<!-- run: COMMAND -->`.
     pub run: Option<String>,
@@ -29,11 +29,11 @@ pub struct Marks {
 #[derive(Debug, Default)]
 pub struct Parts {
     pub blocks: Vec<Block>,
-    /// Code in the text, with the line number where its paragraph starts.
+    /// Code in the running text, each with the number of the line on which its paragraph starts.
     pub spans: Vec<(usize, String)>,
-    /// Targets of links and pictures, with their line numbers.
+    /// The targets of links and pictures, each with its line number.
     pub links: Vec<(usize, String)>,
-    /// Anchors of the headings, in the form that GitHub generates.
+    /// Anchors of the headings, as GitHub generates them.
     pub anchors: Vec<String>,
 }
 
@@ -137,7 +137,7 @@ fn mark(comment: &str, marks: &mut Marks) {
     }
 }
 
-/// Collects the code and the links of a paragraph that has ended, and starts a new paragraph.
+/// Collects the code and the links from a complete paragraph, and starts a new paragraph.
 fn flush(paragraph: &mut (usize, String), parts: &mut Parts) {
     let (line, text) = std::mem::take(paragraph);
     let mut prose = String::new();
@@ -151,7 +151,8 @@ fn flush(paragraph: &mut (usize, String), parts: &mut Parts) {
             continue;
         };
         parts.spans.push((line, after[..end].trim().to_string()));
-        // Replace the code by a placeholder, so that a link whose text is only code is still found.
+        // Replace code with a placeholder, so that a link whose text consists only of code is still
+        // found.
         prose.push('\u{1}');
         rest = &after[end + ticks..];
     }
@@ -170,8 +171,8 @@ fn flush(paragraph: &mut (usize, String), parts: &mut Parts) {
     }
 }
 
-/// Returns the anchor that GitHub generates for a heading: in lower case, with hyphens instead of
-/// blanks, and without other punctuation.
+/// Returns the anchor that GitHub generates for a heading: the heading in lower case, with hyphens
+/// in place of blanks, and without other punctuation.
 fn anchor(heading: &str) -> String {
     heading
         .to_lowercase()

@@ -26,7 +26,7 @@ pub struct Fault {
     pub what: String,
 }
 
-/// A location in the documents: page and line number.
+/// A location in the documents: a page and a line number.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
     pub page: String,

@@ -1,4 +1,5 @@
-//! Runs a command as a reader would: either to its end, or for about a second, followed by Ctrl-C.
+//! Runs a command as a reader would: either to completion, or for about a second until it is
+//! stopped with Ctrl-C.
 
 use std::env;
 use std::fs::{self, File};
@@ -12,9 +13,10 @@ use std::time::{Duration, Instant};
 use super::command::unquoted;
 use super::scratch::Scratch;
 
-/// How long after a command can be interrupted Ctrl-C is sent.
+/// The delay between the moment when a command becomes interruptible and the Ctrl-C.
 const LOOK: Duration = Duration::from_millis(700);
-/// Maximum time from a command's start until it can be interrupted, and from Ctrl-C to its end.
+/// Maximum time between the start of a command and the moment when it becomes interruptible, and
+/// between the Ctrl-C and its exit.
 const PATIENCE: Duration = Duration::from_secs(180);
 const INTERRUPTED: i32 = 130;
 const SIGINT: i32 = 2;
@@ -24,7 +26,8 @@ pub fn full() -> bool {
     env::var("KILN_DOCS").is_ok_and(|v| v == "full")
 }
 
-/// Returns the text that page names must contain to be run, or `None` to run all pages.
+/// Returns the text that the name of a page must contain for the page to be run, or `None` if all
+/// pages are run.
 pub fn only() -> Option<String> {
     env::var("KILN_DOCS")
         .ok()
@@ -37,7 +40,7 @@ pub struct Background {
     text: String,
 }
 
-/// Runs a command. If the command does not end as it should, returns a one-line error.
+/// Runs a command. Returns a one-line error if the command does not exit as expected.
 pub fn run(text: &str, allowed: &[i32], scratch: &Scratch) -> Result<(), String> {
     let (mut child, stderr) = start(text, scratch)?;
     let group = child.id();
@@ -66,7 +69,7 @@ pub fn run(text: &str, allowed: &[i32], scratch: &Scratch) -> Result<(), String>
         }
         sleep(Duration::from_millis(10));
     };
-    // Ctrl-C also kills the shell if the last command of a pipeline does not handle it.
+    // Ctrl-C also kills the shell if the last command in a pipeline does not handle the signal.
     if told.is_some() && status.signal() == Some(SIGINT) && unquoted(text).contains('|') {
         return Ok(());
     }
@@ -131,7 +134,8 @@ fn start(text: &str, scratch: &Scratch) -> Result<(Child, PathBuf), String> {
     Ok((child, at("stderr")))
 }
 
-/// Returns the socket that the command's arguments name, if the socket does not exist yet.
+/// Returns the socket that the command's arguments name, or `None` if they name none or it already
+/// exists.
 pub fn missing_socket(text: &str, scratch: &Scratch) -> Option<String> {
     let mut words = text.split_whitespace();
     words.find(|word| *word == "--socket")?;
@@ -140,7 +144,7 @@ pub fn missing_socket(text: &str, scratch: &Scratch) -> Option<String> {
     (!there).then(|| socket.to_string())
 }
 
-/// Replaces `/run` and `/usr/local` in a command by paths in the scratch directory.
+/// Replaces `/run` and `/usr/local` in a command with paths in the scratch directory.
 fn local(text: &str, scratch: &Scratch) -> String {
     let dir = scratch.path().display();
     ["/run/", "/usr/local/"]

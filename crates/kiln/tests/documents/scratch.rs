@@ -1,4 +1,5 @@
-//! The directory where the documents' commands run. It contains the files that the examples use.
+//! The directory in which the commands from the documents run. It contains the files that the
+//! examples use.
 
 use std::env;
 use std::fs;
@@ -12,7 +13,7 @@ use tempfile::TempDir;
 
 use super::{machine, run};
 
-/// A C file such as a user might have, with a checksum function to compile.
+/// A C file such as a user might have. It contains a checksum function to compile.
 const MY_C: &str = "\
 #include <stddef.h>
 #include <stdint.h>
@@ -52,16 +53,16 @@ const DIRECTORIES: [&str; 4] = [
     "usr/local/share/zsh/site-functions",
 ];
 
-/// The working directory for one page's commands, which is also their home directory. Removed on
-/// drop.
+/// The working directory of the commands on one page, which is also their home directory. It is
+/// removed on drop.
 pub struct Scratch {
     dir: TempDir,
 }
 
 impl Scratch {
     pub fn new() -> Scratch {
-        // Use a short name, because the directory contains sockets, whose paths are limited in
-        // length.
+        // Use a short name, because the directory contains sockets, and the length of a socket's
+        // path is limited.
         let dir = tempfile::Builder::new()
             .prefix("kiln-docs-")
             .tempdir_in("/tmp")
@@ -91,7 +92,7 @@ impl Scratch {
     }
 
     /// Creates the trees and records that the command uses. Replaces existing records, because they
-    /// may be from a command that was interrupted.
+    /// may have been left by a command that was interrupted.
     pub fn furnish(&self, command: &str) {
         let (current, previous) = (machine::CURRENT, machine::PREVIOUS);
         let others = command.replace(current, "").replace(previous, "");
@@ -104,8 +105,8 @@ impl Scratch {
                 continue;
             };
             for name in names {
-                // Replace the link atomically by renaming, because several commands run in this
-                // directory at the same time.
+                // Replace the link atomically by renaming a new one, because several commands run
+                // in this directory at the same time.
                 let new = self
                     .path()
                     .join(format!("{name}-{:?}", thread::current().id()));
@@ -140,7 +141,7 @@ impl Scratch {
         }
     }
 
-    /// Returns a command that runs in this directory, with the environment for tests.
+    /// Returns a command that runs in this directory, with an environment suitable for tests.
     pub fn command(&self, program: &str) -> Command {
         let bin = Path::new(env!("CARGO_BIN_EXE_kiln")).parent().unwrap();
         let path = env::var("PATH").unwrap_or_default();
@@ -150,8 +151,8 @@ impl Scratch {
             .current_dir(self.path())
             .env("PATH", format!("{}:{scripts}:{path}", bin.display()))
             .env("HOME", self.path())
-            // Use a cache in this directory, so that partial files of an interrupted build are
-            // removed together with the directory.
+            // Use a cache in this directory, so that the partial files that an interrupted build
+            // leaves are removed together with the directory.
             .env(
                 "XDG_CACHE_HOME",
                 match run::full() {
@@ -165,12 +166,12 @@ impl Scratch {
     }
 }
 
-/// Returns the cache that all tests share for builds of trees and compilations.
+/// Returns the cache that all tests share for tree builds and compilations.
 fn cache() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join("tree-cache")
 }
 
-/// Returns a record of `kiln speed`, which is measured once per process.
+/// Returns a record of `kiln speed`. The measurement is made once per process.
 fn measured() -> &'static [u8] {
     static RECORD: OnceLock<Vec<u8>> = OnceLock::new();
     RECORD.get_or_init(|| {
@@ -187,7 +188,7 @@ fn measured() -> &'static [u8] {
     })
 }
 
-/// Returns a record of `kiln compilers`, which is measured once per process.
+/// Returns a record of `kiln compilers`. The measurement is made once per process.
 fn compiled() -> &'static [u8] {
     static RECORD: OnceLock<Vec<u8>> = OnceLock::new();
     RECORD.get_or_init(|| {
@@ -222,8 +223,8 @@ fn record(args: &[&str]) -> Vec<u8> {
 /// are typical of an internet exchange.
 fn capture() -> Vec<u8> {
     let mut file = Vec::new();
-    // Write the classic pcap header: magic number, version 2.4, time zone, accuracy, snapshot
-    // length of 96 bytes, LINKTYPE_RAW.
+    // Write the header of the classic pcap format: magic number, version 2.4, time zone, accuracy,
+    // a snapshot length of 96 bytes, and LINKTYPE_RAW.
     for word in [0xa1b2_c3d4_u32, 0x0004_0002, 0, 0, 96, 101] {
         file.extend(word.to_le_bytes());
     }

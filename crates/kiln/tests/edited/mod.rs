@@ -1,10 +1,10 @@
-//! A kernel tree with edits. Edited files are regular files, and all others are links to the
-//! original tree.
+//! An edited kernel tree. Edited files are regular files, and all others are links to the original
+//! tree.
 //!
 //! All tests share one directory per tree, because the first build takes a minute, whereas an edit
-//! recompiles only the files that depend on it. A test has the directory to itself as long as it
-//! keeps its [`Edited`]. A file that an earlier test edited is restored with a new modification
-//! time, so that its objects are rebuilt.
+//! only recompiles the files that depend on it. A test has exclusive use of the directory as long
+//! as it holds its [`Edited`]. A file that an earlier test edited is restored with a new
+//! modification time, so that the object files that depend on it are rebuilt.
 
 use std::fs::{self, File};
 use std::os::fd::AsRawFd;
@@ -19,8 +19,8 @@ pub struct Edited {
 }
 
 impl Edited {
-    /// Returns the copy of this tree that all tests share, without the edits of earlier tests. Waits
-    /// while another test has it.
+    /// Returns the copy of this tree that all tests share, without the edits of earlier tests.
+    /// Waits while another test is using the copy.
     pub fn new(tree: &Path) -> Edited {
         let name = tree.file_name().expect("not the root");
         let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join("edited");
@@ -37,7 +37,8 @@ impl Edited {
         }
     }
 
-    /// Creates a separate copy of the tree in `dir`, or reuses an earlier one without its edits.
+    /// Creates a separate copy of the tree in `dir`, or reuses an earlier copy after undoing its
+    /// edits.
     pub fn at(tree: &Path, dir: &Path) -> Edited {
         let tree = fs::canonicalize(tree).expect("the tree is there");
         if fs::read_link(dir.join("Makefile")).ok() != Some(tree.join("Makefile")) {
@@ -61,7 +62,7 @@ impl Edited {
         edited
     }
 
-    /// Edits one of the tree's files. If the edited file is already the same, it keeps its
+    /// Edits a file of the tree. If the file already has the edited content, it keeps its
     /// modification time, so that its objects stay valid.
     pub fn edit(&self, file: &str, edit: impl FnOnce(String) -> String) {
         let text = fs::read_to_string(self.tree.join(file)).expect("a file of the tree");
@@ -82,7 +83,7 @@ impl Edited {
         });
     }
 
-    /// Restores a file to the content that it has in the tree.
+    /// Restores the original content of a file.
     pub fn restore(&self, file: &str) {
         self.edit(file, |text| text);
     }

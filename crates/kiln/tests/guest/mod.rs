@@ -1,4 +1,5 @@
-//! A guest of `kiln serve`: a front end with a data queue and the control queue, and its driver.
+//! A guest of `kiln serve`: a front end with a data queue and a control queue, and the guest's
+//! driver.
 
 use std::fs::File;
 use std::os::fd::{AsRawFd, FromRawFd};
@@ -25,8 +26,8 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// Feature bits: VIRTIO_F_VERSION_1 and VHOST_USER_F_PROTOCOL_FEATURES.
 const FEATURES: u64 = 1 << 32 | 1 << 30;
 
-/// Initial answer buffer content. If the device writes only a status, all other bytes must keep
-/// this value.
+/// Initial value of every byte in an answer buffer. If the device writes only a status, all other
+/// bytes must keep this value.
 pub const LEFT: u8 = 0xee;
 
 /// A queue. Its memory starts at guest address `at` and contains the descriptors, the driver area,
@@ -69,8 +70,8 @@ impl Guest {
         Guest::with(stream, queues, 0)
     }
 
-    /// Creates a guest on a stream that is already connected. The guest also accepts the feature
-    /// bits `more`.
+    /// Creates a guest on a stream that is already connected. In addition to the usual feature
+    /// bits, the guest accepts the bits in `more`.
     pub fn with(stream: UnixStream, queues: u16, more: u64) -> Guest {
         let features = FEATURES | more;
         let mut front_end = Frontend::from_stream(stream, u64::from(queues) + 1);
@@ -119,13 +120,12 @@ impl Guest {
         }
     }
 
-    /// Starts a queue at its first entry: the data queue if `data` is set, otherwise the control
-    /// queue.
+    /// Starts the data queue if `data` is set, otherwise the control queue, at its first entry.
     fn start(&mut self, data: bool) {
         self.start_at(data, 0);
     }
 
-    /// Starts a queue at this entry.
+    /// Starts a queue at entry `entry`.
     pub fn start_at(&mut self, data: bool, entry: u16) {
         let base = self.memory.iter().next().unwrap().as_ptr() as u64;
         let index = if data { 0 } else { self.queues };
@@ -154,11 +154,11 @@ impl Guest {
         self.clear(data);
         self.start(data);
         // Wait for the answer to another message. The device does not answer messages that start a
-        // ring, but it processes messages in order.
+        // ring, but it processes all messages in order.
         self.front_end.get_features().unwrap();
     }
 
-    /// Stops a queue. Returns the entry where it will continue.
+    /// Stops a queue. Returns the entry at which the queue will continue.
     pub fn stop(&mut self, data: bool) -> u16 {
         let index = if data { 0 } else { self.queues };
         self.front_end.set_vring_enable(index, false).unwrap();
@@ -175,13 +175,13 @@ impl Guest {
             .unwrap();
     }
 
-    /// Sets the features again, as a driver does when it initialises the device.
+    /// Sets the features again, as a driver does when it reinitialises the device.
     pub fn features_again(&mut self, more: u64) {
         self.front_end.set_features(FEATURES | more).unwrap();
     }
 
-    /// Makes a request available to the device. Returns the request's number and the answer's
-    /// address.
+    /// Makes a request available to the device. Returns the number of the request and the address
+    /// of the answer.
     fn submit(&mut self, data: bool, request: &[u8], room: u32, kick: bool) -> (u16, u64) {
         let ring = match data {
             true => &mut self.data,
@@ -270,14 +270,14 @@ impl Guest {
         (answer, status)
     }
 
-    /// Makes `n` requests available, but notifies the device only about the last request.
+    /// Makes `n` requests available, but notifies the device only after the last one.
     pub fn pile_up(&mut self, session: u64, n: u16) {
         for i in 0..n {
             self.submit(true, &encrypt(session, &[3; 64]), 65, i + 1 == n);
         }
     }
 
-    /// Breaks the data queue by making available a head beyond the descriptor table.
+    /// Breaks the data queue by making available a head index that is outside the descriptor table.
     pub fn break_ring(&mut self) {
         let at = self.data.at;
         let put = |at: u64, n: u16| {
@@ -309,8 +309,8 @@ impl Guest {
         self.submit(false, &create(OP_ENCRYPT), 16, true);
     }
 
-    /// Truncates the shared memory to nothing, and notifies the device. No requests can be sent
-    /// afterwards.
+    /// Truncates the shared memory to a length of 0 and notifies the device. No requests can be
+    /// sent afterwards.
     pub fn shrink(&mut self) {
         self.file.set_len(0).unwrap();
         self.data.kick.write(1).unwrap();
@@ -323,7 +323,7 @@ impl Guest {
     }
 }
 
-/// Creates a memfd of this length, the kind of file that front ends use to share guest memory.
+/// Creates a memfd of this length. Front ends share guest memory as a file of this kind.
 pub fn memfd(len: u64, flags: u32) -> File {
     // SAFETY: the name is NUL-terminated, and only the returned value owns the new descriptor.
     let file = unsafe {

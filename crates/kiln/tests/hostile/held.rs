@@ -1,5 +1,6 @@
-//! Tests with front ends that leave messages unread, along with the descriptors in them:
-//! descriptors of other files, and of the front end's own end of the connection.
+//! Tests with front ends that leave unread messages in the connection, together with the
+//! descriptors that the messages carry: descriptors of other files, and of the front end's own end
+//! of the connection.
 
 use std::io::{Read, Write};
 use std::os::fd::AsRawFd;
@@ -22,11 +23,11 @@ const SET_VRING_BASE: u32 = 10;
 const SET_VRING_KICK: u32 = 12;
 const SET_VRING_CALL: u32 = 13;
 const SET_VRING_ERR: u32 = 14;
-/// Control queue index.
+/// Index of the control queue.
 const CONTROL: u64 = 2;
 
-/// Connects a guest and makes its control queue's thread block in write(). Also returns the guest's
-/// connection.
+/// Connects a guest and makes the thread of its control queue block in write(). Returns the guest
+/// and its connection.
 pub(super) fn asleep(device: &Device) -> (Guest, UnixStream) {
     let stream = UnixStream::connect(device.path("kiln.sock")).unwrap();
     let raw = stream.try_clone().unwrap();
@@ -53,11 +54,11 @@ fn descriptors_that_are_left_unread_keep_no_other_guest_from_sending_some() {
     for (request, fds, len) in [(SET_MEM_TABLE, 8, 8 + 8 * 32), (24, 32, 12)] {
         let (_guest, raw) = asleep(&device);
         raw.set_nonblocking(true).unwrap();
-        // The device waits for the queue, and processes no further messages.
+        // The device waits for the queue to stop, and processes no further messages.
         let stop = message(SET_VRING_BASE, 0, &words(&[CONTROL]));
         (&raw).write_all(&stop).unwrap();
         sleep(Duration::from_millis(100));
-        // This fails as soon as the device stops reading.
+        // Sending fails once the device has stopped reading.
         let table = message(request, 0, &vec![0; len]);
         let fds = vec![file.as_raw_fd(); fds];
         let sent = (0..120).take_while(|_| raw.send_with_fds(&[&table[..]], &fds).is_ok());
@@ -81,14 +82,14 @@ fn unread(stream: &UnixStream) -> i32 {
     bytes
 }
 
-/// Once the front end has exited, only a message that the device has not received keeps the front
-/// end's end of the connection open.
+/// After the front end has exited, its end of the connection is kept open only by a message that
+/// the device has not received.
 #[test]
 fn a_front_end_that_reads_nothing_and_sends_its_own_end_loses_its_place() {
     let device = Device::start(&["--max-guests", "1"]);
     let stream = UnixStream::connect(device.path("kiln.sock")).unwrap();
     let question = message(GET_FEATURES, 0, &[]);
-    // Before the device has a process for it, all messages are unread.
+    // Until the device has a process for the front end, all messages remain unread.
     (&stream).write_all(&question).unwrap();
     until("a question is answered", || received(&stream) == 20);
     loop {
@@ -112,8 +113,8 @@ fn a_front_end_that_reads_nothing_and_sends_its_own_end_loses_its_place() {
     end(device, &["the vhost-user socket failed"]);
 }
 
-/// The device's thread blocks in write(), and the front end's own end of the connection is in a
-/// message waiting for that thread.
+/// The device's thread blocks in write(). A message that waits for that thread holds the front
+/// end's own end of the connection.
 #[test]
 fn a_process_whose_front_end_holds_it_for_ever_ends_by_itself() {
     let device = Device::start(&["--max-guests", "1"]);
@@ -130,8 +131,8 @@ fn a_process_whose_front_end_holds_it_for_ever_ends_by_itself() {
     // SAFETY: as above.
     let done = unsafe { libc::fcntl(call.as_raw_fd(), libc::F_SETFL, flags() & !libc::O_NONBLOCK) };
     assert_eq!(done, 0);
-    // The queue stops, and the device notifies the driver through the new call, whose counter is
-    // full.
+    // The queue stops, and the device notifies the driver through the new call eventfd, whose
+    // counter is full.
     assert!(guest.was_called());
     let hide = message(SET_MEM_TABLE, 0, &[0; 8 + 32]);
     raw.send_with_fd(&hide[..], raw.as_raw_fd()).unwrap();
@@ -145,8 +146,9 @@ fn a_process_whose_front_end_holds_it_for_ever_ends_by_itself() {
     end(device, &["a step of its connection does not end"]);
 }
 
-/// A signal descriptor stays with the device as long as the connection. If it were the front end's
-/// own end, or held a message with it, the connection would never hang up.
+/// The device keeps a signal descriptor as long as the connection exists. If the descriptor were
+/// the front end's own end of the connection, or held a message that contains this end, the
+/// connection would never hang up.
 #[test]
 fn a_front_end_that_hides_its_own_end_in_a_signal_loses_its_place() {
     const SET_BACKEND_REQ_FD: u32 = 21;
@@ -176,7 +178,7 @@ fn a_front_end_that_hides_its_own_end_in_a_signal_loses_its_place() {
             let mut is_gone = || {
                 connected += 1;
                 let count = format!("kiln_connections_total {connected}\n");
-                // The metrics have lines of each guest that is served.
+                // The metrics contain lines about each guest that is being served.
                 until("it is gone", || {
                     let text = device.metrics();
                     text.contains(&count) && !text.contains("{guest=")
@@ -190,8 +192,8 @@ fn a_front_end_that_hides_its_own_end_in_a_signal_loses_its_place() {
     end(device, &["is not an eventfd, a pipe"]);
 }
 
-/// The descriptors in answers that a front end has not read stay in flight after its process has
-/// ended, and count against the device's user.
+/// If a front end does not read the answers, the descriptors in them stay in flight even after the
+/// process that served the front end has exited. They count against the device's user.
 #[test]
 fn a_front_end_that_leaves_answers_unread_keeps_its_place_and_no_other() {
     const SET_PROTOCOL_FEATURES: u32 = 16;
@@ -211,7 +213,7 @@ fn a_front_end_that_leaves_answers_unread_keeps_its_place_and_no_other() {
     until("it is answered", || received(&stream) > 2 * 20);
     stream.shutdown(std::net::Shutdown::Write).unwrap();
     until("its process is gone", || device.threads().is_empty());
-    // Its place stays taken, on its own socket only.
+    // The front end still takes up a place, but only on its own socket.
     let metrics = || device.metrics();
     let late = UnixStream::connect(device.path("kiln.sock")).unwrap();
     (&late).write_all(&message(GET_FEATURES, 0, &[])).unwrap();
@@ -220,7 +222,7 @@ fn a_front_end_that_leaves_answers_unread_keeps_its_place_and_no_other() {
     });
     Victim::at(&device, "other.sock").is_served();
     drop((stream, late));
-    // Connecting too early would be rejected again.
+    // A connection made too early would be rejected again.
     let served = || {
         let stream = UnixStream::connect(device.path("kiln.sock")).unwrap();
         stream
@@ -233,7 +235,7 @@ fn a_front_end_that_leaves_answers_unread_keeps_its_place_and_no_other() {
     end(device, &["has not read all answers"]);
 }
 
-/// Returns how many bytes have arrived.
+/// Returns how many bytes have arrived and are still unread.
 fn received(stream: &UnixStream) -> i32 {
     let mut bytes = 0;
     // SAFETY: the command writes one number, which outlives the call.

@@ -1,6 +1,6 @@
-//! Tests with front ends that attack the device's resources: descriptors, memory, threads, time. In
-//! each test, the device must keep serving another guest. Most tests have a control, in which the
-//! same front end attacks a device without the defence.
+//! Tests with front ends that attack the device's resources: descriptors, memory, threads and time.
+//! In each test, the device must keep serving another guest. Most tests have a control, in which
+//! the same front end attacks a device without the defence.
 
 mod held;
 mod rates;
@@ -22,7 +22,8 @@ use crate::guest::{memfd, Guest};
 use crate::raw::{self, message, Raw, SIZE};
 use vhost::VhostBackend;
 
-/// A guest with a session. The device must serve this guest, whatever other guests do.
+/// A guest with a session. The device must keep serving this guest, regardless of what other guests
+/// do.
 struct Victim(Guest, u64);
 
 impl Victim {
@@ -77,7 +78,8 @@ fn a_call_that_blocks_holds_one_process_and_it_is_ended() {
 }
 
 /// Control: without isolation, the blocked thread remains as long as the device runs. The log and
-/// metrics do not report a killed process, because the guest has none.
+/// the metrics do not report that a process was killed, because the guest has no process of its
+/// own.
 #[test]
 fn a_call_that_blocks_stays_in_a_device_without_isolation() {
     let device = Device::start(&["--no-isolation"]);
@@ -122,9 +124,9 @@ fn a_process_that_hangs_or_dies_costs_its_guest_alone() {
         assert_eq!(unsafe { libc::kill(process as i32, signal) }, 0);
         victim.is_served();
         let is_gone = || !device.children().contains(&process);
-        // Wait only after SIGKILL, so that the device notices this death before the front end
-        // disconnects, and logs it. The first SIGSEGV does not end the process, because it is not
-        // caused by a memory access and only removes Rust's own handler.
+        // Wait only after SIGKILL, so that the device notices and logs this death before the front
+        // end disconnects. The first SIGSEGV does not end the process: because no memory access
+        // caused it, it only removes Rust's own handler.
         if signal == libc::SIGKILL {
             until("its end is noticed", is_gone);
         }
@@ -230,7 +232,7 @@ fn memory_that_is_not_what_it_should_be_is_refused() {
         refused(&memfd(0, 0), 1 << 46),
         "a region as large as the address space"
     );
-    // Files that do not support seals must be rejected. Files on FUSE do not support seals either.
+    // Files that do not support seals must be rejected. Files on FUSE are among them.
     let program = File::open("/proc/self/exe").unwrap();
     assert!(
         refused(&program, 4096),
@@ -249,7 +251,7 @@ fn descriptors_of_one_guest_are_no_other_guests() {
     let mut victim = Victim::new(&device);
     let file = memfd(4096, 0);
     let mut held = Vec::new();
-    // Pass more regions in total than a process can have descriptors.
+    // Pass more regions in total than the number of descriptors that a process can have.
     for _ in 0..10 {
         let mut raw = Raw::connect(&device.path("kiln.sock"));
         raw.hello(0);
@@ -262,8 +264,8 @@ fn descriptors_of_one_guest_are_no_other_guests() {
         held.push(raw);
     }
     victim.is_served();
-    // Harmless guests must still be able to restart a ring, as for a new MSI-X vector, and to add
-    // memory, as for memory hotplug.
+    // Harmless guests must still be able to restart a ring, as they do for a new MSI-X vector, and
+    // to add memory, as they do for memory hotplug.
     let mut fresh = Raw::connect(&device.path("kiln.sock"));
     fresh.hello(0);
     assert!(fresh.table(1 << 20, &memfd(1 << 20, 0)) && fresh.ring(0) && fresh.ring(0));
@@ -278,7 +280,7 @@ fn descriptors_of_one_guest_are_no_other_guests() {
     end(device, &[]);
 }
 
-/// Control: in a single process, one guest exhausts the descriptors of all guests.
+/// Control: in a single process, one guest exhausts the descriptors that all guests share.
 #[test]
 fn descriptors_of_one_guest_are_missed_by_others_without_isolation() {
     const REGIONS: u64 = 220;
@@ -327,8 +329,8 @@ fn silent_connections_and_those_in_a_loop_keep_nobody_out() {
     assert_eq!(status, Some(0), "{log}");
 }
 
-/// Returns the resources that the main process holds: descriptors, threads, children, and KiB of
-/// anonymous memory.
+/// Returns the resources that the main process holds: the numbers of descriptors, threads and
+/// children, and the anonymous memory in KiB.
 fn holdings(device: &Device) -> [usize; 4] {
     let main = device.child.id();
     let count = |what: &str| {
@@ -471,7 +473,8 @@ fn silent_clients_of_the_metrics_are_cut_off_for_one_that_speaks() {
     let silent: Vec<_> = (0..100).map(|_| UnixStream::connect(&path)).collect();
     assert!(device.metrics().contains("kiln_sessions{guest=\"1\"} 1"));
     let [now, ..] = holdings(&device);
-    // 64 clients that are silent, 64 connections that end, and one child process.
+    // 64 descriptors for silent clients, 64 for connections that are being closed, and a few for
+    // one child process.
     assert!(now <= before + 130, "{now} descriptors, {before} before");
     let tasks = std::fs::read_dir(format!("/proc/{}/task", device.child.id()));
     assert_eq!(tasks.unwrap().count(), 1, "no thread is made for a client");
@@ -504,7 +507,7 @@ fn sessions_of_messages_are_held_to_the_rate_and_end_with_the_driver() {
         !text.contains("kiln_held_total{queue=\"control\"} 0\n"),
         "{text}"
     );
-    // If the ring continues at the same entry, the sessions must be preserved.
+    // If the ring continues at the entry where it stopped, the sessions must be preserved.
     let base = raw.stop(0);
     assert!(base > 0 && raw.ring(base) && raw.encrypts(first));
     raw.stop(0);
@@ -537,8 +540,8 @@ fn no_address_and_no_flood_gets_into_the_log() {
     let device = Device::start(&[]);
     let mut raw = Raw::connect(&device.path("kiln.sock"));
     raw.hello(0);
-    // Request an offset beyond the configuration space, which must cause an error but not end the
-    // connection.
+    // Request an offset outside the configuration space, which must cause an error without ending
+    // the connection.
     for _ in 0..2000 {
         raw.config(4000);
     }
@@ -558,7 +561,7 @@ fn no_address_and_no_flood_gets_into_the_log() {
     // lines, plus 20 lines per second.
     let most = 600 + 20 * start.elapsed().as_secs() as usize;
     assert!(log.lines().count() < most, "{} lines", log.lines().count());
-    // Control: a small number of events must all be logged.
+    // Control: if there are only a few events, all of them must be logged.
     let device = Device::start(&[]);
     let mut raw = Raw::connect(&device.path("kiln.sock"));
     raw.hello(0);
@@ -600,7 +603,8 @@ fn a_device_without_a_sandbox_has_no_core_dumps_and_locks_its_memory() {
             let limits = read(*pid, "limits");
             assert!(limits.contains(NONE), "{args:?}: {limits}");
         }
-        // Only root can always lock memory, and with a sandbox, the device does not remain root.
+        // Only root is always allowed to lock memory, and a device with a sandbox does not keep
+        // running as root.
         // SAFETY: geteuid() takes no arguments and cannot fail.
         let may_lock = unsafe { libc::geteuid() } == 0 && !args.is_empty();
         if !may_lock {
@@ -618,7 +622,7 @@ fn a_device_without_a_sandbox_has_no_core_dumps_and_locks_its_memory() {
 
 #[test]
 fn a_guests_process_has_no_descriptor_that_the_device_inherited() {
-    // Without the sandbox, the descriptors can be listed by the same user.
+    // Without the sandbox, a process of the same user can list the descriptors.
     let device = Device::start_with(&["--no-sandbox"], || {
         // SAFETY: dup2() accesses no memory, and the new process uses no descriptor 100.
         unsafe { libc::dup2(2, 100) };
@@ -659,9 +663,9 @@ fn lingering() -> (TcpStream, impl Sized) {
     (stream, (listener, peer))
 }
 
-/// The main process may close the last reference to a file sent to it: when it rejects a
-/// connection, or when a client of the metrics sends a descriptor. Closing the file must not block
-/// the process.
+/// The main process may be the one that closes the last reference to a file that was sent to it:
+/// when it rejects a connection, or when a client of the metrics sends a descriptor. Closing the
+/// file must not block the main process.
 #[test]
 fn descriptors_that_are_slow_to_close_hold_nobody_up() {
     for isolation in [true, false] {
@@ -669,9 +673,9 @@ fn descriptors_that_are_slow_to_close_hold_nobody_up() {
         args.extend((!isolation).then_some("--no-isolation"));
         let device = Device::start(&args);
         let mut victim = Victim::new(&device);
-        // Stop the device, so that this process closes its own references first. Otherwise, this
-        // process would have to wait in close(). Stop only once, because a signal would interrupt
-        // the device's wait.
+        // Stop the device, so that this process closes its own references before the device does.
+        // Otherwise, this process would have to wait in close(). Stop the device only once, because
+        // a signal would interrupt its wait.
         let signal = |signal| {
             // SAFETY: kill() does not access memory. This process has not waited for the child, so
             // the child's PID has not been reused.
@@ -708,8 +712,8 @@ fn descriptors_that_are_slow_to_close_hold_nobody_up() {
     }
 }
 
-/// A request in stateless format carries its own key, which is not part of a session. The key must
-/// be wiped after the request.
+/// A request in stateless format carries its own key, which does not belong to a session. The key
+/// must be wiped after the request.
 #[test]
 fn the_key_of_a_stateless_request_is_gone_once_it_was_served() {
     let device = Device::start(&[]);
@@ -725,7 +729,7 @@ fn the_key_of_a_stateless_request_is_gone_once_it_was_served() {
             .map(|pid| raw::find(*pid, what))
             .collect::<Vec<_>>()
     };
-    // Control: a string that is in memory must be found.
+    // Control: a string that is known to be in memory must be found.
     if search(b"KILN_SERVE_FORK")
         .into_iter()
         .flatten()
@@ -743,8 +747,8 @@ const STATUS: u64 = 1 << 16;
 const IN_ORDER: u64 = 1 << 35;
 const RING_RESET: u64 = 1 << 40;
 
-/// Returns whether a process ended while it wrote the answer to the request that starts at descriptor
-/// `head` of the first queue, according to the device's notes (`inflight.rs`).
+/// Returns whether a process ended while it was writing the answer to a request, according to the
+/// device's notes (`inflight.rs`). The request starts at descriptor `head` of the first queue.
 fn is_half_answered(notes: &File, head: u16) -> bool {
     let mut state = [0; 2];
     let at = 16 + 16 * u64::from(head);
@@ -755,8 +759,8 @@ fn is_half_answered(notes: &File, head: u16) -> bool {
 /// `VIRTIO_CRYPTO_ERR`.
 const ERR: u8 = 1;
 
-/// The output of each request overwrites its input, so the text of a request that is executed twice
-/// would be encrypted twice.
+/// Each request's output overwrites its input, so a request that is executed twice would encrypt
+/// its text twice.
 #[test]
 fn a_process_that_was_killed_loses_no_request_and_does_none_twice() {
     const REQUESTS: u16 = 20;
@@ -785,7 +789,7 @@ fn a_process_that_was_killed_loses_no_request_and_does_none_twice() {
             assert!(raw.goes_on(raw.used()));
         }
         until("all are answered", || raw.used() == REQUESTS);
-        // Each kill can have cut off one answer. Such a request is not served again.
+        // Each kill may have cut off one answer. The request for that answer is not served again.
         assert!(cut_off.len() <= 2, "{cut_off:?}");
         let mut whole = (0..REQUESTS).filter(|n| !cut_off.contains(n));
         let first = raw.in_place(whole.next().unwrap());
@@ -852,8 +856,8 @@ fn notes_on_requests_in_flight_may_say_anything() {
         raw.until_closed();
         victim.is_served();
     }
-    // Pass in-flight memory with arbitrary content. The device may serve the requests or not, but
-    // must not affect other guests.
+    // Pass in-flight memory with arbitrary content. The device need not serve the requests, but
+    // other guests must not be affected.
     for byte in [0u8, 1, 2, 0x7f, 0xff] {
         let mut raw = connect();
         let file = memfd(SIZE, 0);
@@ -869,7 +873,7 @@ fn notes_on_requests_in_flight_may_say_anything() {
         raw.until_closed();
         victim.is_served();
     }
-    // Start a ring that is larger than the ring size for which in-flight memory was requested.
+    // Start a ring with more entries than were stated when the in-flight memory was requested.
     let mut raw = connect();
     let (told, small) = raw.ask_inflight(3, 16).unwrap();
     assert!(raw.table(SIZE, &memfd(SIZE, 0)) && raw.give_inflight(&told, &small));
@@ -919,9 +923,9 @@ fn a_status_shows_what_was_agreed_on_and_that_a_ring_is_broken() {
     );
 }
 
-/// A driver with RING_RESET may reset only its control queue and keep its sessions (virtio
-/// specification, 2.6.1). Without RING_RESET, a restart of the control queue means that the driver
-/// was reset.
+/// With RING_RESET, a driver is allowed to reset only its control queue and keep its sessions
+/// (virtio specification, 2.6.1). Without RING_RESET, a restart of the control queue means that the
+/// driver was reset.
 #[test]
 fn a_queue_that_is_reset_alone_keeps_the_sessions() {
     let device = Device::start(&[]);
@@ -934,7 +938,7 @@ fn a_queue_that_is_reset_alone_keeps_the_sessions() {
         guest.reset_queue(false);
         let is_kept = guest.encrypt(session).1 == 0;
         assert_eq!(is_kept, more != 0, "{more:#x}");
-        // A queue that was broken must be served after a reset.
+        // A broken queue must be served again after it is reset.
         let session = guest.create();
         guest.break_ring();
         guest.reset_queue(true);

@@ -6,8 +6,8 @@ use crate::device::Device;
 use crate::guest::memfd;
 use crate::raw::{Raw, SIZE};
 
-/// Lets a front end restart its ring and send messages for a second. Returns how many requests the
-/// device has answered, and how many it may answer at this rate.
+/// Lets a front end restart its ring and send messages for one second. Returns the number of
+/// requests that the device answered, the maximum that the rate allows, and the metrics.
 fn answered(ops: Option<u32>) -> (u16, f64, String) {
     const REQUESTS: u16 = 20;
     let rate = ops.map(|ops| ops.to_string());
@@ -29,7 +29,7 @@ fn answered(ops: Option<u32>) -> (u16, f64, String) {
     (used, most, device.metrics())
 }
 
-/// The messages count as requests, so few of the front end's requests are answered.
+/// The messages count as requests, so only a few of the front end's requests are answered.
 #[test]
 fn a_front_end_that_restarts_its_ring_is_held_to_the_rate() {
     let (used, most, text) = answered(Some(10));

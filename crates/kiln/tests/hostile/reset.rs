@@ -1,4 +1,5 @@
-//! Tests that sessions created by message end with their driver and survive a pause.
+//! Tests that sessions created by vhost-user messages end when their driver is reset, and survive
+//! when it is paused.
 //!
 //! No message announces that a driver was reset. QEMU also stops all rings and sets the features
 //! for a pause, and then starts the rings one after the other.
@@ -31,7 +32,7 @@ fn sessions_of_messages_end_with_their_driver_whatever_it_asked_for() {
         assert!(raw.ring(0));
         assert!(!raw.encrypts(session), "{more:#x}: no request was made");
 
-        // After one more request, the ring is at entry 0 again.
+        // One more request brings the ring back to entry 0.
         raw.stop(0);
         raw.features_again();
         assert!(raw.ring_at(u16::MAX));
@@ -44,7 +45,7 @@ fn sessions_of_messages_end_with_their_driver_whatever_it_asked_for() {
             "{more:#x}: 65536 requests were made"
         );
 
-        // The ring that starts first was never used, but the other one was.
+        // The ring that starts first has never been used, but the other ring has.
         assert!(raw.idle_ring(1, 0));
         let session = raw.create();
         assert!(raw.encrypts(session), "the control");
@@ -53,7 +54,7 @@ fn sessions_of_messages_end_with_their_driver_whatever_it_asked_for() {
         assert!(raw.idle_ring(1, 0) && raw.ring(0));
         assert!(!raw.encrypts(session), "{more:#x}: two rings");
 
-        // The next driver uses the ring that was never used.
+        // The next driver uses the ring that the previous driver never used.
         raw.stop(1);
         assert!(raw.idle_ring(1, 5));
         raw.stop(0);
@@ -77,7 +78,7 @@ fn sessions_of_messages_end_with_their_driver_whatever_it_asked_for() {
     }
 }
 
-/// Control of the test above: events that look alike but are not the start of another driver.
+/// Control for the test above: similar events that do not mean that another driver starts.
 #[test]
 fn sessions_of_messages_survive_a_pause() {
     let device = Device::start(&[]);
@@ -87,7 +88,8 @@ fn sessions_of_messages_survive_a_pause() {
         let session = raw.create();
         assert!(raw.ring(0) && raw.encrypts(session), "{more:#x}");
 
-        // The unused ring starts last, and then first. QEMU sets the features for each ring.
+        // The unused ring starts last in the first round, and first in the second. QEMU sets the
+        // features for each ring.
         assert!(raw.idle_ring(1, 0));
         for is_last in [true, false] {
             let base = raw.stop(0);
@@ -101,7 +103,8 @@ fn sessions_of_messages_survive_a_pause() {
             assert!(raw.encrypts(session), "{more:#x} {is_last}");
         }
 
-        // The ring with requests was not used before, and waits for the one that was.
+        // The ring that receives the request was not used before, so the request waits for the ring
+        // that was.
         let mut raw = connect(&device, more);
         assert!(raw.ring(0) && raw.idle_ring(1, 5));
         let session = raw.create();
@@ -110,14 +113,14 @@ fn sessions_of_messages_survive_a_pause() {
         assert!(raw.ring(0) && raw.idle_ring(1, 5));
         assert!(raw.encrypts(session), "{more:#x}: it waited for the other");
 
-        // With RING_RESET, a single ring may be reset.
+        // With RING_RESET, a driver is allowed to reset a single ring.
         raw.stop(0);
         assert!(raw.ring(0));
         assert_eq!(raw.encrypts(session), more == RING_RESET, "{more:#x}");
     }
 }
 
-/// The next driver may set up only a data queue.
+/// The next driver might set up only a data queue.
 #[test]
 fn sessions_end_with_their_driver_if_the_next_has_no_control_queue() {
     let device = Device::start(&[]);
@@ -137,10 +140,10 @@ fn sessions_end_with_their_driver_if_the_next_has_no_control_queue() {
             guest.clear(true);
             guest.start_at(true, 0);
             let is_kept = guest.encrypt(session).1 == 0;
-            // Control: without new features, only the queue was reset.
+            // Control: if the features were not set again, only the queue was reset.
             assert_eq!(is_kept, !is_anew, "{more:#x}");
         }
-        // An unused data queue waits for the control queue, which shows whether this is a pause.
+        // An unused data queue waits for the control queue, which reveals whether this is a pause.
         let mut guest = guest();
         let session = guest.create();
         let base = guest.stop(false);

@@ -1,5 +1,6 @@
-//! Tests of what a guest's process could do that its front end has taken over: what it shares with
-//! the main process, how it is ended, and what else the main process could wait for.
+//! Tests what a malicious front end could do after taking over the process that serves its guest:
+//! what the process shares with the main process, how the process is ended, and what else the main
+//! process could be made to wait for.
 
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
@@ -18,7 +19,7 @@ use crate::device::{until, Device};
 use crate::guest::{memfd, Guest};
 use crate::raw::{message, Raw, SIZE};
 
-/// Returns what the descriptors of a process refer to, except `/dev/null`.
+/// Returns the files that the descriptors of a process refer to, except `/dev/null`.
 fn files(pid: u32) -> BTreeSet<String> {
     let links = std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap();
     let target = |link: std::fs::DirEntry| std::fs::read_link(link.path()).ok();
@@ -30,17 +31,18 @@ fn files(pid: u32) -> BTreeSet<String> {
         .collect()
 }
 
-/// A process that was taken over can lock and change the files that it has. It has neither the log
-/// nor a pipe to the main process, and no descriptor of the memory for counters. The main process
-/// has the memory for requests in flight only to send it, and does not map it.
+/// A process that was taken over can lock and modify the files that it has open. It has no
+/// descriptor for the log, for a pipe to the main process, or for the memory that holds the
+/// counters. The main process has the memory for requests in flight only to send it to the front
+/// end, and does not map it.
 #[test]
 fn a_guests_process_shares_a_connection_and_memory_with_the_main_process() {
-    // Without the sandbox, the descriptors can be listed by the same user.
+    // Without the sandbox, a process of the same user can list the descriptors.
     let device = Device::start(&["--no-sandbox"]);
     let (mut victim, guest) = device.process_of(|| Victim::new(&device));
     victim.is_served();
     let [ours, theirs] = [device.child.id(), guest].map(files);
-    // All eventfds have the same name.
+    // Ignore eventfds, because all of them have the same name.
     let eventfd = "anon_inode:[eventfd]";
     let both = ours.intersection(&theirs).filter(|file| *file != eventfd);
     let both: Vec<_> = both.collect();
@@ -60,24 +62,24 @@ fn a_guests_process_shares_a_connection_and_memory_with_the_main_process() {
         assert!(!has(&theirs), "{file}: {theirs:?}");
         assert!(file == memory || has(&ours), "the control: {file}");
     }
-    // Control: it has the memory, and its lines are in the log.
+    // Control: the process has mapped the memory, and what it logs appears in the log.
     assert!(maps(guest).contains(memory), "{}", maps(guest));
     end(device, &["connected guest=1"]);
 }
 
-/// When a process is reaped, the kernel detaches what is mounted on its directory in `/proc`, which
-/// can block the reaper for ever. Here, the stopped main process cannot reap.
+/// When a process is reaped, the kernel detaches whatever is mounted on the process's directory in
+/// `/proc`, which can block the reaper for ever. Here, the main process is stopped and cannot reap.
 #[test]
 fn a_process_that_exits_is_not_reaped_by_the_main_process() {
     let exists = |pid: u32| Path::new(&format!("/proc/{pid}")).exists();
-    // SAFETY: kill() does not access memory. The process runs, or has not been waited for.
+    // SAFETY: kill() does not access memory. The process is running or has not been waited for.
     let kill = |pid: u32| assert_eq!(unsafe { libc::kill(pid as i32, libc::SIGKILL) }, 0);
     let device = Device::start(&[]);
     let (_victim, guest) = device.process_of(|| Victim::new(&device));
     device.signal(libc::SIGSTOP);
     kill(guest);
     until("its process is gone", || !exists(guest));
-    // Control: a process that its parent reaps exists until then.
+    // Control: a killed child exists until its parent reaps it.
     let mut child = Command::new("sleep").arg("60").spawn().unwrap();
     kill(child.id());
     sleep(Duration::from_millis(300));
@@ -92,11 +94,11 @@ fn a_process_that_exits_is_not_reaped_by_the_main_process() {
     end(device, &["its process ended"]);
 }
 
-/// Returns whether the kernel tells which process made a connection (Linux 6.5).
+/// Returns whether the kernel can report which process made a connection (Linux 6.5).
 fn knows_front_ends() -> bool {
     let (stream, _other) = UnixStream::pair().unwrap();
     let (mut fd, mut len) = (-1, size_of::<i32>() as libc::socklen_t);
-    // SAFETY: both pointers are valid during the call, and the new descriptor is owned here only.
+    // SAFETY: both pointers are valid during the call, and nothing else owns the new descriptor.
     unsafe {
         let done = libc::getsockopt(
             stream.as_raw_fd(),
@@ -110,8 +112,8 @@ fn knows_front_ends() -> bool {
     }
 }
 
-/// Connects in another process, which exits when the first returned socket is closed. The second
-/// one is the connection.
+/// Connects from another process. Returns a socket and the connection. The other process exits when
+/// the socket is closed.
 fn connect_elsewhere(path: &Path) -> (UnixStream, UnixStream) {
     let (ours, theirs) = UnixStream::pair().unwrap();
     // SAFETY: the child only makes system calls and allocates, which the C library allows after a
@@ -121,7 +123,7 @@ fn connect_elsewhere(path: &Path) -> (UnixStream, UnixStream) {
         drop(ours);
         if let Ok(stream) = UnixStream::connect(path) {
             let _ = theirs.send_with_fd(&[0u8][..], stream.as_raw_fd());
-            // This process keeps its end open until the other one is closed.
+            // This process keeps its end of the socket pair open until the other end is closed.
             let _ = std::io::Read::read(&mut &theirs, &mut [0]);
         }
         // SAFETY: the call ends the process.
@@ -133,8 +135,8 @@ fn connect_elsewhere(path: &Path) -> (UnixStream, UnixStream) {
     (ours, connection.into())
 }
 
-/// A process that was taken over can receive the front end's own end of the connection, which then
-/// never hangs up. Here, this test keeps that end.
+/// A process that was taken over can receive a descriptor of the front end's own end of the
+/// connection, which then never hangs up. In this test, the test itself keeps that end open.
 #[test]
 fn a_guest_loses_its_place_when_the_process_that_connected_exits() {
     if !knows_front_ends() {
@@ -146,7 +148,7 @@ fn a_guest_loses_its_place_when_the_process_that_connected_exits() {
     let copy = connection.try_clone().unwrap();
     let mut guest = Guest::on(connection, 2);
     let session = guest.create();
-    // Control: as long as that process exists, the guest is served.
+    // Control: as long as the process that connected exists, the guest is served.
     sleep(Duration::from_secs(1));
     assert_eq!(guest.encrypt(session).1, 0);
     drop(front_end);
@@ -163,8 +165,8 @@ fn client(device: &Device) -> UnixStream {
     stream
 }
 
-/// Each client occupies a child process for a second at most, and the main process none of its
-/// time.
+/// Each client occupies a child process for at most one second, and takes none of the main
+/// process's time.
 #[test]
 fn clients_of_the_metrics_that_stop_halfway_hold_child_processes_only() {
     const AT_ONCE: usize = 8;
@@ -183,8 +185,8 @@ fn clients_of_the_metrics_that_stop_halfway_hold_child_processes_only() {
     end(device, &[]);
 }
 
-/// A thread that a front end blocks does not keep a device without isolation from stopping, and the
-/// filter of such a device allows all that this takes.
+/// A device without isolation must be able to stop even if a front end blocks one of its threads,
+/// and the filter of such a device must allow all system calls that this takes.
 #[test]
 fn a_device_without_isolation_stops_although_a_thread_is_blocked() {
     let device = Device::start(&["--no-isolation"]);
@@ -203,7 +205,8 @@ fn statuses(pid: u32) -> Vec<String> {
         .collect()
 }
 
-/// Waits until the only child process of a device has this many threads, and returns its PID.
+/// Waits until a device has exactly one child process and that process has this many threads.
+/// Returns its PID.
 fn process_with(device: &Device, threads: usize) -> u32 {
     let mut process = None;
     until("a process has all its threads", || {
@@ -217,7 +220,7 @@ fn process_with(device: &Device, threads: usize) -> u32 {
 }
 
 /// Connects a front end that starts all rings of a device with two data queues. Calls `before`
-/// after the handshake.
+/// between the handshake and the start of the rings.
 fn start_all_rings(device: &Device, before: impl FnOnce()) -> Raw {
     let mut raw = Raw::connect(&device.path("kiln.sock"));
     raw.hello(0);
@@ -230,18 +233,18 @@ fn start_all_rings(device: &Device, before: impl FnOnce()) -> Raw {
     raw
 }
 
-/// A process that was taken over cannot create threads, because its filter forbids it from the time
-/// when it is ready for a guest (`what_a_taken_over_process_tries_ends_it`).
+/// A process that was taken over cannot create threads, because its filter forbids that from the
+/// moment the process is ready for a guest (`what_a_taken_over_process_tries_ends_it`).
 #[test]
 fn a_guests_process_has_all_its_threads_before_it_has_a_guest() {
-    // The first thread, the connection, and three queues.
+    // One thread each for the process itself, the connection, and the three queues.
     for (control, all) in [("inline", 5), ("thread", 6)] {
         let device = Device::start(&["--ctrl", control]);
         let process = process_with(&device, all);
         let mut raw = start_all_rings(&device, || {});
         assert_eq!(device.process_of(|| ()).1, process);
-        // threads() counts threads with a guest's number in their names. The first thread and the
-        // control queue's second thread have none.
+        // threads() counts the threads whose names contain a guest's number. The names of the first
+        // thread and of the control queue's second thread do not.
         until("all rings have started", || device.threads().len() == 4);
         assert!(raw.encrypts_with(b"key of one reque"), "it is served");
         let statuses = statuses(process);
@@ -270,8 +273,8 @@ fn limit_tasks(process: u32) {
     unsafe {
         let child = libc::fork();
         if child == 0 {
-            // Only a process of the same user may set the limit. If the test runs as root, the
-            // device runs as user 65534.
+            // Only a process of the same user is allowed to set the limit. If the test runs as
+            // root, the device runs as user 65534.
             let is_same = libc::geteuid() != 0
                 || libc::setresgid(NOBODY, NOBODY, NOBODY) == 0
                     && libc::setresuid(NOBODY, NOBODY, NOBODY) == 0;
@@ -285,7 +288,7 @@ fn limit_tasks(process: u32) {
     }
 }
 
-/// Other programs can use up all tasks that the device may have.
+/// Other programs can use up all the tasks that the device is allowed to have.
 #[test]
 fn a_guest_that_is_connected_needs_no_further_task() {
     let device = Device::start(&[]);
@@ -301,8 +304,9 @@ fn a_guest_that_is_connected_needs_no_further_task() {
     end(device, &["connection rejected"]);
 }
 
-/// Any user can hold up an exec(), so the main process must never wait for one to end, and must not
-/// need one for a guest. Control: without the fork server, no further guest is served.
+/// Any user can delay an exec(), so the main process must never wait for an exec() to finish, and
+/// must not need one to serve a guest. Control: without the fork server, no further guest is
+/// served.
 #[test]
 fn a_fork_server_that_hangs_or_dies_delays_new_guests_only() {
     let device = Device::start(&[]);
@@ -321,7 +325,7 @@ fn a_fork_server_that_hangs_or_dies_delays_new_guests_only() {
     assert!(waits.read(&mut [0; 20]).is_err(), "the control");
     assert!(device.metrics().contains("kiln_connections_total 2"));
     victim.is_served();
-    // It is killed when it has not answered for 5 s, and another one is started.
+    // The main process kills a fork server that has not answered for 5 s, and starts another one.
     waits.set_read_timeout(limit(60_000)).unwrap();
     waits.read_exact(&mut [0; 20]).unwrap();
     let next = device.fork_server().unwrap();

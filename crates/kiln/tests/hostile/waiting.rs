@@ -14,7 +14,7 @@ const CONNECTIONS: usize = 900;
 /// and 64 that have sent data, and 10 descriptors per guest.
 const DESCRIPTORS: usize = 2 * (64 + 64) + 10 * PLACES;
 
-/// Connects many times, and sends data if `speaks` is set. Returns the highest number of
+/// Makes many connections, and sends data on each if `speaks` is set. Returns the highest number of
 /// descriptors that the main process had.
 fn crowd(device: &Device, speaks: bool, held: &mut Vec<UnixStream>) -> usize {
     let mut most = 0;
@@ -34,8 +34,8 @@ fn crowd(device: &Device, speaks: bool, held: &mut Vec<UnixStream>) -> usize {
     most
 }
 
-/// If no processes start, front ends have to wait. Each waiting front end occupies a descriptor of
-/// the main process, and all sockets share the limited number of descriptors.
+/// If no process can start, front ends have to wait. Each waiting front end occupies a descriptor
+/// of the main process, and all sockets share the limited number of descriptors.
 #[test]
 fn front_ends_that_wait_take_few_descriptors_of_the_main_process() {
     let places = PLACES.to_string();

@@ -25,10 +25,11 @@ pub struct Fault {
     pub oracle: &'static str,
     pub rule: &'static str,
     pub file: &'static str,
-    /// Each replaces the first occurrence of a text in the file.
+    /// Each edit replaces the first occurrence of a text in the file.
     pub edits: &'static [(&'static str, &'static str)],
-    /// The trees with the planted fault, each with the driver where it must be found, and a prefix
-    /// of the function's name in the finding, which is empty if the function is unknown.
+    /// The trees in which the fault is planted. Each is listed with the driver in which the fault
+    /// must be found and with a prefix of the name of the function in the finding. The prefix is
+    /// empty if the function is unknown.
     pub expect: &'static [(Tree, &'static str, &'static str)],
 }
 
@@ -44,7 +45,7 @@ impl Tree {
         }
     }
 
-    /// Returns a driver without a planted fault.
+    /// Returns a driver in which no fault is planted.
     fn control(self) -> &'static str {
         match self {
             Tree::V6_1 | Tree::V6_12 => "chacha20-simd",
@@ -60,7 +61,8 @@ pub fn all() -> impl Iterator<Item = &'static Fault> {
         .flatten()
 }
 
-/// Returns the faults planted in a tree, each with the expected driver and function.
+/// Returns the faults that are planted in a tree, each with the driver and the function that the
+/// finding must name.
 pub fn faults_of(tree: Tree) -> impl Iterator<Item = (&'static Fault, &'static str, &'static str)> {
     all().flat_map(move |fault| {
         let expect = fault.expect.iter().filter(move |(of, ..)| *of == tree);
@@ -68,8 +70,8 @@ pub fn faults_of(tree: Tree) -> impl Iterator<Item = (&'static Fault, &'static s
     })
 }
 
-/// Plants all faults of a tree in one copy of the tree, and checks that the oracle of each fault
-/// finds it in the expected driver. Does nothing if the tree is missing.
+/// Plants all faults for a tree in one copy of it, and checks that each fault is found by its
+/// oracle in the expected driver. Does nothing if the tree is missing.
 pub fn find(tree: Tree) {
     let Some(dir) = tree.dir() else { return };
     let copy = Edited::new(&dir);
@@ -90,7 +92,7 @@ pub fn find(tree: Tree) {
     let names: BTreeSet<&str> = faults_of(tree).map(|(_, driver, _)| driver).collect();
     let mut names: Vec<&str> = names.into_iter().collect();
     names.push(tree.control());
-    // Run all oracles at once, because trying all templates takes longer than most oracles.
+    // Run all oracles at once, because trying all templates takes longer than running most oracles.
     let rows = rows(copy.path(), &oracles.join(","), &names, 1);
     let row_of = |oracle: &str, driver: &str| {
         (rows.iter()).find(|r| r["impl"] == driver && r["context"] == oracle)

@@ -1,5 +1,5 @@
-//! Planted faults in how a driver serves a request, for the oracles `fill`, `memory`, `sequence`
-//! and `values`.
+//! Planted faults in the way a driver serves a request, for the oracles `fill`, `memory`,
+//! `sequence` and `values`.
 
 use super::Fault;
 use super::Tree::{V6_1, V6_12, V7_3};

@@ -1,4 +1,4 @@
-//! Planted faults in how a driver interacts with its environment, for the oracles `context`,
+//! Planted faults in the way a driver interacts with its environment, for the oracles `context`,
 //! `failures`, `leaks`, `queues` and `sharing`.
 
 use super::Fault;

@@ -27,7 +27,8 @@ const END: &str = "kernel_fpu_end";
 const USABLE: &str = "irq_fpu_usable";
 const TAKEN: &str = "this_cpu_read(in_kernel_fpu)";
 
-/// The policy of 6.15 and later: sections disable softirqs, unless interrupts are already disabled.
+/// The policy of Linux 6.15 and later: a section disables softirqs, unless interrupts are already
+/// disabled.
 pub const BH_OFF: &[Edit] = &[
     edit(
         BEGIN,
@@ -41,8 +42,8 @@ pub const BH_OFF: &[Edit] = &[
     ),
 ];
 
-/// A nested policy: a section that interrupts another one saves the registers to a per-CPU area,
-/// and restores them when it ends.
+/// A nested policy: a section that interrupts another section saves the registers to a per-CPU
+/// area, and restores them when it ends.
 pub const NESTED: &[Edit] = &[
     edit(
         "",
@@ -86,7 +87,7 @@ pub const NESTED: &[Edit] = &[
     ),
 ];
 
-/// A broken policy: softirqs may always open a section, but registers are never saved.
+/// A broken policy: softirqs are always allowed to open a section, but registers are never saved.
 pub const BROKEN: &[Edit] = &[
     edit(USABLE, TAKEN, "false"),
     edit(BEGIN, "WARN_ON_FPU(this_cpu_read(in_kernel_fpu));", ""),
@@ -111,7 +112,7 @@ fn apply(text: &str, e: &Edit) -> String {
         "" => (0, text.len()),
         name => {
             // Find the definition, which begins at the start of a line and ends with the first
-            // brace at the start of a line.
+            // closing brace in column 0.
             let head = format!(" {name}(");
             let at = text
                 .match_indices(&head)

@@ -16,15 +16,17 @@ use vmm_sys_util::sock_ctrl_msg::ScmSocket;
 
 /// Size in bytes of the memory that the front end shares.
 pub const SIZE: u64 = 64 << 10;
-/// Guest address of the memory. The front end reports the same value as its own virtual address.
+/// The guest address of the memory. The front end also reports this value as its own virtual
+/// address.
 const BASE: u64 = 0x1000_0000;
 pub const RING: u32 = 64;
 const NEED_REPLY: u32 = 8;
 const PATIENCE: Duration = Duration::from_secs(20);
-/// Feature bits: VERSION_1, VHOST_USER_F_PROTOCOL_FEATURES, REVISION_1 and stateless ciphers.
+/// The feature bits VERSION_1, VHOST_USER_F_PROTOCOL_FEATURES and REVISION_1, and the bit for
+/// stateless ciphers.
 const FEATURES: u64 = 1 << 32 | 1 << 30 | 1 | 1 << 1;
 
-/// Parameters of an AES-CBC encryption, which a stateless request carries together with its key.
+/// The parameters of an AES-CBC encryption. A stateless request carries them together with the key.
 const CBC: Create = Create::Cipher(sample::CBC);
 
 /// Returns the guest address of request number `n`.
@@ -98,13 +100,14 @@ impl Raw {
         self.receive() == Some(words(&[0]))
     }
 
-    /// Changes the feature bits that this front end accepts: adds `more` and removes `fewer`.
+    /// Changes the set of feature bits that this front end accepts: adds `more` and removes
+    /// `fewer`.
     pub fn wants(mut self, more: u64, fewer: u64) -> Raw {
         self.features = (self.features | more) & !fewer;
         self
     }
 
-    /// Connects again, with the same memory and rings.
+    /// Reconnects, keeping the memory and the rings.
     pub fn reconnect(&mut self, path: &Path) {
         self.stream = UnixStream::connect(path).unwrap();
         self.stream.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -174,8 +177,7 @@ impl Raw {
         self.start(base, Some(kick))
     }
 
-    /// Starts the first data ring like [`Raw::ring`], but with another kick descriptor, or without
-    /// one.
+    /// Like [`Raw::ring`], but with another kick descriptor, or without one if `kick` is `None`.
     pub fn ring_with(&mut self, base: u16, kick: Option<&File>) -> bool {
         self.start(base, kick.map(File::as_raw_fd))
     }
@@ -208,7 +210,8 @@ impl Raw {
         self.goes_on(base)
     }
 
-    /// Starts another data ring at entry `base`, without requests and without a kick.
+    /// Starts another data ring at entry `base`, with no requests in it and without a kick
+    /// descriptor.
     pub fn idle_ring(&mut self, ring: u32, base: u16) -> bool {
         const AT: u64 = 0xa000;
         self.set_indices(AT + 0x802, AT + 0x1002, base);
@@ -221,7 +224,7 @@ impl Raw {
             && self.done(18, &pair(ring, 1), &[])
     }
 
-    /// Sets the available and the used index.
+    /// Sets both the available index and the used index to `index`.
     fn set_indices(&self, avail: u64, used: u64, index: u16) {
         let slice = self.memory.as_ref().unwrap().as_volatile_slice();
         for at in [avail, used] {
@@ -231,19 +234,19 @@ impl Raw {
         }
     }
 
-    /// Enables the ring although it is running. The device stops and restarts it.
+    /// Enables the ring although it is already running, which makes the device stop and restart it.
     pub fn enable_again(&mut self) {
         assert!(self.done(18, &pair(0, 1), &[]));
     }
 
-    /// Sets the features again, as a driver does when it initialises the device, and QEMU in a
-    /// pause.
+    /// Sets the features again, as a driver does when it reinitialises the device, and as QEMU does
+    /// during a pause.
     pub fn features_again(&mut self) {
         assert!(self.done(2, &words(&[self.features]), &[]));
     }
 
-    /// Continues the ring after `used` entries, where the previous device stopped. Returns whether
-    /// the device accepts the ring.
+    /// Continues the ring after `used` entries, which is where the previous device stopped. Returns
+    /// whether the device accepts the ring.
     pub fn goes_on(&mut self, used: u16) -> bool {
         let avail = self.avail;
         // Prevent `ring_with` from clearing the ring.
@@ -253,7 +256,7 @@ impl Raw {
         done
     }
 
-    /// Stops the ring. Returns the index of the entry where it can continue.
+    /// Stops the ring. Returns the index of the entry at which it can continue.
     pub fn stop(&mut self, ring: u32) -> u16 {
         let state = self.ask(11, &pair(ring, 0)).unwrap();
         u16::from_le_bytes(state[4..6].try_into().unwrap())
@@ -263,7 +266,7 @@ impl Raw {
         self.kick.write(1).unwrap();
     }
 
-    /// Requests 8 bytes of the configuration space that start at this offset.
+    /// Requests 8 bytes of the configuration space, starting at this offset.
     pub fn config(&mut self, offset: u32) {
         let payload = [pair(offset, 8), vec![0; 12]].concat();
         self.ask(24, &payload);
@@ -285,8 +288,8 @@ impl Raw {
         self.done(27, &words(&[session as u64]), &[]);
     }
 
-    /// Makes stateless requests available with the same memory for input and output. Notifies the
-    /// device once.
+    /// Makes stateless requests available, each of which uses the same memory for its input and its
+    /// output. Notifies the device once.
     pub fn pile_up_in_place(&mut self, requests: u16) {
         for n in 0..requests {
             let bytes = self.bytes(data::Mode::Stateless {
@@ -319,7 +322,8 @@ impl Raw {
         self.kick();
     }
 
-    /// Returns the text and the status of request `n` of [`Raw::pile_up_in_place`].
+    /// Returns the text and the status of request `n` that [`Raw::pile_up_in_place`] made
+    /// available.
     pub fn in_place(&self, n: u16) -> (Vec<u8>, u8) {
         let len = self
             .bytes(data::Mode::Stateless {
@@ -342,7 +346,7 @@ impl Raw {
         slice.load(0x2002, Ordering::Acquire).unwrap()
     }
 
-    /// Breaks the ring by making available a head beyond the descriptor table.
+    /// Breaks the ring by making available a head index that is outside the descriptor table.
     pub fn break_ring(&mut self) {
         let slice = self.memory.as_ref().unwrap().as_volatile_slice();
         let put = |at: usize, n: u16| slice.write_slice(&n.to_le_bytes(), at).unwrap();
@@ -414,7 +418,7 @@ impl Raw {
 }
 
 /// Counts the occurrences of these bytes in the memory of a process, excluding guest memory.
-/// Returns `None` if this process may not read that memory.
+/// Returns `None` if this process is not allowed to read that memory.
 pub fn find(pid: u32, what: &[u8]) -> Option<usize> {
     let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).ok()?;
     let mut memory = File::open(format!("/proc/{pid}/mem")).ok()?;

@@ -34,8 +34,7 @@ pub fn wait_for(what: &str, mut holds: impl FnMut() -> bool) {
 }
 
 impl Cluster {
-    /// Starts four nodes. Returns `None` if Slurm is not installed, or if the test is not run by
-    /// root.
+    /// Starts four nodes. Returns `None` if Slurm is not installed or the test is not run by root.
     pub fn start() -> Option<Cluster> {
         // Do not use a directory inside /tmp: munged rejects directories that are inside
         // world-writable ones.

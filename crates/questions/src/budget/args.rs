@@ -16,13 +16,13 @@ use super::{parse_ways, Plan};
 
 /// How many bytes fit into an FPU section under a latency limit
 ///
-/// Measures how long FPU sections last under each strategy of dividing messages into sections, and
+/// Measures how long FPU sections last under each strategy for dividing messages into sections, and
 /// what the division costs. First, every implementation is timed, as a kernel would do at boot.
 /// Then a task passes messages of 1 MiB to the crypto API on an emulated CPU, while interrupts
 /// raise softirqs and wake another task.
 ///
 /// With --tree, the command instead measures the functions that a kernel tree's library exports:
-/// how long the FPU sections that they open are, by message length.
+/// how long the FPU sections that they open last, by message length.
 #[derive(Args)]
 #[command(after_long_help = "\
 Chunking strategies (--mode):
@@ -54,7 +54,7 @@ Examples:
 See also:
   docs/BUDGETS.md")]
 pub struct BudgetArgs {
-    /// Algorithms, by their names in the kernel; with --tree also functions [default: all]
+    /// Algorithms, by their names in the kernel; with --tree also names of functions [default: all]
     #[arg(value_name = "ALG", value_parser = Names, hide_possible_values = true)]
     algs: Vec<String>,
     /// How long a section may last, in microseconds [default: 30]
@@ -160,7 +160,8 @@ impl BudgetArgs {
     }
 }
 
-/// Checks that the file can be written, so that a wrong path fails before the measurements.
+/// Checks that the file is writable, so that the command fails before the measurements if the path
+/// is wrong.
 fn may_write(path: &Path) -> Result<(), Error> {
     let there = path.exists();
     let opened = OpenOptions::new().append(true).create(true).open(path);
@@ -245,7 +246,8 @@ impl Question for BudgetArgs {
     }
 }
 
-/// Returns one chart of all sections by strategy, then charts of each implementation's sections.
+/// Returns a chart that shows all sections by strategy, followed by one chart per combination of
+/// implementation, operation, kind of data and target.
 fn pictures(rows: &[Row], lengths: &[Lengths], target_us: f64) -> Vec<Picture> {
     let band = |lengths: &Lengths| Band {
         name: lengths.mode.to_string(),

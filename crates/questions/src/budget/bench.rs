@@ -1,5 +1,5 @@
-//! One implementation with a long message and the expected result, ready to be measured on an
-//! emulated CPU.
+//! An implementation, together with a long message and the expected result, ready to be measured on
+//! an emulated CPU.
 
 use kiln_kernel::budget::{Part, Parts, Run};
 use kiln_kernel::cipher::{Impl, Kind, Op};
@@ -9,21 +9,21 @@ use kiln_kernel::messages::{Lens, Messages};
 use kiln_measure::SplitMix64;
 use kiln_question::{Algorithm, Error};
 
-/// Length of the associated data in bytes. As in ESP, it includes the IV.
+/// Length of the associated data in bytes. The associated data includes the IV, as in ESP.
 const ASSOC: usize = 16;
-/// Maximum key length in bytes, for algorithms that accept keys of different lengths.
+/// Maximum key length in bytes for algorithms that accept several key lengths.
 const LONGEST_KEY: usize = 64;
-/// Number of memory locations for the message and its result, used in turn. Addresses change the
-/// time of a pass over 1 MiB by several per cent, and by different amounts under different chunking
-/// strategies. With a single location, this effect would be mistaken for a property of the
-/// strategy.
+/// Number of memory locations at which the message and its result are placed in turn. The addresses
+/// change the time of a pass over 1 MiB by several per cent, and by different amounts under
+/// different chunking strategies. With a single location, this effect would be mistaken for a
+/// property of the strategy.
 const PLACES: u64 = 8;
-/// Size in bytes of the range from which a location's start is drawn. Starts are multiples of a
-/// cache line.
+/// Size in bytes of the range from which the start of a location is drawn. Every start is a
+/// multiple of the cache line size.
 const SPREAD: usize = 64 << 10;
 const LINE: usize = 64;
 
-/// An implementation with a long message to process.
+/// An implementation, together with a long message to process.
 pub(super) struct Bench {
     imp: Impl,
     op: Op,
@@ -120,8 +120,8 @@ impl Bench {
         let own = std::mem::replace(&mut bench.driver, open(judge, &key)?);
         bench.ask()?;
         if op == Op::Decrypt && imp.kind() != Kind::Hash {
-            // The input for decryption is the output of encryption, preceded by the associated
-            // data, which encryption does not write.
+            // To decrypt, use the output of encryption as the input. Put the associated data in
+            // front of it, because encryption does not write the associated data.
             let mut sealed = bench.dst.bytes().to_vec();
             sealed[..lens.assoc].copy_from_slice(&bench.message[..lens.assoc]);
             bench.op = op;
@@ -136,7 +136,7 @@ impl Bench {
         Ok(bench)
     }
 
-    /// Moves the message and its result buffer to another location.
+    /// Moves the message and its result buffer to new locations.
     fn place(&mut self) {
         let mut somewhere = || self.places.next_u64() as usize % SPREAD / LINE * LINE;
         let (from, to) = (somewhere(), somewhere());

@@ -5,9 +5,9 @@ use std::fmt::Write;
 
 use kiln_kernel::cipher::{Impl, Op};
 
-/// The machine that measured the constants, and the measurement conditions.
+/// The machine on which the constants were measured, and the measurement conditions.
 pub(super) struct Facts<'a> {
-    /// CPU model as reported by the machine.
+    /// The CPU model that the machine reports.
     pub model: &'a str,
     /// TSC ticks per second.
     pub tsc_hz: f64,
@@ -31,7 +31,7 @@ fn harmless(text: &str) -> String {
     text.replace("*/", "* /").replace(['\n', '\\', '?'], " ")
 }
 
-/// Returns the whole header's text.
+/// Returns the text of the whole header.
 pub(super) fn text(impls: &[Impl], facts: &Facts<'_>) -> String {
     let mut out = format!(
         "/*\n * Bytes that one FPU section may hold so that it lasts {} us at most.\n *\n \

@@ -13,8 +13,8 @@ pub(super) static TOPIC: Topic = Topic {
     source: Some("crypto: x86 - limit FPU preemption, Elliott, 2022; Cascade Lake"),
 };
 
-/// The three classes of hashes discussed in the 2022 mail thread, from slowest to fastest. Each
-/// class lists only the algorithms that Kiln implements.
+/// The three classes of hashes discussed in the 2022 mail thread, from slowest to fastest. Only
+/// algorithms that Kiln implements are listed.
 const CLASSES: [(&str, &[&str]); 3] = [
     ("hashes", &["sha1", "sha256", "sha512", "sm3"]),
     (
@@ -26,14 +26,14 @@ const CLASSES: [(&str, &[&str]); 3] = [
 
 const KIB: f64 = 1024.0;
 
-/// An algorithm with a size in KiB read from a field of its rows.
+/// An algorithm and a size in KiB, which was read from a field of the algorithm's rows.
 struct Size<'a> {
     alg: &'a str,
     kib: Estimate,
 }
 
-/// Returns the largest size in KiB among an algorithm's implementations. An implementation's size
-/// is the median of its rows.
+/// Returns the largest size in KiB among the implementations of an algorithm. The size of an
+/// implementation is the median over its rows.
 fn largest(rows: &[&Value], alg: &str, field: &str) -> Option<f64> {
     let of_alg: Vec<&&Value> = rows.iter().filter(|r| word(r, "alg") == alg).collect();
     let median = |imp: &str| {
@@ -46,7 +46,7 @@ fn largest(rows: &[&Value], alg: &str, field: &str) -> Option<f64> {
     sizes.reduce(f64::max).map(|bytes| bytes / KIB)
 }
 
-/// Returns a class's measured algorithms, in ascending order of size.
+/// Returns the measured algorithms of a class, in ascending order of size.
 fn sizes<'a>(runs: &Runs<'_>, algs: &[&'a str], field: &str) -> Vec<Size<'a>> {
     let size = |alg: &'a str| {
         let kib = runs.estimate(|rows| largest(rows, alg, field))?;
@@ -57,7 +57,7 @@ fn sizes<'a>(runs: &Runs<'_>, algs: &[&'a str], field: &str) -> Vec<Size<'a>> {
     sizes
 }
 
-/// Formats a size in KiB, with one decimal below 100.
+/// Formats a size in KiB, with one decimal if it is below 100.
 fn kib(x: f64) -> String {
     match x {
         x if x < 99.95 => format!("{x:.1}"),
@@ -65,11 +65,11 @@ fn kib(x: f64) -> String {
     }
 }
 
-/// Returns a text with each class's smallest and largest size, and the smallest size overall as an
-/// estimate.
+/// Returns a text that gives the smallest and the largest size in each class, and an estimate of
+/// the smallest size overall.
 fn ranges<'a>(runs: &Runs<'a>, field: &str) -> Option<(String, Estimate)> {
-    // If a whole message takes less time than the target, the size is only known to be at least the
-    // message's length.
+    // If a whole message takes less time than the target, the size is at least the length of the
+    // message, but is not known exactly.
     let len = runs.all().find_map(|r| number(r, "len"))? / KIB;
     let say = |size: &Size| match size.kib.value {
         v if v >= len => format!("{} KiB or more ({}", kib(len), size.alg),
@@ -138,7 +138,7 @@ fn interval(estimate: &Estimate, show: impl Fn(f64) -> String) -> String {
     }
 }
 
-/// Builds the headline about how many bytes were measured to fit into the target.
+/// Builds the headline that states how many bytes fit into the target according to the measurement.
 pub(super) fn held(runs: &Runs) -> Option<Row> {
     let (ranges, smallest) = ranges(runs, "holds_bytes")?;
     let text = format!(
@@ -162,7 +162,7 @@ pub(super) fn held(runs: &Runs) -> Option<Row> {
     Some(row.with_detail(detail))
 }
 
-/// Builds the headline about how many bytes Kiln allows, which includes a safety margin.
+/// Builds the headline that states how many bytes Kiln allows, with a safety margin.
 pub(super) fn budgets(runs: &Runs) -> Option<Row> {
     let (ranges, smallest) = ranges(runs, "budget_bytes")?;
     let text = format!(
@@ -184,8 +184,8 @@ pub(super) fn budgets(runs: &Runs) -> Option<Row> {
     Some(row.with_detail(detail))
 }
 
-/// Returns whether an implementation met the target under a chunking strategy; `None` if the
-/// survey's processes disagree, or if most of them have no verdict.
+/// Returns whether an implementation met the target under a chunking strategy. Returns `None` if
+/// the processes of the survey disagree, or if at most half of the results have a verdict.
 fn verdict(runs: &Runs, imp: &str, mode: &str) -> Option<bool> {
     let of = |r: &&Value| word(r, "impl") == imp && word(r, "mode") == mode;
     let asked: Vec<Option<bool>> = runs
@@ -202,7 +202,7 @@ fn verdict(runs: &Runs, imp: &str, mode: &str) -> Option<bool> {
     (told.len() * 2 > asked.len() && told.iter().all(|v| *v == first)).then_some(first)
 }
 
-/// The implementations with each verdict.
+/// The implementations, grouped by verdict.
 #[derive(Default)]
 struct Count<'a> {
     kept: usize,
@@ -223,7 +223,7 @@ impl<'a> Count<'a> {
         count
     }
 
-    /// Describes the implementations that missed the target, and those without a verdict.
+    /// Lists the implementations that missed the target, and those without a verdict.
     fn exceptions(&self) -> String {
         let mut parts = Vec::new();
         if !self.missed.is_empty() {
@@ -240,7 +240,7 @@ impl<'a> Count<'a> {
 }
 
 /// Builds the headline that compares the byte limits posted in 2022 with a section timer, for the
-/// implementations with a posted limit.
+/// implementations for which a limit was posted.
 pub(super) fn posted(runs: &Runs) -> Option<Row> {
     let topic = &TOPIC;
     let mut imps: Vec<&str> = Vec::new();
@@ -300,9 +300,9 @@ mod tests {
     use kiln_question::survey::PROCESSES;
     use serde_json::json;
 
-    /// One implementation in the test data: algorithm, implementation, KiB that fit into the
-    /// target, KiB of the budget, and the percentages of long sections under `fixed` (`None` if no
-    /// limit was posted) and under `clocked`.
+    /// One implementation in the test data: the algorithm, the implementation, how many KiB fit
+    /// into the target, the budget in KiB, and the percentages of long sections under `fixed`
+    /// (`None` if no limit was posted) and under `clocked`.
     type Given = (&'static str, &'static str, f64, f64, Option<f64>, f64);
 
     const USUAL: [Given; 7] = [
@@ -326,8 +326,8 @@ mod tests {
         let mut rows = Vec::new();
         for &(alg, imp, holds, budget, fixed, clocked) in given {
             let row = |mode: &str, long: f64| {
-                // If most sections are long, give them more bytes than fit into the target on an
-                // undisturbed machine. With fewer bytes, the verdict would be unknown.
+                // If most sections are long, let them process more bytes than would fit into the
+                // target on an undisturbed machine. With fewer bytes, the verdict would be unknown.
                 let over = if long > 50.0 { 1.5 } else { 0.9 };
                 let step = (mode == "clocked").then_some(4096);
                 json!({"bytes": 1024.0 * holds * scale * over, "step_bytes": step, "alg": alg, "impl": imp, "mode": mode, "target_us": 30.0, "len": 1 << 20,
@@ -433,7 +433,8 @@ mod tests {
         );
         let text = &told(&five(&USUAL, 40.0))[2];
         assert!(text.contains("(undecided for polyval-aesni)"), "{text}");
-        // Without the disturbance, sections with this number of bytes would have met the target.
+        // Sections with this number of bytes would have met the target if they had not been
+        // disturbed.
         let mut disturbed = USUAL;
         disturbed[3].4 = Some(40.0);
         let text = &told(&five(&disturbed, 0.5))[2];

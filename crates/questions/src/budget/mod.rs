@@ -6,13 +6,13 @@
 //! |---|---|
 //! | `args.rs` | the command |
 //! | `plan.rs` | the request, and its validation |
-//! | `bench.rs` | one implementation with its messages, on an emulated CPU |
+//! | `bench.rs` | one implementation and its messages, on an emulated CPU |
 //! | `run.rs` | runs every implementation under every strategy |
 //! | `row.rs` | the rows |
-//! | `header.rs` | the constants as a C header |
+//! | `header.rs` | writes the constants to a C header |
 //! | `view.rs` | the human-readable tables |
 //! | `tree/` | sections of the functions that a kernel tree's library exports |
-//! | `survey.rs`, `headline.rs` | the command's parts of the survey, and their headlines |
+//! | `survey.rs`, `headline.rs` | the command's part of the survey, and its headlines |
 
 mod args;
 mod bench;

@@ -8,19 +8,20 @@ use kiln_kernel::cipher::{Impl, Kind, Op};
 use kiln_kernel::Tier;
 use kiln_question::{unknown, Algorithm, Error};
 
-/// Longest target in microseconds: one tick of a kernel with the slowest timer (100 Hz).
+/// Longest target in microseconds: one tick of the slowest timer that a kernel can be configured
+/// with (100 Hz).
 const LONGEST_US: f64 = 10_000.0;
-/// Highest interrupt rate per second. Measurements at a higher rate would mostly show the cost of
-/// the host's signals.
+/// Highest interrupt rate per second. At higher rates, measurements would mostly show what the
+/// host's signals cost.
 const BUSIEST: f64 = 10_000.0;
 
 /// Where an operation's data is when the operation begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Data {
-    /// Data is in the cache level in which the previous operation left it. An operation reads 1 MiB
-    /// and writes 1 MiB.
+    /// The data is in whichever cache level the previous operation left it. An operation reads 1
+    /// MiB and writes 1 MiB.
     Warm,
-    /// Data is in memory and not in any cache.
+    /// The data is in memory but not in any cache.
     Cold,
 }
 
@@ -50,12 +51,12 @@ impl FromStr for Data {
 pub(super) struct Plan {
     /// Implementations to measure. All of them open FPU sections.
     pub impls: Vec<Impl>,
-    /// Operations to measure: encrypt or decrypt. A hash has only one operation, so this is ignored
-    /// for hashes.
+    /// Operations to measure: encrypt or decrypt. For hashes this is ignored, because they have
+    /// only one operation.
     pub ops: Vec<Op>,
     /// Chunking strategies to measure.
     pub ways: Vec<Way>,
-    /// Maximum lengths of a section, in microseconds.
+    /// Maximum section lengths in microseconds.
     pub targets_us: Vec<f64>,
     /// Where the data is before an operation: in the cache, in memory, or both in separate rows.
     pub data: Vec<Data>,
@@ -176,8 +177,8 @@ impl Plan {
     }
 }
 
-/// Returns the length in microseconds of a section that processes one granule, including the safety
-/// margin of budgets.
+/// Returns the duration in microseconds of a section that processes one granule, including the
+/// safety margin of budgets.
 fn smallest_us(imp: Impl, tsc_hz: f64) -> f64 {
     let known = imp.budget();
     let of = |d: usize| {
@@ -187,7 +188,7 @@ fn smallest_us(imp: Impl, tsc_hz: f64) -> f64 {
     of(0).max(of(1)) / tsc_hz * 1e6
 }
 
-/// Parses chunking strategy names. Returns all strategies if `names` is empty.
+/// Parses the names of chunking strategies. Returns all strategies if `names` is empty.
 ///
 /// # Errors
 /// A name is unknown.
@@ -223,7 +224,7 @@ mod tests {
 
     #[test]
     fn only_code_with_a_posted_limit_is_cut_by_it() {
-        // Calibrate first, because a driver that is not registered yet has no limit.
+        // Calibrate first, because a driver has no limit until it is registered.
         kiln_kernel::budget::calibrate();
         let mut plan = Plan::new(&[], 1, false).unwrap();
         let all = Way::ALL.len();

@@ -68,17 +68,17 @@ pub(super) struct Row {
     /// that do not count bytes, it is the average.
     #[schemars(extend("unit" = "bytes", "x-role" = "main"))]
     pub bytes: u64,
-    /// Bytes after which `clocked` and `on-demand` check whether the section should end; null for
-    /// the other strategies.
+    /// Number of bytes after which `clocked` and `on-demand` check whether the section should end;
+    /// null for the other strategies.
     #[schemars(extend("unit" = "bytes"))]
     pub step_bytes: Option<u64>,
-    /// Bytes that a section of the target's length could process without any margin, at most `len`.
-    /// Computed from the 10th percentile of the times of whole messages in one section, with `data`
-    /// as in this row.
+    /// Number of bytes that a section as long as the target could process without any margin, at
+    /// most `len`. Computed from the 10th percentile of the times of whole messages in one section,
+    /// with `data` as in this row.
     #[schemars(extend("unit" = "bytes", "x-role" = "main", "x-heading" = "target holds, bytes"))]
     pub holds_bytes: Option<u64>,
     /// The byte budget for the target, computed from the speed measured at start. A fifth of the
-    /// target stays free, and every byte is assumed to miss the cache. Null if not even one block
+    /// target is kept free, and every byte is assumed to miss the cache. Null if not even one block
     /// fits.
     #[schemars(extend("unit" = "bytes", "x-role" = "main", "x-heading" = "budget with margin, bytes"))]
     pub budget_bytes: Option<u64>,
@@ -128,10 +128,10 @@ pub(super) struct Row {
     /// 99.9th percentile of the time from raising a softirq to its handler's first action.
     #[schemars(extend("unit" = "µs", "x-role" = "figure", "x-heading" = "softirq µs p99.9"))]
     pub softirq_us_p999: Option<f64>,
-    /// The same as `softirq_us_p95`, with null sections.
+    /// Like `softirq_us_p95`, but with null sections.
     #[schemars(extend("unit" = "µs"))]
     pub null_softirq_us_p95: Option<f64>,
-    /// The same as `softirq_us_p999`, with null sections.
+    /// Like `softirq_us_p999`, but with null sections.
     #[schemars(extend("unit" = "µs"))]
     pub null_softirq_us_p999: Option<f64>,
     /// Median time from the interrupt that wakes a task to the task's first action.
@@ -144,10 +144,10 @@ pub(super) struct Row {
     /// action.
     #[schemars(extend("unit" = "µs", "x-role" = "figure", "x-heading" = "wake µs p99.9"))]
     pub wake_us_p999: Option<f64>,
-    /// The same as `wake_us_p95`, with null sections.
+    /// Like `wake_us_p95`, but with null sections.
     #[schemars(extend("unit" = "µs"))]
     pub null_wake_us_p95: Option<f64>,
-    /// The same as `wake_us_p999`, with null sections.
+    /// Like `wake_us_p999`, but with null sections.
     #[schemars(extend("unit" = "µs"))]
     pub null_wake_us_p999: Option<f64>,
     /// Sections per message.
@@ -196,15 +196,15 @@ impl Row {
     }
 }
 
-/// Returns the verdict on a target, computed from the exact percentages of long sections and long
-/// null sections. For sections with a fixed number of bytes, `over` is this number divided by the
-/// number of bytes that fit into the target without disturbances.
+/// Returns whether a target was met, given the exact percentages of long sections and of long null
+/// sections. For sections with a fixed number of bytes, `over` is this number divided by the number
+/// of bytes that fit into the target without disturbances.
 ///
-/// Returns `None` if the sections missed the target and the machine may be the cause. That is
-/// possible in two cases. Either null sections missed the target as well, or sections with this
-/// number of bytes would have met the target without disturbances, because neither a lower clock
-/// nor a busy SMT sibling lengthens null sections. The second case does not excuse a section timer,
-/// whose purpose is to react to the elapsed time.
+/// Returns `None` if the sections missed the target but the machine may be to blame. There are two
+/// such cases: null sections missed the target as well, or sections with this number of bytes would
+/// have met the target without disturbances. The second case is needed because neither a lower
+/// clock nor a busy SMT sibling lengthens null sections. It does not excuse a section timer, whose
+/// purpose is to react to the elapsed time.
 pub(super) fn keeps_target(long_pct: f64, null_long_pct: f64, over: Option<f64>) -> Option<bool> {
     const MISSED_PCT: f64 = 5.0;
     const LONG: f64 = 1.1;
@@ -224,9 +224,10 @@ pub(super) struct Lengths {
 }
 
 impl Lengths {
-    /// Returns the total time spent in sections, by section length, in buckets of an eighth of an
-    /// octave. Each item contains the bucket's lower bound, its upper bound and the total time, in
-    /// microseconds. Weighting by time makes a few long sections visible among many short ones.
+    /// Returns the total time spent in sections, grouped by section length into buckets of an
+    /// eighth of an octave. Each item contains the bucket's lower bound, its upper bound and the
+    /// total time, in microseconds. Weighting by time makes a few long sections visible among many
+    /// short ones.
     pub(super) fn by_time(&self) -> Vec<(f64, f64, f64)> {
         const BARS: f64 = 8.0;
         let mut bars: BTreeMap<i32, f64> = BTreeMap::new();
@@ -245,14 +246,14 @@ pub(super) fn us(h: &Histogram, q: f64, tsc_hz: f64) -> Option<f64> {
     h.quantile(q).map(|ticks| ticks as f64 / tsc_hz * 1e6)
 }
 
-/// Returns `part` as a percentage of `of`; `None` if `of` is 0.
+/// Returns `part` as a percentage of `of`, or `None` if `of` is 0.
 pub(super) fn pct(part: u64, of: u64) -> Option<f64> {
     (of > 0).then(|| 100.0 * part as f64 / of as f64)
 }
 
-/// Returns the number of bytes that can be processed in `ticks`, at most one message of `len`
-/// bytes. `messages` contains such messages' times. The rate is computed from their 10th
-/// percentile, because disturbances only lengthen times.
+/// Returns the number of bytes that can be processed in `ticks`, but at most `len`. `messages`
+/// contains the times of messages of `len` bytes. The rate is computed from the 10th percentile of
+/// these times, because disturbances only lengthen them.
 pub(super) fn holds(messages: &[u64], len: usize, ticks: u64) -> Option<u64> {
     let mut took = messages.to_vec();
     took.sort_unstable();
@@ -260,8 +261,8 @@ pub(super) fn holds(messages: &[u64], len: usize, ticks: u64) -> Option<u64> {
     Some((len as u64 * ticks / undisturbed.max(1)).min(len as u64))
 }
 
-/// Returns the throughput in per cent that `judged` loses compared with `free`. The loss is
-/// computed for each pair of times; the result is the median and its 95 % interval.
+/// Returns the percentage of throughput that `judged` loses compared with `free`. The loss is
+/// computed for each pair of times; the result is the median of these losses and its 95 % interval.
 pub(super) fn loss(judged: &[u64], free: &[u64]) -> Option<(f64, f64, f64)> {
     let pairs = judged.iter().zip(free);
     let pairs = pairs.filter(|(&a, &b)| a > 0 && b > 0);

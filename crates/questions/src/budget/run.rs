@@ -20,7 +20,8 @@ const LONG: f64 = 1.1;
 /// Minimum number of operations per row. Fewer operations would not give enough pairs for an
 /// interval.
 const OPS: u64 = 8;
-/// Number of dependent multiplications timed to determine how long a single multiplication takes.
+/// Length of the chain of dependent multiplications that is timed to determine how long a single
+/// multiplication takes.
 const CHAIN: u64 = 10_000;
 /// Strategies designed to keep sections within the target.
 const MEANT: [Way; 3] = [Way::Fixed, Way::Calibrated, Way::Clocked];
@@ -249,15 +250,15 @@ impl Cell {
     }
 }
 
-/// Returns the largest value in all rows, and its implementation.
+/// Returns the largest value in any row, and the implementation in that row.
 fn worst(rows: &[&Row], value: impl Fn(&Row) -> Option<f64>) -> Option<(f64, &'static str)> {
     rows.iter()
         .filter_map(|r| Some((value(r)?, r.imp)))
         .max_by(|a, b| a.0.total_cmp(&b.0))
 }
 
-/// Returns a sentence about a strategy: how many rows met the target, the largest p99.9, and the
-/// largest loss.
+/// Returns a sentence that summarises a strategy: how many rows met the target, the largest p99.9,
+/// and the largest loss.
 fn summarize(rows: &[Row], way: Way) -> Option<String> {
     let rows: Vec<&Row> = rows.iter().filter(|r| r.mode == way.name()).collect();
     let verdicts = rows.iter().map(|r| r.keeps_target());

@@ -1,4 +1,4 @@
-//! The survey part that runs `kiln budget`, with its arguments.
+//! The part of the survey that runs `kiln budget`, and the arguments for it.
 
 use kiln_question::survey::{args, Contribution, Part, Runs, Slot};
 
@@ -30,9 +30,9 @@ pub(super) static BUDGET: Part = Part {
     ..Part::USUAL
 };
 
-/// Returns arguments for a run that fits into the slot: all implementations of hashes with posted
-/// byte limits. With less time, only one or two algorithms of each kind are measured; with more
-/// time, further chunking strategies are added.
+/// Returns arguments for a run that fits into the slot. Usually, they select all implementations of
+/// the hashes for which byte limits were posted. With less time, only one or two algorithms of each
+/// kind are measured; with more time, further chunking strategies are added.
 fn budget_args(slot: &Slot) -> Vec<String> {
     let few = ["sha256", "sm3", "poly1305", "polyval", "crc32c"];
     let more = ["sha1", "sha512", "ghash", "nhpoly1305", "crct10dif"];

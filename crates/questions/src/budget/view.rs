@@ -4,8 +4,8 @@ use kiln_question::table::{align, figure, paragraph, plain, text};
 
 use super::row::Row;
 
-/// Formats a paragraph per implementation, operation, kind of data and target, with one line per
-/// strategy.
+/// Formats one paragraph per combination of implementation, operation, kind of data and target,
+/// with one line per strategy.
 pub(super) fn format_tables(rows: &[Row]) -> String {
     let mut out = String::from(
         "Microseconds: lengths of sections under interrupts (p50 to max), of sections of\n\
@@ -28,7 +28,7 @@ pub(super) fn format_tables(rows: &[Row]) -> String {
 
 fn heading(rows: &[Row]) -> String {
     let row = &rows[0];
-    // All rows of the group measured this number. The median is the least affected by disturbances.
+    // All rows in the group measured this number. The median is affected least by disturbances.
     let mut measured: Vec<u64> = rows.iter().filter_map(|r| r.holds_bytes).collect();
     measured.sort_unstable();
     let measured = match measured.get(measured.len() / 2) {

@@ -24,22 +24,24 @@ use super::turns::{turns, Turn};
 use super::view;
 use crate::speed::{self, SpeedArgs};
 
-/// Turns per tree. With nine turns or more, a single disturbed turn does not affect the verdict.
+/// Number of turns per tree. With at least nine turns, a single disturbed turn does not affect the
+/// verdict.
 const TURNS: usize = 10;
-/// Total duration of all turns in milliseconds with --quick. The next constant is the duration
-/// without it.
+/// Total duration of all turns in milliseconds with --quick. `USUAL_MS` is the duration without
+/// --quick.
 const QUICK_MS: u64 = 14_000;
 const USUAL_MS: u64 = 600_000;
 
 /// What changed between two records or two kernel trees, beyond the noise
 ///
-/// For reviewers of a patch. A record is what --json printed or --out wrote, of one command or of a
-/// whole survey; a directory of records and a report (HTML) work as well. Rows are matched by what
-/// they measure (algorithm, implementation, length, ...). A kernel tree is built and measured; two
-/// trees are measured in turns, so that changes of the machine affect both. A git revision is also
-/// accepted as a tree: HEAD~1 in the current repository, DIR@HEAD~1 in another. An existing file or
-/// directory of the same name takes precedence. The worst rows are listed first. The last line
-/// counts the rows that are faster, slower and equal, and those that could not be judged.
+/// For reviewers of a patch. A record is what --json printed or --out wrote, for one command or for
+/// a whole survey; a directory of records and a report (HTML) work as well. Rows are matched by
+/// what they measure (algorithm, implementation, length, ...). A kernel tree is built and measured;
+/// two trees are measured in turns, so that changes in the machine's state affect both. A git
+/// revision is also accepted as a tree: HEAD~1 in the current repository, DIR@HEAD~1 in another. An
+/// existing file or directory of the same name takes precedence. The worst rows are listed first.
+/// The last line counts the rows that are faster, slower and equal, and those that could not be
+/// judged.
 #[derive(Args)]
 #[command(after_long_help = "\
 Exit status:
@@ -64,11 +66,11 @@ Examples:
 See also:
   docs/TREES.md")]
 pub struct CompareArgs {
-    /// The baseline: a record, a survey's record, a directory of records, a report, a kernel tree
-    /// or a git revision
+    /// The baseline: a record of a command or of a survey, a directory of records, a report, a
+    /// kernel tree or a git revision
     #[arg(value_name = "A")]
     a: PathBuf,
-    /// What to compare with A; takes the same forms as A
+    /// What to compare with A; accepts the same kinds of arguments as A
     #[arg(value_name = "B")]
     b: PathBuf,
     /// commit-message: a table of at most 72 columns, indented for a commit message
@@ -87,7 +89,7 @@ pub struct CompareArgs {
     /// For trees: algorithms to measure [default: all]
     #[arg(long = "alg", value_delimiter = ';', value_name = "ALG;…")]
     algs: Vec<String>,
-    /// For trees: implementations to measure, by driver names or symbols [default: all]
+    /// For trees: implementations to measure, by driver name or symbol [default: all]
     #[arg(long = "impl", value_name = "NAME,…")]
     impls: Option<String>,
     /// For trees: operations to measure
@@ -96,10 +98,10 @@ pub struct CompareArgs {
     /// For trees: message lengths in bytes
     #[arg(long, value_name = "LIST")]
     len: Option<String>,
-    /// For trees: sizes of the cipher's key in bits
+    /// For trees: sizes of cipher keys in bits
     #[arg(long, value_name = "N,…")]
     key_bits: Option<String>,
-    /// For trees: level of the measurement: primitive, api or library
+    /// For trees: the level at which to measure: primitive, api or library
     #[arg(long, value_name = "LEVEL")]
     level: Option<String>,
     #[command(flatten)]
@@ -214,9 +216,9 @@ impl Question for CompareArgs {
     }
 }
 
-/// Whether the path denotes a tree: a git revision, or a directory that contains a Makefile or
-/// contains no records. If such a directory is not a kernel tree, opening it later reports the
-/// reason.
+/// Returns whether the path names a tree: a git revision, or a directory that contains a Makefile
+/// or no records. If such a directory is not a kernel tree, the attempt to open it later reports
+/// the reason.
 fn is_tree(path: &Path) -> bool {
     if !path.exists() {
         return is_revision(path);
@@ -227,7 +229,7 @@ fn is_tree(path: &Path) -> bool {
             || !fs::read_dir(path).is_ok_and(|mut all| all.any(|e| e.is_ok_and(record))))
 }
 
-/// Reads one side's record, or all records in one side's bundle, report or directory.
+/// Reads the record of one side, or all records in a bundle, report or directory.
 fn record(path: &Path) -> Result<Side, Error> {
     let name = path.display().to_string();
     let found = kiln_report::Side::read(path).map_err(|e| Error::input(e.to_string()))?;
@@ -240,7 +242,7 @@ fn record(path: &Path) -> Result<Side, Error> {
     }
 }
 
-/// Whether both paths lead to the same file or directory, or to files of equal content.
+/// Returns whether both paths lead to the same file or directory, or to files with equal contents.
 fn same_file(a: &Path, b: &Path) -> bool {
     fs::canonicalize(a).is_ok_and(|a| fs::canonicalize(b).is_ok_and(|b| a == b))
         || fs::read(a).is_ok_and(|a| fs::read(b).is_ok_and(|b| a == b))
@@ -270,7 +272,8 @@ fn sides(args: &CompareArgs, session: &Session) -> Result<(Side, Side, Vec<Strin
     }
 }
 
-/// Compares a tree with a record. The tree is measured once, as `speed` would measure it.
+/// Measures a tree that is compared with a record. The tree is measured once, as `speed` would
+/// measure it.
 fn one_tree(
     args: &CompareArgs,
     dir: &Path,
@@ -292,22 +295,22 @@ fn one_tree(
     let facts = read_facts();
     let record = session.record::<SpeedArgs, speed::Row>(&facts, &[], &[]);
     let mut record: Value = serde_json::from_str(&record.to_json()).expect("what was just written");
-    // Remove the session's arguments, because they are those of `compare` and do not describe the
-    // measurement.
+    // Remove the session's arguments, because they are the arguments of `compare` and do not
+    // describe the measurement.
     record["args"] = Value::Null;
     side.measured_under(&record);
     Ok((side, measured.notes))
 }
 
 fn two_trees(args: &CompareArgs, session: &Session) -> Result<(Side, Side, Vec<String>), Stop> {
-    // Build the first tree before the second is resolved, so that a revision can start from a copy
-    // of the first build.
+    // Build the first tree before the second one is resolved. If the second is a revision, its
+    // build can then start from a copy of the first build.
     let tree = Tree::resolve(args, &args.a)?;
     let (of_a, dir) = (tree.about(args, session), tree.what.0.dir.clone());
     let a = tree.build(args, session)?;
     let tree = Tree::resolve(args, &args.b)?;
     let of_b = tree.about(args, session);
-    // Comparing a tree with itself is a control, for which the tree is built only once.
+    // Comparing a tree with itself serves as a control. In this case, the tree is built only once.
     let b = match tree.what.0.dir == dir {
         true => None,
         false => Some(tree.build(args, session)?),
@@ -334,7 +337,8 @@ fn two_trees(args: &CompareArgs, session: &Session) -> Result<(Side, Side, Vec<S
         let more = ["--peers", "none", "--turn-ms", &turn].map(OsString::from);
         match measure(hosted, args, dir, session, &more) {
             Ok(measured) => {
-                // Keep only the first turn's notes, because every turn would produce the same ones.
+                // Keep only the notes from the first turn, because every turn would produce the
+                // same notes.
                 if round == 0 {
                     notes.extend(
                         measured
@@ -378,7 +382,7 @@ fn name(dir: &Path, hosted: &Hosted) -> String {
     format!("{} ({})", dir.display(), hosted.title)
 }
 
-/// A tree, with the compiler and configuration that build it.
+/// A tree, and the compiler and configuration with which it is built.
 struct Tree<'a> {
     name: &'a Path,
     what: (Source, Compiler, Config),
@@ -421,8 +425,8 @@ impl Tree<'_> {
         let hosted = Hosted::build(self.what, session)?;
         let hosted = hosted.ok_or(Stop::Exit(Exit::Interrupted))?;
         match hosted.failures.first() {
-            // During a bisection, a commit whose object does not compile must not be judged slow or
-            // fast.
+            // If an object of a commit does not compile, a bisection must not judge the commit as
+            // slow or fast.
             Some(why) if args.bisect => {
                 Err(Error::input(format!("{}: {why}", self.name.display())).into())
             }

@@ -1,5 +1,5 @@
-//! Formats a comparison as a paragraph of a commit message, with at most 72 columns and an
-//! indentation of four.
+//! Formats a comparison as a paragraph of a commit message, with at most 72 columns, indented by
+//! four.
 
 use std::collections::BTreeSet;
 
@@ -12,15 +12,15 @@ use super::side::{Origin, Side, Subject};
 const WIDTH: usize = 72;
 const INDENT: &str = "    ";
 
-/// Columns left for text.
+/// Number of columns available for text.
 const ROOM: usize = WIDTH - INDENT.len();
 
 /// Maximum number of values that are listed if the records of a side differ in a condition.
 const MOST: usize = 3;
 
-/// Formats what was measured, on which machine and by which command, then one table per algorithm,
-/// with the rows sorted by implementation and length. `turns` is the number of turns of each side,
-/// if both were measured in alternation.
+/// Formats a description of what was measured, on which machine and with which command, followed by
+/// one table per algorithm, whose rows are sorted by implementation and length. `turns` is the
+/// number of turns per side if the two sides were measured in alternation.
 pub(super) fn message(
     a: &Side,
     b: &Side,
@@ -57,7 +57,7 @@ pub(super) fn message(
     lines.into_iter().map(indented).collect()
 }
 
-/// Wraps text. Words that are longer than a line, such as paths, are divided.
+/// Wraps text. Words that are longer than a line, such as paths, are split.
 fn wrapped(text: &str) -> Vec<String> {
     let room = ROOM - 2;
     let divide = |word: &str| -> String {
@@ -70,7 +70,7 @@ fn wrapped(text: &str) -> Vec<String> {
     text.lines().map(String::from).collect()
 }
 
-/// A fact about a side: its label, and its values in the side's records.
+/// A fact about a side: a label, and a function that returns the values in the side's records.
 type Fact = (&'static str, fn(&Origin) -> &BTreeSet<String>);
 
 fn head(a: &Side, b: &Side, rows: &[Row], turns: Option<usize>) -> Vec<String> {
@@ -118,7 +118,7 @@ fn head(a: &Side, b: &Side, rows: &[Row], turns: Option<usize>) -> Vec<String> {
     lines
 }
 
-/// Joins a condition's values. Records of one side may differ in it.
+/// Joins the values of a condition. There are several values if the records of one side differ.
 fn list(values: &BTreeSet<String>) -> String {
     let shown: Vec<&str> = values.iter().take(MOST).map(String::as_str).collect();
     let text = shown.join("; ");
@@ -137,8 +137,8 @@ pub(super) fn unit(row: &Row) -> String {
     format!("{name}, {better} is better")
 }
 
-/// Returns what a table's rows have in common; empty for rows without an implementation and a
-/// length.
+/// Returns what the rows of a table have in common. Returns an empty string for rows that do not
+/// name an implementation and a length.
 fn heading(row: &Row) -> String {
     let Some(subject) = &row.subject else {
         return String::new();
@@ -163,7 +163,8 @@ fn heading(row: &Row) -> String {
     format!("{alg} {op}{bits}, {level}")
 }
 
-/// Formats rows with a common heading: a line per implementation, and below it a line per length.
+/// Formats rows that have the same heading: one line per implementation, followed by one line per
+/// length.
 fn table(rows: &[&Row]) -> Vec<String> {
     let mut lines = wrapped(&heading(rows[0]));
     lines.retain(|line| !line.is_empty());
@@ -178,7 +179,7 @@ fn table(rows: &[&Row]) -> Vec<String> {
     let join = |cells: &[String; 4]| {
         let numbers = cells.iter().zip(widths).take(3);
         let numbers = numbers.map(|(cell, width)| format!("{cell:>width$}"));
-        // Rows without a length have no column for it.
+        // Omit the length column if the rows have no length.
         let first = usize::from(rows[0].subject.is_none());
         format!("  {}", numbers.skip(first).collect::<Vec<_>>().join("  "))
     };
@@ -219,7 +220,7 @@ fn cells(row: &Row) -> [String; 4] {
     ]
 }
 
-/// Describes the change in words. Only rows with a verdict get a number that readers may quote.
+/// Describes the change in words. Rows without a verdict get no number that readers could quote.
 fn judge(row: &Row) -> String {
     match (row.verdict, interval(row)) {
         (Some(Verdict::Faster), Some(interval)) => format!("{interval}  faster"),
@@ -236,8 +237,8 @@ fn judge(row: &Row) -> String {
     }
 }
 
-/// Returns the change in per cent. Ratios compare costs, so for a rate the change is the ratio's
-/// inverse.
+/// Returns the change in per cent. A ratio compares costs, so the change in a rate is computed from
+/// the inverse of the ratio.
 fn percent(row: &Row, ratio: f64) -> f64 {
     match row.less {
         true => (ratio - 1.0) * 100.0,
@@ -245,7 +246,7 @@ fn percent(row: &Row, ratio: f64) -> f64 {
     }
 }
 
-/// Returns the lower and the upper end of the change in per cent.
+/// Returns the lower and the upper end of the interval of the change, in per cent.
 fn range(row: &Row) -> Option<(f64, f64)> {
     let (low, high) = row.ci_low.zip(row.ci_high)?;
     let (low, high) = (percent(row, low), percent(row, high));
@@ -260,7 +261,8 @@ fn ends(row: &Row) -> String {
     format!("{low:+.decimals$}..{high:+.decimals$}%")
 }
 
-/// Formats the change and its interval. The change has no more digits than its interval justifies.
+/// Formats the change and its interval. The change is shown with no more digits than the interval
+/// justifies.
 fn interval(row: &Row) -> Option<String> {
     let (low, high) = range(row)?;
     let decimals = usize::from(high - low < 1.0);
@@ -268,7 +270,7 @@ fn interval(row: &Row) -> Option<String> {
     Some(format!("{change:>7} ({})", ends(row)))
 }
 
-/// Returns a sort key that keeps an implementation's rows together.
+/// Returns a sort key that keeps the rows of an implementation together.
 fn order(row: &Row) -> (Option<&Subject>, &str) {
     (row.subject.as_ref(), &row.key)
 }
@@ -427,7 +429,7 @@ Not compared: 2 only before, 1 ambiguous or in different units.
         }
         a.origin.quick = true;
         assert!(both(&a, &b).contains("    Measured with --quick: "));
-        // A path without blanks and a large number of commands must fit, too.
+        // A path without blanks and a large number of commands must also fit.
         a.title = format!("/{}", "directory/".repeat(12));
         a.origin.command = (0..5).map(|i| format!("kiln speed {i}")).collect();
         let long = both(&a, &b);

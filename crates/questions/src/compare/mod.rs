@@ -1,5 +1,5 @@
-//! `kiln compare`: finds changes beyond the noise between two records, or between two sides
-//! measured in alternation.
+//! `kiln compare`: finds changes beyond the noise between two records, or between two sides that
+//! are measured in alternation.
 //!
 //! | file | contents |
 //! |---|---|
@@ -7,8 +7,8 @@
 //! | `side.rs` | the results of one side, by key |
 //! | `message.rs` | a paragraph for a commit message |
 //! | `row.rs` | two results with the same key, their ratio and verdict, and counts of rows |
-//! | `turns.rs` | two sides measured in alternation |
-//! | `view.rs` | the table for people |
+//! | `turns.rs` | measures two sides in alternation |
+//! | `view.rs` | the human-readable table |
 
 mod args;
 mod message;

@@ -37,8 +37,8 @@ pub(super) struct Row {
     /// Value of the compared field in B; null if B has no value.
     #[schemars(with = "Option<f64>", extend("x-role" = "main", "x-heading" = "B"))]
     pub b: f64,
-    /// Cost of B divided by cost of A. It is `b` divided by `a`, or for rates `a` divided by `b`. B
-    /// is slower if the ratio is above 1. Null if a side has no value.
+    /// Cost of B divided by cost of A: `b` divided by `a`, or for rates `a` divided by `b`. B is
+    /// slower if the ratio is above 1. Null if a side has no value.
     #[schemars(extend(
         "x-role" = "main",
         "x-heading" = "how much more B takes",
@@ -68,7 +68,7 @@ pub(super) struct Row {
     /// Whether a smaller number is better.
     #[serde(skip)]
     pub less: bool,
-    /// The implementation and the message length that were measured, if the row has them.
+    /// The implementation and the message length that were measured, if the row names them.
     #[serde(skip)]
     pub subject: Option<Subject>,
 }
@@ -76,14 +76,14 @@ pub(super) struct Row {
 /// The conditions that decide whether B passes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Gate {
-    /// Limit in per cent: B fails if it is slower by more than this, beyond the noise. `None`
-    /// without a limit.
+    /// Limit in per cent: B fails if it is slower by more than this, beyond the noise. `None` if
+    /// there is no limit.
     pub max_regression: Option<f64>,
     /// If false, rows that cannot be judged also make B fail.
     pub allow_unjudged: bool,
 }
 
-/// Number of rows by outcome. A result counts once, whether it exists on one side or on both.
+/// Numbers of rows by outcome. A result is counted once, whether it exists on one side or on both.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Tally {
     /// Rows in which B is faster beyond the noise.
@@ -94,20 +94,21 @@ pub(super) struct Tally {
     pub slower: usize,
     /// Rows in which cycles and time contradict each other beyond the noise of both.
     pub disagree: usize,
-    /// Rows of both sides that cannot be judged, because they have no interval, no result on one
-    /// side, different units, or a key that several rows share.
+    /// Rows present on both sides that cannot be judged, because they have no interval, no result
+    /// on one side, different units, or a key that several rows share.
     pub unjudged: usize,
     /// Rows that only A has.
     pub only_a: usize,
     /// Rows that only B has.
     pub only_b: usize,
-    /// Rows without a result on either side, for example for an option that a compiler does not
-    /// support. They do not count against B.
+    /// Rows that have no result on either side, for example because a compiler does not support an
+    /// option. They do not count against B.
     pub without: usize,
 }
 
 impl Tally {
-    /// Returns the number of rows that cannot be judged, including the rows of only one side.
+    /// Returns the number of rows that cannot be judged, including the rows that exist on only one
+    /// side.
     pub(super) fn unjudgeable(&self) -> usize {
         self.unjudged + self.only_a + self.only_b
     }
@@ -148,7 +149,7 @@ pub(super) struct Comparison {
     pub rows: Vec<Row>,
     /// Notes that are needed to interpret the rows, such as differences in the conditions.
     pub notes: Vec<String>,
-    /// Number of rows by outcome.
+    /// Numbers of rows by outcome.
     pub tally: Tally,
     /// Whether B is slower than allowed, or lacks a result that A has.
     pub regressed: bool,
@@ -157,7 +158,8 @@ pub(super) struct Comparison {
 }
 
 impl Comparison {
-    /// Whether B fails, either because of a regression or because some rows cannot be judged.
+    /// Returns whether B fails, either because of a regression or because some rows cannot be
+    /// judged.
     pub(super) fn failed(&self) -> bool {
         self.regressed || self.unjudged
     }
@@ -287,8 +289,8 @@ pub(super) fn compare(a: &Side, b: &Side, gate: Gate) -> Result<Comparison, Erro
     Ok(outcome)
 }
 
-/// Adds notes about rows where cycles and time disagree, and about rows that were judged without
-/// times.
+/// Adds notes about rows in which cycles and time disagree, and about rows that were judged by
+/// cycles alone because a side has no times.
 fn tell_of_time(rows: &[Row], notes: &mut Vec<String>) {
     let disagree = |r: &&Row| r.verdict == Some(Verdict::Disagree);
     let mut disagreeing = rows.iter().filter(disagree);
@@ -373,8 +375,8 @@ fn row(key: &str, a: &Figure, b: &Figure) -> Row {
     row
 }
 
-/// Returns the ratio that decides a row's verdict; `None` if it has no interval. For cycles, also
-/// returns the ratio of times if that ratio has an interval.
+/// Returns the ratio that decides the verdict on a row, or `None` if the ratio has no interval. For
+/// cycles, also returns the ratio of times if that ratio has an interval.
 fn ratios(row: &Row) -> Option<(Ratio, Option<Ratio>)> {
     let ratio = |ratio: Option<f64>, low: Option<f64>, high: Option<f64>| {
         Some(Ratio {
@@ -389,10 +391,10 @@ fn ratios(row: &Row) -> Option<(Ratio, Option<Ratio>)> {
     Some((cycles, time))
 }
 
-/// Returns the ratio of costs, B divided by A, with its interval. The ratio comes from alternating
-/// turns if available, otherwise from the intervals of both results. Each of these intervals
-/// predicts the result of a rerun, so the ratios of their opposite ends enclose the ratio of two
-/// reruns.
+/// Returns the ratio of costs, B divided by A, with its interval. The ratio is computed from
+/// alternating turns if there are any, otherwise from the intervals of both results. Each of these
+/// intervals predicts the result of a rerun, so dividing opposite ends of the two intervals gives
+/// bounds for the ratio of two reruns.
 fn between(a: &Figure, b: &Figure) -> Option<Ratio> {
     if let Some(ratio) = compare_turns(a, b) {
         return Some(ratio);
@@ -436,7 +438,7 @@ mod tests {
         }
     }
 
-    /// Adds the equivalent in nanoseconds to a result in cycles, at `ns` nanoseconds per cycle.
+    /// Adds the time to a result in cycles, converted at `ns` nanoseconds per cycle.
     fn at(figure: Figure, ns: f64) -> Figure {
         let ends = |(low, high)| (low * ns, high * ns);
         let time = Figure {
@@ -526,7 +528,7 @@ mod tests {
         assert!(worst.ci_low.unwrap() < 1.2 && worst.ci_low.unwrap() > 1.17);
         assert!(worst.ci_high.unwrap() > 1.2 && worst.ci_high.unwrap() < 1.23);
 
-        // Controls: the comparison without a limit, with a generous limit, and of a side with
+        // Controls: a comparison without a limit, one with a generous limit, and one of a side with
         // itself.
         assert!(!compare(&a, &b, None).failed());
         assert!(!compare(&a, &b, Some(25.0)).failed());
@@ -565,7 +567,7 @@ mod tests {
                 has(&outcome, "1 because only one of cycles and time is slower"),
                 !judged
             );
-            // Control: if B runs at A's clock, cycles and time agree.
+            // Control: if B runs at the same clock frequency as A, cycles and time agree.
             let agreed = with(&at(figure(cycles, 0.002), 0.25));
             let want = match cycles {
                 90.0 => Verdict::Faster,

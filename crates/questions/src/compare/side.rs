@@ -1,4 +1,4 @@
-//! One side of a comparison: its results by key, and their measurement conditions.
+//! One side of a comparison: its results by key, and the conditions under which they were measured.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -20,12 +20,13 @@ pub(super) struct Figure {
     /// The interval of `value`; `None` if the row has no interval.
     pub interval: Option<(f64, f64)>,
     /// Whether the interval is a confidence interval over the rounds of one process. Otherwise, it
-    /// predicts a rerun's result.
+    /// predicts the result of a rerun.
     pub of_rounds: bool,
-    /// Results of the individual turns. Each turn was measured next to a turn of the other side.
+    /// Results of the individual turns. Each turn was measured directly before or after a turn of
+    /// the other side.
     pub turns: Vec<f64>,
-    /// The measured operation; `None` unless the row identifies an implementation and a message
-    /// length.
+    /// The measured operation, or `None` if the row does not identify an implementation and a
+    /// message length.
     pub subject: Option<Subject>,
     /// For cycles: the same result in nanoseconds; `None` for old records, which have no times.
     pub time: Option<Box<Figure>>,
@@ -66,7 +67,7 @@ impl Subject {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Origin {
     pub cpu: BTreeSet<String>,
-    /// Compiler of the measured code; for a kernel tree, also its configuration.
+    /// The compiler that built the measured code, and for a kernel tree also the configuration.
     pub compiler: BTreeSet<String>,
     /// Kiln's version and commit, and the kernel it ran on.
     pub program: BTreeSet<String>,
@@ -76,7 +77,7 @@ pub(super) struct Origin {
 }
 
 impl Origin {
-    /// Adds what a record states about its own measurement.
+    /// Adds what a record states about how it was measured.
     pub(super) fn add(&mut self, record: &Value) {
         let args = record["args"].as_array();
         let mut words = args.into_iter().flatten();
@@ -89,7 +90,7 @@ impl Origin {
         self.program
             .insert(format!("Kiln {}{host}", read::build(record)));
         self.cpu.extend(describe_cpu(record));
-        // The compiler of a kernel tree is not in the record.
+        // A record does not contain the compiler that built a kernel tree.
         let has_own_code =
             |row: &Row| read::word(row, "provider").is_none_or(|provider| provider == OWN);
         let compiler = read::fact(record, "kernel_cc").and_then(Value::as_str);
@@ -100,7 +101,7 @@ impl Origin {
     }
 }
 
-/// Describes a record's processor, without trademark signs and repeated blanks.
+/// Describes the processor in a record, omitting trademark signs and repeated blanks.
 fn describe_cpu(record: &Value) -> Option<String> {
     let fact = |name: &str| read::fact(record, name);
     let model = fact("model")?.as_str()?;
@@ -118,10 +119,10 @@ fn describe_cpu(record: &Value) -> Option<String> {
     Some(text)
 }
 
-/// Provider of Kiln's own code in rows.
+/// The provider that rows give for Kiln's own code.
 const OWN: &str = "kiln";
 
-/// Returns the name of records in a commit message: their file, the kernel trees that they
+/// Returns the name that a commit message gives to records: their file, the kernel trees that they
 /// measured, and their dates.
 fn title(name: &str, records: &[Value]) -> String {
     let rows = records.iter().flat_map(read::rows);
@@ -150,10 +151,10 @@ pub(super) struct Side {
     pub origin: Origin,
     /// The results whose keys are unique.
     pub figures: BTreeMap<String, Figure>,
-    /// Number of results whose key another row already has. They are not compared, because the
-    /// other side's corresponding row is ambiguous.
+    /// Number of results whose key another row already uses. They are not compared, because it is
+    /// not clear which row of the other side corresponds to them.
     pub ambiguous: usize,
-    /// Conditions that should be equal on both sides, with their values on this side.
+    /// Conditions that should be equal on both sides, with the values that they have on this side.
     pub conditions: BTreeMap<String, BTreeSet<String>>,
 }
 
@@ -181,7 +182,7 @@ impl Side {
         Ok(side)
     }
 
-    /// Creates a side from the rows of a run of `speed`.
+    /// Creates a side from the rows that a run of `speed` produced.
     pub(super) fn from_speed(name: &str, rows: &[speed::Row]) -> Side {
         let values: Vec<Value> = rows
             .iter()
@@ -194,8 +195,8 @@ impl Side {
     }
 
     fn from_rows(name: &str, rows: &[TypedRow]) -> Side {
-        // Ignore the versions of kernel trees and libraries when matching rows, unless a record
-        // contains several versions of one family.
+        // When matching rows, ignore the versions of kernel trees and libraries, unless a record
+        // contains several versions of the same tree or library.
         let mut seen = HashSet::new();
         let plain = rows.iter().all(|(of, row)| seen.insert(of.key(row, true)));
         let mut side = Side {
@@ -240,8 +241,8 @@ impl Side {
         };
         let build = ["kiln", "commit"].map(|field| text(&record[field]));
         let command = text(&record["command"]);
-        // A survey's arguments need no comparison: they determine the arguments of its parts, whose
-        // records are compared.
+        // The arguments of a survey need not be compared: they only determine the arguments of its
+        // parts, and the records of the parts are compared.
         let arguments = (command != "survey").then(|| arguments(record)).flatten();
         for (what, value) in [
             ("CPU".to_string(), cpu),
@@ -263,8 +264,8 @@ impl Side {
     }
 }
 
-/// Returns the arguments of a record's command that affect measurements; `None` if the record has
-/// no arguments.
+/// Returns those arguments of a record's command that affect measurements, or `None` if the record
+/// has no arguments.
 fn arguments(record: &Value) -> Option<String> {
     let mut kept = Vec::new();
     let mut words = record["args"].as_array()?.iter().filter_map(Value::as_str);
@@ -283,7 +284,7 @@ fn arguments(record: &Value) -> Option<String> {
 
 type TypedRow<'a> = (&'static RowType, &'a Row);
 
-/// Returns all records' rows. Each row is paired with the row type of its record.
+/// Returns the rows of all records. Each row is paired with the row type of its record.
 fn typed_rows(records: &[Value]) -> Vec<TypedRow<'_>> {
     let rows = |record| {
         let of = type_of(record);
@@ -297,9 +298,10 @@ fn compared(of: &RowType) -> impl Iterator<Item = &Field> {
     of.fields.iter().filter(|field| field.better.is_some())
 }
 
-/// Returns a row's results with their keys. The first compared field that is always present has the
-/// row's key. It is kept even if null, because losing a result is a difference. The keys of other
-/// fields include the field's name, and these fields are kept only if they are not null.
+/// Returns the results in a row, each with a key. The first compared field that is always present
+/// uses the key of the row. Its result is kept even if it is null, because losing a result is a
+/// difference, unless the row has other results. The keys of all other fields include the name of
+/// the field, and their results are kept only if they are not null.
 fn figures(of: &'static RowType, row: &Row, key: &str) -> Vec<(String, Figure)> {
     let mut found = Vec::new();
     let first = compared(of).find(|field| field.always);
@@ -326,8 +328,8 @@ fn figure(of: &'static RowType, row: &Row, field: &'static Field) -> Figure {
     let ends = field.interval.as_ref();
     let interval = ends.and_then(|(low, high)| number(low).zip(number(high)));
     let time = field.time.as_ref().and_then(|name| of.field(name));
-    // A larger number is better only for a field marked `more`. All other fields, such as times,
-    // are costs.
+    // A larger number is better only in fields marked `more`. All other fields, such as times, are
+    // costs.
     let less = field.better != Some(Better::More);
     Figure {
         unit: &field.name,

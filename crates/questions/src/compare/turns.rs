@@ -4,16 +4,16 @@ use kiln_question::Error;
 
 use super::side::{Figure, Side};
 
-/// Which side is measured in a turn.
+/// The side that is measured in a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Turn {
     A,
     B,
 }
 
-/// Measures both sides `rounds` times. A is first in even rounds and B in odd ones, so that steady
-/// drift favours neither. A result's value is its best turn, and its interval follows from all
-/// turns.
+/// Measures both sides `rounds` times. A comes first in even rounds and B in odd ones, so that
+/// steady drift favours neither. The value of a result is its best turn, and its interval is
+/// computed from all turns.
 pub(super) fn turns(
     rounds: usize,
     stop: &dyn Fn() -> bool,
@@ -36,7 +36,7 @@ pub(super) fn turns(
             }
         }
     }
-    // An interrupted round may contain a turn of only one side, which is discarded.
+    // If a round was interrupted, it may contain a turn of only one side, which is discarded.
     let complete = a.len().min(b.len());
     a.truncate(complete);
     b.truncate(complete);

@@ -1,4 +1,4 @@
-//! Formats `compare`'s table for people.
+//! Formats the human-readable table of `compare`.
 
 use std::collections::BTreeSet;
 
@@ -7,10 +7,10 @@ use kiln_question::table::{align, figure, paragraph, plain, text};
 use super::message::unit;
 use super::row::Row;
 
-/// Number of rows shown if there are many, which fill about one screen.
+/// Maximum number of rows to show, about as many as fit on one screen.
 const MOST: usize = 40;
 
-/// Formats the units of the table's numbers, in lines above the table.
+/// Formats the units of the numbers in the table, as lines above the table.
 pub(super) fn units(rows: &[Row]) -> String {
     let units: BTreeSet<String> = rows.iter().map(unit).collect();
     let units: Vec<String> = units.into_iter().collect();
@@ -28,7 +28,7 @@ pub(super) fn units(rows: &[Row]) -> String {
 /// shown.
 pub(super) fn rows(rows: &[Row], all: bool) -> String {
     let mut table = plain();
-    // Show the ratio of times only if a row has one. Rates have none.
+    // Show the ratio of times only if at least one row has one. Rates do not.
     let timed = rows.iter().any(|r| r.time_ratio.is_some());
     let mut header = vec!["A", "B", "B/A", "interval", "time", "verdict", "of"];
     header.retain(|name| timed || *name != "time");

@@ -1,5 +1,5 @@
-//! The messages that builds process, and their expected results, which another implementation
-//! computes in this process.
+//! The messages that builds process, and the results that are expected of them. Another
+//! implementation computes the expected results in this process.
 
 use kiln_kernel::cipher::{Impl, Op};
 use kiln_measure::SplitMix64;
@@ -12,7 +12,7 @@ use crate::crypt;
 /// The associated data of every message, which must be the same as in `harness/kiln.c`.
 const AAD: [u8; 16] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16];
 
-/// Returns the digest of the expected results; `None` if builds can only be compared with each
+/// Returns the digest of the expected results, or `None` if builds can only be compared with each
 /// other.
 pub(super) fn expected(
     subject: &Subject,

@@ -1,4 +1,4 @@
-//! `kiln compilers`: the command's arguments and its entry point.
+//! The arguments of `kiln compilers`, and the function that runs the command.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -28,8 +28,9 @@ use super::view;
 /// Maximum message length in bytes.
 const LONGEST: usize = 1 << 20;
 
-/// Flags that choose, time or judge the cells of a matrix. They have no effect on `--explain` and
-/// `--reproduce`, whose cells have a compiler, a level, a variant and a width of their own.
+/// Flags that select, time or judge the cells of a matrix. They have no effect with `--explain` and
+/// `--reproduce`, because the cells given to those flags name a compiler, a level, a variant and a
+/// width themselves.
 const WITHOUT_CELL: [&str; 10] = [
     "cc",
     "opt",
@@ -46,8 +47,8 @@ const WITHOUT_CELL: [&str; 10] = [
 /// Which compiler and flags make which cipher slow or wrong
 ///
 /// Meant for people who build compilers or distributions. Every combination of subject, compiler,
-/// optimization level and variant, called a cell, is built as a separate executable, which is
-/// cached by content. The results of a cell are checked before it is timed.
+/// optimization level and variant, called a cell, is built as a separate executable and cached by
+/// its content. The results of a cell are checked before it is timed.
 #[derive(Args)]
 #[command(after_long_help = "\
 Variants (--variant): default, patched (-fno-tree-pre -fno-tree-sra), ubsan,
@@ -85,7 +86,7 @@ Examples:
 See also:
   docs/COMPILERS.md")]
 pub struct CompilersArgs {
-    /// Compilers, by names or paths; auto: gcc-*, clang-* and zig on PATH
+    /// Compilers, by name or path; auto: gcc-*, clang-* and zig on PATH
     #[arg(
         long,
         value_delimiter = ',',
@@ -102,7 +103,7 @@ pub struct CompilersArgs {
         allow_hyphen_values = true
     )]
     opt: Vec<String>,
-    /// Kinds of build, described below
+    /// Variants of the build, described below
     #[arg(
         long,
         value_delimiter = ',',
@@ -111,7 +112,7 @@ pub struct CompilersArgs {
         allow_hyphen_values = true
     )]
     variant: Vec<String>,
-    /// Compiler flags that make an additional variant; may be given several times
+    /// Compiler flags that define an additional variant; may be given several times
     #[arg(long, value_name = "FLAGS", allow_hyphen_values = true)]
     cflags: Vec<String>,
     /// Widths of the target in bits: 64, or 32 for -m32
@@ -130,8 +131,8 @@ pub struct CompilersArgs {
         default_value = "aes-generic"
     )]
     subject: Vec<String>,
-    /// A kernel tree, or a git revision of such a tree; subjects may then be files of the tree,
-    /// such as crypto/aes_generic.c
+    /// A kernel tree, or a git revision of one; subjects may then be files from the tree, such as
+    /// crypto/aes_generic.c
     #[arg(long, value_name = "DIR|REV")]
     tree: Option<PathBuf>,
     /// Directories with headers for your own source files; may be given several times
@@ -140,11 +141,11 @@ pub struct CompilersArgs {
     /// Message length in bytes
     #[arg(long, value_name = "N", default_value_t = 4096)]
     len: usize,
-    /// Total seconds for timing all cells, without building; with less time, intervals are wider
+    /// Total seconds for timing all cells, not counting builds; with less time, intervals are wider
     /// [default: depends on the number of cells]
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     seconds: Option<f64>,
-    /// Baseline to compare against: a compiler, or a record (NAME.json) that --out wrote
+    /// Baseline for comparison: a compiler, or a record (NAME.json) that --out wrote
     #[arg(long, value_name = "CC|RECORD.json")]
     baseline: Option<String>,
     /// Exit with status 1 if a cell is slower than its baseline by more than PCT per cent, beyond
@@ -164,7 +165,7 @@ pub struct CompilersArgs {
         conflicts_with_all = WITHOUT_CELL
     )]
     explain: Option<String>,
-    /// Write a directory of files to attach to a compiler bug report; --out names it
+    /// Write the files for a compiler bug report to the directory that --out names
     #[arg(long, value_name = "CELL", conflicts_with_all = WITHOUT_CELL)]
     reproduce: Option<String>,
     /// For --explain and --reproduce: the cell to compare with [default: the default variant of the
@@ -174,7 +175,7 @@ pub struct CompilersArgs {
     /// With --explain: also print the hot code of the two cells
     #[arg(long, requires = "explain")]
     code: bool,
-    /// Rebuild everything, even if it is in the cache
+    /// Rebuild everything, even what is in the cache
     #[arg(long)]
     no_cache: bool,
     /// List the names of all subjects and exit
@@ -270,7 +271,7 @@ fn measure(args: &CompilersArgs, session: &Session) -> Result<Exit, Error> {
     let report = |done: f64, what: &str| progress.report(done, what);
     let plan = plan(args, session, &settle, &report, tree.as_ref())?;
     let (mut outcome, untried) = run(&plan)?;
-    // Cells of a single shard may all be absent, such as the 32-bit cells of a subject for 64 bits.
+    // In a single shard, all cells may be absent, such as the 32-bit cells of a 64-bit subject.
     let whole = args.shard.shard.is_none();
     let fault = find_missing_results(&plan.subjects, &outcome, whole)
         .or_else(|| find_unrelated_record(plan.baseline.as_ref(), &outcome));
@@ -292,8 +293,8 @@ fn measure(args: &CompilersArgs, session: &Session) -> Result<Exit, Error> {
     })
 }
 
-/// Returns the name of a user's source file that has no result with any compiler. Usually, such a
-/// file does not define the function, or was given the wrong convention.
+/// Returns the name of a user's source file for which no compiler has a result. Usually, such a
+/// file does not define the function, or was given with the wrong calling convention.
 fn untimed_file<'a>(subjects: &'a [Arc<Subject>], rows: &[Row]) -> Option<&'a str> {
     let own = subjects
         .iter()
@@ -305,8 +306,9 @@ fn untimed_file<'a>(subjects: &'a [Arc<Subject>], rows: &[Row]) -> Option<&'a st
     })
 }
 
-/// Returns an error if a user's source file has no result with any compiler. If `whole` is set, also
-/// returns an error if no cell at all has a result. The error contains the first cell's reason.
+/// Returns an error if there is a user's source file for which no compiler has a result. If `whole`
+/// is set, also returns an error if no cell at all has a result. The error gives the reason
+/// recorded for the first such cell.
 fn find_missing_results(
     subjects: &[Arc<Subject>],
     outcome: &Outcome<Row>,
@@ -320,7 +322,7 @@ fn find_missing_results(
     }
     let first = cells().find(|row| file.is_none_or(|name| row.subject == name))?;
     let why = first.reason.as_deref().unwrap_or("the reason is unknown");
-    // Reasons name the package, if one is missing.
+    // If a package is missing, the reason already names it.
     let missing = why.contains("apt-get install");
     let disturbed = first.status == Status::Absent && why.starts_with("not timed");
     let what = match file {
@@ -341,8 +343,8 @@ fn find_missing_results(
     })
 }
 
-/// Returns an error if the baseline is a record and none of the cells could be judged by it, because
-/// the record and this run have no result in common.
+/// Returns an error if the baseline is a record but none of the cells could be judged against it,
+/// because the record and this run have no result in common.
 fn find_unrelated_record(baseline: Option<&Baseline>, outcome: &Outcome<Row>) -> Option<Error> {
     let Some(Baseline::Record { name, rows: old }) = baseline else {
         return None;
@@ -370,7 +372,7 @@ fn find_unrelated_record(baseline: Option<&Baseline>, outcome: &Outcome<Row>) ->
     )))
 }
 
-/// Returns a row's cell as `--explain` accepts it.
+/// Returns the name of a row's cell, as `--explain` accepts it.
 fn cell_name(row: &Row) -> String {
     let narrow = match row.abi {
         Abi::Bits64 => "",

@@ -1,4 +1,4 @@
-//! Compiler arguments for a subject's source.
+//! Determines the compiler arguments for the source of a subject.
 
 use kiln_kbuild::recipe;
 
@@ -7,7 +7,7 @@ use super::subject::{Flags, Source};
 use super::toolchain::Toolchain;
 use super::variant::Variant;
 
-/// Options that distributions enable by default for programs.
+/// Flags that turn off what distributions enable by default when compiling programs.
 const PROGRAM: [&str; 4] = [
     "-fno-stack-protector",
     "-fno-stack-clash-protection",
@@ -16,7 +16,7 @@ const PROGRAM: [&str; 4] = [
 ];
 
 impl Source {
-    /// Returns the arguments for compiling the source, without the names of the source and of the
+    /// Returns the arguments for compiling the source, except the names of the source and the
     /// output.
     pub(super) fn arguments(
         &self,
@@ -30,8 +30,8 @@ impl Source {
         let assembly = self.path.extension().is_some_and(|e| e == "S");
         match &self.flags {
             Flags::Kernel { dir } => {
-                // Leave out -fPIE, because a kernel is not position-independent, and -g, because
-                // debugging information is not used. -O2 and -nostdinc are added elsewhere.
+                // Leave out -fPIE, because a kernel is not position-independent, and leave out -g,
+                // because debugging information is not used. -O2 and -nostdinc are added elsewhere.
                 let other = ["-O2", "-fPIE", "-g", "-nostdinc"];
                 let common: Vec<&str> = recipe::COMMON
                     .iter()
@@ -83,8 +83,8 @@ impl Source {
     }
 }
 
-/// Returns those of a tree's flags that `cc` accepts. Only -f and -m flags are checked, because
-/// every compiler accepts the others, such as directories and macros.
+/// Returns those flags of a tree that `cc` accepts. Only -f and -m flags are checked, because every
+/// compiler accepts the other flags, which specify directories, macros and the like.
 fn accepted(cc: &Toolchain, flags: &[String]) -> Vec<String> {
     let of_code = |f: &str| f.starts_with("-f") || f.starts_with("-m");
     let asked: Vec<&String> = flags.iter().filter(|f| of_code(f)).collect();

@@ -14,19 +14,19 @@ use super::cell::Status;
 use super::row::Row;
 use super::toolchain::Toolchain;
 
-/// Smaller relative differences between builds timed side by side are attributed to noise.
+/// For builds timed side by side, smaller relative differences than this are attributed to noise.
 const FLOOR: f64 = 0.005;
-/// The same limit for builds from two runs. It is larger, because memory placement differs between
-/// runs.
+/// The same limit for builds from two different runs. It is larger, because the placement in memory
+/// differs between runs.
 const FLOOR_OF_RECORDS: f64 = 0.02;
 
 #[derive(Clone, Debug)]
 pub(super) enum Baseline {
-    /// Another compiler, whose builds are timed together with the judged ones.
+    /// Another compiler, whose builds are timed together with the builds that are judged.
     Compiler(Arc<Toolchain>),
-    /// An earlier run's rows.
+    /// The rows of an earlier run.
     Record {
-        /// Name of the record's file.
+        /// Path of the record, as it was given.
         name: String,
         rows: Vec<Row>,
     },
@@ -74,7 +74,7 @@ impl Baseline {
         })
     }
 
-    /// Returns the baseline's name as shown to the user.
+    /// Returns the name of the baseline, as it is shown to the user.
     pub(super) fn name(&self) -> &str {
         match self {
             Baseline::Compiler(cc) => &cc.name,
@@ -83,7 +83,8 @@ impl Baseline {
     }
 }
 
-/// Formats the error for a baseline that is a directory. If it has a record, names that.
+/// Creates the error for a baseline that is a directory. If the directory contains a record, the
+/// error names it.
 fn is_directory(name: &str) -> Error {
     let record = Path::new(name).join("compilers.json");
     let advice = match record.is_file() {
@@ -96,7 +97,8 @@ fn is_directory(name: &str) -> Error {
 }
 
 /// Returns the row of a record against which `row` is judged. If only one compiler in the record
-/// has a comparable row, that row is used; otherwise the row of the same compiler.
+/// has a comparable row, that row is used; otherwise, the row for the same compiler as in `row` is
+/// used.
 pub(super) fn of_record<'a>(rows: &'a [Row], row: &Row) -> Option<&'a Row> {
     let mut same = rows.iter().filter(|r| r.place() == row.place());
     let all: Vec<&Row> = same.by_ref().collect();
@@ -106,18 +108,18 @@ pub(super) fn of_record<'a>(rows: &'a [Row], row: &Row) -> Option<&'a Row> {
     }
 }
 
-/// A build's cost divided by its baseline's cost.
+/// The cost of a build divided by the cost of its baseline.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Ratios {
-    /// Core cycles of the build divided by those of its baseline.
+    /// Core cycles of the build divided by the core cycles of its baseline.
     pub cycles: Ratio,
     /// The ratio of times; `None` if either side has no times.
     pub time: Option<Ratio>,
 }
 
 impl Ratios {
-    /// Computes ratios from rounds timed side by side. The confidence level holds for all of a
-    /// run's `comparisons` together.
+    /// Computes ratios from rounds that were timed side by side. The confidence level holds for all
+    /// `comparisons` in a run together.
     pub(super) fn from_series(
         own: &Series,
         baseline: &Series,
@@ -129,8 +131,8 @@ impl Ratios {
         })
     }
 
-    /// Computes ratios from two rows. Each row's interval predicts the result of a rerun, so
-    /// dividing opposite ends of the intervals gives bounds for the ratio of two reruns.
+    /// Computes ratios from two rows. The interval in each row predicts the result of a rerun, so
+    /// dividing opposite ends of the two intervals gives bounds for the ratio of two reruns.
     pub(super) fn from_rows(row: &Row, old: &Row) -> Option<Ratios> {
         let cycles = |r: &Row| Some((r.cycles_per_byte?, r.ci_low?, r.ci_high?));
         let time = |r: &Row| Some((r.ns_per_byte?, r.ns_low?, r.ns_high?));
@@ -187,7 +189,8 @@ pub(super) struct Regressions {
     pub slower: Vec<usize>,
     /// Rows without a result although the baseline has one.
     pub lost: Vec<usize>,
-    /// Rows that cannot be judged, because only cycles or only time exceed the allowed slowdown.
+    /// Rows that cannot be judged, because either only their cycles or only their time exceeds the
+    /// allowed slowdown.
     pub unjudged: Vec<usize>,
 }
 
@@ -254,8 +257,8 @@ mod tests {
             ..none.clone()
         };
         let new = |cycles: f64, clock: f64| row("a", "default", Some(cycles)).at_clock(clock);
-        // Wide vectors take 90 % of the cycles at 75 % of the clock frequency; the second case is
-        // the reverse.
+        // Wide vectors take 90 % of the cycles, but at 75 % of the clock frequency. The second case
+        // is the opposite.
         assert_eq!(
             judged(new(9.0, 1.33), &old),
             (Verdict::Disagree, unjudged.clone())
@@ -264,7 +267,7 @@ mod tests {
             judged(new(11.0, 0.75), &old),
             (Verdict::Disagree, unjudged.clone())
         );
-        // Only one of cycles and time exceeds the limit.
+        // Either cycles or time exceeds the limit, but not both.
         assert_eq!(
             judged(new(11.0, 1.0 / 1.1), &old),
             (Verdict::Disagree, unjudged.clone())
@@ -280,7 +283,7 @@ mod tests {
             judged(new(10.0, 1.04), &old),
             (Verdict::Disagree, none.clone())
         );
-        // Control cases, in which cycles and time agree.
+        // Controls: cases in which cycles and time agree.
         assert_eq!(
             judged(new(11.0, 1.0), &old),
             (Verdict::Slower, slower.clone())
@@ -334,7 +337,7 @@ mod tests {
             assert!(e.to_string().contains(want), "{e}");
             assert_eq!(e.exit_code(), 2);
         }
-        // For a directory, the message names the record in it.
+        // If a directory is given, the message names the record in it.
         let name = dir.path().to_str().unwrap();
         let refusal = || {
             let e = Baseline::find(name).unwrap_err();

@@ -1,10 +1,10 @@
 //! Times builds in rounds. In each round, every build is timed once, in an order drawn from the
-//! seed, interspersed with runs of the reference build.
+//! seed. Runs of the reference build are interspersed.
 //!
-//! Each time, a new copy of the executable runs. On the reference machine, one file with 60 KB of
-//! code took 110 cycles per byte while it stayed in the same memory pages, but each of twenty
-//! copies took 24. The compiler has no influence on which pages a file occupies, so the best result
-//! of several copies is used.
+//! A new copy of the executable is made for each run. On the reference machine, one file with 60 KB
+//! of code took 110 cycles per byte while it stayed in the same memory pages, but each of twenty
+//! copies took 24. The compiler cannot influence which pages a file occupies, so the best result of
+//! several copies is used.
 
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
@@ -17,11 +17,11 @@ use kiln_measure::{Round, Series, SplitMix64};
 
 use super::cell::Status;
 
-/// Duration of a build's trial run in milliseconds.
+/// Duration in milliseconds of the trial run of a build.
 const TRIAL_MS: u64 = 2;
-/// Signal number of SIGALRM, which kills a harness that ran out of time.
+/// Number of the signal SIGALRM, which kills a harness that has run out of time.
 const ALARM: i32 = 14;
-/// The result of a round is a low quantile of its samples: one sample in `LOWER` is smaller.
+/// The result of a round is a low quantile of its samples: one in `LOWER` samples is smaller.
 const LOWER: usize = 10;
 /// Number of builds between two runs of the reference.
 const REFERENCE_EVERY: usize = 12;
@@ -30,14 +30,14 @@ const REFERENCE_EVERY: usize = 12;
 #[derive(Clone, Debug)]
 pub(super) struct Effort {
     pub rounds: usize,
-    /// Milliseconds to time each build per round.
+    /// Time in milliseconds for each build in a round.
     pub round_ms: u64,
 }
 
-/// Seed, length and number of the messages that a build processes.
+/// The messages that a build processes: their seed, length and number.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Messages {
-    /// Message seed.
+    /// Seed from which the messages are generated.
     pub seed: u64,
     /// Length of a message in bytes.
     pub len: usize,
@@ -45,8 +45,8 @@ pub(super) struct Messages {
 }
 
 impl Messages {
-    /// Chooses the number of messages so that they fit into the first-level cache; the number is
-    /// between 4 and 256.
+    /// Chooses the number of messages, between 4 and 256, so that they fit into the first-level
+    /// cache if possible.
     pub(super) fn new(seed: u64, len: usize) -> Messages {
         Messages {
             seed,
@@ -84,8 +84,8 @@ pub(super) fn once(
     let numbers = [seed, len as u64, count as u64, ms, iterations];
     let output = Command::new(executable)
         .args(numbers.map(|n| n.to_string()))
-        // Request one-line reports from sanitizers. Ignore leaks, because the harness does not free
-        // its memory.
+        // Make sanitizers report in a single line, and ignore leaks, because the harness does not
+        // free its memory.
         .env("ASAN_OPTIONS", "detect_leaks=0")
         .env("UBSAN_OPTIONS", "print_stacktrace=0")
         .output()
@@ -136,7 +136,7 @@ pub(super) struct Entry<'a> {
     pub executable: &'a Path,
     /// The messages that the executable processes.
     pub messages: Messages,
-    /// Group number. Entries of the same group are timed one after another.
+    /// Number of the group. Entries in the same group are timed one after another.
     pub group: usize,
 }
 
@@ -161,20 +161,20 @@ impl Place<'_> {
     }
 }
 
-/// The outcome of timing one entry: its series and result digest, or a fault.
+/// The outcome of timing one entry: its series and the digest of its results, or a fault.
 #[derive(Clone, Debug)]
 pub(super) struct Timed {
     /// Core cycles and nanoseconds per message.
     pub series: Series,
     /// Digest of the results.
     pub answer: Option<u64>,
-    /// First line on stderr, such as a sanitizer's report.
+    /// First line written to stderr, such as a report by a sanitizer.
     pub complaint: Option<String>,
-    /// Why the entry has no result; `None` if it has a result.
+    /// Why the entry has no result, or `None` if it has one.
     pub fault: Option<(Status, String)>,
 }
 
-/// Times all entries, with runs of the reference between them. Returns the results of the entries
+/// Times all entries, interspersed with runs of the reference. Returns the results of the entries
 /// and of the reference.
 pub(super) fn time(
     entries: &[Entry],
@@ -279,7 +279,7 @@ fn turn(entry: &Entry, timed: &mut Timed, ms: u64, place: &Place) {
             add_turn(timed.series.rounds_ns.last_mut(), ns.collect());
             add_turn(timed.series.rounds.last_mut(), told.samples);
         }
-        // Ctrl-C also stops the build's process, so this is not an error of the build.
+        // Ctrl-C also stops the process of the build, so this failure is not an error in the build.
         Err(_) if place.stop.load(Ordering::Relaxed) => {}
         Err(fault) => timed.fault = Some(fault),
     }
@@ -289,8 +289,8 @@ fn turn(entry: &Entry, timed: &mut Timed, ms: u64, place: &Place) {
 fn add_turn(round: Option<&mut Round>, mut samples: Vec<f64>) {
     let Some(round) = round else { return };
     samples.sort_unstable_by(f64::total_cmp);
-    // The minimum is unsuitable: among so many samples, the smallest one is that with the most
-    // disturbed clock measurement.
+    // Do not use the minimum: among so many samples, the smallest is the one whose clock
+    // measurement was disturbed most.
     let figure = samples.get(samples.len() / LOWER).copied();
     round.best = match (round.best, figure) {
         (Some(a), Some(b)) => Some(a.min(b)),

@@ -20,12 +20,12 @@ use super::subject::{Flags, Source, Subject, HARNESS};
 use super::toolchain::Toolchain;
 use super::variant::Variant;
 
-/// File name of a cell's executable in the cache.
+/// Name of the file that holds a cell's executable in the cache.
 const EXECUTABLE: &str = "cell";
 /// File name of the description stored next to the executable.
 const FACTS: &str = "facts.json";
 
-/// The executable of a cell, with its object files, sizes and build time.
+/// A cell's executable, its object files, and the facts recorded when it was built.
 #[derive(Clone, Debug)]
 pub(super) struct Built {
     pub executable: PathBuf,
@@ -34,14 +34,14 @@ pub(super) struct Built {
     pub facts: Facts,
 }
 
-/// Sizes and build time of an executable, stored next to it in the cache.
+/// Sizes and build time of an executable. The cache stores them next to it.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Facts {
     /// Size of the code in the objects under test, in bytes.
     pub text_bytes: Option<u64>,
-    /// Maximum stack usage of a function in bytes; `None` if the compiler does not report it.
+    /// Highest stack usage of any function in bytes; `None` if the compiler does not report it.
     pub stack_bytes: Option<u64>,
-    /// Milliseconds for compiling and linking.
+    /// Time to compile and link, in milliseconds.
     pub build_ms: f64,
 }
 
@@ -74,7 +74,7 @@ fn absent(reason: impl Into<String>) -> Refused {
     }
 }
 
-/// Builds cells, with a cache and a helper compiler shared by all builds.
+/// Builds cells. All builds share a cache and a helper compiler.
 pub(super) struct Builder<'a> {
     store: &'a Store,
     /// Compiler for the files that are not under test.
@@ -113,8 +113,8 @@ impl<'a> Builder<'a> {
         stop: &AtomicBool,
         progress: &(dyn Fn(usize, &str) + Sync),
     ) -> Vec<Result<Built, Refused>> {
-        // Prepare each subject once here, so that several threads do not prepare it at the same
-        // time.
+        // Prepare each subject once here. Otherwise, several threads could prepare the same subject
+        // at the same time.
         let mut prepared: Vec<(*const Subject, Abi)> = Vec::new();
         for cell in cells {
             let key = (Arc::as_ptr(&cell.subject), cell.abi);
@@ -216,7 +216,8 @@ impl<'a> Builder<'a> {
         })
     }
 
-    /// Makes a static function callable from the harness. Fails if the objects do not define it.
+    /// Turns the functions that the harness calls into global symbols, because they may be static.
+    /// Fails if one of these functions is not defined in any object.
     fn called(&self, subject: &Subject, objects: &[PathBuf]) -> Result<(), Refused> {
         let of_kernel = |s: &Source| matches!(s.flags, Flags::Kernel { .. });
         if subject.sources.iter().all(of_kernel) {
@@ -253,9 +254,9 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    /// Creates an object that defines the symbols that a tree's object needs but that are not
-    /// linked in. They are functions that trap, and are never called, because a subject neither
-    /// registers itself nor prints.
+    /// Creates an object that defines every symbol that a kernel tree's objects use but that
+    /// nothing else provides. All of them are one trapping instruction, which never runs because a
+    /// subject neither registers itself nor prints.
     fn unmet(
         &self,
         subject: &Subject,
@@ -270,7 +271,7 @@ impl<'a> Builder<'a> {
         let mut names: Vec<String> = Vec::new();
         let tree = objects.iter().chain(&subject.objects);
         for name in tree.flat_map(|o| object::undefined(o)) {
-            // The compiler's runtime and libc provide functions with these names.
+            // Functions with these names come from libc or the compiler's runtime library.
             let linked = name.starts_with("__ubsan_")
                 || name.starts_with("__asan_")
                 || ["mem", "str", "bcmp"].iter().any(|p| name.starts_with(p));
@@ -292,8 +293,8 @@ impl<'a> Builder<'a> {
         Ok(Some(object))
     }
 
-    /// Returns the preprocessed source, which serves as a cache key that also covers included
-    /// files.
+    /// Returns the preprocessed source for use in the cache key. The key then also depends on the
+    /// included files.
     fn content(
         &self,
         cc: &Toolchain,
@@ -301,14 +302,14 @@ impl<'a> Builder<'a> {
         line: &[String],
     ) -> Result<Vec<u8>, Refused> {
         if matches!(source.flags, Flags::Kernel { .. }) {
-            // The content of these sources already determines their path, which is part of the key.
+            // The path of these sources depends on their content, and is already part of the key.
             return Ok(Vec::new());
         }
         preprocess(cc, source, line)
     }
 
-    /// Compiles the files that a subject needs but that are not under test, with the helper
-    /// compiler: the harness, the convention's file, and the subject's support files.
+    /// Uses the helper compiler to compile the files that a subject needs but that are not under
+    /// test: the harness, the convention's file, and the subject's support files.
     pub(super) fn support(&self, subject: &Subject, abi: Abi) -> Result<Vec<PathBuf>, Refused> {
         let c = &subject.convention;
         let (opt, variant) = (
@@ -333,8 +334,8 @@ impl<'a> Builder<'a> {
                 cc.args(["-O2", "-fno-pie", "-fno-stack-protector"])
                     .args(abi.flags());
                 if adapter {
-                    // If CBC used vector registers, it would stall when it loads data that the
-                    // cipher has stored word by word.
+                    // CBC must not use vector registers: a vector load of data that the cipher has
+                    // just stored word by word would stall.
                     cc.arg("-mgeneral-regs-only");
                     cc.args(c.defines.iter().map(|d| format!("-D{d}")));
                     let kernel = subject.sources.iter().find_map(|s| match &s.flags {
@@ -370,7 +371,7 @@ impl<'a> Builder<'a> {
         Ok(objects)
     }
 
-    /// Checks whether a cell can be built for 32 bits.
+    /// Checks that a cell can be built as 32-bit code.
     fn narrow(&self, cell: &Cell) -> Result<(), Refused> {
         if !cell.subject.narrow {
             let name = &cell.subject.name;
@@ -402,7 +403,8 @@ pub(super) fn harness_files(subject: &Subject) -> Vec<&'static str> {
     files
 }
 
-/// Compiles a source. For `kernel/`, renames the functions that compilers call implicitly.
+/// Compiles a source file. In sources from `kernel/`, renames the functions that compilers call
+/// implicitly.
 pub(super) fn compile(
     cc: &Toolchain,
     source: &Source,
@@ -422,7 +424,7 @@ pub(super) fn compile(
     Ok(())
 }
 
-/// Returns the preprocessor's output for a source.
+/// Runs the preprocessor on a source file and returns the output.
 pub(super) fn preprocess(
     cc: &Toolchain,
     source: &Source,
@@ -457,7 +459,7 @@ fn link(
     output(&mut command).map(|_| ())
 }
 
-/// Runs a command. Returns its output, or the first line of its error messages.
+/// Runs a command. Returns the output, or the first line of the error output if the command fails.
 fn output(command: &mut Command) -> Result<Vec<u8>, Refused> {
     for variable in recipe::IGNORED_ENV {
         command.env_remove(variable);

@@ -10,8 +10,8 @@ use super::store::Store;
 use super::subject::Subject;
 use super::tree::Tree;
 
-/// Finds the subject called `name`, or creates one from a file in the tree or a user's file.
-/// `include` lists the directories of headers for the user's file.
+/// Finds the subject called `name`, or creates one from a file in a kernel tree or from a user's
+/// file. `include` lists the header directories for a user's file.
 pub(super) fn find_subject(
     name: &str,
     tree: Option<&Tree>,

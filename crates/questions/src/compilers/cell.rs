@@ -1,4 +1,5 @@
-//! A cell: one combination of subject, compiler, level, variant and width. Also defines its status.
+//! Defines a cell (one combination of subject, compiler, level, variant and width) and the status
+//! of a cell.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,7 +11,7 @@ use super::subject::Subject;
 use super::toolchain::Toolchain;
 use super::variant::Variant;
 
-/// An optimisation level in the compilers' notation, without the dash.
+/// An optimisation level as compilers spell it, without the dash.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Opt(String);
 
@@ -41,7 +42,7 @@ impl Opt {
     }
 }
 
-/// Target architecture width.
+/// The width of the target architecture.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
 )]
@@ -83,7 +84,7 @@ impl Abi {
     }
 }
 
-/// Whether a cell has a result, and the reason if it has none.
+/// Whether a cell has a result and, if not, why.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Status {
@@ -94,11 +95,11 @@ pub(super) enum Status {
     Absent,
     /// The compiler or the linker failed.
     Failed,
-    /// The build gave a wrong result.
+    /// The executable computed a wrong result.
     Wrong,
-    /// The run ended with a signal or an error.
+    /// The executable was killed by a signal or returned an error.
     Crashed,
-    /// The run did not finish in time.
+    /// The executable did not finish in time.
     Hung,
 }
 

@@ -1,5 +1,5 @@
-//! Finds which sanitizer checks make a build slow, by adding them one at a time to a build without
-//! them.
+//! Finds which sanitizer checks slow down a build, by adding one check at a time to a build that
+//! has none of them.
 
 use super::toolchain::Toolchain;
 use super::variant::UBSAN;
@@ -7,18 +7,18 @@ use super::variant::UBSAN;
 /// The kinds of code that gcc and clang instrument for address checks. Each can be turned off.
 const ADDRESS: [&str; 4] = ["instrument-reads", "instrument-writes", "stack", "globals"];
 
-/// A sanitizer check that can be enabled without the others.
+/// A sanitizer check that can be enabled on its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Check {
     /// Short name, such as `object-size`.
     pub name: String,
     /// Flags that enable only this check.
     pub alone: Vec<String>,
-    /// Flags that disable this check in a build that has all of them.
+    /// Flags that disable only this check in a build that enables all checks.
     pub off: Vec<String>,
 }
 
-/// Returns the checks that `own` enables and `other` does not. Both are flags of a build.
+/// Returns the checks that the flags `own` enable and the flags `other` do not.
 pub(super) fn find_checks(cc: &Toolchain, own: &[String], other: &[String]) -> Vec<Check> {
     let others = enabled(other);
     let mut checks: Vec<Check> = Vec::new();
@@ -35,8 +35,8 @@ pub(super) fn find_checks(cc: &Toolchain, own: &[String], other: &[String]) -> V
     checks
 }
 
-/// Returns the names in `-fsanitize=`, in the order of the flags. The group `undefined` is replaced
-/// by checks that it contains.
+/// Returns the names listed in the `-fsanitize=` flags, in order. The group `undefined` is replaced
+/// by the checks in `UBSAN`.
 fn enabled(flags: &[String]) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     let lists = flags.iter().filter_map(|f| f.strip_prefix("-fsanitize="));
@@ -52,7 +52,7 @@ fn enabled(flags: &[String]) -> Vec<String> {
     names
 }
 
-/// Returns the parts of this address sanitizer that the compiler can turn off.
+/// Returns the parts of the address sanitizer `sanitizer` that the compiler can turn off.
 fn address_checks(cc: &Toolchain, sanitizer: &str) -> Vec<Check> {
     let gcc = |part: &str| vec![format!("--param=asan-{part}=0")];
     let clang = |part: &str| vec!["-mllvm".to_string(), format!("-asan-{part}=0")];

@@ -1,4 +1,4 @@
-//! Disassembles a build's hottest code and counts the instructions.
+//! Disassembles the hottest code of a build and counts its instructions.
 
 use std::fs;
 use std::path::Path;
@@ -13,10 +13,10 @@ use object::{Object, ObjectSection, ObjectSymbol, RelocationTarget, SymbolKind};
 pub(super) struct Code {
     /// Name of the function that contains the code.
     pub function: String,
-    /// Whether the code is a loop; otherwise it is the whole function.
+    /// True if the code is a loop; false if it is a whole function.
     pub is_loop: bool,
     pub instructions: usize,
-    /// Loads from a computed address outside the stack; usually table lookups.
+    /// Loads whose address uses an index register; usually table lookups.
     pub indexed_loads: usize,
     /// Stores of registers to the stack.
     pub spills: usize,
@@ -25,14 +25,15 @@ pub(super) struct Code {
     /// Number of conditional jumps.
     pub branches: usize,
     pub calls: usize,
-    /// Runtime functions that the code calls, with the number of calls to each.
+    /// Runtime functions that the code calls, and how many times it calls each.
     pub called: Vec<(String, usize)>,
     /// The disassembly, one line per instruction.
     pub text: Vec<String>,
 }
 
-/// Reads an object's hottest code in `function`: the largest innermost loop, or the whole function
-/// if it has no loop. If the object does not define the function, its largest function is used.
+/// Reads the hottest code of `function` from an object: the largest innermost loop, or the whole
+/// function if it has no loop or that loop makes up less than a tenth of it. If the object does not
+/// define `function`, its largest function is used instead.
 pub(super) fn read(object: &Path, function: &str) -> Option<Code> {
     let bytes = fs::read(object).ok()?;
     let file = object::File::parse(&*bytes).ok()?;
@@ -59,8 +60,8 @@ pub(super) fn read(object: &Path, function: &str) -> Option<Code> {
         count(i, &mut code);
         let mut line = String::new();
         formatter.format(i, &mut line);
-        // The relocation names the operand; before linking, the instruction does not contain the
-        // operand's address.
+        // Take the operand's name from the relocation, because an unlinked instruction does not yet
+        // contain the operand's address.
         let inside = |at: u64| (i.ip()..i.next_ip()).contains(&at);
         for (_, relocation) in section.relocations().filter(|(at, _)| inside(*at)) {
             let RelocationTarget::Symbol(target) = relocation.target() else {
@@ -82,9 +83,9 @@ pub(super) fn read(object: &Path, function: &str) -> Option<Code> {
     Some(code)
 }
 
-/// If the largest innermost loop makes up at least a tenth of the code, returns the indices of its
-/// first and last instruction, and true. Otherwise returns the indices of the function's first and
-/// last instruction, and false.
+/// Returns the indices of the first and the last instruction of the hot code, and whether that code
+/// is a loop. The hot code is the largest innermost loop if this loop makes up at least a tenth of
+/// the function; otherwise it is the whole function.
 fn hot(all: &[Instruction]) -> (usize, usize, bool) {
     let back = all.iter().enumerate().filter_map(|(at, i)| {
         let jump = matches!(
@@ -93,7 +94,8 @@ fn hot(all: &[Instruction]) -> (usize, usize, bool) {
         );
         let to = i.near_branch_target();
         let to = all.iter().position(|t| jump && t.ip() == to)?;
-        // Out-of-line code after a return jumps back into the function, but does not form a loop.
+        // Out-of-line code placed after a return jumps backwards, but that jump does not form a
+        // loop.
         let body = all.get(to..at)?;
         let left = body.iter().any(|i| i.flow_control() == FlowControl::Return);
         (!left).then_some((to, at))

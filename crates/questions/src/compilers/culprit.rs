@@ -1,20 +1,20 @@
-//! Finds the flag that causes the difference between two levels, by bisection. The compiler must be
-//! able to list its flags.
+//! Bisects the compiler flags that differ between two levels, to find the flag that causes the
+//! difference in speed. The compiler must be able to list its flags.
 
 use super::toolchain::Toolchain;
 
 /// The result of the flag search.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Culprit {
-    /// Adding only this flag to the slow level gives the fast level's result.
+    /// Adding only this flag to the slow level makes it as fast as the fast level.
     Alone(String),
-    /// Adding this flag to the slow level gives the fast level's result, but only together with the
-    /// flags that precede it in the list.
+    /// Adding this flag to the slow level makes it as fast as the fast level, but only together
+    /// with the flags that precede this flag in the list.
     With(String, Vec<String>),
-    /// Even all flags together do not give the fast level's result, so the cause is the level
-    /// itself or a parameter. The value is the number of flags.
+    /// Even all flags together do not make the slow level as fast as the fast level, so the cause
+    /// is the level itself or a parameter. The value is the number of flags.
     Level(usize),
-    /// The compiler does not list its flags.
+    /// The compiler cannot list its flags.
     Unlisted,
 }
 
@@ -34,7 +34,7 @@ pub(super) fn switches(cc: &Toolchain, from: &str, to: &str) -> Vec<String> {
     flags
 }
 
-/// Returns a level's optimization flags, and whether each is enabled.
+/// Returns all optimization flags and whether each of them is enabled at a level.
 fn listed(cc: &Toolchain, level: &str) -> Vec<(String, bool)> {
     let output = cc
         .command()
@@ -57,9 +57,9 @@ fn parse(text: &str) -> Vec<(String, bool)> {
     lines.collect()
 }
 
-/// Finds, by bisection, the shortest prefix of the list for which `good` returns true, and returns
-/// its last switch. Each call to `good` costs a build and a measurement; the number of calls is
-/// about the binary logarithm of the number of switches.
+/// Finds, by bisection, the shortest prefix of the list for which `good` returns true, and reports
+/// the last switch of this prefix. Each call to `good` costs a build and a measurement; the number
+/// of calls is about the binary logarithm of the number of switches.
 pub(super) fn search<E>(
     switches: &[String],
     good: &mut dyn FnMut(&[String]) -> Result<bool, E>,
@@ -70,7 +70,7 @@ pub(super) fn search<E>(
     if !good(switches)? {
         return Ok(Culprit::Level(switches.len()));
     }
-    // Invariant: the first `low` switches are not enough, the first `high` are.
+    // Invariant: the first `low` switches are not enough, but the first `high` switches are.
     let (mut low, mut high) = (0, switches.len());
     while high - low > 1 {
         let middle = (low + high) / 2;

@@ -23,24 +23,25 @@ use super::toolchain::Toolchain;
 use super::tree::Tree;
 use super::variant::Variant;
 
-/// Levels to compare a cell with.
+/// Levels with which a cell is compared.
 const LEVELS: [&str; 4] = ["O1", "O2", "O3", "Os"];
-/// Ratio below which two builds count as equally fast, so that no cause is searched for.
+/// If the ratio is below this, two builds count as equally fast and no cause is searched for.
 pub(super) const ALIKE: f64 = 1.02;
-/// Effort of each measurement. It is small, because the search for a flag measures repeatedly.
+/// Effort spent on each measurement. It is small because the search for a flag makes many
+/// measurements.
 const EFFORT: Effort = Effort {
     rounds: 8,
     round_ms: 12,
 };
 
-/// A measured cell, with its result and its code.
+/// A cell that has been measured, with the result and the hot code.
 pub(super) struct Seen {
     pub cell: Cell,
     /// The cell's executable, with its object files, sizes and build time.
     pub built: Built,
     /// Core cycles per byte.
     pub cycles_per_byte: f64,
-    /// The rounds, which alternated with those of the cells that were measured together with it.
+    /// The cell's rounds. They alternated with the rounds of the cells measured at the same time.
     pub series: Series,
     /// The cell's hottest code.
     pub code: Option<Code>,
@@ -53,13 +54,14 @@ pub(super) struct Explained {
     /// The cell that `own` is compared with: the cell given by the user, another level, or the
     /// default variant of the same level.
     pub other: Seen,
-    /// The other measured cells that are similar.
+    /// The other similar cells that were measured.
     pub more: Vec<Seen>,
     /// The flag that causes the difference; `None` unless the two cells differ only in the level.
     pub culprit: Option<Culprit>,
     /// Cycles per byte of the slower cell with the flag added.
     pub cured: Option<f64>,
-    /// If `own` differs from `other` in a sanitizer: `other` with each check alone, slowest first.
+    /// If `own` and `other` differ in a sanitizer: results for `other` with each of the checks
+    /// alone, slowest first.
     pub checks: Vec<(Check, Seen)>,
     /// Cycles per byte of `own` without the slowest check.
     pub without: Option<f64>,
@@ -67,8 +69,8 @@ pub(super) struct Explained {
 
 impl Cell {
     /// Parses `CC/LEVEL/SUBJECT/VARIANT`, optionally followed by `/32`. The compiler and the
-    /// subject may be paths, so the first word that is a level separates them. A file of the user
-    /// that `subjects` describes completely can be named by its file name alone, as in tables.
+    /// subject may be paths, so the first word that is a level separates them. If `subjects`
+    /// describes a user's file completely, the file name alone is enough, as in the tables.
     pub(super) fn parse(
         text: &str,
         tree: Option<&Tree>,
@@ -92,7 +94,8 @@ impl Cell {
         if level == 0 || words.len() < level + 3 {
             return Err(fault("it has not all its parts"));
         }
-        // Flags may be paths as well: the variant begins with the first word that contains a flag.
+        // Flags may contain slashes as well: the variant begins with the first word that contains a
+        // flag.
         let has_flag = |w: &&str| w.starts_with('-') || w.contains("+-");
         let last = words.iter().skip(level + 2).position(has_flag);
         let last = last.map_or(words.len() - 1, |at| level + 2 + at);
@@ -133,8 +136,8 @@ impl Seen {
         row
     }
 
-    /// Returns whether both cells have the same machine code, so that their times differ by chance
-    /// only.
+    /// Returns whether both cells have the same machine code. If so, their times differ only by
+    /// chance.
     pub(super) fn has_code_of(&self, other: &Seen) -> bool {
         let (own, other) = (&self.built.objects, &other.built.objects);
         own.len() == other.len()
@@ -145,8 +148,8 @@ impl Seen {
     }
 }
 
-/// Everything needed to measure cells side by side. `see` leaves out cells that cannot be built or
-/// run, but fails if the first cell has no result.
+/// Everything needed to measure cells side by side. `see` skips cells that cannot be built or run,
+/// but fails if the first cell has no result.
 struct Lens<'a> {
     store: &'a Store,
     builder: Builder<'a>,
@@ -200,7 +203,7 @@ impl Lens<'_> {
                 cell,
             });
         }
-        // The first cell is the one to be explained, so report why it has no result.
+        // The first cell is the one that the user asked about, so report why it has no result.
         if seen
             .first()
             .is_none_or(|s| s.cell.to_string() != cells[0].to_string())
@@ -227,8 +230,8 @@ impl Lens<'_> {
     }
 }
 
-/// Explains a cell by comparing it with another cell. If `against` is `None`, the other cell is
-/// chosen from the similar ones.
+/// Explains a cell's speed by comparing the cell with another one. If `against` is `None`, one of
+/// the similar cells is chosen.
 pub(super) fn explain(
     own: &Cell,
     against: Option<&Cell>,
@@ -273,8 +276,8 @@ pub(super) fn explain(
     Ok(done)
 }
 
-/// Times the faster build with each check of the slower build's sanitizer alone, and the slower
-/// build without the slowest check. Does nothing if the two cells differ in more than the variant.
+/// Times the faster build with each of the slower build's sanitizer checks alone, and the slower
+/// build without its slowest check. Does nothing if the two cells differ in more than the variant.
 fn try_checks(
     lens: &Lens,
     done: &mut Explained,
@@ -298,7 +301,7 @@ fn try_checks(
         variant: cell.variant.with(flags),
         ..cell.clone()
     };
-    // A check that cannot be built alone has no result. The first cell always has one.
+    // Checks that cannot be built alone have no result. The first cell always has one.
     let mut cells = vec![other.cell.clone()];
     cells.extend(checks.iter().map(|c| with(&other.cell, &c.alone)));
     let names: Vec<String> = cells[1..].iter().map(Cell::to_string).collect();
@@ -335,9 +338,9 @@ fn neighbours(own: &Cell) -> Vec<Cell> {
     cells
 }
 
-/// Chooses the default variant of the same level if it is faster than `own`; otherwise the fastest
-/// level if it is faster; otherwise the slowest level. A cell with the same machine code as `own`
-/// is the last choice.
+/// Chooses the cell to compare with: the default variant at the same level if it is faster than
+/// `own`; otherwise the fastest other level if it is faster than `own`; otherwise the slowest
+/// level. Cells with the same machine code as `own` are considered only if no other cell qualifies.
 fn choose(own: &Seen, others: &[Seen]) -> Option<usize> {
     let ratio = |i: &usize| own.cycles_per_byte / others[*i].cycles_per_byte;
     let by_ratio = |a: &usize, b: &usize| ratio(a).total_cmp(&ratio(b));
@@ -373,7 +376,7 @@ fn look_for_culprit(
         return Ok(());
     }
     let switches = culprit::switches(&slow.cell.cc, &slow.cell.opt.flag(), &fast.cell.opt.flag());
-    // A set of flags is enough if it recovers three quarters of the difference.
+    // A set of flags is enough if it closes three quarters of the gap.
     let enough = fast.cycles_per_byte + (slow.cycles_per_byte - fast.cycles_per_byte) / 4.0;
     let with = |set: &[String]| Cell {
         variant: slow.cell.variant.with(set),
@@ -387,7 +390,7 @@ fn look_for_culprit(
         let seen = lens.see(vec![with(set)])?;
         let figure = seen[0].cycles_per_byte;
         last = Some(figure);
-        // Flags that leave the code unchanged are not the cause, whatever the time.
+        // Flags that leave the code unchanged are not the cause, regardless of the measured time.
         Ok::<bool, Error>(figure <= enough && !seen[0].has_code_of(slow))
     })?;
     done.cured = match &found {

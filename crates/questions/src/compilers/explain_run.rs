@@ -12,23 +12,23 @@ use super::{explain_view, reproduce};
 
 /// The request to explain or reproduce a cell.
 pub(super) struct CellQuestion<'a> {
-    /// The cell to examine, as `CC/LEVEL/SUBJECT/VARIANT`.
+    /// Name of the cell to examine: `CC/LEVEL/SUBJECT/VARIANT`.
     pub cell: &'a str,
-    /// The cell to compare with. With `None`, one of the similar cells is chosen.
+    /// The cell to compare with. If `None`, one of the similar cells is chosen.
     pub against: Option<&'a str>,
-    /// Whether to write a directory for a compiler's bug report.
+    /// Whether to write a directory of files for a compiler bug report.
     pub reproduce: bool,
     /// Message length in bytes.
     pub len: usize,
-    /// Directories with headers for the user's source file.
+    /// Directories that contain headers for the user's source file.
     pub include: &'a [PathBuf],
-    /// The subjects in `--subject`, which cells may name by their file names.
+    /// The values of `--subject`. Cells may refer to these subjects by file name alone.
     pub subjects: &'a [String],
     /// Whether to print the hot code of the two compared cells.
     pub code: bool,
 }
 
-/// Examines the cell, as part of the command `Q`.
+/// Examines the cell on behalf of the command `Q`.
 pub(super) fn run<Q: Question>(
     question: &CellQuestion,
     tree: Option<&Tree>,
@@ -79,7 +79,7 @@ pub(super) fn run<Q: Question>(
     Ok(Exit::Done)
 }
 
-/// Checks that two cells build the same code, because only then a compiler or flag explains the
+/// Checks that two cells build the same subject. Only then can a compiler or a flag explain the
 /// difference.
 fn check_subjects(cell: &Cell, other: &Cell) -> Result<(), Error> {
     match cell.subject.name == other.subject.name {

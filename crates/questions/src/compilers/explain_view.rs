@@ -1,4 +1,4 @@
-//! Formats the explanation of a cell: its results, and the results of similar cells.
+//! Formats the explanation of a cell: the results of this cell and of similar cells.
 
 use kiln_question::table::{align, figure, paragraph, plain, text, WIDTH};
 
@@ -7,14 +7,14 @@ use super::code::Code;
 use super::culprit::Culprit;
 use super::explain::{Explained, Seen};
 
-/// Maximum number of characters of a cell's name in the table.
+/// Maximum length in characters of a cell's name in the table.
 const NAME: usize = 18;
 
-/// A check that changes the time by less than this share is counted, not listed.
+/// Checks that increase the time by no more than this fraction are counted but not listed.
 const SAME: f64 = 0.02;
 
-/// Formats the results of all cells, the flag or the check that causes the difference, and, if
-/// `with_code` is set, the hot code of the two compared cells.
+/// Formats the results of all cells and the flag or check that causes the difference. If
+/// `with_code` is true, also shows the hot code of the two compared cells.
 pub(super) fn format_tables(found: &Explained, with_code: bool) -> String {
     let mut table = plain();
     table.set_header([
@@ -56,7 +56,7 @@ const LEGEND: &str = "cyc/B: core cycles per byte; code: bytes of machine code; 
     columns after it count, the hottest loop or all of the function; insns: instructions; table: loads from a computed address, mostly \
     table lookups; spill, reload: stores of registers to the stack, loads from it";
 
-/// Returns a cell's name without the parts that all cells have in common.
+/// Returns a cell's name without the parts that are the same for all cells.
 fn short_name(cell: &Cell, one_cc: bool, one_subject: bool) -> String {
     let variant = cell.variant.name();
     let mut parts = vec![cell.opt.name(), variant];
@@ -76,7 +76,7 @@ fn short_name(cell: &Cell, one_cc: bool, one_subject: bool) -> String {
     }
 }
 
-/// Formats the cost of each sanitizer check alone.
+/// Formats what each sanitizer check costs on its own.
 fn checks(found: &Explained) -> String {
     let Some((worst, _)) = found.checks.first() else {
         return String::new();
@@ -292,7 +292,7 @@ mod tests {
         assert!(!text.contains("shift"), "{text}");
         assert!(!text.contains("0: ret"), "{text}");
         assert!(format_tables(&found, true).contains("0: ret"));
-        // Control: if no check is costly, none is blamed.
+        // Control: if no check is costly, no check is blamed.
         found.checks.drain(..2);
         found.without = None;
         let text = format_tables(&found, false);
@@ -302,7 +302,7 @@ mod tests {
         );
         found.checks.clear();
         assert!(!format_tables(&found, false).contains("check alone"));
-        // Flags are quoted, because some are also words.
+        // Flags are quoted, because some of them look like ordinary words.
         found.culprit = Some(Culprit::With(
             "-free".into(),
             vec!["-fa".into(), "-fb".into()],

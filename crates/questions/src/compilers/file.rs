@@ -17,7 +17,7 @@ const CONVENTIONS: [&str; 7] = [
     "transform",
     "openssl",
 ];
-/// Prefix of the comment in which a file declares its calling convention.
+/// Marks the comment in which a file declares its calling convention.
 const DECLARED: &str = "kiln-subject:";
 
 /// Parses `FILE`, `FILE:FUNCTION:CONVENTION` or `FILE:FUNCTION+SETKEY:block`.
@@ -83,8 +83,8 @@ pub(super) fn subject(text: &str, include: &[PathBuf]) -> Result<Subject, Error>
     })
 }
 
-/// Finds a calling convention by name. `function` names one function, or a cipher function and its
-/// key function joined by `+`.
+/// Finds a calling convention by name. `function` is the name of a function, or the names of a
+/// cipher function and its key setup function joined by `+`.
 pub(super) fn find_convention(name: &str, function: &str, file: &str) -> Result<Convention, Error> {
     let is_name =
         |n: &str| !n.is_empty() && n.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
@@ -149,8 +149,8 @@ pub(super) fn find_convention(name: &str, function: &str, file: &str) -> Result<
     })
 }
 
-/// Returns the convention and function that a file declares. AES with OpenSSL's function names
-/// needs no declaration.
+/// Returns the convention and the function that a file declares. AES code with OpenSSL's function
+/// names needs no declaration.
 fn declared(code: &str) -> Option<(String, String)> {
     let line = code
         .lines()

@@ -13,14 +13,14 @@ pub(super) static TOPIC: Topic = Topic {
 
 /// Cycles per byte of the fastest and the slowest build at -O2 in gcc bug 83651.
 const CELLS: (f64, f64) = (13.5, 124.7);
-/// Cycles per byte of gcc 7.2 divided by those of gcc 7.1, both at -O2 without further flags on a
-/// Threadripper, as published.
+/// Published ratio of gcc 7.2's cycles per byte to gcc 7.1's, both at -O2 without further flags on
+/// a Threadripper.
 const NEWER_GCC: f64 = 16.8 / 13.5;
-/// Minimum ratio to report. A different code placement could remove smaller differences
-/// (docs/COMPILERS.md).
+/// Smallest ratio that is reported. Smaller differences could disappear with a different code
+/// placement (docs/COMPILERS.md).
 const FLOOR: f64 = 1.02;
 
-/// A cell at -O2, which is also the published table's level.
+/// A cell at -O2, the level that the published table uses.
 struct Cell<'a> {
     cc: &'a str,
     variant: &'a str,
@@ -55,8 +55,8 @@ fn cost(rows: &[&Value], cc: &str, variant: &str, field: &str) -> Option<f64> {
 const CYCLES: &str = "cycles_per_byte";
 const TIME: &str = "ns_per_byte";
 
-/// Returns the builds at -O2, fastest first. If `variant` is given, only builds of this variant are
-/// returned.
+/// Returns the builds at -O2, fastest first. If `variant` is given, returns only builds of that
+/// variant.
 fn cells_at_o2<'a>(runs: &Runs<'a>, variant: Option<&str>) -> Vec<Cell<'a>> {
     let rows = runs.first().iter().copied();
     let mut cells: Vec<Cell> = rows
@@ -76,7 +76,8 @@ fn cells_at_o2<'a>(runs: &Runs<'a>, variant: Option<&str>) -> Vec<Cell<'a>> {
     cells
 }
 
-/// Computes the cost of the slowest build divided by the cost of the fastest, for each process.
+/// Divides the cost of the slowest build by the cost of the fastest, in each process, and returns
+/// an estimate of the ratio.
 fn spread(runs: &Runs, fastest: &Cell, slowest: &Cell, field: &str) -> Option<Estimate> {
     runs.estimate(|rows| {
         let of = |cell: &Cell| cost(rows, cell.cc, cell.variant, field);
@@ -85,19 +86,19 @@ fn spread(runs: &Runs, fastest: &Cell, slowest: &Cell, field: &str) -> Option<Es
 }
 
 /// Whether the slowest build is really slower than the fastest. Even among equally fast builds, one
-/// is the slowest by chance.
+/// comes out slowest by chance.
 #[derive(Clone, Debug, PartialEq)]
 enum Apart {
     Yes,
     No,
-    /// Only one of cycles and time shows that the slowest build is slower. Contains the ratio of
-    /// times.
+    /// The slowest build is slower in cycles but not in time, or in time but not in cycles.
+    /// Contains the ratio of the times.
     Disagree(Estimate),
     /// The survey had only one process, so there are no intervals.
     CannotTell,
 }
 
-/// Judges the ratio of cycles and, if the records have times, the ratio of times.
+/// Judges by the ratio of cycles and, if the records contain times, also by the ratio of times.
 fn judge(runs: &Runs, fastest: &Cell, slowest: &Cell, cycles: &Estimate) -> Apart {
     let Some(apart) = is_apart(&fastest.cycles, &slowest.cycles, cycles) else {
         return Apart::CannotTell;
@@ -114,8 +115,8 @@ fn judge(runs: &Runs, fastest: &Cell, slowest: &Cell, cycles: &Estimate) -> Apar
     }
 }
 
-/// Returns whether reruns of the slowest build are expected to be slower than all reruns of the
-/// fastest. This is not the case for the slowest and fastest of a few dozen equal builds.
+/// Returns whether every rerun of the slowest build is expected to be slower than every rerun of
+/// the fastest. Among a few dozen equally fast builds, this is not the case.
 fn is_apart(fastest: &Estimate, slowest: &Estimate, ratio: &Estimate) -> Option<bool> {
     Some(slowest.low? > fastest.high? && ratio.low? > FLOOR)
 }
@@ -186,7 +187,7 @@ pub(super) fn cells(runs: &Runs) -> Option<Row> {
     Some(row.with_detail(detail))
 }
 
-/// Builds the headline about default builds at -O2, if there are several compilers.
+/// Builds the headline about default builds at -O2, if there is more than one compiler.
 pub(super) fn compilers(runs: &Runs) -> Option<Row> {
     let cells = cells_at_o2(runs, Some("default"));
     let [fastest, .., slowest] = cells.as_slice() else {
@@ -248,7 +249,7 @@ pub(super) fn compilers(runs: &Runs) -> Option<Row> {
     Some(Row::estimate(&TOPIC, &ratio, "times", text).with_verdict(verdict))
 }
 
-/// Formats the range where results are expected if the builds are timed again.
+/// Formats the range in which the results are expected to fall if the builds are timed again.
 fn range(cells: &[Cell]) -> String {
     let lows = cells.iter().filter_map(|c| c.cycles.low);
     let highs = cells.iter().filter_map(|c| c.cycles.high);
@@ -272,8 +273,8 @@ mod tests {
         answers_at(cells, processes, &|_| 0.25)
     }
 
-    /// Creates the same results as `answers`, except that `ns` returns the nanoseconds per cycle of
-    /// each build.
+    /// Creates the same results as `answers`, except that `ns(i)` is the number of nanoseconds per
+    /// cycle of the `i`-th build.
     fn answers_at(
         cells: &[(&str, &str, &str, &str, f64)],
         processes: usize,
@@ -357,7 +358,7 @@ mod tests {
             let at = |i| if i == 1 { ns } else { 0.25 };
             sentences(&TOPIC, &answers_at(&two, PROCESSES, &at))
         };
-        // The build takes more cycles at a higher clock frequency, in the same time.
+        // This build takes more cycles but the same time, because its clock frequency is higher.
         let all = said(0.2);
         assert!(all[0].starts_with("Cycles and time disagree"), "{all:?}");
         assert!(
@@ -369,7 +370,7 @@ mod tests {
             "{all:?}"
         );
         assert!(!all[1].contains("more cycles than"), "{all:?}");
-        // Control: all builds have the same clock frequency.
+        // Control: all builds run at the same clock frequency.
         let all = said(0.25);
         assert!(all[0].starts_with("The slowest"), "{all:?}");
         assert!(

@@ -1,5 +1,5 @@
-//! Creates subjects from `kernel/ciphers`: Kiln's own AES, and every implementation, found by its
-//! driver name.
+//! Creates subjects from `kernel/ciphers`: Kiln's own AES, and any implementation by its driver
+//! name.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,12 +13,12 @@ use kiln_tree::hash;
 use super::store::{fault, Store};
 use super::subject::{Convention, Flags, Judge, Source, Subject};
 
-/// The sources under `kernel/`, each as its path and its text.
+/// Path and text of each source file under `kernel/`.
 const SOURCES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/sources.rs"));
 
-/// Subject name of the table-based AES for single blocks.
+/// Name of the subject that is the table-based AES for single blocks.
 pub(super) const GENERIC: &str = "aes-generic";
-/// Subject name of the table-based AES in assembly, the reference for all timing.
+/// Name of the subject that is the table-based AES in assembly, the reference for all timings.
 pub(super) const ASSEMBLY: &str = "aes-asm";
 
 /// The cache directory that contains the sources and an archive of all objects.
@@ -151,9 +151,9 @@ impl Kernel {
     }
 }
 
-/// Returns the files that an implementation is compiled from. These are its tier's files in its own
-/// folder and in the folders from which its sources include headers. The result is empty if the
-/// folder has no file for any tier; such an implementation only calls other ciphers' functions.
+/// Returns the files from which an implementation is compiled: its tier's files in its own folder
+/// and in the folders from which its sources include headers. The result is empty if the folder has
+/// no file for any tier; such an implementation only calls other ciphers' functions.
 fn files(imp: Impl) -> Vec<String> {
     let Some(own) = imp.folder() else {
         return Vec::new();
@@ -172,10 +172,10 @@ fn files(imp: Impl) -> Vec<String> {
     folders.iter().flat_map(|f| in_folder(imp, f)).collect()
 }
 
-/// Returns whether a file belongs to an implementation. A file name that ends in a tier must have
-/// the same beginning as the driver name, and the tier must be the same: `sha256_avx2.c` belongs to
-/// `sha256-avx2`. Any other file belongs to the generic implementation whose driver name ends in
-/// the file's name: `fixed_time.c` belongs to `cbc-aes-fixed-time`.
+/// Returns whether a file belongs to an implementation. If the file name ends in a tier, that tier
+/// must be the implementation's, and the rest must match the start of the driver name:
+/// `sha256_avx2.c` belongs to `sha256-avx2`. Any other file belongs to the generic implementation
+/// whose driver name ends in the file name: `fixed_time.c` belongs to `cbc-aes-fixed-time`.
 fn is_for(imp: Impl, file: &str) -> bool {
     let path = Path::new(file);
     let stem = path.file_stem().unwrap_or_default().to_string_lossy();
@@ -195,7 +195,7 @@ fn is_for(imp: Impl, file: &str) -> bool {
     }
 }
 
-/// Returns the folder of a cipher's source, such as `modes` for `ciphers/modes/aesni.c`.
+/// Returns the folder that contains a cipher's source, such as `modes` for `ciphers/modes/aesni.c`.
 fn folder_of(file: &str) -> Option<&str> {
     let (folder, _) = file.strip_prefix("ciphers/")?.split_once('/')?;
     Some(folder)
@@ -222,8 +222,8 @@ fn included_folders(folder: &str) -> Vec<&'static str> {
     found
 }
 
-/// Returns the length in bytes of the longest key. If keys may be longer than 64 bytes, returns the
-/// length of a usual key instead.
+/// Returns the length in bytes of the longest key that the implementation accepts. If that is more
+/// than 64 bytes, returns a typical key length instead.
 pub(super) fn key_bytes(imp: Impl) -> usize {
     const USUAL: usize = 32;
     let sizes = imp.key_sizes();
@@ -241,8 +241,8 @@ pub(super) fn key_bytes(imp: Impl) -> usize {
     }
 }
 
-/// Returns the implementation that computes the expected results: a generic one if possible, and
-/// not `but`, which is under test, unless no other is usable.
+/// Returns the implementation that computes the expected results, preferably a generic one. The
+/// implementation under test, `but`, is returned only if no other is usable.
 pub(super) fn judge_of(alg: &str, but: &str) -> Option<Impl> {
     let mut usable: Vec<Impl> = Impl::find_all(alg)
         .into_iter()

@@ -1,5 +1,5 @@
-//! Reads code size and symbols from an object file, and stack usage from the file that
-//! `-fstack-usage` writes.
+//! Reads code size and symbols from an object file, and stack usage from the file that the compiler
+//! writes with `-fstack-usage`.
 
 use std::fs;
 use std::path::Path;
@@ -15,12 +15,12 @@ pub(super) fn text_bytes(object: &Path) -> Option<u64> {
 }
 
 /// Returns whether two objects have the same code and constants, and refer to the same symbols.
-/// Such builds run equally fast, so a difference between their times is due to chance.
+/// Such builds are equally fast, so any difference between their times is due to chance.
 pub(super) fn have_same_code(a: &Path, b: &Path) -> bool {
     loaded(a).is_some_and(|a| loaded(b).is_some_and(|b| a == b))
 }
 
-/// Returns the name, contents and relocations of each section that a program loads.
+/// Returns the name, contents and relocations of each section that is loaded at run time.
 #[allow(clippy::type_complexity)]
 fn loaded(object: &Path) -> Option<Vec<(String, Vec<u8>, Vec<(u64, String, i64)>)>> {
     let bytes = fs::read(object).ok()?;
@@ -30,7 +30,7 @@ fn loaded(object: &Path) -> Option<Vec<(String, Vec<u8>, Vec<(u64, String, i64)>
             let symbol = file.symbol_by_index(i).ok()?;
             let section = symbol.section_index();
             let section = section.and_then(|i| file.section_by_index(i).ok());
-            // A section symbol has no name.
+            // Section symbols have no name.
             let name = symbol.name().ok().filter(|name| !name.is_empty());
             let name = name.map(str::to_string);
             name.or_else(|| Some(section?.name().ok()?.to_string()))
@@ -53,19 +53,19 @@ fn loaded(object: &Path) -> Option<Vec<(String, Vec<u8>, Vec<(u64, String, i64)>
     sections.collect()
 }
 
-/// Returns the maximum stack usage of a function in bytes, from the file that `-fstack-usage`
-/// writes; `None` if the file does not exist.
+/// Returns the highest stack usage of any function in bytes, as recorded in the file that
+/// `-fstack-usage` writes; `None` if the file does not exist.
 pub(super) fn stack_bytes(notes: &Path) -> Option<u64> {
     let text = fs::read_to_string(notes).ok()?;
     text.lines().filter_map(usage).max()
 }
 
-/// Reads the bytes from a line `FILE:LINE:COLUMN:FUNCTION<tab>BYTES<tab>KIND`.
+/// Parses the byte count from a line of the form `FILE:LINE:COLUMN:FUNCTION<tab>BYTES<tab>KIND`.
 fn usage(line: &str) -> Option<u64> {
     line.split('\t').nth(1)?.trim().parse().ok()
 }
 
-/// Returns whether the object defines `function`, either global or static.
+/// Returns whether the object defines `function`, as a global or a static symbol.
 pub(super) fn defines(object: &Path, function: &str) -> bool {
     symbols(object, |s| s.is_definition())
         .iter()

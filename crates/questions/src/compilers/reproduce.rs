@@ -1,5 +1,5 @@
-//! Writes a directory for a compiler's bug report. It lets anyone with two compilers and a shell
-//! reproduce the bug without Kiln.
+//! Writes the directory for a compiler bug report. Anyone with two compilers and a shell can use
+//! the directory to reproduce the bug without Kiln.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -19,11 +19,11 @@ use super::subject::{Flags, Source, HARNESS};
 use super::toolchain::Toolchain;
 use super::variant::Variant;
 
-/// Flags used only by the preprocessor. They are left out because the files are already
-/// preprocessed.
+/// Flags that only the preprocessor uses. They are left out because the files in the directory are
+/// already preprocessed.
 const OF_PREPROCESSING: [&str; 4] = ["-I", "-D", "-U", "-fmacro-prefix-map"];
 
-/// The result of [`write`].
+/// What [`write`] returns.
 pub(super) struct Written {
     /// Which of the two builds is slower, and by how much.
     pub verdict: String,
@@ -31,7 +31,7 @@ pub(super) struct Written {
     pub files: Vec<String>,
 }
 
-/// Writes the files needed to reproduce `found` to `dir`.
+/// Writes all files needed to reproduce `found` to the directory `dir`.
 pub(super) fn write(
     dir: &Path,
     found: &Explained,
@@ -58,7 +58,7 @@ pub(super) fn write(
     let put = |name: &str, text: &[u8]| replace::write(&dir.join(name), text);
     for (name, text) in HARNESS {
         let wanted = harness_files(&cell.subject).contains(&name) || name == "harness.h";
-        // kiln.c includes headers of kernel/, so it is written in preprocessed form instead.
+        // kiln.c includes headers from kernel/, so its preprocessed form is written instead.
         if wanted && name != "kiln.c" {
             put(name, text.as_bytes())?;
         }
@@ -133,9 +133,8 @@ pub(super) fn write(
     })
 }
 
-/// Returns whether the difference between two builds is too small to report, or may be noise: it is
-/// below 2 %, or the interval of the measured ratio includes 1. `best` is the ratio of the best
-/// rounds.
+/// Returns whether the difference between two builds is too small to report (below 2%) or may be
+/// noise (the interval of the measured ratio includes 1). `best` is the ratio of the best rounds.
 fn is_alike(best: f64, measured: Option<Ratio>) -> bool {
     best < ALIKE || measured.is_some_and(|m| m.ratio < ALIKE || m.low <= 1.0)
 }
@@ -150,7 +149,8 @@ fn preprocessed(cc: &Toolchain, cell: &Cell, source: &Source) -> Result<Vec<u8>,
     preprocess(cc, source, &line(cc, cell, source)?).map_err(of)
 }
 
-/// Returns the preprocessed adapter, which finds an implementation in the tables of `kernel/`.
+/// Returns the preprocessed source of the adapter, which finds an implementation in the tables of
+/// `kernel/`.
 fn adapter(cell: &Cell) -> Result<Vec<u8>, Error> {
     let Some(Flags::Kernel { dir }) = cell.subject.sources.first().map(|s| &s.flags) else {
         return Err(Error::input("no headers for the adapter"));
@@ -191,14 +191,15 @@ struct Facts<'a> {
     objects: &'a [String],
     messages: Messages,
     answer: Option<u64>,
-    /// Cycles of the bad build divided by cycles of the good one, each from its best round.
+    /// Cycles of the bad build divided by cycles of the good build, each taken from its best round.
     ratio: f64,
-    /// The same ratio as the median over rounds; `None` if there were too few rounds.
+    /// The same ratio, but computed as the median over all rounds; `None` if there were too few
+    /// rounds.
     measured: Option<Ratio>,
 }
 
 impl Facts<'_> {
-    /// Returns a build's flags that still have an effect on preprocessed files.
+    /// Returns the build flags that still have an effect on preprocessed files.
     fn flags(seen: &Seen) -> String {
         let cell = &seen.cell;
         let all = line(&cell.cc, cell, &cell.subject.sources[0]).unwrap_or_default();
@@ -223,7 +224,7 @@ impl Facts<'_> {
         link.join(" ")
     }
 
-    /// Returns a sentence about the difference, with the ratio and its interval.
+    /// Returns a sentence that states the difference, with the ratio and its interval.
     fn verdict(&self) -> String {
         let (bad, good) = (&self.bad.cell, &self.good.cell);
         let ratio = match self.measured {
@@ -262,7 +263,7 @@ impl Facts<'_> {
                 _ => words,
             }
         };
-        // A reduced test case must still show half of the difference.
+        // A reduced test case must retain at least half of the difference.
         let keep = 1.0 + (self.ratio - 1.0) / 2.0;
         format!(
             "# What build.sh, run.sh and interesting.sh share. Set CC_BAD, CC_GOOD or HARNESS_CC to use others.\n\

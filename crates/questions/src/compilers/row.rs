@@ -1,4 +1,4 @@
-//! The rows of `kiln compilers`.
+//! The rows that `kiln compilers` outputs.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -8,11 +8,11 @@ use kiln_measure::Verdict;
 use super::build::Facts;
 use super::cell::{Abi, Cell, Status};
 
-/// A row is marked as an outlier if its cost exceeds the lowest cost in its line of the table by
-/// this factor.
+/// A row is marked as an outlier if its cost exceeds the lowest cost in the same line of the table
+/// by this factor.
 pub(super) const OUTLIER: f64 = 1.5;
 
-/// One subject, built by one compiler, at one optimization level, as one kind of build.
+/// One subject built by one compiler, at one optimization level, as one variant.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(
     rename = "compilers",
@@ -63,7 +63,7 @@ pub(super) struct Row {
     /// Width of the code in bits: `64` (x86-64) or `32` (i386).
     #[schemars(with = "String", extend("x-role" = "key"))]
     pub abi: Abi,
-    /// Size of a message.
+    /// Size of each message.
     #[schemars(extend("unit" = "bytes", "x-role" = "key"))]
     pub len: usize,
     /// Core cycles per byte of the message; null unless `status` is `ok`.
@@ -83,8 +83,8 @@ pub(super) struct Row {
     /// Upper end of the prediction interval of `cycles_per_byte`.
     #[schemars(extend("unit" = "cycles"))]
     pub ci_high: Option<f64>,
-    /// Time per byte of the message, measured by the TSC in the same samples as `cycles_per_byte`;
-    /// null unless `status` is `ok`.
+    /// Time per byte of the message, measured with the TSC in the same samples as
+    /// `cycles_per_byte`; null unless `status` is `ok`.
     #[schemars(extend("unit" = "ns", "x-role" = "figure", "x-interval" = ["ns_low", "ns_high"]))]
     pub ns_per_byte: Option<f64>,
     /// Lower end of the prediction interval of `ns_per_byte`. A rerun is expected to give a result
@@ -101,61 +101,60 @@ pub(super) struct Row {
     /// Whether the row takes more than 1.5 times the lowest value among all kinds of build with the
     /// same subject, compiler, level and width, both in cycles and in time.
     pub outlier: bool,
-    /// Cycles of this row divided by cycles of the baseline; null without a baseline.
+    /// Cycles of this row divided by the baseline's cycles; null without a baseline.
     #[schemars(extend(
         "x-role" = "figure",
         "x-heading" = "cycles, relative to the baseline",
         "x-interval" = ["ratio_low", "ratio_high"]
     ))]
     pub ratio: Option<f64>,
-    /// Lower end of the interval of `ratio`. If the baseline is a compiler, the 95 % confidence
-    /// level holds for all rows together. If it is a record, the ends are quotients of the ends of
-    /// the two rows' intervals.
+    /// Lower end of the interval of `ratio`. If the baseline is a compiler, the intervals of all
+    /// rows hold together with 95% confidence. If it is a record, each end is computed by dividing
+    /// an end of one row's interval by an end of the other's.
     pub ratio_low: Option<f64>,
     /// Upper end of the interval of `ratio`.
     pub ratio_high: Option<f64>,
-    /// Time of this row divided by time of the baseline; null without a baseline, or if one of the
-    /// two rows has no time.
+    /// Time of this row divided by the baseline's time; null without a baseline, or if either row
+    /// has no time.
     #[schemars(extend(
         "x-role" = "figure",
         "x-heading" = "time, relative to the baseline",
         "x-interval" = ["time_ratio_low", "time_ratio_high"]
     ))]
     pub time_ratio: Option<f64>,
-    /// Lower end of the interval of `time_ratio`, which is computed in the same way as the interval
-    /// of `ratio`.
+    /// Lower end of the interval of `time_ratio`, computed like the interval of `ratio`.
     pub time_ratio_low: Option<f64>,
     /// Upper end of the interval of `time_ratio`.
     pub time_ratio_high: Option<f64>,
     /// Size of the compiled machine code.
     #[schemars(extend("unit" = "bytes", "x-role" = "figure", "x-heading" = "code, bytes"))]
     pub text_bytes: Option<u64>,
-    /// Stack usage of the function that uses the most stack; null if the compiler does not report
-    /// it.
+    /// Highest stack usage of any function; null if the compiler does not report it.
     #[schemars(extend("unit" = "bytes", "x-role" = "figure", "x-heading" = "stack, bytes"))]
     pub stack_bytes: Option<u64>,
     /// `ok`; `absent` (not available, or not measured); `failed` (does not build); `wrong` (wrong
     /// result); `crashed`; or `hung`.
     #[schemars(with = "String", extend("x-role" = "figure"))]
     pub status: Status,
-    /// `faster` or `slower` than the baseline both by cycles and by time; `disagree` if cycles and
-    /// time contradict each other; otherwise `same`; null without a ratio.
+    /// `faster` or `slower` if the row differs from the baseline in that direction both in cycles
+    /// and in time; `disagree` if cycles and time contradict each other; otherwise `same`; null
+    /// without a ratio.
     #[schemars(with = "Option<String>", extend("x-role" = "figure"))]
     pub verdict: Option<Verdict>,
-    /// The reason why the row has no result. If `status` is `ok`: the first line that the program
-    /// printed to stderr, such as a sanitizer's report; null if it printed nothing.
+    /// Why the row has no result. If `status` is `ok`: the first line that the program printed to
+    /// stderr, such as a sanitizer's report, or null if it printed nothing.
     #[schemars(extend("x-role" = "figure"))]
     pub reason: Option<String>,
     /// Name of the compiler or record with which the row was compared; null without a comparison.
     pub baseline: Option<String>,
-    /// Time for compiling and linking. If the program comes from the cache, the time of the
-    /// original build. Null if the program could not be built.
+    /// Time to compile and link. If the program comes from the cache, the time that the original
+    /// build took. Null if the program could not be built.
     #[schemars(extend("unit" = "ms"))]
     pub build_ms: Option<f64>,
 }
 
 impl Row {
-    /// Creates a row for a cell, without results.
+    /// Creates a row without results for a cell.
     pub(super) fn new(cell: &Cell, len: usize, facts: &Facts) -> Row {
         Row {
             cc: cell.cc.name.clone(),
@@ -174,14 +173,14 @@ impl Row {
         }
     }
 
-    /// Returns the properties that comparable rows share: all except the compiler.
+    /// Returns the properties that two rows must share to be comparable: all except the compiler.
     pub(super) fn place(&self) -> (&str, &str, &str, Abi, usize) {
         (&self.subject, &self.opt, &self.variant, self.abi, self.len)
     }
 }
 
-/// Marks outliers: rows that cost much more than the best row in the same table line, in cycles
-/// and, if available, in time.
+/// Marks the outliers: rows whose cost is much higher than that of the best row in the same table
+/// line, both in cycles and, if available, in time.
 pub(super) fn mark(rows: &mut [Row]) {
     let ratios = |figure: fn(&Row) -> Option<f64>| -> Vec<Option<f64>> {
         let to_best = |row: &Row| {
@@ -198,7 +197,7 @@ pub(super) fn mark(rows: &mut [Row]) {
     }
 }
 
-/// Returns the properties that the rows in one table line share.
+/// Returns the properties that all rows in a table line share.
 fn line(row: &Row) -> (&str, &str, Abi, &str) {
     (&row.cc, &row.opt, row.abi, &row.subject)
 }
@@ -207,11 +206,12 @@ fn line(row: &Row) -> (&str, &str, Abi, &str) {
 pub(crate) mod tests {
     use super::*;
 
-    /// Clock frequency of rows in tests, in GHz.
+    /// Clock frequency in GHz that the test rows use.
     const GHZ: f64 = 4.0;
 
     impl Row {
-        /// Lowers the clock frequency by the factor `slower`, and keeps the number of cycles.
+        /// Simulates a clock that is slower by the factor `slower`: the times increase, but the
+        /// number of cycles stays the same.
         pub(crate) fn at_clock(self, slower: f64) -> Row {
             let times = |ns: Option<f64>| ns.map(|ns| ns * slower);
             Row {
@@ -222,7 +222,7 @@ pub(crate) mod tests {
             }
         }
 
-        /// Removes the times, to simulate an old record.
+        /// Removes the times, as in an old record.
         pub(crate) fn without_time(self) -> Row {
             Row {
                 ns_per_byte: None,

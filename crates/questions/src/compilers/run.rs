@@ -20,19 +20,19 @@ use super::subject::{Judge, Subject};
 use super::toolchain::Toolchain;
 use super::variant::Variant;
 
-/// Name of the variant without further flags.
+/// Name of the variant that adds no flags.
 pub(super) const DEFAULT: &str = "default";
-/// Number of rounds if no row is judged against a baseline.
+/// Number of rounds if rows are not compared with a baseline.
 const ROUNDS: usize = 12;
-/// Time per cell in milliseconds, summed over all rounds: `FEW_MS`, or `MANY_MS` for more than
-/// `MANY` cells. With --quick, `QUICK_MS` is the time for all cells together, and `QUICK_CELL_MS`
-/// the maximum for one cell.
+/// Time to spend on each cell in milliseconds, summed over all rounds: `FEW_MS`, or `MANY_MS` if
+/// there are more than `MANY` cells. With --quick, all cells share `QUICK_MS`, and each gets at
+/// most `QUICK_CELL_MS`.
 const FEW_MS: u64 = 1_500;
 const MANY_MS: u64 = 800;
 const MANY: usize = 48;
 const QUICK_MS: u64 = 9_000;
 const QUICK_CELL_MS: u64 = 500;
-/// Time in milliseconds to start a cell's process.
+/// Time that it takes to start a cell's process, in milliseconds.
 const START_MS: u64 = 3;
 
 /// The cells to build and time, and how to judge them.
@@ -44,19 +44,19 @@ pub(super) struct Plan<'a> {
     pub subjects: Vec<Arc<Subject>>,
     /// Message length in bytes.
     pub len: usize,
-    /// Seed for the messages and for the order of the cells.
+    /// Seed that determines the messages and the order of the cells.
     pub seed: u64,
-    /// Whether to limit the time to about 20 s.
+    /// Whether to finish within about 20 s.
     pub quick: bool,
-    /// Total time for timing all cells, if the user gave one.
+    /// Total time to spend on timing all cells, if the user set one.
     pub within: Option<Duration>,
     /// Whether to rebuild cells that are in the cache.
     pub anew: bool,
     /// The baseline to compare the cells with.
     pub baseline: Option<Baseline>,
-    /// Maximum slowdown of a cell relative to its baseline, in per cent.
+    /// How much slower than its baseline a cell may be, as a percentage.
     pub max_regression: Option<f64>,
-    /// The share of the cells that this process builds and times.
+    /// Which of the cells this process builds and times.
     pub share: Share,
     /// Set by Ctrl-C.
     pub stop: &'a AtomicBool,
@@ -67,8 +67,8 @@ pub(super) struct Plan<'a> {
 }
 
 impl Plan<'_> {
-    /// Returns whether the user also named the baseline's compiler in --cc. In that case, its
-    /// variants are judged, too.
+    /// Returns whether the user also listed the baseline's compiler in --cc. If so, the variants
+    /// built with this compiler are judged as well.
     fn tests_baseline(&self) -> bool {
         match &self.baseline {
             Some(Baseline::Compiler(cc)) => self.ccs.iter().any(|c| c.identity() == cc.identity()),
@@ -76,7 +76,7 @@ impl Plan<'_> {
         }
     }
 
-    /// Returns all cells, grouped by compiler, including a baseline's cells.
+    /// Returns all cells, including those of a baseline compiler, grouped by compiler.
     fn cells(&self) -> Vec<Cell> {
         let mut ccs = self.ccs.clone();
         if let Some(Baseline::Compiler(cc)) = &self.baseline {
@@ -109,8 +109,8 @@ impl Plan<'_> {
         cells
     }
 
-    /// Selects this shard's cells. Cells of one subject at one level stay together, because they
-    /// are compared with each other by compiler and by variant.
+    /// Selects the cells of this shard. All cells with the same subject, level and width stay in
+    /// one shard, because compilers and variants are compared within such a group.
     fn select(&self, cells: Vec<Cell>) -> Vec<Cell> {
         let unit = |cell: &Cell| format!("{}/{:?}/{:?}", cell.subject.name, cell.opt, cell.abi);
         let mut units: Vec<String> = Vec::new();
@@ -126,7 +126,8 @@ impl Plan<'_> {
             .collect()
     }
 
-    /// Returns, for each cell, the index of the cell in the same run against which it is judged.
+    /// Returns, for each cell, the index of the cell against which it is judged. Both cells are
+    /// part of this run.
     fn partners(&self, cells: &[Cell]) -> Vec<Option<usize>> {
         let Some(Baseline::Compiler(cc)) = &self.baseline else {
             return vec![None; cells.len()];
@@ -157,7 +158,7 @@ impl Plan<'_> {
     }
 }
 
-/// The properties that match a cell with its partner.
+/// The properties by which a cell's partner is found.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Site<'a> {
     cc: u64,
@@ -179,9 +180,9 @@ impl<'a> Site<'a> {
     }
 }
 
-/// Returns the index of the cell against which the `i`-th cell is judged. A cell of another
-/// compiler is judged against the baseline's cell of the same variant. If the baseline's compiler
-/// is under test itself, its cells are judged against the default build at the same level.
+/// Returns the index of the cell against which the `i`-th cell is judged. For a cell of another
+/// compiler, this is the baseline compiler's cell with the same variant. If the baseline's compiler
+/// is itself under test, its cells are judged against its default build at the same level.
 fn partner(sites: &[Site], i: usize, baseline: u64, tests_baseline: bool) -> Option<usize> {
     let wanted = match sites[i] {
         own if own.cc != baseline => Site {
@@ -197,9 +198,9 @@ fn partner(sites: &[Site], i: usize, baseline: u64, tests_baseline: bool) -> Opt
     sites.iter().position(|site| *site == wanted)
 }
 
-/// Builds, times and judges the cells. Returns a row for each cell and one for the reference. The
-/// outcome is marked as failed if a compiler miscompiles or a cell is slower than allowed. The
-/// returned flag is set if a cell could not be measured or judged.
+/// Builds, times and judges the cells. Returns one row per cell and one for the reference. The
+/// outcome is marked as failed if a compiler miscompiles the code or a cell is slower than allowed.
+/// The returned flag is true if a cell could not be measured or judged.
 pub(super) fn run(plan: &Plan) -> Result<(Outcome<Row>, bool), Error> {
     let store = Store::open()?;
     let mut builder = Builder::new(&store, &plan.ccs)?;
@@ -278,8 +279,8 @@ pub(super) fn run(plan: &Plan) -> Result<(Outcome<Row>, bool), Error> {
     Ok((outcome, untried))
 }
 
-/// Builds the assembly implementation, which serves as the reference because it does not depend on
-/// the compilers under test.
+/// Builds the assembly implementation. It serves as the reference because it does not depend on the
+/// compilers under test.
 fn reference(builder: &Builder, kernel: &Kernel) -> Result<(Cell, Built), Refused> {
     let subject = match kernel.subject(ASSEMBLY) {
         Some(subject) => subject?,
@@ -295,8 +296,8 @@ fn reference(builder: &Builder, kernel: &Kernel) -> Result<(Cell, Built), Refuse
     builder.cell(&cell).map(|built| (cell, built))
 }
 
-/// Returns the `i`-th cell's group number. Cells that differ only in the compiler share a group,
-/// because they are compared with each other.
+/// Returns the group number of the `i`-th cell. Cells that differ only in the compiler share a
+/// group, because they are compared with each other.
 fn group(cells: &[Cell], i: usize) -> usize {
     let own = &cells[i];
     cells
@@ -311,7 +312,8 @@ fn group(cells: &[Cell], i: usize) -> usize {
 }
 
 /// Returns the expected digest for each subject. If no other implementation can compute it, the
-/// digest that most builds agree on is taken as correct; in a tie, the first one is used.
+/// digest that the largest number of builds agree on is taken as correct; in a tie, the first such
+/// digest.
 fn answers(
     plan: &Plan,
     cells: &[Cell],
@@ -382,7 +384,7 @@ fn figures(row: &mut Row, timed: &Timed, len: usize) {
     row.ns_high = time.map(|t| t.high / bytes);
 }
 
-/// Creates the row of the assembly implementation, which is part of every run.
+/// Creates the row for the assembly implementation, which is part of every run.
 fn row_of_assembly(plan: &Plan, cell: &Cell, built: &Built, timed: &Timed) -> Option<Row> {
     let plain = plan.len.div_ceil(16) * 16;
     let mut row = row(plan, cell, &Ok(built.clone()), None);
@@ -402,8 +404,8 @@ fn row_of_assembly(plan: &Plan, cell: &Cell, built: &Built, timed: &Timed) -> Op
     row.cycles_per_byte.is_some().then_some(row)
 }
 
-/// Judges each row against its partner, and returns which partners have a result. `by` is the
-/// baseline's name.
+/// Judges each row against its partner. Returns, for each row, whether its partner has a result.
+/// `by` is the name of the baseline.
 fn judge_by_partners(
     rows: &mut [Row],
     partners: &[Option<usize>],
@@ -417,7 +419,8 @@ fn judge_by_partners(
             continue;
         };
         let own = rows[partner].cc == rows[i].cc && rows[partner].variant != rows[i].variant;
-        // A variant that the compiler does not support counts neither as slower nor as lost.
+        // If the compiler does not support a variant, the variant counts neither as slower nor as
+        // lost.
         if own && rows[i].status == Status::Absent {
             continue;
         }
@@ -482,7 +485,7 @@ fn judge(
         let found = baseline::regressions(&rows, percent, &|r| index(r).is_some_and(|i| had[i]));
         tell_regressions(&rows, &found, percent, &mut outcome.notes);
         let worse = !found.slower.is_empty() || !found.lost.is_empty();
-        // If some rows may be slower but no row certainly is, the commit is neither good nor bad.
+        // If some rows might be slower but none certainly is, the commit is neither good nor bad.
         untried |= !worse && !found.unjudged.is_empty();
         outcome.failed |= worse || !found.unjudged.is_empty();
     }
@@ -490,7 +493,8 @@ fn judge(
     (outcome, untried)
 }
 
-/// Adds a note for each row whose slowdown exceeds the limit.
+/// Adds a note for each row that exceeds the slowdown limit, lost its result, or could not be
+/// judged.
 fn tell_regressions(rows: &[Row], found: &Regressions, percent: f64, notes: &mut Vec<String>) {
     let name = |r: &Row| format!("{} -{} {} {}", r.cc, r.opt, r.variant, r.subject);
     let number = |x: Option<f64>| x.unwrap_or(f64::NAN);
@@ -524,7 +528,8 @@ fn tell_regressions(rows: &[Row], found: &Regressions, percent: f64, notes: &mut
     }
 }
 
-/// Adds notes on how often each verdict occurs, and on verdicts that were made without times.
+/// Adds notes that state how often each verdict occurs and how many verdicts are based on cycles
+/// alone.
 fn verdict_notes(by: &Baseline, rows: &[Row], notes: &mut Vec<String>) {
     let judged = |r: &&Row| r.verdict.is_some();
     if !rows.iter().any(|r| judged(&r)) {
@@ -595,7 +600,7 @@ fn notes(plan: &Plan, rows: &[Row], effort: &Effort) -> Vec<String> {
     if let Some(by) = &plan.baseline {
         verdict_notes(by, rows, &mut notes);
     }
-    // Note each reason only once, with the number of rows.
+    // Report each reason only once, with the number of rows that have it.
     let mut said: Vec<(&str, usize)> = Vec::new();
     for row in rows.iter().filter(|r| r.status != Status::Wrong) {
         let Some(why) = row.reason.as_deref() else {
@@ -619,7 +624,7 @@ mod tests {
     use super::*;
     use kiln_measure::{Round, Series};
 
-    /// Creates the results of a cell that took about `cycles` cycles in every round, at `ns`
+    /// Creates the results of a cell that took about `cycles` cycles in every round, with `ns`
     /// nanoseconds per cycle.
     fn timed_at(cycles: f64, ns: f64) -> Timed {
         let rounds = |figure: f64| {
@@ -649,7 +654,7 @@ mod tests {
         timed_at(cycles, 0.25)
     }
 
-    /// Creates a plan that allows a slowdown of at most 5 % and contains no cells.
+    /// Creates a plan without cells that allows a slowdown of at most 5%.
     fn gated<'a>(baseline: Baseline, stop: &'a AtomicBool) -> Plan<'a> {
         Plan {
             ccs: Vec::new(),
@@ -671,7 +676,7 @@ mod tests {
         }
     }
 
-    /// Judges `new` against the recorded row `old`, with a limit of 5 %. Returns the verdict,
+    /// Judges `new` against the recorded row `old`, with a limit of 5%. Returns the verdict,
     /// whether the run fails, whether a bisection would skip the commit, and the notes.
     fn gate(new: Row, old: Row) -> (Verdict, bool, bool, Vec<String>) {
         let stop = AtomicBool::new(false);
@@ -707,8 +712,8 @@ mod tests {
             );
             assert!(has(&notes, "0 slower, 1 disagree, 0 without"), "{notes:?}");
         }
-        // Control cases: slower both in cycles and in time, faster in both, and a record without
-        // times, which causes a note.
+        // Controls: slower both in cycles and in time; faster in both; and a record without times,
+        // which adds a note.
         let (verdict, failed, untried, notes) = gate(new(11.0, 1.0), old());
         assert_eq!((verdict, failed, untried), (Verdict::Slower, true, false));
         assert!(has(&notes, "REGRESSION") && !has(&notes, "UNJUDGED"));
@@ -741,8 +746,8 @@ mod tests {
         assert_eq!(verdict(timed_at(10.0, 0.25)), Verdict::Same);
     }
 
-    /// Judges made-up cells of two compilers, a (the baseline) and b, with the given cycles.
-    /// Returns the cells that are slower than their partners by more than 5 %.
+    /// Judges simulated cells of two compilers, a (the baseline) and b, that take the given numbers
+    /// of cycles. Returns the cells that are slower than their partners by more than 5%.
     fn slower(cells: &[(&str, &str, f64)], tests_baseline: bool) -> Vec<(String, String)> {
         let opt = Opt::parse("O2").unwrap();
         let sites: Vec<Site> = cells
@@ -784,9 +789,9 @@ mod tests {
         ];
         let a_slow = ("a -O0".to_string(), "a default".to_string());
         assert_eq!(slower(&planted, true), [a_slow]);
-        // A compiler that serves only as the baseline is not judged.
+        // A compiler that serves only as the baseline is not itself judged.
         assert_eq!(slower(&planted, false), []);
-        // Control cases: a variant that costs nothing, and another compiler that is slower.
+        // Controls: a variant that costs nothing, and a slower compiler other than the baseline.
         let mut equal = planted;
         (equal[1].2, equal[3].2) = (10.0, 10.0);
         assert_eq!(slower(&equal, true), []);

@@ -1,4 +1,5 @@
-//! The cache of executables, in the user's cache directory, indexed by content.
+//! The cache of executables in the user's cache directory, keyed by a hash of everything that
+//! determines the executable.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +13,7 @@ pub(super) struct Store {
 }
 
 impl Store {
-    /// Opens the cache, creating its directory if necessary.
+    /// Opens the cache. Creates the directory if necessary.
     pub(super) fn open() -> Result<Store, Error> {
         let root = kiln_tree::root().map_err(|e| Error::lacks(e.to_string()))?;
         let root = root.join("kiln/compilers");
@@ -20,8 +21,8 @@ impl Store {
         Ok(Store { root })
     }
 
-    /// Returns the directory for `key`. If the directory does not exist, `make` fills it. Two
-    /// processes may do so at the same time, because both create the same content.
+    /// Returns the directory for `key`. If it does not exist, `make` fills a new one. Two processes
+    /// may do this at the same time, because they create the same content.
     pub(super) fn entry<E: From<Error>>(
         &self,
         key: u64,
@@ -39,7 +40,7 @@ impl Store {
         Ok(dir)
     }
 
-    /// Creates a new, empty directory removed on drop.
+    /// Creates a new, empty directory that is removed on drop.
     pub(super) fn scratch(&self) -> Result<TempDir, Error> {
         kiln_tree::make_scratch(&self.root, "work-").map_err(|e| fault(&self.root, &e))
     }

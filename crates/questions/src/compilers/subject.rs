@@ -1,8 +1,8 @@
-//! Subjects: the code to compile, and how to call it.
+//! Defines subjects: the code to compile, and how to call it.
 
 use std::path::PathBuf;
 
-/// Names and texts of the harness files, including one for each calling convention.
+/// Name and text of each harness file, including one file per calling convention.
 pub(super) const HARNESS: [(&str, &str); 10] = [
     ("harness.h", include_str!("harness/harness.h")),
     ("harness.c", include_str!("harness/harness.c")),
@@ -16,16 +16,16 @@ pub(super) const HARNESS: [(&str, &str); 10] = [
     ("transform.c", include_str!("harness/transform.c")),
 ];
 
-/// A calling convention: a harness file, and the macros to compile it with.
+/// A calling convention: a harness file, and the macros with which it is compiled.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Convention {
-    /// Name that selects the convention, such as `block` or `digest`.
+    /// The name by which users select the convention, such as `block` or `digest`.
     pub name: &'static str,
     /// Harness file that implements the convention.
     pub file: &'static str,
-    /// Macros `SUBJECT_…` that adapt the file to the subject.
+    /// `SUBJECT_…` macros that adapt the file to the subject.
     pub defines: Vec<String>,
-    /// Name of the timed function.
+    /// Name of the function that is timed.
     pub function: String,
     /// Length of the key that the harness generates, in bytes.
     pub key: usize,
@@ -33,22 +33,23 @@ pub(super) struct Convention {
     pub iv: usize,
 }
 
-/// Where a file's compiler arguments come from, except those for level, width and variant.
+/// Where a file's compiler arguments come from, other than those for the level, the width and the
+/// variant.
 #[derive(Clone, Debug)]
 pub(super) enum Flags {
     /// The file is compiled with the recipe of `kernel/`.
     Kernel {
-        /// Path of `kernel/`.
+        /// The path of `kernel/`.
         dir: PathBuf,
     },
     /// The file is compiled like an ordinary program.
     Program {
-        /// Directories with headers.
+        /// Directories to search for headers.
         include: Vec<PathBuf>,
     },
-    /// The file is compiled with flags from a kernel tree's build.
+    /// The file is compiled with flags taken from the build of a kernel tree.
     Tree {
-        /// Flags common to all objects.
+        /// Flags that all objects share.
         common: Vec<String>,
         /// Flags that the tree sets for this object alone.
         own: Vec<String>,
@@ -66,13 +67,14 @@ pub(super) struct Source {
 /// How the expected results are obtained.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Judge {
-    /// Another implementation of this algorithm, run in this process.
+    /// Another implementation of this algorithm, run in this process, computes the expected
+    /// results.
     Algorithm {
         alg: &'static str,
         /// Driver name of the implementation under test, which must not check itself.
         but: &'static str,
     },
-    /// The result that most builds agree on is taken as correct.
+    /// The result on which most builds agree is taken as correct.
     Majority,
 }
 
@@ -92,8 +94,8 @@ pub(super) struct Subject {
     /// x86-64 objects and archives that the subject needs.
     pub objects: Vec<PathBuf>,
     pub judge: Judge,
-    /// Whether the subject can be built for 32 bits.
+    /// Whether the subject can be built as 32-bit code.
     pub narrow: bool,
-    /// Whether the subject is assembly, which does not depend on the compiler.
+    /// Whether the subject is written in assembly, which makes it independent of the compiler.
     pub assembly: bool,
 }

@@ -33,8 +33,8 @@ pub(super) static COMPILERS: Part = Part {
     ..Part::USUAL
 };
 
-/// Estimated times in seconds: `FIND_S` to find one compiler, `BUILD_S` to build one cell on two
-/// cores, `CELL_S` to time one cell, and `HARNESS_S` to build the harness.
+/// Estimated times in seconds: `FIND_S` to find a compiler, `BUILD_S` to build a cell on two cores,
+/// `CELL_S` to time a cell, and `HARNESS_S` to build the harness.
 const FIND_S: f64 = 0.25;
 const BUILD_S: f64 = 0.35;
 const CELL_S: f64 = 0.25;
@@ -59,12 +59,12 @@ fn left_out(slot: &Slot) -> Option<String> {
     (n < all).then(|| format!("{} of {all} compilers, for lack of time", all - n))
 }
 
-/// The number of compilers and levels that fit into the available time.
+/// How many compilers and levels fit into the available time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Matrix {
     /// Number of compilers that the survey measures.
     compilers: usize,
-    /// Number of levels, taken from the start of [`LEVELS`].
+    /// Number of levels that the survey measures, counted from the start of [`LEVELS`].
     levels: usize,
 }
 
@@ -135,8 +135,8 @@ impl Matrix {
     }
 }
 
-/// Orders compilers so that the most different versions come first. From each family in turn, takes
-/// the newest, then the oldest, then the second newest, and so on.
+/// Selects at most `count` compilers, the most different versions first. From each family in turn,
+/// takes the newest, then the oldest, then the second newest, and so on.
 fn spread(names: &[String], count: usize) -> Vec<String> {
     let family = |n: &str| n.split(['-', ' ']).next().unwrap_or_default().to_string();
     let mut families: Vec<(String, Vec<String>)> = Vec::new();
@@ -200,7 +200,7 @@ mod tests {
             last = matrix.cells();
         }
         assert_eq!(last, 5 * 4 * VARIANTS);
-        // With only one compiler, the available time is used for more levels.
+        // With only one compiler, the time is spent on more levels.
         assert_eq!(Matrix::within(30.0, 1, 1).levels, 4);
     }
 }

@@ -12,17 +12,18 @@ use kiln_kbuild::{recipe, which};
 use kiln_question::Error;
 use kiln_tree::hash;
 
-/// Maximum size in bytes of a compiler driver that may be a script. The text of such a driver is
-/// part of the compiler's identity.
+/// A compiler driver that has at most this many bytes may be a script, so the text of the driver
+/// becomes part of the compiler's identity.
 const SCRIPT: u64 = 1 << 16;
 
 #[derive(Debug)]
 pub struct Toolchain {
     /// Name shown to the user: `gcc-12`, `zig cc`, or a path.
     pub(super) name: String,
-    /// First line of `--version`.
+    /// First line that `--version` prints.
     pub(super) version: String,
-    /// Directory of the compiler's own headers, such as `stddef.h`; `None` if it cannot be found.
+    /// Directory that contains the compiler's own headers, such as `stddef.h`; `None` if it cannot
+    /// be found.
     pub(super) headers: Option<PathBuf>,
     program: PathBuf,
     words: Vec<String>,
@@ -31,8 +32,8 @@ pub struct Toolchain {
 }
 
 impl Toolchain {
-    /// Finds a compiler by name or path. Words after the first blank are its first arguments, as in
-    /// `zig cc`.
+    /// Finds a compiler by name or path. In a name such as `zig cc`, the words after the first
+    /// blank are passed to the program as its first arguments.
     ///
     /// # Errors
     /// The compiler is missing (status 3), or does not behave like a compiler (status 2).
@@ -83,8 +84,9 @@ impl Toolchain {
         Ok(toolchain)
     }
 
-    /// Returns the names of compilers on PATH: gcc and clang with a version, `zig cc`, and names
-    /// without a version if they are a different program. Does not run any compiler.
+    /// Returns the names of the compilers on PATH: gcc and clang with a version number, `zig cc`,
+    /// and names without a version number if they refer to a different program. Does not run any
+    /// compiler.
     pub fn names() -> Vec<String> {
         let names = compilers_on_path();
         let mut found: Vec<String> = Vec::new();
@@ -126,14 +128,14 @@ impl Toolchain {
         command
     }
 
-    /// Returns the compiler's program and its first arguments.
+    /// Returns the compiler's program and the first arguments.
     pub(super) fn words(&self) -> Vec<String> {
         let mut words = vec![self.program.display().to_string()];
         words.extend(self.words.iter().cloned());
         words
     }
 
-    /// Returns a hash that identifies this build of the compiler, for cache keys.
+    /// Returns a hash that identifies this build of the compiler. Cache keys include it.
     pub(super) fn identity(&self) -> u64 {
         self.identity
     }
@@ -148,7 +150,7 @@ impl Toolchain {
         known
     }
 
-    /// Returns the flags that the compiler accepts.
+    /// Returns those of `flags` that the compiler accepts.
     pub(super) fn known<S: AsRef<str>>(&self, flags: &[S]) -> Vec<String> {
         let words: Vec<String> = flags.iter().map(|f| f.as_ref().to_string()).collect();
         let unknown = {
@@ -178,9 +180,9 @@ impl Toolchain {
         self.assemble(flags).is_some()
     }
 
-    /// Compiles an empty file and returns the assembly. Uses a new directory for two reasons: with
-    /// some flags, compilers write additional files to the current directory, and zig treats the
-    /// `-` of `-o -` as a file name.
+    /// Compiles an empty file and returns the assembly. Uses a new directory and a named output
+    /// file for two reasons: some flags make compilers write additional files to the current
+    /// directory, and zig treats the `-` in `-o -` as a file name.
     fn assemble(&self, flags: &[String]) -> Option<String> {
         let dir = kiln_tree::make_scratch(&env::temp_dir(), "kiln-cc-").ok()?;
         let mut command = self.command();
@@ -190,8 +192,8 @@ impl Toolchain {
         done.then(|| fs::read_to_string(dir.path().join("out.s")).unwrap_or_default())
     }
 
-    /// Returns the directory where the compiler's preprocessor finds `stddef.h`. -print-file-name
-    /// is unreliable: zig prints the directory of gcc's headers.
+    /// Returns the directory in which the compiler's preprocessor finds `stddef.h`.
+    /// -print-file-name is not reliable: zig prints the directory that contains gcc's headers.
     fn find_headers(&self) -> Option<PathBuf> {
         let mut command = self.command();
         command.args(["-E", "-x", "c", "-include", "stddef.h", "/dev/null"]);
@@ -208,8 +210,8 @@ impl Toolchain {
         Some(dir.to_owned())
     }
 
-    /// Computes a hash that identifies this build of the compiler. It covers the driver and, for
-    /// gcc, cc1, which changes whenever gcc is rebuilt.
+    /// Computes a hash that identifies this build of the compiler. The hash covers the driver and,
+    /// for gcc, cc1, which changes whenever gcc is rebuilt.
     fn identify(&self) -> u64 {
         let mut parts: Vec<Vec<u8>> =
             vec![self.words().join(" ").into(), self.version.clone().into()];
@@ -236,8 +238,8 @@ impl Toolchain {
     }
 }
 
-/// Adds flags that turn warnings into errors. Link flags are exempt, because clang reports them as
-/// unused when it only compiles.
+/// Adds flags that turn warnings into errors. Unused arguments are exempt, because clang warns
+/// about link flags when it only compiles.
 fn strictly(flags: &[String]) -> Vec<String> {
     let mut all = vec![
         "-Werror".to_string(),
@@ -247,13 +249,14 @@ fn strictly(flags: &[String]) -> Vec<String> {
     all
 }
 
-/// Formats the error message for an unknown compiler name, with advice.
+/// Formats the error message for an unknown compiler name and suggests how to fix it.
 fn not_found(name: &str, found: &[String]) -> String {
     let missing = format!("no compiler '{name}' here");
     if found.is_empty() {
         return format!("{missing}: {}", provide_any());
     }
-    // A package has the same name as its compiler, but a distribution provides only a few versions.
+    // Packages have the same names as their compilers, but a distribution offers only a few
+    // versions.
     let package = match family(name) {
         Some((family, version)) if version > 0 => {
             format!("apt-get install {family}-{version} if your distribution has it, or ")
@@ -292,7 +295,7 @@ pub(crate) fn compilers_on_path() -> BTreeMap<(String, u32), String> {
     names
 }
 
-/// Parses family and version from a compiler's name. A name without a version has version 0.
+/// Splits a compiler's name into family and version. The version is 0 if the name has none.
 fn family(name: &str) -> Option<(String, u32)> {
     let (family, version) = match name.split_once('-') {
         Some((family, version)) => (family, version.parse().ok().filter(|v| *v > 0)?),
@@ -361,8 +364,8 @@ mod tests {
         assert!(not_found("gcc-99", &[]).ends_with("apt-get install gcc, or name one with --cc"));
     }
 
-    /// Uses a fake compiler that behaves like `zig cc`: it treats the `-` of `-o -` as a file name,
-    /// and reports the headers of another compiler.
+    /// The fake compiler behaves like `zig cc`: it treats the `-` in `-o -` as a file name, and
+    /// reports the headers of another compiler.
     #[test]
     fn a_compiler_without_a_standard_output_is_found_and_leaves_no_file() {
         let Ok(gcc) = Toolchain::find("gcc") else {
@@ -392,8 +395,8 @@ mod tests {
         assert_eq!(headers(&cc), headers(&gcc));
         assert!(cc.knows("-fno-tree-pre") && !cc.knows("-fno-such-flag"));
 
-        // Call the program through a link, because some programs depend on the name by which they
-        // are called.
+        // Call the program through a symlink, because some programs depend on the name under which
+        // they are called.
         let link = dir.path().join("other");
         std::os::unix::fs::symlink(&program, &link).unwrap();
         let linked = Toolchain::find(link.to_str().unwrap()).unwrap();

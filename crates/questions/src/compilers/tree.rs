@@ -1,4 +1,4 @@
-//! Creates subjects from a kernel tree's files. The files are compiled with the flags of the tree's
+//! Creates subjects from files in a kernel tree. They are compiled with the flags from the tree's
 //! own build, except for the compiler and the level.
 
 use std::collections::HashMap;
@@ -11,7 +11,7 @@ use super::file;
 use super::object;
 use super::subject::{Convention, Flags, Judge, Source, Subject};
 
-/// Files that can be tested without naming a function: path, cipher function and key function.
+/// Files for which the user need not name a function: path, cipher function and key setup function.
 const KNOWN: [(&str, &str, &str); 2] = [
     (
         "crypto/aes_generic.c",
@@ -21,23 +21,23 @@ const KNOWN: [(&str, &str, &str); 2] = [
     ("lib/crypto/aes.c", "aes_encrypt", "aes_expandkey"),
 ];
 
-/// The tree's directories whose objects a subject may call. These objects have no state and do not
+/// Directories in the tree whose objects a subject may call. These objects have no state and do not
 /// register anything.
 const LEAVES: [&str; 2] = ["lib/crypto", "lib"];
 
 /// A kernel tree that has been built.
 #[derive(Clone, Debug)]
 pub(super) struct Tree {
-    /// Directory of the tree's sources.
+    /// Directory that contains the tree's sources.
     pub source: PathBuf,
-    /// Directory of the tree's objects, and of the commands that compiled them.
+    /// Directory that contains the tree's objects and the commands that compiled them.
     pub build: PathBuf,
     /// Name of the tree, such as `linux-6.12.1`.
     pub name: String,
 }
 
 impl Tree {
-    /// Creates the subject for one of the tree's files; `None` if the tree has no such file.
+    /// Creates the subject for a file in the tree; `None` if the tree has no such file.
     pub(super) fn subject(&self, text: &str) -> Option<Result<Subject, Error>> {
         let path = text.split(':').next().unwrap_or_default();
         let there = !path.is_empty() && self.source.join(path).is_file();
@@ -90,8 +90,8 @@ impl Tree {
         })
     }
 
-    /// Returns the flags of each object in the directory of `path`, by the stem of the object's
-    /// name.
+    /// Returns the flags with which each object in the directory of `path` was compiled. The key is
+    /// the object's name without the extension.
     fn commands(&self, path: &str) -> Result<HashMap<String, Vec<String>>, Error> {
         let parent = Path::new(path).parent().unwrap_or(Path::new(""));
         let dir = self.build.join(parent);
@@ -115,8 +115,8 @@ impl Tree {
         }
     }
 
-    /// Returns the objects in the tree's library that the object `own` calls, directly or
-    /// indirectly.
+    /// Returns the objects in the tree's library directories that the object `own` calls, directly
+    /// or indirectly.
     fn needs(&self, own: &Path) -> Vec<PathBuf> {
         let mut leaves: Vec<PathBuf> = Vec::new();
         for dir in LEAVES {
@@ -143,9 +143,9 @@ fn stem(path: &str) -> &str {
     name.strip_suffix(".c").unwrap_or(name)
 }
 
-/// Returns the flags that affect code and that the tree's makefile sets for this object in
-/// particular, not for its whole directory. A flag counts as such if at most half of the other
-/// objects in the directory have it.
+/// Returns the code generation flags that the tree's makefile sets for this object in particular,
+/// not for the whole directory. A flag qualifies if at most half of the other objects in the
+/// directory have it.
 fn own_flags(path: &str, commands: &HashMap<String, Vec<String>>) -> Vec<String> {
     let line = &commands[stem(path)];
     let elsewhere = |flag: &String| {
@@ -161,8 +161,8 @@ fn own_flags(path: &str, commands: &HashMap<String, Vec<String>>) -> Vec<String>
         .collect()
 }
 
-/// Returns a saved command's flags that can be used with another compiler and level. Warnings, the
-/// level, debugging information and output file names are left out.
+/// Returns those flags of a saved command that can be used with another compiler and level. Flags
+/// for warnings, the level, debugging information and output file names are left out.
 fn flags(command: &str) -> Option<Vec<String>> {
     let (_, line) = command.split_once(":=")?;
     let line = line.split(" ; ").next().unwrap_or(line);
@@ -184,7 +184,7 @@ fn flags(command: &str) -> Option<Vec<String>> {
     Some(flags)
 }
 
-/// Splits a line into words at blanks, and removes quotes, as a shell does.
+/// Splits a line into words at blanks and removes quotes, like a shell.
 fn unquoted(line: &str) -> Vec<String> {
     let mut words = Vec::new();
     let (mut word, mut quote, mut begun) = (String::new(), None, false);

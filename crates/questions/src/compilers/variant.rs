@@ -1,4 +1,4 @@
-//! Variants, which are kinds of builds, and the flags that each variant adds to those of a level.
+//! Defines variants, which are kinds of builds. A variant adds flags to those of a level.
 
 use std::fmt;
 
@@ -6,12 +6,12 @@ use kiln_question::Error;
 
 use super::toolchain::Toolchain;
 
-/// Flags of `patched`. Like the patch for gcc's bug 83651, they disable `-ftree-pre` and
+/// The flags that `patched` adds. Like the patch for gcc bug 83651, they disable `-ftree-pre` and
 /// `-ftree-sra`.
 const PATCHED: [&str; 2] = ["-fno-tree-pre", "-fno-tree-sra"];
 
-/// The checks that Linux 4.15 enables with `UBSAN`, `UBSAN_NULL` and `UBSAN_ALIGNMENT`. Kernels had
-/// these checks at the time of gcc's bug 83651.
+/// The checks that `UBSAN`, `UBSAN_NULL` and `UBSAN_ALIGNMENT` enable in Linux 4.15. Kernels had
+/// these checks when gcc bug 83651 was reported.
 pub(super) const UBSAN: [&str; 12] = [
     "-fsanitize=shift",
     "-fsanitize=integer-divide-by-zero",
@@ -27,8 +27,8 @@ pub(super) const UBSAN: [&str; 12] = [
     "-fsanitize=alignment",
 ];
 
-/// The checks that `CONFIG_UBSAN` alone enables in Linux 6.12: shift, bool and enum. An array
-/// bounds check is added separately, in the form that the compiler supports.
+/// The checks that `CONFIG_UBSAN` alone enables in Linux 6.12: shift, bool and enum. The array
+/// bounds check is added separately, in whichever form the compiler supports.
 const UBSAN_TREE: [&str; 3] = ["-fsanitize=shift", "-fsanitize=bool", "-fsanitize=enum"];
 const BOUNDS_TREE: [&str; 2] = ["-fsanitize=bounds-strict", "-fsanitize=array-bounds"];
 
@@ -48,7 +48,7 @@ enum Part {
     Ubsan,
     UbsanTree,
     Asan,
-    /// Removes flags that a tree sets only for the object under test.
+    /// Removes the flags that a tree sets only for the object under test.
     NoObjectFlags,
     /// Adds the user's flags.
     Flags(Vec<String>),
@@ -68,8 +68,8 @@ impl fmt::Display for Variant {
 }
 
 impl Variant {
-    /// Parses the name of a variant: one of [`NAMES`], flags, or several of both joined by `+`, such
-    /// as `ubsan+-fno-tree-pre`.
+    /// Parses the name of a variant: one of [`NAMES`], flags, or several of these joined by `+`,
+    /// such as `ubsan+-fno-tree-pre`.
     pub(super) fn parse(name: &str) -> Result<Variant, Error> {
         let mut parts: Vec<Part> = Vec::new();
         for word in split_parts(name) {
@@ -103,7 +103,7 @@ impl Variant {
         }
     }
 
-    /// Returns this variant, extended by the flags given. [`Variant::parse`] accepts its name.
+    /// Returns this variant with `flags` added. [`Variant::parse`] accepts the name of the result.
     pub(super) fn with(&self, flags: &[String]) -> Variant {
         let mut more = self.clone();
         more.parts.push(Part::Flags(flags.to_vec()));
@@ -119,14 +119,13 @@ impl Variant {
         &self.name
     }
 
-    /// Returns whether the variant removes per-object flags: compiler flags that a tree sets only
-    /// for the object under test.
+    /// Returns whether the variant removes the compiler flags that a tree sets only for the object
+    /// under test.
     pub(super) fn drops_object_flags(&self) -> bool {
         self.parts.contains(&Part::NoObjectFlags)
     }
 
-    /// Returns the flags for compiling, or the reason why this compiler does not support the
-    /// variant.
+    /// Returns the compilation flags, or the reason why this compiler does not support the variant.
     pub(super) fn flags(&self, cc: &Toolchain) -> Result<Vec<String>, String> {
         let mut flags = Vec::new();
         for part in &self.parts {
@@ -153,7 +152,7 @@ impl Variant {
         Ok(flags)
     }
 
-    /// Returns a variant's flags that are also needed for linking, because they add a runtime
+    /// Returns those of a variant's flags that the linker also needs, because they add a runtime
     /// library.
     pub(super) fn link_flags(flags: &[String]) -> Vec<String> {
         let brings = |f: &&String| f.starts_with("-fsanitize") || f.starts_with("-flto");
@@ -161,8 +160,8 @@ impl Variant {
     }
 }
 
-/// Splits a variant's name at each `+` that separates two parts, unlike the `+` inside a flag such
-/// as `-std=c++11`.
+/// Splits a variant's name at each `+` that separates two parts. A `+` inside a flag, such as
+/// `-std=c++11`, does not separate parts.
 fn split_parts(name: &str) -> Vec<String> {
     let mut parts: Vec<String> = Vec::new();
     for word in name.trim().split('+') {

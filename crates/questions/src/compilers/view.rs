@@ -1,5 +1,5 @@
-//! Formats the tables of `kiln compilers`, with one line per compiler and one column per kind of
-//! build, and the verdicts.
+//! Formats the tables that `kiln compilers` prints, with one line per compiler and one column per
+//! kind of build, and the verdicts.
 
 use kiln_measure::Verdict;
 use kiln_question::table::{align, figure, plain, text};
@@ -7,7 +7,7 @@ use kiln_question::table::{align, figure, plain, text};
 use super::cell::{Abi, Status};
 use super::row::Row;
 
-/// Maximum number of judged rows that are shown.
+/// Maximum number of judged rows to show.
 const MOST: usize = 30;
 
 /// Formats a table for each subject and width, followed by the differences from the baseline.
@@ -70,8 +70,8 @@ fn matrix(rows: &[Row], of: &Row) -> String {
     )
 }
 
-/// Formats a result, and marks it if it is far from the best. A cell without a result is shown by
-/// its status.
+/// Formats a result, and marks it if it is an outlier. For a cell without a result, formats the
+/// status instead.
 fn shown(row: &Row) -> String {
     match (row.status, row.cycles_per_byte) {
         (Status::Ok, Some(x)) => format!("{}{}", figure(x), if row.outlier { " !" } else { "  " }),

@@ -134,7 +134,7 @@ impl Question for CryptArgs {
 }
 
 impl CryptArgs {
-    /// Rejects flags that would write two outputs to stdout, or binary data to a terminal.
+    /// Rejects flags that would send two outputs to stdout, or binary data to a terminal.
     fn check_flags(&self, session: &Session) -> Result<(), Error> {
         match &self.out_file {
             None if session.global.json => Err(Error::input(
@@ -161,7 +161,7 @@ fn read(input: Option<&Path>) -> Result<Zeroizing<Vec<u8>>, Error> {
     Ok(data)
 }
 
-/// Parses a key in hex, or reads a key from a file that contains hex or raw bytes.
+/// Parses a key given in hex, or reads it from a file that contains hex or raw bytes.
 fn read_key(text: &str) -> Result<Zeroizing<Vec<u8>>, Error> {
     let Some(path) = text.strip_prefix('@') else {
         return hex("--key", text);

@@ -22,10 +22,11 @@ pub(crate) struct Plan<'a> {
     pub iv: Option<&'a [u8]>,
     /// Associated data of an AEAD.
     pub aad: &'a [u8],
-    /// The tag that an AEAD checks. If `None`, the tag is expected at the end of the data.
+    /// The tag that an AEAD compares when it decrypts. If `None`, the tag is expected at the end of
+    /// the data.
     pub tag: Option<&'a [u8]>,
-    /// Piece lengths in bytes. The list is repeated until the data ends. If it is empty, the
-    /// message is a single piece.
+    /// Lengths in bytes of the pieces into which the message is divided. The list is repeated until
+    /// the data ends. If it is empty, the message is a single piece.
     pub divide: &'a [usize],
 }
 
@@ -40,7 +41,7 @@ pub(crate) struct Plan<'a> {
     )
 )]
 pub(super) struct Row {
-    /// Algorithm, by its name in the kernel's crypto API, such as `xts(aes)`.
+    /// Name of the algorithm in the kernel's crypto API, such as `xts(aes)`.
     #[schemars(extend("x-role" = "key"))]
     pub alg: &'static str,
     /// Driver name of the implementation, such as `xts-aes-aesni`.
@@ -58,7 +59,7 @@ pub(super) struct Row {
     pub pieces: usize,
 }
 
-/// A plan that has been checked, with its implementation and the expanded key.
+/// A plan that has been checked, with the selected implementation and the expanded key.
 pub(crate) struct Cipher<'a> {
     imp: Impl,
     key: Context,
@@ -88,12 +89,12 @@ impl<'a> Cipher<'a> {
         self.imp.driver()
     }
 
-    /// Encrypts, decrypts or hashes the message in `pieces`, and returns the text or the digest.
-    /// When an AEAD encrypts, the tag follows the text.
+    /// Encrypts, decrypts or hashes the message in `pieces`, and returns the resulting text or
+    /// digest. When an AEAD encrypts, the tag is appended to the text.
     ///
     /// # Errors
-    /// The tag of an AEAD is wrong, or the length is not supported. If the tag is wrong, none of
-    /// the text is returned.
+    /// Fails if the length is not supported or an AEAD's tag is wrong. If the tag is wrong, no part
+    /// of the text is returned.
     pub(crate) fn crypt(&self, pieces: &[Vec<u8>]) -> Result<Zeroizing<Vec<u8>>, Error> {
         let whole = Zeroizing::new(pieces.concat());
         let alg = self.plan.alg;
@@ -176,7 +177,7 @@ impl<'a> Cipher<'a> {
         Ok(())
     }
 
-    /// Divides data into pieces with the planned lengths, each in its own buffer.
+    /// Divides the data into pieces of the planned lengths, each in its own buffer.
     pub(crate) fn cut(&self, mut data: &[u8]) -> Vec<Vec<u8>> {
         let mut pieces = Vec::new();
         let mut lengths = self.plan.divide.iter().copied().cycle();
@@ -408,7 +409,7 @@ mod tests {
             let imp = alg.any();
             let key: Option<Vec<u8>> = imp.key_sizes().last().map(|&n| vec![0x42; n]);
             let mut key = key;
-            // Make the keys differ, because XTS rejects a key with equal halves.
+            // Make the two halves of the key differ, because XTS rejects equal halves.
             key.iter_mut().for_each(|k| k[0] = 1);
             let iv = Some(vec![3; imp.iv_size()]).filter(|iv| !iv.is_empty());
             let plan = of(alg.name(), key.as_deref(), iv.as_deref());

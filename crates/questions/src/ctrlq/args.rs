@@ -43,23 +43,24 @@ pub struct CtrlqArgs {
     /// Kinds of sessions: cipher (AES-128-CBC), akcipher (RSA-2048) [default: both]
     #[arg(long, value_delimiter = ',', value_name = "KIND,…")]
     session: Vec<String>,
-    /// Where the device serves requests: on the queue's thread (inline), or on a second thread
+    /// Where the device serves requests: on the queue's own thread (inline), or on a second thread
     /// (thread) [default: both]
     #[arg(long, value_delimiter = ',', value_name = "HOW,…")]
     ctrl: Vec<String>,
     /// Number of requests in flight under async [default: 128]
     #[arg(long, value_name = "N")]
     depth: Option<usize>,
-    /// Measured time per row in seconds, divided among its rounds [default: 2; with --quick 0.4]
+    /// Time to measure each row in seconds, divided among its rounds [default: 2; with --quick 0.4]
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     seconds: Option<f64>,
     /// Number of rounds, at least 6; each measures every row once [default: 9; with --quick 6]
     #[arg(long, value_name = "N")]
     rounds: Option<usize>,
-    /// Use a device that is already running, by its socket
+    /// Socket of a device that is already running
     #[arg(long, value_name = "PATH", conflicts_with_all = ["ctrl", "poll_us", "device_cpu"])]
     socket: Option<PathBuf>,
-    /// Microseconds for which the device keeps polling before it sleeps [default: as in kiln serve]
+    /// How long the device keeps polling before it sleeps, in microseconds [default: as in kiln
+    /// serve]
     #[arg(long, value_name = "US")]
     poll_us: Option<u64>,
     /// Cores of the device, such as 1 or 2-3; the driver uses the others of this machine, or those

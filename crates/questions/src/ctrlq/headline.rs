@@ -16,8 +16,8 @@ pub(super) static TOPIC: Topic = Topic {
 /// Number of workers in the published measurement. The headlines use the same number.
 const WORKERS: f64 = 8.0;
 
-/// The two kinds of devices. Each entry is the value of `ctrl`, a description, and whether the
-/// published results are for such a device.
+/// The two kinds of devices. Each entry contains the value of `ctrl`, a description, and whether
+/// the published results were measured with such a device.
 const DEVICES: [(&str, &str, bool); 2] = [
     (
         "thread",
@@ -31,9 +31,9 @@ const DEVICES: [(&str, &str, bool); 2] = [
     ),
 ];
 
-/// Returns the headlines about RSA sessions, as in the published results. The first headline is
-/// about a device that hands each request to another thread, like the published device; the second
-/// is about a device that serves requests on the queue's own thread.
+/// Returns the headlines about RSA sessions, which the published results also use. The first
+/// headline is about a device that hands each request to another thread, like the published device;
+/// the second is about a device that serves requests on the queue's own thread.
 pub(super) fn waiting(runs: &Runs) -> Vec<Option<Row>> {
     let cores = |field: &str| -> Option<f64> {
         let all = runs.all().filter(|r| is_asked_for(r));
@@ -53,7 +53,7 @@ fn is_asked_for(row: &Value) -> bool {
     modes && has(row, &[("session", "akcipher")]) && number(row, "workers") == Some(WORKERS)
 }
 
-/// Estimates a field for one waiting method with one device, over all processes.
+/// Estimates the value of a field over all processes, for one waiting method with one device.
 fn estimate(runs: &Runs, mode: &str, ctrl: &str, field: &str) -> Option<Estimate> {
     let wanted = [("mode", mode), ("ctrl", ctrl)];
     runs.estimate(|rows| {
@@ -62,7 +62,7 @@ fn estimate(runs: &Runs, mode: &str, ctrl: &str, field: &str) -> Option<Estimate
     })
 }
 
-/// Describes the rates of both waiting methods with one device.
+/// Describes the rates that sleeping and polling reach with one device.
 fn rates(runs: &Runs, ctrl: &str) -> Option<String> {
     let said = |x: f64| match x < 1e3 {
         true => thousands(x),
@@ -79,8 +79,8 @@ fn rates(runs: &Runs, ctrl: &str) -> Option<String> {
     ))
 }
 
-/// Returns the headline for a machine with too few cores. It contains neither a ratio nor a
-/// comparison, because threads that share cores measure the scheduler.
+/// Returns the headline for a machine that has too few cores. It contains neither a ratio nor a
+/// comparison: if threads share cores, the rates depend on the scheduler.
 fn undecided(runs: &Runs, needed: f64, there: f64) -> Option<Row> {
     let said: Vec<String> = DEVICES
         .iter()
@@ -152,16 +152,16 @@ mod tests {
     use kiln_question::survey::Answer;
     use serde_json::json;
 
-    /// Creates a row for process `k` of five. Its rate and ratio deviate from the given ones by a
-    /// few per cent.
+    /// Creates a row for process `k` of five. The rate and the ratio in the row differ by up to 2%
+    /// from the given values.
     fn row(mode: &str, ctrl: &str, rate: f64, ratio: f64, p999: f64, k: usize) -> Value {
         let by = [1.0, 0.98, 1.02, 0.99, 1.01][k];
         json!({"mode": mode, "ctrl": ctrl, "session": "akcipher", "workers": 8, "cores": 16, "cores_needed": 11,
                "ops_per_s": 2.0 * rate * by, "pairs_per_s": rate * by, "ops_ratio_to_wait": ratio * by, "lat_us_p999": p999})
     }
 
-    /// Returns the headlines about both devices if polling is `ratio` times as fast as waiting.
-    /// `change` modifies every row.
+    /// Returns the headlines about both devices for a polling rate that is `ratio` times the
+    /// waiting rate. `change` is applied to every row first.
     fn told(processes: usize, ratio: f64, change: impl Fn(&mut Value)) -> Vec<Row> {
         let answer = |k| {
             let mut rows = [
@@ -268,8 +268,7 @@ mod tests {
             );
             assert_eq!((rows[0].value, rows[0].baseline), (None, None));
         }
-        // With one core less than needed, the headline has no ratio. With exactly enough cores, it
-        // has one.
+        // If one core is missing, the headline has no ratio. With exactly enough cores, it has one.
         assert!(text(&told(5, 1.0, |r| r["cores"] = json!(10))[0]).contains("need 11 cores. On 10"));
         assert!(text(&told(5, 1.0, |r| r["cores"] = json!(11))[0]).contains("Published"));
     }
@@ -290,7 +289,7 @@ mod tests {
             );
         }
         assert_eq!(told(5, 1.0, |r| r["mode"] = json!("async")), []);
-        // Rows with other session types are ignored, and a record with fewer than six rounds has no
+        // Rows with other kinds of sessions are ignored. A record of fewer than six rounds has no
         // rate.
         assert_eq!(told(5, 1.0, |r| r["session"] = json!("cipher")), []);
         assert_eq!(told(5, 1.0, |r| r["pairs_per_s"] = Value::Null), []);

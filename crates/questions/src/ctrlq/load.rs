@@ -51,9 +51,9 @@ impl Clock {
 }
 
 impl Tally {
-    /// Counts an operation if `began` is set, which means that it began in the measured period. It
-    /// counts even if it ended later; otherwise the operations in flight at the end of a round,
-    /// which include the slowest ones, would be missing.
+    /// Counts an operation if it began in the measured period (`began` is true), even if it ended
+    /// later. Otherwise, the operations in flight at the end of a round, which include the slowest
+    /// ones, would be missing.
     fn note(&mut self, began: bool, time: Duration, close: bool) {
         if !began {
             return;
@@ -72,7 +72,7 @@ impl Tally {
 }
 
 /// Runs threads that repeatedly create a session and close it. `meanwhile` runs on the calling
-/// thread; it must end the run with `clock`.
+/// thread and must call `clock.end()` to stop the threads.
 pub(super) fn threads(
     control: &Control,
     request: &Request,
@@ -114,8 +114,8 @@ fn time_request(control: &Control, request: &Request, clock: &Clock) -> Result<T
 struct Chains {
     request: Request,
     clock: Arc<Clock>,
-    /// Latencies of all chains. The lock is never contended, because only the interrupt thread
-    /// takes it while chains run.
+    /// Latencies measured by all chains. The lock is never contended, because only the interrupt
+    /// thread takes it while chains run.
     tally: Mutex<Tally>,
     fault: Mutex<Option<Error>>,
     running: AtomicUsize,
@@ -143,7 +143,7 @@ impl Chains {
 }
 
 /// Runs `depth` chains of requests. Each chain alternately creates and closes a session: when a
-/// request completes, its callback submits the next one on the interrupt thread.
+/// request completes, its callback runs on the interrupt thread and submits the next request.
 pub(super) fn chains(
     control: &Control,
     request: &Request,

@@ -1,5 +1,5 @@
 //! Measures how a driver should wait for a virtio-crypto control queue, and how fast the queue can
-//! be, with driver and device in two processes.
+//! be. The driver and the device are separate processes.
 //!
 //! | file | contents |
 //! |---|---|
@@ -9,8 +9,8 @@
 //! | `run.rs` | runs every waiting method with every device |
 //! | `row.rs` | the rows |
 //! | `view.rs` | the human-readable tables |
-//! | `verdict.rs` | which waiting method is best for what |
-//! | `paper.rs` | results of the paper |
+//! | `verdict.rs` | which waiting method is best for which purpose |
+//! | `paper.rs` | the published results |
 //! | `survey.rs`, `headline.rs` | the command's part of the survey, and its headlines |
 
 mod args;

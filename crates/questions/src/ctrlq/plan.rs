@@ -10,14 +10,15 @@ use kiln_question::{unknown, Error};
 use kiln_virtio::wire::session::{Akcipher, Cipher};
 use kiln_virtio::wire::{algo, Create};
 
-/// Maximum number of workers. With more threads, the host's scheduler would dominate the result.
+/// Maximum number of workers. With more threads, the result would mainly depend on the host's
+/// scheduler.
 const MOST_WORKERS: usize = 256;
-/// Default number of rounds, and the number with `--quick`. With nine rounds, a single disturbed
-/// round cannot widen the interval.
+/// Number of rounds by default, and with `--quick`. With nine rounds, a single disturbed round
+/// cannot widen the interval.
 const ROUNDS: usize = 9;
 const QUICK_ROUNDS: usize = 6;
-/// The fewest rounds that give a 95 % interval (`kiln_measure::ratio_of_rounds`). The next constant
-/// is an upper limit that catches typing errors.
+/// The smallest number of rounds that gives a 95% interval (`kiln_measure::ratio_of_rounds`). The
+/// next constant is an upper limit that catches typing errors.
 const LEAST_ROUNDS: usize = 6;
 const MOST_ROUNDS: usize = 1000;
 /// Size in bytes of the modulus of a 2048-bit RSA key.
@@ -37,7 +38,7 @@ pub(super) enum Way {
 impl Way {
     pub(super) const ALL: [Way; 3] = [Way::Poll, Way::Wait, Way::Async];
 
-    /// Returns the name of the method, as in rows and flags.
+    /// Returns the method's name as used in rows and flags.
     pub(super) fn name(self) -> &'static str {
         match self {
             Way::Poll => "poll",
@@ -59,7 +60,7 @@ pub(super) enum Kind {
 impl Kind {
     pub(super) const ALL: [Kind; 2] = [Kind::Cipher, Kind::Akcipher];
 
-    /// Returns the name of the session kind, as in rows and flags.
+    /// Returns the session kind's name as used in rows and flags.
     pub(super) fn name(self) -> &'static str {
         match self {
             Kind::Cipher => "cipher",
@@ -117,36 +118,35 @@ fn public_key(modulus: &[u8; MODULUS]) -> Vec<u8> {
 pub(super) struct Plan {
     /// Waiting methods to measure.
     pub ways: Vec<Way>,
-    /// Numbers of threads; `async` always uses one.
+    /// Numbers of worker threads to measure; `async` always uses one thread.
     pub workers: Vec<usize>,
-    /// Threads on which the device serves control requests: the queue's own thread, or a second
-    /// thread.
+    /// Where the device serves control requests: on the queue's own thread, or on a second thread.
     pub ctrls: Vec<&'static str>,
     pub kinds: Vec<Kind>,
     /// Number of requests in flight under `async`.
     pub depth: usize,
-    /// Measured time per row in seconds, divided among its rounds.
+    /// Time to measure each row in seconds, divided among its rounds.
     pub seconds: f64,
     /// Number of rounds. Each round measures every row once.
     pub rounds: usize,
     /// Socket of a running device; if `None`, Kiln starts its own devices.
     pub socket: Option<PathBuf>,
-    /// How long a device started by Kiln polls before it sleeps, in microseconds; `None` for the
+    /// How long a device started by Kiln polls before it sleeps, in microseconds. `None` means the
     /// default.
     pub poll_us: Option<u64>,
     /// Cores of the devices started by Kiln. The driver then uses the others. With `None`, both use
     /// the same cores.
     pub device_cpu: Option<CoreList>,
-    /// How many times a polling thread tries to take the lock before it yields its core; `None` for
-    /// the driver's default.
+    /// How many times a polling thread tries to take the lock before it yields its core. `None`
+    /// means the driver's default.
     pub spins: Option<u32>,
     /// Seed for every random choice.
     pub seed: u64,
 }
 
 impl Plan {
-    /// Returns the default plan: the published comparison, and other waiting methods and kinds of
-    /// sessions.
+    /// Returns the default plan. It covers the published comparison, and other waiting methods and
+    /// kinds of sessions.
     pub(super) fn new(seed: u64, quick: bool) -> Plan {
         Plan {
             ways: Way::ALL.to_vec(),
@@ -164,10 +164,10 @@ impl Plan {
         }
     }
 
-    /// Checks whether the plan can be run.
+    /// Checks that the plan can be run.
     ///
     /// # Errors
-    /// A number is out of range.
+    /// Fails if a number is out of range.
     pub(super) fn check(&self) -> Result<(), Error> {
         if let Some(n) = self.workers.iter().find(|&&n| n == 0 || n > MOST_WORKERS) {
             return Err(Error::input(format!(
@@ -205,10 +205,10 @@ impl FromStr for Way {
     }
 }
 
-/// Parses waiting method names. Returns all methods if `names` is empty.
+/// Parses the names of waiting methods. Returns all methods if `names` is empty.
 ///
 /// # Errors
-/// A name is unknown.
+/// Fails if a name is unknown.
 pub(super) fn parse_modes(names: &[String]) -> Result<Vec<Way>, Error> {
     match names {
         [] => Ok(Way::ALL.to_vec()),
@@ -216,10 +216,10 @@ pub(super) fn parse_modes(names: &[String]) -> Result<Vec<Way>, Error> {
     }
 }
 
-/// Parses session kind names. Returns both kinds if `names` is empty.
+/// Parses the names of session kinds. Returns both kinds if `names` is empty.
 ///
 /// # Errors
-/// A name is unknown.
+/// Fails if a name is unknown.
 pub(super) fn parse_kinds(names: &[String]) -> Result<Vec<Kind>, Error> {
     let known = Kind::ALL.map(Kind::name);
     let one = |name: &String| {
@@ -232,11 +232,11 @@ pub(super) fn parse_kinds(names: &[String]) -> Result<Vec<Kind>, Error> {
     }
 }
 
-/// Parses the names that select how the device serves control requests. Returns both methods if
+/// Parses the names that select where the device serves control requests. Returns both choices if
 /// `names` is empty.
 ///
 /// # Errors
-/// A name is unknown.
+/// Fails if a name is unknown.
 pub(super) fn parse_ctrls(names: &[String]) -> Result<Vec<&'static str>, Error> {
     const KNOWN: [&str; 2] = ["inline", "thread"];
     let one = |name: &String| {

@@ -1,16 +1,17 @@
-//! The rows of `kiln ctrlq`, each with the results of one waiting method.
+//! The rows that `kiln ctrlq` outputs, each with the results of one waiting method.
 
 use kiln_driver::Histogram;
 use kiln_measure::warning::is_busy;
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
-/// Number of upper bounds in a histogram. The bounds are powers of two in microseconds, from 1 to
-/// 16384.
+/// Number of upper bounds in a histogram. The bounds are powers of two, from 1 to 16384
+/// microseconds.
 const BOUNDS: usize = 15;
 
-/// A histogram of times by powers of two. Each bucket counts times that exceed half of its power of
-/// two and are at most this power; the last bucket counts longer times.
+/// A histogram of times whose buckets are bounded by powers of two. Each bucket counts the times
+/// that are at most its bound but longer than the previous bound; the last bucket counts the times
+/// that are longer than all bounds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Octaves {
     prefix: &'static str,
@@ -32,7 +33,8 @@ impl Octaves {
 }
 
 impl Serialize for Octaves {
-    /// Serializes the histogram as the flat fields `PREFIX_1`, `PREFIX_2` and so on.
+    /// Serializes the histogram as the flat fields `PREFIX_le_1`, `PREFIX_le_2` and so on, and
+    /// `PREFIX_more`.
     fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
         use serde::ser::SerializeMap;
         let mut map = s.serialize_map(Some(BOUNDS + 1))?;
@@ -44,7 +46,8 @@ impl Serialize for Octaves {
     }
 }
 
-/// One method of waiting for the device. All latencies are those of session creates and closes.
+/// Results for one method of waiting for the device. All latencies are those of session creates and
+/// closes.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[schemars(
     rename = "ctrlq",
@@ -101,8 +104,8 @@ pub(super) struct Row {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", extend("x-role" = "condition"))]
     pub device_cpu: Option<String>,
-    /// Pairs per second, where a pair is a create and the close of its session: the median of the
-    /// rounds. Published results use the same unit. Null with fewer than six rounds.
+    /// Pairs per second: the median of the rounds. A pair consists of a session's create and close,
+    /// which is also the unit of the published results. Null with fewer than six rounds.
     #[schemars(extend(
         "unit" = "1/s",
         "x-role" = "main",
@@ -117,25 +120,27 @@ pub(super) struct Row {
     /// Upper end of the 95 % interval of `pairs_per_s`.
     #[schemars(extend("unit" = "1/s"))]
     pub pairs_per_s_high: Option<f64>,
-    /// Number of threads that have work at the same time and so need one core each: workers, the
-    /// interrupt thread, and the device's threads. If there are fewer cores, for both together or, with
-    /// `device_cpu`, for one of the two, the result depends on the host's scheduler.
+    /// Number of threads that have work at the same time and therefore need one core each: the
+    /// workers, the interrupt thread, and the device's threads. If there are too few cores for driver
+    /// and device together or, with `device_cpu`, for either of them, the result depends on the
+    /// host's scheduler.
     #[schemars(extend("x-role" = "main"))]
     pub cores_needed: usize,
-    /// CPU time of driver and device together, in percent of the measured time, where 100 is one
-    /// core; null for a device that was already running.
+    /// CPU time of driver and device together, as a percentage of the measured time, where 100
+    /// means one core; null for a device that was already running.
     #[schemars(extend("unit" = "%", "x-role" = "main", "x-heading" = "CPU %"))]
     pub cpu_pct: Option<f64>,
-    /// CPU time of the driver's process, in percent of the measured time.
+    /// CPU time of the driver's process, as a percentage of the measured time.
     #[schemars(extend("unit" = "%"))]
     pub driver_cpu_pct: Option<f64>,
-    /// CPU time of the device's process, in percent of the measured time; null for a device that
-    /// was already running.
+    /// CPU time of the device's process, as a percentage of the measured time; null for a device
+    /// that was already running.
     #[schemars(extend("unit" = "%"))]
     pub device_cpu_pct: Option<f64>,
-    /// CPU time that other programs used on these cores meanwhile, in percent of the measured time,
-    /// where 100 is one core; absent for a device that was already running, whose own time is
-    /// unknown. The kernel counts it in steps of 10 ms per core and round.
+    /// CPU time that other programs used on these cores during the measurement, as a percentage of
+    /// the measured time, where 100 means one core; absent for a device that was already running,
+    /// because the device's own CPU time is unknown. The kernel counts in steps of 10 ms per core
+    /// and round.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "f64", extend("unit" = "%"))]
     pub other_cpu_pct: Option<f64>,
@@ -192,17 +197,17 @@ pub(super) struct Row {
     /// and number of workers.
     #[schemars(extend("x-role" = "figure", "x-heading" = "CPU, relative to wait"))]
     pub cpu_ratio_to_wait: Option<f64>,
-    /// Time measured, summed over all rounds.
+    /// Measured time, summed over all rounds.
     #[schemars(extend("unit" = "s"))]
     pub seconds: f64,
-    /// Number of creates and closes, each counted as one, summed over all rounds.
+    /// Number of creates plus number of closes, summed over all rounds.
     #[schemars(extend("x-benchmark" = "iterations"))]
     pub ops: u64,
     /// `ops` divided by `seconds`: creates and closes per second.
     #[schemars(extend("unit" = "1/s"))]
     pub ops_per_s: f64,
-    /// Pairs per second in each round, in the order of measurement. In each round, all rows are
-    /// measured once.
+    /// Pairs per second in each round, in the order of measurement. Each round measures every row
+    /// once.
     #[schemars(extend("unit" = "1/s"))]
     pub rounds_pairs_per_s: Vec<f64>,
     /// Number of notifications (kicks) from the driver to the device.
@@ -222,7 +227,8 @@ pub(super) struct Row {
     #[serde(flatten)]
     #[schemars(skip)]
     pub holds: Octaves,
-    /// Latencies of closes in the paper's buckets, which are octaves of whole microseconds.
+    /// Latencies of closes in the buckets of the published histogram, which are octaves of whole
+    /// microseconds.
     #[serde(skip)]
     pub closes_bcc: Vec<u64>,
     /// Times for which the lock was held, in the same buckets as `closes_bcc`.
@@ -237,15 +243,15 @@ pub(super) struct Row {
 }
 
 impl Row {
-    /// Returns whether other programs used the cores meanwhile, by the limits of the warning "busy
-    /// machine".
+    /// Returns whether other programs used the cores during the measurement. The limits are those
+    /// of the "busy machine" warning.
     pub(super) fn is_disturbed(&self) -> bool {
         let others = self.other_cpu_pct.map(|pct| pct / 100.0);
         others.is_some_and(|others| is_busy(others, self.cores))
     }
 }
 
-/// Returns the quantile `q` of a histogram of nanoseconds, in microseconds.
+/// Returns the quantile `q` in microseconds. The histogram counts nanoseconds.
 pub(super) fn us(h: &Histogram, q: f64) -> Option<f64> {
     h.quantile(q).map(|ns| ns as f64 / 1e3)
 }

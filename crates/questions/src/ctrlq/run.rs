@@ -18,14 +18,14 @@ use super::plan::{Kind, Plan, Way};
 use super::row::{us, Octaves, Row};
 use crate::device::{cpu_time, Device};
 
-/// Duration of the warm-up that precedes each measured round, as a share of the round's time. The
-/// next constant is its minimum in seconds.
+/// Duration of the warm-up before each measured round, as a fraction of the round's duration. The
+/// next constant is the minimum duration of the warm-up in seconds.
 const WARM: f64 = 0.1;
 const LEAST_WARM: f64 = 0.005;
 /// How often the stop flag is checked.
 const LOOK: Duration = Duration::from_millis(20);
-/// Time without an answer after which a device is considered dead. No working device takes this
-/// long.
+/// A device that does not answer within this time is considered dead. A working device always
+/// answers sooner.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The combination of parameters measured for one row.
@@ -37,12 +37,12 @@ struct Cell {
     workers: usize,
 }
 
-/// One round's measurements of a cell.
+/// Measurements of one cell in one round.
 struct Sample {
     tally: Tally,
     holds: Histogram,
     elapsed: Duration,
-    /// CPU time of the driver's process, and CPU time of the device's process.
+    /// CPU time of the driver's process and of the device's process.
     cpu: [Option<Duration>; 2],
     /// Busy time of the cores that driver and device may use, in seconds.
     busy_s: Option<f64>,
@@ -58,7 +58,7 @@ impl Sample {
     }
 }
 
-/// A cell's rounds measured so far.
+/// The rounds of a cell that have been measured so far.
 #[derive(Default)]
 struct Sum {
     samples: Vec<Sample>,
@@ -103,11 +103,11 @@ impl Cores {
     }
 }
 
-/// Runs every cell once per round, so that drift of the machine affects all cells equally. Cells
-/// compared with each other are measured one directly after the other.
+/// Runs every cell once per round, so that a drift in the machine's speed affects all cells
+/// equally. Cells that are compared with each other are measured back to back.
 ///
 /// # Errors
-/// The device does not exist, refuses sessions, or offers none of the requested kinds.
+/// Fails if the device does not exist, refuses sessions, or offers none of the requested kinds.
 pub(super) fn run(
     plan: &Plan,
     stop: &Arc<AtomicBool>,
@@ -139,8 +139,8 @@ pub(super) fn run(
             match cell.measure(plan, &cores, &mut devices, stop) {
                 // After an interruption, discard the current round, because it was cut short.
                 Ok(Some(_)) | Err(_) if stop.load(Ordering::Relaxed) => {
-                    // Such an error is not the device's fault: Ctrl-C aborts every wait for the
-                    // device and, on a terminal, also stops the device.
+                    // An error at this point is not the device's fault: Ctrl-C aborts every wait
+                    // for the device and, on a terminal, also stops the device.
                     outcome.interrupted = true;
                     break 'rounds;
                 }
@@ -194,9 +194,9 @@ fn cells(plan: &Plan) -> Vec<Cell> {
     cells
 }
 
-/// Returns the order of the cells within a round. Methods with the same device, sessions and
-/// workers follow each other (poll, wait, poll, wait, …), because their rate ratio is the main
-/// result.
+/// Returns the order in which a round measures the cells. Methods with the same device, kind of
+/// session and number of workers follow each other (poll, wait, poll, wait, …), because the ratio
+/// of their rates is the main result.
 fn side_by_side(cells: &[Cell]) -> Vec<usize> {
     let question = |c: &Cell| (c.ctrl, c.kind.name(), c.workers);
     let mut order: Vec<usize> = (0..cells.len()).collect();
@@ -218,7 +218,8 @@ impl Cell {
         devices: &mut HashMap<&'static str, Device>,
         stop: &Arc<AtomicBool>,
     ) -> Result<Option<Sample>, Error> {
-        // One device serves all rounds. Each round uses a new connection, new rings and new memory.
+        // The same device serves all rounds, but each round uses a new connection, new rings and
+        // new memory.
         let device = match (&plan.socket, self.ctrl) {
             (None, Some(ctrl)) => {
                 if !devices.contains_key(ctrl) {
@@ -334,7 +335,7 @@ impl Cell {
         match self.way {
             Way::Poll => self.workers,
             Way::Wait => self.workers + 1,
-            // The interrupt thread submits all requests after the first batch, so the worker no
+            // After the first batch, the interrupt thread submits all requests, so the worker no
             // longer needs a core.
             Way::Async => 1,
         }
@@ -446,8 +447,8 @@ fn pause(seconds: f64, stop: &AtomicBool) {
     }
 }
 
-/// Compares every row with the `wait` row, round by round. In each round, the two were measured one
-/// directly after the other.
+/// Compares every row with the corresponding `wait` row, round by round. In each round, the two
+/// were measured back to back.
 fn compare(rows: &mut [Row]) {
     let waits: Vec<Row> = rows.iter().filter(|r| r.mode == "wait").cloned().collect();
     for row in rows.iter_mut() {
@@ -541,7 +542,7 @@ mod tests {
         }
     }
 
-    /// Creates a row with one sample per rate. Each sample took one second.
+    /// Creates a row that has one sample for each entry in `rates`. Each sample took one second.
     fn row(way: Way, workers: usize, rates: &[u64]) -> Row {
         let sample = |&pairs: &u64| {
             let mut tally = Tally::default();

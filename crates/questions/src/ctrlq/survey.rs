@@ -1,4 +1,4 @@
-//! The survey part that runs `kiln ctrlq`, with its arguments.
+//! Defines the survey part that runs `kiln ctrlq`, and the arguments with which it runs.
 
 use kiln_question::survey::{args, Contribution, Part, Runs, Slot};
 
@@ -14,7 +14,7 @@ pub(crate) static SURVEY: &[Contribution] = &[Contribution {
     failed: |_| false,
 }];
 
-/// The survey part that compares ways of waiting for the control queue.
+/// The survey part that compares methods of waiting for the control queue.
 pub(super) static CTRLQ: Part = Part {
     name: "ctrlq",
     what: "the control queue",
@@ -25,22 +25,22 @@ pub(super) static CTRLQ: Part = Part {
     ..Part::USUAL
 };
 
-/// The minimum number of rounds that gives an interval.
+/// The minimum number of rounds that gives a 95% interval.
 const ROUNDS: f64 = 6.0;
-/// Time in seconds to start the devices.
+/// Time that it takes to start the devices, in seconds.
 const DEVICES_S: f64 = 0.1;
-/// Time in seconds to connect in each round.
+/// Time that it takes to connect to the device in each round, in seconds.
 const CONNECT_S: f64 = 0.01;
 
-/// Returns arguments for the published session type and number of workers, with both devices, in
-/// enough rounds for an interval. With more time, a single worker and `async` are added.
+/// Returns arguments that select the published kind of session and number of workers, both devices,
+/// and enough rounds for an interval. If there is more time, a single worker and `async` are added.
 fn ctrlq_args(slot: &Slot) -> Vec<String> {
     let (modes, workers, rows) = match slot.seconds {
         s if s < 9.0 => ("wait,poll", "8", 4.0),
         _ => ("wait,poll,async", "1,8", 10.0),
     };
-    // The divisor accounts for the warm-up, which is a tenth of a round's time. The minimum of 5 ms
-    // is ignored here.
+    // The divisor accounts for the warm-up, which takes a tenth of a round's time. The minimum
+    // warm-up of 5 ms is ignored here.
     let row = (((slot.seconds - Part::START_S - DEVICES_S) / rows - ROUNDS * CONNECT_S) / 1.1)
         .clamp(0.1, 10.0);
     let row = format!("{row:.2}");

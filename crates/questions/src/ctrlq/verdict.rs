@@ -1,18 +1,18 @@
-//! States in one sentence which waiting method is best for what.
+//! States in one sentence which waiting method is best for which purpose.
 
 use kiln_measure::{median_of_rounds, ratio_of_rounds};
 
 use super::row::Row;
 
-/// Two ways of waiting tie if the whole interval of their ratio is within this share of 1.
+/// Two waiting methods tie if the whole interval of their ratio is between 1 - TIE and 1 + TIE.
 const TIE: f64 = 0.05;
 
 /// A purpose for which waiting methods are ranked.
 struct Purpose {
     what: &'static str,
-    /// One value per round.
+    /// Returns the values to rank, one per round.
     rounds: fn(&Row) -> &[f64],
-    /// Whether more is better.
+    /// Whether higher is better.
     most: bool,
 }
 
@@ -34,7 +34,8 @@ const PURPOSES: [Purpose; 3] = [
     },
 ];
 
-/// Returns the sentence, or `None` if only one way of waiting was measured.
+/// Returns a sentence that names the best method for each purpose, or `None` if only one method was
+/// measured.
 pub(super) fn best(rows: &[Row]) -> Option<String> {
     rows.iter().find(|r| r.mode != rows[0].mode)?;
     let groups: Vec<&[Row]> = rows
@@ -42,7 +43,7 @@ pub(super) fn best(rows: &[Row]) -> Option<String> {
         .collect();
     let said = PURPOSES.iter().filter_map(|purpose| {
         rows.iter().find(|r| !(purpose.rounds)(r).is_empty())?;
-        // Groups with the same result are mentioned together.
+        // Mention groups that have the same result together.
         let mut results: Vec<(String, Vec<String>)> = Vec::new();
         for group in &groups {
             let result = judge(purpose, group);
@@ -88,8 +89,8 @@ fn is_marked(row: &Row) -> bool {
     row.is_starved || row.is_disturbed()
 }
 
-/// Compares the waiting methods with one device and one kind of session, using each method's best
-/// row.
+/// Compares the waiting methods with one device and one kind of session. Each method is represented
+/// by its best row.
 fn judge(purpose: &Purpose, group: &[Row]) -> String {
     let mut ways: Vec<(f64, &Row)> = Vec::new();
     let sign = if purpose.most { 1.0 } else { -1.0 };
@@ -144,8 +145,8 @@ mod tests {
     use super::*;
     use kiln_driver::Histogram;
 
-    /// Creates a six-round row whose rates are `rate` times the given ones. CPU time and latency
-    /// are their inverse.
+    /// Creates a row of six rounds whose rates are `rate` times the values in `by`. CPU time and
+    /// latency are the inverse of the rate.
     fn row(mode: &'static str, workers: usize, rate: f64, by: [f64; 6]) -> Row {
         let rates: Vec<f64> = by.iter().map(|b| rate * b).collect();
         let inverse: Vec<f64> = rates.iter().map(|r| 1.0 / r).collect();
@@ -230,7 +231,7 @@ mod tests {
             wide.contains("here: cannot tell poll with 1 worker and wait with 1 worker apart"),
             "{wide}"
         );
-        // Both are better than a third way, which is not mentioned.
+        // Both are better than a third method, which the sentence does not mention.
         let three = best(&[
             row("poll", 1, 100.0, EVEN),
             row("wait", 1, 99.0, EVEN),

@@ -1,4 +1,5 @@
-//! Formats `ctrlq`'s tables, and its histograms next to the published one.
+//! Formats the tables that `kiln ctrlq` prints, and the histograms, which are shown next to the
+//! published histogram.
 
 use std::fmt::Write;
 
@@ -11,7 +12,7 @@ use super::verdict;
 /// Number of stars in the longest bar of a histogram.
 const STARS: usize = 16;
 
-/// Formats a paragraph for each device and kind of session, followed by histograms.
+/// Formats a table for each device and kind of session, followed by histograms.
 pub(super) fn format_tables(rows: &[Row]) -> String {
     let unknown = match rows.iter().any(|r| r.cpu_us_per_op.is_none()) {
         true => " (-: the device was not started by this command, so its part is unknown)",
@@ -35,7 +36,7 @@ pub(super) fn format_tables(rows: &[Row]) -> String {
             ways(group)
         );
     }
-    // The published histogram shows closes of akcipher sessions on a device that uses a second
+    // The published histogram counts closes of akcipher sessions on a device that uses a second
     // thread.
     let most = |ctrl| {
         let of = rows
@@ -108,7 +109,7 @@ fn ways(rows: &[Row]) -> String {
     text(&table)
 }
 
-/// Formats a number in at most five columns.
+/// Formats a number in at most five characters.
 fn short(figure: Option<f64>) -> String {
     match figure {
         None => "-".to_string(),
@@ -120,7 +121,7 @@ fn short(figure: Option<f64>) -> String {
     }
 }
 
-/// Formats histograms in the style of bcc, next to the published one.
+/// Formats the histograms in the style of bcc, next to the published histogram.
 fn histograms(poll: &Row, wait: Option<&Row>) -> String {
     let mut columns = vec![(format!("poll {}", poll.workers), poll.closes_bcc.clone())];
     // If there are too few cores, the scheduler determines the result, so a comparison with the

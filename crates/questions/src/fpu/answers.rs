@@ -1,5 +1,5 @@
-//! `kiln fpu usable`: determines for every policy whether the FPU is usable, in every context, with
-//! and without an open FPU section in the task.
+//! `kiln fpu usable`: determines, for every policy and every context, whether the FPU is usable
+//! there with and without an open FPU section in the task.
 
 use kiln_kernel::fpu::{usable, Answer, Context, Policy};
 use kiln_question::Outcome;
@@ -31,7 +31,7 @@ pub(crate) struct AnswerRow {
     /// The context in which code asked for the FPU, such as `softirq` or `hardirq over BH off`.
     #[schemars(extend("x-role" = "key"))]
     pub context: String,
-    /// Whether the task had opened an FPU section before the code in that context asked.
+    /// Whether the task opened an FPU section before the code in that context asked.
     #[schemars(extend("x-role" = "key"))]
     pub in_section: bool,
     /// Whether `irq_fpu_usable()` returned true in that context.
@@ -78,14 +78,14 @@ fn rule_of(version: &str) -> Option<Policy> {
     Policy::all().into_iter().find(|p| p.name() == name)
 }
 
-/// Returns an answer's compared parts. The number of warnings is reduced to whether there was any,
-/// because the same section may cause one warning or two.
+/// Returns the parts of an answer that are compared. Only whether there were any warnings is
+/// compared, not how many, because the same section may cause one warning or two.
 fn judged(answer: &Answer) -> (bool, bool, bool) {
     (answer.usable, answer.over_section, answer.warnings > 0)
 }
 
-/// Asks every policy of the plan in every context. The outcome is marked as failed if a tree's
-/// answers differ from the answers of the policy that models its version of Linux.
+/// Determines the answer of every policy in the plan in every context. The outcome is marked as
+/// failed if a tree's answers differ from those of the policy that models the tree's Linux version.
 pub(super) fn answers(plan: &Plan, bench: &mut Bench) -> Outcome<AnswerRow> {
     let mut outcome = Outcome::default();
     for &policy in &plan.policies {
@@ -131,7 +131,7 @@ pub(super) fn answers(plan: &Plan, bench: &mut Bench) -> Outcome<AnswerRow> {
     outcome
 }
 
-/// Describes how a tree's answer in one context differs from the expected policy's.
+/// Describes how a tree's answer in one context differs from the answer of the expected policy.
 fn difference(context: Context, in_section: bool, answer: &Answer, right: &Answer) -> String {
     let over = if in_section {
         ", a section in progress below"

@@ -1,5 +1,5 @@
-//! `kiln fpu`: the arguments of the command that prints the policy table. Other questions about FPU
-//! policies are subcommands.
+//! The arguments of `kiln fpu`, which prints the policy table. Other questions about FPU policies
+//! are subcommands.
 
 use clap::{Args, Subcommand};
 use kiln_question::{parse_seconds, Error, Exit, Question, RowType, Session, Shard};
@@ -18,10 +18,10 @@ use super::{run, view};
 
 /// What each FPU policy costs under softirq load, and whether it loses state
 ///
-/// Helps to decide how softirqs should use SIMD. A task encrypts on an emulated CPU; interrupts
+/// Helps you decide how softirqs should use SIMD. A task encrypts on an emulated CPU; interrupts
 /// raise softirqs that interrupt the task and also encrypt. Every row is compared with a baseline
-/// run in which the same interrupts do nothing. The output of every call and the registers of user
-/// mode are checked.
+/// run in which the same interrupts do nothing. The output of every call and the user-mode
+/// registers are checked.
 #[derive(Args)]
 #[command(after_long_help = "\
 FPU policies (--policy), what happens when a softirq needs SIMD:

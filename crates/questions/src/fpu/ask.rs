@@ -15,10 +15,10 @@ use super::policy_args::PolicyArgs;
 use super::replay::REPLAY;
 use super::tree;
 
-/// A function that measures all of a plan's policies on the calling thread's CPU.
+/// A function that measures all policies of a plan on the CPU of the calling thread.
 type Measure<R> = fn(&Plan, &mut Bench, &AtomicBool, Report<'_>) -> Result<Outcome<R>, Error>;
 
-/// A measurement of FPU policies, and how its rows are shown.
+/// A measurement of FPU policies, and how to show the rows that it returns.
 pub(super) struct Ask<R> {
     pub measure: Measure<R>,
     /// Function that formats the table for the terminal.
@@ -32,8 +32,8 @@ pub(super) struct Ask<R> {
 
 impl<R: Serialize + DeserializeOwned + JsonSchema> Ask<R> {
     /// Measures Kiln's own policies in this process. Each tree is measured in a child process
-    /// together with Kiln's own policies, so that the conditions are the same. `driver` names the
-    /// driver for a tree's tasks and softirqs.
+    /// together with Kiln's own policies, so that the conditions are the same. `driver` is the name
+    /// of the driver that a tree's tasks and softirqs use.
     pub(super) fn run<Q: Question>(
         &self,
         plan: Plan,
@@ -80,7 +80,7 @@ impl<R: Serialize + DeserializeOwned + JsonSchema> Ask<R> {
         Ok(exit)
     }
 
-    /// Prints rows and notes. The commands that reproduce losses are the last notes in records; on
+    /// Prints rows and notes. In records, the commands that reproduce losses are the last notes; on
     /// the terminal, each of these commands is printed on a separate line.
     fn emit<Q: Question>(
         &self,
@@ -98,7 +98,7 @@ impl<R: Serialize + DeserializeOwned + JsonSchema> Ask<R> {
                 let notes = notes.iter().map(|n| table::paragraph(n) + "\n");
                 return text + &notes.collect::<String>();
             }
-            // A replay line is not wrapped, because users copy it as a whole.
+            // Replay lines are not wrapped, because users copy each of them in one piece.
             let lines: String = replays.iter().map(|l| format!("{l}\n")).collect();
             format!(
                 "{}\n\n{text}\n{lines}{}",

@@ -1,4 +1,4 @@
-//! The emulated CPU that all measurements run on, and the ciphers that they use: Kiln's own
+//! The emulated CPU on which all measurements run, and the ciphers that they use: Kiln's own
 //! ciphers, or those of a hosted kernel tree.
 
 use std::rc::Rc;
@@ -15,10 +15,10 @@ use kiln_tree::Host;
 use super::plan::{Plan, TreeName};
 use super::workload::{load_plan, messages, scalar, softirq_messages, Workload};
 
-/// Maximum number of requests that softirqs may have in flight. The limit exceeds the length of
-/// cryptd's queue, so that only cryptd rejects requests.
+/// Maximum number of requests that softirqs may have in flight. It exceeds the length of cryptd's
+/// queue, so that only cryptd rejects requests.
 const SLOTS: u32 = 1280;
-/// The algorithm name that requests a tree's best driver.
+/// The algorithm name for which a tree's crypto API returns the best driver.
 const ALGORITHM: &str = "xts(aes)";
 
 /// The calling thread as an emulated CPU.
@@ -56,7 +56,7 @@ impl Bench {
         policy.set(self.cpu());
     }
 
-    /// Opens a tree's cipher and sets the key that belongs to `messages`.
+    /// Opens a cipher of the hosted tree and sets the key that belongs to `messages`.
     fn stream(
         &mut self,
         plan: &Plan,
@@ -72,7 +72,7 @@ impl Bench {
         let opened = match tree.driver.as_deref() {
             None => open(ALGORITHM),
             // Opening fails if the name belongs to one of Kiln's implementations. If Kiln's own
-            // policies are measured, too, the tree then uses its best driver.
+            // policies are also measured, the tree uses its best driver instead.
             Some(name) => open(name).or_else(|e| match plan.policies.len() {
                 1 => Err(e),
                 _ => open(ALGORITHM),
@@ -97,7 +97,7 @@ impl Bench {
         )
     }
 
-    /// Opens a stream for a task. The task waits for each request's result.
+    /// Opens a stream for a task that waits for the result of each request.
     pub(crate) fn task_stream(
         &mut self,
         plan: &Plan,
@@ -107,7 +107,7 @@ impl Bench {
         self.stream(plan, tree, messages, 1, true)
     }
 
-    /// Creates the work of a task and of softirqs that use a tree's cipher under one load. The
+    /// Creates the work that the task and the softirqs do under one load with a tree's cipher. The
     /// streams must outlive the returned work.
     pub(crate) fn tree_sides(
         &mut self,
@@ -136,8 +136,8 @@ impl Bench {
         Ok((sides, streams))
     }
 
-    /// Creates the work of a task and of softirqs that call Kiln's own crypto API through the simd
-    /// helper. The transforms must outlive the returned work.
+    /// Creates the work of the task and the softirqs for calls through the simd helper of Kiln's
+    /// own crypto API. The transforms must outlive the returned work.
     pub(crate) fn asking_sides(
         &mut self,
         plan: &Plan,
@@ -170,7 +170,7 @@ impl Bench {
     }
 }
 
-/// A tree's open ciphers, for the softirqs and for the task.
+/// A tree's open ciphers: one for the softirqs and one for the task.
 pub(crate) struct TreeStreams {
     pub softirq: Rc<Stream>,
     pub task: Option<Rc<Stream>>,
@@ -182,7 +182,7 @@ impl TreeStreams {
     }
 }
 
-/// Creates a load with minimal work, which every run replaces with its own.
+/// Creates a placeholder load with minimal work. Every run replaces this work with its own.
 pub(crate) fn idle_load(plan: &Plan) -> Result<load::Plan, Error> {
     load_plan(
         plan.seed,

@@ -18,7 +18,7 @@ use super::{run, view};
 ///
 /// Breakpoints interrupt sections until --seconds have passed or --interrupts have hit a section;
 /// totals are printed at the end. The output of every call and the user-mode registers are checked.
-/// A control policy that saves nothing is added and must lose state.
+/// A control policy that saves nothing is added; it must lose state.
 #[derive(Args)]
 #[command(after_long_help = "\
 Exit status:
@@ -47,7 +47,7 @@ pub(super) struct BreakpointArgs {
     /// --interrupts no limit]
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     seconds: Option<f64>,
-    /// Stop after N interrupts into FPU sections, summed over all policies except the control
+    /// Stop after N interrupts have hit FPU sections, summed over all policies except the control
     /// (accepts suffixes k, M, G, and 1e9)
     #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = parse_count)]
     interrupts: Option<u64>,
@@ -64,7 +64,7 @@ fn parse_count(text: &str) -> Result<u64, String> {
         _ => (text, 1.0),
     };
     match number.parse::<f64>().map(|n| n * scale) {
-        // Above this, a double cannot represent every whole number.
+        // A double can represent every whole number up to this limit.
         Ok(n) if (1.0..=9e15).contains(&n) && n.fract() == 0.0 => Ok(n as u64),
         _ => Err(
             "expected a whole number from 1 to 9e15, such as 500000, 10M, 1G or 1e9".to_string(),

@@ -1,10 +1,10 @@
-//! Runs campaigns: a requested number of interrupts at random instructions of sections, divided
-//! into slices.
+//! Runs campaigns, which inject a requested number of interrupts at random instructions of FPU
+//! sections. A campaign is divided into slices.
 //!
-//! A round is one slice of each policy under each load. A slice has a fixed number of interrupts
-//! and is determined by its seed, so that a wrong result can be reproduced. Every round has a
-//! different seed, and therefore different messages, keys and breakpoints. Counts are 64-bit sums
-//! over slices, so memory use does not grow with a campaign's length.
+//! A round consists of one slice of each policy under each load. A slice has a fixed number of
+//! interrupts and is fully determined by its seed, so that a wrong result can be reproduced. Every
+//! round has a different seed, and therefore different messages, keys and breakpoints. Counts are
+//! 64-bit sums over slices, so memory use does not grow with the length of a campaign.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -22,13 +22,13 @@ use super::row::Row;
 use super::tally::{cpu_time, Tally};
 use super::workload::{load_plan, Workload, SHORT_PACKET};
 
-/// Number of interrupts into sections per slice; a slice takes about 50 ms.
+/// Number of interrupts that hit a section in each slice. A slice takes about 50 ms.
 const SLICE: u64 = 16_384;
-/// Maximum duration of a slice, for loads where few interrupts hit a section. If the requested time
-/// is short, slices are shorter, so that a whole round fits.
+/// Maximum duration of a slice, for loads under which few interrupts hit a section. If the
+/// requested time is short, slices are shorter, so that a whole round fits.
 const SLICE_TIME: Duration = Duration::from_secs(2);
-/// The control runs in only one out of this many rounds, because a single wrong result shows that
-/// the check works.
+/// The control runs only once in this many rounds, because a single wrong result is enough to show
+/// that the check works.
 const CONTROL_EVERY: u64 = 8;
 /// Maximum number of replay lines per policy.
 const REPLAYS: usize = 3;
@@ -82,8 +82,8 @@ pub(super) fn run(
             if over || control && round % CONTROL_EVERY != 0 {
                 continue;
             }
-            // The control always gets full slices, because the few interrupts of a short replay
-            // would give it no statistical power.
+            // The control always gets full slices. A short replay would give it too few interrupts
+            // for any statistical power.
             let size = if control { SLICE } else { size };
             let done = slice(plan, bench, run, (seed, size), longest, stop)?;
             hits += if control { 0 } else { done };
@@ -115,8 +115,8 @@ pub(super) fn run(
         row.imp = std::mem::take(&mut run.driver).into();
         row.without_throughput();
         outcome.rows.push(row);
-        // The control is expected to lose results, so its losses are reported only if no other
-        // policy was requested.
+        // The control is expected to lose state, so its losses are reported only if no other policy
+        // was requested.
         if counts(run) {
             let replays = run.replays.drain(..);
             outcome
@@ -134,8 +134,8 @@ pub(super) fn run(
     Ok(outcome)
 }
 
-/// Returns a round's seed. The first round uses the given seed, so that any round can be replayed
-/// by passing its seed.
+/// Returns the seed of a round. The first round uses the seed that the user gave, so a user can
+/// replay any round by passing its seed.
 fn seed_of_round(seed: u64, round: u64) -> u64 {
     match round {
         0 => seed,
@@ -143,7 +143,7 @@ fn seed_of_round(seed: u64, round: u64) -> u64 {
     }
 }
 
-/// Formats a number with three digits and a suffix, in the notation of `--interrupts`.
+/// Formats a number with three digits and a suffix that `--interrupts` accepts.
 fn short(n: f64) -> String {
     let (scaled, suffix) = match n {
         n if n < 1e3 => return format!("{n:.0}"),
@@ -248,8 +248,8 @@ fn interrupt(
 }
 
 impl Run {
-    /// Returns the number of wrong results. Lost user states are added unless the policy is the
-    /// control, which is not supposed to preserve them.
+    /// Returns the number of wrong results plus the number of lost user states. The latter are not
+    /// counted for the control, which is not supposed to preserve them.
     fn losses(&self) -> u64 {
         let user = match self.entry.policy.is_broken() {
             true => 0,

@@ -10,7 +10,8 @@ use kiln_kernel::fpu::{pairs, Policy};
 use kiln_kernel::messages::Messages;
 use kiln_measure::{measure, ratio, Plan, Ratio, SplitMix64, Subject};
 
-/// Costs of one policy in core cycles; `None` if the run was stopped before they could be measured.
+/// Costs of one policy in core cycles; `None` if the run was stopped before the cost could be
+/// measured.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Costs {
     /// Cost of an empty `kernel_fpu_begin`/`kernel_fpu_end` pair if the user state is already
@@ -19,7 +20,7 @@ pub(crate) struct Costs {
     /// Cost of an empty `kernel_fpu_begin`/`kernel_fpu_end` pair without the section timer, if the
     /// user state is already saved.
     pub pair_untimed: Option<f64>,
-    /// Additional cost of the first section of a kernel entry.
+    /// Additional cost of the first section in a kernel entry.
     pub first_section: Option<f64>,
 }
 
@@ -72,8 +73,8 @@ pub(super) fn measure_policies(
         .collect()
 }
 
-/// Measures the cost of the section timer with one section per message. Returns the cycles with the
-/// timer divided by the cycles without it.
+/// Measures the cost of the section timer if each message has its own section. Returns the cycles
+/// with the timer divided by the cycles without it.
 pub(super) fn measure_clock(imp: Impl, len: usize, seed: u64, stop: &AtomicBool) -> Option<Ratio> {
     const COUNT: usize = 16;
     let mut rng = SplitMix64(seed);

@@ -1,4 +1,4 @@
-//! A load's throughput and queue length over time, as flat fields of a row.
+//! A load's throughput and queue length over time, stored as flat fields of a row.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -10,12 +10,12 @@ use serde_json::Value;
 
 use super::timeline::Timeline;
 
-/// Number of points in a course: the load is divided into this many equal steps of time.
+/// Number of points in a course. The duration of the load is divided into this many equal steps.
 const STEPS: usize = 60;
 
-/// Throughput and queue length in equal steps of time, averaged over the rounds. `t_ms` is the
-/// length of a step; `t_high_from_ms` and `t_high_to_ms` are the ends of the high phase;
-/// `t_mb_per_s_0` ... and `t_queued_0` ... are the values of the steps.
+/// Throughput and queue length in equal time steps, averaged over the rounds. `t_ms` is the length
+/// of a step; `t_high_from_ms` and `t_high_to_ms` are the start and end of the high phase;
+/// `t_mb_per_s_0` ... and `t_queued_0` ... are the values in each step.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Course {
     ms: f64,
@@ -25,7 +25,8 @@ pub(crate) struct Course {
 }
 
 impl Course {
-    /// Creates a course from a timeline. `phases` are the times in ms when the load's phases end.
+    /// Creates a course from a timeline. `phases` contains the times at which the load's three
+    /// phases end, in ms.
     pub(crate) fn new(timeline: &Timeline, phases: [f64; 3]) -> Course {
         let ms = phases[2] / STEPS as f64;
         let steps = |points: Vec<(f64, f64)>| -> Vec<f64> {
@@ -101,7 +102,7 @@ impl JsonSchema for Course {
 }
 
 impl<'de> Deserialize<'de> for Course {
-    /// Extracts the course's fields from a row's fields. Without `t_ms`, the course is empty.
+    /// Extracts the course from the fields of a row. Without `t_ms`, the course is empty.
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Course, D::Error> {
         let fields = HashMap::<String, Value>::deserialize(d)?;
         let number = |field: &str| fields.get(field).and_then(Value::as_f64);

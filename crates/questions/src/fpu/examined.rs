@@ -1,4 +1,5 @@
-//! Accumulates proof results for one combination of policy, implementation, operation and length.
+//! Accumulates the results of proof runs for one combination of policy, implementation, operation
+//! and length.
 
 use std::borrow::Cow;
 
@@ -7,7 +8,8 @@ use kiln_kernel::irq::Step;
 use super::probe::{Found, Probe};
 use super::step_row::StepRow;
 
-/// A combination of policy, implementation, operation and length, with its results so far.
+/// A combination of policy, implementation, operation and length, and the results accumulated so
+/// far.
 pub(super) struct Examined {
     pub row: StepRow,
     pub findings: Vec<(Probe, Step)>,

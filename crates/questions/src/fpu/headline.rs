@@ -24,16 +24,16 @@ pub(crate) static NESTED_FPU: Topic = Topic {
     source: Some("x86/fpu: nested in-kernel use, Liang, 2024"),
 };
 
-/// Published throughput of AES-XTS with 16-byte messages on a Ryzen 9 9950X in MB/s, called through
-/// the simd helper with `legacy` sections. Source: Linux commit d02198550423.
+/// Published throughput of AES-XTS with 16-byte messages on a Ryzen 9 9950X, in MB/s, for calls
+/// through the simd helper with `legacy` sections. Source: Linux commit d02198550423.
 const HELPER_LEGACY: f64 = 384.0;
 /// Published throughput of direct calls with `legacy` sections in MB/s. Source: Linux commit
 /// d02198550423.
 const DIRECT_LEGACY: f64 = 487.0;
-/// Published throughput of direct calls with softirqs disabled, as merged, in MB/s. Source: mail
-/// 20250305203018.GB19889 in the thread about Linux commit d02198550423.
+/// Published throughput of direct calls with softirqs disabled (the version that was merged), in
+/// MB/s. Source: mail 20250305203018.GB19889 in the thread about Linux commit d02198550423.
 const DIRECT_BH_OFF: f64 = 461.0;
-/// Published throughput of direct calls with nested sections, which save registers into a per-CPU
+/// Published throughput of direct calls with nested sections that save registers to a per-CPU
 /// buffer, in MB/s. Source: mail 20250305203018.GB19889.
 const DIRECT_NESTED: f64 = 480.0;
 
@@ -41,7 +41,7 @@ const DIRECT_NESTED: f64 = 480.0;
 const SHORT: f64 = 16.0;
 const LONGER: [f64; 2] = [512.0, 4096.0];
 
-/// The speed of a method relative to the method in the row's field `baseline`.
+/// The speed of a method relative to the method that the row's field `baseline` names.
 struct Speedup {
     cycles: Estimate,
     /// The speedup in time; `None` for old records, which have no times.
@@ -65,8 +65,8 @@ fn speedup(runs: &Runs, policy: &dyn Fn(&str) -> bool, path: &str, len: f64) -> 
     })
 }
 
-/// Formats a speedup in cycles with its verdict, which depends on the interval and on the speedup
-/// in time.
+/// Formats a speedup in cycles and the verdict on it. The verdict depends on the interval and on
+/// the speedup in time.
 fn times(speedup: &Speedup) -> String {
     let shown = |e: &Estimate| format!("{} times{}", figure(e.value), e.interval(figure));
     let (cycles, time) = (&speedup.cycles, speedup.time.as_ref());
@@ -83,7 +83,7 @@ fn times(speedup: &Speedup) -> String {
     }
 }
 
-/// Formats a speedup in a few words, for a verdict.
+/// Formats a speedup briefly, as part of a verdict.
 fn brief(speedup: &Speedup) -> String {
     let (cycles, time) = (&speedup.cycles, speedup.time.as_ref());
     let shown = format!(
@@ -104,7 +104,7 @@ fn brief(speedup: &Speedup) -> String {
     }
 }
 
-/// Estimates the time of a short request in nanoseconds; `None` for old records.
+/// Estimates how long a short request takes in nanoseconds; `None` for old records.
 fn request_ns(runs: &Runs, policy: &str, path: &str) -> Option<Estimate> {
     runs.estimate(|rows| {
         let wanted = |r: &&&Value| {
@@ -127,8 +127,8 @@ fn outcome(speedup: &Speedup) -> &'static str {
     }
 }
 
-/// Builds the headline that compares what kernels offer to softirqs: direct calls since Linux 6.15,
-/// and the simd helper in earlier versions.
+/// Builds the headline that compares the methods that kernels offer to softirqs: direct calls since
+/// Linux 6.15, and the simd helper in earlier versions.
 pub(super) fn direct_to_helper(runs: &Runs) -> Option<Row> {
     let topic = &SOFTIRQ_SIMD;
     let of = |len| speedup(runs, &|p| p == "bh-off", "direct", len);
@@ -142,7 +142,8 @@ pub(super) fn direct_to_helper(runs: &Runs) -> Option<Row> {
     let published = DIRECT_BH_OFF / HELPER_LEGACY;
     let ns = |policy, path| Some(request_ns(runs, policy, path)?.value);
     let (before, now) = (ns("legacy", "simd-helper"), ns("bh-off", "direct"));
-    // The two steps explain a total that differs from the published one.
+    // Report the two steps separately, because they explain why the total may differ from the
+    // published one.
     let steps = before.zip(ns("legacy", "direct")).zip(now);
     let steps = steps.map_or(String::new(), |((before, direct), now)| {
         let step = |from: f64, to: f64| match to < from {
@@ -157,7 +158,7 @@ pub(super) fn direct_to_helper(runs: &Runs) -> Option<Row> {
     });
     let theirs = SHORT / DIRECT_BH_OFF * 1000.0;
     let lengths = now.map_or(String::new(), |now| {
-        // A fixed cost weighs more in a shorter request.
+        // A fixed cost is a larger part of a shorter request.
         let so = if now < theirs {
             ", so the same saving is a smaller part of it"
         } else {
@@ -190,8 +191,8 @@ pub(super) fn direct_to_helper(runs: &Runs) -> Option<Row> {
     Some(row.with_detail(detail).beside(topic, published))
 }
 
-/// Builds the headline about direct calls under other policies, also relative to the simd helper
-/// with `legacy` sections.
+/// Builds the headline about direct calls under other policies. These are also compared with the
+/// simd helper with `legacy` sections.
 pub(super) fn other_sections(runs: &Runs) -> Option<Row> {
     let topic = &SOFTIRQ_SIMD;
     let of = |policy: &'static str| speedup(runs, &|p| p == policy, "direct", SHORT);
@@ -255,10 +256,10 @@ pub(super) fn detour_of_tree(runs: &Runs) -> Option<Row> {
     })
 }
 
-/// Counts of interrupts into sections and of lost state, by policy and load.
+/// How many interrupts hit sections and how often state was lost, by policy and load.
 struct LostState {
-    /// Policy, load and source of interrupts, followed by the numbers of interrupts into sections,
-    /// wrong results, and lost user states.
+    /// Policy, load and source of interrupts, followed by three numbers: interrupts that hit
+    /// sections, wrong results, and lost user states.
     counts: Vec<(String, String, [u64; 3])>,
 }
 
@@ -288,20 +289,20 @@ impl LostState {
         power::judge(&counts.collect::<Vec<_>>())
     }
 
-    /// Returns the numbers of interrupts into sections, wrong results and lost user states, summed
-    /// over the control or over all other policies.
+    /// Returns three numbers, summed either over the control or over all other policies: interrupts
+    /// that hit sections, wrong results, and lost user states.
     fn sum(&self, control: bool) -> [u64; 3] {
         let of = self.counts.iter().filter(|c| is_control(&c.0) == control);
         of.fold([0; 3], |sum, c| std::array::from_fn(|i| sum[i] + c.2[i]))
     }
 
-    /// Returns the same numbers, summed over the policies with nested sections.
+    /// Returns the same three numbers as `sum`, but summed over the policies with nested sections.
     fn nested(&self) -> [u64; 3] {
         let of = self.counts.iter().filter(|c| nests(&c.0));
         of.fold([0; 3], |sum, c| std::array::from_fn(|i| sum[i] + c.2[i]))
     }
 
-    /// Returns the number of policies that satisfy `wanted`, without the control.
+    /// Returns the number of policies, excluding the control, that satisfy `wanted`.
     fn policies(&self, wanted: impl Fn(&str) -> bool) -> usize {
         let mut names: Vec<&str> = self.counts.iter().map(|c| c.0.as_str()).collect();
         names.retain(|p| !is_control(p) && wanted(p));
@@ -363,8 +364,8 @@ fn nests(policy: &str) -> bool {
     policy.starts_with("nested")
 }
 
-/// Returns whether interrupts hit sections, but the counts do not allow a verdict. In that case,
-/// the survey fails.
+/// Returns whether interrupts hit sections but the counts do not allow a verdict. In that case, the
+/// survey fails.
 pub(super) fn is_blind(runs: &Runs) -> bool {
     let lost = LostState::from_runs(runs);
     lost.sum(false)[0] > 0 && lost.judge().is_err()
@@ -438,9 +439,9 @@ mod tests {
                "provider": "linux-6.12.117", "baseline": "legacy/simd-helper"})
     }
 
-    /// Creates the results of five simulated survey processes with the given speedups of direct
-    /// calls: `bh_off` at 16 bytes, `long` under bh-off at 4096 bytes, `legacy` and `nested` at 16
-    /// bytes.
+    /// Creates the results of five simulated survey processes from the speedups of direct calls:
+    /// `bh_off` (16 bytes), `long` (4096 bytes under bh-off), `legacy` and `nested` (both 16
+    /// bytes).
     fn ways(bh_off: [f64; 5], long: [f64; 5], legacy: [f64; 5], nested: [f64; 5]) -> Vec<Answer> {
         let process = |i: usize| {
             let rows = json!([
@@ -550,7 +551,7 @@ mod tests {
         assert!(text.contains(want), "{text}");
         assert!(said(SLOWER, FASTER)
             .contains("by cycles but 1.21 times (1.18 to 1.23) by time, no verdict"));
-        // Control cases, in which cycles and time agree.
+        // Controls: cycles and time agree.
         assert!(said(FASTER, FASTER).contains(": 16 bytes: 1.21 times (1.18 to 1.23), faster. "));
         assert!(said(SLOWER, SLOWER).contains("(0.78 to 0.82), slower. "));
         assert!(said(EQUAL, EQUAL).contains("no difference found. "));
@@ -587,12 +588,13 @@ mod tests {
             verdict.ends_with(": 16.7 ns; 6.15: 20.9 ns, slower"),
             "{verdict}"
         );
-        // A 16-byte message at the published 461 MB/s.
+        // 34.7 ns is the time that a 16-byte message takes at the published 461 MB/s.
         assert!(
             text.ends_with("After the change, that request took 34.7 ns, so the same saving is a smaller part of it"),
             "{text}"
         );
-        // A longer request does not explain the difference.
+        // If the measured request takes longer than the published one, the text gives no
+        // explanation.
         let (text, _) = said(40.0, 30.0, 50.0);
         assert!(
             text.ends_with("After the change, that request took 34.7 ns"),
@@ -673,8 +675,8 @@ mod tests {
             .headline
             .unwrap()
             .contains("no difference found"));
-        // Since Linux 6.15, both measurements use other sections, for which no results were
-        // published.
+        // The published comparison used the FPU sections of Linux up to 6.14. Since Linux 6.15,
+        // both methods use another kind of section, so the published result is not quoted.
         let row = tree("6.15.1", FASTER);
         assert!(!row.headline.unwrap().contains("Published") && row.baseline.is_none());
     }
@@ -807,7 +809,8 @@ mod tests {
             verdict(&other[..1], 900),
             "Other sections lost registers 5 times; nested were not tested"
         );
-        // A loss counts, even if the control shows that others may have been missed.
+        // A loss counts even if the control lost nothing, although other losses may then have been
+        // missed.
         for control in [0, 900] {
             let verdict = verdict(&[("legacy", 0), ("nested-v1", 1)], control);
             assert_eq!(

@@ -10,10 +10,10 @@ use kiln_measure::CoreList;
 use kiln_question::Error;
 
 /// Shortest gap to replay, in nanoseconds. With shorter gaps, a host that delivers timer signals
-/// slowly would spend all its time on their delivery.
+/// slowly would spend all its time delivering them.
 const SHORTEST_GAP: u64 = 50_000;
-/// Longest accepted gap, in nanoseconds. With longer gaps, a time slice could contain no interrupt
-/// and would measure nothing.
+/// Longest gap that a file may contain, in nanoseconds. With longer gaps, a time slice might
+/// contain no interrupt and would measure nothing.
 const LONGEST_GAP: u64 = 1_000_000_000;
 
 /// The source of interrupts that the user requested.
@@ -25,11 +25,11 @@ pub(crate) enum Inject {
     Poisson,
     /// Signals from another core.
     Signal,
-    /// A timer that follows gaps from a file.
+    /// A timer that replays gaps from a file.
     Replay(Gaps),
     /// Breakpoints at random instructions.
     Breakpoint,
-    /// Single steps, which interrupt before chosen instructions.
+    /// Single-stepping, which interrupts before chosen instructions.
     Step(Steps),
 }
 
@@ -37,7 +37,7 @@ pub(crate) enum Inject {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Gaps {
     gaps: Arc<[u64]>,
-    /// Number of gaps that were too short to replay and were lengthened.
+    /// Number of gaps that were lengthened because they were too short to replay.
     stretched: usize,
 }
 
@@ -84,7 +84,7 @@ fn unknown(name: &str) -> Error {
 impl FromStr for Steps {
     type Err = Error;
 
-    /// Parses `K` or `K1,K2`, which name one injection to repeat.
+    /// Parses `K` or `K1,K2`, which identifies one injection to repeat.
     fn from_str(at: &str) -> Result<Steps, Error> {
         let number = |text: &str| {
             text.parse::<u64>().map_err(|_| {
@@ -101,8 +101,8 @@ impl FromStr for Steps {
 }
 
 impl Gaps {
-    /// Reads a file with one number of nanoseconds per line. Blank lines, and text after a #, are
-    /// ignored.
+    /// Reads a file that contains one gap per line, in nanoseconds. Blank lines and any text after
+    /// a # are ignored.
     pub(crate) fn read(file: &str) -> Result<Gaps, Error> {
         let text = fs::read_to_string(file).map_err(|e| {
             Error::input(format!("--inject replay: cannot read '{file}': {e}: name a text file with one gap in ns per line"))
@@ -148,14 +148,14 @@ impl Gaps {
 
 /// A running source of interrupts. Dropping the value stops the source.
 pub(crate) enum Source {
-    /// A timer of this CPU.
+    /// A timer on this CPU.
     Timer(Timer),
     /// Another core that sends signals until this value is dropped.
     CrossCore(#[allow(dead_code)] CrossCore),
 }
 
 impl Inject {
-    /// Returns the name of the source, as in `--inject` and in rows.
+    /// Returns the source's name as used in `--inject` and in rows.
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Inject::Timer => "timer",
@@ -175,8 +175,7 @@ impl Inject {
         }
     }
 
-    /// Returns the rate that the source actually reaches when `asked` interrupts per second are
-    /// requested.
+    /// Returns the rate that the source produces if `asked` interrupts per second are requested.
     pub(crate) fn rate(&self, asked: f64) -> f64 {
         match self {
             Inject::Replay(gaps) => gaps.rate(),
@@ -226,7 +225,7 @@ impl Inject {
     }
 }
 
-/// Finds a core that this thread does not run on.
+/// Finds a core other than the one on which this thread runs.
 fn other_core() -> Result<usize, Error> {
     let mine = CoreList::allowed().map_err(|e| Error::lacks(e.to_string()))?;
     let all = fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();

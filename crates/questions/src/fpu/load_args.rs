@@ -7,7 +7,7 @@ use kiln_question::Error;
 use super::plan::{fallbacks, Fallback};
 use super::workload::Workload;
 
-/// Flags for the work of the task and of the softirqs.
+/// Flags that select the work of the task and of the softirqs.
 #[derive(Args)]
 pub(super) struct LoadArgs {
     /// The task's load: xts-16, xts-4096, pattern [default: xts-16,xts-4096]
@@ -26,8 +26,8 @@ impl LoadArgs {
         }
     }
 
-    /// Returns the fallbacks that `--fallback` names, or `usual` without this flag. Fails if the
-    /// flag is given but no policy is legacy, the only one that falls back.
+    /// Returns the fallbacks that `--fallback` names, or `usual` if the flag is absent. Fails if
+    /// the flag is given but `policies` does not include legacy, the only policy that falls back.
     pub(super) fn fallbacks(
         &self,
         usual: Vec<Fallback>,

@@ -1,6 +1,6 @@
 //! Injects an interrupt before each instruction of a softirq, and before each remaining instruction
-//! of the section that the softirq interrupted. If the policy makes the softirq wait for the
-//! section's end, the rest of the section runs first.
+//! of the section that the softirq interrupted. If the policy delays the softirq until the end of
+//! the section, the rest of the section runs first.
 
 use kiln_kernel::cpu::Cpu;
 use kiln_kernel::irq::Step;
@@ -9,11 +9,11 @@ use kiln_question::Error;
 use super::examined::Examined;
 use super::probe::Probe;
 
-/// Tolerance for the instruction count, which varies between runs because of branches in the
+/// Tolerance for the instruction count, which varies from run to run because of branches in the
 /// section timer.
 const SLACK: u64 = 8;
 
-/// Makes one pass over a softirq raised by an interrupt in the middle of the section.
+/// Makes one pass over a softirq that an interrupt raises in the middle of the section.
 pub(super) fn pass(probe: &Probe, cpu: &mut Cpu, examined: &mut Examined) -> Result<(), Error> {
     let probe = Probe {
         hardirq_fpu: true,

@@ -1,4 +1,4 @@
-//! Fields that `kiln ipsec` adds to the policy table's rows.
+//! Fields that `kiln ipsec` adds to the rows of the policy table.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -20,16 +20,17 @@ pub(crate) struct Sweep {
     /// Time added to each packet to account for the rest of the network stack.
     #[schemars(extend("unit" = "ns"))]
     pub stack_ns: u64,
-    /// Packet rate offered; null in the rows of knees and controls.
+    /// Packet rate offered; null in rows about knees and in rows of controls.
     #[schemars(extend("unit" = "1/s", "x-role" = "key"))]
     pub offered_pps: Option<f64>,
     /// `offered_pps` in bits of IP packets per second.
     #[schemars(extend("unit" = "10^9 bits/s"))]
     pub offered_gbit_s: Option<f64>,
-    /// The packet rate from which packets are lost: the geometric mean of the highest rate without
-    /// losses and the lowest rate with losses. A rate has losses if more than 0.1 % of the packets
-    /// of all its trials are lost, or if the core falls behind in most of these trials. Null in the
-    /// rows of single rates and of controls, and if the knee is outside the rates tried.
+    /// The packet rate above which packets are lost: the geometric mean of the highest rate without
+    /// losses and the lowest rate with losses. A rate has losses if more than 0.1% of the packets
+    /// in all trials at this rate are lost, or if the core falls behind in most of these trials.
+    /// Null in rows about a single rate, in rows of controls, and if the knee is outside the range
+    /// of rates tried.
     #[schemars(extend(
         "unit" = "1/s",
         "x-role" = "main",
@@ -38,13 +39,13 @@ pub(crate) struct Sweep {
         "x-better" = "more"
     ))]
     pub knee_pps: Option<f64>,
-    /// Lower end of the interval of `knee_pps`: one step (9 %) below the highest rate without
+    /// Lower end of the interval of `knee_pps`: one step (9%) below the highest rate without
     /// losses, taken from the round in which this rate was lowest. If `knee_pps` is null, the
     /// interval begins at the highest rate without losses. Null if a round had losses even at the
     /// lowest rate.
     #[schemars(extend("unit" = "1/s"))]
     pub knee_pps_low: Option<f64>,
-    /// Upper end of the interval of `knee_pps`: one step (9 %) above the lowest rate with losses,
+    /// Upper end of the interval of `knee_pps`: one step (9%) above the lowest rate with losses,
     /// taken from the round in which this rate was highest. If `knee_pps` is null, the interval
     /// ends at the lowest rate with losses. Null if a round had no losses at any rate.
     #[schemars(extend("unit" = "1/s"))]
@@ -55,8 +56,8 @@ pub(crate) struct Sweep {
     /// `core_share` at the highest rate tried that is not above the knee.
     #[schemars(extend("x-role" = "main", "x-heading" = "share of the core"))]
     pub knee_core_share: Option<f64>,
-    /// What lost the most packets at the lowest rate with losses: `cryptd` (its queue), `core` (the
-    /// network card's ring) or `replay` (an anti-replay window).
+    /// Where most packets were lost at the lowest rate with losses: `cryptd` (its queue), `core`
+    /// (the network card's ring) or `replay` (an anti-replay window).
     pub knee_loss: Option<String>,
     /// Packets per second that the receivers accepted.
     #[schemars(extend(
@@ -69,13 +70,13 @@ pub(crate) struct Sweep {
     /// Share of the offered packets that the receivers did not accept, from 0 to 1.
     #[schemars(extend("x-role" = "figure", "x-heading" = "lost"))]
     pub lost_share: Option<f64>,
-    /// Share of the core that packet processing takes from the task, from 0 to 1: 1 minus the
-    /// task's throughput divided by its throughput in the control.
+    /// Share of the core that packet processing takes from the task, from 0 to 1: 1 minus the ratio
+    /// of the task's throughput to its throughput in the control.
     #[schemars(extend("x-role" = "figure", "x-heading" = "share of the core at this rate"))]
     pub core_share: Option<f64>,
     /// Number of trials at this rate.
     pub trials: Option<u32>,
-    /// Softirqs raised by a hardirq that interrupted another softirq. They wait until the
+    /// Number of softirqs raised by a hardirq that interrupted another softirq. They wait until the
     /// interrupted softirq is done.
     pub softirqs_behind: Option<u64>,
 }

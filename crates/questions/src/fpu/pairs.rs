@@ -1,4 +1,5 @@
-//! Injects pairs of interrupts: one in the task's section, and one in the softirq that it raises.
+//! Injects pairs of interrupts: one in the task's section, and one in the softirq that the first
+//! interrupt raises.
 
 use std::time::{Duration, Instant};
 
@@ -10,8 +11,8 @@ use kiln_question::Error;
 use super::examined::Examined;
 use super::probe::Probe;
 
-/// Number of instructions at each end of a section that are interrupted more often, because that is
-/// where the policy's own code is.
+/// Number of instructions at each end of a section that are interrupted more often than the others,
+/// because the policy's own code is there.
 const EDGE: u64 = 128;
 /// Number of pairs to try even if `time` has run out.
 const FEWEST: u64 = 2;
@@ -38,8 +39,8 @@ pub(super) fn sample(
             1 => n - 1 - rng.next_u64() % n.min(EDGE),
             _ => rng.next_u64() % n,
         };
-        // The softirq runs immediately or, if the policy makes it wait, at the section's end; try
-        // both.
+        // The softirq runs either immediately or, if the policy delays it, at the end of the
+        // section. Try both.
         let late = (n - k1) * (rng.next_u64() % 2);
         let k2 = late + rng.next_u64() % softirq;
         let step = Step::Pair(k1, k2);

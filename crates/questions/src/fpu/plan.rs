@@ -1,4 +1,4 @@
-//! A measurement plan: policies, loads, interrupts and the emulated CPU. Also validates it.
+//! Defines and validates a measurement plan: policies, loads, interrupts and the emulated CPU.
 
 use std::borrow::Cow;
 use std::path::PathBuf;
@@ -14,11 +14,11 @@ use kiln_question::{unknown, Algorithm, Error, Share};
 use super::inject::{Inject, Steps};
 use super::workload::Workload;
 
-/// Highest interrupt rate per second at which throughput is meaningful. Above this rate, the host's
-/// signals take most of the time.
+/// Highest interrupt rate, in interrupts per second, at which throughput is meaningful. Above this
+/// rate, the delivery of signals on the host takes most of the time.
 pub(crate) const BUSIEST_TABLE: f64 = 4000.0;
 
-/// A requested policy.
+/// A policy that the user requested.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Contender {
     /// One of Kiln's own policies.
@@ -31,8 +31,8 @@ pub(crate) enum Contender {
 /// task call the cipher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fallback {
-    /// Softirqs and the task call the cipher directly. If SIMD is not usable, softirqs call its
-    /// scalar code.
+    /// Softirqs and the task call the cipher directly. If SIMD is not usable, softirqs call the
+    /// cipher's scalar code.
     Scalar,
     /// Softirqs and the task call the cipher through the crypto API with the simd helper; a kworker
     /// processes requests that find the FPU in use.
@@ -60,15 +60,15 @@ impl FromStr for Fallback {
     }
 }
 
-/// A policy with a fallback. Each such combination has a row.
+/// A policy and a fallback. Each such combination has a row.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Entry {
     pub policy: Policy,
-    /// What softirqs do if they find the FPU in use.
+    /// What softirqs do if the FPU is in use.
     pub fallback: Fallback,
 }
 
-/// The tree hosted in this process, as named in rows.
+/// The tree hosted in this process, as it is named in rows.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct TreeName {
     /// The policy's name, as the user gave it: `tree:DIR`.
@@ -76,7 +76,7 @@ pub(crate) struct TreeName {
     /// The tree's version, such as `6.12.117`.
     pub version: String,
     pub policy: Policy,
-    /// The driver for the tree's tasks and softirqs; `None` for the tree's best driver.
+    /// The driver that the tree's tasks and softirqs use; `None` for the tree's best driver.
     pub driver: Option<String>,
 }
 
@@ -87,26 +87,26 @@ pub(crate) struct Plan {
     /// Fallbacks, without duplicates. They apply only to legacy, the policy under which softirqs
     /// can find the FPU in use.
     pub fallbacks: Vec<Fallback>,
-    /// The tree hosted in this process. One of `policies` is the tree's policy.
+    /// The tree hosted in this process. Its policy is one of `policies`.
     pub tree: Option<TreeName>,
     pub loads: Vec<Workload>,
-    /// Interrupt source.
+    /// Source of the interrupts.
     pub inject: Inject,
     /// Interrupts per second.
     pub irq_rate: f64,
     /// Implementation that the task and the softirqs use. `None` selects the best one or, in proof
-    /// runs, all that use SIMD.
+    /// runs, all implementations that use SIMD.
     pub imp: Option<Impl>,
     /// For proof runs: whether the task keeps a pattern in its registers instead of calling an
     /// implementation.
     pub pattern: bool,
     /// For proof runs: message lengths in bytes; if empty, 16, 31, 512 and 4096.
     pub lens: Vec<usize>,
-    /// For proof runs: operations; if empty, both.
+    /// For proof runs: operations; if empty, both encryption and decryption.
     pub ops: Vec<Op>,
     /// For replays: whether hardirq handlers also open sections.
     pub hardirq_fpu: bool,
-    /// Whether preemption is full; otherwise it is voluntary.
+    /// Whether preemption is full. If false, it is voluntary.
     pub preempt_full: bool,
     /// The scheduler to emulate.
     pub scheduler: Scheduler,
@@ -115,22 +115,22 @@ pub(crate) struct Plan {
     /// Microseconds that a task may run while another task waits; `None` for the scheduler's
     /// default.
     pub slice_us: Option<u64>,
-    /// Microseconds between ticks; `None` for 4000, as with 250 Hz.
+    /// Microseconds between ticks; `None` for 4000 (250 Hz).
     pub tick_us: Option<u64>,
     /// Seed for every random choice.
     pub seed: u64,
     /// Whether to shorten all measurements.
     pub quick: bool,
-    /// Maximum duration; a campaign with `interrupts` may have no time limit.
+    /// Maximum duration. A campaign with `interrupts` set can also run without a time limit.
     pub budget: Duration,
-    /// For campaigns: stop after this many interrupts in FPU sections, summed over all policies.
-    /// Those under the control policy `none` count only if no other policy is measured. With
-    /// `None`, the campaign ends when `budget` is used up.
+    /// For campaigns: stop after this many interrupts have hit FPU sections, summed over all
+    /// policies. Interrupts under the control policy `none` count only if no other policy is
+    /// measured. If `None`, the campaign ends when `budget` is used up.
     pub interrupts: Option<u64>,
-    /// Whether the control, which saves nothing, was added for the verdict without having been
-    /// requested.
+    /// Whether the control, which saves nothing, was not requested by the user but added because a
+    /// verdict needs it.
     pub added_control: bool,
-    /// For proof runs: which of the probes this process runs.
+    /// For proof runs: the share of the probes that this process runs.
     pub share: Share,
 }
 
@@ -201,7 +201,7 @@ impl Plan {
         if self.ops.is_empty() {
             self.ops = vec![Op::Encrypt, Op::Decrypt];
         }
-        // These runs are for a verdict on lost state, which needs the control.
+        // The purpose of these runs is a verdict on lost state, which needs the control.
         let verdict = matches!(self.inject, Inject::Breakpoint | Inject::Step(Steps::All));
         if verdict && !self.policies.iter().any(|p| p.is_broken()) {
             let all = Policy::all();
@@ -240,8 +240,8 @@ impl Plan {
         }
     }
 
-    /// Returns the combinations that have a row in the table. Fallbacks vary only under legacy,
-    /// because no other policy lets softirqs find the FPU in use.
+    /// Returns the combinations that have a row in the table. Only legacy is combined with several
+    /// fallbacks, because no other policy lets softirqs find the FPU in use.
     pub(crate) fn entries(&self) -> Vec<Entry> {
         let mut entries = Vec::new();
         for &policy in &self.policies {
@@ -259,7 +259,7 @@ impl Plan {
         self.tree.as_ref().filter(|t| t.policy == policy)
     }
 
-    /// Returns the emulated CPU's configuration.
+    /// Returns the configuration of the emulated CPU.
     pub(crate) fn config(&self) -> Config {
         let mut config = Config {
             preempt_full: self.preempt_full,
@@ -276,7 +276,8 @@ impl Plan {
         config
     }
 
-    /// Returns a note on the scheduler and its times, which marks values that the user set.
+    /// Returns a note that describes the scheduler and its times, and marks the values that the
+    /// user set.
     pub(crate) fn scheduler_note(&self) -> String {
         let c = self.config();
         let by_hand = |set: bool| if set { " (by hand)" } else { "" };
@@ -301,7 +302,7 @@ impl Plan {
 
 /// Finds a scheduler by name.
 pub(crate) fn scheduler(name: &str) -> Result<Scheduler, Error> {
-    // The version alone is enough, because each version has one scheduler.
+    // The version alone identifies the scheduler, because there is only one for each version.
     let version = |s: &Scheduler| s.name().rsplit('-').next() == Some(name);
     let found = Scheduler::ALL
         .into_iter()
@@ -368,8 +369,8 @@ pub(crate) fn fallbacks(names: &[String]) -> Result<Vec<Fallback>, Error> {
     Ok(list)
 }
 
-/// Finds Kiln's AES-XTS implementation called `name`. Returns `None` if `name` is `None`, or if
-/// `own` is empty: in that case only kernel trees are measured, and these use their own drivers.
+/// Finds the Kiln implementation of AES-XTS called `name`. Returns `None` if `name` is `None`, or
+/// if `own` is empty: then only kernel trees are measured, and they use their own drivers.
 pub(super) fn implementation(name: Option<&str>, own: &[Policy]) -> Result<Option<Impl>, Error> {
     match name {
         Some(name) if !own.is_empty() => usable_impl(Algorithm::XTS_AES, name).map(Some),

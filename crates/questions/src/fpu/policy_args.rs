@@ -1,4 +1,4 @@
-//! Flags that select policies: Kiln's own, and those of kernel trees.
+//! Flags that select policies, both Kiln's own and those of kernel trees.
 
 use std::path::PathBuf;
 
@@ -43,7 +43,7 @@ pub(super) fn own(names: &[String]) -> Result<Vec<Policy>, Error> {
 /// Returns the directories of the kernel trees among the named policies.
 ///
 /// # Errors
-/// `--cc` or `--config` is given, but no policy is a tree that could be built.
+/// Fails if `--cc` or `--config` is given but no policy is a tree that could be built.
 pub(super) fn trees(names: &[String], build: &TreeBuildArgs) -> Result<Vec<PathBuf>, Error> {
     let contenders = contenders(names)?.into_iter();
     let trees = contenders.filter_map(|c| match c {

@@ -1,28 +1,28 @@
 //! Decides whether a run could have detected that a policy loses state. A verdict needs a control
 //! that does lose state, and enough interrupts.
 //!
-//! The control saves nothing. If it has `w` wrong results after `m` interrupts into sections, an
-//! interrupt spoils a result with probability `w / m`. A policy as bad as the control, hit `n`
-//! times, then has `n * w / m` wrong results on average, and none with probability `exp(-n * w /
-//! m)`. A verdict requires this probability to be below 0.001, and therefore an average of at least
-//! `ln 1000 = 6.9`, both for the control itself and for each judged policy.
+//! The control saves nothing. If it has `w` wrong results after `m` interrupts have hit sections,
+//! an interrupt spoils a result with probability `w / m`. A policy that is as bad as the control
+//! and is hit `n` times then has `n * w / m` wrong results on average, and none with probability
+//! `exp(-n * w / m)`. A verdict requires this probability to be below 0.001, and therefore an
+//! average of at least `ln 1000 = 6.9`, both for the control itself and for each judged policy.
 //!
 //! Lost user states are not used here, because the control loses the user's registers in every
-//! kernel entry, whether it is interrupted or not.
+//! kernel entry, whether or not it is interrupted.
 
 use std::fmt;
 
-/// Minimum average number of wrong results for a verdict: ln 1000. Above this average, the
-/// probability of no wrong result is below 0.001.
+/// Minimum average number of wrong results that a verdict requires: ln 1000. Above this average,
+/// the probability of having no wrong result is below 0.001.
 pub(super) const ENOUGH: f64 = 6.907_755_278_982_137;
 
-/// A policy's counts under one load.
+/// What was counted for a policy under one load.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Count<'a> {
     pub policy: &'a str,
-    /// Name of the load; policies are only compared with the control under the same load.
+    /// Name of the load. A policy is compared only with the control under the same load.
     pub load: &'a str,
-    /// Number of interrupts into sections.
+    /// Number of interrupts that hit a section.
     pub hit: u64,
     /// Number of wrong results.
     pub wrong: u64,
@@ -55,20 +55,21 @@ pub(super) fn is_control(policy: &str) -> bool {
     policy == "none"
 }
 
-/// Returns the average number of wrong results for a policy as bad as the control; `None` if no
-/// control lost enough state.
+/// Returns how many wrong results a policy that is as bad as the control would have on average;
+/// `None` if no control lost enough state.
 pub(super) fn expected(count: &Count, all: &[Count]) -> Option<f64> {
     let control = control_of(count.load, all)?;
     enough(&control).then(|| count.hit as f64 * loss(&control))
 }
 
-/// Returns the control's wrong results per interrupt into a section, at most 1.
+/// Returns the number of wrong results that the control has per interrupt that hit a section, at
+/// most 1.
 fn loss(control: &Count) -> f64 {
     (control.wrong as f64 / control.hit as f64).min(1.0)
 }
 
-/// Returns whether the control lost enough state for a verdict. If no interrupt hit a section, its
-/// wrong results do not count, because interrupts cannot have caused them.
+/// Returns whether the control lost enough state for a verdict. If no interrupt hit a section, the
+/// control's wrong results do not count, because interrupts cannot have caused them.
 fn enough(control: &Count) -> bool {
     control.hit > 0 && control.wrong as f64 >= ENOUGH
 }
@@ -157,7 +158,7 @@ mod tests {
         let all = [count("nested", "a", 1000, 0), count("none", "a", 500, 100)];
         assert_eq!(judge(&all), Ok(()));
         assert_eq!(expected(&all[0], &all), Some(200.0));
-        // The policy's own wrong results do not prevent a verdict, because `judge` does not
+        // Wrong results of the judged policy do not prevent a verdict, because `judge` does not
         // evaluate them.
         assert_eq!(judge(&[count("nested", "a", 1000, 3), all[1]]), Ok(()));
         assert_eq!(judge(&all[1..]), Ok(()));

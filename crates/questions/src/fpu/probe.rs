@@ -1,5 +1,5 @@
 //! Runs one operation of the task under one injection. The initial state does not depend on earlier
-//! runs, so that a replay gives the same result.
+//! runs, so a replay gives the same result.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -19,12 +19,12 @@ use super::workload::{load_plan, messages};
 
 /// Size of a softirq's message in bytes.
 pub(super) const PACKET: usize = 128;
-/// Number of loop iterations while the task keeps the pattern in its registers.
+/// Number of loop iterations for which the task keeps the pattern in its registers.
 const SPINS: u64 = 20;
-/// Value of `--impl` for the task that keeps a pattern in all registers.
+/// Value of `--impl` that selects the task that keeps a pattern in all registers.
 pub(super) const PATTERN: &str = "pattern";
 
-/// The task's work in the section.
+/// What the task does in the section.
 #[derive(Clone)]
 pub(super) enum Task {
     /// Encrypts or decrypts one message.
@@ -66,14 +66,15 @@ impl Task {
     }
 }
 
-/// One operation of the task, with the conditions for injecting interrupts.
+/// One operation of the task, and the conditions under which interrupts are injected.
 #[derive(Clone)]
 pub(super) struct Probe {
     pub policy: Policy,
-    /// The policy's name in rows.
+    /// The policy's name as used in rows.
     pub name: Cow<'static, str>,
     pub task: Task,
-    /// The softirqs' cipher from a tree's crypto API; `None` if they use Kiln's own cipher.
+    /// The cipher in a tree's crypto API that the softirqs use; `None` if they use Kiln's own
+    /// cipher.
     pub softirq: Option<Rc<Stream>>,
     /// Whether hardirq handlers also open sections.
     pub hardirq_fpu: bool,
@@ -81,7 +82,7 @@ pub(super) struct Probe {
     pub seed: u64,
 }
 
-/// Results of one probe run.
+/// Results of running a probe once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Found {
     /// Number of instructions that were single-stepped: `outer` in the task's section, `inner` in
@@ -103,12 +104,12 @@ impl Found {
 }
 
 impl Probe {
-    /// Runs the probe without an interrupt, to count the section's instructions.
+    /// Runs the probe without an interrupt, to count the instructions in the section.
     pub(super) fn count(&self, cpu: &mut Cpu) -> Result<Found, Error> {
         self.run(cpu, Step::At(u64::MAX), false)
     }
 
-    /// Runs the probe once. With `brief`, stepping ends after the injections.
+    /// Runs the probe once. If `brief` is true, single-stepping ends after the last injection.
     pub(super) fn run(&self, cpu: &mut Cpu, step: Step, brief: bool) -> Result<Found, Error> {
         self.policy.set(cpu);
         let (task, imp) = match &self.task {
@@ -154,8 +155,8 @@ impl Probe {
         })
     }
 
-    /// Returns whether an interrupt made the probe lose state. Lost user states do not count under
-    /// the broken control, because it loses user states even without an interrupt.
+    /// Returns whether an interrupt made the probe lose state. Under the broken control, lost user
+    /// states do not count, because the control loses them even without an interrupt.
     pub(super) fn lost(&self, found: &Found) -> bool {
         match self.policy.is_broken() {
             true => found.corrupted > 0,
@@ -163,8 +164,8 @@ impl Probe {
         }
     }
 
-    /// Finds an instruction from `first` up to `end` at which a single interrupt loses state;
-    /// `None` if only several interrupts together lose state.
+    /// Finds an instruction between `first` (inclusive) and `end` (exclusive) at which a single
+    /// interrupt loses state; `None` if it takes several interrupts to lose state.
     pub(super) fn bisect(
         &self,
         cpu: &mut Cpu,

@@ -23,17 +23,17 @@ use super::view;
 ///
 /// Single steps inject one interrupt before each instruction of kernel_fpu_begin, the cipher and
 /// kernel_fpu_end, and then pairs of interrupts. The single interrupts are exhaustive, and every
-/// run injects the same ones. The output of every call and the user-mode registers are checked. A control policy
-/// that saves nothing is added and must lose state. To interrupt random instructions in millions of
-/// sections, use kiln fpu prove breakpoint.
+/// run injects the same ones. The output of every call and the user-mode registers are checked. A
+/// control policy that saves nothing is added; it must lose state. To interrupt random instructions
+/// in millions of sections, use kiln fpu prove breakpoint.
 ///
 /// With --tree, the library functions of a kernel tree (Linux 6.9 and later) are examined instead:
-/// those that the tree exports, and those that interrupt tests of its KUnit suites call. In a task
-/// and in a softirq, each function is interrupted before every instruction; in a hardirq, it is
-/// only observed. The checks: answers are right, an interrupt leaves the vector registers of an
-/// open section unchanged, functions preserve callee-saved registers, and every use of vector
-/// registers is in a section. A missing vzeroupper at the end of a section is found by kiln test
-/// --tree DIR --oracle registers.
+/// those that the tree exports, and those that are called by the interrupt tests in its KUnit
+/// suites. In a task and in a softirq, each function is interrupted before every instruction; in a
+/// hardirq, it is only observed. The checks: answers are right, an interrupt leaves the vector
+/// registers of an open section unchanged, functions preserve callee-saved registers, and every use
+/// of vector registers is in a section. To find a missing vzeroupper at the end of a section, use
+/// kiln test --tree DIR --oracle registers.
 #[derive(Args)]
 #[command(after_long_help = "\
 Exit status:

@@ -1,4 +1,4 @@
-//! Notes with the command that reproduces a loss of state.
+//! Notes that contain the command to reproduce a loss of state.
 
-/// Prefix of a note with the command that reproduces a loss.
+/// Prefix of a note that contains the command to reproduce a loss.
 pub(super) const REPLAY: &str = "replay: ";

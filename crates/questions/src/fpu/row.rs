@@ -1,4 +1,4 @@
-//! The rows of `kiln fpu`, `kiln fpu prove breakpoint` and `kiln ipsec`.
+//! The rows that `kiln fpu`, `kiln fpu prove breakpoint` and `kiln ipsec` output.
 
 use std::borrow::Cow;
 
@@ -79,7 +79,7 @@ pub(crate) struct Row {
     #[schemars(extend("x-role" = "condition"))]
     pub version: Option<String>,
     /// What softirqs use if SIMD is not usable: `scalar` code, `cryptd`, or `none`; `own` for a
-    /// kernel tree, which has its own fallback.
+    /// kernel tree, which uses its own fallback.
     #[schemars(extend("x-role" = "key"))]
     pub fallback: Cow<'static, str>,
     /// Name of the load that the task and the softirqs process, such as `xts-4096`.
@@ -92,26 +92,26 @@ pub(crate) struct Row {
     /// Source of the interrupts: `timer`, `poisson`, `signal`, `replay` or `breakpoint`.
     #[schemars(extend("x-role" = "key"))]
     pub inject: Cow<'static, str>,
-    /// Whether this row is the control of its policy, in which interrupts do nothing.
+    /// Whether this row is the control of its policy. In a control, interrupts do nothing.
     #[schemars(extend("x-role" = "key"))]
     pub control: bool,
-    /// Fields of packet-rate sweeps, about one packet rate or about a knee.
+    /// Fields of packet-rate sweeps. They describe one packet rate or one knee.
     #[serde(flatten)]
     pub sweep: Option<Sweep>,
-    /// Duration of the measurement, without the time that the host gave to other work.
+    /// Duration of the measurement, excluding the time during which the host ran other work.
     #[schemars(extend("unit" = "s"))]
     pub seconds: f64,
-    /// FPU sections that were opened.
+    /// Number of FPU sections that were opened.
     pub sections: u64,
-    /// Hardware interrupts that occurred.
+    /// Number of hardware interrupts.
     pub irqs: u64,
-    /// Hardware interrupts that interrupted an FPU section.
+    /// Number of hardware interrupts that interrupted an FPU section.
     pub irqs_in_section: u64,
-    /// Softirqs that ran.
+    /// Number of softirqs that ran.
     pub softirqs: u64,
     /// The task's throughput: the median of the rounds. Null for the load `pattern`, with fewer
-    /// than six rounds, and if interrupts take most of the time (`inject` is `breakpoint`, or more
-    /// than 4000 interrupts per second).
+    /// than six rounds, and if interrupts take most of the time (`inject` is `breakpoint`, or there
+    /// are more than 4000 interrupts per second).
     #[schemars(extend(
         "unit" = "10^6 bytes/s",
         "x-role" = "main",
@@ -185,55 +185,56 @@ pub(crate) struct Row {
         "x-only" = "fpu"
     ))]
     pub softirq_mb_per_s: Option<f64>,
-    /// FPU sections whose length the section timer measured. The fields `section_us_*` are computed
-    /// from these sections.
+    /// Number of FPU sections whose length the section timer measured. The fields `section_us_*`
+    /// are computed from these sections.
     pub sections_timed: u64,
-    /// Timed sections during which the host took the CPU away.
+    /// Number of timed sections during which the host took the CPU away.
     pub sections_stolen: u64,
-    /// FPU sections that began inside another open section and therefore first saved the registers
-    /// of that section.
+    /// Number of FPU sections that began inside another open section and therefore first saved the
+    /// registers of that section.
     #[schemars(extend("x-role" = "figure"))]
     pub nested_saves: u64,
-    /// Messages that softirqs processed without SIMD.
+    /// Number of messages that softirqs processed without SIMD.
     #[schemars(extend("x-role" = "figure", "x-heading" = "scalar", "x-only" = "fpu"))]
     pub scalar_fallbacks: u64,
-    /// Requests that were deferred to cryptd; null if the load uses direct calls instead of
-    /// requests.
+    /// Number of requests that were deferred to cryptd; null if the load uses direct calls instead
+    /// of requests.
     #[schemars(extend("x-role" = "figure", "x-heading" = "to cryptd"))]
     pub async_punts: Option<u64>,
-    /// Requests that completed out of order, compared with the order of submission; null if the
-    /// load uses no requests.
+    /// Number of requests that did not complete in the order in which they were submitted; null if
+    /// the load uses no requests.
     #[schemars(extend("x-role" = "figure"))]
     pub reordered: Option<u64>,
-    /// Requests that were rejected because cryptd's queue was full; null if the load uses no
-    /// requests.
+    /// Number of requests that were rejected because cryptd's queue was full; null if the load uses
+    /// no requests.
     #[schemars(extend("x-role" = "figure"))]
     pub dropped: Option<u64>,
-    /// Warnings that a debug kernel would have printed.
+    /// Number of warnings that a debug kernel would have printed.
     pub warnings: u64,
-    /// Wrong results, of the task and of the softirqs together.
+    /// Number of wrong results, of the task and of the softirqs together.
     #[schemars(extend("x-role" = "figure", "x-heading" = "wrong"))]
     pub corrupted: u64,
-    /// Kernel entries after which the FPU state of user space had changed.
+    /// Number of kernel entries after which the FPU state of user space had changed.
     #[schemars(extend("x-role" = "figure", "x-heading" = "user wrong"))]
     pub user_corrupted: u64,
-    /// Wrong results to expect if the policy lost state as often as `none`, the control that saves
-    /// nothing. A verdict on the policy requires at least 6.9 (ln 1000), summed over its rows with
-    /// the same load. Null for controls, and if `none` did not run or lost too little.
+    /// Number of wrong results to expect if the policy loses state as often as `none`, the control
+    /// that saves nothing. A verdict on the policy requires at least 6.9 (ln 1000), summed over the
+    /// policy's rows with the same load. Null for controls, and if `none` did not run or lost too
+    /// little.
     #[schemars(extend("x-role" = "figure", "x-heading" = "wrong if as bad as the control", "x-only" = "fpu"))]
     pub expected_wrong: Option<f64>,
     /// Number of times that the task was preempted.
     pub preemptions: u64,
-    /// ESP packets that were processed; null if the load has no packets.
+    /// Number of ESP packets that were processed; null if the load has no packets.
     #[schemars(extend("x-role" = "figure"))]
     pub packets: Option<u64>,
-    /// Packets that the task itself sent; null if the load has no packets.
+    /// Number of packets that the task itself sent; null if the load has no packets.
     pub own_packets: Option<u64>,
-    /// Packets that were lost because the network card's receive ring was full; null if the load
-    /// has no packets.
+    /// Number of packets that were lost because the network card's receive ring was full; null if
+    /// the load has no packets.
     pub ring_missed: Option<u64>,
-    /// Payload that the receivers accepted per second of the high phase: the median of the rounds.
-    /// Null if the load has no packets, for controls, and in packet-rate sweeps.
+    /// Amount of payload that the receivers accepted per second of the high phase: the median of
+    /// the rounds. Null if the load has no packets, for controls, and in packet-rate sweeps.
     #[schemars(extend(
         "unit" = "10^6 bytes/s",
         "x-role" = "figure",
@@ -259,7 +260,8 @@ pub(crate) struct Row {
     pub esp_ratio_low: Option<f64>,
     /// Upper end of the 95 % interval of `esp_ratio`.
     pub esp_ratio_high: Option<f64>,
-    /// Packets that a receiver's anti-replay window rejected; null if the load has no packets.
+    /// Number of packets that a receiver's anti-replay window rejected; null if the load has no
+    /// packets.
     #[schemars(extend("x-role" = "figure"))]
     pub replay_lost: Option<u64>,
     /// Time from the end of the high phase until no packet was waiting: the median of the rounds.
@@ -361,21 +363,21 @@ impl Row {
         }
     }
 
-    /// Sets the task's throughput relative to the control.
+    /// Sets the ratio of the task's throughput to its throughput in the control.
     pub(crate) fn set_of_control(&mut self, r: Option<Ratio>) {
         self.of_control = r.map(|r| r.ratio);
         self.of_control_low = r.map(|r| r.low);
         self.of_control_high = r.map(|r| r.high);
     }
 
-    /// Sets the task's throughput relative to the first policy's.
+    /// Sets the ratio of the task's throughput to its throughput under the first policy.
     pub(crate) fn set_ratio(&mut self, r: Option<Ratio>) {
         self.ratio = r.map(|r| r.ratio);
         self.ratio_low = r.map(|r| r.low);
         self.ratio_high = r.map(|r| r.high);
     }
 
-    /// Sets the packet throughput, and its ratio to the first policy's.
+    /// Sets the packet throughput, and the ratio to the throughput under the first policy.
     pub(crate) fn set_esp(&mut self, rate: Option<Ratio>, to_first: Option<Ratio>) {
         self.esp_mb_per_s = rate.map(|r| r.ratio);
         self.esp_mb_per_s_low = rate.map(|r| r.low);
@@ -385,7 +387,7 @@ impl Row {
         self.esp_ratio_high = to_first.map(|r| r.high);
     }
 
-    /// Sets the costs of the policy's sections, measured without interrupts.
+    /// Sets the costs of FPU sections under the policy, measured without interrupts.
     pub(crate) fn set_costs(&mut self, costs: &Costs) {
         self.pair_cycles = costs.pair;
         self.pair_untimed_cycles = costs.pair_untimed;
@@ -403,13 +405,14 @@ impl Row {
         self.set_ratio(None);
     }
 
-    /// Returns half the width of the task throughput's interval, in per cent of the throughput.
+    /// Returns half the width of the interval of the task's throughput, as a percentage of the
+    /// throughput.
     pub(crate) fn plus_minus_pct(&self) -> Option<f64> {
         let width = self.task_mb_per_s_high? - self.task_mb_per_s_low?;
         Some(50.0 * width / self.task_mb_per_s?)
     }
 
-    /// Returns whether results or user states are wrong although the policy should preserve them.
+    /// Returns whether results or user states are wrong under a policy that should preserve them.
     pub(crate) fn fails(&self) -> bool {
         !is_control(&self.policy) && self.corrupted + self.user_corrupted > 0
     }

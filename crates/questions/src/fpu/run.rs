@@ -1,6 +1,6 @@
-//! Measures the policy table. Short slices where interrupts encrypt alternate with slices where
-//! they do nothing. Each round includes all policies, so that drift of the machine affects all of
-//! them equally.
+//! Measures the policy table. Short slices in which interrupts encrypt alternate with slices in
+//! which they do nothing. Each round includes all policies, so that a drift in the machine's speed
+//! affects all of them equally.
 
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,15 +22,15 @@ use super::tally::Tally;
 use super::workload::{load_plan, Workload, PACKET};
 use super::{breakpoints, costs};
 
-/// Duration of a slice. It contains forty interrupts on average at the default rate.
+/// Duration of a slice. At the default rate, a slice contains forty interrupts on average.
 const SLICE: Duration = Duration::from_millis(20);
-/// Minimum number of rounds; fewer do not give an interval.
+/// Minimum number of rounds. Fewer rounds do not give an interval.
 const ROUNDS: u32 = 6;
 
 /// Runs the policy table, or a campaign of interrupts at breakpoints.
 ///
 /// # Errors
-/// The host has no timers or no second core, or the tree lacks the driver.
+/// Fails if the host has no timers or no second core, or if the tree lacks the driver.
 pub(super) fn run(
     plan: &Plan,
     bench: &mut Bench,
@@ -121,9 +121,9 @@ struct Rounds<'a> {
     rate: f64,
     share: Duration,
     load: Load<'a>,
-    /// Work that the load does not currently use, indexed by [`Sort::place`]: that with a tree's
-    /// ciphers, and that with Kiln's crypto API. While the load uses one of them, the element
-    /// contains the replaced work.
+    /// Two kinds of work that the load can use, indexed by [`Sort::place`]: work with a tree's
+    /// ciphers, and work with Kiln's crypto API. While the load uses one of them, the element holds
+    /// the work that it replaced.
     others: [Option<Sides>; 2],
     whose: Sort,
 }
@@ -157,7 +157,7 @@ impl Sort {
     }
 }
 
-/// Two tallies for each policy: one for slices with real interrupts, one for the control.
+/// Two tallies for each policy: one for slices with real interrupts, and one for the control.
 type Tallies = Vec<[Tally; 2]>;
 
 impl Rounds<'_> {
@@ -176,8 +176,8 @@ impl Rounds<'_> {
         let mut rounds = 0;
         while !stopped() && (rounds < ROUNDS || start.elapsed() < self.share) {
             for turn in 0..entries.len() {
-                // Vary the order between rounds, so that no policy always follows the same other
-                // policy.
+                // Vary the order from round to round, so that a policy does not always follow the
+                // same other policy.
                 let n = entries.len();
                 let i = (turn * if rounds % 2 == 0 { 1 } else { n - 1 } + rounds as usize) % n;
                 for half in 0..2 {
@@ -201,12 +201,12 @@ impl Rounds<'_> {
         plan.inject.start(self.load.cpu(), self.rate, plan.seed)
     }
 
-    /// Runs one slice of a policy, with the kind of work that it needs.
+    /// Runs one slice of a policy with the kind of work that the policy needs.
     fn slice(&mut self, tally: &mut Tally, entry: Entry, control: bool) {
         let whose = Sort::new(self.plan, entry);
         if whose != self.whose {
             // Exchange the work while the previous policy is still set, so that pending requests
-            // are completed under it. Undo any previous exchange first.
+            // complete under that policy. Undo any previous exchange first.
             for place in [self.whose.place(), whose.place()].into_iter().flatten() {
                 if let Some(other) = &mut self.others[place] {
                     self.load.exchange(other);
@@ -217,8 +217,8 @@ impl Rounds<'_> {
         tally.slice(&mut self.load, entry.policy, control, self.work, SLICE);
     }
 
-    /// Measures how many microseconds of the task's time an empty interrupt costs, including the
-    /// host's signal. Returns a note with the result.
+    /// Measures how many microseconds an empty interrupt takes from the task, including the host's
+    /// signal. Returns a note that states the result.
     fn price_of_an_interrupt(&mut self, stop: &AtomicBool) -> Result<Option<String>, Error> {
         let policy = self.plan.entries()[0];
         let mut tallies: [Tally; 2] = Default::default();
@@ -360,7 +360,7 @@ fn notes(plan: &Plan, outcome: &mut Outcome<Row>) {
     }
 }
 
-/// Adds the conclusion on lost state: a failure, a verdict, or a note that a verdict is impossible.
+/// Adds a conclusion about lost state: a failure, a verdict, or a note that no verdict is possible.
 fn conclude(outcome: &mut Outcome<Row>) {
     let counts: Vec<Count> = outcome.rows.iter().filter_map(Row::count).collect();
     let judged = power::judge(&counts);
@@ -370,8 +370,8 @@ fn conclude(outcome: &mut Outcome<Row>) {
         row.expected_wrong = expected.filter(|_| !is_control(&row.policy));
     }
     let lost = outcome.rows.iter().any(Row::fails);
-    // The control is optional, because a user may want only some policies' results. If it did run,
-    // it must have statistical power.
+    // The control may be missing, because a user may want the results of only some policies. If it
+    // did run, it must have statistical power.
     let blind = matches!(judged, Err(NoVerdict::NoPower(_))) && !outcome.interrupted;
     let reordered = reordered(&outcome.rows);
     outcome.failed = lost || blind || !reordered.is_empty();
@@ -382,8 +382,9 @@ fn conclude(outcome: &mut Outcome<Row>) {
         .extend(judged.err().map(|why| why.to_string()));
 }
 
-/// Describes rows in which more requests completed out of order than in their control. A crypto API
-/// must complete one transform's requests on one CPU in the order in which they were made.
+/// Describes rows in which more requests completed out of order than in the corresponding control.
+/// A crypto API must complete the requests that one CPU makes on one transform in the order in
+/// which they were made.
 fn reordered(rows: &[Row]) -> Vec<String> {
     let real = rows.iter().filter(|r| !r.control && !is_control(&r.policy));
     let of = |row: &Row| {
@@ -431,7 +432,7 @@ mod tests {
     use super::super::tally::Tally;
     use super::*;
 
-    /// Creates a policy's row with real interrupts, and its control's row.
+    /// Creates two rows for a policy: one with real interrupts, and its control.
     fn rows(policy: &str, hit: u64, wrong: u64) -> Vec<Row> {
         let plan = Plan::new(1, true);
         let entry = plan.entries()[0];

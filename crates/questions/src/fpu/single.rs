@@ -1,10 +1,10 @@
-//! Injects one interrupt per run, before each instruction in turn, always from the same initial
+//! Injects one interrupt per run, before each instruction in turn, always starting from the same
 //! state.
 //!
-//! These runs complement the runs where every instruction of a section is interrupted. In those,
+//! These runs complement the runs in which every instruction of a section is interrupted. In those,
 //! the first softirq saves the user's state and updates the section timer, so the section itself
-//! never does either; with a single interrupt, the section does both. If a policy makes softirqs
-//! wait for the section's end, later interrupts run these softirqs on their own return path; only
+//! never does either; with a single interrupt, the section does both. If a policy delays softirqs
+//! until the end of the section, later interrupts run these softirqs on their own return path; only
 //! with a single interrupt does the section itself run them.
 
 use kiln_kernel::cpu::Cpu;
@@ -15,15 +15,15 @@ use kiln_question::Error;
 use super::examined::Examined;
 use super::probe::{Probe, Task};
 
-/// Maximum length in instructions of a section that is interrupted at every instruction, with one
-/// run per instruction. The limit is needed because each run single-steps up to its interrupt.
+/// Sections of at most this many instructions are interrupted at every instruction, each in a
+/// separate run. The limit is needed because each run single-steps up to its interrupt.
 const LONGEST: u64 = 800;
-/// Number of instructions at the beginning of a longer section that are interrupted in one run
-/// each. `kernel_fpu_begin` executes fewer instructions, including the save of the user's state.
+/// Number of instructions at the beginning of a longer section that are interrupted in separate
+/// runs. `kernel_fpu_begin` executes fewer instructions, even if it saves the user's state.
 const BEGINNING: u64 = 160;
 
-/// Returns whether to run the probe. With `quick`, only the pattern task and encryptions of at most
-/// 16 bytes are run.
+/// Returns whether to run the probe. If `quick` is true, only the pattern task and encryptions of
+/// at most 16 bytes are run.
 fn worth(probe: &Probe, quick: bool) -> bool {
     match &probe.task {
         Task::Keep => true,
@@ -32,8 +32,9 @@ fn worth(probe: &Probe, quick: bool) -> bool {
 }
 
 /// Interrupts each instruction of a short section in a separate run. In a longer section, only the
-/// beginning is interrupted like this, and one run interrupts all later instructions. The control
-/// continues after a loss, because its number of losses is needed to judge other policies.
+/// beginning is interrupted in this way, and a single run interrupts all later instructions. The
+/// control continues after a loss, because judging the other policies requires its total number of
+/// losses.
 pub(super) fn pass(
     probe: &Probe,
     cpu: &mut Cpu,
@@ -77,21 +78,21 @@ pub(super) fn pass(
     Ok(())
 }
 
-/// Instructions around a section's end at which the second interrupt is injected. They are assumed
-/// to cover the path to the waiting softirqs and back: `BEFORE` instructions before the section's
-/// end, `AFTER` instructions after it, and the `LAST` instructions of the whole run.
+/// Instructions around the end of a section at which the second interrupt is injected: `BEFORE`
+/// instructions before the end, `AFTER` instructions after it, and the `LAST` instructions of the
+/// whole run. They are assumed to cover the path to the waiting softirqs and back.
 const BEFORE: u64 = 64;
 const AFTER: u64 = 160;
 const LAST: u64 = 96;
 
-/// Returns whether, under the probe's policy, a softirq raised during a section waits for the
-/// section's end.
+/// Returns whether the probe's policy makes a softirq that is raised during a section wait until
+/// the section ends.
 fn softirqs_wait(probe: &Probe, cpu: &mut Cpu) -> bool {
     probe.policy.set(cpu);
     !usable(cpu, Context::Softirq, true).over_section
 }
 
-/// Tests a softirq that waits for the section's end. Each run injects a second interrupt at a
+/// Tests a softirq that waits for the end of the section. Each run injects a second interrupt, at a
 /// different instruction on the path to the softirq and back.
 pub(super) fn waiting(
     probe: &Probe,

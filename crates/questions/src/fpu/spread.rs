@@ -1,4 +1,4 @@
-//! Histograms of times, as flat fields of a row.
+//! Histograms of times, stored as flat fields of a row.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -9,12 +9,12 @@ use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
-/// Number of upper bucket bounds in a histogram: half octaves in nanoseconds, 16, 24, 32, 48 ...
-/// 1048576.
+/// Number of upper bounds in a histogram. The bounds are half octaves in nanoseconds: 16, 24, 32,
+/// 48 ... 1048576.
 const BOUNDS: usize = 33;
 
-/// A histogram of times. Each bucket counts times above the previous bound, up to its own bound;
-/// the last bucket counts times above the last bound.
+/// A histogram of times. Each bucket counts the times that are at most its bound but above the
+/// previous bound; the last bucket counts times above all bounds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Spread {
     counts: [u64; BOUNDS],
@@ -22,7 +22,7 @@ pub(crate) struct Spread {
 }
 
 impl Spread {
-    /// Converts a histogram of TSC ticks to one of nanoseconds.
+    /// Converts a histogram of TSC ticks to a histogram of nanoseconds.
     pub(crate) fn new(h: &Histogram<u64>, ticks_per_us: f64) -> Spread {
         let mut spread = Spread {
             counts: [0; BOUNDS],
@@ -44,8 +44,8 @@ fn bound(i: usize) -> u64 {
     octave + if i % 2 == 1 { octave / 2 } else { 0 }
 }
 
-/// The histograms of a row. The fields for softirqs are `softirq_hist_ns_le_16` and so on, then
-/// `softirq_hist_ns_more`; sections have the same fields. A missing histogram has no fields.
+/// The histograms in a row. The fields for softirqs are `softirq_hist_ns_le_16` and so on, up to
+/// `softirq_hist_ns_more`; sections have corresponding fields. A missing histogram has no fields.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Spreads {
     /// Times from raising a softirq to its handler's first action.
@@ -93,7 +93,7 @@ impl JsonSchema for Spreads {
 }
 
 impl<'de> Deserialize<'de> for Spreads {
-    /// Extracts the histograms' fields from a row's fields.
+    /// Extracts the histograms from the fields of a row.
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Spreads, D::Error> {
         let fields = HashMap::<String, Value>::deserialize(d)?;
         let [softirq, section] = NAMES.map(|name| {

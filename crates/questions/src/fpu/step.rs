@@ -27,7 +27,7 @@ use super::step_row::StepRow;
 use super::workload::messages;
 use super::{nest, pairs, single};
 
-/// Pairs of interrupts per combination, without and with --quick.
+/// Number of interrupt pairs per combination, without and with --quick.
 const PAIRS: [u64; 2] = [200, 40];
 /// Maximum number of replay lines per policy. It is low because each replay line requires a
 /// bisection.
@@ -35,11 +35,11 @@ const REPLAYS: usize = 3;
 
 type Proof = Outcome<StepRow>;
 
-/// Runs the proof, or one replay.
+/// Runs the proof, or replays a single injection.
 ///
 /// # Errors
-/// The host does not allow single steps, the instruction to replay does not exist, or the tree
-/// lacks the driver.
+/// Fails if the host does not allow single-stepping, if the instruction to replay does not exist,
+/// or if the tree lacks the driver.
 pub(super) fn prove(
     plan: &Plan,
     bench: &mut Bench,
@@ -75,7 +75,8 @@ fn probe(
     }
 }
 
-/// Creates the pattern task, and a task for each implementation, length and direction.
+/// Creates the pattern task, and one task for each combination of implementation, length and
+/// direction.
 fn tasks(plan: &Plan) -> Result<Vec<Task>, Error> {
     let mut tasks = Vec::new();
     if plan.pattern || plan.imp.is_none() {
@@ -99,7 +100,7 @@ fn tasks(plan: &Plan) -> Result<Vec<Task>, Error> {
     Ok(tasks)
 }
 
-/// Creates the same tasks as [`tasks`], but with a tree's crypto API. Also returns the stream that
+/// Creates the same tasks as [`tasks`], but uses a tree's crypto API. Also returns the stream that
 /// the softirqs use.
 fn tree_tasks(
     plan: &Plan,
@@ -132,8 +133,8 @@ fn probes(plan: &Plan, bench: &mut Bench, hardirq_fpu: bool) -> Result<Vec<Probe
         match plan.tree_of(policy) {
             None => {
                 let of = |task| probe(plan, policy, task, None, hardirq_fpu);
-                // A control added for the verdict needs only one message per implementation to show
-                // that losses are detected.
+                // A control that was added for the verdict needs only one message per
+                // implementation to show that losses are detected.
                 let few = plan.added_control && policy.is_broken();
                 let (op, len) = (
                     plan.ops.first().copied().map(op_name),
@@ -152,8 +153,8 @@ fn probes(plan: &Plan, bench: &mut Bench, hardirq_fpu: bool) -> Result<Vec<Probe
     Ok(probes)
 }
 
-/// Selects this shard's probes and the control's. Every shard runs the control, to show that it
-/// would have detected a loss.
+/// Selects the probes of this shard and those of the control. Every shard runs the control, to show
+/// that the shard would have detected a loss.
 fn select(plan: &Plan, probes: Vec<Probe>) -> Vec<Probe> {
     let is_control = |p: &Probe| plan.added_control && p.policy.is_broken();
     let (control, judged): (Vec<Probe>, Vec<Probe>) = probes.into_iter().partition(is_control);
@@ -208,7 +209,7 @@ fn prove_all(
         }
         progress(0.5 + 0.5 * i as f64 / total, "pairs");
         let time = plan.budget.saturating_sub(start.elapsed()) / (left - i) as u32;
-        // In the second half of the pairs, hardirq handlers open sections, too.
+        // In the second half of the pairs, hardirq handlers also open sections.
         for hardirq_fpu in [false, true] {
             probe.hardirq_fpu = hardirq_fpu;
             let share: Duration = time / 2;
@@ -217,8 +218,8 @@ fn prove_all(
     }
     let mut proof = Proof::default();
     for (_, mut examined) in done {
-        // Report a loss only if it occurs again when the injection is repeated, because the replay
-        // command must work.
+        // Report a loss only if it occurs again when the injection is repeated. Otherwise, the
+        // replay command might not reproduce it.
         for (probe, step) in &examined.findings {
             if probe.lost(&probe.run(cpu, *step, true)?) {
                 let line = probe.replay(*step);
@@ -231,8 +232,8 @@ fn prove_all(
     Ok(proof)
 }
 
-/// Injects an interrupt before every instruction in two passes; in the second one, hardirq handlers
-/// open sections, too.
+/// Injects an interrupt before every instruction, in two passes. In the second pass, hardirq
+/// handlers also open sections.
 fn passes(probe: &Probe, cpu: &mut Cpu, replays: &mut usize) -> Result<Examined, Error> {
     let quiet = probe.count(cpu)?;
     if probe.lost(&quiet) {

@@ -1,4 +1,4 @@
-//! The rows of `kiln fpu prove`.
+//! The rows that `kiln fpu prove` outputs.
 
 use std::borrow::Cow;
 
@@ -34,7 +34,7 @@ pub(crate) struct StepRow {
     /// policy.
     #[schemars(extend("x-role" = "key"))]
     pub policy: Cow<'static, str>,
-    /// Driver of the task and of the softirqs; `pattern` if the task keeps a pattern in all
+    /// Driver that the task and the softirqs use; `pattern` if the task keeps a pattern in all
     /// registers instead.
     #[serde(rename = "impl")]
     #[schemars(extend("x-role" = "key"))]
@@ -45,44 +45,47 @@ pub(crate) struct StepRow {
     /// Size of the task's message; null for `pattern`.
     #[schemars(extend("unit" = "bytes", "x-role" = "key"))]
     pub len: Option<usize>,
-    /// Instructions that the section executes without interrupts.
+    /// Number of instructions that the section executes without interrupts.
     #[schemars(extend("x-role" = "main"))]
     pub instructions: u64,
-    /// Instructions before which an interrupt was injected in the first pass, in which hardirqs
-    /// open no FPU sections. Softirqs that run at the end of the section count as part of it.
+    /// Number of instructions before which an interrupt was injected in the first pass, in which
+    /// hardirqs open no FPU sections. Softirqs that run at the end of the section count as part of
+    /// it.
     #[schemars(extend("x-role" = "main"))]
     pub points: u64,
-    /// Instructions that were interrupted once more, in a separate run for each instruction. In
-    /// sections of more than 800 instructions, only the first 160 have separate runs; a single run
-    /// interrupts all later ones, except under `none`.
+    /// Number of instructions that were also interrupted individually, in a separate run for each.
+    /// In sections of more than 800 instructions, only the first 160 have separate runs; a single
+    /// run interrupts all later ones, except under `none`.
     #[schemars(extend("x-role" = "main"))]
     pub singles: u64,
-    /// Interrupts that were injected, summed over all runs of this row.
+    /// Number of interrupts injected, summed over all runs of this row.
     #[schemars(extend("x-role" = "figure"))]
     pub injected: u64,
-    /// Injected interrupts that arrived while interrupts were disabled and were served later.
+    /// Number of injected interrupts that arrived while interrupts were disabled and were served
+    /// later.
     pub masked: u64,
-    /// Instructions of the softirq that is raised by an interrupt in the middle of the section.
+    /// Number of instructions in the softirq that an interrupt in the middle of the section raises.
     pub softirq_instructions: u64,
-    /// Instructions of that softirq before which an interrupt was injected.
+    /// Number of instructions in that softirq before which an interrupt was injected.
     pub softirq_points: u64,
-    /// Pairs of interrupts that were tried: one in the section, and one in the softirq that the
-    /// first one raises.
+    /// Number of pairs of interrupts that were tried: one in the section, and one in the softirq
+    /// that the first one raises.
     #[schemars(extend("x-role" = "figure"))]
     pub pairs: u64,
-    /// Wrong results, of the task and of the softirqs together.
+    /// Number of wrong results, of the task and of the softirqs together.
     #[schemars(extend("x-role" = "figure", "x-heading" = "wrong"))]
     pub corrupted: u64,
-    /// Kernel entries after which the FPU state of user space had changed.
+    /// Number of kernel entries after which the FPU state of user space had changed.
     #[schemars(extend("x-role" = "figure", "x-heading" = "user wrong"))]
     pub user_corrupted: u64,
-    /// Wrong results to expect if the policy lost state as often as `none`, the control that saves
-    /// nothing. A verdict on the policy requires at least 6.9 (ln 1000), summed over its rows with
-    /// the same load. Null for controls, and if `none` did not run or lost too little.
+    /// Number of wrong results to expect if the policy loses state as often as `none`, the control
+    /// that saves nothing. A verdict on the policy requires at least 6.9 (ln 1000), summed over the
+    /// policy's rows with the same load. Null for controls, and if `none` did not run or lost too
+    /// little.
     #[serde(default)]
     #[schemars(extend("x-role" = "figure", "x-heading" = "wrong if as bad as the control"))]
     pub expected_wrong: Option<f64>,
-    /// Warnings that a debug kernel would have printed.
+    /// Number of warnings that a debug kernel would have printed.
     #[schemars(extend("x-role" = "figure"))]
     pub warnings: u64,
     /// Command that reproduces the first loss of state; null if no reproducible loss was found.

@@ -26,7 +26,8 @@ pub(crate) static SURVEY: &[Contribution] = &[
             let row: Option<Row> = headline::interrupted(&interrupted(answers));
             row.into_iter().collect()
         },
-        // The survey fails if interrupts hit sections but were too few to detect a loss.
+        // The survey fails if interrupts hit sections but there were too few of them to detect a
+        // loss.
         failed: |answers| headline::is_blind(&interrupted(answers)),
     },
 ];
@@ -59,7 +60,7 @@ pub(super) static TREE_WAYS: Part = Part {
     from_s: 150.0,
     least_s: 3.0,
     builds: true,
-    // Skip this part whenever the survey skips the tree's part of `kiln speed`.
+    // Skip this part whenever the survey skips the part that runs `kiln speed` on a tree.
     follows: true,
     can_run: |means| means.tree.is_some(),
     args: |slot| {
@@ -87,8 +88,8 @@ pub(super) static POLICIES: Part = Part {
     ..Part::USUAL
 };
 
-/// The survey part that determines whether policies lose state. It uses breakpoints, which hit
-/// sections a thousand times as often as a timer's interrupts.
+/// The survey part that determines whether policies lose state. It uses breakpoints, because their
+/// interrupts hit sections a thousand times as often as those of a timer.
 pub(super) static BREAKPOINTS: Part = Part {
     name: "fpu-breakpoint",
     what: "interrupts at random instructions",

@@ -1,4 +1,4 @@
-//! Accumulates one policy's counts, slice by slice.
+//! Accumulates the counts of one policy, slice by slice.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use kiln_measure::{Ratio, Round, Series};
 
 use super::workload::Workload;
 
-/// Sums over slices, and the task's rate in each round.
+/// Sums over all slices, and the rate of the task in each round.
 #[derive(Default)]
 pub(crate) struct Tally {
     pub stats: Stats,
@@ -17,13 +17,13 @@ pub(crate) struct Tally {
     pub seconds: f64,
     pub section: Option<Histogram<u64>>,
     pub latency: Option<Histogram<u64>>,
-    /// Task messages per second, one value per round.
+    /// Messages that the task processed per second, one value per round.
     rates: Series,
 }
 
 impl Tally {
-    /// Runs the task for one slice under a policy. Interrupts raise softirqs or, if `empty` is set,
-    /// do nothing.
+    /// Runs the task under a policy for one slice. Interrupts raise softirqs, or do nothing if
+    /// `empty` is true.
     pub(crate) fn slice(
         &mut self,
         load: &mut Load<'_>,
@@ -37,7 +37,8 @@ impl Tally {
         // Warm up caches and predictors, and finish work that the previous policy left pending.
         load.run(work.entry);
         // Under the broken control, softirqs corrupt the registers of any code that they interrupt,
-        // including this function, so none may run while it reads clocks and counters.
+        // including this function. No softirq may run while this function reads clocks and
+        // counters.
         load.set_empty(true);
         load.cpu().reset_stats();
         let before = load.counts();
@@ -54,7 +55,7 @@ impl Tally {
         self.rates.rounds.push(round(rate));
     }
 
-    /// Adds the CPU's statistics since their last reset, and the counts of a load that ran for
+    /// Adds the CPU's statistics since they were last reset, and the counts of a load that ran for
     /// `lasted`.
     pub(crate) fn add(&mut self, load: &mut Load<'_>, done: Counts, lasted: Duration) {
         let cpu = load.cpu();
@@ -65,8 +66,8 @@ impl Tally {
         merge(&mut self.latency, cpu.softirq_latency());
     }
 
-    /// Adds the CPU's statistics since their last reset, and the counts and rate of a round that
-    /// took `seconds` seconds.
+    /// Adds the CPU's statistics since they were last reset, and the counts and the rate of a round
+    /// that took `seconds` seconds.
     pub(crate) fn take(&mut self, cpu: &mut Cpu, done: Counts, seconds: f64) {
         self.stats += cpu.stats();
         self.counts += done;
@@ -77,14 +78,14 @@ impl Tally {
         self.rates.rounds.push(round(rate));
     }
 
-    /// Returns the number of wrong results of the task and of softirqs.
+    /// Returns how many results of the task and of the softirqs were wrong.
     pub(crate) fn corrupted(&self) -> u64 {
         let c = &self.counts;
         c.task_corrupted + c.softirq_corrupted + c.second_corrupted
     }
 
-    /// Returns the task's messages per second: the median of the rounds with its interval. `None`
-    /// with fewer than six rounds.
+    /// Returns how many messages the task processed per second: the median of the rounds with its
+    /// interval. `None` with fewer than six rounds.
     pub(crate) fn rate(&self) -> Option<Ratio> {
         let one = Series {
             rounds: vec![round(1.0); self.rates.rounds.len()],
@@ -99,8 +100,8 @@ impl Tally {
     }
 }
 
-/// Returns the CPU time of this thread. Unlike elapsed time, CPU time excludes periods where the
-/// host runs other threads and the emulated CPU makes no progress.
+/// Returns the CPU time of this thread. Unlike elapsed time, CPU time excludes the periods in which
+/// the host runs other threads and the emulated CPU makes no progress.
 pub(crate) fn cpu_time() -> Duration {
     let mut time = libc::timespec {
         tv_sec: 0,

@@ -38,7 +38,7 @@ impl Timeline {
         }
     }
 
-    /// Returns pairs of time in milliseconds and throughput in MB/s.
+    /// Returns pairs of a time in milliseconds and the throughput at that time in MB/s.
     pub(crate) fn throughput(&self) -> Vec<(f64, f64)> {
         let rounds = f64::from(self.rounds.max(1));
         let steps = self.bytes.len().saturating_sub(BIN);
@@ -50,7 +50,8 @@ impl Timeline {
             .collect()
     }
 
-    /// Returns pairs of time in milliseconds and the number of requests in cryptd's queue.
+    /// Returns pairs of a time in milliseconds and the number of requests in cryptd's queue at that
+    /// time.
     pub(crate) fn queue(&self) -> Vec<(f64, f64)> {
         let rounds = f64::from(self.rounds.max(1));
         let of = |(i, q): (usize, &f64)| (i as f64, q / rounds);

@@ -1,5 +1,5 @@
-//! Measures the policies of kernel trees. This process builds each tree; a child process measures
-//! the tree's policy together with Kiln's own.
+//! Measures the policies of kernel trees. This process builds each tree, and a child process
+//! measures the tree's policy together with Kiln's own policies.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -24,7 +24,7 @@ struct Document<R> {
     shard: Option<Part>,
 }
 
-/// Runs in the child: boots the tree, and adds its policy to those of the plan.
+/// Runs in the child process: boots the tree and adds the tree's policy to the plan.
 pub(super) fn boot(
     plan: Plan,
     driver: Option<&str>,
@@ -37,7 +37,7 @@ pub(super) fn boot(
 }
 
 /// Checks the arguments before a tree is built. The tree's own policy cannot be checked yet,
-/// because it is known only when the tree runs.
+/// because it is not known until the tree runs.
 pub(super) fn check(plan: &Plan, trees: &[PathBuf], driver: Option<&str>) -> Result<(), Error> {
     let mut plan = plan.clone();
     for dir in trees {
@@ -64,9 +64,9 @@ fn with_tree(
     plan
 }
 
-/// Runs in the parent process: builds each tree, and has a child process measure it. `policy`
-/// returns a row's policy. The outcome is `None` if building was interrupted, or if a child refused
-/// to measure.
+/// Runs in the parent process: builds each tree and starts a child process that measures it.
+/// `policy` returns a row's policy. The outcome is `None` if the build was interrupted or a child
+/// refused to measure.
 pub(super) fn run<R: DeserializeOwned>(
     trees: &[PathBuf],
     build: &TreeBuildArgs,
@@ -86,7 +86,8 @@ pub(super) fn run<R: DeserializeOwned>(
         }
         let document = read::<R>(&ended.output);
         session.share.adopt(document.shard);
-        // Every child measures Kiln's own policies; keep their rows only from the first child.
+        // Every child measures Kiln's own policies, but only the first child's rows for them are
+        // kept.
         let wanted = |row: &R| i == 0 || policy(row) == name;
         sum.rows.extend(document.rows.into_iter().filter(wanted));
         sum.add_notes(document.notes);
@@ -115,14 +116,14 @@ fn read<R: DeserializeOwned>(output: &[u8]) -> Document<R> {
 
 /// The results of a child process that has exited.
 struct Ended {
-    /// Objects of the tree that do not compile.
+    /// Objects in the tree that failed to compile.
     failures: Vec<String>,
     output: Vec<u8>,
     status: Option<u8>,
     crash: Option<String>,
 }
 
-/// Builds a tree, and has a child process measure it; returns `None` if interrupted.
+/// Builds a tree and starts a child process that measures it. Returns `None` if interrupted.
 fn in_tree(
     dir: &Path,
     name: &str,

@@ -11,9 +11,9 @@ use super::view;
 
 /// May SIMD be used here? Each FPU policy's answer in every context
 ///
-/// Asks in a task, in softirqs, in hardirqs and in an NMI, with and without an open FPU section of
-/// the task. If the answer is yes, Kiln opens a section and counts the warnings that a debug kernel
-/// would print.
+/// Asks in a task, in softirqs, in hardirqs and in an NMI, both while the task has an open FPU
+/// section and while it has none. If the answer is yes, Kiln opens a section and counts the
+/// warnings that a debug kernel would print.
 #[derive(Args)]
 #[command(after_long_help = "\
 Examples:

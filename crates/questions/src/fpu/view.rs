@@ -1,4 +1,4 @@
-//! Formats the tables of `kiln fpu` and its subcommands.
+//! Formats the tables that `kiln fpu` and its subcommands print.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ pub(crate) fn or_dash(x: Option<f64>) -> String {
     x.map_or("-".to_string(), figure)
 }
 
-/// Formats the policy's name, followed by the softirqs' fallback unless that is the default.
+/// Formats a policy's name, followed by the fallback of the softirqs unless that is the default.
 pub(crate) fn with_fallback(row: &Row) -> String {
     match row.fallback.as_ref() {
         "cryptd" => format!("{}, cryptd", policy(&row.policy)),
@@ -33,9 +33,9 @@ fn policy(name: &str) -> String {
     }
 }
 
-/// Formats two answers for each policy and context: outside a section, and within an open section
-/// of the task. W means that opening a section causes a warning; a dash means that the softirq
-/// waits for the section's end.
+/// Formats two answers for each policy and context: one outside a section, and one while the task
+/// has an open section. W means that opening a section causes a warning; a dash means that the
+/// softirq waits until the section ends.
 pub(crate) fn answers(rows: &[AnswerRow]) -> String {
     let mut policies: Vec<&str> = Vec::new();
     let mut contexts: Vec<&str> = Vec::new();
@@ -73,7 +73,7 @@ pub(crate) fn answers(rows: &[AnswerRow]) -> String {
     )
 }
 
-/// Formats each load's results, followed by the counts.
+/// Formats the results of each load, followed by the counts.
 pub(crate) fn tables(rows: &[Row]) -> String {
     let mut loads: Vec<&str> = Vec::new();
     for r in rows {
@@ -218,7 +218,7 @@ fn counts(rows: &[&Row]) -> String {
     text(&table)
 }
 
-/// Formats the table of a proof, with one line per policy and implementation.
+/// Formats the table that a proof run prints, with one line per policy and implementation.
 pub(crate) fn proof(rows: &[StepRow]) -> String {
     let mut table = plain();
     table.set_header([

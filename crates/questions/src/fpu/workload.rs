@@ -1,4 +1,4 @@
-//! The work of the task and the softirqs, as loads that the user can choose by name.
+//! Defines the work of the task and the softirqs, as loads that the user selects by name.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,14 +9,15 @@ use kiln_kernel::load::{self, Messages, TaskWork, Worker};
 use kiln_measure::SplitMix64;
 use kiln_question::Error;
 
-/// Size in bytes of a softirq's message in the policy table: the payload of a full IPsec packet.
+/// Size in bytes of a softirq's message in the policy table: the payload of a full-size IPsec
+/// packet.
 pub(crate) const PACKET: usize = 1420;
 /// Size in bytes of a softirq's message in proofs and campaigns. Short messages leave time for more
 /// softirqs.
 pub(crate) const SHORT_PACKET: usize = 128;
 
-/// Iterations of an empty loop while the task keeps the pattern in its registers: about ten
-/// microseconds.
+/// Number of iterations of an empty loop for which the task keeps the pattern in its registers.
+/// They take about ten microseconds.
 const SPINS: u64 = 40_000;
 
 /// A load in the policy table.
@@ -47,8 +48,8 @@ impl Workload {
             entry: 24,
         },
     ];
-    /// A load where the task keeps a pattern in all registers. Sections are long and softirqs
-    /// short, so that nearly every interrupt hits a section.
+    /// A load under which the task keeps a pattern in all registers. Sections are long and softirqs
+    /// are short, so nearly every interrupt hits a section.
     pub(crate) const PATTERN: Workload = Workload {
         len: 0,
         packet: 64,
@@ -56,7 +57,7 @@ impl Workload {
         entry: 20,
     };
 
-    /// Creates the task's work: encryption with `imp`, or keeping a pattern.
+    /// Creates the work of the task, which encrypts with `imp` or keeps a pattern.
     pub(crate) fn task(self, imp: Impl, seed: u64) -> Result<TaskWork, Error> {
         Ok(match self.task_messages(seed)? {
             None => self.keep(seed),
@@ -107,7 +108,8 @@ pub(crate) fn scalar() -> Result<Impl, Error> {
         .ok_or_else(|| Error::lacks("this build has no scalar xts-aes-fixed-time: rebuild it"))
 }
 
-/// Creates messages that depend only on the seed. `stream` distinguishes a load's sets of messages.
+/// Creates messages that depend only on the arguments. `stream` distinguishes the sets of messages
+/// in a load.
 pub(crate) fn messages(
     seed: u64,
     stream: u64,
@@ -128,7 +130,7 @@ pub(crate) fn softirq_messages(seed: u64, packet: usize) -> Result<Arc<Messages>
     messages(seed, 2, Op::Encrypt, packet, 16)
 }
 
-/// Creates a load with a task and softirqs, whose messages have `packet` bytes.
+/// Creates a load that consists of a task and of softirqs with messages of `packet` bytes.
 pub(crate) fn load_plan(
     seed: u64,
     task: TaskWork,

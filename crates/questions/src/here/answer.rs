@@ -12,7 +12,7 @@ const ABOUT: [&str; 5] = [
     "virtio-crypto control queue",
 ];
 
-/// The answer to one question, before its conversion to a row.
+/// The answer to one question, before it is converted to a row.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Answer {
     pub finding: String,

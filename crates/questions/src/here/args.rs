@@ -16,7 +16,7 @@ use super::{live, run, view};
 
 /// Does one of the problems behind the five questions affect this machine?
 ///
-/// Reads the running kernel's own files, changes nothing and needs no root. For each question it
+/// Reads the running kernel's own files, changes nothing and needs no root. For each question, it
 /// reports whether this kernel has the problem, which files show it, what the verdict assumes, and
 /// what to do. If the files do not show the answer, the verdict is 'cannot tell'.
 #[derive(Args)]
@@ -52,8 +52,8 @@ module: docs/MODULE.md.
 See also:
   docs/HERE.md, docs/FINDINGS.md, docs/MODULE.md")]
 pub struct HereArgs {
-    /// Judge another machine or kernel: DIR has its files under their full paths, such as
-    /// DIR/proc/crypto and DIR/boot/config-6.12.0, as --record DIR writes them there
+    /// Judge another machine or kernel: DIR contains its files under their full paths, such as
+    /// DIR/proc/crypto and DIR/boot/config-6.12.0; --record DIR creates such a directory
     #[arg(long, value_name = "DIR")]
     root: Option<PathBuf>,
     /// Record the files that would be read, and do nothing else; DIR must be empty or not exist

@@ -1,4 +1,4 @@
-//! Question 4: whether the kernel's compiler or its flags make C code slow.
+//! Answers question 4: do the kernel's compiler and flags make C code slow?
 
 use super::answer::Answer;
 use super::config::Config;
@@ -7,7 +7,7 @@ use super::kernel::Compiler;
 use super::machine::Machine;
 use super::row::Basis;
 
-/// UBSAN checks that cost little in current trees: 2 to 3 % with gcc at -O2, and at most 2 % with
+/// UBSAN checks that cost little in current trees: 2% to 3% with gcc at -O2, and at most 2% with
 /// clang (docs/FINDINGS.md).
 const CHEAP: [&str; 2] = ["UBSAN_BOUNDS", "UBSAN_SHIFT"];
 const OTHERS: [&str; 5] = [
@@ -112,7 +112,8 @@ pub(super) fn judge_compiler(machine: &Machine) -> Answer {
     answer.evidence(evidence())
 }
 
-/// Returns the options that are set. If none is set, returns one text that states this.
+/// Returns the names of the options that are set. `UBSAN` is also returned if it is not set, so
+/// that the evidence states this.
 fn find_flags(config: &Config) -> Vec<&'static str> {
     let all = [
         "CC_OPTIMIZE_FOR_PERFORMANCE",

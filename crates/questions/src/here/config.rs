@@ -2,11 +2,11 @@
 
 use super::files::{Lines, Missing};
 
-/// The line that ends the last menu of every configuration. If a file lacks this line, the file was
-/// cut short, and an option that it does not contain may have been set.
+/// The line that ends the last menu in every configuration. If a file lacks this line, it was cut
+/// short, and options that it does not contain may nevertheless be set.
 const LAST: &str = "# end of Kernel hacking";
 
-/// The options that conclusions are based on. A recording contains only these.
+/// The options on which conclusions are based. A recording contains no others.
 pub(super) const OPTIONS: &[&str] = &[
     "BPF_SYSCALL",
     "CC_OPTIMIZE_FOR_PERFORMANCE",
@@ -40,10 +40,10 @@ pub(super) const OPTIONS: &[&str] = &[
     "UBSAN_UNREACHABLE",
 ];
 
-/// The options from a configuration file known to be complete.
+/// The options in a configuration file that is known to be complete.
 #[derive(Clone, Debug)]
 pub(super) struct Config {
-    /// Path of the file, relative to the root.
+    /// Path of the file, relative to the root directory.
     pub path: String,
     lines: Vec<String>,
 }
@@ -71,7 +71,7 @@ impl Config {
         matches!(self.value(option), Some("y" | "m"))
     }
 
-    /// Describes an option's value, for example as `CRYPTO_SIMD=m` or `CRYPTO_SIMD is not set`.
+    /// Describes the value of an option, for example `CRYPTO_SIMD=m` or `CRYPTO_SIMD is not set`.
     pub(super) fn words(&self, option: &str) -> String {
         match self.value(option) {
             Some(value) => format!("{option}={value}"),

@@ -1,7 +1,7 @@
-//! Parses `/proc/crypto`, which shows the driver that serves an algorithm and whether the simd
-//! helper wraps the driver.
+//! Parses `/proc/crypto`, which shows which driver serves an algorithm and whether the simd helper
+//! wraps that driver.
 
-/// An entry of `/proc/crypto`.
+/// An entry in `/proc/crypto`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Driver {
     /// The algorithm, such as `xts(aes)`.
@@ -11,25 +11,25 @@ pub(super) struct Driver {
     /// The module that registered the driver, or `kernel`.
     pub module: String,
     pub priority: i64,
-    /// Whether the driver is internal, which means that only other drivers may use it.
+    /// Whether the driver is internal, which means that it may be used only by other drivers.
     pub internal: bool,
     /// The type: `skcipher`, `aead`, `shash`, ...
     pub kind: String,
-    /// Whether the driver is asynchronous; `None` if the entry does not state this. Entries of
-    /// hashes and single-block ciphers do not.
+    /// Whether the driver is asynchronous; `None` if the entry does not state this, as is the case
+    /// for hashes and single-block ciphers.
     pub asynchronous: Option<bool>,
 }
 
-/// The call path from a request to a driver's SIMD code.
+/// How a request reaches a driver's SIMD code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Path {
-    /// The simd helper is called first, and defers requests to cryptd if SIMD is not usable.
+    /// Through the simd helper, which defers requests to cryptd if SIMD is not usable.
     Helper,
-    /// The driver is called directly in every context.
+    /// By a direct call of the driver, in every context.
     Direct,
 }
 
-/// Parses the file's entries. Entries without a name, driver, type or priority are skipped.
+/// Parses the entries in the file. Entries without a name, driver, type or priority are skipped.
 pub(super) fn parse_drivers(lines: &[String]) -> Vec<Driver> {
     let mut drivers = Vec::new();
     for entry in lines.split(|l| l.trim().is_empty()) {
@@ -56,23 +56,23 @@ pub(super) fn parse_drivers(lines: &[String]) -> Vec<Driver> {
     drivers
 }
 
-/// Returns the driver that serves an algorithm: the one with the highest priority among those that
-/// are not internal.
+/// Returns the driver that serves an algorithm, which is the non-internal driver with the highest
+/// priority.
 pub(super) fn find_served<'a>(drivers: &'a [Driver], name: &str) -> Option<&'a Driver> {
     let public = drivers.iter().filter(|d| d.name == name && !d.internal);
     public.max_by_key(|d| d.priority)
 }
 
 impl Driver {
-    /// Returns the call path to this driver's SIMD code for AES; `None` if the driver has no such
+    /// Returns how requests reach this driver's SIMD code for AES; `None` if the driver has no such
     /// code, or if its entry does not show the path.
     ///
     /// The simd helper registers an asynchronous driver. The synchronous driver that it wraps is
     /// internal and has the same name with the prefix `__`.
     pub(super) fn path(&self, all: &[Driver]) -> Option<Path> {
         let aes = self.driver.contains("-aesni") || self.driver.contains("-vaes");
-        // The driver name of a template contains other drivers in parentheses. A template has no
-        // SIMD code of its own.
+        // A template's driver name contains the names of other drivers in parentheses. The template
+        // itself has no SIMD code.
         let own = aes && !self.driver.contains('(') && !self.internal;
         if !own || !matches!(self.kind.as_str(), "skcipher" | "aead") {
             return None;

@@ -1,4 +1,4 @@
-//! Questions 1 and 2: whether requests from softirqs are deferred, and how this affects IPsec.
+//! Answers questions 1 and 2: are requests from softirqs deferred, and how does this affect IPsec?
 
 use super::answer::Answer;
 use super::crypto::{find_served, Driver, Path};
@@ -6,10 +6,10 @@ use super::files::{Missing, CRYPTO, MODULES, RELEASE, SYMBOLS, THREADS};
 use super::machine::Machine;
 use super::row::Basis;
 
-/// The first mainline version whose FPU sections disable softirqs.
+/// The first mainline version in which FPU sections disable softirqs.
 const SECTIONS_KEEP_SOFTIRQS_OUT: (u32, u32) = (6, 15);
 
-/// Algorithms that decide question 1, the most significant first.
+/// Algorithms that decide question 1, in decreasing order of significance.
 const ANY: &[&str] = &[
     "xts(aes)",
     "gcm(aes)",
@@ -21,7 +21,7 @@ const ANY: &[&str] = &[
 /// with a hash.
 const IPSEC: &[&str] = &["rfc4106(gcm(aes))", "gcm(aes)", "cbc(aes)", "ctr(aes)"];
 
-/// The call path from requests for some algorithms to SIMD code, with a driver that shows it.
+/// How requests for some algorithms reach SIMD code, with a driver as evidence.
 enum Found<'a> {
     Helper(&'a Driver),
     Direct(&'a Driver),
@@ -37,7 +37,7 @@ fn find<'a>(machine: &'a Machine, names: &[&str]) -> Found<'a> {
     };
     let served = || names.iter().filter_map(|name| find_served(drivers, name));
     let by = |path| served().find(|d| d.path(drivers) == Some(path));
-    // The machine has the problem even if only one of the drivers is behind the helper.
+    // The machine has the problem even if only one of the drivers is wrapped by the helper.
     match (by(Path::Helper), by(Path::Direct)) {
         (Some(driver), _) => Found::Helper(driver),
         (None, Some(driver)) => Found::Direct(driver),
@@ -45,9 +45,9 @@ fn find<'a>(machine: &'a Machine, names: &[&str]) -> Found<'a> {
     }
 }
 
-/// One question's algorithms and texts.
+/// The algorithms and the texts of one question.
 struct Words {
-    /// Algorithms that decide the question, the most significant first.
+    /// Algorithms that decide the question, in decreasing order of significance.
     names: &'static [&'static str],
     deferred: fn(&Driver) -> String,
     direct: fn(&Driver) -> String,
@@ -146,8 +146,8 @@ fn judge(machine: &Machine, words: &Words) -> Answer {
     }
 }
 
-/// Returns the answer if the helper wraps drivers. The helper defers requests only if softirqs can
-/// run during FPU sections.
+/// Returns the answer for a machine on which the helper wraps drivers. The helper defers requests
+/// only if softirqs can run during FPU sections.
 fn wrapped(machine: &Machine, driver: &Driver, words: &Words) -> Answer {
     let instance = format!("cryptd(__{})", driver.driver);
     let drivers = machine.drivers.as_deref().unwrap_or_default();
@@ -199,7 +199,8 @@ fn wrapped(machine: &Machine, driver: &Driver, words: &Words) -> Answer {
 
 const LIVE: &str = "root and bpftrace: 'kiln here --live 10' counts this kernel's FPU sections that softirqs interrupt";
 
-/// Returns the answer if no SIMD driver for AES is registered, or if `/proc/crypto` cannot be read.
+/// Returns the answer for a machine on which no SIMD driver for AES is registered or `/proc/crypto`
+/// cannot be read.
 fn by_configuration(machine: &Machine) -> Answer {
     let load = "load what this machine encrypts with, such as 'modprobe aesni_intel', and run 'kiln here' again";
     let config = match &machine.config {

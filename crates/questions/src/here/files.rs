@@ -1,7 +1,7 @@
 //! Lists and reads the files needed to judge a machine.
 //!
-//! Their content is not trusted: a recording is made by someone else, and may be cut short or
-//! forged.
+//! The contents of the files are not trusted: a recording is made by someone else, and may have
+//! been cut short or forged.
 
 use std::collections::HashSet;
 use std::fs::{self, File};
@@ -9,8 +9,8 @@ use std::io::{self, BufRead, BufReader, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Maximum number of bytes to read from one file. On a large kernel, `/proc/kallsyms` has about 20
-/// MiB.
+/// Maximum number of bytes to read from one file. On a large kernel, `/proc/kallsyms` is about 20
+/// MiB long.
 const MOST: u64 = 64 << 20;
 /// Maximum number of bytes to read as one line.
 const LONGEST: u64 = 64 << 10;
@@ -20,11 +20,11 @@ const ENTRIES: usize = 200_000;
 /// A file to read, or all files that match a pattern.
 #[derive(Debug)]
 pub(crate) struct Source {
-    /// Path relative to the root. A component `*` matches any name, and `[0-9]*` matches any
-    /// number.
+    /// Path relative to the root directory. A component `*` matches any name, and `[0-9]*` matches
+    /// any number.
     pub pattern: &'static str,
-    /// Only lines with at least one of these words are kept. If the list is empty, all lines are
-    /// kept.
+    /// Only lines that contain at least one of these words are kept. If the list is empty, all
+    /// lines are kept.
     pub words: &'static [&'static str],
 }
 
@@ -45,8 +45,8 @@ pub(super) const CPUINFO: Source = Source {
     pattern: "proc/cpuinfo",
     words: &["processor", "model name", "flags"],
 };
-/// Kernel symbols. Each word consists of a blank and a name, so that longer names with the same
-/// ending do not match.
+/// Kernel symbols. Each word starts with a blank, so that longer names with the same ending do not
+/// match.
 pub(super) const SYMBOLS: Source = Source {
     pattern: "proc/kallsyms",
     words: &[
@@ -68,8 +68,8 @@ pub(super) const CLOCK: Source =
     whole("sys/devices/system/clocksource/clocksource0/current_clocksource");
 pub(super) const VIRTIO: Source = whole("sys/bus/virtio/devices/*/uevent");
 pub(super) const REALTIME: Source = whole("sys/kernel/realtime");
-/// A file of the CPU bus, which every kernel has. If this file exists but the directory of another
-/// bus does not, the kernel lacks the other bus.
+/// A file that belongs to the CPU bus, which every kernel has. If this file exists but the
+/// directory of another bus does not, the kernel lacks that other bus.
 pub(super) const BUS: Source = whole("sys/bus/cpu/drivers_autoprobe");
 
 /// All files except the configuration, whose path depends on the distribution.
@@ -94,14 +94,14 @@ pub(crate) const SOURCES: [&Source; 14] = [
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Missing {
     Absent,
-    /// This user may not read the file. In most cases, only root may.
+    /// This user is not allowed to read the file. In most cases, only root is.
     Denied,
-    /// The file's content is not as expected. The text states the reason.
+    /// The contents of the file are not as expected. The text states the reason.
     Unusable(&'static str),
 }
 
 impl Missing {
-    /// Returns the predicate of a sentence about the file.
+    /// Returns the predicate of a sentence whose subject is the file.
     pub(super) fn words(&self) -> &'static str {
         match self {
             Missing::Absent => "is not there",
@@ -119,7 +119,7 @@ impl Missing {
     }
 }
 
-/// A file's path relative to the root, and the file's lines.
+/// The path of a file relative to the root directory, and the lines of that file.
 pub(super) type Lines = (String, Vec<String>);
 
 /// The directory that contains a machine's files, either `/` or a recording.
@@ -155,8 +155,8 @@ impl Root {
         found
     }
 
-    /// Returns the lines of the kernel's configuration, and their file's path. Prefers
-    /// `/proc/config.gz` to the file that a distribution installs for `release`.
+    /// Returns the lines of the kernel's configuration and the path of the file that contains them.
+    /// Prefers `/proc/config.gz` to the file that a distribution installs for `release`.
     pub(super) fn configuration(&self, release: &str) -> Result<Lines, Missing> {
         let mut missing = Missing::Absent;
         let packed = "proc/config.gz";
@@ -179,8 +179,8 @@ impl Root {
         Err(missing)
     }
 
-    /// Opens a file. Only regular files are accepted, because reading any other kind could block or
-    /// never end.
+    /// Opens a file. Only regular files are accepted, because a read from any other kind of file
+    /// could block or never reach the end.
     fn open(&self, path: &str) -> Result<File, Missing> {
         let path = self.0.join(path);
         let kind = fs::metadata(&path).map_err(|e| Missing::of(&e))?;
@@ -219,8 +219,8 @@ impl Root {
     }
 }
 
-/// Returns the paths where distributions install the configuration, in the order Debian and SUSE,
-/// Fedora, Debian since kernel 7.3. They are tried if `/proc/config.gz` does not exist.
+/// Returns the paths at which distributions install the configuration: first Debian and SUSE, then
+/// Fedora, then Debian since kernel 7.3. They are tried if `/proc/config.gz` cannot be used.
 fn configurations(release: &str) -> Vec<String> {
     // A release that contains a slash could lead to another directory.
     if release.is_empty() || release.contains('/') {
@@ -233,9 +233,9 @@ fn configurations(release: &str) -> Vec<String> {
     ]
 }
 
-/// Reads the lines that contain one of the words; an empty list of words reads all lines. Bytes
-/// that are not text are replaced. A last line without a newline is skipped, because the kernel
-/// ends every line with one: a truncated file must not be mistaken for a complete one.
+/// Reads the lines that contain one of the words, or all lines if the list of words is empty. Bytes
+/// that are not valid UTF-8 are replaced. A last line without a newline is skipped: the kernel ends
+/// every line with a newline, and a truncated file must not be mistaken for a complete one.
 fn select(file: impl Read, words: &[&str]) -> io::Result<Vec<String>> {
     let mut reader = BufReader::new(file.take(MOST));
     let mut kept = Vec::new();
@@ -284,8 +284,8 @@ fn unpack(path: &Path) -> Result<Vec<String>, Missing> {
     }
 }
 
-/// Condenses a file's lines for a recording: removes addresses, `cpuinfo` lines that repeat an
-/// earlier line, and kworkers without CPU time.
+/// Condenses the lines of a file for a recording: clears addresses, and removes `cpuinfo` lines
+/// that repeat an earlier line and kworkers that have used no CPU time.
 pub(crate) fn condense(path: &str, lines: Vec<String>) -> Vec<String> {
     match path {
         "proc/cpuinfo" => {
@@ -309,12 +309,12 @@ pub(crate) fn condense(path: &str, lines: Vec<String>) -> Vec<String> {
     }
 }
 
-/// Unit of the times in `/proc/PID/stat`, in clock ticks per second. All x86 kernels use the same
-/// value.
+/// Clock ticks per second, the unit of the times in `/proc/PID/stat`. This value is the same on all
+/// x86 kernels.
 const USER_HZ: f64 = 100.0;
 
-/// Parses the name and the CPU time in seconds from a line `PID (NAME) STATE ...`. Fields 14 and 15
-/// are user and system time. The name may contain parentheses.
+/// Parses the name and the CPU time in seconds from a line of the form `PID (NAME) STATE ...`.
+/// Fields 14 and 15 are user and system time. The name may contain parentheses.
 pub(super) fn parse_stat(line: &str) -> Option<(&str, f64)> {
     let (_, rest) = line.split_once('(')?;
     let (name, fields) = rest.rsplit_once(')')?;

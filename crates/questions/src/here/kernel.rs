@@ -16,7 +16,8 @@ pub(super) struct Compiler {
     pub minor: u32,
 }
 
-/// Compilers whose AES in C Kiln has timed on a Zen 4, at -O1 to -Os (docs/FINDINGS.md).
+/// Compilers with which Kiln's C code for AES was timed on a Zen 4, at -O1 to -Os
+/// (docs/FINDINGS.md).
 const TIMED: [(&str, u32); 8] = [
     ("gcc", 11),
     ("gcc", 12),
@@ -56,14 +57,15 @@ impl Compiler {
         TIMED.contains(&(self.name, self.major))
     }
 
-    /// Returns whether the compiler is gcc 7.2, which the 2018 report found to be slow.
+    /// Returns whether the compiler is gcc 7.2, which the 2018 bug report found to produce slow
+    /// code.
     pub(super) fn is_reported(&self) -> bool {
         (self.name, self.major, self.minor) == ("gcc", 7, 2)
     }
 }
 
-/// Removes all text in parentheses, which may be nested. Distributions put their own information
-/// there.
+/// Removes all text in parentheses, which may be nested. Distributions put their own information in
+/// parentheses.
 fn without_parentheses(text: &str) -> String {
     let mut depth = 0_u32;
     let mut own = String::new();
@@ -82,8 +84,8 @@ fn is_version(word: &str) -> bool {
     word.contains('.') && word.starts_with(|c: char| c.is_ascii_digit())
 }
 
-/// Returns the compiler from `/proc/version`: `Linux version R (WHO@WHERE) (COMPILER, LINKER) #1
-/// ...`.
+/// Extracts the compiler from `/proc/version`, which has the form `Linux version R (WHO@WHERE)
+/// (COMPILER, LINKER) #1 ...`.
 pub(super) fn find_compiler(version: &str) -> Option<&str> {
     let (_, behind) = version.split_once(") (")?;
     let end = behind.find(", ").or_else(|| behind.rfind(") #"))?;

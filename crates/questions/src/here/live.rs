@@ -13,11 +13,11 @@ use super::machine::Machine;
 use super::script::write_script;
 
 const PROGRAM: &str = "bpftrace";
-/// Time that bpftrace may take in addition to the tracing. It first compiles its script, which can
+/// Time that bpftrace may take beyond the tracing itself. It first compiles the script, which can
 /// take a long time on a slow machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Returns whether this process may trace. Tracing requires root.
+/// Returns whether this process is allowed to trace, which requires root.
 pub(super) fn is_root() -> bool {
     std::fs::metadata("/proc/self").is_ok_and(|m| m.uid() == 0)
 }
@@ -25,7 +25,8 @@ pub(super) fn is_root() -> bool {
 /// Runs the script for `seconds` seconds, and returns the output of bpftrace.
 ///
 /// # Errors
-/// This user may not trace, bpftrace or a symbol is missing, or bpftrace rejects the script.
+/// Fails if this user is not allowed to trace, if bpftrace, a kernel symbol or a kernel option is
+/// missing, or if bpftrace fails.
 pub(super) fn trace(machine: &Machine, seconds: u64, stop: &AtomicBool) -> Result<String, Error> {
     let script = write_script(machine, Some(seconds)).map_err(Error::lacks)?;
     if let Ok(config) = &machine.config {
@@ -59,7 +60,7 @@ pub(super) fn trace(machine: &Machine, seconds: u64, stop: &AtomicBool) -> Resul
         .stderr(Stdio::piped())
         .spawn()
         .map_err(|e| fault(format!("bpftrace cannot be started: {e}")))?;
-    // Read the pipes while bpftrace runs, because its output may be larger than a pipe's buffer.
+    // Read the pipes while bpftrace runs, because its output may be larger than a pipe buffer.
     let drain = |pipe: Option<Box<dyn Read + Send>>| {
         thread::spawn(move || {
             let mut bytes = Vec::new();

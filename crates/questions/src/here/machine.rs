@@ -23,16 +23,18 @@ pub(super) struct Device {
 pub(super) struct Threads {
     pub ksoftirqd: f64,
     pub kworkers: f64,
-    /// CPU time of the kworkers that last ran cryptd's work. It is also included in `kworkers`.
+    /// CPU time of the kworkers that most recently worked for cryptd. This time is also included in
+    /// `kworkers`.
     pub cryptd: f64,
 }
 
-/// The parsed contents of a machine's files.
+/// The parsed contents of all files needed to judge a machine.
 #[derive(Clone, Debug)]
 pub(super) struct Machine {
     pub release: Option<String>,
     pub version: Option<(u32, u32)>,
-    /// The kernel's description of its compiler, and the file that contains it.
+    /// The kernel's description of the compiler that built it, and the file that contains this
+    /// description.
     pub compiler: Option<(String, String)>,
     pub config: Result<Config, Missing>,
     pub drivers: Result<Vec<Driver>, Missing>,
@@ -40,14 +42,14 @@ pub(super) struct Machine {
     pub symbols: Result<Vec<String>, Missing>,
     pub cpu: Option<String>,
     pub cpus: usize,
-    /// CPU features; `None` if the file is missing or does not list any. CPUs other than x86 have
-    /// no such list.
+    /// CPU features; `None` if the file is missing or lists none. CPUs other than x86 have no such
+    /// list.
     pub flags: Option<Vec<String>>,
     pub softirqs: Vec<(String, u64)>,
     /// CPU times of ksoftirqd and of kworkers; `None` if no such thread was found.
     pub threads: Option<Threads>,
     pub uptime_s: Option<f64>,
-    /// Pairs of a CPU vulnerability and the kernel's description of its mitigation.
+    /// CPU vulnerabilities, each with the kernel's description of the mitigation.
     pub mitigations: Vec<(String, String)>,
     pub clock: Option<String>,
     pub devices: Result<Vec<Device>, Missing>,
@@ -137,8 +139,8 @@ impl Machine {
         Some(flags.iter().any(|f| names.contains(&f.as_str())))
     }
 
-    /// Returns the kernel's name for use in sentences, such as `Linux 6.12`, or a phrase if its
-    /// version cannot be read.
+    /// Returns the kernel's name for use in a sentence: `Linux 6.12`, for example, or `a kernel of
+    /// unknown version`.
     pub(super) fn kernel(&self) -> String {
         match self.version {
             Some((major, minor)) => format!("Linux {major}.{minor}"),
@@ -147,7 +149,8 @@ impl Machine {
     }
 }
 
-/// Extracts the symbol names from lines of `/proc/kallsyms`: `ADDRESS TYPE NAME [MODULE]`.
+/// Extracts the symbol names from the lines of `/proc/kallsyms`, which have the form `ADDRESS TYPE
+/// NAME [MODULE]`.
 fn parse_symbols(lines: &[String]) -> Vec<String> {
     let name = |l: &String| l.split_whitespace().nth(2).map(str::to_owned);
     lines.iter().filter_map(name).collect()
@@ -177,8 +180,8 @@ fn sum_threads(files: &[files::Lines]) -> Option<Threads> {
             sum.ksoftirqd += seconds;
         } else if name.starts_with("kworker/") {
             sum.kworkers += seconds;
-            // A worker's name ends with the workqueue that it is working for (after +) or last
-            // worked for (after -).
+            // A kworker's name ends with the workqueue for which it is working (after +) or last
+            // worked (after -).
             if name.ends_with("-cryptd") || name.ends_with("+cryptd") {
                 sum.cryptd += seconds;
             }
@@ -190,8 +193,8 @@ fn sum_threads(files: &[files::Lines]) -> Option<Threads> {
 fn read_devices(root: &Root) -> Result<Vec<Device>, Missing> {
     let bus = "sys/bus/virtio";
     if !root.has(bus) {
-        // Another bus is present, but virtio is not. It is thus neither built in nor loaded, so no
-        // virtio devices exist.
+        // If another bus is present but virtio is not, the virtio bus is neither built in nor
+        // loaded, so there are no virtio devices.
         return match root.has(files::BUS.pattern) {
             true => Ok(Vec::new()),
             false => Err(Missing::Absent),

@@ -1,20 +1,20 @@
 //! `kiln here`: determines from the running kernel's own files whether this machine has the
-//! problems that the five questions are about.
+//! problems behind the five questions.
 //!
 //! | file | contents |
 //! |---|---|
 //! | `args.rs` | the command |
 //! | `files.rs` | which files are read, and how |
-//! | `recording.rs` | the same files as a directory |
+//! | `recording.rs` | stores the same files in a directory |
 //! | `config.rs`, `crypto.rs`, `kernel.rs` | the kernel's configuration, drivers and versions |
 //! | `machine.rs` | the parsed contents of all files |
 //! | `deferral.rs` | questions 1 and 2: softirqs, and IPsec |
 //! | `sections.rs` | question 3: the length of FPU sections |
 //! | `compiler.rs` | question 4: compiler and flags |
 //! | `queue.rs` | question 5: the virtio-crypto control queue |
-//! | `answer.rs`, `row.rs` | an answer, and the row made from it |
+//! | `answer.rs`, `row.rs` | an answer, and the row created from it |
 //! | `run.rs`, `view.rs` | all five answers; the table and the sentences |
-//! | `script.rs`, `live.rs` | the bpftrace script, and its run |
+//! | `script.rs`, `live.rs` | writes the bpftrace script, and runs it |
 
 mod answer;
 mod args;

@@ -1,15 +1,15 @@
-//! Question 5: whether the virtio-crypto driver polls its control queue.
+//! Answers question 5: does the virtio-crypto driver poll its control queue?
 
 use super::answer::Answer;
 use super::files::{RELEASE, SYMBOLS, VIRTIO};
 use super::machine::{Device, Machine};
 use super::row::Basis;
 
-/// The driver's handler for interrupts from the control queue. The commit that replaced polling
-/// added this function to mainline, in 5.19.
+/// The function in the driver that handles interrupts from the control queue. It was added to
+/// mainline in 5.19, by the commit that replaced polling.
 const CALLBACK: &str = "virtcrypto_ctrlq_callback";
-/// A function that every version of the driver has. Its presence shows that the driver's symbols
-/// can be read.
+/// A function that exists in every version of the driver. If it is found, the driver's symbols can
+/// be read.
 const PROBE: &str = "virtcrypto_probe";
 const WAITS: (u32, u32) = (5, 19);
 

@@ -1,5 +1,5 @@
-//! Records a machine's files in a directory, so that `kiln here --root` can judge the machine
-//! elsewhere.
+//! Records a machine's files in a directory, so that `kiln here --root` can judge this machine on
+//! another one.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,7 +10,7 @@ use kiln_question::Error;
 use super::config::condense_config;
 use super::files::{condense, Root, RELEASE, SOURCES};
 
-/// Reads all files needed to judge a machine, keyed by path relative to the root.
+/// Reads all files needed to judge a machine. The keys are paths relative to the root directory.
 pub(super) fn read_files(root: &Root) -> BTreeMap<String, Vec<String>> {
     let mut files = BTreeMap::new();
     for source in SOURCES {
@@ -24,19 +24,18 @@ pub(super) fn read_files(root: &Root) -> BTreeMap<String, Vec<String>> {
     let release = root.lines(&RELEASE).unwrap_or_default();
     let release = release.first().map_or("", String::as_str);
     if let Ok((_, lines)) = root.configuration(release) {
-        // In a recording, the configuration is uncompressed and is stored at the path that Debian
-        // uses.
+        // A recording stores the configuration uncompressed, at the path that Debian uses.
         let path = format!("boot/config-{release}");
         files.insert(path, condense_config(&lines.join("\n")));
     }
     files
 }
 
-/// Writes files to `dir`, which must be empty; the keys of `files` are paths relative to it.
+/// Writes files to `dir`, which must be empty. The keys of `files` are paths relative to `dir`.
 /// Returns the number of bytes written.
 ///
 /// # Errors
-/// The directory is not empty or not writable, or a path points outside the directory.
+/// Fails if the directory is not empty or not writable, or if a path points outside the directory.
 pub(crate) fn write_recording(
     dir: &Path,
     files: &BTreeMap<String, Vec<String>>,

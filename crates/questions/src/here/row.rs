@@ -1,9 +1,9 @@
-//! The rows of `kiln here`. Each contains the answer to one question.
+//! The rows that `kiln here` outputs. Each row contains the answer to one question.
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// Whether this machine has the problem that a question is about.
+/// Whether this machine has the problem behind a question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[schemars(inline)]
 pub(super) enum Verdict {
@@ -16,7 +16,7 @@ pub(super) enum Verdict {
 }
 
 impl Verdict {
-    /// Returns the verdict's name in rows.
+    /// Returns the verdict's name as used in rows.
     pub(super) fn words(self) -> &'static str {
         match self {
             Verdict::Has => "has it",
@@ -29,15 +29,15 @@ impl Verdict {
 /// What a verdict is based on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Basis {
-    /// Only files of this machine.
+    /// Based only on files of this machine.
     Files,
-    /// Files of this machine, together with the code of mainline in the same version. The caveat
+    /// Based on files of this machine and on mainline's code for the same version. The caveat
     /// states what a distribution may have changed.
     FilesAndVersion,
 }
 
 impl Basis {
-    /// Returns the name of the basis in rows.
+    /// Returns the name of the basis as used in rows.
     pub(super) fn words(self) -> &'static str {
         match self {
             Basis::Files => "files",
@@ -76,13 +76,13 @@ pub(super) struct Row {
     pub basis: Option<&'static str>,
     /// What was found, in a sentence or two.
     pub finding: String,
-    /// The facts that were read. Each includes the name of its file.
+    /// The facts that were read, each with the name of the file that contains it.
     pub evidence: Vec<String>,
-    /// An assumption of the verdict that no file confirms; null without an assumption.
+    /// An assumption behind the verdict that no file confirms; null if there is none.
     pub caveat: Option<String>,
     /// What the user should do.
     pub advice: String,
-    /// A step that would decide the question or add a measurement to the verdict; null if no such
-    /// step exists.
+    /// A step that would decide the question, or that would add a measurement to the verdict; null
+    /// if no such step exists.
     pub would_tell: Option<String>,
 }

@@ -3,14 +3,14 @@
 use super::files::SYMBOLS;
 use super::machine::Machine;
 
-/// Returns the symbols where a section begins and ends.
+/// Returns the symbols of the functions that begin and end an FPU section.
 ///
 /// # Errors
-/// The kernel does not have these symbols. The text explains the consequences.
+/// Fails if the kernel does not have these symbols. The text explains the consequences.
 fn find_symbols(machine: &Machine) -> Result<[&'static str; 2], String> {
     const END: &str = "kernel_fpu_end";
-    // Since 5.11, kernel_fpu_begin() is inline and calls kernel_fpu_begin_mask(). In earlier
-    // versions it was a function.
+    // Since 5.11, kernel_fpu_begin() has been an inline function that calls
+    // kernel_fpu_begin_mask(). In earlier versions, it was not inline.
     const BEGINS: [&str; 2] = ["kernel_fpu_begin_mask", "kernel_fpu_begin"];
     let has = |name| machine.has_symbol(name);
     match BEGINS.into_iter().find(|b| has(b) != Some(false)) {
@@ -25,10 +25,10 @@ fn find_symbols(machine: &Machine) -> Result<[&'static str; 2], String> {
     }
 }
 
-/// Returns the script. With `seconds`, the script ends by itself after this time.
+/// Returns the script. If `seconds` is given, the script stops after that time.
 ///
 /// # Errors
-/// The kernel lacks the symbols where a section begins and ends.
+/// Fails if the kernel lacks the symbols of the functions that begin and end an FPU section.
 pub(super) fn write_script(machine: &Machine, seconds: Option<u64>) -> Result<String, String> {
     let [begin, end] = find_symbols(machine)?;
     let read = match machine.symbols {
@@ -38,19 +38,19 @@ pub(super) fn write_script(machine: &Machine, seconds: Option<u64>) -> Result<St
     let mut script = format!(
         "\
 // FPU sections of {kernel}: microseconds from the return of {begin}() to the call of
-// {end}(), by the function that opened them, and how many of them softirqs interrupted;
-// {read}.
-// kernel_fpu_begin() is inline and calls {begin}(), so that the caller is the
-// function that contains it. The probes' own time, some 0.1 us, is included.
-// Before 6.15 softirqs can run inside a section; later ones keep them out.
+// {end}(), by the function that opened the section, and the number of sections that
+// softirqs interrupted; {read}.
+// kernel_fpu_begin() is inline and calls {begin}(), so the caller is the function into
+// which it was inlined. The time that the probes take, about 0.1 us, is included.
+// Before 6.15, softirqs can run inside a section; since 6.15, they cannot.
 
 kprobe:{begin}
 {{
 	@caller[tid, cpu] = *(uint64 *)reg(\"sp\");
 }}
 
-// The section is open only from here on: preemption is off, and softirqs too if the
-// kernel disables them.
+// The section is open only from this point on: preemption is off, and so are softirqs
+// if the kernel disables them.
 kretprobe:{begin}
 {{
 	@who[cpu] = @caller[tid, cpu];
@@ -70,8 +70,8 @@ kprobe:{end}
 	delete(@begin[cpu]);
 }}
 
-// Interruptions are counted only when the section ends, so that a section whose end was missed, for
-// example while probes were being attached, counts nothing.
+// Record interruptions here, but count them only when the section ends. A section whose
+// end is missed, for example while the probes are being attached, is thus not counted.
 tracepoint:irq:softirq_entry
 /@begin[cpu]/
 {{

@@ -1,4 +1,4 @@
-//! Question 3: whether an FPU section lasts as long as the processing of its message.
+//! Answers question 3: does an FPU section last as long as the processing of its message?
 
 use super::answer::Answer;
 use super::crypto::{find_served, Driver};
@@ -10,16 +10,17 @@ use super::row::Basis;
 /// (docs/FINDINGS.md, docs/BUDGETS.md).
 const KNOWN: std::ops::RangeInclusive<(u32, u32)> = (6, 1)..=(7, 3);
 
-/// Name prefixes of drivers that, in 6.1 to 6.15, process a whole update in a single section.
+/// Prefixes of the names of drivers that process a whole update in a single FPU section in Linux
+/// 6.1 to 6.15.
 const HASHES: [&str; 6] = ["sha1-", "sha224-", "sha256-", "sha384-", "sha512-", "sm3-"];
 const TIERS: [&str; 4] = ["ni", "avx2", "avx", "ssse3"];
 const OTHERS: [&str; 2] = ["crct10dif-pclmul", "crc32-pclmul"];
-/// Algorithms whose drivers may process a whole update in one section, the most common first.
+/// Algorithms whose drivers may process a whole update in one FPU section, most common first.
 const SERVED: [&str; 6] = ["sha256", "sha1", "sha512", "sm3", "crct10dif", "crc32"];
 
-/// Library functions that also process a whole update in one section. Each entry contains the
-/// configuration option for the function, the algorithm, and CPU features of which at least one is
-/// needed.
+/// Library functions that also process a whole update in one FPU section. Each entry contains the
+/// configuration option that enables the function, the function's name, and a list of CPU features,
+/// at least one of which is needed.
 const LIBRARY: [(&str, &str, &[&str]); 4] = [
     ("CRYPTO_LIB_SHA256_ARCH", "sha256()", &["ssse3", "sha_ni"]),
     ("CRYPTO_LIB_SHA1_ARCH", "sha1()", &["ssse3", "sha_ni"]),
@@ -85,8 +86,8 @@ pub(super) fn judge_sections(machine: &Machine) -> Answer {
     answer.evidence(evidence).would_tell(MEASURE)
 }
 
-/// Returns the answer for a machine where no long sections were found. They are ruled out only if
-/// the CPU lacks the instructions that they use.
+/// Returns the answer for a machine on which no long sections were found. Long sections are ruled
+/// out only if the CPU lacks the instructions that the code in them needs.
 fn nothing_found(machine: &Machine) -> Answer {
     let needed = ["ssse3", "sha_ni", "pclmulqdq"];
     if machine.has_cpu_flag(&needed) == Some(false) {
@@ -104,8 +105,7 @@ fn nothing_found(machine: &Machine) -> Answer {
     .evidence(machine.config.as_ref().ok().map(|c| format!("{}: {}", c.path, c.words("CRYPTO_SHA256_SSSE3"))))
 }
 
-/// Returns the algorithms whose library functions have code for this CPU, with the evidence for
-/// each.
+/// Returns the library functions that have code for this CPU, with the evidence for each.
 fn find_functions(machine: &Machine) -> Vec<(&'static str, String)> {
     let Ok(config) = &machine.config else {
         return Vec::new();
@@ -119,7 +119,7 @@ fn find_functions(machine: &Machine) -> Vec<(&'static str, String)> {
         .collect()
 }
 
-/// Returns what a section disables: preemption and, if mainline Linux does so in the machine's
+/// Returns what an FPU section disables: preemption and, if mainline Linux does so in the machine's
 /// version, softirqs.
 fn what_is_off(machine: &Machine) -> &'static str {
     match machine.version {

@@ -1,5 +1,5 @@
-//! Tests with the recorded machines in `crates/questions/tests/machines`, and with damaged copies
-//! of these recordings.
+//! Tests that use the recorded machines in `crates/questions/tests/machines`, and damaged copies of
+//! these recordings.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -65,7 +65,7 @@ fn laid_out(files: &Files) -> tempfile::TempDir {
 
 fn rows_of(dir: &Path) -> Vec<Row> {
     let machine = Machine::read(&Root::new(dir));
-    // Also call the functions for the description and the script, because they must not panic.
+    // Also describe the machine and write the script, because neither may panic.
     describe(&machine);
     let _ = write_script(&machine, Some(1));
     judge(&machine)
@@ -83,7 +83,7 @@ fn set(files: &mut Files, path: &str, text: &str) {
     files.insert(path.into(), text.lines().map(str::to_owned).collect());
 }
 
-/// Returns the configuration's lines. Its path depends on the release.
+/// Returns the lines of the configuration, whose path depends on the release.
 fn config(files: &mut Files) -> &mut Vec<String> {
     let (_, lines) = files
         .iter_mut()
@@ -149,8 +149,8 @@ fn a_version_number_alone_decides_nothing() {
     }
 }
 
-/// If a verdict depends on the kernel's version, its caveat must mention the version and what a
-/// distribution could have changed.
+/// A verdict that depends on the kernel's version must have a caveat, and the version must be part
+/// of the evidence.
 #[test]
 fn verdicts_that_need_the_version_have_a_caveat() {
     for machine in machines() {
@@ -167,18 +167,18 @@ fn verdicts_that_need_the_version_have_a_caveat() {
 #[test]
 fn the_drivers_decide_and_not_the_number() {
     let (old, new) = (files("debian-6.12"), files("debian-7.3"));
-    // This simulates a backport: the version is 6.12, but the drivers are those of 7.3.
+    // Simulate a backport: the version is 6.12, but the drivers are those of 7.3.
     let mut backported = old.clone();
     backported.insert(CRYPTO.pattern.into(), new[CRYPTO.pattern].clone());
     let judged = verdicts(&rows(&backported));
     assert_eq!(judged[..2], [Verdict::HasNot; 2]);
-    // Here, the helper wraps drivers although mainline's does not in this version. Without evidence
-    // about sections, the verdict must stay open.
+    // Here, the helper wraps drivers, although in mainline it no longer does in this version.
+    // Without evidence about sections, the verdict must be 'cannot tell'.
     let mut odd = new.clone();
     odd.insert(CRYPTO.pattern.into(), old[CRYPTO.pattern].clone());
     odd.insert(SYMBOLS.pattern.into(), old[SYMBOLS.pattern].clone());
     assert_eq!(verdicts(&rows(&odd))[..2], [Verdict::Unknown; 2]);
-    // The symbols provide this evidence, so a verdict is possible.
+    // The symbols provide this evidence, so a verdict becomes possible.
     odd.insert(SYMBOLS.pattern.into(), new[SYMBOLS.pattern].clone());
     assert_eq!(verdicts(&rows(&odd))[..2], [Verdict::HasNot; 2]);
 }
@@ -212,7 +212,7 @@ fn the_sentence_names_algorithm_driver_and_way_out() {
 }
 
 /// Control for question 5: the driver's callback is removed from the recording, as if the driver
-/// polled.
+/// used polling.
 #[test]
 fn a_driver_that_polls_is_found() {
     let mut files = files("debian-6.1");
@@ -220,8 +220,8 @@ fn a_driver_that_polls_is_found() {
     let before = symbols.len();
     symbols.retain(|s| !s.contains("virtcrypto_ctrlq_callback"));
     assert!(symbols.len() < before);
-    // The release is too new for a polling driver, which contradicts the missing symbol, so the
-    // verdict stays open.
+    // In a release this new, the driver does not poll. This contradicts the missing symbol, so the
+    // verdict is 'cannot tell'.
     assert_eq!(rows(&files)[4].verdict, Verdict::Unknown);
     set(&mut files, RELEASE.pattern, "5.10.0-30-amd64");
     assert_eq!(rows(&files)[4].verdict, Verdict::Has);
@@ -229,7 +229,7 @@ fn a_driver_that_polls_is_found() {
     assert_eq!(rows(&files)[4].verdict, Verdict::Unknown);
 }
 
-/// Controls for question 4: the test changes options in a recording's configuration.
+/// Controls for question 4: the test changes options in the configuration of a recording.
 #[test]
 fn compilers_and_checks_that_slow_code_are_found() {
     let judged = |edit: &dyn Fn(&mut Vec<String>)| {
@@ -257,7 +257,7 @@ fn compilers_and_checks_that_slow_code_are_found() {
     }
 }
 
-/// Control for question 3: on a CPU without the instructions, no code can open a long section.
+/// Control for question 3: if the CPU lacks the instructions, no code can open a long section.
 #[test]
 fn a_cpu_without_the_instructions_has_no_long_sections() {
     let mut files = files("debian-7.3-idle");
@@ -272,7 +272,7 @@ fn a_cpu_without_the_instructions_has_no_long_sections() {
     assert_eq!(rows(&files)[2].verdict, Verdict::Unknown);
 }
 
-/// If files are missing or cut short, a verdict may only stay the same or become 'cannot tell'.
+/// If files are missing or cut short, a verdict must either stay the same or become 'cannot tell'.
 #[test]
 fn a_file_that_is_missing_or_cut_short_never_turns_a_verdict_around() {
     for name in machines() {
@@ -302,7 +302,7 @@ fn check(whole: &[Verdict], dir: &Path, what: &str) {
     }
 }
 
-/// Changing random bytes must not cause a panic, and there must still be five rows.
+/// If random bytes are changed, nothing may panic, and there must still be five rows.
 #[test]
 fn damaged_files_are_judged_without_a_panic() {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;

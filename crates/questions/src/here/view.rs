@@ -1,4 +1,4 @@
-//! Formats the answers for the terminal, as a table of verdicts followed by sentences.
+//! Formats the answers for the terminal: a table of verdicts, followed by sentences.
 
 use kiln_question::table::{align, paragraph, plain, text};
 

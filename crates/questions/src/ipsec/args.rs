@@ -61,7 +61,7 @@ pub struct IpsecArgs {
     )]
     load: Vec<String>,
     /// Packets per second: one rate, or LOW,HIGH for three phases (low, high, low) [default: search
-    /// for the rate at which packets start to be lost]
+    /// for the rate at which losses begin]
     #[arg(
         long,
         value_delimiter = ',',
@@ -73,7 +73,7 @@ pub struct IpsecArgs {
     /// Size of the anti-replay window, in packets
     #[arg(long, value_name = "N", default_value_t = 64)]
     replay_window: u32,
-    /// Nanoseconds per packet for the rest of the network stack
+    /// Nanoseconds to add to each packet for the rest of the network stack
     #[arg(long, value_name = "N", default_value_t = 0)]
     stack_ns: u64,
     /// The task also sends a packet after every N disk sectors; 0: never [default: 0; 64 with two
@@ -145,7 +145,7 @@ impl Question for IpsecArgs {
         vec![RowType::at::<EspRow>(32)]
     }
 
-    /// Runs the loads, draws the results if `--out` is given, and prints the rows.
+    /// Runs the loads, draws charts of the results if `--out` is given, and prints the rows.
     fn run(&self, session: &Session) -> Result<Exit, Error> {
         let (plan, settings) = self.plan(session)?;
         session.settle().answer::<Self, _>(
@@ -166,7 +166,7 @@ impl Question for IpsecArgs {
     }
 }
 
-/// Draws each load to `DIR/ipsec-LOAD.svg` if `--out` is given.
+/// Draws a chart of each load in `DIR/ipsec-LOAD.svg` if `--out` is given.
 fn draw(outcome: &mut Outcome<EspRow>, facts: &Facts, session: &Session) -> Result<(), Error> {
     let scheduler = outcome.rows.iter().find_map(|r| r.0.sweep.as_ref());
     let scheduler = scheduler.map_or(String::new(), |s| format!("{}, ", s.scheduler));
@@ -175,7 +175,7 @@ fn draw(outcome: &mut Outcome<EspRow>, facts: &Facts, session: &Session) -> Resu
     loads.dedup();
     let kinds: Vec<&str> = loads.iter().filter_map(|l| l.split(':').next()).collect();
     for (n, (load, kind)) in loads.iter().zip(&kinds).enumerate() {
-        // If there are several captures, number the charts, so that their names differ.
+        // If there are several captures, number the charts to make their file names unique.
         let number = match kinds[..n].contains(kind) {
             true => format!("-{}", n + 1),
             false => String::new(),

@@ -14,20 +14,20 @@ use pcap_parser::{Linktype, PcapHeader};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Packet {
-    /// Time of arrival in nanoseconds since the first packet.
+    /// Arrival time in nanoseconds since the first packet.
     pub at: u64,
-    /// Length in bytes, without the link layer's header.
+    /// Length in bytes, without the link-layer header.
     pub len: u32,
 }
 
 const NS: u64 = 1_000_000_000;
-/// The first four bytes of a pcapng file, and of every section in it.
+/// The four bytes with which a pcapng file and every section in it begin.
 const SECTION: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
 
-/// Maximum number of bytes to read from a file, which is enough for hours of packets.
+/// Maximum number of bytes to read from a file. This is enough for hours of traffic.
 const LARGEST: u64 = 1 << 30;
 
-/// The position and description of an error in a file.
+/// An error in a file: its position and description.
 #[derive(Debug, PartialEq, Eq)]
 struct Fault {
     offset: usize,
@@ -41,7 +41,7 @@ fn fault<T>(offset: usize, why: impl Into<String>) -> Result<T, Fault> {
     })
 }
 
-/// Reads all of a file's packets, and sorts them by time.
+/// Reads all packets in a file and sorts them by time.
 pub(super) fn read(path: &Path) -> Result<Vec<Packet>, Error> {
     let name = path.display();
     let cannot = |why: String| {
@@ -66,8 +66,8 @@ pub(super) fn read(path: &Path) -> Result<Vec<Packet>, Error> {
 /// Reads a file to its end.
 ///
 /// # Errors
-/// The file has more than `most` bytes. Its size, `len`, is 0 for devices and pipes, which may have
-/// no end, so the bytes are counted as well.
+/// Fails if the file has more than `most` bytes. The file size `len` is checked first, but it is 0
+/// for devices and pipes, which may be endless, so the number of bytes read is limited as well.
 fn read_at_most(most: u64, file: impl Read, len: u64) -> io::Result<Vec<u8>> {
     let too_long = || {
         io::Error::other(format!(
@@ -109,10 +109,10 @@ fn parse(bytes: &[u8]) -> Result<Vec<Packet>, Fault> {
     Ok(packets)
 }
 
-/// Returns the length in bytes of a link-layer header.
+/// Returns the length in bytes of the header that a link type uses.
 fn link_header(at: usize, kind: Linktype) -> Result<u32, Fault> {
     match kind.0 & 0xffff {
-        // The accepted link types are NULL, Ethernet, raw IP under its various numbers, and Linux's
+        // The accepted link types are NULL, Ethernet, raw IP with its various numbers, and Linux
         // cooked captures.
         0 | 108 => Ok(4),
         1 => Ok(14),
@@ -128,7 +128,7 @@ fn link_header(at: usize, kind: Linktype) -> Result<u32, Fault> {
     }
 }
 
-/// Longest plausible record in bytes. All common tools limit packets to this size.
+/// Longest plausible record in bytes. All common tools limit captured packets to this length.
 const LONGEST_RECORD: u32 = 262_144;
 
 fn classic(bytes: &[u8], mut rest: &[u8], header: &PcapHeader) -> Result<Vec<Packet>, Fault> {
@@ -176,7 +176,8 @@ fn classic(bytes: &[u8], mut rest: &[u8], header: &PcapHeader) -> Result<Vec<Pac
 
 fn blocks(bytes: &[u8]) -> Result<Vec<Packet>, Fault> {
     let mut packets = Vec::new();
-    // Each interface's link-layer header length in bytes, and its time units per second.
+    // For each interface, the length in bytes of its link-layer header, and the number of its time
+    // units per second.
     let mut interfaces: Vec<(u32, u64)> = Vec::new();
     let mut big = false;
     let mut rest = bytes;
@@ -286,7 +287,7 @@ mod tests {
         }
     }
 
-    /// A reader that counts the bytes read from it.
+    /// A reader that counts the bytes that are read from it.
     struct Counted<R>(R, u64);
 
     impl<R: Read> Read for Counted<R> {
@@ -304,7 +305,7 @@ mod tests {
         let error = read_at_most(MOST, &mut endless, 0).unwrap_err().to_string();
         assert!(error.contains("more than 1000 bytes"), "{error}");
         assert_eq!(endless.1, MOST + 1);
-        // A pipe whose other end stays open.
+        // A pipe that never ends, because the other end stays open.
         let (pipe, mut other) = io::pipe().unwrap();
         io::Write::write_all(&mut other, &[0; 2000]).unwrap();
         assert!(read_at_most(MOST, pipe, 0).is_err());
@@ -312,7 +313,8 @@ mod tests {
         let mut long = Counted(io::repeat(0), 0);
         assert!(read_at_most(MOST, &mut long, MOST + 1).is_err());
         assert_eq!(long.1, 0);
-        // Control: a file of exactly the limit is read, and so is one that grew meanwhile.
+        // Control: a file of exactly the maximum length is read, even if it grew after its size was
+        // determined.
         let all = [7; MOST as usize];
         for len in [MOST, 0] {
             assert_eq!(read_at_most(MOST, &all[..], len).unwrap(), all);
@@ -325,7 +327,7 @@ mod tests {
             let mut whole = 0;
             for n in 0..file.len() {
                 match parse(&file[..n]) {
-                    // A file that is cut between two records is still valid.
+                    // A file that is cut off between two records is still valid.
                     Ok(_) => whole += 1,
                     Err(f) => assert!(f.offset <= n, "{n}: {f:?}"),
                 }

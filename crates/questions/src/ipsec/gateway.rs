@@ -1,5 +1,5 @@
-//! The gateway on the emulated CPU: each policy's drivers for forwarding packets, and the task that
-//! packets interrupt.
+//! The gateway on the emulated CPU: the drivers with which each policy forwards packets, and the
+//! task that packets interrupt.
 
 use kiln_kernel::cipher::Op;
 use kiln_kernel::crypto::{self, Model};
@@ -21,13 +21,13 @@ use crate::fpu::workload::{messages, Workload};
 pub(super) const SECTOR: usize = 4096;
 const SECTORS: usize = 16;
 /// Number of sectors that the task encrypts per kernel entry. In loads with phases and in captures,
-/// the task sends its own packet after every `OWN_EVERY` sectors.
+/// the task itself sends a packet after every `OWN_EVERY` sectors.
 pub(super) const ENTRY: u64 = 16;
 pub(super) const OWN_EVERY: u32 = 64;
 /// Number of packets processed before the first round, to measure the time per packet.
 const PRICED: u64 = 20_000;
 
-/// The task's load, with its name in rows.
+/// The task's load, including its name in rows.
 pub(super) const WORK: Workload = Workload {
     len: SECTOR,
     packet: 0,
@@ -35,7 +35,7 @@ pub(super) const WORK: Workload = Workload {
     entry: ENTRY,
 };
 
-/// A load, opened once per driver model that the plan's policies need.
+/// A load that has been opened once for each driver model that the plan's policies need.
 pub(super) struct Gateway(Vec<(Model, Esp)>);
 
 impl Gateway {
@@ -61,8 +61,8 @@ impl Gateway {
         found.map_or("", |(_, esp)| esp.driver())
     }
 
-    /// Runs the load once under a policy, and adds the counts to `tally`. With `quiet`, runs the
-    /// control, which has no packets.
+    /// Runs the load once under a policy, and adds the counts to `tally`. If `quiet` is true, runs
+    /// the control, which has no packets.
     pub(super) fn run(
         &mut self,
         plan: &Plan,
@@ -83,8 +83,8 @@ impl Gateway {
     }
 }
 
-/// Returns a policy's driver model. Requests go through the simd helper only under legacy, the only
-/// policy under which a softirq can find the FPU in use.
+/// Returns the driver model that a policy uses. Requests go through the simd helper only under
+/// legacy, the only policy under which a softirq can find the FPU in use.
 fn model(policy: Policy) -> Model {
     match policy.name() {
         "legacy" => Model::Helper,
@@ -116,8 +116,7 @@ pub(super) fn esp_plan(
         phase_end: traffic.phase_end,
         window: settings.window,
         own_every: settings.own_every.unwrap_or(match settings.rates.len() {
-            // In a search, the task does not send packets, because only forwarded packets are
-            // counted.
+            // In a search, the task does not send packets, because only forwarded packets count.
             0 | 1 if load.source == Source::Imix => 0,
             _ => OWN_EVERY,
         }),
@@ -127,7 +126,7 @@ pub(super) fn esp_plan(
     }
 }
 
-/// Opens a load with a model's drivers. Keys and packets depend only on the seed.
+/// Opens a load with the drivers of a model. Keys and packets depend only on the seed.
 fn open(plan: &Plan, load: &esp::Plan, model: Model) -> Result<Esp, Error> {
     model.set();
     crypto::seed(plan.seed);
@@ -141,7 +140,7 @@ fn open(plan: &Plan, load: &esp::Plan, model: Model) -> Result<Esp, Error> {
     })
 }
 
-/// Measures the time per packet in nanoseconds, without interrupts and while the FPU is not in use.
+/// Measures the time per packet in nanoseconds, without interrupts and with the FPU not in use.
 pub(super) fn direct_price_ns(
     plan: &Plan,
     settings: &Settings,
@@ -154,12 +153,13 @@ pub(super) fn direct_price_ns(
     bh_off.unwrap_or(plan.policies[0]).set(bench.cpu());
     let mut esp = open(plan, &sample, Model::Direct)?;
     esp.price_ns(bench.cpu(), PRICED / 10);
-    // Make many short runs, so that at least the shortest one is not interrupted by the host.
+    // Make many short runs and use the shortest one, which the host is unlikely to have
+    // interrupted.
     let prices = (0..40).map(|_| esp.price_ns(bench.cpu(), PRICED / 40));
     Ok(prices.fold(f64::INFINITY, f64::min))
 }
 
-/// Converts a run's counts to the type that tallies use.
+/// Converts the counts of a run to the type that tallies use.
 fn counts_of(o: &esp::Outcome) -> Counts {
     let flows = |f: fn(&Flow) -> u64| o.flows.iter().map(f).sum::<u64>();
     Counts {

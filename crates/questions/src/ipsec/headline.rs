@@ -1,4 +1,5 @@
-//! Builds the survey's headlines about the packet rate from which an IPsec gateway loses packets.
+//! Builds the survey's headline about the packet rate at which an IPsec gateway starts to lose
+//! packets.
 
 use kiln_question::survey::words::{figure, number, word};
 use kiln_question::survey::{Estimate, Row, Runs};
@@ -6,7 +7,7 @@ use serde_json::Value;
 
 use crate::fpu::NESTED_FPU;
 
-/// Returns the row that contains a policy's knee, which is the rate from which packets are lost.
+/// Returns the row that contains a policy's knee, which is the packet rate at which losses begin.
 fn knee<'a>(rows: &[&'a Value], policy: &str) -> Option<&'a Value> {
     let ends = |r: &Value| number(r, "knee_pps_low").or(number(r, "knee_pps_high"));
     let wanted = |r: &&&Value| word(r, "policy") == policy && ends(r).is_some();
@@ -28,18 +29,18 @@ fn interval(e: &Estimate) -> String {
     }
 }
 
-/// A policy's knee in packets per second, from all processes together.
+/// A policy's knee in packets per second, determined from all processes together.
 enum Knee {
     At(Estimate),
-    /// No packets were lost at this rate, the highest that every process tried.
+    /// No packets were lost at this rate, the highest that all processes tried.
     Above(f64),
-    /// Packets were lost even at this rate, the lowest tried.
+    /// Packets were lost even at this rate, the lowest that was tried.
     Below(f64),
 }
 
 impl Knee {
-    /// Reads the knee from all processes' rows. If only some processes found a knee, the result is
-    /// a bound.
+    /// Determines the knee from the rows of all processes. If only some processes found a knee, the
+    /// result is a bound.
     fn read(runs: &Runs, policy: &str) -> Option<Knee> {
         let field = |name: &'static str| {
             runs.estimate(|rows| knee(rows, policy).and_then(|r| number(r, name)))
@@ -54,7 +55,7 @@ impl Knee {
         let most = |e: &Estimate| e.values.iter().copied().fold(0.0, f64::max);
         match (value, low, high) {
             (Some(value), low, high) if value.values.len() == with.values.len() => {
-                // The rates are 9 % apart, so five equal knees are only as precise as a single
+                // The rates are 9% apart, so five equal knees are no more precise than a single
                 // one.
                 Some(Knee::At(Estimate {
                     low: value
@@ -74,7 +75,8 @@ impl Knee {
         }
     }
 
-    /// Returns a phrase about the knee. If `row` is given, it includes the throughput.
+    /// Returns a phrase that describes the knee. If `row` is given, the phrase includes the
+    /// throughput.
     fn phrase(&self, row: Option<&Value>) -> String {
         match self {
             Knee::Above(rate) => {
@@ -153,7 +155,7 @@ pub(super) fn knees(runs: &Runs) -> Option<Row> {
         legacy.brief(),
         direct.brief()
     );
-    // The verdict's numbers show which is higher, unless their ranges overlap.
+    // The numbers in the verdict show which of the two is higher, unless their ranges overlap.
     let tie = match verdict {
         "With cryptd, losses begin at a lower rate" => String::new(),
         other => format!(". {other}"),
@@ -205,7 +207,7 @@ mod tests {
         row(policy, Some(pps), Some(pps * 0.95), Some(pps * 1.05))
     }
 
-    /// Returns the headline for five processes whose knees differ by a few per cent.
+    /// Returns the headline for five simulated processes whose knees differ by up to 4%.
     fn sentence(legacy: impl Fn(f64) -> Value, direct: impl Fn(f64) -> Value) -> String {
         let answers: Vec<Answer> = (0..5)
             .map(|i| 1.0 + 0.01 * f64::from(i))

@@ -1,6 +1,6 @@
-//! Measures the effect of each FPU policy on IPsec. Softirqs that process ESP packets interrupt a
-//! task that encrypts disk sectors. The packet rate rises in steps, or the load is low, then high,
-//! then low.
+//! Measures how each FPU policy affects IPsec. Softirqs that process ESP packets interrupt a task
+//! that encrypts disk sectors. Either the packet rate rises in steps, or the load is low, then
+//! high, then low again.
 //!
 //! | file | contents |
 //! |---|---|
@@ -10,7 +10,7 @@
 //! | `capture.rs` | sizes and times from a capture file |
 //! | `gateway.rs` | the drivers that forward packets, and the task that they interrupt |
 //! | `run.rs` | rounds in which policies alternate, each with its control |
-//! | `sweep.rs` | the curve: packets delivered against packets offered, and its knee |
+//! | `sweep.rs` | the curve of packets delivered against packets offered, and its knee |
 //! | `row.rs` | a row |
 //! | `view.rs` | the human-readable tables |
 //! | `survey.rs`, `headline.rs` | the command's part of the survey, and its headlines |

@@ -1,5 +1,5 @@
-//! The settings that `ipsec` adds to the plan of `fpu`: packet loads and their rates, and their
-//! validation.
+//! The settings that `kiln ipsec` adds to the plan of `kiln fpu` (packet loads and their rates),
+//! and checks of these settings.
 
 use kiln_kernel::esp;
 use kiln_question::Error;
@@ -10,33 +10,33 @@ use crate::fpu::plan::Plan;
 /// Default number of interrupts per second.
 pub(super) const IRQ_RATE: f64 = 4000.0;
 
-/// The highest rate of the search, in packets per second. It is a constant, because a limit derived
-/// from the measured time per packet could end the search below the knee if the host was busy
-/// during that measurement.
+/// The highest rate in the search, in packets per second. It is a constant: a limit derived from
+/// the measured time per packet could end the search below the knee if the host was busy during
+/// that measurement.
 pub(super) const HIGHEST_PPS: f64 = 20e6;
 
-/// Packet and receiver settings.
+/// Settings for the packets and the receivers.
 #[derive(Clone, Debug)]
 pub(super) struct Settings {
     pub loads: Vec<EspLoad>,
-    /// Packets per second. If the list is empty, the command searches for the knee. One value is a
-    /// single rate; two values are the rates of low and high load in phases.
+    /// Packets per second. If the list is empty, the command searches for the knee. A single value
+    /// is a constant rate; two values are the low and the high rate of a load with phases.
     pub rates: Vec<f64>,
-    /// Nanoseconds per packet for the rest of the network stack.
+    /// Nanoseconds added to each packet for the rest of the network stack.
     pub stack_ns: u64,
-    /// Number of sectors after which the task itself sends a packet; 0 for never, `None` for the
-    /// default.
+    /// Number of sectors after which the task itself sends a packet. 0 means never, and `None`
+    /// means the default.
     pub own_every: Option<u32>,
     /// Size of the anti-replay windows, in packets.
     pub window: u32,
 }
 
 impl Settings {
-    /// Checks the settings, and whether they are compatible with the plan.
+    /// Checks that the settings are valid and compatible with the plan.
     ///
     /// # Errors
-    /// A rate, time, number or window is out of range, or a rate is given for a capture, whose
-    /// packets have their own times.
+    /// Fails if a rate, time, number or window is out of range, or if a rate is given for a
+    /// capture, whose packets have their own times.
     pub(super) fn checked(self, plan: &Plan) -> Result<Settings, Error> {
         let valid = self.rates.iter().all(|r| (1.0..=HIGHEST_PPS).contains(r));
         if !valid || self.rates.len() > 2 || !self.rates.is_sorted() {

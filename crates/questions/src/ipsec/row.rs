@@ -1,4 +1,4 @@
-//! The rows of `kiln ipsec`. Each contains the results of one policy under one load.
+//! The rows that `kiln ipsec` outputs. Each row contains the results of one policy under one load.
 
 use schemars::JsonSchema;
 use serde::Serialize;

@@ -1,4 +1,5 @@
-//! Runs rounds where every policy processes the whole load, followed each time by its control.
+//! Runs rounds in which every policy processes the whole load. The policy's control runs directly
+//! before or after it, alternating from round to round.
 
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,15 +22,15 @@ use crate::fpu::row::Row;
 use crate::fpu::tally::Tally;
 use crate::fpu::timeline::Timeline;
 
-/// Minimum number of rounds; fewer do not give an interval.
+/// Minimum number of rounds. Fewer rounds do not give an interval.
 const ROUNDS: u32 = 6;
 
-/// A policy's counts so far.
+/// What has been counted for a policy so far.
 #[derive(Default)]
 struct Sum {
     tally: Tally,
     flows: [Flow; 2],
-    /// Payload in MB/s during the high phase, one value per round.
+    /// Payload throughput in MB/s during the high phase, one value per round.
     rate: Series,
     recovery_us: Vec<f64>,
     never: u32,
@@ -37,11 +38,11 @@ struct Sum {
     own: u64,
 }
 
-/// Runs the loads on an emulated CPU. Each row is followed by its control. The outcome is a failure
-/// if any policy other than the control `none` lost state.
+/// Runs the loads on an emulated CPU. Each row is followed by the row of its control. The outcome
+/// is marked as failed if any policy other than the control `none` lost state.
 ///
 /// # Errors
-/// The host has no timers or no second core.
+/// Fails if the host has no timers or no second core.
 pub(super) fn run(
     plan: &Plan,
     settings: &Settings,
@@ -68,7 +69,7 @@ pub(super) fn run(
     Ok(outcome)
 }
 
-/// Creates a load's traffic. Default rates depend on the time per packet without interrupts.
+/// Creates the traffic of a load. Default rates depend on the time per packet without interrupts.
 fn traffic_of(
     plan: &Plan,
     settings: &Settings,
@@ -124,8 +125,8 @@ fn measure_load(
     let stopped = || stop.load(Ordering::Relaxed);
     while !stopped() && (rounds < ROUNDS || start.elapsed() < share) {
         for turn in 0..entries.len() {
-            // Vary the order between rounds, so that no policy always follows the same other
-            // policy.
+            // Vary the order from round to round, so that a policy does not always follow the same
+            // other policy.
             let n = entries.len();
             let i = (turn * if rounds % 2 == 0 { 1 } else { n - 1 } + rounds as usize) % n;
             for half in 0..2 {

@@ -1,4 +1,4 @@
-//! The survey part that runs `kiln ipsec`, with its arguments.
+//! Defines the survey part that runs `kiln ipsec`, and the arguments with which it runs.
 
 use kiln_question::survey::{args, Contribution, Part, Runs};
 
@@ -29,7 +29,7 @@ pub(super) static ESP: Part = Part {
         };
         let seconds = slot.measuring();
         let mut words = vec!["ipsec", "--policy", policies, "--seconds", &seconds];
-        // --quick halves the length of phases.
+        // --quick halves the length of the phases.
         words.extend((slot.seconds < 25.0).then_some("--quick"));
         args(&words)
     },

@@ -17,19 +17,19 @@ use crate::fpu::plan::{Entry, Fallback, Plan};
 use crate::fpu::row::Row;
 use crate::fpu::tally::Tally;
 
-/// Largest share of the offered packets that may be lost without the rate counting as lossy.
+/// Largest share of the offered packets that may be lost before a rate counts as lossy.
 pub(super) const LOST: f64 = 0.001;
-/// Number of steps per octave. Step n is the rate of 1000 * 2^(n / PER_OCTAVE) packets per second.
+/// Number of steps per octave. Step n corresponds to 1000 * 2^(n / PER_OCTAVE) packets per second.
 const PER_OCTAVE: u32 = 8;
 /// Step of the lowest rate in a search, which is 32,000 packets per second.
 const LOWEST: u32 = 5 * PER_OCTAVE;
-/// Number of searches per policy, whose spread is part of the knee's interval.
+/// Number of searches per policy. Their spread becomes part of the knee's interval.
 const ROUNDS: u32 = 4;
-/// Number of trials whose losses are added up to decide whether a rate is lossy. Losses occur in
+/// Number of trials whose losses are added up to decide whether a rate is lossy. Losses come in
 /// bursts, which a single trial can miss.
 const TRIALS: u32 = 3;
-/// Number of trials needed to confirm that a rate is lossy before it can be the knee, so that a
-/// single disturbance by the host does not decide the result.
+/// Number of trials after which a rate must still count as lossy before it can be the knee, so that
+/// a single disturbance on the host does not decide the result.
 const CONFIRMED: u32 = 9;
 
 fn rate_of(step: u32) -> f64 {
@@ -44,16 +44,16 @@ fn gbit(pps: f64) -> f64 {
     pps * IMIX_BYTES * 8.0 / 1e9
 }
 
-/// The result of a search, in steps: the highest rate without losses, and the lowest rate with
-/// losses above it.
+/// The result of a search, in steps: the highest rate without losses, and the lowest rate above it
+/// that has losses.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Bracket {
     clean: Option<u32>,
     lossy: Option<u32>,
 }
 
-/// Raises the rate in octaves until packets are lost, then bisects. If `around` is given, the
-/// search begins near this earlier result.
+/// Raises the rate in octaves until packets are lost, then bisects. If `around` contains an earlier
+/// result, the search begins near that result.
 fn search(
     around: Option<Bracket>,
     highest: u32,
@@ -103,9 +103,9 @@ fn search(
 }
 
 /// Finds the lowest rate that has losses according to all trials of all rounds, and the next lower
-/// rate. This corrects individual rounds, which miss losses at rates that they did not try, and
-/// losses in bursts. `loses` adds trials at a rate up to the requested number, and judges their
-/// sum.
+/// rate. This corrects the results of individual rounds, which miss bursts of losses, and losses at
+/// rates that they did not try. `loses` adds trials at a rate until there are as many as requested,
+/// and judges all of them together.
 fn settle(
     mut tried: BTreeSet<u32>,
     loses: &mut dyn FnMut(u32, u32) -> Result<bool, Error>,
@@ -127,9 +127,9 @@ fn settle(
 }
 
 /// Returns the knee according to all trials, and the lower and upper end of its interval. The
-/// interval covers all rounds' results and one more step on each side, because two processes with
-/// the same knee can end at adjacent steps. If the knee is outside the rates tried, it has no
-/// value, and its interval has only one end, which is the last rate tried.
+/// interval covers the results of all rounds and one more step on each side, because two processes
+/// with the same knee can end at adjacent steps. If the knee is outside the range of rates tried,
+/// it has no value, and its interval has only one end: the lowest or the highest rate tried.
 fn knee_of(settled: Bracket, rounds: &[Bracket]) -> (Option<f64>, Option<f64>, Option<f64>) {
     let all = || rounds.iter().chain([&settled]);
     let value = match (settled.clean, settled.lossy) {
@@ -137,8 +137,8 @@ fn knee_of(settled: Bracket, rounds: &[Bracket]) -> (Option<f64>, Option<f64>, O
         _ => None,
     };
     let margin = u32::from(value.is_some());
-    // In a round without a clean rate, the knee is below all rates tried. In a round without a
-    // lossy rate, it is above them.
+    // If a round has no clean rate, its knee is below all rates tried. If a round has no lossy
+    // rate, its knee is above them.
     let low = all().map(|b| b.clean).min().flatten();
     let high = match all().all(|b| b.lossy.is_some()) {
         true => all().filter_map(|b| b.lossy).max(),
@@ -151,11 +151,11 @@ fn knee_of(settled: Bracket, rounds: &[Bracket]) -> (Option<f64>, Option<f64>, O
     )
 }
 
-/// The losses in one rate's trials.
+/// The losses in all trials at one rate.
 #[derive(Clone, Copy, Debug, Default)]
 struct Losses {
     trials: u32,
-    /// Number of trials where the core had not caught up at the end.
+    /// Number of trials after which the core had not caught up.
     late: u32,
     offered: u64,
     delivered: u64,
@@ -169,16 +169,16 @@ impl Losses {
         }
     }
 
-    /// Returns whether the rate has losses: more than the tolerated share of packets was lost, or
-    /// the core fell behind in most trials. Falling behind counts even if the ring still had room
-    /// for the backlog.
+    /// Returns whether the rate counts as lossy: more than the tolerated share of packets was lost,
+    /// or the core fell behind in most trials. Falling behind counts even if the ring still had
+    /// room for the backlog.
     fn matter(&self) -> bool {
         self.share() > LOST || 2 * self.late > self.trials
     }
 
-    /// Returns whether `trials` trials will count as lossy in total even if the remaining ones lose
-    /// nothing, and can therefore be skipped. A margin allows for trials that offer different
-    /// numbers of packets.
+    /// Returns whether the remaining trials can be skipped, because a total of `trials` trials will
+    /// count as lossy even if the remaining ones lose nothing. A margin allows for trials that
+    /// offer different numbers of packets.
     fn decided(&self, trials: u32) -> bool {
         let least = self.offered as f64 / f64::from(self.trials.max(1)) * f64::from(trials);
         (self.offered - self.delivered) as f64 > 1.2 * LOST * least.max(1.0)
@@ -195,7 +195,7 @@ impl Losses {
     }
 }
 
-/// The sums of all of a policy's trials at one rate.
+/// Sums over all trials of one policy at one rate.
 #[derive(Default)]
 struct Point {
     tally: Tally,
@@ -231,20 +231,20 @@ struct Search {
     settled: Option<Bracket>,
 }
 
-/// Everything needed to run trials. Each trial runs a policy at one rate for a short time.
+/// Everything needed to run trials. A trial runs one policy at one rate for a short time.
 struct Bank<'a> {
     plan: &'a Plan,
     settings: &'a Settings,
     bench: &'a mut Bench,
     stop: &'a AtomicBool,
     gateway: Gateway,
-    /// Number of trials so far, for all policies and rates.
+    /// Number of trials run so far, for all policies and rates.
     ran: u64,
 }
 
 impl Bank<'_> {
     /// Runs trials at one rate until there are at least `least` more trials than in `before`, or
-    /// until the losses so far already decide the result.
+    /// until the losses already decide the result.
     fn trials(
         &mut self,
         entry: Entry,
@@ -263,7 +263,8 @@ impl Bank<'_> {
 
     /// Runs one trial at a rate. If `rate` is `None`, runs the control, which has no packets.
     fn trial(&mut self, entry: Entry, rate: Option<f64>, into: &mut Point) -> Result<(), Error> {
-        // Packets arrive at different times in each trial, because the seed changes.
+        // The seed changes from trial to trial, so that packets arrive at different times in each
+        // trial.
         self.ran += 1;
         let seed = self.plan.seed ^ self.ran << 40;
         let traffic = traffic::constant(seed, rate.unwrap_or(1000.0), self.plan.quick);
@@ -295,7 +296,7 @@ impl Bank<'_> {
     }
 }
 
-/// Searches for every policy's knee. With `--packet-rate N`, measures only this rate.
+/// Searches for the knee of every policy. With `--packet-rate N`, measures only that rate.
 pub(super) fn run(
     plan: &Plan,
     settings: &Settings,
@@ -334,8 +335,8 @@ pub(super) fn run(
     {
         let n = searches.len();
         for turn in 0..n {
-            // Vary the order between rounds, so that no policy always follows the same other
-            // policy.
+            // Vary the order from round to round, so that a policy does not always follow the same
+            // other policy.
             let i = (turn * if rounds % 2 == 0 { 1 } else { n - 1 } + rounds as usize) % n;
             let Search {
                 entry,
@@ -346,7 +347,7 @@ pub(super) fn run(
             } = &mut searches[i];
             bank.trial(*entry, None, control)?;
             let mut loses = |step: u32| -> Result<bool, Error> {
-                // Judge only this round's trials, so that rounds can have different results.
+                // Judge only the trials of this round, so that rounds can have different results.
                 let point = points.entry(step).or_default();
                 let before = point.losses;
                 bank.trials(*entry, step, (before, TRIALS), point)?;
@@ -402,7 +403,7 @@ pub(super) fn run(
     Ok(())
 }
 
-/// Measures missing rates, so that the curves of all policies have the same points.
+/// Measures the missing rates, so that the curves of all policies have the same points.
 fn fill(bank: &mut Bank<'_>, searches: &mut [Search], highest: u32) -> Result<(), Error> {
     let tops = searches
         .iter()
@@ -454,8 +455,8 @@ fn rows(bank: &Bank<'_>, load: &EspLoad, s: &Search, first: &Search, outcome: &m
         row.own_packets = Some(point.own);
         row.ring_missed = Some(point.missed);
         row.replay_lost = Some(point.replay_lost);
-        // Clear this field, because packets have several sizes; `delivered_pps` is the softirqs'
-        // throughput.
+        // Clear this field, because packets have different sizes. The throughput of the softirqs is
+        // in `delivered_pps`.
         row.softirq_mb_per_s = None;
         row
     };
@@ -489,7 +490,7 @@ fn rows(bank: &Bank<'_>, load: &EspLoad, s: &Search, first: &Search, outcome: &m
     control.sweep = Some(base.clone());
     outcome.rows.push(control);
     if let (Some(settled), false) = (s.settled, s.rounds.is_empty()) {
-        // The row of the knee has no counts, because the knee is derived from other rows.
+        // The knee's row has no counts, because the knee is derived from other rows.
         let mut knee = row(&Point::default(), false);
         let (value, low, high) = knee_of(settled, &s.rounds);
         let near = |rate: Option<f64>| {
@@ -517,8 +518,8 @@ fn rows(bank: &Bank<'_>, load: &EspLoad, s: &Search, first: &Search, outcome: &m
 mod tests {
     use super::*;
 
-    /// Searches for the knee of a simulated gateway that has losses from step `knee` on. Also
-    /// returns the number of trials.
+    /// Searches for the knee of a simulated gateway that has losses at step `knee` and above. Also
+    /// returns the number of rates tried.
     fn found(knee: u32, highest: u32, around: Option<Bracket>) -> (Bracket, u32) {
         let mut asked = 0;
         let bracket = search(around, highest, &mut |step| {
@@ -539,7 +540,7 @@ mod tests {
             };
             assert_eq!(b, want);
             // A search that starts from a guess gives the same result even if the guess is wrong,
-            // and needs few trials if it is right.
+            // and tries few rates if the guess is right.
             for guess in LOWEST..100 {
                 let guess = Bracket {
                     clean: Some(guess),
@@ -551,7 +552,7 @@ mod tests {
         }
     }
 
-    /// Returns the knee if every round has the same result as all trials together.
+    /// Returns the knee for the case that every round has the same result as all trials together.
     fn knee(b: Bracket) -> (Option<f64>, Option<f64>, Option<f64>) {
         knee_of(b, &[b])
     }
@@ -578,15 +579,15 @@ mod tests {
         let (value, low, high) = knee_of(pair(61), &[pair(60), pair(62), pair(61)]);
         assert_eq!((low, high), (Some(rate_of(59)), Some(rate_of(64))));
         assert!((value.unwrap() / rate_of(61) - 2f64.powf(1.0 / 16.0)).abs() < 1e-9);
-        // All trials together can show losses at a lower rate than any single round does. The
-        // interval must include this rate, too.
+        // All trials together can show losses at a lower rate than any single round. The interval
+        // must include this rate, too.
         let (value, low, high) = knee_of(pair(45), &[pair(60), pair(62)]);
         assert_eq!((low, high), (Some(rate_of(44)), Some(rate_of(64))));
         assert!(value < Some(rate_of(46)));
     }
 
-    /// A simulated gateway. From step `full` on, every trial loses a tenth of its packets. From
-    /// step `bursts` on, one trial in five loses 2 %.
+    /// A simulated gateway. At step `full` and above, every trial loses a tenth of its packets.
+    /// Between step `bursts` and step `full`, one trial in five loses 2%.
     struct Gateway {
         bursts: u32,
         full: u32,
@@ -666,8 +667,8 @@ mod tests {
             assert_eq!(settled, pair(bursts - 1), "{bursts} {full}");
             let (value, ..) = knee_of(settled, &[round]);
             assert!(value < Some(rate_of(bursts)));
-            // Control: if two consecutive trials must have losses, the search misses the bursts and
-            // finds the rate at which every trial has losses.
+            // Control: if a rate counts as lossy only after losses in two consecutive trials, the
+            // search misses the bursts and finds the rate at which every trial has losses.
             let mut g = Gateway::new(bursts, full);
             assert_eq!(g.search_by_repeats(2), pair(full - 1));
         }
@@ -676,11 +677,11 @@ mod tests {
     #[test]
     fn losses_that_a_round_missed_are_found_below_its_knee() {
         let mut g = Gateway::new(60, 80);
-        // This simulates a round that missed all bursts.
+        // Simulate a round that misses all bursts.
         let round = g.search_by_repeats(2);
         assert_eq!(round, pair(79));
         assert_eq!(g.settle(), pair(59));
-        // Control: without bursts, the round's knee is confirmed.
+        // Control: without bursts, `settle` confirms the round's knee.
         let mut g = Gateway::new(80, 80);
         assert_eq!((g.search_by_repeats(2), g.settle()), (pair(79), pair(79)));
     }
@@ -710,7 +711,7 @@ mod tests {
             };
             assert!(all.matter() || !decided, "{lost} {late}");
         }
-        // If all trials have losses, the search needs only one trial per rate instead of three.
+        // If all trials have losses, the search needs one trial per rate instead of three.
         let mut g = Gateway::new(80, 80);
         assert_eq!(g.top_up(80, Losses::default(), TRIALS).trials, 1);
         assert_eq!(g.top_up(79, Losses::default(), TRIALS).trials, TRIALS);
@@ -727,7 +728,7 @@ mod tests {
         hiccup(&mut g, 80);
         assert!(g.points[&(LOWEST + 16)].matter());
         assert_eq!(g.settle(), pair(79));
-        // Control: over all trials, the losses exceed the limit.
+        // Control: with another 80 lost packets, the losses exceed the limit over all trials.
         hiccup(&mut g, 80);
         assert_eq!(g.settle(), pair(LOWEST + 15));
     }

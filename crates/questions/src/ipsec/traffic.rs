@@ -13,13 +13,13 @@ use kiln_question::Error;
 
 use super::capture::{self, Packet};
 
-/// IMIX, a packet mix that is common in router benchmarks. Each entry contains the number of
-/// packets, out of twelve, that have this size in bytes, including the IP header.
+/// IMIX, a packet mix that is common in router benchmarks. Each entry contains a number of packets
+/// out of twelve, and the size of these packets in bytes, including the IP header.
 const IMIX: [(usize, u32); 3] = [(7, 40), (4, 576), (1, 1500)];
-/// The mix's mean packet size in bytes.
+/// Mean packet size of the IMIX in bytes.
 pub(super) const IMIX_BYTES: f64 = (7.0 * 40.0 + 4.0 * 576.0 + 1500.0) / 12.0;
-/// Number of different packets per flow. It is a multiple of twelve, so that the shares of the mix
-/// are exact.
+/// Number of different packets per flow. It is a multiple of twelve, so that the proportions of the
+/// mix are exact.
 const RING: usize = 21 * 12;
 /// Idle time after a capture, in which queues can drain.
 const TAIL: Duration = Duration::from_millis(60);
@@ -39,7 +39,7 @@ pub(super) struct EspLoad {
 pub(super) enum Source {
     /// The IMIX, at rates that the settings specify.
     Imix,
-    /// A capture file's packets.
+    /// The packets in a capture file.
     Capture(Arc<[Packet]>),
 }
 
@@ -92,14 +92,15 @@ impl FromStr for EspLoad {
     }
 }
 
-/// One run's traffic.
+/// The traffic of one run.
 #[derive(Clone, Debug)]
 pub(super) struct Traffic {
     /// Payload sizes in bytes. Each arrival refers to one of them.
     pub sizes: Vec<u32>,
     /// Packet arrivals, sorted by time.
     pub arrivals: Arc<[Arrival]>,
-    /// End times of the low, the high and the second low phase, in nanoseconds.
+    /// Times in nanoseconds at which the first low phase, the high phase and the second low phase
+    /// end.
     pub phase_end: [u64; 3],
     /// A note about this traffic for the reader of the results.
     pub note: String,
@@ -108,11 +109,12 @@ pub(super) struct Traffic {
 /// Packets per second in the low and in the high phase.
 pub(super) type Rates = (f64, f64);
 
-/// Idle time in nanoseconds after a trial's packets. If the core has not caught up at the end of
-/// this time, it is overloaded.
+/// Idle time in nanoseconds after the packets of a trial. A core that has not caught up by the end
+/// of this time is overloaded.
 pub(super) const DRAIN_NS: u64 = 10_000_000;
 
-/// Creates IMIX at a constant rate, followed by idle time in which all packets can be processed.
+/// Creates IMIX traffic at a constant rate, followed by idle time in which all packets can be
+/// processed.
 pub(super) fn constant(seed: u64, rate: f64, quick: bool) -> Traffic {
     let mut rng = SplitMix64(seed ^ 0x0069_6d69_7800);
     let end = if quick { 50_000_000 } else { 100_000_000 };
@@ -127,8 +129,8 @@ pub(super) fn constant(seed: u64, rate: f64, quick: bool) -> Traffic {
     }
 }
 
-/// Creates IMIX in three phases with low, high and low load. The high phase lasts at least ten time
-/// slices of the task.
+/// Creates IMIX traffic in three phases: low, high and low load. The high phase lasts for at least
+/// ten time slices of the task.
 pub(super) fn imix(seed: u64, (low, high): Rates, slice_us: u64, quick: bool) -> Traffic {
     let mut rng = SplitMix64(seed ^ 0x0069_6d69_7800);
     let unit = if quick { 1 } else { 2 };
@@ -162,8 +164,8 @@ pub(super) fn imix(seed: u64, (low, high): Rates, slice_us: u64, quick: bool) ->
     }
 }
 
-/// Adds arrivals at exactly `rate` packets per second, at times distributed like those of a Poisson
-/// process. Each flow cycles through the sizes.
+/// Adds arrivals whose average rate is exactly `rate` packets per second. Their times are
+/// distributed like those of a Poisson process. Each flow cycles through the sizes.
 fn fill(arrivals: &mut Vec<Arrival>, rng: &mut SplitMix64, (start, end): (u64, u64), rate: f64) {
     let time = (end - start) as f64;
     let count = (rate * time / 1e9).round() as usize;
@@ -178,7 +180,7 @@ fn fill(arrivals: &mut Vec<Arrival>, rng: &mut SplitMix64, (start, end): (u64, u
     }
 }
 
-/// Returns a capture's traffic, cut off after the time `longest`.
+/// Returns the traffic in a capture, up to the time `longest`.
 pub(super) fn replay(packets: &[Packet], longest: Duration) -> Traffic {
     let until = longest.as_nanos() as u64;
     let taken = packets.iter().take_while(|p| p.at <= until).count();
@@ -235,7 +237,7 @@ fn uniform(rng: &mut SplitMix64) -> f64 {
     ((rng.next_u64() >> 11) + 1) as f64 / (1u64 << 53) as f64
 }
 
-/// Returns the mix's sizes in a random order that depends only on the seed.
+/// Returns the packet sizes of the IMIX in a random order that depends only on the seed.
 fn imix_sizes(rng: &mut SplitMix64) -> Vec<u32> {
     let mixes = RING / 12;
     let each = |&(parts, size): &(usize, u32)| std::iter::repeat_n(size, parts * mixes);

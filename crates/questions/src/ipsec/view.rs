@@ -1,4 +1,4 @@
-//! Formats the human-readable tables of `ipsec`.
+//! Formats the tables that `kiln ipsec` prints.
 
 use kiln_question::table::{align, plain, text};
 
@@ -49,8 +49,8 @@ fn share(x: Option<f64>) -> String {
     x.map_or("-".to_string(), |x| format!("{:.1} %", 100.0 * x))
 }
 
-/// Formats the share of the core that packets take. As the difference of two measurements, it can
-/// be negative if packets take less than the noise.
+/// Formats the share of the core that packets take. The share is a difference of two measurements,
+/// so noise can make it negative; it is then shown as 0.
 fn of_core(x: Option<f64>) -> String {
     share(x.map(|x| x.max(0.0)))
 }
@@ -95,7 +95,7 @@ fn knees(rows: &[&Row]) -> String {
     }
 }
 
-/// Formats the curve at whole octaves. Records contain all rates.
+/// Formats the curve, but only at whole octaves. Records contain all rates.
 fn curve(rows: &[&Row]) -> String {
     let mut table = plain();
     table.set_header([
@@ -237,7 +237,7 @@ mod tests {
         ] {
             assert_eq!(of_core(share), shown);
         }
-        // Control: a loss keeps its sign.
+        // Control: `share` itself keeps the sign.
         assert_eq!(super::share(Some(-0.133)), "-13.3 %");
     }
 }

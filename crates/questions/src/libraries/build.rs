@@ -10,7 +10,8 @@ use super::step::{run, Span};
 
 const REPORT: &str = "report it, with the output of kiln --version";
 
-/// Runs one program of a build. If it fails, the error asks the user to report the failure.
+/// Runs one program of a build. If the program fails, the error asks the user to report the
+/// failure.
 fn step(
     job: &Job,
     dir: &Path,
@@ -36,11 +37,12 @@ fn text(path: &Path) -> String {
     path.to_string_lossy().into_owned()
 }
 
-/// Builds OpenSSL's libcrypto from the sources in the crate openssl-src: the newest release of
-/// series 4.
+/// Builds OpenSSL's libcrypto from the newest 4.x release, whose sources are in the crate
+/// openssl-src.
 pub(super) fn build_openssl(job: &Job) -> Result<Built, Fault> {
     let (dir, version) = fetch_crate(job, "openssl-src", "400", 0.1)?;
-    // The crate's version consists of its own version and OpenSSL's, as in 400.0.2+4.0.3.
+    // The crate's version number consists of the crate's own version and the version of OpenSSL, as
+    // in 400.0.2+4.0.3.
     let Some((_, version)) = version.split_once('+') else {
         return Err(job.fault(&format!("openssl-src {version} names no OpenSSL"), REPORT));
     };
@@ -64,7 +66,8 @@ pub(super) fn build_openssl(job: &Job) -> Result<Built, Fault> {
     )?;
     let make = [&jobs(), "build_generated", "libcrypto.a"];
     step(job, &source, "make", &make, ("building", 0.15, 0.95, 1540))?;
-    // Bind calls within this library locally, not to another libcrypto in this process.
+    // Bind calls within this library to the library's own functions, not to those of another
+    // libcrypto in this process.
     let link = [
         "-shared",
         "-Wl,-Bsymbolic",
@@ -122,8 +125,8 @@ pub(super) fn build_aws_lc(job: &Job) -> Result<Built, Fault> {
     })
 }
 
-/// Unpacks ipsec-mb from Debian's packages, including the header. A test compares this header with
-/// the structures in Kiln.
+/// Unpacks ipsec-mb from Debian's packages, including the header, which a test compares with the
+/// structures in Kiln.
 pub(super) fn unpack_ipsec_mb(job: &Job) -> Result<Built, Fault> {
     let apt = Apt::read_index(job, "deb", 0.8)?;
     let packages = ["download", "libipsec-mb2", "libipsec-mb-dev"];
@@ -222,7 +225,8 @@ pub(super) fn build_libgcrypt(job: &Job) -> Result<Built, Fault> {
     })
 }
 
-/// Unpacks the archive whose name begins with `prefix` into a new directory and returns its path.
+/// Unpacks the archive whose name begins with `prefix` into a new directory. Returns the path of
+/// that directory.
 fn unpack(job: &Job, apt: &Apt, prefix: &str) -> Result<PathBuf, Fault> {
     let archives = apt.find_files(prefix, ".orig.tar.bz2");
     let [archive] = &archives[..] else {
@@ -236,7 +240,7 @@ fn unpack(job: &Job, apt: &Apt, prefix: &str) -> Result<PathBuf, Fault> {
     Ok(dir)
 }
 
-/// Returns the string that a header defines as the macro `name`.
+/// Returns the string value of the macro `name`, which a header defines.
 fn read_define(job: &Job, header: &Path, name: &str) -> Result<String, Fault> {
     let text = fs::read_to_string(header).map_err(|e| job.file_fault(header, e))?;
     parse_define(&text, name)

@@ -9,9 +9,9 @@ pub(super) struct Library {
     pub name: &'static str,
     /// File name of the shared object in the library's directory.
     pub file: &'static str,
-    /// The library's origin, and how it is installed. Shown to the user.
+    /// Where the library comes from and how it is installed, as shown to the user.
     pub source: &'static str,
-    /// Programs that the build needs, each followed by its Debian package.
+    /// Programs that the build needs, each followed by the Debian package that contains it.
     pub tools: &'static [(&'static str, &'static str)],
     /// Function that builds or unpacks the library in the job's empty directory.
     pub build: fn(&Job) -> Result<Built, Fault>,
@@ -22,7 +22,7 @@ const CC: (&str, &str) = ("cc", "gcc");
 const MAKE: (&str, &str) = ("make", "make");
 const APT: (&str, &str) = ("apt-get", "apt");
 
-/// All libraries, in the order they are installed.
+/// All libraries, in the order in which they are installed.
 pub(super) const ALL: [Library; 4] = [
     Library {
         name: "openssl",

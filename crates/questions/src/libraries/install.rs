@@ -13,7 +13,7 @@ use super::catalogue::Library;
 use super::job::{Built, Fault, Job};
 use kiln_timing::peer;
 
-/// Installs a library into a directory below `all`. Returns a sentence about the result.
+/// Installs a library into a directory below `all`. Returns a sentence that states the result.
 pub(super) fn install(
     library: &Library,
     all: &Path,
@@ -94,8 +94,8 @@ fn scratch_prefix(name: &str) -> String {
     format!(".new-{name}-")
 }
 
-/// Removes directories left behind by killed installations. Directories younger than six hours are
-/// kept, because an installation may still be running in them.
+/// Removes directories that killed installations left behind. Directories younger than six hours
+/// are kept, because an installation may still be running in them.
 fn remove_remains(all: &Path, name: &str) {
     let prefix = scratch_prefix(name);
     for entry in fs::read_dir(all).into_iter().flatten().flatten() {

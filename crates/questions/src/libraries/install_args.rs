@@ -12,9 +12,9 @@ use kiln_timing::peer::installed::directory;
 
 /// Build or unpack current libraries into Kiln's cache
 ///
-/// Downloads come from the crate registry through cargo and from Debian's mirror through apt, which
-/// verify them. Each library is built in a separate directory, loaded once as a check, and only
-/// then moved to the directory in which 'kiln speed' finds it.
+/// Crates are downloaded from the crate registry by cargo, and packages from Debian's mirror by
+/// apt; both verify what they download. Each library is built in a separate directory, loaded once
+/// as a check, and only then moved to the directory in which 'kiln speed' finds it.
 #[derive(Args)]
 #[command(after_long_help = "\
 NAME is openssl, ipsec-mb, libgcrypt or aws-lc; without NAME all four are

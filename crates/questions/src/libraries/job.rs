@@ -1,4 +1,4 @@
-//! A running installation, its product, and the errors that can end it.
+//! A running installation, the library that it builds, and the errors that can end it.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -29,7 +29,7 @@ pub(super) struct Job<'a> {
 }
 
 impl Job<'_> {
-    /// Creates an error from a reason and advice on how to solve the problem.
+    /// Creates an error that states a reason and suggests how to solve the problem.
     pub(super) fn fault(&self, why: &str, help: &str) -> Fault {
         Fault::Error(Error::lacks(format!(
             "cannot install {}: {why}: {help}",
@@ -53,7 +53,7 @@ impl Job<'_> {
 /// A library that has been built.
 pub(super) struct Built {
     pub version: String,
-    /// The files for the library's directory: the path of each file, and its name in that
-    /// directory. The shared object is one of them.
+    /// The files to install in the library's directory: the path of each file, and the name that it
+    /// gets in that directory. The shared object is one of them.
     pub files: Vec<(Box<Path>, &'static str)>,
 }

@@ -1,6 +1,6 @@
-//! Downloads with the registries' own clients. cargo checks crates against the checksums in its
-//! index. apt checks packages and source archives against the checksums in an index signed with
-//! Debian's key.
+//! Downloads crates and packages with the registries' own clients. cargo checks crates against the
+//! checksums in its index. apt checks packages and source archives against the checksums in an
+//! index signed with Debian's key.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,11 +12,11 @@ use super::step::{run, Span};
 const NETWORK: &str = "check the network, and try again";
 /// The Debian release that contains the current versions.
 const SUITE: &str = "sid";
-/// Path where Debian installs its public keys.
+/// Path at which Debian installs its public keys.
 const KEYS: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 
-/// Fetches the sources of a crate's newest release that meets the requirement. Returns their
-/// directory and the release's version.
+/// Fetches the sources of a crate's newest release that meets the requirement. Returns the
+/// directory that contains the sources, and the version of that release.
 pub(super) fn fetch_crate(
     job: &Job,
     name: &str,
@@ -61,7 +61,7 @@ pub(super) fn fetch_crate(
         .ok_or_else(|| job.fault(&format!("cargo vendor gave no {name}"), NETWORK))
 }
 
-/// apt with its own configuration in a directory, so that the system's apt is not affected.
+/// apt, configured to use a separate directory, so that the system's apt is not affected.
 pub(super) struct Apt {
     dir: PathBuf,
     options: Vec<String>,
@@ -106,8 +106,8 @@ impl Apt {
             "Dir::Cache::archives=archives".to_string(),
             "Acquire::Languages=none".to_string(),
             "Acquire::IndexTargets::deb::DEP-11::DefaultEnabled=false".to_string(),
-            // By default, apt run as root downloads as another user, who may not enter this
-            // directory.
+            // If apt runs as root, it downloads as another user by default, and that user might not
+            // have access to this directory.
             format!("APT::Sandbox::User={}", user()),
             "APT::Architecture=amd64".to_string(),
         ];
@@ -126,8 +126,8 @@ impl Apt {
         Ok(apt)
     }
 
-    /// Downloads packages into the directory; with `--tar-only`, only the upstream archives of
-    /// source packages.
+    /// Downloads packages into the directory. With `--tar-only`, downloads only the upstream
+    /// archives of source packages.
     pub(super) fn download(
         &self,
         job: &Job,
@@ -141,7 +141,7 @@ impl Apt {
             to,
             lines: 12,
         };
-        // The network works, because the index was downloaded before.
+        // The network works, because the index has already been downloaded.
         let help = "try again, or report it: Debian may have renamed the package";
         self.get(job, arguments, &span, help)
     }
@@ -176,7 +176,7 @@ fn find_mirror() -> Option<String> {
     parse_mirror(&String::from_utf8_lossy(&output.stdout))
 }
 
-/// Returns the address from the first line `Debian ADDRESS`. Other archives, such as
+/// Returns the address from the first line of the form `Debian ADDRESS`. Other archives, such as
 /// `Debian-Security`, do not contain a whole release.
 fn parse_mirror(targets: &str) -> Option<String> {
     let mirror = targets.lines().find_map(|l| l.strip_prefix("Debian "))?;
@@ -188,7 +188,7 @@ fn user() -> String {
     let id = unsafe { libc::geteuid() };
     match id {
         0 => "root".to_string(),
-        // Unless it runs as root, apt does not switch to another user.
+        // apt switches to another user only if it runs as root.
         _ => String::new(),
     }
 }

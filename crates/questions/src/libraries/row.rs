@@ -1,4 +1,4 @@
-//! The rows of `kiln libraries`, each about a library that can be measured.
+//! The rows that `kiln libraries` outputs. Each row is about a library that can be measured.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -6,7 +6,7 @@ use serde::Serialize;
 use super::catalogue::ALL;
 use kiln_timing::peer::{self, release};
 
-/// A library that Kiln can be compared with.
+/// A library with which Kiln can be compared.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 #[schemars(
     rename = "libraries",
@@ -17,13 +17,13 @@ use kiln_timing::peer::{self, release};
     )
 )]
 pub(super) struct Row {
-    /// Name of the library in the flag `--peers`.
+    /// Name that selects the library in the flag `--peers`.
     #[schemars(extend("x-role" = "key"))]
     pub name: String,
     /// Whether the library can be measured on this machine.
     #[schemars(extend("x-role" = "main"))]
     pub available: bool,
-    /// Version of the library. If several versions are installed, this is the version that is used.
+    /// Version of the library. If several versions are installed, this is the one that is measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", extend("x-role" = "figure"))]
     pub version: Option<String>,
@@ -36,15 +36,15 @@ pub(super) struct Row {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", extend("x-role" = "figure"))]
     pub place: Option<&'static str>,
-    /// File of the library; a name without a directory is in one of the system's library
-    /// directories.
+    /// The library's file. A name without a directory means that the file is in one of the system's
+    /// library directories.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub file: Option<String>,
     /// How to get the current version: a command, followed in brackets by the origin of the library
     /// if Kiln installs it.
     pub get: String,
-    /// The reason why the library is not available, if it is not.
+    /// Why the library is not available; absent if it is available.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub reason: Option<String>,

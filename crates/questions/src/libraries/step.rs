@@ -1,5 +1,5 @@
-//! Runs one program of a build. Its output is written to a log, whose length determines the
-//! progress shown.
+//! Runs one program of a build. The program's output is written to a log, and the length of the log
+//! determines the progress shown.
 
 use std::fs::{self, File};
 use std::os::unix::process::CommandExt;
@@ -13,7 +13,7 @@ use kiln_kbuild::reason;
 use super::job::{Fault, Job};
 
 /// The part of the job's progress that a step covers, from `from` to `to`, and the number of output
-/// lines expected from it.
+/// lines that the step is expected to print.
 pub(super) struct Span {
     pub what: &'static str,
     pub from: f64,
@@ -38,8 +38,8 @@ const IGNORED_ENV: [&str; 8] = [
 /// stops the program and every process that it started.
 ///
 /// # Errors
-/// Fails if the program fails. The error is the output line that states the reason, followed by
-/// `help`.
+/// Fails if the program fails. The error consists of the output line that states the reason,
+/// followed by `help`.
 pub(super) fn run(
     job: &Job,
     dir: &Path,
@@ -101,8 +101,8 @@ pub(super) fn run(
     }
 }
 
-/// Returns the output line that states the reason for a failure. apt's errors begin with `E:`, and
-/// the first one is the cause.
+/// Returns the output line that states why a program failed. apt's errors begin with `E:`, and the
+/// first of them states the cause.
 fn find_reason(said: &str) -> String {
     match said.lines().find_map(|l| l.strip_prefix("E: ")) {
         Some(line) => line.trim().to_string(),

@@ -1,4 +1,4 @@
-//! Formats the table of `kiln libraries`.
+//! Formats the table that `kiln libraries` prints.
 
 use kiln_question::table::{align, paragraph, plain, text};
 
@@ -6,7 +6,7 @@ use super::row::Row;
 use kiln_timing::peer::installed::directory;
 
 /// Formats one line per library, then the commands that install the current versions, then the
-/// reasons why libraries are missing.
+/// reasons why some libraries are missing.
 pub(super) fn format_table(rows: &[Row]) -> String {
     let mut table = plain();
     table.set_header(["library", "version", "series of", "place"]);

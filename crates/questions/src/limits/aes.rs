@@ -36,9 +36,9 @@ pub(crate) fn xts_cycles(limits: &Limits, tier: Tier, key_bits: u32, len: usize)
     Some(blocks * rounds(key_bits) / (in_vector * limits.get(name)?))
 }
 
-/// Returns the cycles of the serial chain if each call's IV is the previous call's output. The
-/// chain encrypts the tweak and then the first block, and each round must wait for the previous
-/// one.
+/// Returns how many cycles the serial chain takes if the IV of each call is the output of the
+/// previous call. The chain encrypts the tweak and then the first block, and each round must wait
+/// for the previous one.
 pub(crate) fn serial_cycles(limits: &Limits, tier: Tier, key_bits: u32) -> Option<f64> {
     aes_bits(tier)?;
     Some(2.0 * rounds(key_bits) * limits.get(AES_LATENCY)?)

@@ -1,13 +1,16 @@
-//! Loops with only one kind of instruction. Call them only on a CPU that supports it.
+//! Loops that consist of a single kind of instruction. Call a loop only on a CPU that supports its
+//! instruction.
 
 use std::arch::asm;
 
-/// Instructions per loop body. It is large enough to hide the loop counter and the branch.
+/// Number of instructions in a loop body. It is large enough to hide the cost of the loop counter
+/// and the branch.
 pub(super) const IN_LOOP: u32 = 96;
 
-/// Defines a loop of `n` rounds over 96 instructions. The body repeats eight times the twelve
-/// instructions that `$op` generates for registers 0 to 11. Up to twelve independent instructions
-/// can thus be in flight, which exceeds latency × rate on every core so far (4 × 2 on Zen 5).
+/// Defines a loop that executes a body of 96 instructions `n` times. The body consists of eight
+/// copies of the twelve instructions that `$op` generates for registers 0 to 11. Up to twelve
+/// independent instructions can thus be in flight, which exceeds latency × rate on every core so
+/// far (4 × 2 on Zen 5).
 macro_rules! independent {
     ($(#[$doc:meta])* $name:ident, $op:literal, $after:literal) => {
         $(#[$doc])*

@@ -1,5 +1,5 @@
-//! Measures hardware limits: the throughput and latency of instructions. Upper limits for ciphers
-//! are derived from them.
+//! Measures hardware limits: the throughput and latency of instructions. Upper limits for the speed
+//! of ciphers are derived from them.
 
 mod aes;
 mod instructions;
@@ -54,11 +54,11 @@ pub(crate) struct Limits {
 
 /// How a measured cycle count is converted to a limit.
 enum Figure {
-    /// The limit is a throughput: this number of instructions, divided by the cycles measured for
-    /// them.
+    /// The limit is a throughput. It is this number of instructions, divided by the cycles that
+    /// they take.
     Rate(f64),
-    /// The limit is a latency: the cycles measured for this number of dependent instructions,
-    /// divided by the number.
+    /// The limit is a latency. It is the number of cycles that this number of dependent
+    /// instructions takes, divided by the number of instructions.
     Each(f64),
 }
 
@@ -101,7 +101,8 @@ impl Limits {
 impl Limit {
     fn set(&mut self, figure: &Figure, e: &Estimate) {
         let (value, low, high) = match figure {
-            // The shortest time gives the highest rate, so the interval's ends are swapped.
+            // The shortest time gives the highest rate, so the two ends of the interval are
+            // swapped.
             Figure::Rate(n) => (n / e.best, n / e.high, n / e.low),
             Figure::Each(n) => (e.best / n, e.low / n, e.high / n),
         };

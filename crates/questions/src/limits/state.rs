@@ -11,7 +11,7 @@ const AVX512: u64 = 7 << 5;
 /// XCR0 bit of the upper halves of the ymm registers.
 const AVX: u64 = 1 << 2;
 
-/// Memory for the state, and the mask of the components to save.
+/// Memory for the state, and the mask that selects the components to save.
 pub(super) struct SaveArea {
     memory: Vec<u8>,
     offset: usize,
@@ -34,8 +34,8 @@ impl SaveArea {
         // SAFETY: every x86-64 processor has cpuid, and leaf 0xD exists on every processor that
         // reports OSXSAVE.
         let (plain, compact) = unsafe { (__cpuid_count(0xd, 0), __cpuid_count(0xd, 1)) };
-        // `plain` contains the size of the standard format with all components in XCR0, and
-        // `compact` that of the compacted format with XCR0 | IA32_XSS.
+        // `plain` contains the size of the standard format with all components in XCR0. `compact`
+        // contains the size of the compacted format with XCR0 | IA32_XSS.
         let size = plain.ebx.max(compact.ebx).max(576) as usize;
         let memory = vec![0; size + 64];
         let offset = memory.as_ptr().align_offset(64);
@@ -57,15 +57,15 @@ impl SaveArea {
         }
     }
 
-    /// Modifies all vector registers, then saves and restores them `n` times. They must be modified
-    /// because the processor skips components in their initial state. A kernel cannot rely on
-    /// skipped components, because user code may have modified any register.
+    /// Modifies all vector registers, then saves and restores them `n` times. The registers are
+    /// modified because the processor skips components that are in their initial state. A kernel
+    /// cannot rely on this, because user code may have modified any register.
     pub(super) fn save_restore(&mut self, n: u64) {
         let area = self.memory[self.offset..].as_mut_ptr();
         dirty(self.mask);
         if self.compacts {
-            // SAFETY: CPUID leaf 0xD reports XSAVEC. For the mask, the area and the registers, the
-            // argument in the other branch applies.
+            // SAFETY: CPUID leaf 0xD reports XSAVEC. The mask, the area and the registers are valid
+            // for the reasons given in the other branch.
             unsafe {
                 asm!(
                     "2:", "xsavec64 [rdi]", "xrstor64 [rdi]", "dec rcx", "jnz 2b",

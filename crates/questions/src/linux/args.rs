@@ -15,9 +15,9 @@ use super::virtio::VirtioArgs;
 
 /// Run Kiln's ciphers in a real Linux kernel, booted in user land
 ///
-/// In user mode Linux, without a VM or root, Linux's own testmgr tests Kiln's ciphers, and its own
-/// tcrypt measures them (build, boot, tcrypt, selftest). Others boot a stock kernel under
-/// QEMU (fidelity, nested, dkms, record); virtio does either.
+/// In user mode Linux, without a VM or root, Linux's own testmgr tests Kiln's ciphers, and Linux's
+/// own tcrypt measures them (build, boot, tcrypt, selftest). Other subcommands boot a stock kernel
+/// under QEMU (fidelity, nested, dkms, record); virtio can do either.
 #[derive(Args)]
 pub struct LinuxArgs {
     #[command(subcommand)]
@@ -66,8 +66,8 @@ impl Question for LinuxArgs {
     }
 }
 
-/// Returns only the first line of a build or boot error. The remaining lines, the end of a log, are
-/// printed on stderr.
+/// Returns only the first line of a build or boot error. The remaining lines, which are the end of
+/// a log, are printed on stderr.
 fn without_log(e: Error) -> Error {
     let split = |text: String| {
         let (line, log) = text.split_once('\n').unwrap_or((&text, ""));

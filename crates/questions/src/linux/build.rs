@@ -34,7 +34,7 @@ See also:
 pub(super) struct BuildArgs {
     #[command(flatten)]
     kernel: KernelArgs,
-    /// Build only Kiln's module, with the headers of an installed kernel
+    /// Build only Kiln's module, against the headers of an installed kernel
     #[arg(long, value_name = "DIR", conflicts_with = "tree")]
     headers: Option<PathBuf>,
     /// Only write the module's sources to this new directory, as DKMS and a kernel's Kbuild expect

@@ -13,7 +13,7 @@ use super::qemu_args::QemuArgs;
 
 /// IPsec and dm-crypt in a stock kernel, with and without the kiln-crypto-dkms module
 ///
-/// Boots a stock x86-64 kernel under QEMU with the module as built by the package. On one CPU,
+/// Boots a stock x86-64 kernel under QEMU with the module that the package builds. On one CPU,
 /// packets pass through IPsec between network namespaces while dm-crypt writes; every byte is
 /// compared.
 #[derive(Args)]
@@ -82,26 +82,29 @@ pub(super) struct DkmsArgs {
     /// Number of nested sections that a timer's softirqs open, without a network; 0: none
     #[arg(long, value_name = "SECTIONS", default_value_t = 20_000, value_parser = clap::value_parser!(u64).range(0..=1_000_000_000))]
     sections: u64,
-    /// The root of a Debian system with DKMS and the kernel's headers: apt-get installs the package there, in the guest
+    /// The root directory of a Debian system that has DKMS and the kernel's headers: apt-get
+    /// installs the package there, in the guest
     #[arg(long, value_name = "DIR", requires = "package")]
     system: Option<PathBuf>,
-    /// The package's file, from packaging/dkms.sh
+    /// The package file that packaging/dkms.sh creates
     #[arg(long, value_name = "DEB", requires = "system")]
     package: Option<PathBuf>,
 }
 
-/// Number of loads per boot: two modes and two algorithms, each measured twice, and the control,
-/// which takes twice as long. The help text gives the formula for the planned time.
+/// Number of loads per boot: two modes and two algorithms, each combination measured twice, plus
+/// the control, which takes twice as long. The help text contains the formula for the planned time.
 const LOADS: u64 = 10;
-/// Seconds to set up a load and to wait for its last packets on a slow host. The next constant is
-/// the time for a cycle.
+/// Time in seconds to set up a load and to wait for its last packets on a slow host. The next
+/// constant is the time per cycle.
 const LOAD_SECS: u64 = 20;
 const CYCLE_SECS: u64 = 20;
-/// Minimum nested sections per second in mode `timer` under the translator on a busy machine.
+/// Minimum number of nested sections per second in mode `timer`, even under the translator on a
+/// busy machine.
 const SECTIONS_PER_SEC: u64 = 1000;
-/// Seconds for loading the module with various parameters.
+/// Time in seconds to load the module with various parameters.
 const PARAMETERS_SECS: u64 = 120;
-/// Seconds for installing and removing the package, including compilation by a translated compiler.
+/// Time in seconds to install and remove the package. This includes compiling the module in the
+/// guest, possibly under the translator.
 const INSTALL_SECS: u64 = 3600;
 
 impl Question for DkmsArgs {

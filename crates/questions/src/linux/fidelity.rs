@@ -13,7 +13,7 @@ use kiln_record::Facts;
 use super::fidelity_view;
 use super::qemu_args::QemuArgs;
 
-/// Directory of the records in Kiln's repository.
+/// Directory in Kiln's repository that contains the records.
 const RECORDS: &str = "linux/records";
 
 /// Compare the emulated CPU with a real kernel's ring 0, question by question

@@ -1,11 +1,12 @@
-//! Formats the tables of `linux fidelity` and `linux nested`.
+//! Formats the tables that `kiln linux fidelity`, `kiln linux nested` and `kiln linux dkms` print.
 
 use kiln_linux::dkms;
 use kiln_linux::fidelity::nested;
 use kiln_linux::fidelity::row::Row;
 use kiln_question::table::{align, figure, paragraph, plain, text};
 
-/// Formats the answers with their differences, then the costs, then the counts.
+/// Formats the answers, then both sides of each answer that does not agree, then the costs, then
+/// the counts.
 pub(super) fn format_tables(rows: &[Row]) -> String {
     let Some(first) = rows.first() else {
         return String::new();
@@ -74,7 +75,7 @@ pub(super) fn format_tables(rows: &[Row]) -> String {
     )
 }
 
-/// Shortens a long script so that it fits into the table.
+/// Shortens a script that is too long for the table.
 fn shortened(asked: &str) -> String {
     const MOST: usize = 34;
     match asked.char_indices().nth(MOST) {
@@ -83,7 +84,7 @@ fn shortened(asked: &str) -> String {
     }
 }
 
-/// Formats the rows of `linux nested`, with one line per row.
+/// Formats the rows of `kiln linux nested`, one line per row.
 pub(super) fn nested(rows: &[nested::Row]) -> String {
     let mut table = plain();
     table.add_row([
@@ -117,7 +118,7 @@ pub(super) fn nested(rows: &[nested::Row]) -> String {
     format!("{title}{}\n", text(&table))
 }
 
-/// Formats the rows of `linux dkms`, with one line per row.
+/// Formats the rows of `kiln linux dkms`, one line per row.
 pub(super) fn dkms(rows: &[dkms::Row]) -> String {
     let mut table = plain();
     table.add_row([

@@ -1,14 +1,14 @@
-//! `kiln linux`: runs Kiln's ciphers in real Linux. Each subcommand has a file.
+//! `kiln linux`: runs Kiln's ciphers in real Linux. Each subcommand has its own file.
 //!
 //! | file | contents |
 //! |---|---|
 //! | `args.rs` | the command |
-//! | `kernel_args.rs`, `qemu_args.rs`, `seconds.rs` | flags shared by several subcommands |
+//! | `kernel_args.rs`, `qemu_args.rs`, `seconds.rs` | flags that several subcommands share |
 //! | `build.rs`, `boot.rs` | builds and boots user mode Linux and Kiln's module |
-//! | `tcrypt.rs`, `selftest.rs`, `view.rs` | Linux's own benchmark and tests of Kiln's ciphers |
+//! | `tcrypt.rs`, `selftest.rs`, `view.rs` | runs Linux's benchmark and tests on Kiln's ciphers |
 //! | `fidelity.rs`, `nested.rs`, `fidelity_view.rs` | a stock kernel's ring 0 under QEMU |
 //! | `dkms.rs` | the module of the package kiln-crypto-dkms in a stock kernel |
-//! | `record.rs` | a stock kernel recorded as a machine for `kiln here` |
+//! | `record.rs` | records a stock kernel as a machine for `kiln here` |
 //! | `virtio.rs`, `virtio_view.rs` | Linux's own virtio_crypto driver |
 
 mod args;

@@ -1,4 +1,4 @@
-//! Arguments of the commands that boot a kernel under QEMU.
+//! Arguments shared by the commands that boot a kernel under QEMU.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -32,10 +32,10 @@ pub(super) struct QemuArgs {
     /// Hardware virtualisation, or QEMU's translator, which gives answers but no costs
     #[arg(long, value_enum, default_value = "auto")]
     accel: AccelArg,
-    /// The compiler of the module [default: KILN_CC, or cc, gcc, clang]
+    /// The compiler that builds the module [default: KILN_CC, or cc, gcc, clang]
     #[arg(long, value_name = "CC")]
     cc: Option<String>,
-    /// Kill the boot after this many seconds (linux dkms: after its planned time and this many more)
+    /// Kill the boot after this many seconds (linux dkms: this many seconds after its planned time)
     #[arg(long, value_name = "SECONDS", default_value_t = 120.0, value_parser = seconds)]
     limit: f64,
 }

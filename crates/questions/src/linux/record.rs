@@ -1,4 +1,4 @@
-//! Records a kernel as a machine for `kiln linux record`.
+//! `kiln linux record`: records a kernel as a machine that `kiln here --root` can judge.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,7 +16,7 @@ use super::qemu_args::version;
 use super::seconds::seconds;
 use crate::here;
 
-/// Modules that a gateway loads: AES, ChaCha and hashes with SIMD, IPsec, disk encryption, and
+/// Modules that a gateway would load: AES, ChaCha and hashes with SIMD, IPsec, disk encryption, and
 /// virtio-crypto. A kernel may lack some of them.
 const GATEWAY: &[&str] = &[
     "virtio_pci",
@@ -43,8 +43,8 @@ const GATEWAY: &[&str] = &[
 
 /// Record a stock kernel under QEMU as a machine for 'kiln here --root'
 ///
-/// Boots the kernel, loads the modules of a gateway, and writes the files that 'kiln here' reads
-/// into DIR.
+/// Boots the kernel, loads the modules that a gateway would load, and writes the files that 'kiln
+/// here' reads into DIR.
 #[derive(Args)]
 #[command(after_long_help = "\
 DIR gets proc/, sys/ and boot/ as the kernel had them, without what kiln here
@@ -138,7 +138,7 @@ impl Question for RecordArgs {
     }
 }
 
-/// Creates a kernel from its image and its directory of modules. The directory's name is the
+/// Creates a kernel from an image and a directory of modules. The name of that directory is the
 /// kernel's release.
 fn from_package(image: &Path, modules: &Path) -> Result<Kernel, Error> {
     let fault = |path: &Path, e: std::io::Error| {

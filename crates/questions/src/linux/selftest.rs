@@ -46,7 +46,7 @@ pub(super) struct SelftestArgs {
     /// Test only this algorithm, such as 'xts(aes)', or this implementation, such as xts-aes-aesni
     #[arg(value_name = "NAME")]
     name: Option<String>,
-    /// Rounds of each random test [default: Linux's own, 100]
+    /// Number of rounds of each random test [default: Linux's own, 100]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     fuzz: Option<u32>,
     /// Do not boot: run the tests in a child process, on the emulated CPU
@@ -125,8 +125,8 @@ fn without_boot(
     Ok(outcome)
 }
 
-/// Checks that the name is a Kiln algorithm or driver. Returns the name without the prefix that
-/// driver names have in Linux.
+/// Checks that `name` is an algorithm or a driver of Kiln. Returns the name without the prefix that
+/// Kiln's drivers have in Linux.
 fn known(name: &str) -> Result<&str, Error> {
     let name = name
         .strip_prefix(kiln_linux::module::PREFIX)

@@ -13,13 +13,13 @@ use super::kernel_args::{build_module, KernelArgs};
 use super::seconds::seconds;
 use super::view;
 
-/// Time limit with --quick. Rows completed by then are kept.
+/// Time limit with --quick. The rows completed within this time are kept.
 const QUICK: Duration = Duration::from_secs(18);
 
 /// Run Linux's own benchmark, tcrypt, with Linux's own ciphers or with Kiln's
 ///
-/// Boots user mode Linux and lets its tcrypt measure the kernel's own implementation of each
-/// algorithm, or Kiln's.
+/// Boots user mode Linux, whose tcrypt measures either the kernel's own implementation of each
+/// algorithm or Kiln's.
 #[derive(Args)]
 #[command(after_long_help = "\
 tcrypt takes a second for each row, or as many as --sec says; an algorithm
@@ -46,7 +46,7 @@ pub(super) struct TcryptArgs {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=3600))]
     sec: u32,
     /// Implementations to measure: 'linux' for the kernel's own, 'best' for Kiln's best on this
-    /// machine, or driver names of Kiln's
+    /// machine, or names of Kiln's drivers
     #[arg(
         long = "impl",
         value_name = "NAME,…",
@@ -62,7 +62,7 @@ pub(super) struct TcryptArgs {
     limit: f64,
 }
 
-/// The request of one boot, and the driver to measure.
+/// The request for one boot, and the driver to measure.
 struct Turn {
     request: Request,
     driver: Option<String>,
@@ -185,7 +185,7 @@ fn turns(args: &TcryptArgs) -> Result<Vec<Turn>, Error> {
 /// Returns Kiln's implementation called `name`, or the best one if `name` is `best`. Returns `None`
 /// if the algorithm has no implementation with this name.
 fn driver(alg: &str, name: &str) -> Result<Option<&'static str>, Error> {
-    // For two algorithms, Linux's template wraps an algorithm with another name.
+    // For two algorithms, Linux has a template that wraps an algorithm with another name.
     let core = match alg {
         "rfc4309(ccm(aes))" => "ccm(aes)",
         "rfc7539esp(chacha20,poly1305)" => "rfc7539(chacha20,poly1305)",

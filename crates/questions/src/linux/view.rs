@@ -1,10 +1,11 @@
-//! Formats the tables of `linux selftest` and `linux tcrypt`.
+//! Formats the tables that `kiln linux selftest` and `kiln linux tcrypt` print.
 
 use kiln_linux::selftest;
 use kiln_question::table::{align, paragraph, plain, text};
 use kiln_tree::tcrypt;
 
-/// Formats the drivers that did not pass with the reasons, followed by the counts.
+/// Formats a line for each driver, then the reasons why drivers failed or have an unknown result,
+/// then the counts.
 pub(super) fn selftest(rows: &[selftest::Row]) -> String {
     let mut table = plain();
     for row in rows {
@@ -30,7 +31,7 @@ pub(super) fn selftest(rows: &[selftest::Row]) -> String {
     )
 }
 
-/// Formats the rows of `linux tcrypt`, with one line per row.
+/// Formats the rows of `kiln linux tcrypt`, one line per row.
 pub(super) fn tcrypt(rows: &[tcrypt::Row]) -> String {
     let mut table = plain();
     table.add_row(["driver", "op", "key", "bytes", "update", "MB/s"]);

@@ -16,8 +16,8 @@ use super::{qemu_args, virtio_view};
 /// Linux's own virtio_crypto driver with Kiln's device, or with another device
 ///
 /// Boots Linux with its own virtio_crypto driver and a device on a vhost-user socket. The driver's
-/// self-tests use the device; then threads create and destroy sessions and send messages, and their
-/// rate is measured.
+/// self-tests use the device; then threads create and destroy sessions and send messages, and the
+/// rates are measured.
 #[derive(Args)]
 #[command(after_long_help = "\
 Without --socket a kiln serve of its own is started. The guest is user mode
@@ -41,7 +41,7 @@ See also:
 pub(super) struct VirtioArgs {
     #[command(flatten)]
     kernel: KernelArgs,
-    /// A device's vhost-user socket [default: that of a new 'kiln serve']
+    /// The vhost-user socket of a device [default: that of a new 'kiln serve']
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
     /// An argument for the 'kiln serve' that is started, such as --serve=--ctrl=thread
@@ -62,7 +62,7 @@ pub(super) struct VirtioArgs {
     /// Seconds per measurement
     #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = seconds)]
     seconds: f64,
-    /// Size of a message in bytes: a multiple of 16, at most 65536
+    /// Size of each message in bytes: a multiple of 16, at most 65536
     #[arg(long, value_name = "BYTES", default_value_t = 4096, value_parser = len)]
     len: u32,
     /// Kill the boot after this many seconds

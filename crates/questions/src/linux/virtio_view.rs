@@ -1,9 +1,9 @@
-//! Formats the table of `linux virtio`.
+//! Formats the table that `kiln linux virtio` prints.
 
 use kiln_linux::virtio::Row;
 use kiln_question::table::{align, figure, paragraph, plain, text};
 
-/// Formats the self-tests, followed by the traffic.
+/// Formats the results of the self-tests, followed by those of the traffic.
 pub(super) fn format_tables(rows: &[Row]) -> String {
     let Some(first) = rows.first() else {
         return String::new();

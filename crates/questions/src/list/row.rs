@@ -28,14 +28,14 @@ use kiln_timing::peer;
     )
 )]
 pub struct Row {
-    /// `tier`, `impl` (an implementation), `feature` (of the CPU), `peer` (a library), `compiler`
-    /// or `limit` (of the hardware).
+    /// The kind of item: `tier`, `impl` (an implementation), `feature` (of the CPU), `peer` (a
+    /// library), `compiler` or `limit` (of the hardware).
     #[schemars(extend("x-role" = "key"))]
     pub kind: &'static str,
     /// Name of the tier, driver, feature, library, compiler or limit.
     #[schemars(extend("x-role" = "key"))]
     pub name: String,
-    /// For an implementation: its algorithm, by its name in the kernel's crypto API.
+    /// For an implementation: the name of its algorithm in the kernel's crypto API.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", extend("x-role" = "key"))]
     pub alg: Option<&'static str>,
@@ -50,7 +50,7 @@ pub struct Row {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "u32", extend("x-role" = "figure"))]
     pub priority: Option<u32>,
-    /// For an implementation: whether it is the one that serves requests for the algorithm.
+    /// For an implementation: whether it serves the requests for its algorithm.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "bool", extend("x-role" = "figure"))]
     pub chosen: Option<bool>,
@@ -91,7 +91,7 @@ pub struct Row {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", extend("x-role" = "figure"))]
     pub unit: Option<&'static str>,
-    /// Why the item is available, or why not. For a measured limit, what was measured.
+    /// Why the item is available or unavailable; for a measured limit, what was measured.
     #[schemars(extend("x-role" = "figure"))]
     pub reason: String,
 }
@@ -130,9 +130,9 @@ pub fn tiers() -> Vec<Row> {
         .collect()
 }
 
-/// Returns a row for every implementation, in order of priority. If the implementations of an
-/// algorithm were measured, the fastest is marked as chosen, otherwise the usable one with the
-/// highest priority.
+/// Returns a row for every implementation; each algorithm's implementations are in ascending order
+/// of priority. If they were measured, the fastest is marked as chosen, otherwise the usable one
+/// with the highest priority.
 pub fn impls() -> Vec<Row> {
     let mut rows = Vec::new();
     for alg in Algorithm::all() {
@@ -171,8 +171,8 @@ pub fn impls() -> Vec<Row> {
     rows
 }
 
-/// Adds measured cycles per byte, and the lengths from which SIMD is faster, to the rows of usable
-/// implementations.
+/// Adds two measured values to the rows of usable implementations: the cycles per byte, and the
+/// message length from which SIMD is faster.
 fn measured(rows: Vec<Row>, cycles_per_tick: f64) -> Vec<Row> {
     let known: BTreeMap<&str, Impl> = Impl::all().into_iter().map(|i| (i.driver(), i)).collect();
     let add = |row: Row| {
@@ -226,7 +226,7 @@ pub(super) fn peers() -> Vec<Row> {
         .collect()
 }
 
-/// Returns rows for the C compilers on PATH, which are named cc, gcc or clang, with or without a
+/// Returns rows for the C compilers on PATH that are named cc, gcc or clang, with or without a
 /// version suffix.
 pub(super) fn compilers() -> Vec<Row> {
     let mut found = compilers_on_path();
@@ -253,7 +253,7 @@ pub(super) fn compilers() -> Vec<Row> {
     rows
 }
 
-/// Converts the limits to rows.
+/// Returns a row for every hardware limit.
 pub(super) fn limits(limits: &Limits) -> Vec<Row> {
     limits
         .all

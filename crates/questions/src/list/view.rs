@@ -1,10 +1,10 @@
-//! Formats the tables of `kiln list`.
+//! Formats the tables that `kiln list` prints.
 
 use kiln_question::table::{align, figure, paragraph, plain, text};
 
 use super::row::Row;
 
-/// Formats the whole list, with a paragraph for each kind.
+/// Formats the whole list, with one section for each kind of item.
 pub(super) fn format_tables(rows: &[Row]) -> String {
     let of = |kind: &'static str| rows.iter().filter(move |r| r.kind == kind);
     let mut out = String::new();

@@ -11,14 +11,14 @@ use kiln_report::{gather, missing_shards, Options, Side};
 
 /// Turn records into an HTML page, CSV, Markdown or KTAP
 ///
-/// For a mail, a patch or a bug report. A record is what --json printed or --out wrote. Records of
-/// several commands on one machine share a column. Records of the same command, or of different
-/// machines, have a column each, with results for the same thing in the same row. The records of a
-/// directory have one column for each combination of machine, commit and compiler. The page is one file that loads nothing: it
-/// contains pictures, tables with intervals, the commands that repeat the measurements, and the
-/// records, which report, compare and --format can read from it. The page is written to
-/// ./kiln-report.html unless --out names a directory or FILE.html. An existing file is overwritten
-/// only if it is a report.
+/// Use this for an email, a patch or a bug report. A record is what --json printed or --out wrote.
+/// Records of several commands on one machine share a column. Records of the same command, or of
+/// different machines, get separate columns, with results for the same item in the same row. The
+/// records in a directory get one column for each combination of machine, commit and compiler. The
+/// page is a single file that loads nothing else: it contains pictures, tables with intervals, the
+/// commands that repeat the measurements, and the records, which report, compare and --format can
+/// read back from it. The page is written to ./kiln-report.html unless --out names a directory or
+/// FILE.html. An existing file is overwritten only if it is a report.
 #[derive(Args)]
 #[command(after_long_help = "\
 Formats, on stdout:

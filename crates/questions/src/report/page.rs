@@ -1,4 +1,4 @@
-//! Writes the HTML page of a survey, and recognises pages that Kiln wrote.
+//! Writes the HTML page, and recognises pages that Kiln wrote.
 
 use std::fs::{self, File};
 use std::io::{ErrorKind, Read};
@@ -12,18 +12,19 @@ use serde_json::Value;
 pub const NAME: &str = "kiln-report.html";
 /// File name of the page if `--out` names a directory.
 pub(super) const NAME_OUT: &str = "report.html";
-/// Text near the beginning of every page that Kiln writes, which identifies its own pages.
+/// Text near the beginning of every page that Kiln writes. Kiln recognises its own pages by this
+/// text.
 const MARK: &str = "name=\"generator\" content=\"kiln";
 const NEAR: u64 = 4096;
 
-/// The path of a page still to be written.
+/// The path to which a page will be written.
 pub struct Page(PathBuf);
 
 impl Page {
     /// Checks, before any measurement, that the page can be written.
     ///
     /// # Errors
-    /// The path is an existing file that Kiln did not write.
+    /// Fails if the path is an existing file that Kiln did not write.
     pub fn place(named: Option<&Path>, session: &Session) -> Result<Page, Error> {
         let path = match (named, &session.global.out) {
             (Some(path), _) => path.to_owned(),
@@ -39,10 +40,10 @@ impl Page {
         }
     }
 
-    /// Writes the page and returns a line with its path and size.
+    /// Writes the page and returns a line that states the page's path and size.
     ///
     /// # Errors
-    /// The path cannot be written, or the bundle contains nothing to show.
+    /// Fails if the path cannot be written, or if the bundle contains nothing to show.
     pub fn write(&self, bundle: &Value) -> Result<String, Error> {
         let fault = |e: kiln_report::Error| Error::input(e.to_string());
         let side = Side::parse("this machine", &bundle.to_string()).map_err(fault)?;

@@ -9,9 +9,9 @@ use super::steps;
 use kiln_timing::Candidate;
 
 impl Run<'_> {
-    /// After a sweep, measures the largest steps again, for longer and with both lengths
-    /// interleaved, until the largest remaining step is confirmed. Without a second measurement, a
-    /// disturbance of a few milliseconds would look like a step.
+    /// After a sweep, measures the largest steps again, for longer and with the lengths on both
+    /// sides of a step interleaved, until the largest remaining step is confirmed. Without a second
+    /// measurement, a disturbance of a few milliseconds would look like a step.
     pub(super) fn look_again(&mut self, table: &Table, first: usize) -> Result<(), Error> {
         let mut again: Vec<usize> = Vec::new();
         let patient = kiln_measure::Plan {
@@ -19,7 +19,7 @@ impl Run<'_> {
             ..kiln_measure::Plan::quick(self.plan.seed)
         };
         for _ in 0..24 {
-            // Each pair is a row's index and its candidate's index.
+            // Each pair holds the index of a row and the index of that row's candidate.
             let mut pairs: Vec<(usize, usize)> = Vec::new();
             for step in steps::worst(&self.outcome.rows[first..]) {
                 let pair = [first + step.row, first + step.neighbour];

@@ -128,8 +128,8 @@ pub struct SpeedArgs {
     /// that a tree's library exports [default: primitive; all three for a tree]
     #[arg(long, value_name = "LEVEL")]
     level: Option<Level>,
-    /// Buffers of requests: plain (one contiguous buffer for each request) or tcrypt (pages, and
-    /// one request that is repeated, as in Linux's tcrypt)
+    /// Buffer layout of requests: plain (one contiguous buffer per request) or tcrypt (buffers made
+    /// of pages, and one request that is repeated, as in Linux's tcrypt)
     #[arg(long, default_value = "plain", value_name = "LAYOUT")]
     layout: Layout,
     /// Measure latency: each call uses the first block of the previous result as its IV, so calls
@@ -140,15 +140,16 @@ pub struct SpeedArgs {
     /// nor L2
     #[arg(long, conflicts_with_all = ["tree", "tcrypt", "kunit", "level", "latency", "multi"])]
     cold: bool,
-    /// Run each candidate in N threads at the same time, each pinned to a logical CPU of its own (all:
-    /// one per permitted CPU, SMT siblings included): throughput of one thread and of all, and the clock
+    /// Run each candidate in N threads at the same time, each pinned to its own logical CPU (all:
+    /// one thread per permitted CPU, SMT siblings included), and report the throughput of one
+    /// thread and of all threads, and the clock
     #[arg(long, value_name = "N|all", conflicts_with_all = ["tree", "tcrypt", "kunit"])]
     multi: Option<Threads>,
     /// Maximum measuring time in seconds; with less time, intervals are wider [default: depends on
     /// the number of rows]
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     seconds: Option<f64>,
-    /// Measure for this many milliseconds; used for the turns of 'kiln compare'
+    /// Measure for this many milliseconds; 'kiln compare' uses this for its turns
     #[arg(long, hide = true, value_name = "MS")]
     turn_ms: Option<u64>,
     /// Print one line per row instead of the table
@@ -161,7 +162,7 @@ pub struct SpeedArgs {
 }
 
 impl SpeedArgs {
-    /// Formats the tables for the terminal. A tree's results are listed by name, because it has
+    /// Formats the tables for the terminal. A tree's results are listed by name, because a tree has
     /// many implementations of each algorithm.
     fn tables(&self, rows: &[Row], tty: bool) -> String {
         let named = !self.algs.is_empty() || !self.impls.is_empty() || self.tree.is_some();

@@ -11,7 +11,7 @@ use super::row::Row;
 use kiln_timing::peer::release;
 use kiln_timing::{Candidate, Level, KILN};
 
-/// Ratios of cycles and of time, with the verdict that both support.
+/// The ratios of cycles and of time, and the verdict that follows from both.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Compared {
     pub cycles: Ratio,
@@ -19,7 +19,8 @@ pub(super) struct Compared {
     pub verdict: Verdict,
 }
 
-/// Compares two series of one benchmark. Returns `None` if they have too few rounds in common.
+/// Compares two series from the same benchmark. Returns `None` if they have too few rounds in
+/// common.
 pub(super) fn compare(a: &Series, b: &Series) -> Option<Compared> {
     let (cycles, time) = (ratio(a, b)?, ratio(&a.in_ns(), &b.in_ns())?);
     let verdict = verdict_by_both(&cycles, &time, FLOOR);
@@ -35,10 +36,10 @@ pub(super) fn compare(a: &Series, b: &Series) -> Option<Compared> {
 pub(super) struct Best {
     /// The comparison of Kiln's fastest API call with the fastest library.
     pub peer: Option<(usize, BestPeer)>,
-    /// The comparison of Kiln's fastest function with a kernel tree's function.
+    /// The comparison of Kiln's fastest function with the fastest function of a kernel tree.
     pub tree: Option<(usize, BestTree)>,
-    /// The comparison of a library's function for several messages at once with Kiln's fastest
-    /// function.
+    /// The comparison of the fastest library function that processes several messages at once with
+    /// Kiln's fastest function.
     pub many: Option<(usize, ManyRival)>,
 }
 
@@ -56,10 +57,10 @@ fn is_function(c: &Candidate) -> bool {
 }
 
 /// Finds the fastest candidates and compares each with its counterpart: calls through Kiln's crypto
-/// API with library calls, Kiln's functions with a tree's functions, and functions for several
-/// messages with each other. The fastest candidate is the one with the shortest median time,
-/// because a minimum may be due to one lucky round. Block functions, which leave a digest
-/// unfinished, are not compared.
+/// API with library calls, Kiln's functions with a tree's functions, and Kiln's functions with
+/// library functions that process several messages at once. The fastest candidate is the one with
+/// the shortest median time, because a minimum may be due to one lucky round. Block functions,
+/// which leave a digest unfinished, are not compared.
 pub(super) fn find_best(timed: &[(&Candidate, Option<&Series>)]) -> Best {
     let fastest = |wanted: &dyn Fn(&Candidate) -> bool| {
         let all = timed.iter().enumerate().filter(|(_, (c, _))| wanted(c));
@@ -143,7 +144,7 @@ pub(super) fn find_best(timed: &[(&Candidate, Option<&Series>)]) -> Best {
 /// about as long as the cipher itself.
 pub(super) const SHORT: usize = 256;
 
-/// Numbers of rows where Kiln is faster, equally fast and slower, and its mean speedups.
+/// The numbers of rows in which Kiln is faster, equally fast or slower, and Kiln's mean speedups.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Count {
     /// Number of rows where Kiln is faster.
@@ -161,8 +162,8 @@ pub(super) struct Count {
 }
 
 impl Count {
-    /// Counts the verdicts of rows, each given as length, time ratio and verdict; `None` without
-    /// rows.
+    /// Counts the verdicts of `rows`, in which each row is given as length, time ratio and verdict.
+    /// Returns `None` if there are no rows.
     fn new(rows: &[(usize, f64, Verdict)]) -> Option<Count> {
         let number = |wanted| rows.iter().filter(|(.., v)| *v == wanted).count();
         let disagree = number(Verdict::Disagree);
@@ -194,7 +195,8 @@ impl Count {
         )
     }
 
-    /// Formats the geometric means, each preceded by a semicolon.
+    /// Formats the geometric means as a clause that begins with a semicolon. Returns an empty
+    /// string if there are no means.
     fn means(&self) -> String {
         let with = [
             (self.short, format!("below {SHORT} B")),
@@ -267,8 +269,8 @@ pub(super) struct Summary {
     /// The libraries, and how a call through Kiln's crypto API compares with a call to the fastest
     /// library.
     pub peer: Option<(Vec<String>, Count)>,
-    /// Geometric mean of the speedup of Kiln's 256-bit code over the fastest library. The mean
-    /// covers the rows where Kiln uses 512-bit code, for lengths from [`SHORT`] on.
+    /// Geometric mean of the speedup of Kiln's 256-bit code over the fastest library, over the rows
+    /// in which Kiln uses 512-bit code and the length is at least [`SHORT`].
     pub ymm: Option<f64>,
     /// The libraries that process several messages at once.
     pub many: Option<Many>,
@@ -317,7 +319,8 @@ impl Summary {
         }
     }
 
-    /// Returns the sentences for notes, starting with the one about kernel trees.
+    /// Returns the sentences for the notes. If a kernel tree was measured, its sentence comes
+    /// first.
     pub(super) fn sentences(&self) -> Vec<String> {
         let mut all = Vec::new();
         if let Some((who, count)) = &self.tree {

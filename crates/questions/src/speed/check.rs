@@ -11,7 +11,7 @@ use super::run::works;
 use super::set::Table;
 use kiln_timing::{check, Layout, Level, Op, Own, Source, Tree};
 
-/// Lengths near the ends of blocks and of the chunks that functions process.
+/// Lengths near block boundaries, and near the boundaries of the chunks that functions process.
 const LENS: [usize; 33] = [
     0, 1, 4, 7, 15, 16, 17, 31, 32, 33, 48, 63, 64, 65, 111, 112, 127, 128, 129, 255, 256, 257,
     511, 512, 513, 1023, 1024, 1025, 2048, 4095, 4096, 4097, 8192,

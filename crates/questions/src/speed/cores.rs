@@ -1,4 +1,4 @@
-//! The cores for running the same candidates in several threads at once (`--multi`).
+//! Chooses the cores on which several threads run the same candidates at once (`--multi`).
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,7 +9,7 @@ use kiln_question::Error;
 /// The number of threads that `--multi` requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Threads {
-    /// One for each permitted core.
+    /// One thread for each permitted core.
     All,
     Count(usize),
 }
@@ -29,7 +29,7 @@ impl FromStr for Threads {
 /// The core of each thread, starting with the measuring thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cores {
-    /// The cores that this process may use, read before a thread was pinned.
+    /// The cores that this process may use, read before any thread was pinned.
     allowed: CoreList,
     cores: Vec<usize>,
     /// Whether two of the cores are logical processors of one physical core.
@@ -70,8 +70,8 @@ impl Cores {
     /// Pins the calling thread to the core of thread `number`, counted from 0.
     ///
     /// # Errors
-    /// Fails if the kernel refuses. The thread must not measure then, because the results name the
-    /// cores.
+    /// Fails if the kernel refuses. In that case, the thread must not measure, because the results
+    /// name the cores.
     pub(super) fn occupy(&self, number: usize) -> Result<(), PinError> {
         let core: CoreList = self.cores[number].to_string().parse()?;
         pin_within(&self.allowed, &core)
@@ -115,8 +115,8 @@ impl fmt::Display for Cores {
 
 #[cfg(test)]
 impl Cores {
-    /// Returns two cores, of which the second does not exist, so that the kernel refuses to pin a
-    /// thread to it.
+    /// Returns two cores. The second one does not exist, so the kernel refuses to pin a thread to
+    /// it.
     pub(super) fn with_a_missing_core() -> Cores {
         let own = CoreList::allowed().unwrap();
         let last = libc::CPU_SETSIZE as usize - 1;
@@ -133,7 +133,8 @@ impl Cores {
 mod tests {
     use super::*;
 
-    /// Control: the permitted cores are not refused.
+    /// Checks that pinning a thread to a missing core is an error. As a control, threads can be
+    /// pinned to the permitted cores.
     #[test]
     fn a_core_that_the_kernel_refuses_is_an_error() {
         // Use a separate thread, because pinning outlives the call.

@@ -71,7 +71,7 @@ mod tests {
             "{good}"
         );
         // Controls: the estimate is 3/4 or 4/3 of the count, as if a multiplication took four
-        // cycles instead of the assumed three, or vice versa.
+        // cycles although three were assumed, or three although four were assumed.
         for wrong in [0.75, 1.33] {
             let note = of(&[wrong, wrong, 1.0]);
             assert!(note.contains("CONTRADICTS"), "{note}");

@@ -19,7 +19,7 @@ const SAMPLING: f64 = 0.75;
 /// after it.
 const CHAINS_US: f64 = 60.0;
 
-/// Number of single calls with cold caches per result.
+/// Number of single cold-cache calls per result.
 const COLD_ROUNDS: u32 = 200;
 /// Time of a cold-cache sample in microseconds, most of which is spent reading memory.
 const COLD_US: f64 = 600.0;
@@ -68,8 +68,8 @@ pub(super) fn turn(figures: usize, budget: Duration, seed: u64) -> Plan {
     shrunk(Plan::quick(seed), us / figures.max(1) as f64)
 }
 
-/// Plans single calls with cold caches as a second measurement of `figures` results, which takes as
-/// long as the first measurement, `warm`.
+/// Plans the second measurement of `figures` results, which makes single calls with cold caches. If
+/// there is a time limit, it takes as long as the first measurement, `warm`.
 pub(super) fn cold(figures: usize, warm: &Plan) -> Plan {
     let rounds = match warm.deadline {
         Some(end) => {
@@ -86,8 +86,9 @@ pub(super) fn cold(figures: usize, warm: &Plan) -> Plan {
     }
 }
 
-/// Limits a plan to `us` microseconds per result. First shortens the samples, then reduces the
-/// number of rounds, but keeps at least six, which the interval of a ratio needs.
+/// Limits a plan to `us` microseconds per result. First reduces the number of samples per round,
+/// then the number of rounds, but keeps at least six rounds, because the interval of a ratio needs
+/// them. Finally, shortens the samples.
 fn shrunk(mut plan: Plan, us: f64) -> Plan {
     while cost_us(&plan) > us && plan.samples > 1 {
         plan.samples /= 2;
@@ -101,7 +102,7 @@ fn shrunk(mut plan: Plan, us: f64) -> Plan {
     plan
 }
 
-/// Returns the microseconds needed to measure one result.
+/// Returns the time in microseconds that it takes to measure one result.
 fn cost_us(plan: &Plan) -> f64 {
     f64::from(plan.rounds * plan.samples) * (plan.sample_us * 17.0 / 16.0 + CHAINS_US)
 }

@@ -37,8 +37,8 @@ fn fastest<'a>(rows: &[&'a Value]) -> Option<&'a Value> {
     with.min_by(|a, b| a.0.total_cmp(&b.0)).map(|f| f.1)
 }
 
-/// Builds the headline about one core's throughput, and the share of the time that the AES unit
-/// needs.
+/// Builds the headline that states one core's throughput, and the share of the time for which the
+/// AES unit is busy.
 pub(super) fn throughput(runs: &Runs) -> Option<Row> {
     let first = fastest(runs.first())?;
     let (imp, len) = (word(first, "impl"), number(first, "len")?);
@@ -78,15 +78,15 @@ pub(super) fn throughput(runs: &Runs) -> Option<Row> {
     Some(row.with_detail(format!("{len}-byte messages{busy}")))
 }
 
-/// Names of the `speed` row fields for one comparison.
+/// The names of the fields of a `speed` row that hold one comparison.
 struct Fields {
     /// Name of the field that contains the competitor's name and version.
     provider: &'static str,
-    /// Names of the fields with the ratios of time and of cycles: Kiln's value divided by the
-    /// competitor's.
+    /// Names of the fields that contain the ratios of time and of cycles: Kiln's value divided by
+    /// the competitor's.
     time: &'static str,
     cycles: &'static str,
-    /// Name of the field with a single process's verdict.
+    /// Name of the field that contains the verdict of a single process.
     verdict: &'static str,
 }
 
@@ -102,8 +102,8 @@ const TREE: Fields = Fields {
     cycles: "best_tree_ratio",
     verdict: "best_tree_verdict",
 };
-/// The fields that compare a library's function for several messages with Kiln, in the library's
-/// row.
+/// The fields in a library's row that compare Kiln with the library's function for several
+/// messages.
 const MANY: Fields = Fields {
     provider: "provider",
     time: "kiln_time_ratio",
@@ -151,7 +151,7 @@ impl Cell<'_> {
     }
 }
 
-/// Collects the rows' comparisons in `fields`.
+/// Collects the comparisons that the rows contain in these fields.
 fn cells<'a>(runs: &Runs<'a>, fields: &Fields) -> Vec<Cell<'a>> {
     let key = |r: &'a Value| {
         (
@@ -295,7 +295,7 @@ fn usual<'a, 'b>(runs: &Runs<'a>, cells: &'b [Cell<'a>]) -> Option<&'b Cell<'a>>
     cells.iter().find(|c| c.len == len)
 }
 
-/// Returns the first process's row with a comparison at the usual length.
+/// Returns the first of one process's rows that contains a comparison at the usual length.
 fn compared_row<'a>(rows: &[&'a Value], fields: &Fields) -> Option<&'a Value> {
     let len = usual_length(rows);
     let compared = |r: &&Value| number(r, fields.time).is_some() && number(r, "len") == len;
@@ -516,10 +516,10 @@ mod tests {
                 && usual.ends_with(" on one core"),
             "{usual}"
         );
-        // With twice the cycles, the throughput must be half as high.
+        // If a call takes twice as long, the throughput must be half as high.
         let half = throughput(&[function("fast", 1024, 400.0)]);
         assert!(half.contains("2.56 GB/s"), "{half}");
-        // A single process gives no interval.
+        // With a single process, there is no interval.
         let once = verdicts(&TOPIC, &[answer(&SPEED, json!([rows[1]]))]);
         assert_eq!(once, ["Kiln's AES-256-XTS encrypts 5.12 GB/s on one core"]);
     }

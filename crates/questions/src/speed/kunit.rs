@@ -1,15 +1,15 @@
-//! `kiln speed --kunit`: shows the results of the tree's own KUnit benchmarks next to those for its
-//! library functions.
+//! `kiln speed --kunit`: shows the results of the tree's own KUnit benchmarks next to Kiln's
+//! results for the same library functions.
 
 use std::time::Instant;
 
 use super::row::Row;
 use kiln_timing::{Candidate, Messages};
 
-/// Number of times each benchmark runs per row with a long message. The highest mean is used.
+/// How often each benchmark runs for a row with a long message. The highest of the means is used.
 const TIMES: u64 = 10;
-/// The same for a row with a short message, and for each row of `--quick`, whose time limit counts
-/// only Kiln's own samples.
+/// How often each benchmark runs for a row with a short message, and for every row with `--quick`,
+/// because the time limit of `--quick` covers only Kiln's own samples.
 const TIMES_FEW: u64 = 2;
 /// Minimum length in bytes at which results are compared. For shorter messages, the call overhead
 /// would matter.
@@ -21,8 +21,8 @@ const AGREE: f64 = 0.02;
 const WINDOW: usize = 10_000_000;
 const CALL: usize = 128;
 
-/// Throughputs in 10^6 bytes per second: the one that the benchmark reports, and the one that Kiln
-/// gets by timing the same calls with the benchmark's method.
+/// Two throughputs in 10^6 bytes per second: the value that the benchmark reports, and the value
+/// that Kiln obtains by timing the same calls with the benchmark's method.
 pub(super) struct Means {
     pub kunit: f64,
     pub same_calls: f64,
@@ -114,7 +114,7 @@ fn difference(row: &Row) -> Option<f64> {
     Some(row.kunit_mb_per_s? / row.mean_mb_per_s? - 1.0)
 }
 
-/// Writes a note with the number of rows that agree and a list of those that do not.
+/// Formats a note that states how many rows agree, and lists the rows that do not.
 pub(super) fn note(rows: &[Row]) -> Option<String> {
     let long = rows.iter().filter(|r| r.len >= LONG);
     let compared: Vec<(&Row, f64)> = long.filter_map(|r| Some((r, difference(r)?))).collect();
@@ -137,7 +137,8 @@ pub(super) fn note(rows: &[Row]) -> Option<String> {
     Some(note + "; a row's own result is its best sample and therefore above both")
 }
 
-/// Formats one line per row with a KUnit result; empty if there are none.
+/// Formats one line for each row that has a KUnit result. Returns an empty string if no row has
+/// one.
 pub(super) fn lines(rows: &[Row]) -> String {
     let mut text = String::new();
     for row in rows {

@@ -13,7 +13,8 @@ use kiln_timing::{
     bench, check_after, check_before, subjects, Crew, Entry, Reference, Timed, Work,
 };
 
-/// The candidates of a benchmark, each with its message length and its index in the table.
+/// The candidates of a benchmark. Each is given as a message length and the candidate's index in
+/// the table.
 pub(super) type Jobs = [(usize, usize)];
 
 /// Creates messages for each job.
@@ -26,7 +27,8 @@ pub(super) fn create_sets<'s>(table: &Table<'s>, jobs: &Jobs) -> Result<Vec<Set<
         .collect()
 }
 
-/// Returns what [`bench`] and [`check_before`] need for jobs with these messages.
+/// Returns the entries and references that [`bench`] and [`check_before`] need to run these jobs
+/// with these messages.
 fn create_entries<'c, 'a, 's>(
     table: &'c Table<'a>,
     jobs: &Jobs,
@@ -39,8 +41,8 @@ fn create_entries<'c, 'a, 's>(
     (entries, references.collect())
 }
 
-/// Times jobs with these messages in this thread or, if the plan requests several, in all threads
-/// at once. The other threads create their own messages.
+/// Times jobs with these messages in this thread or, if the plan requests several threads, in all
+/// of them at once. The other threads create their own messages.
 pub(super) fn bench_all(
     plan: &Plan,
     table: &Table,
@@ -69,7 +71,7 @@ pub(super) fn bench_all(
                 let followed =
                     pinned.and_then(|()| follow(plan, work, jobs, names, number, team, &report));
                 if let Err(why) = followed {
-                    // The leader waits for two reports, although nothing was timed.
+                    // The leader waits for two reports, even if nothing was timed.
                     for _ in 0..2 {
                         let _ = report.send(vec![Some(why.clone()); jobs.len()]);
                     }

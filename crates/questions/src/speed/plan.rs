@@ -28,7 +28,8 @@ pub struct Plan {
     pub level: Option<Level>,
     /// Memory layout of the requests' buffers.
     pub layout: Layout,
-    /// Whether calls depend on each other: each IV is the previous call's result.
+    /// Whether each call depends on the previous one: its IV is taken from the previous call's
+    /// result.
     pub latency: bool,
     pub peers: Wanted,
     /// An implementation or provider to compare all rows with, if any.
@@ -126,8 +127,8 @@ impl Plan {
         Ok((self, specs))
     }
 
-    /// Checks that the level is possible: requests need a crypto API, and only requests have a
-    /// layout.
+    /// Checks that the level is possible: sending requests requires a crypto API, and only requests
+    /// have a layout.
     fn check_level(&mut self) -> Result<(), Error> {
         if self.level == Some(Level::Library) {
             self.check_peers("library", "other libraries are not a kernel's")?;
@@ -159,8 +160,8 @@ impl Plan {
     fn specs(&self, sources: &[&dyn Source]) -> Result<Vec<Spec>, Error> {
         let mut all: Vec<Spec> = Vec::new();
         for spec in sources.iter().flat_map(|s| s.algorithms()) {
-            // Poly1305 has two forms: with a key that is set once, and, in a kernel, with a key at
-            // the start of each message.
+            // Poly1305 exists in two forms: with a key that is set once, and, in a kernel, with a
+            // key at the start of each message.
             let same = |s: &&mut Spec| s.name == spec.name && s.prefix == spec.prefix;
             match all.iter_mut().find(same) {
                 Some(first) => first.more.extend(spec.more),
@@ -229,8 +230,8 @@ impl Plan {
         )))
     }
 
-    /// Checks that each named algorithm has one of the requested operations. If no algorithm is
-    /// named, it is enough for one algorithm to have one of them.
+    /// Checks that each named algorithm supports at least one of the requested operations. If no
+    /// algorithm is named, a single algorithm that does so is enough.
     fn check_ops(&self, specs: &[Spec]) -> Result<(), Error> {
         let lacks = |spec: &&Spec| self.ops.iter().all(|op| !spec.kind.ops().contains(op));
         let lacking = match (self.ops.is_empty(), self.algs.is_empty()) {
@@ -249,8 +250,8 @@ impl Plan {
         )))
     }
 
-    /// Returns whether everything is measured, which is the case if no algorithm or implementation
-    /// was named.
+    /// Returns whether everything is measured, because neither algorithms nor implementations were
+    /// named.
     pub fn whole(&self) -> bool {
         self.algs.is_empty() && self.impls.is_empty()
     }
@@ -279,8 +280,9 @@ impl Plan {
         self.key_bits.iter().copied().filter(has).collect()
     }
 
-    /// Checks the lengths in advance for Kiln's own algorithms that were named. Other
-    /// implementations are left out at lengths that they do not accept.
+    /// Checks the lengths in advance: they must be within the limits, and each named algorithm that
+    /// Kiln implements must accept them. Other implementations are left out at lengths that they do
+    /// not accept.
     fn check_lens(&self) -> Result<(), Error> {
         let lens = &self.lens.0;
         let (Some(&first), Some(&last)) = (lens.first(), lens.last()) else {
@@ -321,7 +323,8 @@ impl Plan {
     }
 
     /// Returns the lengths to measure for an algorithm. Default lengths are rounded up to whole
-    /// blocks, as in tcrypt. The lengths of functions that accept only a few are added.
+    /// blocks, as in tcrypt, and supplemented with the lengths of functions that accept only a few
+    /// lengths.
     pub(super) fn lens_of(&self, spec: &Spec) -> Vec<usize> {
         let fit = |len: usize| match self.usual_lens() {
             true => len.next_multiple_of(spec.takes.multiple.max(1)),
@@ -587,7 +590,7 @@ mod tests {
         let own = Algorithm::all().len();
         assert_eq!((names.len(), names[own]), (own + 1, "cbc(des)"));
         let of = |name: &str| specs.iter().find(|s| s.name == name).unwrap();
-        // For an algorithm in both Kiln and another source, Kiln's description is used.
+        // If both Kiln and another source have an algorithm, Kiln's description of it is used.
         assert_eq!(of("xts(aes)").key_bits, [128, 192, 256]);
         assert_eq!(plan.ops_of(of("sha256")), [Op::Digest]);
         assert_eq!(plan.keys_of(of("sha256")), [0]);

@@ -4,8 +4,8 @@ use kiln_measure::Verdict;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// In the row of Kiln's fastest API call: the comparison with the fastest library function, from
-/// interleaved pairs.
+/// In the row of Kiln's fastest API call: the comparison with the fastest library function,
+/// measured in interleaved pairs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct BestPeer {
     /// In the row of Kiln's fastest API call: name of the fastest library function. The fields
@@ -34,7 +34,7 @@ pub struct BestPeer {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub best_peer_ymm_impl: Option<String>,
-    /// Time of the call of `best_peer_ymm_impl` divided by time of the library's function.
+    /// Time of the call to `best_peer_ymm_impl` divided by time of the library's function.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "f64")]
     pub best_peer_ymm_time_ratio: Option<f64>,
@@ -49,7 +49,7 @@ pub struct BestPeer {
 }
 
 /// In the row of Kiln's fastest function: the comparison with the fastest function of a kernel
-/// tree, from interleaved pairs.
+/// tree, measured in interleaved pairs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct BestTree {
     /// In the row of Kiln's fastest function: symbol of the kernel tree's fastest function. The
@@ -75,14 +75,14 @@ pub struct BestTree {
     pub best_tree_verdict: Verdict,
 }
 
-/// In the row of a library's fastest function for several messages at once: the comparison with
-/// Kiln's fastest function for several messages or, if Kiln has no such function, with its fastest
+/// In the row of the fastest library function that processes several messages at once: the
+/// comparison with Kiln's fastest function of this type or, if Kiln has none, with Kiln's fastest
 /// function for a single message.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ManyRival {
     /// In the row of the fastest library function that processes several messages at once: Kiln's
-    /// fastest function for several messages or, if Kiln has no such function, its fastest function
-    /// for a single message.
+    /// fastest function of this type or, if Kiln has none, Kiln's fastest function for a single
+    /// message.
     pub kiln_impl: String,
     /// Time of `kiln_impl` divided by time of this row's function.
     pub kiln_time_ratio: f64,

@@ -68,9 +68,9 @@ pub struct Row {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", extend("x-role" = "key"))]
     pub config: Option<String>,
-    /// `primitive`: direct calls of the function, or of a library's public function; `api`:
-    /// requests through the crypto API; `library`: direct calls of a function that a kernel tree's
-    /// library exports, which opens its own FPU sections.
+    /// `primitive`: direct calls to the function, or to a library's public function; `api`:
+    /// requests through the crypto API; `library`: direct calls to a function that a kernel tree's
+    /// library exports and that opens its own FPU sections.
     #[schemars(with = "String", extend("x-role" = "key"))]
     pub level: Level,
     /// Memory layout of the messages: `tcrypt` for the layout of the kernel's benchmark, `kunit`
@@ -81,13 +81,13 @@ pub struct Row {
     /// Whether each call depends on the result of the previous one, so that calls cannot overlap.
     #[schemars(extend("x-role" = "key"))]
     pub latency: bool,
-    /// With `--cold`: whether the row has the median of single calls before which code, key, tables
-    /// and message were in neither the first nor the second level of cache. Absent for warm calls.
+    /// With `--cold`: whether the row holds the median of single calls that began with code, key,
+    /// tables and message in neither the L1 nor the L2 cache. Absent for warm calls.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     #[schemars(extend("x-role" = "key"))]
     pub cold: bool,
-    /// With `--multi`: number of threads, each on a core of its own, that made these calls at the
-    /// same time. Absent for one thread.
+    /// With `--multi`: number of threads, each on its own core, that made these calls at the same
+    /// time. Absent for one thread.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "u32", extend("x-role" = "key", "x-benchmark" = "threads"))]
     pub threads: Option<u32>,
@@ -99,9 +99,9 @@ pub struct Row {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "u16")]
     pub released: Option<u16>,
-    /// Core cycles per call: the smallest sample of all rounds. With `threads`: per call of one
-    /// thread, the mean of all threads. With `cold`: the median of all samples. Null if the call
-    /// could not be measured.
+    /// Core cycles per call: the smallest sample of all rounds. With `threads`: the cycles per call
+    /// of one thread, averaged over all threads. With `cold`: the median of all samples. Null if
+    /// the call could not be measured.
     #[serde(deserialize_with = "null_is_nan")]
     #[schemars(
         with = "Option<f64>",
@@ -117,7 +117,7 @@ pub struct Row {
     )]
     pub cycles_per_op: f64,
     /// Lower end of the prediction interval of `cycles_per_op`. A rerun is expected to give a
-    /// result within this interval. With `cold`: of the 95 % interval of the median.
+    /// result within this interval. With `cold`: lower end of the 95 % interval of the median.
     #[serde(deserialize_with = "null_is_nan")]
     #[schemars(with = "Option<f64>", extend("unit" = "cycles"))]
     pub ci_low: f64,
@@ -126,8 +126,8 @@ pub struct Row {
     #[schemars(with = "Option<f64>", extend("unit" = "cycles"))]
     pub ci_high: f64,
     /// Time per call, measured by the TSC in the same samples as `cycles_per_op`: the smallest
-    /// sample of all rounds. With `threads`: the time of a thread with the mean rate. With
-    /// `cold`: the median. Null if the call could not be measured.
+    /// sample of all rounds. With `threads`: the time per call of a thread that runs at the mean
+    /// rate. With `cold`: the median. Null if the call could not be measured.
     #[serde(deserialize_with = "null_is_nan")]
     #[schemars(
         with = "Option<f64>",
@@ -153,7 +153,8 @@ pub struct Row {
     #[serde(deserialize_with = "null_is_nan")]
     #[schemars(with = "Option<f64>", extend("unit" = "cycles", "x-role" = "figure"))]
     pub cycles_per_byte: f64,
-    /// Throughput: `len` divided by `ns_per_op`. With `threads`: of one thread, the mean of all.
+    /// Throughput: `len` divided by `ns_per_op`. With `threads`: the throughput of one thread,
+    /// averaged over all threads.
     #[serde(deserialize_with = "null_is_nan")]
     #[schemars(
         with = "Option<f64>",
@@ -165,10 +166,10 @@ pub struct Row {
         )
     )]
     pub mb_per_s: f64,
-    /// The result of all threads together.
+    /// The combined result of all threads.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub all: Option<AllThreads>,
-    /// Lower bound of `cycles_per_op`: the cycles that the AES rounds alone take with this tier's
+    /// Lower bound on `cycles_per_op`: the cycles that the AES rounds alone take with this tier's
     /// vectors, without GHASH, XTS tweaks, loads and stores. Null if the row has no such bound.
     #[schemars(extend("unit" = "cycles", "x-role" = "figure", "x-heading" = "AES rounds alone, cycles"))]
     pub limit_cycles: Option<f64>,
@@ -184,14 +185,15 @@ pub struct Row {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("unit" = "cycles"))]
     pub rounds: Vec<Option<f64>>,
-    /// Time per call in each round: the smallest sample of the round, in the same form as `rounds`.
+    /// Time per call in each round: the smallest sample of the round, in the same format as
+    /// `rounds`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("unit" = "ns"))]
     pub rounds_ns: Vec<Option<f64>>,
     /// With `--kunit`: throughput that the benchmark of the tree's own KUnit suite reports when it
     /// runs in the same process, between the row's samples. The value is the highest of ten means
-    /// over 10 MB (of two means below 4096 bytes). Absent if the suite has no benchmark of this
-    /// function at this length.
+    /// over 10 MB (of two means if the message is shorter than 4096 bytes). Absent if the suite has
+    /// no benchmark of this function at this length.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(
         with = "f64",
@@ -206,10 +208,10 @@ pub struct Row {
         extend("unit" = "10^6 bytes/s", "x-role" = "figure", "x-heading" = "mean, MB/s")
     )]
     pub mean_mb_per_s: Option<f64>,
-    /// Counts from the CPU's counters, if the CPU has them.
+    /// The values that the CPU's counters reported, if the CPU has such counters.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub counted: Option<CountedPerOp>,
-    /// Counts from the kernel.
+    /// The events that the kernel counted for the measuring thread.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub events: Option<Events>,
     /// The comparison with the baseline, if one was requested.
@@ -227,18 +229,18 @@ pub struct Row {
     /// the tree's fastest function.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub best_tree: Option<BestTree>,
-    /// In the row of a library's fastest function for several messages at once: the comparison with
-    /// Kiln's fastest function.
+    /// In the row of the fastest library function that processes several messages at once: the
+    /// comparison with Kiln's fastest function.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub many: Option<ManyRival>,
 }
 
-/// The throughput of several threads, and the clock of their cores. Rows of one thread lack these
+/// The throughput of several threads, and the clock of their cores. Single-threaded rows lack these
 /// fields.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AllThreads {
-    /// With `threads`: throughput of all threads together, `threads` times `mb_per_s`. Only time in
-    /// which all threads ran counts.
+    /// With `threads`: throughput of all threads together, `threads` times `mb_per_s`. Covers only
+    /// the time during which all threads ran.
     #[schemars(extend(
         "unit" = "10^6 bytes/s",
         "x-role" = "figure",
@@ -246,26 +248,30 @@ pub struct AllThreads {
         "x-interval" = ["total_low", "total_high"]
     ))]
     pub total_mb_per_s: f64,
-    /// Lower end of the prediction interval of `total_mb_per_s`, from that of `ns_per_op`.
+    /// Lower end of the prediction interval of `total_mb_per_s`, derived from the interval of
+    /// `ns_per_op`.
     #[schemars(extend("unit" = "10^6 bytes/s"))]
     pub total_low: f64,
-    /// Upper end of the prediction interval of `total_mb_per_s`, from that of `ns_per_op`.
+    /// Upper end of the prediction interval of `total_mb_per_s`, derived from the interval of
+    /// `ns_per_op`.
     #[schemars(extend("unit" = "10^6 bytes/s"))]
     pub total_high: f64,
     /// Throughput of each thread in the sample with the highest total.
     #[schemars(extend("unit" = "10^6 bytes/s"))]
     pub thread_mb_per_s: Vec<f64>,
-    /// Clock of a core while all threads ran, estimated by multiplication chains that all cores run
-    /// directly before and after each sample: the mean of all cores, the median over samples.
+    /// Clock frequency of a core while all threads ran, estimated with multiplication chains that
+    /// all cores run directly before and after each sample. The value is the mean over all cores
+    /// and the median over all samples.
     #[schemars(extend("unit" = "GHz", "x-role" = "figure", "x-heading" = "clock, GHz"))]
     pub core_ghz: f64,
 }
 
-/// Counts from the CPU's counters (`perf_event_open`, user mode) during one run of the row's calls
-/// per round; medians over rounds. Rows from a machine without such counters lack these fields.
+/// Readings of the CPU's counters (`perf_event_open`, user mode), taken over one run of the row's
+/// calls in each round; the values are medians over rounds. Rows from a machine without such
+/// counters lack these fields.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CountedPerOp {
-    /// Core cycles per call by the CPU's cycle counter. The value is a median, whereas
+    /// Core cycles per call, as counted by the CPU's cycle counter. The value is a median, whereas
     /// `cycles_per_op` is the best sample.
     #[schemars(extend(
         "unit" = "cycles",
@@ -289,7 +295,7 @@ pub struct CountedPerOp {
     pub estimate_to_counted: Option<f64>,
 }
 
-/// Counts from the kernel for the measuring thread, taken while the row's samples were measured.
+/// Events that the kernel counted for the measuring thread while the row's samples were measured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Events {
     /// CPU time of the thread.
@@ -304,7 +310,7 @@ pub struct Events {
     pub migrations: Option<u64>,
 }
 
-/// A comparison of the row with the baseline's row, from interleaved pairs.
+/// A comparison of the row with the baseline's row, measured in interleaved pairs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Against {
     /// With a baseline: cycles of this row divided by cycles of the baseline. The value is the
@@ -347,13 +353,13 @@ fn null_is_nan<'de, D: Deserializer<'de>>(d: D) -> Result<f64, D::Error> {
     Ok(Option::deserialize(d)?.unwrap_or(f64::NAN))
 }
 
-/// Reads a field that may be null but not absent. A row with this field has a comparison.
+/// Reads a field that may be null but not absent. A row has a comparison only if it has this field.
 fn there<'de, D: Deserializer<'de>>(d: D) -> Result<Option<f64>, D::Error> {
     Option::deserialize(d)
 }
 
 impl Row {
-    /// Sets the results from a series. Without results in the series, the row remains unchanged.
+    /// Sets the results from a series. If the series has no results, the row remains unchanged.
     pub fn set(&mut self, series: &Series) {
         let ns = series.in_ns();
         let cold = self.cold;
@@ -409,7 +415,7 @@ impl Row {
         self.cycles_per_op.is_finite()
     }
 
-    /// Returns half the interval's width, in per cent of the result.
+    /// Returns half the width of the interval, as a percentage of the result.
     pub(super) fn plus_minus_pct(&self) -> f64 {
         50.0 * (self.ci_high - self.ci_low) / self.cycles_per_op
     }
@@ -442,8 +448,8 @@ pub(crate) fn example(imp: &str, len: usize, cycles: f64) -> Row {
     row
 }
 
-/// Creates nine rounds at 4 GHz. The fifth best is 1 % above the best, and the last round was not
-/// completed.
+/// Creates nine rounds at 4 GHz. The fifth-fastest round is 1 % slower than the fastest, and the
+/// last round was not completed.
 #[cfg(test)]
 pub(crate) fn steady(cycles: f64) -> Series {
     use kiln_measure::Round;
@@ -483,7 +489,7 @@ mod tests {
             ..example("a", 16, 50.0)
         };
         row.set(&steady(1000.0));
-        // The bests of the eight complete rounds are 1000, 1002.5, ... 1017.5.
+        // The best samples of the eight complete rounds are 1000, 1002.5, ... 1017.5.
         for (is, should_be) in [
             (row.cycles_per_op, 1008.75),
             (row.ci_low, 1000.0),

@@ -27,7 +27,7 @@ pub fn run(plan: Plan, stop: &AtomicBool, progress: Report<'_>) -> Result<Outcom
     run_with(plan, &[], stop, progress)
 }
 
-/// Measures Kiln's own implementations, other libraries and the sources `others`.
+/// Measures Kiln's own implementations, other libraries and the sources in `others`.
 pub(crate) fn run_with(
     plan: Plan,
     others: &[&dyn Source],
@@ -137,7 +137,8 @@ fn candidates(plan: &Plan, sources: &[&dyn Source], work: &Work) -> usize {
 pub(super) struct Run<'a> {
     pub plan: &'a Plan,
     pub effort: kiln_measure::Plan,
-    /// The effort for calls with cold caches, and the memory that evicts everything.
+    /// The plan for calls with cold caches, and the memory that is read to evict everything from
+    /// the caches.
     cold: Option<(kiln_measure::Plan, Evictor)>,
     pub stop: &'a AtomicBool,
     pub progress: Report<'a>,
@@ -418,8 +419,8 @@ impl Run<'_> {
         row
     }
 
-    /// Returns two limits: the cycles of the AES rounds alone with this tier's vectors, and those
-    /// of the serial chain of dependent calls.
+    /// Returns two limits: the cycles of the AES rounds alone with this tier's vectors, and the
+    /// cycles of the serial chain of AES rounds in dependent calls.
     fn limit(&self, work: &Work, len: usize, candidate: &Candidate) -> (Option<f64>, Option<f64>) {
         let limits = &self.limits;
         let tier = candidate.tier.as_ref();

@@ -1,4 +1,5 @@
-//! One table's candidates and judges, and for each length the messages with their expected results.
+//! The candidates and judges of one table, and the messages of each length with their expected
+//! results.
 
 use std::rc::Rc;
 
@@ -118,7 +119,7 @@ impl<'s> Table<'s> {
     fn fit(&self, messages: &mut Messages) {
         let alg = &self.work.spec.name;
         fit(alg, messages);
-        // chacha20poly1305_encrypt() of a tree's library only uses the last 8 bytes of the IV.
+        // chacha20poly1305_encrypt() in a tree's library uses only the last 8 bytes of the IV.
         let library = self.candidates.iter().any(|c| c.level == Level::Library);
         if library && alg.starts_with("rfc7539(") {
             messages.ivs_mut().for_each(|iv| iv[..4].fill(0));

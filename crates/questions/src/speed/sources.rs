@@ -1,4 +1,4 @@
-//! Where the candidates of a plan come from.
+//! The sources of a plan's candidates.
 
 use kiln_question::Error;
 
@@ -7,10 +7,10 @@ use super::plan::Plan;
 use kiln_timing::peer::Peers;
 use kiln_timing::{Own, Source};
 
-/// What a plan measures in this process, apart from a kernel tree.
+/// The sources of everything that a plan measures in this process, except for a kernel tree.
 pub(super) struct Sources {
     own: Option<Own>,
-    /// The API calls to compare with a library's calls.
+    /// The source of the API calls that are compared with calls to libraries.
     calls: Option<Own>,
     peers: Peers,
 }

@@ -75,8 +75,8 @@ pub(super) static TREE: Part = Part {
     ..Part::USUAL
 };
 
-/// Lengths at which all ciphers are measured. More would take too long. Headlines quote the longest
-/// one.
+/// Lengths at which all ciphers are measured. More lengths would take too long. Headlines quote the
+/// longest length.
 const LENS: &str = "16,64,512,4096";
 /// Additional ciphers, the most widely used first.
 const CIPHERS: [&str; 12] = [
@@ -93,7 +93,8 @@ const CIPHERS: [&str; 12] = [
     "sm3",
     "polyval",
 ];
-/// Seconds to measure one cipher at the lengths in `LENS`, including the libraries.
+/// Time in seconds that it takes to measure one cipher, including the libraries, at the lengths in
+/// `LENS`.
 const CIPHER_S: f64 = 0.4;
 
 /// Returns the number of additional ciphers that can be measured in `seconds`.
@@ -113,8 +114,8 @@ fn rows(answers: &[Answer]) -> Vec<Row> {
     let first = Runs::new(answers, &[&SPEED]);
     let both = Runs::new(answers, &[&SPEED, &MORE]);
     let more = !Runs::new(answers, &[&MORE]).is_empty();
-    // For kernel developers, the comparison with a tree matters most, so it precedes the one with
-    // libraries.
+    // For kernel developers, the comparison with a tree matters most, so it precedes the comparison
+    // with libraries.
     let rows = [
         headline::throughput(&first),
         headline::against_tree(&Runs::new(answers, &[&TREE])),

@@ -21,8 +21,8 @@ use kiln_timing::{
 /// A toy AEAD and a toy hash, each in a correct and a faulty version.
 struct Toys;
 
-/// Creates a toy AEAD. It encrypts by XOR with the IV's first byte. Its tag is a checksum byte over
-/// the associated data and the plaintext, repeated four times.
+/// Creates a toy AEAD that encrypts by XORing with the first byte of the IV. The tag is a checksum
+/// byte over the associated data and the plaintext, repeated four times.
 fn aead(op: Op, faulty: bool) -> Run<'static> {
     Box::new(move |m: &mut Messages, calls| {
         let (shape, count) = (m.shape, m.count() as u64);
@@ -156,8 +156,8 @@ fn try_outcome(change: impl FnOnce(&mut Plan)) -> Result<Outcome<Row>, Error> {
 fn aeads_and_hashes_are_timed_and_faulty_ones_have_no_figure() {
     let outcome = outcome(|plan| plan.algs = vec!["toy-aead".into(), "toy-hash".into()]);
     assert!(outcome.failed);
-    // Three operations, two lengths, two candidates: 30 bytes is left out, because the toys accept
-    // only multiples of 8.
+    // Three operations, two lengths, two candidates. The length 30 is left out, because the toys
+    // accept only multiples of 8 bytes.
     assert_eq!(outcome.rows.len(), 3 * 2 * 2, "{:?}", outcome.rows);
     for row in &outcome.rows {
         assert_eq!(row.measured(), row.imp.ends_with("good"), "{row:?}");
@@ -225,7 +225,7 @@ fn several_threads_have_the_sum_of_their_rates() {
     }
 }
 
-/// Also measures Kiln's functions with cold caches.
+/// Measures Kiln's functions both with warm and with cold caches.
 #[test]
 fn cold_rows_are_additional() {
     let plan = Plan {
@@ -253,8 +253,8 @@ fn cold_rows_are_additional() {
     assert!(outcome.notes.iter().any(|note| note.starts_with("cold: ")));
 }
 
-/// A source that the other threads lack must make the run fail, instead of being measured in one
-/// thread.
+/// If the other threads lack a source, the run must fail instead of measuring that source in only
+/// one thread.
 #[test]
 fn threads_with_other_candidates_have_no_figure() {
     let Ok(cores) = Cores::choose(Threads::Count(2)) else {
@@ -320,7 +320,7 @@ fn call(name: &'static str, tier: Tier) -> Candidate<'static> {
 }
 
 /// Checks that API calls are compared with library calls, functions with a tree's functions, and
-/// functions for several messages with each other.
+/// functions that process several messages with other functions that do.
 #[test]
 fn like_is_compared_with_like() {
     let together = |c: Candidate<'static>| Candidate {
@@ -336,8 +336,8 @@ fn like_is_compared_with_like() {
         (function("asm", "linux-6.12.1"), 50.0),
         (together(function("jobs", "ipsec-mb-1.3.0")), 4.0),
         (together(function("many", KILN)), 8.0),
-        // The last two candidates do not count: a hash's block function does less work than a whole
-        // hash, and requests to a tree are laid out in advance.
+        // The last two candidates do not count: a hash's block function does less work than a
+        // complete hash computation, and the requests to a tree are laid out in advance.
         (
             Candidate {
                 digest: Some(40),
@@ -384,11 +384,11 @@ fn like_is_compared_with_like() {
     timed.remove(7);
     let (_, many) = best::find_best(&timed).many.unwrap();
     assert_eq!((&*many.kiln_impl, many.kiln_time_ratio), ("own", 10.0));
-    // Without an API call, libraries are not compared.
+    // Without an API call by Kiln, there is no comparison with libraries.
     timed.drain(1..3);
     let best = best::find_best(&timed);
     assert!(best.peer.is_none() && best.tree.is_some());
-    // If the fastest implementation does not use 512-bit vectors, the second ratio is missing.
+    // If Kiln's fastest implementation does not use 512-bit vectors, there is no second ratio.
     let two = [(&all[2].0, Some(&times[2])), (&all[3].0, Some(&times[3]))];
     assert_eq!(
         best::find_best(&two).peer.unwrap().1.best_peer_ymm_impl,
@@ -396,8 +396,8 @@ fn like_is_compared_with_like() {
     );
 }
 
-/// Checks that 512-bit code with fewer cycles but more time does not count as faster, neither among
-/// Kiln's own implementations nor against others.
+/// Checks that 512-bit code that takes fewer cycles but more time is not considered faster than
+/// Kiln's other implementations or than a library.
 #[test]
 fn time_decides_where_the_clock_is_lowered() {
     let all = [
@@ -414,7 +414,7 @@ fn time_decides_where_the_clock_is_lowered() {
     ];
     let (i, peer) = best::find_best(&timed).peer.unwrap();
     assert_eq!((i, peer.best_peer_verdict), (1, Verdict::Faster));
-    // If Kiln has only 512-bit code, its cycles and its time contradict each other.
+    // If Kiln has only 512-bit code, the ratios of cycles and of time contradict each other.
     let timed = [timed[0], timed[2]];
     let (_, peer) = best::find_best(&timed).peer.unwrap();
     assert_eq!(peer.best_peer_verdict, Verdict::Disagree);

@@ -1,4 +1,4 @@
-//! Formats the tables of `kiln speed`.
+//! Formats the tables that `kiln speed` prints.
 
 use comfy_table::{Attribute, Cell};
 use kiln_measure::Verdict;
@@ -9,7 +9,7 @@ use super::effort::SWEEP;
 use super::row::Row;
 use kiln_timing::{Level, KILN};
 
-/// Number of implementations that fit on a line next to length, limit and interval.
+/// Number of implementations that fit on a line next to the length, the limit and the interval.
 const COLUMNS: usize = 6;
 
 /// Number of lengths that fit on a line next to an implementation's name, provider and level.
@@ -17,8 +17,8 @@ const LENGTHS: usize = 4;
 /// Maximum width of an implementation's name in characters.
 const NAME: usize = 33;
 
-/// Formats a table per algorithm, operation, key size and mode, with one line per length and one
-/// column per implementation.
+/// Formats one table for each combination of algorithm, operation, key size and mode. A table has
+/// one line per length and one column per implementation.
 pub(super) fn tables(rows: &[Row], tty: bool) -> String {
     let mut out = String::new();
     let mut rest: Vec<&Row> = rows.iter().collect();
@@ -57,7 +57,7 @@ fn title(row: &Row) -> String {
     format!("{family}{mark}\n{version}")
 }
 
-/// Returns the part of a heading about the row's threads.
+/// Returns the part of a heading that states the row's number of threads.
 pub(super) fn threads(row: &Row) -> String {
     let n = row.threads.map(|n| format!(", {n} threads"));
     n.unwrap_or_default()
@@ -88,7 +88,8 @@ fn table(rows: &[&Row], tty: bool) -> String {
     if lens.len() > SWEEP {
         return out + &ends(rows, &columns, &lens);
     }
-    // List a tree's implementations by name, because there are many and their names are long.
+    // List a tree's implementations by name, because there are many of them and their names are
+    // long.
     let own = |r: &&&Row| r.provider == KILN;
     let calls = rows.iter().filter(own).all(|r| r.level == Level::Api);
     if calls && rows.iter().any(|r| r.level == Level::Api)
@@ -136,7 +137,7 @@ fn columns_and_lens<'a>(rows: &[&'a Row]) -> (Vec<&'a Row>, Vec<usize>) {
     (columns, lens)
 }
 
-/// Formats the rows with cold caches.
+/// Formats the rows that were measured with cold caches.
 fn cold_table(rows: &[&Row]) -> String {
     let (columns, lens) = columns_and_lens(rows);
     let mut out = String::new();
@@ -149,8 +150,8 @@ fn cold_table(rows: &[&Row]) -> String {
     out
 }
 
-/// Formats one line per implementation and one column per length, with as many lengths side by side
-/// as fit.
+/// Formats one line per implementation and one column per length. Each block of lines has as many
+/// columns as fit.
 fn listed(rows: &[&Row], columns: &[&Row], lens: &[usize], tty: bool) -> String {
     let mut out = String::new();
     for part in lens.chunks(LENGTHS) {
@@ -234,7 +235,7 @@ fn grid(
     text(&table)
 }
 
-/// Shortens a name to the maximum width by leaving out its middle.
+/// Shortens a name to the maximum width by omitting its middle.
 fn short(name: &str) -> String {
     let n = name.chars().count();
     if n <= NAME {
@@ -245,13 +246,13 @@ fn short(name: &str) -> String {
     format!("{head}…{tail}")
 }
 
-/// Finds the row for the length `len` and the same candidate as `column`.
+/// Finds the row that has the length `len` and the same candidate as `column`.
 fn at<'a>(rows: &[&'a Row], column: &Row, len: usize) -> Option<&'a Row> {
     let found = rows.iter().find(|r| r.len == len && r.same_curve(column));
     found.copied()
 }
 
-/// Formats a part of a table with at most [`COLUMNS`] implementations.
+/// Formats one part of a table, with at most [`COLUMNS`] implementations.
 fn part_of(rows: &[&Row], columns: &[&Row], lens: &[usize], tty: bool) -> String {
     let mut table = plain();
     let mut header = vec!["bytes".to_string()];
@@ -287,7 +288,7 @@ fn part_of(rows: &[&Row], columns: &[&Row], lens: &[usize], tty: bool) -> String
     text(&table)
 }
 
-/// Formats all threads' total throughput and their cores' clock.
+/// Formats the total throughput of all threads, and the clock of their cores.
 fn total(row: &Row) -> String {
     let all = row.all.as_ref();
     all.map_or("-".to_string(), |all| {
@@ -295,7 +296,8 @@ fn total(row: &Row) -> String {
     })
 }
 
-/// Formats one value per row.
+/// Formats a table with one line per length and one column per implementation. `text_of` formats
+/// the row for each cell.
 fn by_column(
     rows: &[&Row],
     columns: &[&Row],
@@ -344,7 +346,7 @@ fn ends(rows: &[&Row], columns: &[&Row], lens: &[usize]) -> String {
     )
 }
 
-/// Formats one line per row with all fields of the record, separated by blanks.
+/// Formats one line per row with all fields of the record, separated by spaces.
 pub(super) fn rows(rows: &[Row]) -> String {
     let mut table = plain();
     let compared = rows.iter().any(|r| r.against.is_some());

@@ -1,4 +1,4 @@
-//! Formats `kiln speed`'s table of all algorithms.
+//! Formats the table in which `kiln speed` shows all algorithms.
 
 use kiln_question::table::figure;
 
@@ -47,8 +47,8 @@ pub(super) fn compact(rows: &[Row], tty: bool) -> String {
     out
 }
 
-/// Formats Kiln's line, then one line per library or tree, starting with the fastest at the longest
-/// length.
+/// Formats Kiln's line, followed by one line per library or tree, sorted by speed at the longest
+/// length, fastest first.
 fn lines(rows: &[&Row], lens: &[usize], tty: bool) -> String {
     let mut groups: Vec<(String, Vec<&Row>)> = Vec::new();
     for row in rows {

@@ -1,4 +1,4 @@
-//! One thread's guarded memory: a buffer for each argument of a call.
+//! The guarded memory of one thread: a buffer for each argument of a call.
 
 use std::io;
 
@@ -7,14 +7,14 @@ use super::guard::{Guarded, Place, Span, PAGE};
 /// Maximum length in bytes of a message, of associated data or of a key.
 pub(super) const LONGEST: usize = 70_000;
 
-/// A buffer's purpose.
+/// The purpose of a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub(crate) enum Role {
     Key,
     Context,
-    /// State of a message processed in pieces. There are two such buffers, because the state may be
-    /// moved from one to the other.
+    /// State of a message that is processed in pieces. There are two such buffers, because the
+    /// state may be moved from one to the other.
     State,
     OtherState,
     Source,
@@ -36,7 +36,7 @@ const ROLES: [(Role, &str, usize); 9] = [
     (Role::Tag, "tag", 2 * PAGE),
 ];
 
-/// One buffer for each role, with the position of its data.
+/// One buffer for each role, and the position of the data in each buffer.
 pub(crate) struct Arena {
     buffers: Vec<(&'static str, Guarded, Option<Span>)>,
 }
@@ -55,13 +55,13 @@ impl Arena {
         self.buffers.iter().map(|(n, b, _)| (*n, b)).collect()
     }
 
-    /// Writes data to a role's buffer.
+    /// Writes data to the buffer of a role.
     pub(super) fn put(&mut self, role: Role, data: &[u8], place: Place) {
         let span = self.room(role, data.len(), place);
         self.buffers[role as usize].1.write(span, data);
     }
 
-    /// Reserves `len` bytes for data. They contain poison until written.
+    /// Reserves `len` bytes for data. The bytes contain poison until they are written.
     pub(super) fn room(&mut self, role: Role, len: usize, place: Place) -> Span {
         let (_, buffer, held) = &mut self.buffers[role as usize];
         if let Some(span) = held.take() {
@@ -120,7 +120,7 @@ impl Arena {
         Ok(())
     }
 
-    /// Refills all buffers with poison, as needed after stray writes.
+    /// Refills all buffers with poison, which is necessary after stray writes.
     pub(super) fn reset(&mut self) {
         for (_, buffer, held) in &mut self.buffers {
             *held = None;

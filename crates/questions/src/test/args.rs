@@ -19,9 +19,9 @@ use kiln_tree::TestRow;
 use super::masks::{self, Event, Plan, Row, INTERRUPTS};
 use super::{constant_time, fault, tree, Suite};
 
-/// Default numbers of tests. `random` and `requests` are totals over all implementations and masks;
-/// `in_contexts` (timer interrupts) and `interrupted` (interrupts at random instructions) are
-/// totals for all policies; `forgeries` and `many` are numbers per algorithm and mask.
+/// Default numbers of tests. `random` and `requests` are totals over all implementations and masks.
+/// `in_contexts` (with timer interrupts) and `interrupted` (with interrupts at random instructions)
+/// are totals over all policies. `forgeries` and `many` are numbers per algorithm and mask.
 struct Amount {
     random: u64,
     requests: u64,
@@ -139,9 +139,9 @@ pub struct TestArgs {
     /// Run only case N of --suite (needs the same --seed)
     #[arg(long, value_name = "N", conflicts_with = "cases")]
     case: Option<u64>,
-    /// Number of random cases per algorithm with each set of allowed ISA tiers, and per algorithm
-    /// in contexts under each policy [default: about 10 million in total, half a million with
-    /// --quick]
+    /// Number of random cases for each algorithm with each set of allowed ISA tiers, and for each
+    /// algorithm in contexts under each policy [default: about 10 million in total, half a million
+    /// with --quick]
     #[arg(long, value_name = "N")]
     cases: Option<u64>,
     /// Run the self-tests of this Linux source tree, or of a git revision of such a tree, while
@@ -151,7 +151,7 @@ pub struct TestArgs {
     /// With --tree: run each random test N times [default: the tree's own number, 100]
     #[arg(long, value_name = "N", requires = "tree", value_parser = clap::value_parser!(u32).range(1..))]
     fuzz: Option<u32>,
-    /// With --tree: check the tree's drivers with these oracles only: all, none, or some of memory,
+    /// With --tree: check the tree's drivers only with these oracles: all, none, or some of memory,
     /// context, values, sequence, leaks, failures, fill, queues, sharing, registers, features,
     /// bounds [default: all, in addition to the suites, over some instances of each template]
     #[arg(
@@ -255,8 +255,8 @@ impl TestArgs {
     /// unless rows are requested.
     ///
     /// # Errors
-    /// An algorithm or implementation is unknown or cannot run here, or standard output cannot be
-    /// written.
+    /// Fails if an algorithm or implementation is unknown or cannot run here, or if standard output
+    /// cannot be written.
     fn check_all(&self, session: &Session) -> Result<Outcome<Row>, Error> {
         // With --json or --quiet, do not write KTAP to standard output.
         let json = session.global.json || session.global.quiet;
@@ -289,15 +289,16 @@ impl TestArgs {
             let rows = self.check(&plan, session, &progress, &mut |event| {
                 write(&mut ktap, &event)
             })?;
-            // A closed pipe is not an error; the exit status still shows the checks' result.
+            // A closed pipe is not an error; the exit status still reflects the results of the
+            // checks.
             kiln_question::check(ktap.finish())?;
             rows
         };
         drop(progress);
         let mut rows = rows;
         if let Some(shard) = self.shard.shard {
-            // Every shard has its own row for messages processed in interrupts, so add the shard's
-            // name to distinguish them.
+            // Every shard has its own row for messages that are processed in interrupts. Add the
+            // shard's name to distinguish these rows.
             let own = rows
                 .iter_mut()
                 .filter(|row| row.implementation == INTERRUPTS);
@@ -332,7 +333,7 @@ impl TestArgs {
             };
             masks::total(&plan)
         };
-        // With 0 cases, only the choice of implementations is tested.
+        // With 0 cases, only the selection of implementations is tested.
         if self.suites.is_empty() || self.cases == Some(0) || cases(plan.suites.clone()) > 0 {
             return Ok(());
         }
@@ -390,7 +391,7 @@ impl TestArgs {
                 .collect(),
         };
         // Divide the total number of cases among all pairs of an implementation and a mask that
-        // allows it.
+        // allows the implementation.
         let masks = kiln_kernel::Tier::masks();
         let runs = |mask: &[_]| impls.iter().filter(|i| mask.contains(&i.tier())).count() as u64;
         let of_masks: u64 = masks.iter().map(|m| runs(m)).sum();
@@ -406,7 +407,7 @@ impl TestArgs {
             many: amount.many.min(self.cases.unwrap_or(u64::MAX)),
             forgeries: amount.forgeries.min(self.cases.unwrap_or(u64::MAX)),
             longest: !quick,
-            // The threads share the random cases. Their number does not change the result.
+            // The threads share the random cases. The number of threads does not affect the result.
             threads: CoreList::allowed().map_or(1, |list| list.cores().len()),
             impls,
             suites,
@@ -414,7 +415,8 @@ impl TestArgs {
     }
 
     /// Returns the requested implementations without duplicates. Fails if a named implementation
-    /// cannot run here. Without names, an implementation that cannot run becomes a skipped row.
+    /// cannot run here. If none is named, an implementation that cannot run here becomes a skipped
+    /// row.
     fn impls(&self) -> Result<Vec<Impl>, Error> {
         let mut algs: Vec<Algorithm> = Vec::new();
         for name in &self.algs {
@@ -476,7 +478,7 @@ fn notes(rows: &[Row]) -> Vec<String> {
     notes
 }
 
-/// Writes an event to KTAP: groups are tests, and their rows are subtests.
+/// Writes an event to KTAP. Groups become tests, and the rows of a group become subtests.
 fn write(ktap: &mut Ktap<impl Write>, event: &Event<'_>) {
     match event {
         Event::Group { name, rows } => ktap.begin(name, *rows),

@@ -1,4 +1,4 @@
-//! Creates the tests' requests: random ones, and one of each form that must be accepted or
+//! Creates the requests for the tests: random ones, and one of each form that must be accepted or
 //! rejected.
 
 use kiln_kernel::cipher::{Impl, Kind, Op};
@@ -10,13 +10,13 @@ use super::judge::task;
 use super::message::{bytes, whole, Message};
 use super::request::{Request, Twist};
 
-/// Number of tag sizes tried above the largest valid one.
+/// How many tag sizes are tried above the largest valid size.
 const BEYOND: usize = 8;
-/// Maximum length of associated data tried, in bytes.
+/// Maximum length in bytes of the associated data that is tried.
 const ASSOCIATED: usize = 40;
-/// Number of message lengths tried.
+/// How many message lengths are tried, starting with 0.
 const LENS: usize = 130;
-/// Number of key lengths tried above the longest valid one.
+/// How many key lengths are tried above the longest valid length.
 const KEYS_BEYOND: usize = 33;
 /// The smallest length that two bytes cannot represent.
 const TOO_LONG: usize = 1 << 16;
@@ -34,10 +34,11 @@ enum Form {
     Associated(usize),
     /// A nonce that begins with this byte, for CCM.
     Nonce(u8),
-    /// A message that is too long for the length field left by CCM's nonce.
+    /// For CCM, a message whose length does not fit in the length field that the nonce leaves room
+    /// for.
     TooLong,
-    /// For decryption, ciphertext and tag together have this length, less than the tag alone. For
-    /// encryption, a text of this length, which is valid.
+    /// For decryption: the ciphertext and the tag together have this length, which is less than the
+    /// length of the tag alone. For encryption: a text of this length, which is valid.
     ShorterThanTag(usize),
     /// Any other deviation from a correct request.
     Twisted(Twist),
@@ -84,7 +85,8 @@ fn directions(imp: Impl) -> usize {
     }
 }
 
-/// Returns the number of refusal tests for one implementation: one for each form and direction.
+/// Returns the number of refusal tests for one implementation: one for each combination of form and
+/// direction.
 pub(crate) fn refusals(imp: Impl) -> u64 {
     (forms(imp).len() * directions(imp)) as u64
 }
@@ -168,7 +170,7 @@ fn judged(
     })
 }
 
-/// Creates random request number `n`, which also determines the caller's context.
+/// Creates random request number `n`. The number also determines the caller's context.
 pub(crate) fn random(judge: Impl, rng: &mut SplitMix64, n: u64) -> Result<Request, String> {
     // Some messages span several pages, because lists of pieces are processed page by page.
     let pages = rng.one_in(32).then(|| 3800 + rng.below(9000));

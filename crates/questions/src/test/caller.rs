@@ -1,8 +1,8 @@
-//! The contexts that cases are called from.
+//! The contexts in which cases are run.
 
 use kiln_kernel::fpu::{Context, Policy};
 
-/// The contexts that cases are called from in turn.
+/// The contexts in which cases are run, in turn.
 pub(super) const CONTEXTS: [Context; 4] = [
     Context::Task,
     Context::TaskBhOff,
@@ -10,7 +10,7 @@ pub(super) const CONTEXTS: [Context; 4] = [
     Context::Hardirq,
 ];
 
-/// Returns the contexts where a policy never allows a section, even if no other section is open
+/// Returns the contexts in which a policy never allows a section, even if no other section is open
 /// (`docs/EMULATION.md`).
 pub fn refused_in(policy: Policy) -> Vec<Context> {
     match policy.name() {
@@ -19,7 +19,7 @@ pub fn refused_in(policy: Policy) -> Vec<Context> {
     }
 }
 
-/// Returns a context's name in rows.
+/// Returns the name that rows use for a context.
 pub(super) fn name(context: Context) -> &'static str {
     match context {
         Context::Task => "task",

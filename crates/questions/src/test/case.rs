@@ -1,5 +1,5 @@
-//! The suites' cases. A case is determined by its suite, seed and number, so it can be replayed
-//! separately.
+//! The cases of the suites. A case is determined by its suite, seed and number, so it can be
+//! replayed on its own.
 
 use std::fmt;
 
@@ -20,7 +20,7 @@ use super::suite::Suite;
 use super::vectors::{self, Vector};
 use super::{asked, wiped, wycheproof};
 
-/// Maximum text and key lengths in bytes of vectors that fit the guarded buffers.
+/// Maximum lengths in bytes of the text and the key of a vector that fits in the guarded buffers.
 const LONGEST_VECTOR: (usize, usize) = (66_000, 8192);
 /// All lengths below this are tested.
 const EVERY_LENGTH: u64 = 520;
@@ -33,24 +33,24 @@ const STEPS: [u64; 17] = [
     640, 768, 896, 1024, 1280, 1400, 1408, 2016, 2048, 4032, 4080, 4928, 8064, 8160, 8192, 16384,
     40320,
 ];
-/// Number of key lengths tried above the longest valid one.
+/// How many key lengths are tried above the longest valid length.
 const KEYS_BEYOND: u64 = 33;
-/// Minimum number of key lengths tried. The minimum is large enough to include lengths that do not
+/// Minimum number of key lengths that are tried. It is large enough to include lengths that do not
 /// fit in a byte.
 const KEYS: u64 = 1200;
-/// The placements of vectors in memory.
+/// Where vectors are placed in memory, and whether they are processed in place.
 const PLACES: [(Place, bool); 4] = [
     (Place::End, false),
     (Place::At(0), true),
     (Place::At(1), false),
     (Place::End, true),
 ];
-/// Number of whole units in the message that the `splits` suite cuts in two. A unit is the
-/// granularity of pieces.
+/// Number of whole units in the message that the `splits` suite cuts in two. The length of the
+/// first part is a multiple of a unit.
 const UNITS: usize = 20;
 
-/// In the suites for contexts, one in this many of an algorithm's cases processes several messages
-/// in parallel, if the algorithm can.
+/// In the context suites, one in this many cases processes several messages in parallel, if the
+/// algorithm has an implementation that can.
 const ONE_IN_PARALLEL: usize = 4;
 
 /// A test of an implementation, with the expected result.
@@ -110,11 +110,11 @@ pub enum Case {
     /// Several messages processed in parallel.
     Many {
         many: Box<Many>,
-        /// The case for implementations without a function for several messages; `None` if they
-        /// have nothing to check.
+        /// The case for implementations that have no function for several messages; `None` if
+        /// nothing is checked for them.
         otherwise: Option<Box<Case>>,
     },
-    /// A message with a wrong tag, which must be rejected as it is.
+    /// A message whose tag is wrong from the start, and which must be rejected.
     Rejection {
         /// The message; its text is ciphertext.
         message: Box<Message>,
@@ -127,7 +127,7 @@ pub enum Case {
     },
 }
 
-/// A family's known answers, read once.
+/// The known answers of a family, read once.
 #[derive(Clone, Debug, Default)]
 pub struct Known {
     vectors: Vec<Vector>,
@@ -161,8 +161,8 @@ fn direction(n: u64) -> Op {
     [Op::Encrypt, Op::Decrypt][(n % 2) as usize]
 }
 
-/// Returns the number of cases in a suite with a fixed list of cases; `None` for a suite with an
-/// unlimited number of random cases.
+/// Returns the number of cases in a suite with a fixed list of cases. Returns `None` for a suite
+/// with an unlimited number of random cases.
 pub fn listed(suite: Suite, family: &Family, known: &Known) -> Option<u64> {
     let judge = family.judge;
     match suite {
@@ -274,7 +274,7 @@ impl Case {
             }
             Suite::Wiped => {
                 let sizes = judge.key_sizes();
-                // Use the longest key size and one in the middle.
+                // Use the longest key size and a medium one.
                 let size = [sizes.len() - 1, sizes.len() / 2][n as usize];
                 // Derive the key from the algorithm's name, too, so that no two algorithms use the
                 // same key at once.
@@ -339,7 +339,8 @@ impl Case {
             Suite::Random => drawn(family, &mut rng, Context::Task),
             Suite::Contexts(policy) | Suite::Interrupted(policy) => {
                 let context = CONTEXTS[n as usize % CONTEXTS.len()];
-                // Where sections are not allowed, callers process one message after the other.
+                // In contexts that do not allow sections, callers process one message after the
+                // other.
                 let parallel = family.subjects.iter().any(|i| i.lanes().is_some())
                     && !refused_in(policy).contains(&context);
                 let parallel = parallel && rng.one_in(ONE_IN_PARALLEL);
@@ -352,7 +353,7 @@ impl Case {
         }
     }
 
-    /// Runs the case on `imp`; returns the number of checks, and the first error found.
+    /// Runs the case on `imp`. Returns the number of checks, and the first error found.
     pub fn check(
         &self,
         bench: &mut Bench,
@@ -385,7 +386,7 @@ impl Case {
                 None => (0, Ok(())),
             },
             Case::Many { many, otherwise } => {
-                // In contexts, each implementation has one check per case.
+                // In the context suites, each implementation has one check per case.
                 let checks = match otherwise {
                     Some(_) => 1,
                     None => many.messages.len() as u64,
@@ -453,7 +454,7 @@ fn message_case(judge: Impl, op: Op, message: Message, layout: Layout) -> Result
     })
 }
 
-/// Draws a random message. One in three is processed in pieces, the others as a whole.
+/// Draws a random message. One in three is processed in pieces, the others in a single call.
 fn drawn(family: &Family, rng: &mut SplitMix64, context: Context) -> Result<Case, String> {
     let judge = family.judge;
     let message = Message::draw(judge, rng, None);
@@ -483,8 +484,8 @@ fn length(judge: Impl, n: u64) -> u64 {
     }
 }
 
-/// Flips each bit of the tag and some bits of the other inputs, one per attempt. Then tries the
-/// unchanged message.
+/// Flips each bit of the tag and some bits of the other inputs, one per attempt, and finally tries
+/// the unchanged message.
 fn forge(
     bench: &mut Bench,
     imp: Impl,
@@ -559,7 +560,7 @@ fn forge(
     (checks, result)
 }
 
-/// Flips a random bit; returns the indices of the byte and of the bit.
+/// Flips a random bit. Returns the index of the byte and the index of the bit.
 fn flip(bytes: &mut [u8], rng: &mut SplitMix64) -> Option<(usize, usize)> {
     if bytes.is_empty() {
         return None;

@@ -1,8 +1,9 @@
-//! Calls a function from every context under a policy, while interrupts occur in its sections.
+//! Calls a function from every context under a policy, while interrupts occur in the function's FPU
+//! sections.
 //!
 //! Each thread emulates a CPU. The interrupts on this CPU process other messages, called guests,
-//! with many algorithms; their results are checked, too. The interrupts overwrite every register
-//! before their section ends.
+//! with many algorithms; the results of the guests are checked, too. Each interrupt overwrites
+//! every register before its own section ends.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -28,8 +29,8 @@ use super::message::{Layout, Message};
 use super::run::{self, Job, Part, Share};
 use super::suite::Suite;
 
-/// Timer interrupts per second on each CPU. An interrupt costs about ten microseconds, because it
-/// is a host signal.
+/// Number of timer interrupts per second on each CPU. An interrupt costs about ten microseconds,
+/// because it is a host signal.
 const TIMER_HZ: f64 = 4000.0;
 
 /// Lengths and directions of the messages traced to find a section's instructions.
@@ -40,16 +41,16 @@ const TRACED_MESSAGES: [(usize, Op); 4] = [
     (330, Op::Decrypt),
 ];
 
-/// Number of messages traced in a call for several, and their largest number of units. Lanes are in
-/// use, and one of them receives a second message.
+/// Number of messages in the traced call that processes several messages, and their maximum length
+/// in units. With these values, all lanes are in use, and one of them receives a second message.
 const TRACED_TOGETHER: (usize, usize) = (34, 5);
 
 /// Size of a guest's message in bytes.
 const GUEST_LEN: usize = 96;
 
-/// Runs `jobs` under `policy` and returns the guests' counts. With `by_breakpoint`, a single CPU
-/// runs the jobs, with interrupts before random instructions of sections; otherwise each thread is
-/// a CPU with a timer.
+/// Runs `jobs` under `policy` and returns the counts of the guests. With `by_breakpoint`, a single
+/// CPU runs the jobs, and interrupts occur before random instructions of sections; otherwise each
+/// thread is a CPU with a timer.
 #[allow(clippy::too_many_arguments)]
 pub(crate) fn run(
     (policy, by_breakpoint): (Policy, bool),
@@ -70,7 +71,7 @@ pub(crate) fn run(
         *counts.lock().unwrap_or_else(PoisonError::into_inner) += seen;
         Ok(())
     };
-    // All CPUs share the code that breakpoints modify.
+    // Breakpoints modify code that all CPUs share.
     let threads = if by_breakpoint { 1 } else { threads };
     let result = run::run(jobs, threads, stop, progress, &worker, tell);
     // Restore the policy of current Linux for later tests.
@@ -79,7 +80,8 @@ pub(crate) fn run(
     result.map(|()| counts.into_inner().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// Runs one job under its suite's policy; returns its parts and the guests' counts.
+/// Runs one job under the policy of its suite. Returns the parts of the result and the counts of
+/// the guests.
 pub fn one(job: Job, seed: u64, threads: usize) -> io::Result<(Vec<Part>, Counts)> {
     let suite = job.suite();
     let policy = suite.policy().expect("a suite of contexts");
@@ -91,8 +93,8 @@ pub fn one(job: Job, seed: u64, threads: usize) -> io::Result<(Vec<Part>, Counts
     Ok((all, counts))
 }
 
-/// Sets the policy. No thread of the process may be inside an FPU section. Setting a policy
-/// requires a CPU. A temporary thread becomes this CPU, so that the calling thread need not.
+/// Sets the policy. No thread of the process may be inside an FPU section. Only a CPU can set a
+/// policy, so a temporary thread becomes one; the calling thread need not be a CPU.
 fn set(policy: Policy) -> io::Result<()> {
     thread::scope(|scope| {
         let set = || Cpu::boot(&Config::default()).map(|mut cpu| policy.set(&mut cpu));
@@ -157,8 +159,8 @@ fn refused(e: io::Error) -> io::Error {
     ))
 }
 
-/// Returns the instructions that `imp` executes in its sections, found by tracing a few messages
-/// once per process.
+/// Returns the instructions that `imp` executes in its sections. They are found by tracing a few
+/// messages, once per process.
 fn instructions(imp: Impl, cpu: &mut Cpu, bench: &mut Bench) -> io::Result<BTreeSet<u64>> {
     static TRACED: Mutex<BTreeMap<&str, BTreeSet<u64>>> = Mutex::new(BTreeMap::new());
     if imp.tier() == Tier::Generic {
@@ -177,7 +179,7 @@ fn instructions(imp: Impl, cpu: &mut Cpu, bench: &mut Bench) -> io::Result<BTree
             let layout = Layout::at(Place::End, false);
             bench.check(imp, op, &message, &judged, &layout, Replay("kiln test", 0))
         });
-        // Ignore errors of this traced call, because the cases report wrong results.
+        // Ignore errors of this traced call, because wrong results are reported by the cases.
         drop(done);
     }
     for stream in 0..if imp.lanes().is_some() { 2 } else { 0 } {
@@ -192,8 +194,8 @@ fn instructions(imp: Impl, cpu: &mut Cpu, bench: &mut Bench) -> io::Result<BTree
     Ok(found)
 }
 
-/// Creates messages for every usable implementation. Softirqs process all of them, hardirqs only
-/// the hashes.
+/// Creates messages for every usable implementation. Softirqs process all of these messages;
+/// hardirqs process only those for hashes.
 fn guests(seed: u64) -> (Vec<Guest>, Vec<Guest>) {
     let mut rng = SplitMix64::stream(seed, 0x9e57);
     let (mut softirqs, mut hardirqs) = (Vec::new(), Vec::new());

@@ -5,7 +5,7 @@ use kiln_kernel::cipher::Impl;
 use kiln_kernel::crypto::Api;
 use kiln_kernel::Tier;
 
-/// The implementations of one algorithm to test.
+/// One algorithm, with the implementations to test.
 #[derive(Clone, Debug)]
 pub struct Family {
     /// The algorithm's name in the kernel.
@@ -15,7 +15,8 @@ pub struct Family {
     pub judge: Impl,
     /// The implementations to test.
     pub subjects: Vec<Impl>,
-    /// All usable implementations, tested or not: messages in pieces alternate between them.
+    /// All usable implementations, tested or not. If a message is processed in pieces, the tested
+    /// implementation may alternate with one of these.
     pub usable: Vec<Impl>,
     /// The crypto API that receives the requests: the API linked into this program, unless another
     /// build is tested.
@@ -53,8 +54,8 @@ impl Family {
     }
 }
 
-/// Returns the reference implementation of an algorithm: the one with the lowest priority that
-/// needs no vector registers.
+/// Returns the reference implementation of an algorithm: of the implementations that need no vector
+/// registers, the one with the lowest priority.
 pub fn judge_of(alg: &str) -> Impl {
     let mut all = Impl::find_all(alg).into_iter();
     all.find(|i| i.tier() == Tier::Generic)

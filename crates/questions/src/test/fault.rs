@@ -11,8 +11,8 @@ use std::sync::Once;
 
 use super::guard::{Guarded, PAGE};
 
-/// The handled signals: SIGSEGV and SIGBUS for guard pages and for misaligned or wild addresses,
-/// SIGILL for `ud2` and instructions that the CPU lacks, SIGFPE for divisions.
+/// The signals that are handled: SIGSEGV and SIGBUS for guard pages and for misaligned or wild
+/// addresses, SIGILL for `ud2` and instructions that the CPU lacks, SIGFPE for divisions.
 const SIGNALS: [(i32, &str); 4] = [
     (libc::SIGSEGV, "SIGSEGV"),
     (libc::SIGBUS, "SIGBUS"),
@@ -62,7 +62,7 @@ pub(super) fn bail_out_on_stdout(on: bool) {
     BAIL_OUT.store(on, Ordering::Relaxed);
 }
 
-/// The signal handler and its stack, for the thread that created them.
+/// The signal handler and its stack, for the thread that created this value.
 pub struct Watch {
     stack: *mut libc::c_void,
     old: libc::stack_t,
@@ -71,7 +71,7 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Installs the signal handler and its stack for this thread. `buffers` gives the names and
+    /// Installs the signal handler and its stack for this thread. `buffers` contains the names and
     /// addresses of the buffers that fault messages mention.
     pub fn new(buffers: &[(&'static str, &Guarded)]) -> io::Result<Watch> {
         assert!(buffers.len() <= REGIONS, "room for their names");
@@ -85,8 +85,8 @@ impl Watch {
             let (low, high) = buffer.range();
             WATCHED.with(|w| w.regions[i].set(Some(Region { name, low, high })));
         }
-        // SAFETY: this maps a new stack. The kernel fills in `old` and uses the new stack until
-        // `drop` restores the old one and unmaps it.
+        // SAFETY: this maps a new stack. The kernel fills in `old`, and uses the new stack until
+        // `drop` restores the old stack and unmaps the new one.
         unsafe {
             let stack = libc::mmap(
                 ptr::null_mut(),
@@ -118,8 +118,8 @@ impl Watch {
         }
     }
 
-    /// Makes faults count as failed cases until the result is dropped. The report contains the
-    /// command `replay` and the case number.
+    /// Makes faults count as failed cases until the returned value is dropped. The report of a
+    /// fault contains the command `replay` and the case number.
     pub fn arm<'a>(&'a self, replay: &'a str, case: Option<u64>) -> Armed<'a> {
         WATCHED.with(|w| {
             w.replay.set(replay);
@@ -134,8 +134,8 @@ impl Watch {
 impl Drop for Watch {
     fn drop(&mut self) {
         WATCHED.with(|w| w.regions.iter().for_each(|r| r.set(None)));
-        // SAFETY: the old stack is restored before the new one is freed, so no handler can run on
-        // freed memory.
+        // SAFETY: the old stack is restored before the new one is freed, so no handler can run on a
+        // freed stack.
         unsafe {
             libc::sigaltstack(&self.old, ptr::null_mut());
             libc::munmap(self.stack, STACK);
@@ -169,20 +169,20 @@ fn install(signal: i32, old: &AtomicPtr<libc::sigaction>) {
     }
 }
 
-/// Handles a fault. The handler may only call async-signal-safe functions: it does not allocate or
-/// lock, and only calls `write`, `sigaction` and `_exit`.
+/// Handles a fault. The handler may call only async-signal-safe functions: it neither allocates
+/// memory nor takes locks, and calls only `write`, `sigaction` and `_exit`.
 extern "C" fn handler(signal: i32, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
     let index = SIGNALS.iter().position(|s| s.0 == signal).unwrap_or(0);
     WATCHED.with(|w| {
         if !w.armed.get() {
-            // SAFETY: `install` stored the pointer, and its target is never freed. Returning
-            // repeats the fault under the previous handler.
+            // SAFETY: `install` stored the pointer, whose target is never freed. After the return,
+            // the fault occurs again under the previous handler.
             unsafe { libc::sigaction(signal, OLD[index].load(Ordering::SeqCst), ptr::null_mut()) };
             return;
         }
         // SAFETY: the kernel passes a valid siginfo to an SA_SIGINFO handler.
         let addr = unsafe { (*info).si_addr() } as usize;
-        // SAFETY: `Armed` borrows the text for as long as `armed` is set.
+        // SAFETY: `Armed` borrows this text for as long as `armed` is set.
         let replay = unsafe { &*w.replay.get() };
 
         let mut line = Line::new();
@@ -228,7 +228,7 @@ fn write(fd: i32, bytes: &[u8]) {
     unsafe { libc::write(fd, bytes.as_ptr().cast(), bytes.len()) };
 }
 
-/// A text in a fixed buffer. Text that does not fit is cut off.
+/// Text in a fixed-size buffer. Text that does not fit is truncated.
 struct Line {
     buffer: [u8; 512],
     used: usize,

@@ -10,11 +10,23 @@ pub const PAGE: usize = 4096;
 /// Value of every byte outside the data.
 pub const POISON: u8 = 0xa5;
 
-/// Minimum number of poisoned bytes verified on each side of the data, unless the guard page is
-/// nearer. Poison is always verified up to the boundary of the page where the data begins or ends.
+/// Minimum number of poisoned bytes that are checked on each side of the data, unless the guard
+/// page is nearer. Poison is always checked up to the boundary of the page in which the data begins
+/// or ends.
 const LEAST: usize = 256;
 
-static PATTERN: [u8; PAGE + LEAST] = [POISON; PAGE + LEAST];
+static PATTERN: [u8; PAGE] = [POISON; PAGE];
+
+/// Returns the position of the first byte that is not poison. Almost always there is none, so whole
+/// pages are compared before single bytes.
+pub(super) fn find_stray(bytes: &[u8]) -> Option<usize> {
+    let page = bytes
+        .chunks(PAGE)
+        .position(|page| page != &PATTERN[..page.len()])?;
+    let bytes = &bytes[page * PAGE..];
+    let stray = bytes.iter().position(|b| *b != POISON)?;
+    Some(page * PAGE + stray)
+}
 
 /// Position of data in the buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,22 +71,22 @@ impl fmt::Display for Stray {
     }
 }
 
-/// Readable and writable pages with a guard page on both sides. The buffer hands out raw pointers,
-/// and makes slices only while it copies or compares.
+/// Readable and writable pages with a guard page on each side. The buffer hands out raw pointers,
+/// and creates slices only while it copies or compares.
 pub struct Guarded {
     first: *mut u8,
     len: usize,
 }
 
-// SAFETY: the value is the mapping's only owner, and the mapping is not tied to a thread.
+// SAFETY: the value is the only owner of the mapping, and the mapping is not tied to a thread.
 unsafe impl Send for Guarded {}
 
 impl Guarded {
     /// Creates a buffer for at least `len` bytes and fills it with poison.
     pub fn new(len: usize) -> io::Result<Guarded> {
         let len = len.div_ceil(PAGE).max(1) * PAGE;
-        // SAFETY: this makes a new anonymous mapping at an address that the kernel chooses, so it
-        // replaces nothing.
+        // SAFETY: this creates a new anonymous mapping at an address that the kernel chooses, so it
+        // replaces no other mapping.
         let map = unsafe {
             libc::mmap(
                 ptr::null_mut(),
@@ -119,7 +131,7 @@ impl Guarded {
         Span { offset, len }
     }
 
-    /// Returns the address of a span, to be passed to tested code.
+    /// Returns the address of a span, which can be passed to tested code.
     pub fn ptr(&self, span: Span) -> *mut u8 {
         self.first.wrapping_add(span.offset)
     }
@@ -160,7 +172,7 @@ impl Guarded {
             offset: span.offset - before,
             len: before,
         });
-        if low != &PATTERN[..before] {
+        if find_stray(low).is_some() {
             let nearest = low.iter().rev().position(|b| *b != POISON);
             return Err(Stray::Before(1 + nearest.unwrap_or(0)));
         }
@@ -168,14 +180,13 @@ impl Guarded {
             offset: end,
             len: after,
         });
-        if high != &PATTERN[..after] {
-            let nearest = high.iter().position(|b| *b != POISON);
-            return Err(Stray::After(1 + nearest.unwrap_or(0)));
+        if let Some(nearest) = find_stray(high) {
+            return Err(Stray::After(1 + nearest));
         }
         Ok(())
     }
 
-    /// Refills the whole buffer with poison, as needed after stray writes.
+    /// Refills the whole buffer with poison, which is necessary after stray writes.
     pub fn reset(&mut self) {
         self.wipe(Span {
             offset: 0,
@@ -186,7 +197,8 @@ impl Guarded {
 
 impl Drop for Guarded {
     fn drop(&mut self) {
-        // SAFETY: this is the whole mapping made in `new`, and nothing refers to it after the drop.
+        // SAFETY: this is the whole mapping created in `new`, and nothing refers to it after the
+        // drop.
         unsafe {
             libc::munmap(self.first.wrapping_sub(PAGE).cast(), self.len + 2 * PAGE);
         }
@@ -226,7 +238,18 @@ mod tests {
         }
     }
 
-    /// Checks that a stray write is also detected beyond a page's boundary.
+    #[test]
+    fn the_first_stray_is_found_in_any_page() {
+        let mut bytes = vec![POISON; 3 * PAGE + 5];
+        assert_eq!(find_stray(&bytes), None);
+        for at in [3 * PAGE + 4, 2 * PAGE, PAGE - 1, 0] {
+            bytes[at] = 0;
+            assert_eq!(find_stray(&bytes), Some(at));
+        }
+        assert_eq!(find_stray(&[]), None);
+    }
+
+    /// Checks that a stray write is detected even beyond a page boundary.
     #[test]
     fn a_page_boundary_hides_nothing() {
         let mut buffer = Guarded::new(3 * PAGE).unwrap();

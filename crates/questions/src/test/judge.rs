@@ -1,5 +1,6 @@
-//! Computes a message's expected result with its algorithm's reference implementation, which is
-//! table-based or otherwise the simplest one.
+//! Computes the expected result for a message with the reference implementation of its algorithm.
+//! The reference implementation is table-based or, if there is no table-based one, the simplest
+//! one.
 
 use kiln_kernel::call::{Call, Entry};
 use kiln_kernel::cipher::{Context as Keyed, Impl, Kind, Op};
@@ -7,7 +8,7 @@ use kiln_kernel::fpu::Context;
 
 use super::message::{Answer, Message};
 
-/// A message's expected result, and the context that `setkey` derives from its key.
+/// The expected result for a message, and the context that `setkey` derives from the message's key.
 #[derive(Clone, Debug)]
 pub struct Judged {
     /// The expected output.
@@ -84,8 +85,8 @@ pub fn judge(judge: Impl, op: Op, message: &Message, tag: &[u8]) -> Result<Judge
     }
 }
 
-/// Creates a message for the operation `op`, and the expected result. For decryption, the message
-/// is encrypted first.
+/// Creates a message for the operation `op`, and the expected result. For decryption, encrypts the
+/// given message first.
 pub fn task(with: Impl, op: Op, message: Message) -> Result<(Message, Judged), String> {
     let sealed = judge(with, Op::Encrypt, &message, &[])?;
     if op == Op::Encrypt || with.kind() == Kind::Hash {
@@ -102,8 +103,8 @@ pub fn task(with: Impl, op: Op, message: Message) -> Result<(Message, Judged), S
     }
 }
 
-/// Checks that `got` equals `want`; otherwise returns an error with the position of the first
-/// difference.
+/// Checks that `got` equals `want`. Otherwise returns an error that states the position of the
+/// first difference.
 pub(super) fn same(what: &str, got: &[u8], want: &[u8]) -> Result<(), String> {
     if got == want {
         return Ok(());

@@ -10,9 +10,10 @@ use super::caller;
 use super::judge::{judge, task, Judged};
 use super::message::{bytes, Message};
 
-/// Maximum number of messages: more than two rounds of the widest implementation.
+/// Maximum number of messages: enough for more than two rounds of the widest implementation.
 const MOST: usize = 80;
-/// Messages are up to 50 times as long as this.
+/// Size in bytes of the unit in which maximum message lengths are given. Messages have at most 50
+/// units.
 const UNIT: usize = 16;
 /// Maximum length in bytes of the text that a hash has absorbed before the messages.
 const MOST_SHARED: usize = 300;
@@ -24,23 +25,25 @@ pub struct Many {
     pub op: Op,
     /// The messages. All have the same key and tag size.
     pub messages: Vec<Message>,
-    /// For a hash: the text that precedes each message. The state has absorbed it before the call.
+    /// For a hash: the text that precedes each message. The hash state absorbs this text before the
+    /// call.
     pub shared: Vec<u8>,
-    /// The expected results, one per message. When an AEAD decrypts, the tags are those that are
-    /// passed, and the text of a forged message is zeros.
+    /// The expected results, one per message. For decryption with an AEAD, the tags are the ones
+    /// that are passed to the call, and the text of a forged message is zeros.
     pub judged: Vec<Judged>,
     /// For each message, whether a bit of its tag is flipped.
     pub forged: Vec<bool>,
     /// Whether the results overwrite the messages.
     pub in_place: bool,
-    /// The context that makes the call.
+    /// The context from which the call is made.
     pub context: Context,
     /// Seed for the placement.
     pub rng: u64,
 }
 
 impl Many {
-    /// Creates random messages, all of one length or of different lengths, including empty ones.
+    /// Creates random messages, either all of the same length or of different lengths, including
+    /// empty ones.
     pub(crate) fn draw(with: Impl, context: Context, rng: &mut SplitMix64) -> Result<Many, String> {
         let count = match rng.below(3) {
             0 => 1 + rng.below(8),
@@ -57,7 +60,7 @@ impl Many {
         context: Context,
         rng: &mut SplitMix64,
     ) -> Result<Many, String> {
-        // A cipher's lengths are multiples of its block; hashes take any length.
+        // A cipher's lengths are multiples of its block size; hashes accept any length.
         let (hash, aead) = (with.kind() == Kind::Hash, with.kind() == Kind::Aead);
         let unit = if hash { 1 } else { with.block_size() };
         let op = match aead && rng.one_in(2) {
@@ -112,9 +115,15 @@ impl Many {
         })
     }
 
-    /// Returns the expected outputs: the texts of a cipher or an AEAD, or a hash's digests.
+    /// Returns the texts of all messages, concatenated.
+    pub(crate) fn texts(&self) -> Vec<u8> {
+        let texts = self.messages.iter().map(|m| &m.text[..]);
+        texts.collect::<Vec<_>>().concat()
+    }
+
+    /// Returns the expected outputs: the texts for a cipher or an AEAD, the digests for a hash.
     pub(crate) fn results(&self) -> impl Iterator<Item = &[u8]> {
-        // A hash's answer has its digest in place of a tag, and no text.
+        // The answer of a hash contains the digest instead of a tag, and no text.
         let hash = self.messages[0].tag_size == 0 && !self.judged[0].answer.tag.is_empty();
         self.judged.iter().map(move |j| match hash {
             true => &j.answer.tag[..],
@@ -124,8 +133,8 @@ impl Many {
 
     /// Returns the tags of all messages, concatenated.
     pub(crate) fn tags(&self) -> Vec<u8> {
-        let tags = self.judged.iter().flat_map(|j| j.answer.tag.clone());
-        tags.collect()
+        let tags = self.judged.iter().map(|j| &j.answer.tag[..]);
+        tags.collect::<Vec<_>>().concat()
     }
 }
 

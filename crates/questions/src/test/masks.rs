@@ -18,30 +18,30 @@ use super::suite::Suite;
 use super::tally::{Failure, Tally};
 use super::{caller, case, contexts};
 
-/// Implementation name in rows for messages processed in interrupts.
+/// The implementation name that rows use for messages processed in interrupts.
 pub(super) const INTERRUPTS: &str = "interrupts";
 
-/// The tests to run, and the number of cases for each.
+/// The tests to run, and the number of cases for each test.
 #[derive(Clone, Debug)]
 pub struct Plan {
     pub impls: Vec<Impl>,
     pub suites: Vec<Suite>,
     /// Seed of the random cases.
     pub seed: u64,
-    /// Random cases per algorithm under each mask.
+    /// Number of random cases per algorithm under each mask.
     pub cases: u64,
-    /// Requests to each algorithm's drivers under each mask.
+    /// Number of requests to the drivers of each algorithm under each mask.
     pub requests: u64,
-    /// Queues of messages per algorithm, under each mask that allows an implementation that
-    /// processes several messages at once.
+    /// Number of queues of messages per algorithm, under each mask that allows an implementation
+    /// that processes several messages at once.
     pub many: u64,
-    /// Cases per algorithm under each policy.
+    /// Number of cases per algorithm under each policy.
     pub in_contexts: u64,
-    /// Cases with interrupts before random instructions, per algorithm under each policy.
+    /// Number of cases with interrupts before random instructions, per algorithm under each policy.
     pub interrupted: u64,
-    /// Forged messages per algorithm under each mask.
+    /// Number of forged messages per algorithm under each mask.
     pub forgeries: u64,
-    /// Whether long messages are tested under every mask, not only the last one.
+    /// Whether long messages are tested under every mask instead of only under the last one.
     pub longest: bool,
     /// Number of threads that share the cases.
     pub threads: usize,
@@ -68,7 +68,7 @@ pub struct Row {
     #[serde(rename = "impl")]
     #[schemars(extend("x-role" = "key"))]
     pub implementation: String,
-    /// Name of the test suite, as `--suite` accepts it; `selection` for the test that the right
+    /// Name of the test suite, as `--suite` accepts it; `selection` for the test that checks which
     /// driver is chosen; `all` if every suite was skipped.
     #[schemars(extend("x-role" = "key"))]
     pub suite: String,
@@ -109,7 +109,7 @@ impl Row {
 pub enum Event<'a> {
     /// A group of rows begins: an algorithm under a mask or a policy.
     Group {
-        /// Algorithm and tiers, or policy.
+        /// Name of the group: the algorithm and the tiers, or the policy.
         name: &'a str,
         /// Number of rows that will follow.
         rows: usize,
@@ -124,7 +124,7 @@ pub enum Event<'a> {
 pub type Tell<'a> = dyn FnMut(Event<'_>) + 'a;
 
 /// Lock for the mask of tiers. The mask applies to the whole process, so two simultaneous runs
-/// would change each other's mask.
+/// would change each other's masks.
 static MASK: Mutex<()> = Mutex::new(());
 
 /// Returns the number of groups that `run` will report.
@@ -171,8 +171,8 @@ impl Plan {
         self.suites.iter().copied().filter(of).collect()
     }
 
-    /// Returns the planned number of a suite's random cases; `None` for suites with a fixed list of
-    /// cases.
+    /// Returns how many random cases are planned for a suite; `None` for suites with a fixed list
+    /// of cases.
     fn drawn(&self, suite: Suite) -> Option<u64> {
         match suite {
             Suite::Random => Some(self.cases),
@@ -186,8 +186,9 @@ impl Plan {
     }
 }
 
-/// Runs `plan` until it is done or `stop` is set. `progress` is called from any thread, with the
-/// number of cases that were just completed; `tell` is called in order, from this thread.
+/// Runs `plan` until it is complete or `stop` is set. Any thread may call `progress`, with the
+/// number of cases that were just completed. Only this thread calls `tell`, with the events in
+/// order.
 pub fn run(
     plan: &Plan,
     stop: &AtomicBool,
@@ -250,8 +251,8 @@ pub fn replay(plan: &Plan, number: u64, tell: &mut Tell<'_>) -> io::Result<Vec<R
     Ok(rows)
 }
 
-/// Returns the number of cases in a complete run of `plan`, which is the sum of the numbers passed
-/// to `progress`.
+/// Returns the number of cases in a complete run of `plan`. It equals the sum of the numbers that
+/// are passed to `progress`.
 pub fn total(plan: &Plan) -> u64 {
     let masks = Tier::masks();
     let mut sum = 0;
@@ -319,8 +320,8 @@ impl<'a> Phase<'a> {
                     if *suite == Suite::Lengths && !self.plan.longest && !self.last {
                         return Some(0..case::short_lengths(family.judge));
                     }
-                    // All tiers share the crypto API's drivers, which are registered only once, so
-                    // one mask suffices for testing them.
+                    // All tiers share the drivers of the crypto API, which are registered only
+                    // once, so it is enough to test these drivers under one mask.
                     if matches!(suite, Suite::Wiped | Suite::Refusals) && !self.last {
                         return Some(0..0);
                     }
@@ -341,7 +342,7 @@ impl<'a> Phase<'a> {
     }
 
     fn sizes(&self, suites: &[Suite]) -> u64 {
-        // The choice of usable implementations affects only the number of splits.
+        // Which implementations are usable affects only the number of splits.
         self.jobs(suites, None).iter().map(Job::size).sum()
     }
 
@@ -424,8 +425,8 @@ impl<'a> Phase<'a> {
         Ok(())
     }
 
-    /// Returns the implementations to run under this mask, and those to report as skipped, which
-    /// are reported only once, under the last mask.
+    /// Returns the implementations to run under this mask, and the implementations to report as
+    /// skipped. The latter are reported only once, under the last mask.
     fn split(&self, impls: &[Impl]) -> (Vec<Impl>, Vec<Impl>) {
         let (usable, not): (Vec<Impl>, Vec<Impl>) =
             impls.iter().partition(|i| self.mask.contains(&i.tier()));
@@ -437,8 +438,8 @@ impl<'a> Phase<'a> {
         names.join(",")
     }
 
-    /// Returns the assignment that makes the command that follows it run under this mask; empty if
-    /// the mask allows every tier that this CPU has.
+    /// Returns the environment assignment that, placed before a command, makes the command run
+    /// under this mask. Returns an empty string if the mask allows every tier that this CPU has.
     fn tiers_before(&self) -> String {
         let all = Tier::ALL.into_iter().filter(|t| t.present()).count();
         match self.mask.len() == all {
@@ -511,7 +512,7 @@ impl<'a, 'b> Groups<'a, 'b> {
         }
     }
 
-    /// Reports the messages processed in interrupts.
+    /// Reports the results of the messages that were processed in interrupts.
     fn guests(&mut self, suite: Suite, seed: u64, seen: Counts) {
         let name = format!("interrupts {suite}");
         (self.tell)(Event::Group {

@@ -1,4 +1,4 @@
-//! A message, the expected result, and their placement in memory.
+//! A message, its expected result, and where both are placed in memory.
 
 use std::fmt;
 
@@ -8,10 +8,10 @@ use kiln_measure::SplitMix64;
 
 use super::guard::{Place, PAGE};
 
-/// Maximum length of a random text.
+/// Maximum length in bytes of a random text.
 const LONGEST: usize = 66_000;
 
-/// A function's inputs.
+/// The inputs of a function.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Message {
     /// The key; empty if the function takes no key.
@@ -25,14 +25,14 @@ pub struct Message {
     pub tag_size: usize,
 }
 
-/// A function's outputs.
+/// The outputs of a function.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Answer {
     /// The encrypted or decrypted text; empty for a hash.
     pub text: Vec<u8>,
     /// The tag or digest.
     pub tag: Vec<u8>,
-    /// Content of the IV buffer after the call, if the function may change it.
+    /// Content of the IV buffer after the call. The function may have changed it.
     pub iv: Vec<u8>,
 }
 
@@ -43,18 +43,18 @@ pub struct Cut {
     pub aad: Vec<usize>,
     /// Lengths of the text pieces.
     pub text: Vec<usize>,
-    /// An implementation that alternates with the tested one.
+    /// An implementation that alternates with the tested implementation.
     pub other: Option<Impl>,
     /// Bit n is set if the state is moved to other memory after step n.
     pub moves: u64,
 }
 
-/// Placement of all buffers in memory, and the call's context.
+/// Placement of all buffers in memory, and the context of the call.
 #[derive(Clone, Debug)]
 pub struct Layout {
-    /// Whether source and destination are the same.
+    /// Whether the source and the destination are the same memory.
     pub in_place: bool,
-    /// Placement of the source, unless source and destination are the same.
+    /// Placement of the source, unless `in_place` is set.
     pub src: Place,
     /// Placement of the destination. If `in_place` is set, the source has the same placement.
     pub dst: Place,
@@ -64,14 +64,15 @@ pub struct Layout {
     /// Placement of the tag or digest.
     pub tag: Place,
     pub key: Place,
-    /// The context of every call.
+    /// The context from which every call is made.
     pub context: Context,
     /// How the message is divided, if it is processed in pieces.
     pub cut: Option<Cut>,
 }
 
 impl Layout {
-    /// Creates a layout with everything at `place`, for a whole message and calls from a task.
+    /// Creates a layout with all buffers at `place`, for calls from a task that process the whole
+    /// message at once.
     pub fn at(place: Place, in_place: bool) -> Layout {
         Layout {
             in_place,
@@ -86,7 +87,7 @@ impl Layout {
         }
     }
 
-    /// Creates a random layout, for a whole message and calls from a task.
+    /// Creates a random layout, for calls from a task that process the whole message at once.
     pub(crate) fn draw(rng: &mut SplitMix64) -> Layout {
         Layout {
             in_place: rng.one_in(2),
@@ -103,8 +104,8 @@ impl Layout {
 }
 
 impl Message {
-    /// Creates a random message that `imp` accepts, with a text of `len` bytes if `len` is given;
-    /// `len` is rounded up to a length that `imp` accepts.
+    /// Creates a random message that `imp` accepts. If `len` is given, the text has `len` bytes,
+    /// rounded up to a length that `imp` accepts.
     pub(crate) fn draw(imp: Impl, rng: &mut SplitMix64, len: Option<usize>) -> Message {
         let len = whole(imp, len.unwrap_or_else(|| length(rng)));
         let key = match imp.key_sizes() {
@@ -132,23 +133,24 @@ impl Message {
         message
     }
 
-    /// Changes the IV to one that the algorithm accepts. In some, the counter is about to overflow.
+    /// Changes the IV to one that the algorithm accepts. In some of these IVs, the counter is about
+    /// to overflow.
     fn settle_iv(&mut self, imp: Impl, rng: &mut SplitMix64) {
         let iv = &mut self.iv;
         if rng.one_in(4) {
             let from = rng.below(iv.len() + 1);
             iv[from..].fill(0xff);
-            // The counter overflows immediately, or within 256 blocks if its last byte is random.
+            // The counter overflows immediately or, if its last byte is random, within 256 blocks.
             if let Some(last) = iv.last_mut().filter(|_| rng.one_in(2)) {
                 *last = rng.below(256) as u8;
             }
         }
-        // Make ChaCha20's counter, the first four bytes in little-endian order, wrap within 256
-        // blocks.
+        // Make ChaCha20's counter, which is the first four bytes in little-endian order, wrap
+        // around within 256 blocks.
         if imp.alg() == "chacha20" && rng.one_in(4) {
             iv[1..4].fill(0xff);
         }
-        // In CCM, the first byte gives the size of the length field (RFC 3610).
+        // In CCM, the first byte encodes the size of the length field (RFC 3610).
         if imp.alg().contains("ccm(") && imp.iv_size() == 16 {
             let least =
                 1 + usize::from(self.text.len() > 255) + usize::from(self.text.len() > 65_535);
@@ -158,8 +160,8 @@ impl Message {
 }
 
 impl Cut {
-    /// Merges a last piece that is shorter than the algorithm's minimum length with the previous
-    /// piece, because no implementation would accept it.
+    /// Merges the last piece with the previous one if it is shorter than the algorithm's minimum
+    /// length, because no implementation would accept it.
     pub(crate) fn settle(&mut self, imp: Impl) {
         while let [.., before, last] = self.text[..] {
             if last >= imp.shortest() {
@@ -172,7 +174,7 @@ impl Cut {
         }
     }
 
-    /// Divides `message` at random.
+    /// Divides `message` into random pieces.
     pub(crate) fn draw(imp: Impl, message: &Message, usable: &[Impl], rng: &mut SplitMix64) -> Cut {
         let mut cut = Cut {
             aad: pieces(message.aad.len(), 1, rng),
@@ -211,7 +213,7 @@ pub(crate) fn bytes(rng: &mut SplitMix64, len: usize) -> Vec<u8> {
 }
 
 /// Returns a random length, which is usually short. Lengths at which code branches differently are
-/// more likely than those at which a loop merely repeats.
+/// more likely than lengths at which a loop merely repeats.
 fn length(rng: &mut SplitMix64) -> usize {
     if rng.one_in(4096) {
         return 4200 + rng.below(LONGEST - 4200 + 1);

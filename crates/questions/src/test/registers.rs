@@ -1,11 +1,11 @@
-//! Calls with a check of the registers: those that a function must preserve, and those that it must
-//! leave in a defined state.
+//! Calls a function and checks the registers: those that the function must preserve, and those that
+//! it must leave in a defined state.
 //!
 //! System V ABI, 3.2: the caller owns the callee-saved registers, the direction flag, the control
-//! bits of MXCSR and the x87 control word; the x87 stack is empty on return. The ABI defines no
-//! content of vector and mask registers (k0-k7) after a call. By convention, however, compilers
-//! zero the upper halves of ymm0-15 and zmm0-15, because otherwise every later SSE instruction of
-//! the caller is slower. zmm16-31 have no SSE form and may keep their content.
+//! bits of MXCSR and the x87 control word; the x87 stack is empty on return. The ABI does not
+//! define the content of vector and mask registers (k0-k7) after a call. By convention, however,
+//! compilers zero the upper halves of ymm0-15 and zmm0-15, because otherwise every later SSE
+//! instruction of the caller is slower. zmm16-31 have no SSE form and may keep their content.
 
 use std::arch::{global_asm, is_x86_feature_detected};
 use std::ffi::c_void;
@@ -13,17 +13,17 @@ use std::fmt::Write;
 
 use kiln_kernel::call::Through;
 
-/// Bit of the direction flag in RFLAGS.
+/// The direction flag in RFLAGS.
 const DIRECTION: u64 = 1 << 10;
 /// Control bits of MXCSR: rounding, exception masks, flush-to-zero. A function may change the other
-/// bits, the sticky exception flags.
+/// bits, which are the sticky exception flags.
 const CONTROL: u32 = 0xffc0;
-/// Number of words to check on the caller's stack.
+/// Number of words on the caller's stack that are checked.
 const CANARIES: u64 = 13;
 
 const SAVED: [&str; 6] = ["rbx", "rbp", "r12", "r13", "r14", "r15"];
 
-/// State before and after a call. The assembly below depends on the field offsets.
+/// The state before and after a call. The assembly below depends on the offsets of the fields.
 #[repr(C, align(64))]
 pub(super) struct Registers {
     saved: [u64; 6],
@@ -40,7 +40,7 @@ pub(super) struct Registers {
     mxcsr_after: u32,
     fcw: u16,
     fcw_after: u16,
-    /// The x87 environment, in the form that FNSTENV writes.
+    /// The x87 environment, in the format that FNSTENV writes.
     environment: [u16; 14],
     _pad: [u8; 20],
     vectors: [[u8; 64]; 16],
@@ -80,8 +80,8 @@ impl Registers {
         })
     }
 
-    /// Returns the function through which to make a call. Set `simd` if the call is inside a
-    /// section, where the tested function may use the vector registers.
+    /// Returns the function that makes a call and checks the registers. Set `simd` if the call is
+    /// inside a section, where the tested function may use the vector registers.
     pub(super) fn through(&mut self, simd: bool) -> (Through, *mut c_void) {
         self.width = match simd {
             true if is_x86_feature_detected!("avx512f") => 2,
@@ -91,8 +91,8 @@ impl Registers {
         (kiln_checked_call, std::ptr::from_mut(self).cast())
     }
 
-    /// Returns an error that describes what the last call did wrong. Without `fpu`, MXCSR and x87
-    /// are not checked, because outside a section they belong to the interrupted code.
+    /// Returns an error that describes what the last call did wrong. If `fpu` is false, MXCSR and
+    /// x87 are not checked, because outside a section they belong to the interrupted code.
     pub(super) fn verdict(&self, fpu: bool) -> Result<(), String> {
         let mut faults = String::new();
         let mut add = |fault: &str| {
@@ -128,7 +128,7 @@ impl Registers {
             1 => 16..32,
             _ => 16..64,
         };
-        let dirty = |v: &[u8; 64]| v[high.clone()].iter().any(|b| *b != 0);
+        let dirty = |v: &[u8; 64]| v[high.clone()] != [0; 64][high.clone()];
         if let Some(n) = self.vectors.iter().position(dirty) {
             add(&format!("left the upper half of ymm{n} in use"));
         }
@@ -140,8 +140,8 @@ impl Registers {
 }
 
 // On entry, rdi points to the `Registers`, rsi to the function, and rdx to the nine arguments.
-// During the call, the stack contains, from rsp upwards, three arguments, which the callee may
-// change, then CANARIES words, then the address of the `Registers`.
+// During the call, the stack contains, from rsp upwards, three arguments (which the callee may
+// change), CANARIES words, and the address of the `Registers`.
 global_asm!(
     ".globl kiln_checked_call",
     ".hidden kiln_checked_call",
@@ -287,8 +287,8 @@ mod tests {
 
     use super::*;
 
-    // Functions for testing the register check. Each has one fault, except the first, which is
-    // correct and uses everything that is allowed, including all nine arguments.
+    // Functions that test the register check. The first one is correct and uses everything that is
+    // allowed, including all nine arguments. Each of the others has one fault.
     global_asm!(
         "kiln_offender_none: lea rax, [rdi + rsi]",
         "add rax, rdx",

@@ -1,4 +1,4 @@
-//! Crypto API requests whose memory is divided into pieces, and the check of their results.
+//! Crypto API requests whose memory is divided into pieces, and the check of the results.
 
 use std::fmt;
 use std::io;
@@ -14,12 +14,12 @@ use super::many::Many;
 use super::message::Message;
 use super::scatter::{divide, Piece, Scattered};
 
-/// Content of a destination before the request.
+/// Content of each destination byte before the request.
 const UNWRITTEN: u8 = 0x5c;
 /// The return value that means success.
 const DONE: Errno = Errno(0);
 
-/// How a request deviates from a correct one.
+/// How a request deviates from a correct request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Twist {
     /// The request is correct.
@@ -32,12 +32,12 @@ pub enum Twist {
     BadKey(usize),
     /// An invalid tag size is set.
     BadTag(usize),
-    /// Associated data, including the IV at its end, has this length, which IPsec does not use.
+    /// Associated data, including the IV at its end, has this length, which IPsec does not allow.
     BadAssociated(usize),
     /// Ciphertext and tag together have this length, which is less than the length of the tag
     /// alone.
     ShorterThanTag(usize),
-    /// The message itself is wrong: its length or its IV.
+    /// The message itself is invalid: its length or its IV.
     Message,
     /// The source is one byte too short.
     ShortSource,
@@ -55,11 +55,12 @@ pub struct Request {
     pub message: Message,
     /// The expected output; `None` if the request must be rejected.
     pub judged: Option<Judged>,
-    /// How the request deviates from a correct one.
+    /// How the request deviates from a correct request.
     pub twist: Twist,
-    /// The request's context.
+    /// The context from which the request is made.
     pub context: Context,
-    /// Seed for pieces, places and the driver.
+    /// Seed for all random choices, such as how the memory is divided into pieces and how the
+    /// driver is opened.
     pub rng: u64,
 }
 
@@ -89,8 +90,7 @@ impl Desk {
     pub(crate) fn side_by_side(&mut self, many: &Many) -> (Vec<Piece>, Vec<Piece>) {
         let mut rng = SplitMix64::stream(many.rng, 0);
         let lens: Vec<usize> = many.messages.iter().map(|m| m.text.len()).collect();
-        let texts = many.messages.iter().flat_map(|m| m.text.clone());
-        let texts: Vec<u8> = texts.collect();
+        let texts = many.texts();
         self.src.lay(&lens, &texts, &mut rng);
         if many.in_place {
             return (self.src.list(), self.src.list());
@@ -103,7 +103,7 @@ impl Desk {
 
     /// Checks that the results equal the expected ones, and that nothing else was written.
     pub(crate) fn compare(&self, many: &Many) -> Result<(), String> {
-        let right: Vec<u8> = many.results().flatten().copied().collect();
+        let right = many.results().collect::<Vec<_>>().concat();
         self.src.check().map_err(|e| format!("source: wrote {e}"))?;
         if many.in_place {
             return differs("output", &self.src.bytes(), &right);
@@ -111,8 +111,7 @@ impl Desk {
         self.dst
             .check()
             .map_err(|e| format!("destination: wrote {e}"))?;
-        let texts = many.messages.iter().flat_map(|m| m.text.clone());
-        differs("source", &self.src.bytes(), &texts.collect::<Vec<u8>>())?;
+        differs("source", &self.src.bytes(), &many.texts())?;
         differs("output", &self.dst.bytes(), &right)
     }
 
@@ -121,7 +120,8 @@ impl Desk {
         self.dst.clear();
     }
 
-    /// Makes the request to `imp`'s driver and checks the result. Returns the first error found.
+    /// Sends the request to the driver of `imp` and checks the result. Returns the first error
+    /// found.
     pub(crate) fn check(
         &mut self,
         api: &'static Api,
@@ -203,13 +203,15 @@ impl Desk {
             });
         let decrypt = *op == Op::Decrypt;
         let mut from = [&assoc[..], &message.text].concat();
-        from.extend(tag.iter().filter(|_| aead && decrypt));
+        if aead && decrypt {
+            from.extend_from_slice(&tag);
+        }
         let cryptlen = match request.twist {
             Twist::ShorterThanTag(len) => len,
             _ => from.len() - assoc.len(),
         };
         let wants = assoc.len() + message.text.len() + if decrypt { 0 } else { tag.len() };
-        // A list may contain more bytes than the request uses.
+        // A list may hold more bytes than the request uses.
         let more = if rng.one_in(4) { 1 + rng.below(40) } else { 0 };
         let in_place = rng.one_in(2);
         let short = |twist| usize::from(request.twist == twist);
@@ -236,7 +238,8 @@ impl Desk {
         }
         let src = self.src.list();
         let dst = match in_place {
-            // The destination is the same memory; it is sometimes divided into a different list.
+            // The destination is the same memory as the source, but is sometimes described by a
+            // list with a different division.
             true if rng.one_in(2) => self.src.finer(rng),
             true => src.clone(),
             false => self.dst.list(),
@@ -314,7 +317,7 @@ impl Desk {
     }
 }
 
-/// Returns a request's associated data. For IPsec, the IV is appended.
+/// Returns the associated data of a request. For IPsec, the IV is appended.
 fn associated(imp: Impl, message: &Message) -> Vec<u8> {
     match imp.alg().starts_with("rfc4106(") {
         true => [&message.aad[..], &message.iv].concat(),

@@ -1,4 +1,4 @@
-//! Runs the suites' cases on many threads, with the same result for any number of threads.
+//! Runs the cases of the suites on many threads, with the same result for any number of threads.
 
 use std::io;
 use std::ops::Range;
@@ -15,35 +15,35 @@ use super::family::Family;
 use super::suite::Suite;
 use super::tally::{Found, Tally};
 
-/// Number of consecutive cases that a thread takes from a job.
+/// Number of consecutive cases that a thread takes from a job at a time.
 const CHUNK: u64 = 16;
 
-/// Cases of a suite for all tested implementations of one algorithm.
+/// The cases of a suite for all tested implementations of one algorithm.
 pub struct Job {
     family: Family,
     suite: Suite,
     known: Known,
     seed: u64,
     cases: Range<u64>,
-    /// For each subject, the command that repeats a case, without ` --case N`.
+    /// For each subject, the command that repeats a case, without the argument ` --case N`.
     replays: Vec<String>,
     next: AtomicU64,
 }
 
-/// A job's result for one subject in one context.
+/// The result of a job for one subject in one context.
 #[derive(Clone, Debug)]
 pub struct Part {
     /// The subject's index in the family.
     pub subject: usize,
-    /// The calls' context.
+    /// The context from which the calls were made.
     pub context: Context,
-    /// Case and failure counts, and the first few failures.
+    /// The numbers of cases and failures, and the first few failures.
     pub tally: Tally,
 }
 
 impl Job {
-    /// Creates a job from the cases `cases` of `suite`. `None` selects all of a fixed list. The
-    /// replay commands begin with `tiers`.
+    /// Creates a job that consists of the cases `cases` of `suite`. If `cases` is `None`, the job
+    /// contains all cases of a suite with a fixed list. The replay commands begin with `tiers`.
     pub fn new(
         family: Family,
         suite: Suite,
@@ -54,7 +54,7 @@ impl Job {
         let known = Known::of(&family, suite);
         let listed = super::case::listed(suite, &family, &known);
         let cases = cases.unwrap_or(0..listed.unwrap_or(0));
-        // Ignore numbers beyond the end of a fixed list.
+        // Ignore case numbers beyond the end of a fixed list.
         let cases = match listed {
             Some(n) => cases.start.min(n)..cases.end.min(n),
             None => cases,
@@ -90,7 +90,7 @@ impl Job {
         (self.cases.end - self.cases.start) * self.family.subjects.len() as u64
     }
 
-    /// Returns the contexts from which the job calls the tested code in turn.
+    /// Returns the contexts in which the job calls the tested code, in turn.
     fn contexts(&self) -> &'static [Context] {
         match self.suite.policy() {
             Some(_) => &CONTEXTS,
@@ -98,7 +98,7 @@ impl Job {
         }
     }
 
-    /// Returns the number of rows in the job's result.
+    /// Returns the number of rows in the result of the job.
     pub fn rows(&self) -> usize {
         match self.size() {
             0 => 0,
@@ -109,7 +109,7 @@ impl Job {
         }
     }
 
-    /// Describes case `number` for a replay's log.
+    /// Describes case `number` for the log of a replay.
     pub fn describe(&self, number: u64) -> String {
         match Case::draw(self.suite, &self.family, &self.known, self.seed, number) {
             Ok(case) => format!("case {number}: {case}"),
@@ -175,7 +175,7 @@ impl Job {
     }
 }
 
-/// A thread's share of all jobs.
+/// One thread's share of all jobs.
 pub(crate) struct Share<'a> {
     pub jobs: &'a [Job],
     done: Sender<(usize, Vec<Found>)>,
@@ -192,8 +192,9 @@ impl Share<'_> {
     }
 }
 
-/// Runs `jobs` on `threads` threads. Each thread runs `worker`, which must run every job of its
-/// share once and in order. `tell` is called on this thread, with each job's parts in order.
+/// Runs `jobs` on `threads` threads. Each thread runs `worker`, which must run each job of its
+/// share exactly once and in order. `tell` is called on the current thread, with the parts of each
+/// job, in the order of the jobs.
 pub(crate) fn run(
     jobs: &[Job],
     threads: usize,
@@ -240,14 +241,14 @@ pub(crate) fn run(
     })
 }
 
-/// Runs the share's jobs without emulating a CPU.
+/// Runs the jobs of a thread's share without emulating a CPU.
 pub(crate) fn plain(_: usize, share: &Share<'_>) -> io::Result<()> {
     let mut bench = Bench::new()?;
     (0..share.jobs.len()).for_each(|i| share.job(i, &mut bench, &mut || ()));
     Ok(())
 }
 
-/// Runs one job; returns a part for each of its subjects and contexts.
+/// Runs one job. Returns one part for each subject and context of the job.
 pub fn one(job: Job, threads: usize, stop: &AtomicBool) -> io::Result<Vec<Part>> {
     let mut all = Vec::new();
     run(&[job], threads, stop, &|_| (), &plain, &mut |_, parts| {

@@ -1,4 +1,4 @@
-//! A request's memory: pieces at any place between two guard pages, in any order, with poison
+//! The memory of a request: pieces anywhere between two guard pages, in any order, with poison
 //! between them.
 
 use kiln_measure::SplitMix64;
@@ -7,22 +7,22 @@ use std::io;
 use std::ops::Range;
 
 use super::arena::LONGEST;
-use super::guard::{Guarded, Place, Span, PAGE, POISON};
+use super::guard::{find_stray, Guarded, Place, Span, PAGE};
 
 /// Maximum number of pieces in a list.
 const MOST: usize = 8;
-/// Number of poison bytes checked before and after the pieces.
+/// Number of poison bytes that are checked before and after the pieces.
 const AROUND: usize = 256;
 
-/// An address, and a length in bytes.
+/// The address of a piece, and its length in bytes.
 pub(crate) type Piece = (*mut u8, usize);
 
-/// One list's memory.
+/// The memory that one list describes.
 pub(crate) struct Scattered {
     buffer: Guarded,
-    /// The pieces in the message's order.
+    /// The pieces, in the order in which they form the message.
     pieces: Vec<Range<usize>>,
-    /// The range from the lowest to the highest piece.
+    /// The range from the start of the lowest piece to the end of the highest.
     used: Range<usize>,
 }
 
@@ -57,14 +57,14 @@ impl Scattered {
         &self.buffer
     }
 
-    /// Places pieces with the lengths `lens` at random, and copies `data` into them.
+    /// Places pieces with the lengths `lens` at random positions, and copies `data` into them.
     pub(super) fn lay(&mut self, lens: &[usize], data: &[u8], rng: &mut SplitMix64) {
         self.clear();
         let mut order: Vec<usize> = (0..lens.len()).collect();
         for i in (1..order.len()).rev() {
             order.swap(i, rng.below(i + 1));
         }
-        // On average, one gap in three is empty, so that some adjacent pieces touch.
+        // On average, one gap in three is empty, so that some pieces are directly adjacent.
         let gap = |rng: &mut SplitMix64| match rng.below(3) {
             0 => 0,
             _ => 1 + rng.below(70),
@@ -106,8 +106,9 @@ impl Scattered {
 
     /// Returns the content of all pieces.
     pub(super) fn bytes(&self) -> Vec<u8> {
-        let of = |piece| self.buffer.bytes(self.span(piece));
-        self.pieces.iter().flat_map(of).copied().collect()
+        let pieces = self.pieces.iter();
+        let all: Vec<&[u8]> = pieces.map(|p| self.buffer.bytes(self.span(p))).collect();
+        all.concat()
     }
 
     pub(super) fn list(&self) -> Vec<Piece> {
@@ -134,13 +135,13 @@ impl Scattered {
         let from = self.used.start.saturating_sub(AROUND);
         let to = (self.used.end + AROUND).min(high - low);
         let mut pieces = self.pieces.clone();
-        // If two pieces begin at the same place, the first is empty.
+        // If two pieces begin at the same position, the first one is empty.
         pieces.sort_by_key(|p| (p.start, p.end));
         let mut at = from;
         for next in pieces.iter().map(Some).chain([None]) {
             let end = next.map_or(to, |p| p.start);
             let between = self.buffer.bytes(self.span(&(at..end)));
-            if let Some(i) = between.iter().position(|b| *b != POISON) {
+            if let Some(i) = find_stray(between) {
                 return Err(format!(
                     "byte {} of its memory, which is no piece's",
                     at + i - from
@@ -151,7 +152,7 @@ impl Scattered {
         Ok(())
     }
 
-    /// Poisons the pieces and the checked bytes around them, and removes the pieces.
+    /// Fills the pieces and the checked bytes around them with poison, and removes the pieces.
     pub(super) fn clear(&mut self) {
         let (low, high) = self.buffer.range();
         let from = self.used.start.saturating_sub(AROUND);

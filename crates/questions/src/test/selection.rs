@@ -1,6 +1,6 @@
 //! Checks which implementation is chosen under a mask of tiers. The expected choice is recorded in
 //! the cipher's folder (`kernel/ciphers/*/ranking.txt`) instead of being derived from the
-//! priorities in its table, so that a wrong priority is noticed.
+//! priorities in the cipher's table, so that a wrong priority is detected.
 
 use kiln_kbuild::blocks;
 use kiln_kernel::cipher::Impl;
@@ -16,12 +16,12 @@ pub fn expected(alg: &str, mask: &[Tier]) -> Option<String> {
     RANKINGS.iter().find_map(found)
 }
 
-/// Returns the implementation that one file expects. A block has lines `alg = NAME` for algorithms
-/// that have the same ranking, then lines `TIER = END`. The last line with an allowed tier decides:
-/// the driver whose name ends in `-END` must be chosen.
+/// Returns the implementation that one file expects. A block has lines `alg = NAME` for the
+/// algorithms that share a ranking, followed by lines `TIER = END`. The last line with an allowed
+/// tier decides: the driver whose name ends in `-END` must be chosen.
 ///
 /// # Panics
-/// The file is malformed.
+/// Panics if the file is malformed.
 pub fn expected_by(file: &str, text: &str, alg: &str, mask: &[Tier]) -> Option<String> {
     let all = blocks(file, text);
     let block = all.iter().find(|b| b.fields.contains(&("alg", alg)))?;
@@ -30,7 +30,7 @@ pub fn expected_by(file: &str, text: &str, alg: &str, mask: &[Tier]) -> Option<S
         Ok(tier) => (tier, end),
         Err(e) => panic!("{file}: {e}"),
     });
-    // Parse all lines, so that a wrong name is noticed under any mask.
+    // Parse all lines, so that an invalid tier name is detected under any mask.
     let steps: Vec<(Tier, &&str)> = steps.collect();
     let (_, end) = steps.iter().rfind(|(tier, _)| mask.contains(tier))?;
     Some(format!("-{end}"))

@@ -12,21 +12,22 @@ use kiln_question::Error;
 pub enum Suite {
     /// Known answers from standards.
     Vectors,
-    /// Project Wycheproof's tests.
+    /// The tests of Project Wycheproof.
     Wycheproof,
     /// Keys of every length, valid and invalid.
     Keys,
     /// Messages of every length.
     Lengths,
-    /// A message that is cut in two at any position. Its state is moved to other memory, and every
-    /// other tier continues it.
+    /// A message that is cut in two at every position in turn. Between the two parts, its state is
+    /// moved to other memory, and each of the other tiers in turn continues the message.
     Splits,
     /// Messages with a flipped bit in the tag or another part.
     Forgeries,
-    /// Requests to the crypto API over divided memory, compared with the reference implementation.
+    /// Requests to the crypto API whose memory is divided into pieces. The results are compared
+    /// with the reference implementation.
     Requests,
-    /// Requests with every tag size, nonce, length and amount of associated data, valid and
-    /// invalid.
+    /// Valid and invalid requests with every tag size, nonce, message length and length of
+    /// associated data.
     Refusals,
     /// Messages processed in parallel, each compared with the reference implementation.
     Many,
@@ -59,7 +60,8 @@ impl Suite {
         Suite::Random,
     ];
 
-    /// Returns the suites for policies: two for each policy that is not deliberately broken.
+    /// Returns the suites that depend on a policy: two for each policy that is not deliberately
+    /// broken.
     pub fn of_policies() -> Vec<Suite> {
         let policies = Policy::all().into_iter().filter(|p| !p.is_broken());
         policies.flat_map(Suite::of_policy).collect()
@@ -75,7 +77,8 @@ impl Suite {
         self != Suite::Many || imp.lanes().is_some()
     }
 
-    /// Returns the FPU policy under which the suite runs; `None` if it does not depend on a policy.
+    /// Returns the FPU policy under which the suite runs; `None` if the suite does not depend on a
+    /// policy.
     pub fn policy(self) -> Option<Policy> {
         match self {
             Suite::Contexts(policy) | Suite::Interrupted(policy) => Some(policy),
@@ -83,7 +86,7 @@ impl Suite {
         }
     }
 
-    /// Returns the suite's name, as in rows and in `--suite`.
+    /// Returns the suite's name as it appears in rows and in `--suite`.
     pub fn name(self) -> String {
         match self {
             Suite::Vectors => "vectors".into(),
@@ -102,7 +105,7 @@ impl Suite {
         }
     }
 
-    /// Returns a number that gives each suite different random numbers.
+    /// Returns a number that makes the random numbers of each suite different.
     pub(crate) fn salt(self) -> u64 {
         match self {
             Suite::Random => 0,

@@ -1,4 +1,4 @@
-//! The results of cases: counts, and the first few failures with the commands that repeat them.
+//! The results of cases: counts, and the first few failures with the commands that reproduce them.
 
 use std::collections::BTreeMap;
 
@@ -8,24 +8,24 @@ const TOLD: usize = 5;
 /// A case that failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// Description of the wrong result and of the case.
+    /// Description of the wrong result and the case.
     pub what: String,
     /// The command that repeats the case.
     pub replay: String,
 }
 
-/// An implementation's results.
+/// The results of an implementation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Number of cases that were run.
     pub cases: u64,
     pub failed: u64,
-    /// The first few failures, by case number.
+    /// The failures with the lowest case numbers, in ascending order.
     pub failures: Vec<Failure>,
 }
 
-/// A thread's failures, by case number, so that the merged result does not depend on which thread
-/// ran which case.
+/// The failures that one thread found, sorted by case number, so that the merged result does not
+/// depend on which thread ran which case.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Found {
     pub cases: u64,
@@ -40,7 +40,7 @@ impl Found {
     }
 
     /// Returns whether a failure of case `number` would be reported. Only the failures with the
-    /// lowest numbers are.
+    /// lowest case numbers are reported.
     pub(crate) fn tells(&self, number: u64) -> bool {
         self.first.len() < TOLD
             || self
@@ -64,7 +64,8 @@ impl Found {
         }
     }
 
-    /// Converts to a tally, in which each failure has the replay command `replay` with ` --case N`.
+    /// Converts the failures to a tally. The replay command of each failure is `replay` followed by
+    /// ` --case N`.
     pub(crate) fn tally(self, replay: &str) -> Tally {
         let failures = self.first.into_iter().map(|(number, what)| Failure {
             what,

@@ -24,25 +24,26 @@ pub(super) struct Asked<'a> {
     pub build: &'a TreeBuildArgs,
     /// Algorithm names. If empty, all algorithms are tested.
     pub algs: &'a [String],
-    /// `testmgr`, `contexts`, `library`, and patterns of KUnit suites. If empty, everything is
-    /// tested.
+    /// `testmgr`, `contexts`, `library`, and patterns that select KUnit suites. If empty,
+    /// everything is tested.
     pub suites: &'a [String],
     /// Number of repetitions of random tests; `None` for the tree's default.
     pub fuzz: Option<u32>,
     /// Whether to also run KUnit benchmarks.
     pub bench: bool,
-    /// Oracles to run. `None` selects all; if suites are named, it selects none.
+    /// The oracles to run. If `None`, all oracles are run unless suites are named, in which case
+    /// none is run.
     pub oracles: Option<Vec<Oracle>>,
     /// Whether to run more cases under each oracle.
     pub thorough: bool,
-    /// Files with known findings.
+    /// Files that contain known findings.
     pub known: &'a [PathBuf],
     /// Git revision. If given, only the parts affected by the tree's changes since this revision
     /// are tested.
     pub since: Option<&'a OsStr>,
 }
 
-/// Parses names of oracles, including `all` and `none`.
+/// Parses the names of oracles, including `all` and `none`.
 pub(super) fn parse_oracles(names: &[String]) -> Result<Option<Vec<Oracle>>, Error> {
     let known = oracle::ALL.map(|o| o.name);
     let parse = |name: &String| oracle::find(name).ok_or_else(|| unknown("oracle", name, &known));
@@ -54,7 +55,7 @@ pub(super) fn parse_oracles(names: &[String]) -> Result<Option<Vec<Oracle>>, Err
     }
 }
 
-/// Collects the known findings for a kernel version, from the list compiled in and from files.
+/// Collects the known findings for a kernel version, from the compiled-in list and from files.
 fn known_findings(files: &[PathBuf], version: &Version) -> Result<Known, Error> {
     let mut known = Known::built_in(version);
     for file in files {
@@ -74,8 +75,8 @@ fn known_findings(files: &[PathBuf], version: &Version) -> Result<Known, Error> 
     }
 }
 
-/// Builds the tree in this directory, tests it and prints KTAP. In a child process, only executes
-/// its parent's order.
+/// Builds the tree in this directory, tests it and prints KTAP. A child process only executes the
+/// order from its parent.
 pub(super) fn ask<Q: Question>(args: &Asked, dir: &Path, session: &Session) -> Result<Exit, Error> {
     if let Some(order) = &session.child {
         match (&order.kunit, &order.oracle) {
@@ -115,7 +116,7 @@ pub(super) fn ask<Q: Question>(args: &Asked, dir: &Path, session: &Session) -> R
     };
     let takes_driver = |name: &str| session.share.takes(&format!("driver {name}"));
     let of_drivers = kinds.testmgr || kinds.contexts;
-    // Only testmgr and the contexts need the drivers.
+    // Only testmgr and the tests in contexts need the drivers.
     let outcome = match of_drivers && touched.as_ref().is_none_or(Touched::has_drivers) {
         true => kiln_tree::test(&plan, built, &arguments, args.fuzz)?,
         false => built.untested(),
@@ -142,12 +143,12 @@ pub(super) fn ask<Q: Question>(args: &Asked, dir: &Path, session: &Session) -> R
         config: outcome.config.clone(),
         ..Label::default()
     };
-    // With --since, run the library tests only on request, because the affected KUnit suites also
-    // test the library's functions.
+    // With --since, run the library tests only if they were requested, because the affected KUnit
+    // suites test the library's functions, too.
     let asked_for = args.suites.iter().any(|s| s == "library");
     let with_library = kinds.library && (touched.is_none() || asked_for);
-    // A name that belongs to no driver can only name a library function. Every shard then tests the
-    // library, so that every shard can detect a misspelt name.
+    // A name that does not belong to a driver can only name a library function. Every shard then
+    // tests the library, so that every shard can detect a misspelt name.
     let is_driver = |row: &kiln_tree::Row| named(row.alg.as_deref().unwrap_or(""));
     let divided = args.algs.is_empty() || asked_for || outcome.rows.iter().any(is_driver);
     let checked = match with_library && (!divided || session.share.takes("library")) {
@@ -239,8 +240,8 @@ pub(super) fn ask<Q: Question>(args: &Asked, dir: &Path, session: &Session) -> R
     };
     let of_oracles = found.ran.iter();
     rows.extend(of_oracles.map(|ran| TestRow::oracle(ran, &found, &outcome.config, &replay)));
-    // A run without rows fails if a name is misspelt, but passes if the changes affect no test or
-    // if the shard is empty.
+    // A run without rows fails if a name is misspelt. It passes if the changes do not affect any
+    // test or if the shard is empty.
     if rows.is_empty() && touched.is_none() && session.share.is_empty() {
         let asked: Vec<&str> = args
             .algs
@@ -301,7 +302,7 @@ struct Kinds {
     testmgr: bool,
     contexts: bool,
     library: bool,
-    /// Patterns of KUnit suites.
+    /// Patterns that select KUnit suites.
     kunit: Option<Vec<String>>,
     oracles: Vec<Oracle>,
 }
@@ -312,7 +313,7 @@ impl Kinds {
             .suites
             .iter()
             .partition(|s| ["testmgr", "contexts", "library"].contains(&s.as_str()));
-        // If oracles are named, run only them, unless suites are named, too.
+        // If oracles are named and suites are not, run only the oracles.
         let only_oracles = args.oracles.as_ref().is_some_and(|o| !o.is_empty());
         let all = args.suites.is_empty() && !only_oracles;
         let usual = || match all {
@@ -320,7 +321,7 @@ impl Kinds {
             false => Vec::new(),
         };
         let is = |kind: &str| all || named.iter().any(|n| *n == kind);
-        // Algorithm names also serve as patterns of KUnit suites.
+        // Algorithm names also serve as patterns that select KUnit suites.
         let patterns = suites
             .into_iter()
             .chain(args.algs)
@@ -342,8 +343,9 @@ impl Kinds {
     }
 }
 
-/// Writes notes on what the oracles did, and on the drivers that they could not examine: with the
-/// reasons if they are among the algorithms `algs`, or if everything was requested (`thorough`).
+/// Formats notes about what the oracles did, and about the drivers that they could not examine. The
+/// reasons are given for drivers of the algorithms `algs`, or for all drivers if no algorithm is
+/// named and `thorough` is set.
 fn oracle_notes(found: &Found, algs: &[String], thorough: bool) -> Vec<String> {
     let mut notes = Vec::new();
     if found.subjects == 0 {
@@ -389,7 +391,8 @@ fn oracle_notes(found: &Found, algs: &[String], thorough: bool) -> Vec<String> {
     notes
 }
 
-/// Returns whether `name` is the template or driver of the algorithm that a user called `alg`.
+/// Returns whether `name` is a template or driver that implements the algorithm that a user called
+/// `alg`.
 fn is_made_of(alg: &str, name: &str) -> bool {
     let implements = name
         .strip_prefix(alg)
@@ -397,7 +400,7 @@ fn is_made_of(alg: &str, name: &str) -> bool {
     alg == name || implements || alg.split(['(', ',']).any(|word| word == name)
 }
 
-/// Writes a note with the number of KUnit cases.
+/// Formats a note that states the number of KUnit cases.
 fn kunit_note(ran: &[Ran]) -> Option<String> {
     let cases = || ran.iter().flat_map(|r| &r.cases);
     let skipped = cases()

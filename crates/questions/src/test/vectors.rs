@@ -3,7 +3,7 @@
 //!
 //! Each block of `kernel/ciphers/*/vectors.txt` ([`blocks`]) is one case. Its fields are `alg` (the
 //! kernel's name); for ciphers `key`, `iv`, `aad`, `pt`, `ct` and `tag`; and for hashes `msg` and
-//! `md`. [`bytes`] describes the values.
+//! `md`. The format of the values is described at [`bytes`].
 
 use kiln_kbuild::{blocks, bytes};
 use kiln_kernel::cipher::{Impl, Op};
@@ -17,7 +17,7 @@ use super::message::{Answer, Message};
 pub struct Vector {
     /// The algorithm's name in the kernel.
     pub alg: String,
-    /// File and source of the answer.
+    /// The file that contains the answer, and the source of the answer.
     pub name: String,
     /// The message to encrypt or digest.
     pub message: Message,
@@ -42,7 +42,7 @@ impl Vector {
         Ok((message, judged))
     }
 
-    /// Checks the result of `imp` in ordinary memory, for messages that do not fit the guarded
+    /// Checks the result of `imp` in ordinary memory, for messages that do not fit in the guarded
     /// buffers.
     pub fn check_plainly(&self, imp: Impl, op: Op) -> Result<(), String> {
         let (message, text) = self.in_direction(op);
@@ -63,14 +63,18 @@ impl Vector {
 
 /// Returns all known answers of an algorithm.
 pub fn of(alg: &str) -> Vec<Vector> {
-    let all = VECTORS.iter().flat_map(|(folder, text)| read(folder, text));
-    all.filter(|v| v.alg == alg).collect()
+    // Every algorithm's vectors are in its own folder, so the others need not be read.
+    let all = Impl::find_all(alg);
+    let folder = all.first().and_then(|imp| imp.folder());
+    let own = VECTORS.iter().filter(|(name, _)| Some(*name) == folder);
+    let read = own.flat_map(|(folder, text)| read(folder, text));
+    read.filter(|v| v.alg == alg).collect()
 }
 
 /// Reads the known answers in a file.
 ///
 /// # Panics
-/// The file is malformed.
+/// Panics if the file is malformed.
 pub fn read(file: &str, text: &str) -> Vec<Vector> {
     let mut all = Vec::new();
     for block in blocks(file, text) {

@@ -1,13 +1,13 @@
-//! Searches the crypto API's memory for the keys of its transforms.
+//! Searches the memory of the crypto API for the keys of transforms.
 
 use kiln_kernel::cipher::{Context, Impl};
 use kiln_kernel::crypto::{memory_holds, Transform};
 
-/// Maximum number of word pairs from a context searched for in memory.
+/// Maximum number of word pairs of a context that are searched for in memory.
 const LOOKED_FOR: usize = 4;
 
-/// Sets a key, then frees the transform, and checks that neither the key nor its context remains in
-/// memory. As a control, the context must be in memory before the transform is freed.
+/// Sets a key, frees the transform, and checks that neither the key nor the context derived from it
+/// remains in memory. As a control, the context must be in memory before the transform is freed.
 pub(super) fn check(imp: Impl, key: &[u8], context: &[u8]) -> Result<(), String> {
     let patterns = patterns(imp, key, context)?;
     if patterns.is_empty() {
@@ -20,8 +20,8 @@ pub(super) fn check(imp: Impl, key: &[u8], context: &[u8]) -> Result<(), String>
         .map_err(|e| format!("setkey of {} bytes: {e}", key.len()))?;
     let there = patterns.iter().filter(|p| memory_holds(**p)).count();
     drop(transform);
-    // If the context is not found before the transform is freed, the test is searching the wrong
-    // memory.
+    // If the context is not found even before the transform is freed, the test is searching the
+    // wrong memory.
     if there < patterns.len() {
         return Err(format!(
             "{there} of {} parts of its context were in memory",
@@ -48,8 +48,8 @@ fn words(bytes: &[u8]) -> [u64; 2] {
 }
 
 /// Returns pairs of words from both ends of the context that are unlikely to occur elsewhere in
-/// memory. They depend on the key, because another live transform's context may contain the
-/// algorithm's constants, such as BLAKE2's.
+/// memory. Only words that depend on the key are used, because the context of another live
+/// transform may contain the algorithm's constants, such as those of BLAKE2.
 fn patterns(imp: Impl, key: &[u8], context: &[u8]) -> Result<Vec<[u64; 2]>, String> {
     let other: Vec<u8> = key.iter().map(|b| !b).collect();
     let other = Context::new(imp, &other).map_err(|e| format!("another key: {e:?}"))?;
@@ -75,8 +75,8 @@ fn patterns(imp: Impl, key: &[u8], context: &[u8]) -> Result<Vec<[u64; 2]>, Stri
 mod tests {
     use super::*;
 
-    /// While another transform of the same algorithm is in memory, its constants must not be
-    /// mistaken for the freed key.
+    /// While another transform of the same algorithm is in memory, the algorithm's constants in
+    /// that transform must not be mistaken for the freed key.
     #[test]
     fn constants_of_the_algorithm_are_nobodys_key() {
         for imp in Impl::all()
@@ -94,7 +94,7 @@ mod tests {
         }
     }
 
-    /// Control: the search finds a context that is not freed.
+    /// As a control, checks that the search finds a context that has not been freed.
     #[test]
     fn a_key_that_is_left_is_found() {
         let imp = Impl::find_all("ctr(aes)")[0];

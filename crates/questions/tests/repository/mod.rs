@@ -8,9 +8,9 @@ use std::time::SystemTime;
 
 use kiln_kbuild::walk;
 
-/// Copies the files that git lists, including new ones, and writes the files `added`. `edit`
-/// returns the text of a file that must differ in the copy. Unchanged files of an earlier copy are
-/// not touched, so that cargo does not rebuild them.
+/// Copies the files that git lists, including new ones, and writes the files in `added`. If a file
+/// must differ in the copy, `edit` returns its new text. Files that have not changed since an
+/// earlier copy are not touched, so that cargo does not rebuild them.
 pub(crate) fn copy_repository(
     to: &Path,
     edit: impl Fn(&Path, &str) -> Option<String>,

@@ -16,9 +16,10 @@ struct kiln_audit {
 	unsigned long visits;	/* times to interrupt each instruction inside a section */
 	unsigned long outside_visits;	/* times to interrupt each instruction outside sections */
 	/*
-	 * After this many consecutive instructions that have had all their interrupts, the rest of
-	 * the call runs without single-stepping, to save time in long loops, unless the code sets
-	 * the trap flag again. @idle applies inside a section, @outside_idle outside.
+	 * After this many consecutive instructions that have already been interrupted as often as
+	 * they should be, the rest of the call runs without single-stepping, to save time in long
+	 * loops, unless the code sets the trap flag again. @idle applies inside a section,
+	 * @outside_idle outside.
 	 */
 	unsigned long idle, outside_idle;	/* in instructions */
 	/* Interrupts are injected only up to step @last_step of call @last_call. */

@@ -69,7 +69,7 @@ struct kiln_cold {
 	u64 executed;		/* lines of code that were executed */
 };
 
-/* Returns the same as kiln_calls_run() for one call. */
+/* Returns what kiln_calls_run() would return for one call. */
 KILN_EXPORT u64 kiln_cold_run(void *cold);
 
 /*
@@ -105,10 +105,10 @@ enum kiln_request_part {
 };
 
 /*
- * bench/requests.c: requests to a transform of any kind. The loop waits until a request is complete
- * before it submits the next. If @from is NULL, each message is contiguous and has its own request.
- * Otherwise one request, from @from to @to, is filled in once and submitted m.calls times. Digests
- * are written to m.dst in either case.
+ * bench/requests.c: makes requests to a transform of any kind. The loop waits until a request is
+ * complete before it submits the next. If @from is NULL, each message is contiguous and has its own
+ * request. Otherwise one request, from @from to @to, is filled in once and submitted m.calls times.
+ * Digests are written to m.dst in either case.
  */
 struct kiln_requests {
 	void *tfm;
@@ -133,12 +133,14 @@ enum kiln_way {
 	KILN_NR_WAYS
 };
 
-/* Returns the name of a chunking strategy, or NULL if @way is not one. */
+/* Returns the name of a chunking strategy, or NULL if there is no strategy @way. */
 KILN_EXPORT const char *kiln_cut_way(u32 way);
 /* Sets the strategy and its target, in TSC ticks, for the whole process. */
 KILN_EXPORT void kiln_cut_set(u32 way, u64 target);
 KILN_EXPORT u32 kiln_cut_get(u64 *target);
-/* For tests: sets the bytes per section, or between two checks. 0 restores the defaults. */
+/*
+ * For tests: sets the number of bytes per section, or between two checks. 0 restores the defaults.
+ */
 KILN_EXPORT void kiln_cut_force(u32 bytes);
 
 struct kiln_budget {
@@ -215,7 +217,7 @@ struct kiln_budget_run {
 };
 
 KILN_EXPORT u64 kiln_budget_run(void *run);
-/* Returns how many TSC ticks @n dependent multiplications take, the minimum of several runs. */
+/* Returns how many TSC ticks @n dependent multiplications take: the minimum of several runs. */
 KILN_EXPORT u64 kiln_budget_chain(u64 n);
 
 #endif

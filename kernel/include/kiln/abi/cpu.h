@@ -34,8 +34,8 @@ struct kiln_cpu_config {
 	u8 *kstacks;		/* nr_tasks stacks; points to the lowest address */
 	u64 kstack_size, kstack_stride;
 	/*
-	 * A word that the host's kernel overwrites when it preempts this thread (rseq_cs), and
-	 * the value to write to it when a section starts. NULL if the host has no such word.
+	 * A word that the host's kernel overwrites when it preempts this thread (rseq_cs), and the
+	 * value to write to that word when a section starts. NULL if the host has no such word.
 	 */
 	volatile u64 *witness;
 	u64 witness_armed;
@@ -78,7 +78,7 @@ KILN_EXPORT void kiln_cpu_init(struct cpu *cpu, const struct kiln_cpu_config *co
 KILN_EXPORT void kiln_cpu_configure(struct cpu *cpu,
 				    const struct kiln_cpu_config *config);
 KILN_EXPORT void kiln_cpu_start(void);
-/* Must be called before the memory of @cpu is freed, when no more interrupts can occur. */
+/* Must be called when no more interrupts can occur and before the memory of @cpu is freed. */
 KILN_EXPORT void kiln_cpu_stop(struct cpu *cpu);
 /*
  * Wipes the user registers that the last section of the current task saved. Must not be called in
@@ -124,14 +124,16 @@ struct kiln_fpu_pairs {
 
 KILN_EXPORT u64 kiln_fpu_pairs(void *pairs);
 
-/* Argument of kiln_fpu_saves(), which saves and restores all registers, in one section. */
+/*
+ * Argument of kiln_fpu_saves(), which saves and restores all registers @saves times in one section.
+ */
 struct kiln_fpu_saves {
 	u64 saves;
 };
 
 KILN_EXPORT u64 kiln_fpu_saves(void *saves);
 
-/* cpu/feature.c: wrappers of the functions declared in cpufeature.h. */
+/* cpu/feature.c: wrappers for the functions declared in cpufeature.h. */
 KILN_EXPORT u32 kiln_tiers_present(void);
 KILN_EXPORT u32 kiln_tiers(void);
 KILN_EXPORT const char *kiln_tier_lacks(u32 tier);

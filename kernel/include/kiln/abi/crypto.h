@@ -86,7 +86,10 @@ KILN_EXPORT u64 kiln_crypto_digest(void *digest);
 
 KILN_EXPORT extern const struct kiln_request_ops kiln_request_ops;
 
-/* Requests to the crypto API as operations of a load: @ctx of a struct kiln_op (abi/load.h). */
+/*
+ * Crypto API requests as the operations of a load: struct kiln_op (abi/load.h) points to this
+ * structure with @ctx.
+ */
 struct kiln_crypto_op {
 	void *tfm;
 	u32 slots;

@@ -138,7 +138,10 @@ struct kiln_esp_load {
 /* Allocates the requests. Called through kiln_gate(). Returns non-zero if out of memory. */
 KILN_EXPORT u64 kiln_esp_open(void *load);
 KILN_EXPORT u64 kiln_esp_close(void *load);
-/* Resets all counts and attaches the load to interrupts. Its clock starts at the next interrupt. */
+/*
+ * Resets all counts and attaches the load to interrupts. The load's clock starts at the next
+ * interrupt.
+ */
 KILN_EXPORT u64 kiln_esp_attach(void *load);
 /* Makes the task encrypt @ops sectors. */
 KILN_EXPORT u64 kiln_esp_run(void *load);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * The interface of an emulated CPU to the kernel tree that it hosts, called by the tree's services
- * and glue code. This header uses plain C types only, so that it can be included together with the
- * tree's own headers.
+ * The interface that an emulated CPU provides to the kernel tree that it hosts. The tree's services
+ * and glue code call these functions. This header uses plain C types only, so that it can be
+ * included together with the tree's own headers.
  *
  * All functions are called in kernel mode (kiln_gate) and act on the calling thread's CPU. They do
  * not depend on the stack's alignment, and use general-purpose registers only.
@@ -17,10 +17,10 @@
 /*
  * hosted.c: the tree's hooks. Each CPU that runs the tree's code must be attached.
  *
- * new_task returns the tree's own task structure for a new task. Comments in this file call its
- * address the task's word. GS:0 points to the structure while the task runs. @old is NULL, or the
- * structure of a task that has exited, to be reused. If @user, the task has user FPU state. The
- * function must not sleep, and returns NULL on failure.
+ * new_task returns the tree's own task structure for a new task. Comments in this file call the
+ * address of this structure the task's word. GS:0 points to the structure while the task runs. @old
+ * is NULL, or the structure of a task that has exited, to be reused. If @user, the task has user
+ * FPU state. The function must not sleep, and returns NULL on failure.
  *
  * tick is called in hardirq context at each timer tick. idle is called repeatedly while no task is
  * runnable, with interrupts on; @since is the number of TSC ticks since the CPU became idle.
@@ -29,8 +29,8 @@
  * functions change without calling Kiln (local_bh_disable() since 7.2). It returns how much these
  * functions have added to bits 0 to 15 since the previous call. It is called with interrupts off.
  *
- * context may be NULL and is for the same trees. It is called when the CPU enters a hardirq, a
- * softirq, an NMI, or an errand with softirqs off. @n is the amount that entering adds to Kiln's
+ * context may be NULL and serves the same kind of tree. It is called when the CPU enters a hardirq,
+ * a softirq, an NMI, or an errand with softirqs off. @n is the amount that entering adds to Kiln's
  * preempt count (<kiln/preempt.h>). When the CPU leaves the context, the function is called with
  * -@n.
  *
@@ -64,7 +64,7 @@ void kiln_local_irq_restore(unsigned long flags);
 void kiln_local_irq_disable(void);
 void kiln_local_irq_enable(void);
 void kiln_raise_softirq(unsigned int nr);
-/* @nr is the kernel's number of the softirq, 0 to 9; Kiln's own workloads use 3 to 7. */
+/* @nr is the kernel's number for the softirq, 0 to 9; Kiln's own workloads use 3 to 7. */
 void kiln_open_softirq(unsigned int nr, void (*handler)(void *cpu));
 /* Sets a function to be called in hardirq context at each interrupt on this CPU, or NULL. */
 void kiln_on_interrupt(void (*handler)(void *cpu));
@@ -106,9 +106,9 @@ void kiln_wait_finish(void);
 void kiln_wake(const volatile void *on);
 
 /*
- * Creates a kernel thread on this CPU. The thread does not run until kiln_wake() is called with its
- * word or, if the CPU is not attached, with the returned address. It exits when @fn returns.
- * Returns NULL if the CPU has no free task.
+ * Creates a kernel thread on this CPU. The thread does not run until kiln_wake() is called with the
+ * thread's word or, if the CPU is not attached, with the returned address. The thread exits when
+ * @fn returns. Returns NULL if the CPU has no free task.
  */
 void *kiln_kthread_create(void (*fn)(void *arg), void *arg, const char *name);
 /* Returns the word of @task, or of the current task if @task is NULL. */
@@ -140,7 +140,10 @@ struct kiln_workqueue {
 _Bool kiln_workqueue_start(struct kiln_workqueue *queue, const char *name);
 /* Sleeps until all queued items are done and the thread has exited. */
 void kiln_workqueue_stop(struct kiln_workqueue *queue);
-/* Queues an item; a NULL @queue is the CPU's own queue. Returns false if it was queued already. */
+/*
+ * Queues an item; a NULL @queue means the CPU's own queue. Returns false if the item was already
+ * queued.
+ */
 _Bool kiln_queue_work(struct kiln_workqueue *queue, struct kiln_work *work);
 /* Removes an item from its queue. Returns whether it was queued. */
 _Bool kiln_cancel_work(struct kiln_work *work);

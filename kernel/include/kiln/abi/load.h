@@ -43,9 +43,9 @@ struct kiln_op_slot {
 /*
  * A load: a task encrypts while interrupts raise softirqs that also encrypt.
  *
- * Each side has @count messages, which it uses in turn. Message i is at src + i * stride and its
- * expected result at want + i * stride. The result is written to dst + i * stride, or, with @op, to
- * dst + slot * stride. The algorithm is xts(aes), which does not modify IVs.
+ * Each side uses its @count messages in turn. Message i is at src + i * stride, and its expected
+ * result is at want + i * stride. The result is written to dst + i * stride, or, with @op, to dst +
+ * slot * stride. The algorithm is xts(aes), which does not modify IVs.
  */
 struct kiln_load_side {
 	const struct kiln_impl *impl;	/* NULL: keep patterns in all registers instead */
@@ -126,9 +126,9 @@ KILN_EXPORT u64 kiln_call(void *call);
 
 /*
  * load/guest.c: guests are function calls that interrupts make while something else is tested.
- * Between attach and detach, each interrupt raises a softirq that makes the next call to one of the
- * first @softirqs guests, and the hardirq itself makes the next call to one of the @hardirqs guests
- * after them.
+ * Between attach and detach, each interrupt raises a softirq, which calls the next of the first
+ * @softirqs guests, and the hardirq itself calls the next of the @hardirqs guests that follow them
+ * in the list.
  */
 struct kiln_guest {
 	const void *fn, *scalar;	/* as in struct kiln_call */
@@ -175,7 +175,7 @@ KILN_EXPORT u64 kiln_scene(void *scene);
 
 /*
  * A test in load/storm.c: a softirq raises itself repeatedly and queues work items. kiln_storm()
- * returns when everything is done, or non-zero if no task is free for the bystander.
+ * returns 0 when everything is done, or non-zero if no task is free to be the bystander.
  */
 struct kiln_storm {
 	u32 raises;		/* total number of softirqs */
@@ -197,7 +197,8 @@ KILN_EXPORT u64 kiln_storm(void *storm);
 
 /*
  * load/wakeup.c: one task sleeps, and an interrupt that arrives while another task runs wakes it.
- * May be called once per CPU, with full preemption. Returns non-zero if no task is free.
+ * Must be called at most once per CPU, and only with full preemption. Returns non-zero if no task
+ * is free.
  */
 struct kiln_wakeup {
 	u32 wait_us;		/* time from creation of the sleeper until it first runs */

@@ -20,9 +20,9 @@ struct kiln_messages {
 	unsigned char *dst;
 	const unsigned char *iv;
 	/*
-	 * Room of count * iv_stride bytes for copies of the IVs, since functions modify their IV.
-	 * All IVs are copied together, long before they are read. A copy made just before a call
-	 * would delay the call: store forwarding fails if a load is wider than earlier stores.
+	 * Space for copies of the IVs, count * iv_stride bytes, since functions modify the IV. All
+	 * IVs are copied together, long before they are read. A copy made just before a call would
+	 * delay the call: store forwarding fails if a load is wider than the earlier stores.
 	 */
 	unsigned char *iv_room;
 	unsigned long src_stride, dst_stride, iv_stride;

@@ -1,4 +1,4 @@
-//! Prepares the keys of ipsec-mb's jobs, fills in the jobs, and submits them.
+//! Prepares the keys for ipsec-mb jobs, fills in the jobs, and submits them.
 
 use std::ffi::c_void;
 use std::ptr::{null, null_mut};
@@ -10,8 +10,8 @@ use crate::peer::interface::Peer;
 use crate::{Messages, Op, Run, Shape, Work};
 
 impl IpsecMb {
-    /// Submits a job for each message, then flushes. Use this only with version 1.3, because its
-    /// jobs have the size of [`Job`].
+    /// Submits one job per message, then flushes. Use this only with version 1.3, in which jobs
+    /// have the size of [`Job`].
     pub(super) fn jobs(&self, work: &Work) -> Result<Run<'static>, String> {
         let manager = self.manager()?;
         let keys = Keys::new(&manager, work)?;
@@ -26,8 +26,8 @@ impl IpsecMb {
         let aead = work.spec.tag > 0;
         let open = aead && work.op == Op::Decrypt;
         Ok(Box::new(move |m: &mut Messages, calls| {
-            // Mention the whole manager, so that the closure captures and owns it, not just its
-            // address.
+            // Mention the whole manager, so that the closure captures and owns the manager, not
+            // just its address.
             let (_, manager, shape) = (&keys, &manager, m.shape);
             let at = manager.at;
             let mut made = [[0u8; 16]; 256];
@@ -35,15 +35,15 @@ impl IpsecMb {
             let mut right = true;
             let mut done = |job: *mut Job| {
                 if !job.is_null() {
-                    // SAFETY: the manager returned this job as complete, and `keep_tag` set its
-                    // tags if it opens a message.
+                    // SAFETY: the manager has returned this job as complete, and `keep_tag` set its
+                    // tags if the job opens a message.
                     right &= unsafe { is_right(&*job, open, &shape) };
                 }
             };
             let told = call_each(m, calls, |c| {
-                // SAFETY: the manager provides a job to be filled in, and the pointers in it stay
-                // valid until the manager returns the job. At most 256 jobs are in flight, and
-                // `made` has 256 tags.
+                // SAFETY: the manager provides a job to fill in, and the pointers in the job stay
+                // valid until the manager returns it. At most 256 jobs are in flight, and `made`
+                // has 256 tags.
                 unsafe {
                     let job = next(at);
                     *job = template;
@@ -70,8 +70,8 @@ impl IpsecMb {
         }))
     }
 
-    /// Submits bursts of `batch` jobs without checks, then flushes. `batch` is at most [`BATCH`].
-    /// Jobs keep the fields that do not change between messages.
+    /// Submits bursts of `batch` jobs without checks, then flushes. `batch` is at most [`BATCH`]. A
+    /// job that is reused keeps the fields that are the same for all messages.
     pub(super) fn bursts(&self, work: &Work, batch: usize) -> Result<Run<'static>, String> {
         let manager = self.manager()?;
         let keys = Keys::new(&manager, work)?;
@@ -94,16 +94,16 @@ impl IpsecMb {
             let mut ring = [null_mut::<Job2>(); BATCH];
             let (mut have, mut filled) = (0, 0);
             let mut back = |ring: &[*mut Job2; BATCH], n: usize| {
-                // SAFETY: the manager returned these jobs as complete, and `keep_tag` set their
-                // tags if they open messages.
+                // SAFETY: the manager has returned these jobs as complete, and `keep_tag` set their
+                // tags if the jobs open messages.
                 right &= ring[..n]
                     .iter()
                     .all(|&job| unsafe { is_right(&(*job).job, open, &shape) });
             };
             let told = call_each(m, calls, |c| {
-                // SAFETY: the manager provides jobs to be filled in, and the pointers in them stay
-                // valid until the manager returns the jobs. The manager has 256 jobs and does not
-                // provide a job that is in flight, so the 256 tags in `made` are enough.
+                // SAFETY: the manager provides jobs to fill in, and the pointers in them stay valid
+                // until the manager returns the jobs. The manager has 256 jobs and does not provide
+                // a job that is in flight, so 256 tags in `made` are enough.
                 unsafe {
                     if filled == have {
                         filled = 0;
@@ -152,7 +152,7 @@ impl IpsecMb {
     }
 
     /// Submits arrays of `batch` jobs without checks. `batch` is at most [`BATCH`]. Each job has
-    /// either a cipher or a hash, and is complete when the call returns.
+    /// either a cipher or a hash, and all jobs are complete when the call returns.
     pub(super) fn arrays(&self, work: &Work, batch: usize) -> Result<Run<'static>, String> {
         let manager = self.manager()?;
         let keys = Keys::new(&manager, work)?;
@@ -178,8 +178,8 @@ impl IpsecMb {
             let mut filled = 0;
             let submit = |array: &mut [Job2]| {
                 let (jobs, n) = (array.as_mut_ptr(), array.len() as u32);
-                // SAFETY: all jobs in the array are filled in, and the pointers in them are valid
-                // for the messages' lengths.
+                // SAFETY: all jobs in the array have been filled in, and the pointers in them are
+                // valid for the lengths of the messages.
                 let done = unsafe {
                     match mode {
                         CIPHER_NULL => hash_burst(at, jobs, n, hash),
@@ -209,11 +209,11 @@ fn judge(right: bool) -> Result<(), String> {
     }
 }
 
-/// Returns whether a returned job is complete and, when opening, its tag is correct. The library
-/// expects its caller to compare the tags.
+/// Returns whether a returned job is complete and, if it opens a message, whether the tag is
+/// correct. The library leaves it to the caller to compare the tags.
 ///
 /// # Safety
-/// When opening, [`keep_tag`] must have set the job's tags.
+/// If the job opens a message, [`keep_tag`] must have set the job's tags.
 #[inline(always)]
 unsafe fn is_right(job: &Job, open: bool, shape: &Shape) -> bool {
     job.status == STATUS_COMPLETED
@@ -224,8 +224,8 @@ unsafe fn is_right(job: &Job, open: bool, shape: &Shape) -> bool {
         })
 }
 
-/// Makes a job write its tag to `made`, and stores the address of the received tag in the job's
-/// `user_data`.
+/// Makes a job write the tag that it computes to `made`, and stores the address of the received tag
+/// in the job's `user_data`.
 ///
 /// # Safety
 /// The message must be followed by its tag.
@@ -236,7 +236,7 @@ unsafe fn keep_tag(job: &mut Job, call: &Call, shape: &Shape, made: &mut [u8; 16
     job.user_data = unsafe { call.tag_to_open(shape.len) }.cast_mut().cast();
 }
 
-/// Fills in a job's pointers to the parts of a message.
+/// Sets a job's pointers to the parts of a message.
 ///
 /// # Safety
 /// The pointers in `call` must be valid for this shape.
@@ -268,7 +268,7 @@ unsafe fn place(job: &mut Job, call: &Call, shape: &Shape) {
     }
 }
 
-/// Memory for keys, which must outlive the jobs that point to it.
+/// Memory that holds keys. It must outlive the jobs that point to it.
 struct Keys {
     enc: Memory,
     dec: Memory,
@@ -293,7 +293,7 @@ impl Keys {
         }
         if alg.contains("(aes)") {
             // SAFETY: the header declares the functions at these offsets with these types. The
-            // offset depends on the key's size, and the memory has room for all round keys.
+            // offset depends on the size of the key, and the memory has room for all round keys.
             unsafe {
                 let expand: KeyExp = manager.function(KEYEXP_128 + (work.key.len() - 16))?;
                 expand(work.key.as_ptr(), keys.enc.at(), keys.dec.at());
@@ -323,8 +323,8 @@ impl Keys {
         for (pad, half) in [0x36, 0x5c].into_iter().zip(&keys.more) {
             let mut padded = zeroize::Zeroizing::new(vec![pad; block]);
             padded.iter_mut().zip(&*work.key).for_each(|(p, k)| *p ^= k);
-            // SAFETY: the function reads one block and writes a state, and `half` has room for the
-            // state.
+            // SAFETY: the function reads one block and writes a hash state, for which `half` has
+            // room.
             unsafe {
                 let one_block: OneBlock = manager.function(offset)?;
                 one_block(padded.as_ptr(), half.at());
@@ -334,7 +334,7 @@ impl Keys {
     }
 }
 
-/// Creates a job with the fields that all jobs of this work share.
+/// Creates a job in which the fields that all jobs of this work share are filled in.
 fn template(work: &Work, keys: &Keys) -> Result<Job, String> {
     let encrypt = work.op != Op::Decrypt;
     let mut job = Job {

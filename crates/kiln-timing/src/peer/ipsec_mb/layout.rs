@@ -1,7 +1,7 @@
-//! The layout of ipsec-mb's manager and of its jobs, as declared in intel-ipsec-mb.h of versions
-//! 1.3 and 2.0. The members used here have the same offsets in both versions; 2.0 only appends
-//! functions to the manager and fields to the job. Tests compare the layout with the headers that
-//! are installed, and every manager is checked before use.
+//! The layout of ipsec-mb's manager and jobs, as declared in intel-ipsec-mb.h of versions 1.3 and
+//! 2.0. The members used here have the same offsets in both versions; 2.0 only appends functions to
+//! the manager and fields to the job. Tests compare the layout with the installed headers, and
+//! every manager is checked before use.
 
 use std::ffi::{c_int, c_uint, c_void};
 
@@ -25,17 +25,18 @@ pub(super) type Gcm = unsafe extern "C" fn(
     u64,
 );
 pub(super) type GetJob = unsafe extern "C" fn(Mgr) -> *mut Job;
-/// Type of version 2.0's functions that get, submit or flush jobs. The number passed is the
-/// maximum; the functions return the actual number of jobs.
+/// The type of the version 2.0 functions that get, submit or flush jobs. The caller passes the
+/// maximum number of jobs; the functions return the actual number.
 pub(super) type Burst = unsafe extern "C" fn(Mgr, c_uint, *mut *mut Job2) -> c_uint;
-/// Type of version 2.0's function that processes an array of jobs with the same mode, direction and
-/// key size. The function returns the number of processed jobs.
+/// The type of the version 2.0 function that processes an array of jobs with the same mode,
+/// direction and key size. The function returns the number of jobs it processed.
 pub(super) type CipherBurst =
     unsafe extern "C" fn(Mgr, *mut Job2, c_uint, c_uint, c_uint, c_uint) -> c_uint;
-/// Type of version 2.0's function that processes an array of jobs with the same hash. The function
-/// returns the number of processed jobs.
+/// The type of the version 2.0 function that processes an array of jobs with the same hash. The
+/// function returns the number of jobs it processed.
 pub(super) type HashBurst = unsafe extern "C" fn(Mgr, *mut Job2, c_uint, c_uint) -> c_uint;
-/// Type of version 2.0's function that prepares a job for bursts. The function returns 0 on error.
+/// The type of the version 2.0 function that prepares a job for bursts. The function returns 0 on
+/// error.
 pub(super) type SetSession = unsafe extern "C" fn(Mgr, *mut Job2) -> c_uint;
 
 // Offsets into `IMB_MGR`.
@@ -58,20 +59,22 @@ pub(super) const GCM_PRE: usize = 448;
 pub(super) const GHASH: usize = 680;
 pub(super) const CMAC_SUBKEY_GEN_256: usize = 808;
 pub(super) const GHASH_PRE: usize = 816;
-// The following functions for bursts exist only in 2.0.
+// The following burst functions exist only in 2.0.
 pub(super) const GET_NEXT_BURST: usize = 952;
 pub(super) const SUBMIT_BURST_NOCHECK: usize = 968;
 pub(super) const FLUSH_BURST: usize = 976;
 pub(super) const SUBMIT_CIPHER_BURST_NOCHECK: usize = 992;
 pub(super) const SUBMIT_HASH_BURST_NOCHECK: usize = 1008;
 
-/// Room for `struct gcm_key_data` (1264 bytes in 2.0) and `struct gcm_context_data` (88 bytes).
+/// Sizes in bytes of the buffers that hold `struct gcm_key_data` (1264 bytes in 2.0) and `struct
+/// gcm_context_data` (88 bytes).
 pub(super) const GCM_KEY: usize = 2048;
 pub(super) const GCM_CTX: usize = 256;
-/// Bytes for an expanded AES key, which has at most 15 round keys of 16 bytes.
+/// Size in bytes of the buffer that holds an expanded AES key. Such a key consists of at most 15
+/// round keys of 16 bytes.
 pub(super) const AES_KEY: usize = 256;
 
-// Values of enum IMB_CIPHER_MODE, IMB_HASH_ALG, and others.
+// Values of the enums IMB_CIPHER_MODE, IMB_HASH_ALG and others.
 pub(super) const CIPHER_CBC: c_uint = 1;
 pub(super) const CIPHER_CNTR: c_uint = 2;
 pub(super) const CIPHER_NULL: c_uint = 3;
@@ -183,8 +186,8 @@ mod tests {
         check_header(dir.as_deref(), "2.0", 0x2_0000..0x2_0100, &own);
     }
 
-    /// Compiles checks of the layout against `header`, or against the system's header if `header`
-    /// is `None`. `own` contains assertions that apply only to this version.
+    /// Compiles assertions that compare the layout with `header`, or with the system's header if
+    /// `header` is `None`. `own` contains assertions that apply only to this version.
     fn check_header(header: Option<&Path>, version: &str, numbers: Range<u32>, own: &str) {
         let dir = tempfile::tempdir().unwrap();
         let (source, program) = (dir.path().join("a.c"), dir.path().join("a"));

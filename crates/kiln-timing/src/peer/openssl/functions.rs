@@ -1,5 +1,5 @@
-//! libcrypto's functions, with their types from the headers evp.h, core.h and crypto.h. These types
-//! are the same in versions 1.1.1 to 4.0.
+//! The libcrypto functions that Kiln calls, with the types that the headers evp.h, core.h and
+//! crypto.h declare. These types are the same in versions 1.1.1 to 4.0.
 
 use std::ffi::{c_char, c_int, c_uint, c_ulong, c_void, CStr};
 use std::ptr::{null, null_mut};
@@ -14,7 +14,7 @@ pub(super) const FIND: Find = Find {
     remedy: "kiln libraries install openssl, or apt-get install libssl3",
 };
 
-/// The oldest version with all required functions: 1.1.1.
+/// The oldest version that has all required functions: 1.1.1.
 const OLDEST: c_ulong = 0x1010_1000;
 
 type Ctx = *mut c_void;
@@ -48,7 +48,7 @@ pub(super) struct Functions {
     pub opened: Opened,
 }
 
-/// The functions for `EVP_MAC` and its context.
+/// The functions that operate on `EVP_MAC` and its context.
 pub(super) struct Mac {
     pub fetch: unsafe extern "C" fn(*mut c_void, *const c_char, *const c_char) -> *mut c_void,
     pub free: unsafe extern "C" fn(*mut c_void),

@@ -11,7 +11,7 @@ use super::row::Row;
 use super::wanted::Wanted;
 use super::{run, view};
 
-/// Builds the tree and starts a child process that measures it. When called in the child process,
+/// Builds the tree and starts a child process that measures it. In the child process, this function
 /// takes the measurements instead.
 pub(in crate::budget) fn ask<Q: Question>(
     wanted: &Wanted,

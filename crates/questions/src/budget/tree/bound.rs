@@ -1,16 +1,16 @@
-//! Determines the message length beyond which a function's FPU sections do not grow.
+//! Determines the message length beyond which a function's FPU sections no longer grow.
 
 use super::row::Row;
 
-/// Smallest step to try, in bytes. Each further step is twice as long.
+/// Smallest step to try, in bytes. Each further step is twice as large as the one before.
 const LEAST: usize = 16;
 /// Largest step to try, in bytes.
 const MOST: usize = 64 << 10;
 /// Shortest message length to compare, in bytes. Shorter messages may take another code path.
 const FROM: usize = 8 << 10;
-/// Minimum difference in bytes between the shortest and the longest length compared.
+/// Minimum difference in bytes between the shortest and the longest length that are compared.
 const SPAN: usize = 12 << 10;
-/// Minimum number of steps between the shortest and the longest length compared.
+/// Minimum number of steps between the shortest and the longest length that are compared.
 const STEPS: usize = 4;
 
 /// Returns the number of bytes after which a function opens a new section: the smallest step that
@@ -47,11 +47,11 @@ fn is_step(step: usize, sections: &mut dyn FnMut(usize) -> Option<u64>) -> Optio
     Some(true)
 }
 
-/// Corrects a step that is too short. [`find_step`] finds too short a step if a message has two
-/// kinds of sections that end alternately, because each of these ends increases the number of
-/// sections. This function doubles the step while the longest section of a message of 32 steps is
-/// nearly twice as long as that of a single step. `longest` returns the longest section of a call,
-/// in any unit.
+/// Corrects a step that is too short. [`find_step`] finds a step that is too short if a message has
+/// two kinds of sections that end alternately, because the end of each section increases the number
+/// of sections. This function doubles the step while the longest section of a message of 32 steps
+/// is nearly twice as long as that of a message of one step. `longest` returns the length of the
+/// longest section of a call, in any unit.
 pub(super) fn settle(mut step: usize, longest: &mut dyn FnMut(usize) -> Option<u64>) -> usize {
     while step < MOST {
         let (Some(short), Some(long)) = (longest(step), longest(32 * step)) else {
@@ -65,10 +65,11 @@ pub(super) fn settle(mut step: usize, longest: &mut dyn FnMut(usize) -> Option<u
     step
 }
 
-/// Returns whether the longest section grows with the message. It does if the longest message has
-/// as many sections as the second longest. Otherwise the times decide: the section must grow at
-/// least with the 0.75th power of the length, both from the shortest to the longest message and
-/// between the two longest. Returns `None` if there is only one length.
+/// Returns whether the longest section grows with the message. This is the case if the longest
+/// message has as many sections as the second longest. Otherwise the times decide: the time of the
+/// longest section must grow at least as fast as the 0.75th power of the length, both from the
+/// shortest to the longest message and between the two longest messages. Returns `None` if there is
+/// only one length.
 pub(super) fn grows(rows: &[Row]) -> Option<bool> {
     let [.., before, last] = rows else {
         return None;
@@ -81,8 +82,9 @@ pub(super) fn grows(rows: &[Row]) -> Option<bool> {
     Some(as_many || from(before) && from(&rows[0]))
 }
 
-/// Returns a function's bound, computed from its rows in ascending order of length. `step` is the
-/// result of [`find_step`], and `most` is the longest message that the function accepts.
+/// Returns the bound of a function, computed from its rows in ascending order of length. `step` is
+/// the result of [`find_step`], and `most` is the length of the longest message that the function
+/// accepts.
 pub(super) fn find_bound(rows: &[Row], step: Option<usize>, most: usize) -> Option<u64> {
     let last = rows.last()?;
     if last.bytes >= most as u64 {
@@ -96,7 +98,7 @@ pub(super) fn find_bound(rows: &[Row], step: Option<usize>, most: usize) -> Opti
     let other_way = longer.map(|row| row.bytes).max();
     let step = step.map(|step| step as u64);
     // If no step was found, use the times: the bound is the shortest length from which the longest
-    // section stays nearly constant.
+    // section takes a nearly constant time.
     let settled = |row: &&Row| last.section_us < 1.5 * row.section_us && rows.len() > 1;
     let end = step.or_else(|| rows.iter().find(settled).map(|row| row.bytes));
     end.map(|end| other_way.map_or(end, |other| other.max(end)))
@@ -123,12 +125,12 @@ mod tests {
 
     #[test]
     fn the_number_of_sections_shows_where_a_function_begins_anew() {
-        // First ChaCha alone, then ChaCha with Poly1305 over the same bytes and two sections for
-        // the key.
+        // First ChaCha alone. Then ChaCha together with Poly1305 over the same bytes, plus two
+        // sections for the key.
         assert_eq!(step_of(|n| n.div_ceil(4096) as u64), Some(4096));
         assert_eq!(step_of(|n| 2 + 2 * n.div_ceil(4096) as u64), Some(4096));
-        // First a cipher alone with one section per block, then together with a hash that has one
-        // section per 4 KiB.
+        // First a cipher alone, with one section per block. Then the cipher together with a hash
+        // that has one section per 4 KiB.
         assert_eq!(step_of(|n| n.div_ceil(16) as u64), Some(16));
         let gcm = |n: usize| n.div_ceil(16) + n.div_ceil(4096);
         assert_eq!(step_of(|n| gcm(n) as u64), Some(4096));
@@ -144,7 +146,8 @@ mod tests {
 
     #[test]
     fn parts_that_end_by_turns_do_not_halve_the_bound() {
-        // Two ciphers work in chunks of 4 KiB. Those of one begin in the middle of the other's.
+        // Two ciphers work in chunks of 4 KiB. The chunks of one cipher begin in the middle of the
+        // other's chunks.
         let sections = |n: usize| (n.div_ceil(4096) + (n + 2048).div_ceil(4096)) as u64;
         assert_eq!(step_of(sections), Some(2048));
         let mut longest = |n: usize| Some(50 + n.min(4096) as u64);
@@ -175,7 +178,8 @@ mod tests {
 
     #[test]
     fn sections_that_do_not_grow_have_a_bound() {
-        // The last time may be longer because of a disturbance, or because the data is not cached.
+        // The last time may be longer because of a disturbance, or because the data does not fit in
+        // the cache.
         for last in [1.0, 2.9, 74.0] {
             let times = [(4096, 1.0), (65536, 1.0), (1 << 20, 1.1), (10 << 20, last)];
             let chacha = rows(4096, &times);

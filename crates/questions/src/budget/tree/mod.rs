@@ -4,9 +4,9 @@
 //! | file | contents |
 //! |---|---|
 //! | `wanted.rs` | the request |
-//! | `ask.rs` | builds the tree, and starts the child process that measures |
-//! | `run.rs` | the child's part: every function at every length |
-//! | `bound.rs` | the length beyond which sections do not grow |
+//! | `ask.rs` | builds the tree, and starts the child process that measures it |
+//! | `run.rs` | what the child process does: measures every function at every length |
+//! | `bound.rs` | the length beyond which sections no longer grow |
 //! | `row.rs` | the rows |
 //! | `view.rs` | the human-readable tables |
 

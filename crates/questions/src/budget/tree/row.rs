@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 /// One function that a kernel tree's library exports, at one message length: how long its FPU
 /// sections disable preemption and softirqs. The call is repeated, and every section is timed.
 /// Because disturbances only lengthen sections, the time of a call's n-th section is the shortest
-/// one measured in all repetitions; `section_us` is the longest of these times. Functions that do
-/// not open a section have no rows.
+/// time measured for it in all repetitions; `section_us` is the longest of these times. Functions
+/// that do not open a section have no rows.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(
     rename = "budget-tree",
@@ -29,8 +29,8 @@ use serde::{Deserialize, Serialize};
     )
 )]
 pub(in crate::budget) struct Row {
-    /// The function's name, such as `sha256`. A name with `_update` denotes a series of calls that
-    /// hashes a message in two halves.
+    /// Name of the function, such as `sha256`. A name that ends in `_update` stands for a series of
+    /// calls that hashes a message in two halves.
     #[schemars(extend("x-role" = "key"))]
     pub function: String,
     /// Algorithm, such as `sha256`.
@@ -50,8 +50,8 @@ pub(in crate::budget) struct Row {
     pub bytes: u64,
     /// The highest ISA tier that the tree was allowed to use.
     pub tier: String,
-    /// Length of the longest FPU section of a call. The length of each section is the shortest one
-    /// measured in all repetitions.
+    /// Length of the longest FPU section of a call. For each section, the shortest length measured
+    /// in all repetitions is used.
     #[schemars(extend(
         "unit" = "µs",
         "x-role" = "main",
@@ -60,8 +60,8 @@ pub(in crate::budget) struct Row {
         "x-benchmark" = "real_time"
     ))]
     pub section_us: f64,
-    /// Lower end of the interval of `section_us`. On both sides, the interval is as wide as the
-    /// range of the longest sections in the five best calls.
+    /// Lower end of the interval of `section_us`. The interval extends to either side by the range
+    /// of the longest sections in the five best calls.
     #[schemars(extend("unit" = "µs"))]
     pub section_low: f64,
     /// Upper end of the interval of `section_us`.
@@ -69,12 +69,12 @@ pub(in crate::budget) struct Row {
     pub section_high: f64,
     /// Number of calls that were measured.
     pub repetitions: u64,
-    /// Number of measured calls with a section during which the host took the CPU away.
+    /// Number of measured calls in which the host took the CPU away during a section.
     pub stolen: u64,
     /// Sections per call. This number is exact.
     #[schemars(extend("x-role" = "main", "x-heading" = "sections per call"))]
     pub sections_per_call: u64,
-    /// Size of a message divided by the number of its sections.
+    /// Size of a message divided by its number of sections.
     #[schemars(extend("unit" = "bytes", "x-role" = "figure", "x-heading" = "bytes per section"))]
     pub bytes_per_section: f64,
     /// Throughput of the fastest call.
@@ -85,12 +85,12 @@ pub(in crate::budget) struct Row {
     #[schemars(extend("unit" = "bytes", "x-role" = "main", "x-heading" = "bound, bytes"))]
     pub bound: Option<u64>,
     /// Median time from a timer interrupt to the start of the softirq that it raises, while a task
-    /// calls the function repeatedly; interrupts occur at random moments. Null at lengths where
+    /// calls the function repeatedly and interrupts occur at random moments. Null at lengths where
     /// this is not measured.
     #[schemars(extend("unit" = "µs", "x-role" = "figure", "x-heading" = "softirq delay µs p50"))]
     pub delay_us_p50: Option<f64>,
-    /// Maximum time from a timer interrupt to the start of its softirq, including time that the
-    /// host took from the CPU.
+    /// Maximum time from a timer interrupt to the start of the softirq that it raises, including
+    /// any time for which the host took the CPU away.
     #[schemars(extend("unit" = "µs", "x-role" = "figure", "x-heading" = "softirq delay µs max"))]
     pub delay_us_max: Option<f64>,
     /// Number of interrupts whose delay was measured.

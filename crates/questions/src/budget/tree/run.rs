@@ -30,17 +30,18 @@ const RATE: f64 = 2_000.0;
 /// Maximum number of sections per call whose lengths are recorded: two for each 16-byte block of
 /// the longest message.
 const KEPT: usize = 1 << 21;
-/// Length in bytes of the longest message to try. A function that opens no section up to this
-/// length is assumed never to open one.
+/// Length in bytes of a message that is used to find out whether a function opens sections. If it
+/// opens none for this message, for a message of a sixteenth of this length, and for the shortest
+/// requested message, it is assumed never to open one.
 const TRIED: usize = 64 << 10;
-/// Number of buffer bytes after a message, for a tag or a digest.
+/// Number of bytes in the buffer after a message, for a tag or a digest.
 const BEHIND: usize = 256;
 const PAGE: usize = 4096;
 
-/// Measures all requested functions. Returns rows sorted by function and length, and notes.
+/// Measures all requested functions. Returns rows sorted by function and length, along with notes.
 ///
 /// # Errors
-/// The tree cannot be hosted, lacks a library, or does not have a requested function.
+/// The tree cannot be hosted, has no library, or lacks a requested function.
 pub(super) fn run(
     wanted: &Wanted,
     order: &Order,
@@ -131,8 +132,9 @@ fn select<'a>(all: &'a [Function], names: &[String]) -> Result<Vec<&'a Function>
     Ok(exported().filter(wanted).collect())
 }
 
-/// Describes how a function exceeds the limit: up to which length it stays within it, and which
-/// length has the longest section. `None` if no section exceeds it.
+/// Describes how a function exceeds the limit: the message length up to which it stays within the
+/// limit, and the length at which a section takes longest. Returns `None` if no section exceeds the
+/// limit.
 fn describe_over(rows: &[Row], limit: Option<f64>) -> Option<String> {
     let limit = limit?;
     let first = rows.iter().position(|r| r.section_us > limit)?;
@@ -244,21 +246,21 @@ fn add_delays(row: &mut Row, mut ticks: Vec<u64>, tsc_hz: f64) {
     row.delay_us_max = ticks.last().copied().map(us);
 }
 
-/// Measurements of one call to a function.
+/// The measurements taken during one call of a function.
 struct Called {
     took: Duration,
     sections: u64,
-    /// The longest section's TSC ticks.
+    /// Length of the longest section in TSC ticks.
     longest: u64,
     stolen: bool,
 }
 
-/// A function with its key and its messages.
+/// A function, together with its key and its messages.
 struct Bench<'a> {
     function: &'a Function,
     keyed: Keyed,
-    /// The function that encrypts the messages, if the measured function decrypts them and checks a
-    /// tag.
+    /// If the measured function decrypts and checks a tag: the function that encrypts the messages
+    /// for it.
     encrypts: Option<Keyed>,
     iv: Vec<u8>,
     src: Pages,
@@ -374,15 +376,15 @@ impl<'a> Bench<'a> {
         })
     }
 
-    /// Returns the number of sections in a call; `None` if the function does not accept messages of
-    /// `len` bytes.
+    /// Returns the number of sections in a call, or `None` if the function does not accept messages
+    /// of `len` bytes.
     fn count(&mut self, host: &mut Host, len: usize) -> Option<u64> {
         let called = (self.taken(len) == len).then(|| self.call(host, len))?;
         called.ok().map(|called| called.sections)
     }
 
-    /// Returns the longest section in TSC ticks. The time of each section is the shortest over
-    /// several calls.
+    /// Returns the length of the longest section in TSC ticks. For each section, the shortest
+    /// length over several calls is used.
     fn longest(&mut self, host: &mut Host, len: usize) -> Option<u64> {
         self.start(host, len).ok()?;
         for _ in 0..REPETITIONS.1 {
@@ -424,14 +426,14 @@ impl<'a> Bench<'a> {
             rounds: called.iter().map(round).collect(),
             ..Series::default()
         };
-        // The spread of the calls indicates how far a rerun may deviate.
+        // The spread of the calls indicates how much the result of a rerun may differ.
         let reach = series.estimate().map_or(0.0, |e| e.high - e.best);
         let section_us = us(longest);
         let fastest = called
             .iter()
             .map(|c| c.took.as_secs_f64() * 1e6)
             .fold(f64::INFINITY, f64::min);
-        // All calls have the same number of sections, which interrupts do not change.
+        // All calls have the same number of sections. Interrupts do not change it.
         let sections = called.iter().map(|c| c.sections).min().unwrap_or(0);
         Row {
             function: self.function.name.clone(),
@@ -459,7 +461,7 @@ fn highest_tier() -> &'static str {
     usable.next_back().map_or("generic", Tier::name)
 }
 
-/// A page-aligned buffer. Some functions require the alignment of disk sectors.
+/// A page-aligned buffer. Some functions require data to be aligned like disk sectors.
 struct Pages {
     bytes: Vec<u8>,
     start: usize,
@@ -536,7 +538,8 @@ mod tests {
             Some("sha1 (above it at every length, at worst 480.0 µs at 1 MiB)")
         );
         assert_eq!((over(Some(480.0)), over(None)), (None, None));
-        // The worst length need not be the longest, and a longer one may be within the limit again.
+        // The longest section need not occur at the largest length, and larger lengths may be
+        // within the limit again.
         let bumpy = [row(4096, 2.0), row(65536, 30.0), row(1 << 20, 9.0)];
         assert_eq!(
             describe_over(&bumpy, Some(20.0)).as_deref(),

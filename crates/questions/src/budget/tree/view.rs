@@ -42,7 +42,8 @@ pub(super) fn format_tables(rows: &[Row]) -> String {
     )
 }
 
-/// The only function with this ending that is a single call. It continues a CRC.
+/// Of the functions whose names end in `_update`, only this one is a single call. It continues a
+/// CRC.
 const ONE_CALL: &str = "crc_t10dif_update";
 
 /// Explains the rows that stand for a series of calls, if any.
@@ -58,7 +59,7 @@ fn footnote(rows: &[Row]) -> String {
     }
 }
 
-/// Formats the softirq delays for functions without a bound, at the shortest and at the longest
+/// Formats the softirq delays of functions without a bound, at the shortest and the longest message
 /// length.
 fn format_delays(rows: &[Row]) -> String {
     let mut table = plain();
@@ -96,7 +97,7 @@ fn is_same(a: &Row, b: &Row) -> bool {
     (&a.function, &a.alg, &a.op) == (&b.function, &b.alg, &b.op)
 }
 
-/// Returns the function's name, followed by the algorithm if other functions have the same name.
+/// Returns the name of the function, followed by the algorithm if several functions have that name.
 fn label(row: &Row, rows: &[Row]) -> String {
     let alike = |r: &&Row| r.function == row.function && r.alg != row.alg;
     match rows.iter().find(alike) {

@@ -1,4 +1,4 @@
-//! The request of `budget --tree`, and its validation.
+//! The request to `budget --tree`, and its validation.
 
 use kiln_question::lens::{Lens, LONGEST};
 use kiln_question::Error;

@@ -40,7 +40,7 @@ struct message {
 
 static uint64_t rng_state;
 
-/* Random numbers: SplitMix64 (Steele, Lea, Flood, 2014). */
+/* Returns the next random number, generated with SplitMix64 (Steele, Lea, Flood, 2014). */
 static uint64_t next(void)
 {
 	uint64_t z = rng_state += 0x9e3779b97f4a7c15u;
@@ -95,8 +95,8 @@ static int by_value(const void *a, const void *b)
 }
 
 /*
- * Measures the number of ticks that reading the TSC takes. The result is the mean of the lower nine
- * tenths of the samples, because the upper tenth may contain interrupts.
+ * Measures how many ticks it takes to read the TSC. The result is the mean of the fastest 90% of
+ * the readings; the slowest 10% may include interrupts.
  */
 static void find_read_cost(void)
 {
@@ -116,7 +116,7 @@ static void find_read_cost(void)
 	read_cost = sum / USED;
 }
 
-/* Returns the ticks of the shortest of three chains, because disturbances only lengthen a chain. */
+/* Returns the ticks of the fastest of three chains: disturbances only make a chain slower. */
 static double chain(void)
 {
 	uint64_t best = UINT64_MAX;

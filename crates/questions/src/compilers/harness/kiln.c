@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Runs an implementation from kernel/ciphers: finds it in the table of its directory
- * (kiln/cipher.h), and encrypts with a key of SUBJECT_KEY bytes and 16 bytes of associated data.
- * This file is freestanding, like that header.
+ * Runs an implementation from kernel/ciphers: finds the implementation in the table of its
+ * directory (kiln/cipher.h), and encrypts with a SUBJECT_KEY-byte key and 16 bytes of associated
+ * data. Like that header, this file is freestanding.
  */
 #include <kiln/cipher.h>
 

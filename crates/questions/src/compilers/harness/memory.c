@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Functions that kernel/ normally takes from kernel/lib/string.c; in a cell, libc provides the
- * memcpy family.
+ * Functions that kernel/ normally takes from kernel/lib/string.c. In a cell, libc provides memcpy
+ * and related functions.
  */
 #include <string.h>
 
@@ -32,8 +32,8 @@ int kiln_memcmp(const void *a, const void *b, size_t n)
 }
 
 /*
- * setkey calls this function last, to wipe the stack. It does nothing here, because keys are random
- * and setting them is not timed.
+ * setkey calls this function last, to wipe the stack. This version does nothing, because keys are
+ * random and setting a key is not timed.
  */
 void kiln_wipe_below(void)
 {

@@ -1,4 +1,5 @@
-//! `kiln fpu prove --tree`: interrupts a kernel tree's library functions before every instruction.
+//! `kiln fpu prove --tree`: injects an interrupt before every instruction of a kernel tree's
+//! library functions.
 
 mod row;
 mod run;

@@ -1,4 +1,5 @@
-//! The rows of `kiln fpu prove --tree`: one function in one context with one set of tiers.
+//! The rows that `kiln fpu prove --tree` outputs. Each row is about one function in one context
+//! with one set of tiers.
 
 use kiln_tree::event::{Finding, Proof};
 use kiln_tree::kunit::Ran;
@@ -18,11 +19,11 @@ use serde::Serialize;
     )
 )]
 pub(crate) struct FunctionRow {
-    /// KUnit suite, or `library`.
+    /// Name of the KUnit suite, or `library`.
     #[schemars(extend("x-role" = "key"))]
     pub suite: String,
-    /// The suite's case that calls the interrupted function, or the name of the library function;
-    /// empty if the finding concerns the whole suite.
+    /// The case in the suite that calls the interrupted function, or the name of the library
+    /// function; empty if the finding concerns the whole suite.
     #[schemars(extend("x-role" = "key"))]
     pub case: String,
     /// The highest ISA tier that was visible to the tree.
@@ -31,16 +32,16 @@ pub(crate) struct FunctionRow {
     /// The context in which the function was called: `task`, `softirq` or `hardirq`.
     #[schemars(extend("x-role" = "key"))]
     pub context: &'static str,
-    /// The configuration that the tree was built with.
+    /// The configuration with which the tree was built.
     #[schemars(extend("x-role" = "key"))]
     pub config: String,
     /// Functions that ran inside FPU sections, separated by spaces; empty if no section was opened.
     #[schemars(extend("x-role" = "main"))]
     pub functions: String,
-    /// Calls of the function that were single-stepped.
+    /// Number of calls of the function that were single-stepped.
     #[schemars(extend("x-role" = "main"))]
     pub calls: u64,
-    /// Distinct instructions that these calls executed.
+    /// Number of distinct instructions that these calls executed.
     #[schemars(extend("x-role" = "main"))]
     pub instructions: u64,
     /// Number of these distinct instructions that were interrupted. Each was interrupted the first
@@ -50,15 +51,15 @@ pub(crate) struct FunctionRow {
     /// Number of interrupts injected.
     #[schemars(extend("x-role" = "figure"))]
     pub injected: u64,
-    /// Injected interrupts that arrived while interrupts were disabled and were served later. In a
-    /// hardirq, this applies to all interrupts.
+    /// Number of injected interrupts that arrived while interrupts were disabled and were served
+    /// later. In a hardirq, this applies to all interrupts.
     pub masked: u64,
-    /// Answers that were checked: those of the single-stepped calls, of the interrupts, and of 128
-    /// calls afterwards.
+    /// Number of answers that were checked: those of the single-stepped calls, of the interrupts,
+    /// and of 128 calls afterwards.
     #[schemars(extend("x-role" = "figure"))]
     pub answers: u64,
-    /// Answers from softirqs that the interrupts raised; 0 in softirqs and hardirqs, which softirqs
-    /// do not interrupt.
+    /// Number of answers from softirqs that the interrupts raised; 0 in the contexts `softirq` and
+    /// `hardirq`, which softirqs cannot interrupt.
     #[schemars(extend("x-role" = "main"))]
     pub in_softirqs: u64,
     /// Number of wrong answers.
@@ -107,8 +108,8 @@ impl FunctionRow {
         }
     }
 
-    /// Creates a row about a whole suite: a failed case, a warning, or a crash. For a crash of a
-    /// library function, `case` is its name.
+    /// Creates a row about a whole suite: a failed case, a warning, or a crash. If a library
+    /// function crashed, `case` is the name of that function.
     pub(super) fn of_suite(
         ran: &Ran,
         case: String,

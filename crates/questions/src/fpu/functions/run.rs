@@ -1,5 +1,5 @@
-//! Builds the tree, lets child processes step through the functions of its suites, and creates rows
-//! from their output.
+//! Builds the tree, starts child processes that step through the functions that the tree exports
+//! and those that its suites call, and creates rows from the output of these processes.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -20,17 +20,18 @@ use crate::fpu::replay::REPLAY;
 pub(in crate::fpu) struct Asked<'a> {
     pub dir: &'a Path,
     pub build: &'a TreeBuildArgs,
-    /// Patterns for suites and cases; if empty, all are examined.
+    /// Patterns that select suites and cases; if empty, all are examined.
     pub suites: &'a [String],
-    /// Contexts where functions are called; if empty, all are used.
+    /// Contexts in which functions are called; if empty, all contexts are used.
     pub contexts: &'a [String],
-    /// Number of times that each instruction is interrupted, from its first execution on.
+    /// How many times each instruction is interrupted, starting with its first execution.
     pub visits: u64,
-    /// For a replay: the last interrupt to inject, given by the call and the instruction within it.
+    /// For a replay: the last interrupt to inject, given as the number of the call and of the
+    /// instruction within that call.
     pub at: Option<(u64, u64)>,
 }
 
-/// Examines all suites. In a child process, executes only its parent's order.
+/// Examines all suites. In a child process, only carries out the order that the parent sent.
 pub(in crate::fpu) fn prove<Q: Question>(
     asked: &Asked<'_>,
     session: &Session,
@@ -79,7 +80,7 @@ pub(in crate::fpu) fn prove<Q: Question>(
         &|done, what| progress.report(done, what),
     )?;
     drop(progress);
-    // A shard may have only suites without interrupt tests, or nothing at all.
+    // A shard may contain only suites without interrupt tests, or nothing at all.
     let (found, chosen) = chosen.into_inner().unwrap_or_default();
     let may_be_empty = session.share.shard().is_some() && found;
     let outcome = judge(
@@ -109,7 +110,8 @@ pub(in crate::fpu) fn prove<Q: Question>(
     Ok(exit)
 }
 
-/// Describes how many of the chosen functions and suites were stepped, and why the others were not.
+/// Describes how many of the chosen functions and suites were single-stepped, and why the others
+/// were not.
 fn count_stepped(ran: &[Ran], chosen: &[String]) -> String {
     let proofs = || {
         ran.iter()
@@ -331,7 +333,7 @@ mod tests {
         });
         let all = [
             library,
-            // The same function under another set of tiers.
+            // The same function with another set of tiers.
             ran("library", &[("sha1", &["sha1_transform_avx", "memcpy"])]),
             ran("sha256", &[("test_irq", &["memcpy"])]),
             ran("crc_kunit", &[]),

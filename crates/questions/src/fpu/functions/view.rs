@@ -1,5 +1,5 @@
-//! Formats the table of `fpu prove --tree`, with one line per function and context for all tiers
-//! together.
+//! Formats the table that `kiln fpu prove --tree` prints. Each line covers one function in one
+//! context, for all tiers together.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use kiln_question::table::{align, paragraph, plain, text};
 
 use super::row::FunctionRow;
 
-/// Maximum width of a case's name in characters.
+/// Maximum length of a case's name in characters.
 const NAME: usize = 22;
 
 pub(super) fn functions(rows: &[FunctionRow]) -> String {

@@ -18,11 +18,11 @@ use crate::fpu::plan::implementation;
 use crate::fpu::policy_args;
 use kiln_timing::Tree;
 
-/// What each way to call a cipher costs: direct calls, simd helper, cryptd
+/// What each method of calling a cipher costs: direct calls, simd helper, cryptd
 ///
 /// All methods under all policies are measured in one process, interleaved. They are compared with
 /// the simd helper under legacy, which is what Linux up to 6.14 offers softirqs. The methods of a
-/// kernel tree are measured through its own crypto API.
+/// kernel tree are measured through the tree's own crypto API.
 #[derive(Args)]
 #[command(after_long_help = "\
 Environment:
@@ -128,7 +128,7 @@ impl Question for OverheadArgs {
     }
 }
 
-/// Runs in the child: measures the methods that the tree offers.
+/// Runs in the child process: measures the methods that the tree offers.
 fn in_child(
     plan: &Plan,
     driver: Option<&str>,

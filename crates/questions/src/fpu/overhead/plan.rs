@@ -1,5 +1,5 @@
-//! The policies, lengths and implementation that `fpu overhead` measures, with checks of the user's
-//! choices.
+//! The policies, lengths and implementation that `kiln fpu overhead` measures, and checks of the
+//! user's choices.
 
 use kiln_kernel::cipher::Impl;
 use kiln_kernel::fpu::Policy;
@@ -19,8 +19,8 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    /// Creates the default plan, with the policies of Linux up to 6.14 and since 6.15, at the
-    /// default lengths.
+    /// Creates the default plan: the policy of Linux up to 6.14 and the policy of Linux 6.15 and
+    /// later, at the default lengths.
     pub(super) fn new(seed: u64, quick: bool) -> Plan {
         let usual = |p: &Policy| ["legacy", "bh-off"].contains(&p.name());
         Plan {

@@ -19,24 +19,24 @@ use serde::{Deserialize, Serialize};
 
 use super::plan::Plan;
 
-/// Total size of all messages in bytes, chosen so that input and output together fit into the
-/// first-level cache.
+/// Total size of all messages in bytes, chosen so that input and output together fit into the L1
+/// cache.
 const BYTES: usize = 16 << 10;
 /// Maximum number of messages.
 const COUNT: usize = 256;
 
-/// How a cipher is called, or one component of such a call's overhead.
+/// A method of calling a cipher, or one component of the overhead of such a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Path {
     /// The function is called inside a single FPU section that surrounds all calls.
     Primitive,
-    /// Each call of the function is in a separate FPU section, as in a library call.
+    /// Each call of the function has its own FPU section, as in a library call.
     Library,
     /// Synchronous requests go to the function's driver.
     Direct,
     /// Requests go through the simd helper while the FPU is usable.
     SimdHelper,
-    /// Requests go to cryptd, to which the simd helper defers them while the FPU is in use.
+    /// Requests go through cryptd, to which the simd helper defers them while the FPU is in use.
     Cryptd,
     /// Requests go to the scalar driver.
     Scalar,
@@ -57,7 +57,7 @@ impl Path {
         Path::SyncUser,
     ];
 
-    /// Returns the method's name in rows.
+    /// Returns the method's name as used in rows.
     pub(super) fn name(self) -> &'static str {
         match self {
             Path::Primitive => "primitive",
@@ -76,12 +76,12 @@ impl Path {
     }
 }
 
-/// Policy and path of the method with which all others are compared. Linux up to 6.14 offers this
-/// method to softirqs.
+/// Policy and path of the method with which all others are compared. This is the method that Linux
+/// up to 6.14 offers to softirqs.
 const BASELINE: (&str, Path) = ("legacy", Path::SimdHelper);
 
 /// One method of calling a cipher, at one message length, under one FPU policy. All of Kiln's own
-/// methods are measured in one process, in turns.
+/// methods are measured in one process, interleaved.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[schemars(
     rename = "fpu-overhead",
@@ -107,10 +107,10 @@ const BASELINE: (&str, Path) = ("legacy", Path::SimdHelper);
     )
 )]
 pub(super) struct Row {
-    /// Algorithm, by its name in the kernel's crypto API, such as `xts(aes)`.
+    /// Name of the algorithm in the kernel's crypto API, such as `xts(aes)`.
     #[schemars(extend("x-role" = "key"))]
     pub alg: Cow<'static, str>,
-    /// Size of a message.
+    /// Size of each message.
     #[schemars(extend("unit" = "bytes", "x-role" = "key"))]
     pub len: usize,
     /// FPU policy, such as `legacy` or `bh-off`, or the name of the kernel tree that provided the
@@ -118,7 +118,7 @@ pub(super) struct Row {
     #[schemars(extend("x-role" = "key"))]
     pub policy: Cow<'static, str>,
     /// The method: `direct`, `simd-helper`, `cryptd`, `scalar`, `sync-user`, `primitive` or
-    /// `library`; or a part of the cost of a method: `setup`, `checks`, `request-copy`,
+    /// `library`; or one component of a method's cost: `setup`, `checks`, `request-copy`,
     /// `indirect-call` or `hand-over`.
     #[schemars(extend("x-role" = "key"))]
     pub path: Cow<'static, str>,
@@ -126,10 +126,10 @@ pub(super) struct Row {
     #[serde(rename = "impl")]
     #[schemars(extend("x-role" = "key"))]
     pub imp: String,
-    /// The provider of the measured code: `kiln`, or the kernel tree with its version.
+    /// Where the measured code comes from: `kiln`, or the name and version of a kernel tree.
     #[schemars(extend("x-role" = "key"))]
     pub provider: String,
-    /// The configuration that the kernel tree was built with; absent for Kiln's own code.
+    /// The configuration with which the kernel tree was built; absent for Kiln's own code.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", extend("x-role" = "key"))]
     pub config: Option<String>,
@@ -152,7 +152,7 @@ pub(super) struct Row {
     /// Upper end of the prediction interval of `cycles_per_op`.
     #[schemars(extend("unit" = "cycles"))]
     pub cycles_high: Option<f64>,
-    /// Cycles of the baseline divided by `cycles_per_op`. Above 1, this method is faster than the
+    /// The baseline's cycles divided by `cycles_per_op`. Above 1, this method is faster than the
     /// baseline. Null for a part of a method.
     #[schemars(extend(
         "x-role" = "main",
@@ -178,7 +178,7 @@ pub(super) struct Row {
     pub ci_low: Option<f64>,
     /// Upper end of the interval of `ratio`: `cycles_high` divided by `cycles_low` of `direct`.
     pub ci_high: Option<f64>,
-    /// Time per message, measured by the TSC in the same samples as `cycles_per_op`: the smallest
+    /// Time per message, measured with the TSC in the same samples as `cycles_per_op`: the smallest
     /// sample of all rounds. Null for a part of a method.
     #[serde(default)]
     #[schemars(extend(
@@ -206,10 +206,11 @@ pub(super) struct Row {
         "x-benchmark" = "bytes_per_second"
     ))]
     pub mb_per_s: Option<f64>,
-    /// Policy and path of the method with which `speedup` compares: `legacy/simd-helper`, or the
-    /// tree's own simd helper for a kernel tree. Null if that method was not measured.
+    /// Policy and path of the method with which this one is compared in `speedup`:
+    /// `legacy/simd-helper`, or the tree's own simd helper for a kernel tree. Null if that method
+    /// was not measured.
     pub baseline: Option<String>,
-    /// Time of the baseline divided by `ns_per_op`. Above 1, this method is faster than the
+    /// The baseline's time divided by `ns_per_op`. Above 1, this method is faster than the
     /// baseline. Null for a part of a method.
     #[serde(default)]
     #[schemars(extend("x-since" = 2))]
@@ -222,19 +223,19 @@ pub(super) struct Row {
     #[serde(default)]
     #[schemars(extend("x-since" = 2))]
     pub time_speedup_high: Option<f64>,
-    /// Cycles per message in each round, in the order of measurement: the smallest sample of the
+    /// Cycles per message in each round, in the order of measurement: the smallest sample of each
     /// round. Empty for a part of a method and for a kernel tree.
     #[serde(default)]
     #[schemars(extend("unit" = "cycles"))]
     pub rounds: Vec<f64>,
 }
 
-/// A result, and the lower and upper end of its interval.
+/// A result, followed by the lower and the upper end of its interval.
 type Figure = (f64, f64, f64);
 
-/// Returns the quotient of two results and its interval. If a rerun's results are both within their
-/// intervals, their quotient is within the returned interval. The quotient is computed from the
-/// table's results, so that its columns agree.
+/// Divides one result by another and computes the interval of the quotient. If a rerun gives two
+/// results within their intervals, their quotient is within the returned interval. The quotient is
+/// computed from the results in the table, so that the columns are consistent with each other.
 fn divide(a: Option<Figure>, b: Option<Figure>) -> Option<Figure> {
     let (a, b) = a.zip(b)?;
     Some((a.0 / b.0, a.1 / b.2, a.2 / b.1))
@@ -266,8 +267,9 @@ impl Row {
     }
 }
 
-/// Computes ratios and speedups of whole methods at one length. The ratio divides each method by
-/// `direct` under the same policy; the speedup divides the method `baseline` by each method.
+/// Computes the ratios and speedups of whole methods at one length. A ratio is a method's cost
+/// divided by the cost of `direct` under the same policy; a speedup is the cost of the method
+/// `baseline` divided by this method's cost.
 pub(super) fn compare(rows: &mut [Row], baseline: (&str, Path)) {
     let find = |all: &[Row], policy: &str, path: Path| {
         let mut same = all
@@ -289,10 +291,10 @@ pub(super) fn compare(rows: &mut [Row], baseline: (&str, Path)) {
     }
 }
 
-/// Measures all methods; returns rows by policy and length.
+/// Measures all methods. The rows are sorted by policy, then by length.
 ///
 /// # Errors
-/// The host provides no emulated CPU, or the CPU has no SIMD tiers.
+/// Fails if the host provides no emulated CPU or the CPU has no SIMD tiers.
 pub(super) fn run(
     plan: &Plan,
     stop: &AtomicBool,
@@ -462,8 +464,8 @@ impl Bench<'_> {
                 INTERNAL,
             ),
             Path::Scalar => (Model::Helper, "xts-aes-fixed-time".to_string(), 0, 0),
-            // Under legacy, softirqs may find the FPU in use, so SIMD drivers are only available
-            // behind the simd helper.
+            // Under legacy, softirqs may find the FPU in use, so SIMD drivers are available only
+            // through the simd helper.
             Path::SyncUser => match policy.name() {
                 "legacy" => (Model::Helper, "xts(aes)".to_string(), 0, ASYNC),
                 _ => (Model::Direct, "xts(aes)".to_string(), 0, ASYNC),
@@ -522,8 +524,8 @@ impl Bench<'_> {
         }
     }
 
-    /// Checks that a method gives the same output as the generic implementation; otherwise sets its
-    /// `fault`.
+    /// Checks that a method gives the same output as the generic implementation. If not, sets the
+    /// method's `fault`.
     fn check(&self, way: &mut Way, messages: &mut Messages, ctx: &Context, count: u64) {
         if matches!(way.path, Path::Part(_)) || way.fault.is_some() {
             return;
@@ -554,7 +556,7 @@ impl Bench<'_> {
         outcome.rows.append(&mut rows);
     }
 
-    /// Creates rows without ratios and speedups.
+    /// Creates rows that do not contain ratios or speedups yet.
     fn rows_of(&self, measured: &[(&Way, &Series)]) -> Vec<Row> {
         let best = |path| -> Option<f64> {
             let (_, series) = measured.iter().find(|(w, _)| w.path == path)?;
@@ -569,14 +571,15 @@ impl Bench<'_> {
             let mut row = self.row(way);
             match way.path {
                 Path::Part(Part::Setup) => row.cycles_per_op = Some(estimate.best),
-                // A part's cost is measured above `setup`, the loop that only sets up requests.
+                // The cost of a part is what it adds to `setup`, the loop that only sets up
+                // requests.
                 Path::Part(_) => row.cycles_per_op = setup.map(|setup| estimate.best - setup),
                 _ => self.set_figures(&mut row, &estimate, series),
             }
             rows.push(row);
         }
-        // The hand-over's cost is what the kworker and the two task switches add to a direct
-        // request.
+        // The cost of the hand-over is what the kworker and the two task switches add to the cost
+        // of a direct request.
         if let (Some((way, _)), Some(cryptd), Some(direct)) = (
             measured.iter().find(|(w, _)| w.path == Path::Cryptd),
             best(Path::Cryptd),
@@ -650,8 +653,8 @@ mod tests {
         assert_eq!(of(0), (1.0, 1.5));
         assert_eq!(of(1), (1.5, 1.0));
         assert_eq!(of(2), (1.0, 1.25));
-        // The ratio is relative to `direct` under the same policy, the speedup relative to the
-        // baseline under another policy.
+        // The ratio is relative to `direct` under the same policy, but the speedup is relative to
+        // the baseline, which has another policy.
         assert_eq!(of(3), (1.5, 75.0 / 90.0));
         assert_eq!(
             (rows[1].ci_low, rows[1].ci_high),
@@ -673,7 +676,7 @@ mod tests {
             ns_high: Some(ns + 1.0),
             ..row
         };
-        // The method takes two thirds of the cycles, at half the clock frequency.
+        // The method takes two thirds of the cycles, but at roughly half the clock frequency.
         let mut rows = [
             timed(row("legacy", Path::SimdHelper, 75.0, 0.0), 20.0),
             timed(row("bh-off", Path::Direct, 50.0, 0.0), 25.0),
@@ -721,7 +724,7 @@ mod tests {
             (row.cycles_per_op, row.ns_per_op, row.mb_per_s)
         };
         assert_eq!(rate(10.0), (Some(40.0), Some(10.0), Some(1600.0)));
-        // The same number of cycles at half the clock frequency takes twice the time.
+        // At half the clock frequency, the same number of cycles takes twice the time.
         assert_eq!(rate(20.0), (Some(40.0), Some(20.0), Some(800.0)));
     }
 

@@ -1,5 +1,5 @@
-//! Measures a hosted kernel tree's methods of calling a cipher, with its own drivers and crypto
-//! API.
+//! Measures a hosted kernel tree's methods of calling a cipher, using the tree's own drivers and
+//! crypto API.
 
 use std::sync::atomic::AtomicBool;
 
@@ -14,11 +14,11 @@ use kiln_timing::{Op, Tree};
 
 const ALG: &str = "xts(aes)";
 
-/// Measures a tree's methods with `driver`, or with its best driver. `policy` is the policy's name
-/// in rows.
+/// Measures a tree's methods with `driver`, or with the tree's best driver if that is `None`.
+/// `policy` is the policy's name in the rows.
 ///
 /// # Errors
-/// The tree has no such driver.
+/// Fails if the tree has no such driver.
 pub(super) fn run_tree(
     plan: &Plan,
     tree: &mut Tree,
@@ -93,7 +93,8 @@ pub(super) fn run_tree(
                 ..Row::default()
             });
         }
-        // Compare a tree's methods with its own simd helper, because its code differs from Kiln's.
+        // Compare a tree's methods with the tree's own simd helper, because the tree's code differs
+        // from Kiln's.
         compare(&mut rows, (policy, Path::SimdHelper));
         outcome.rows.append(&mut rows);
     }

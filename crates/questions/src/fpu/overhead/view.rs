@@ -56,7 +56,7 @@ fn paths(rows: &[Row]) -> String {
     text(&table)
 }
 
-/// Formats a method's policy and path in the notation of the field `baseline`.
+/// Formats a method's policy and path in the same notation as the field `baseline`.
 fn method(row: &Row) -> String {
     format!("{}/{}", row.policy, row.path)
 }
@@ -84,7 +84,8 @@ fn cycles(row: &Row) -> String {
     row.cycles_per_op.map_or("-".into(), |c| format!("{c:.1}"))
 }
 
-/// Formats a ratio with two decimals; small ratios get more decimals, large ones fewer.
+/// Formats a ratio with two decimals. Ratios below 0.1 get three decimals, those of 10 and above
+/// get one.
 fn digits(ratio: f64) -> String {
     match ratio {
         r if r < 0.1 => format!("{r:.3}"),
@@ -93,8 +94,8 @@ fn digits(ratio: f64) -> String {
     }
 }
 
-/// Shortens a driver's name by removing the parts that all drivers have in common. `cryptd` is
-/// removed, too, because the path shows it.
+/// Removes the parts of a driver's name that all drivers have in common. `cryptd` is removed, too,
+/// because the path already shows it.
 fn short(driver: &str) -> String {
     let inner = driver
         .strip_prefix("cryptd(")

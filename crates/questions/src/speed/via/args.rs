@@ -9,7 +9,7 @@ use kiln_question::{Error, Exit, Question, Session};
 use super::plan::Plan;
 use super::{run, view};
 
-/// The path by which messages reach the cipher.
+/// How messages reach the cipher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum Via {
     /// A virtio-crypto device in another process.
@@ -23,7 +23,7 @@ pub(crate) struct ViaArgs {
     /// in this process
     #[arg(long, value_name = "WHAT", conflicts_with_all = ["tree", "impls", "baseline", "level", "latency"])]
     via: Option<Via>,
-    /// With --via virtio: numbers of data queues, each served by one thread on either side
+    /// With --via virtio: numbers of data queues; each queue is served by one thread on either side
     /// [default: 1,2]
     #[arg(long, value_delimiter = ',', value_name = "N,…", requires = "via")]
     queues: Vec<usize>,

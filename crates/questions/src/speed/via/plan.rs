@@ -35,7 +35,7 @@ impl Subject {
 
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
-    /// Ciphers, by their names in the kernel.
+    /// Ciphers, by their names in the kernel's crypto API.
     pub algs: Vec<String>,
     /// Sizes of the AES key in bits.
     pub key_bits: Vec<u32>,
@@ -47,7 +47,7 @@ pub(super) struct Plan {
     pub depths: Vec<usize>,
     /// Measuring time per row in seconds.
     pub seconds: f64,
-    /// A running device's socket. With `None`, a device is started.
+    /// Socket of a running device. If `None`, a device is started.
     pub socket: Option<PathBuf>,
     /// Seed for the keys and the data.
     pub seed: u64,
@@ -71,7 +71,7 @@ impl Plan {
     /// Returns the ciphers to measure, one for each algorithm and key size.
     ///
     /// # Errors
-    /// The name of a cipher is unknown, or a size or number is not supported.
+    /// Fails if the name of a cipher is unknown, or if a size or number is not supported.
     pub(super) fn subjects(&self) -> Result<Vec<Subject>, Error> {
         if let Some(n) = self.queues.iter().find(|&&n| n == 0 || n > 16) {
             return Err(Error::input(format!(

@@ -19,9 +19,10 @@ use crate::speed;
 use kiln_timing::peer::Wanted;
 use kiln_timing::Op;
 
-/// Duration of the warm-up before a row is measured, as a share of the row's time.
+/// Duration of the warm-up before each row, as a fraction of the time for which the row is
+/// measured.
 const WARM: f64 = 0.1;
-/// Maximum time for an answer. A device that takes longer is considered broken.
+/// Maximum time to wait for a response. A device that takes longer is considered broken.
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a driver with a spare core polls before it sleeps.
 const LINGER: Duration = Duration::from_micros(20);
@@ -29,7 +30,7 @@ const LINGER: Duration = Duration::from_micros(20);
 /// Runs the plan.
 ///
 /// # Errors
-/// A cipher is unknown, or the device is missing.
+/// Fails if a cipher is unknown or the device is missing.
 pub(super) fn run(
     plan: &Plan,
     stop: &Arc<AtomicBool>,
@@ -119,7 +120,7 @@ pub(super) fn run(
     Ok(outcome)
 }
 
-/// Measures the throughput of Kiln's best implementation when it is called directly.
+/// Measures the throughput of direct calls to Kiln's best implementation.
 fn direct(
     plan: &Plan,
     subject: Subject,
@@ -257,7 +258,8 @@ fn measure_all(
     Ok((times, right))
 }
 
-/// Keeps one queue full of encryptions, then decrypts the last messages to check the results.
+/// Keeps one queue full of encryption requests, then decrypts the last messages to check the
+/// results.
 fn one(
     driver: &Driver,
     mut queue: DataQueue,
@@ -319,7 +321,7 @@ fn one(
         }
     }
     times.seconds = shape.seconds;
-    // Decrypting must give the original message.
+    // Decryption must restore the original message.
     let back = shape.job(opening, Action::Decrypt, &iv);
     let mut right = true;
     for (tag, data) in free {

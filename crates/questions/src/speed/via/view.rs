@@ -1,10 +1,10 @@
-//! Formats the table of `kiln speed --via virtio`.
+//! Formats the table that `kiln speed --via virtio` prints.
 
 use kiln_question::table::{align, plain, text};
 
 use super::row::Row;
 
-/// Formats one line per cipher, length, number of queues and depth.
+/// Formats one line for each combination of cipher, length, number of queues and depth.
 pub(super) fn format_tables(rows: &[Row]) -> String {
     let mut table = plain();
     table.add_row([

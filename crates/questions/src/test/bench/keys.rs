@@ -8,7 +8,7 @@ use crate::test::arena::Role;
 use crate::test::judge::same;
 use crate::test::message::Layout;
 
-/// Linux's error number for a key of a wrong length.
+/// The error number that Linux returns for a key of the wrong length.
 const EINVAL: i32 = -22;
 
 impl Bench {
@@ -55,7 +55,7 @@ impl Bench {
         result
     }
 
-    /// Checks that a key of invalid length is rejected and that `setkey` writes nothing.
+    /// Checks that a key of an invalid length is rejected and that `setkey` writes nothing.
     pub(crate) fn refuses_key(
         &mut self,
         imp: Impl,

@@ -1,4 +1,5 @@
-//! Calls implementations with messages in one thread's memory, and runs all checks after each call.
+//! Calls implementations with messages in the memory of one thread, and runs all checks after each
+//! call.
 
 mod keys;
 mod pieces;
@@ -20,10 +21,10 @@ use super::registers::Registers;
 use super::request::{Desk, Request};
 use super::scatter::Piece;
 
-/// Linux's error number for a message that fails authentication.
+/// The error number that Linux returns for a message that fails authentication.
 const EBADMSG: i32 = -74;
 
-/// The layout of C's `struct kiln_message`.
+/// Has the layout of `struct kiln_message` in C.
 #[repr(C)]
 struct RawMessage {
     dst: *mut u8,
@@ -36,15 +37,15 @@ struct RawMessage {
 #[derive(Clone, Copy, Debug)]
 pub struct Replay<'a>(pub &'a str, pub u64);
 
-/// Everything one thread needs to call tested code: guarded memory, the register check and the
+/// Everything that one thread needs to call tested code: guarded memory, the register check and the
 /// crash handler.
 pub struct Bench {
     arena: Arena,
     desk: Desk,
     registers: Box<Registers>,
     watch: Watch,
-    /// The implementation that must be called in the contexts `refused_in`, in which no section may
-    /// be opened.
+    /// The implementation that must be called in the contexts `refused_in`, where no section may be
+    /// opened.
     scalar: Option<Impl>,
     refused_in: Vec<Context>,
     /// Whether interrupts occur during the calls. The interrupt handlers use the FPU.
@@ -61,8 +62,8 @@ pub enum Verdict {
     Refused,
 }
 
-/// Checks the verdicts from `open_many`, followed by one element that it must not write, and its
-/// returned number of wrong tags.
+/// Checks what `open_many` returned: the number of wrong tags, and the verdicts. `verdicts` ends
+/// with an extra element that `open_many` must not have written.
 fn compare_verdicts(forged: &[bool], verdicts: &[i32], wrong: u64) -> Result<(), String> {
     for (i, (forged, verdict)) in forged.iter().zip(verdicts).enumerate() {
         match (forged, *verdict) {
@@ -129,7 +130,7 @@ impl Bench {
         result
     }
 
-    /// Makes a request to the driver of `imp` in a crypto API. Returns the first error found.
+    /// Sends a request to the driver of `imp` in a crypto API. Returns the first error found.
     pub fn request(
         &mut self,
         api: &'static Api,
@@ -188,8 +189,8 @@ impl Bench {
         self.compare_many(many, &left.collect::<Vec<u8>>())
     }
 
-    /// Calls `imp`, an AEAD, to encrypt or decrypt several messages in parallel, and compares the
-    /// tags, or the verdicts.
+    /// Calls the AEAD `imp` to encrypt or decrypt several messages in parallel. Compares the tags
+    /// after encryption, and the verdicts after decryption.
     fn sealed_side_by_side(
         &mut self,
         imp: Impl,
@@ -231,7 +232,7 @@ impl Bench {
             self.call_of(imp, Entry::SealMany, &args, layout.context, replay)?;
             same("tags", self.arena.bytes(Role::Tag), &tags)?;
         } else {
-            // One extra element, which must not be written.
+            // One extra element, which must not be overwritten.
             let mut verdicts = vec![i32::MIN; all.len() + 1];
             let verdict = verdicts.as_mut_ptr() as u64;
             let args = [ctx, list, count, tag_size as u64, verdict];
@@ -257,7 +258,7 @@ impl Bench {
         .map_err(|e| format!("changed the {e}"))
     }
 
-    /// Begins a hash with `text`. Returns the state's address.
+    /// Starts a hash and processes `text`. Returns the address of the state.
     fn absorb(
         &mut self,
         imp: Impl,
@@ -304,7 +305,7 @@ impl Bench {
             .map_err(|e| format!("changed the {e}"))
     }
 
-    /// Decrypts a message that may not be authentic, with the key in `message`.
+    /// Decrypts a message that may not be authentic, using the key in `message`.
     pub fn open(
         &mut self,
         imp: Impl,
@@ -391,7 +392,7 @@ impl Bench {
         }
     }
 
-    /// Calls `imp` with a whole message.
+    /// Calls `imp` to process a whole message in a single call.
     fn call_entry(
         &mut self,
         imp: Impl,

@@ -1,4 +1,4 @@
-//! Processes a message in pieces, as a caller does that never has the whole message at once.
+//! Processes a message in pieces, like a caller that never has the whole message at once.
 
 use kiln_kernel::call::Entry;
 use kiln_kernel::cipher::{Impl, Kind, Op};
@@ -8,8 +8,8 @@ use crate::test::arena::Role;
 use crate::test::message::{Layout, Message};
 
 impl Bench {
-    /// Makes the calls step by step. Each call is in a separate section, and the state moves
-    /// between two buffers.
+    /// Processes the message in several calls. Each call is in a separate section, and the state
+    /// moves between two buffers.
     pub(super) fn pieces(
         &mut self,
         imp: Impl,
@@ -82,8 +82,8 @@ impl Bench {
                     }
                 }
             };
-            // Only algorithms that need more than an IV to continue a message have the function
-            // `first`.
+            // The function `first` exists only for algorithms that need more than an IV to continue
+            // a message.
             if who.function(entry).is_some() {
                 self.call_of(who, entry, &args, layout.context, replay)?;
             }

@@ -1,4 +1,4 @@
-//! Runs all trials, and judges whether the times differ.
+//! Runs all trials, and decides whether the times of the two classes differ.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -18,14 +18,14 @@ pub(super) struct Plan {
     pub algs: Vec<String>,
     /// Driver names. If empty, all drivers are tested.
     pub impls: Vec<String>,
-    /// Number of measurements of each implementation, in both classes together. If a difference is
-    /// found, the same number is measured a second time to confirm it.
+    /// Number of measurements of each implementation, over both classes together. If a difference
+    /// is found, the same number of measurements is made again to confirm it.
     pub samples: usize,
-    /// Seed for every input.
+    /// Seed from which all inputs are derived.
     pub seed: u64,
 }
 
-/// The timing of one operation of an implementation, or of a control.
+/// The result of timing one operation of an implementation, or of timing a control.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 #[schemars(
     rename = "constant-time",
@@ -41,7 +41,7 @@ pub(crate) struct Row {
     /// control.
     #[schemars(extend("x-role" = "key"))]
     pub alg: &'static str,
-    /// Driver name of the implementation, or the control's name.
+    /// Driver name of the implementation, or name of the control.
     #[serde(rename = "impl")]
     #[schemars(extend("x-role" = "key"))]
     pub implementation: &'static str,
@@ -59,7 +59,8 @@ pub(crate) struct Row {
     #[schemars(extend("x-role" = "main"))]
     pub finding: &'static str,
     /// Welch's t statistic of the first run, at the percentile where its absolute value is largest.
-    /// An absolute value of 5 or more counts as a difference. Null with too few measurements.
+    /// An absolute value of 5 or more counts as a difference. Null if there are too few
+    /// measurements.
     #[schemars(extend("x-role" = "main"))]
     pub t: Option<f64>,
     /// Mean time with random inputs minus mean time with a fixed input, at the percentile of `t`.
@@ -69,26 +70,25 @@ pub(crate) struct Row {
     /// the measurements.
     #[schemars(extend("unit" = "cycles", "x-role" = "figure", "x-heading" = "detectable, cycles"))]
     pub detectable_cycles: Option<f64>,
-    /// Measurements of the first run, with random and with fixed inputs.
+    /// Number of measurements in the first run, with random and with fixed inputs together.
     #[schemars(extend("x-role" = "figure"))]
     pub samples: usize,
-    /// Whether the row counts as a failure: the finding for an implementation that claims to be
-    /// constant-time is `differs`, or a control has the wrong finding.
+    /// Whether the row counts as a failure: an implementation that claims to be constant-time has
+    /// the finding `differs`, or a control has the wrong finding.
     #[schemars(extend("x-role" = "figure"))]
     pub failed: bool,
-    /// Whether the implementation claims to be constant-time, or whether the control is
-    /// constant-time.
+    /// Whether the implementation claims to be constant-time; for a control, whether it really is.
     pub constant_time: bool,
     /// The percentile at which `t` was computed. Slower measurements were left out.
     #[schemars(extend("unit" = "%"))]
     pub crop_pct: Option<f64>,
 }
 
-/// Runs the measurements. `progress` is called with the completed share and a description of the
+/// Runs the measurements. `progress` is called with the completed fraction and a description of the
 /// current measurement.
 ///
 /// # Errors
-/// An algorithm or implementation is unknown or takes no key.
+/// Fails if an algorithm or implementation is unknown or takes no key.
 pub(super) fn run(
     plan: &Plan,
     stop: &AtomicBool,
@@ -258,7 +258,8 @@ mod tests {
         assert!(failed(row("encrypt", true, "differs")));
         assert!(!failed(row("encrypt", true, "unconfirmed")));
         assert!(!failed(row("encrypt", false, "differs")));
-        // A control fails if its leak is not found, or if a nonexistent leak is reported.
+        // A control fails if it leaks and the leak is not found, or if it does not leak and a leak
+        // is reported.
         assert!(failed(row("control", false, "nothing found")));
         assert!(failed(row("control", false, "unconfirmed")));
         assert!(failed(row("control", true, "differs")));

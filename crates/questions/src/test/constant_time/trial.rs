@@ -1,4 +1,4 @@
-//! One implementation, or a control, measured with inputs of either class.
+//! Measures one implementation, or a control, with inputs of either class.
 
 use std::hint::black_box;
 
@@ -17,7 +17,7 @@ const BATCH: usize = 256;
 /// A measured implementation or control.
 #[derive(Clone, Copy)]
 pub(super) enum Subject {
-    /// An implementation, in one direction.
+    /// An implementation and the direction in which it is measured.
     Cipher(Impl, Op),
     /// A control: its name, its function, and whether it leaks.
     Control(&'static str, fn(&[u8; 32]), bool),
@@ -41,8 +41,8 @@ fn early_exit(secret: &[u8; 32]) {
     }
 }
 
-/// Squares a number 64 times, and multiplies it whenever a bit of the secret is set, like a naive
-/// modular exponentiation. The first published timing attacks were against such code.
+/// Squares a number 64 times, and multiplies it whenever a bit of the secret is set, as a naive
+/// modular exponentiation does. The first published timing attacks targeted such code.
 fn jump_for_each_bit(secret: &[u8; 32]) {
     let mut x = black_box(3u64);
     for i in 0..64 {
@@ -60,7 +60,8 @@ fn gather(secret: &[u8; 32]) {
     black_box(differ);
 }
 
-/// Measures the ticks of both classes: inputs that always equal `fixed`, and random inputs.
+/// Returns the measured ticks of both classes: of fixed inputs, and of random inputs. The fixed key
+/// and text are derived from the seed `fixed`; for controls, the fixed input is zero.
 pub(super) fn measure(
     subject: Subject,
     samples: usize,
@@ -83,8 +84,8 @@ fn timed(work: impl FnOnce()) -> u32 {
 }
 
 fn control(run: fn(&[u8; 32]), samples: usize, rng: &mut SplitMix64, ticks: &mut [Vec<u32>; 2]) {
-    // Copy each input to the same buffer, so that measurements of both classes follow the same
-    // work.
+    // Copy each input to the same buffer, so that the same work precedes the measurements of both
+    // classes.
     let mut working = [0; 32];
     for _ in 0..samples.div_ceil(BATCH) {
         let inputs: Vec<(usize, [u8; 32])> = (0..BATCH)
@@ -105,7 +106,7 @@ fn control(run: fn(&[u8; 32]), samples: usize, rng: &mut SplitMix64, ticks: &mut
     }
 }
 
-/// Key and message of one measurement.
+/// The key and the message of one measurement.
 struct Input {
     class: usize,
     ctx: Context,
@@ -115,7 +116,7 @@ struct Input {
     tag: Vec<u8>,
 }
 
-/// Sizes of an implementation's inputs.
+/// The sizes in bytes of an implementation's inputs.
 #[derive(Clone, Copy)]
 struct Sizes {
     key: usize,
@@ -164,7 +165,7 @@ fn cipher(
     );
     let mut working = input(imp, op, sizes, 0, &fixed, rng);
     let mut dst = vec![0; sizes.text];
-    // Warm up the code and its data, because the first runs are slow for either class.
+    // Warm up the code and the data that it uses, because the first runs are slow for either class.
     for _ in 0..8 {
         call(imp, op, &mut working, &mut dst);
     }
@@ -201,8 +202,8 @@ fn random(rng: &mut SplitMix64, n: usize) -> Vec<u8> {
     bytes
 }
 
-/// Creates an input. The IV and the associated data are public and random in both classes. For
-/// decryption, the class's text is encrypted first, and the tag is added.
+/// Creates an input. The IV and the associated data are public, so they are random in both classes.
+/// For decryption, the class's text is encrypted first, and the tag is added.
 fn input(
     imp: Impl,
     op: Op,
@@ -213,7 +214,7 @@ fn input(
 ) -> Input {
     let mut iv = random(rng, imp.iv_size());
     if imp.alg().contains("ccm") {
-        // RFC 3610: the first byte is the number of bytes of the length field, minus 1.
+        // RFC 3610: the first byte is the size of the length field in bytes, minus 1.
         iv[0] = 3;
     }
     let mut input = Input {

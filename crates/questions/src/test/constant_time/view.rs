@@ -1,4 +1,4 @@
-//! Formats the table of `kiln test --constant-time`.
+//! Formats the table that `kiln test --constant-time` prints.
 
 use kiln_question::table::{align, plain, text};
 
