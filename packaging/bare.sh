@@ -3,7 +3,7 @@
 #
 #	packaging/bare.sh deb      the package: installed, run, removed, nothing left behind
 #	packaging/bare.sh dkms     the module's package: built by DKMS for Debian's kernel, removed, nothing left behind
-#	packaging/bare.sh clone    a clean clone: the README's first command, cargo run --release
+#	packaging/bare.sh clone    a clean clone: the README's first command, cargo run --release -- --quick
 #	packaging/bare.sh test     the same clone: its second, cargo test --release (a quarter of an hour)
 #
 # Several may be given; the default is deb clone. Needs root, debootstrap and the network, for packages
@@ -200,8 +200,8 @@ clone() {
 	inside 'cd /root/kiln && cargo build --release' 2>&1 | tail -n 1
 	said "cargo build --release, from clean, $(nproc) cores" "$start"
 	start=$SECONDS
-	inside 'cd /root/kiln && cargo run --release'
-	said "cargo run --release" "$start"
+	inside 'cd /root/kiln && cargo run --release -- --quick'
+	said "cargo run --release -- --quick" "$start"
 }
 
 tests() {

@@ -215,11 +215,18 @@ fn place(defaults: &[Setting], key: &str) -> String {
 /// Creates the directory for records now, so that an unusable path is reported before the
 /// measurement.
 pub fn prepare(dir: &Path) -> Result<(), Error> {
-    fs::create_dir_all(dir).map_err(|e| {
+    let fault = |e: std::io::Error| {
         Error::input(format!(
             "cannot use '{}' for records: {e}: name a directory you may write to",
             dir.display()
         ))
+    };
+    fs::create_dir_all(dir).map_err(fault)?;
+    // A file tells whether the directory is writable. Without it, the results would be lost when
+    // they are written.
+    tempfile::NamedTempFile::new_in(dir).map(drop).map_err(|e| {
+        // The error's text would name the temporary file.
+        fault(e.kind().into())
     })
 }
 

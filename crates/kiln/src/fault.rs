@@ -33,9 +33,12 @@ pub fn report_arguments(e: &clap::Error) -> ExitCode {
     }
 }
 
+const PACKET_SIZES: &str =
+    "the IMIX of esp has fixed sizes; other sizes come from a capture (--load pcap:FILE)";
+
 /// Hints for arguments that a command does not have. Each entry is the command, the argument, and
 /// what to write instead. An empty argument stands for any non-flag argument.
-const INSTEAD: [(&str, &str, &str); 22] = [
+const INSTEAD: &[(&str, &str, &str)] = &[
     // These flags of `kiln fpu` existed in Kiln 0.1.
     ("kiln fpu", "--overhead", "use: kiln fpu overhead"),
     ("kiln fpu", "--usable", "use: kiln fpu usable"),
@@ -65,6 +68,20 @@ const INSTEAD: [(&str, &str, &str); 22] = [
         "--load chooses the cipher: 'esp' is AES-GCM, 'esp-cbc' is AES-CBC with HMAC-SHA256",
     ),
     ("kiln ipsec", "--packets", "use --packet-rate"),
+    ("kiln ipsec", "--packet-size", PACKET_SIZES),
+    ("kiln ipsec", "--packet-bytes", PACKET_SIZES),
+    ("kiln ipsec", "--size", PACKET_SIZES),
+    ("kiln ipsec", "--len", PACKET_SIZES),
+    (
+        "kiln ipsec",
+        "--tree",
+        "it runs Kiln's own policies; 'kiln fpu --policy tree:DIR' runs a tree's",
+    ),
+    (
+        "kiln ctrlq",
+        "--tree",
+        "the driver is Kiln's; 'kiln linux virtio --tree DIR' runs a tree's",
+    ),
     ("kiln ipsec", "--rate", "use --packet-rate or --irq-rate"),
     (
         "kiln linux build",
@@ -133,7 +150,8 @@ fn in_plain_words(why: &str) -> String {
     match why {
         "invalid digit found in string" => "expected a whole number in decimal, without a unit",
         "cannot parse integer from empty string" => "expected a whole number",
-        "invalid float literal" | "cannot parse float from empty string" => "expected a number",
+        "invalid float literal" => "expected a number without a unit",
+        "cannot parse float from empty string" => "expected a number",
         "number too large to fit in target type" => "the number is too large",
         _ => why,
     }

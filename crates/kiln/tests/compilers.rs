@@ -125,6 +125,9 @@ uint32_t sum(const uint8_t *p, size_t n)
 	uint32_t s = 0;
 	while (n--)
 		s = s * 31 + *p++;
+#ifdef BROKEN
+#error no such code
+#endif
 #ifdef CRASHES
 	__builtin_trap();
 #endif
@@ -147,7 +150,7 @@ uint32_t sum(const uint8_t *p, size_t n)
         "--json",
     ];
     args.extend(["--subject", path]);
-    for flags in ["-DMISSING", "-DCRASHES", "-fno-such-flag"] {
+    for flags in ["-DMISSING", "-DCRASHES", "-DBROKEN"] {
         args.extend(["--cflags", flags]);
     }
     let run = compilers(&args);
@@ -157,7 +160,7 @@ uint32_t sum(const uint8_t *p, size_t n)
         ("default", "ok", ""),
         ("-DMISSING", "failed", "does not define 'sum'"),
         ("-DCRASHES", "crashed", "signal 4"),
-        ("-fno-such-flag", "failed", "no-such-flag"),
+        ("-DBROKEN", "failed", "no such code"),
     ] {
         let row = of(&all, "variant", variant);
         assert_eq!(row["status"], status, "{row}");

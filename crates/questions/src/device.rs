@@ -3,6 +3,7 @@
 use std::env;
 use std::fs;
 use std::io::Read;
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -118,6 +119,29 @@ impl Drop for Device {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+}
+
+/// Explains why the driver cannot use the device at `socket`, and what to do.
+pub(crate) fn explain(socket: &Path, error: &kiln_driver::Error) -> Error {
+    let place = socket.display();
+    let file = fs::metadata(socket);
+    let advice = match (error, &file) {
+        (_, Ok(file)) if !file.file_type().is_socket() => {
+            return Error::input(format!(
+                "{place}: not a socket: name the socket of a device (kiln serve --socket PATH starts one)"
+            ));
+        }
+        (kiln_driver::Error::Connect(e), _) if e.contains("Permission denied") => {
+            "its permissions exclude you: kiln serve has --socket-mode and --socket-group"
+        }
+        (kiln_driver::Error::Connect(_), _) => "start a device there (kiln serve --socket PATH)",
+        _ => "check the device with kiln virtio-check --socket PATH",
+    };
+    let line = format!("{place}: {error}: {advice}, or leave --socket out");
+    match file.is_ok() {
+        true => Error::lacks(line),
+        false => Error::input(line),
     }
 }
 

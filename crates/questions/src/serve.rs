@@ -184,6 +184,11 @@ impl Question for ServeArgs {
                 "--json: the device has no result to print: use --log json for log lines in JSON",
             ));
         }
+        if session.global.out.is_some() {
+            return Err(Error::input(
+                "--out: the device writes no record: send its log to a file with 2>FILE",
+            ));
+        }
         if self.print_capabilities {
             // The section "Backend program conventions" of vhost-user.rst defines this format.
             return match writeln!(io::stdout(), "{{\n  \"type\": \"crypto\"\n}}") {

@@ -140,14 +140,21 @@ impl BudgetArgs {
                 self.algs.join(", ")
             )));
         }
+        let ways = match (&self.header, self.mode.as_slice()) {
+            (Some(_), []) => vec![kernel::Way::Calibrated],
+            (_, names) => parse_ways(names)?,
+        };
+        if self.header.is_some() && !ways.contains(&kernel::Way::Calibrated) {
+            return Err(Error::input(
+                "--header writes the calibrated limits, which --mode leaves out: add calibrated to --mode, or \
+                 leave --mode out",
+            ));
+        }
         let data = self.data.iter().map(|name| name.parse());
         let data: Vec<_> = data.collect::<Result<_, _>>()?;
         Ok(Plan {
             ops: if ops.is_empty() { usual.ops } else { ops },
-            ways: match (&self.header, self.mode.as_slice()) {
-                (Some(_), []) => vec![kernel::Way::Calibrated],
-                (_, names) => parse_ways(names)?,
-            },
+            ways,
             targets_us: match self.target_us.as_slice() {
                 [] => usual.targets_us,
                 targets => targets.to_vec(),

@@ -51,6 +51,8 @@ impl FromStr for Data {
 pub(super) struct Plan {
     /// Implementations to measure. All of them open FPU sections.
     pub impls: Vec<Impl>,
+    /// What is left out, and why, for the notes of the record.
+    pub notes: Vec<String>,
     /// Operations to measure: encrypt or decrypt. For hashes this is ignored, because they have
     /// only one operation.
     pub ops: Vec<Op>,
@@ -85,11 +87,17 @@ impl Plan {
                 .collect::<Result<Vec<Algorithm>, _>>()?,
         };
         let mut impls = Vec::new();
+        let (mut without, mut left_out) = (Vec::new(), Vec::new());
         for alg in algs {
             let simd = |i: &Impl| i.tier() != Tier::Generic && i.tier().usable();
             let mut of: Vec<Impl> = alg.impls().into_iter().filter(simd).collect();
+            if of.is_empty() && !names.is_empty() {
+                without.push(alg.to_string());
+            }
             if quick {
-                of = of.pop().into_iter().collect();
+                let best = of.pop();
+                left_out.extend(of.iter().map(|i| i.driver()));
+                of = best.into_iter().collect();
             }
             impls.extend(
                 of.into_iter()
@@ -102,7 +110,24 @@ impl Plan {
                 "no implementation here opens an FPU section: lift KILN_TIERS, or use a CPU with AES-NI",
             ));
         }
+        let mut notes = Vec::new();
+        if !without.is_empty() {
+            notes.push(format!(
+                "{}: nothing is measured, because no implementation that this CPU and KILN_TIERS allow opens an FPU section",
+                without.join(", ")
+            ));
+        }
+        if !left_out.is_empty() {
+            let which = match names {
+                [] => format!("{} others are", left_out.len()),
+                _ => format!("{} are", left_out.join(", ")),
+            };
+            notes.push(format!(
+                "--quick measures only the fastest implementation of each algorithm; {which} left out"
+            ));
+        }
         Ok(Plan {
+            notes,
             impls,
             ops: vec![Op::Encrypt],
             ways: Way::ALL.to_vec(),

@@ -282,7 +282,8 @@ fn summarize(rows: &[Row], way: Way) -> Option<String> {
 }
 
 fn notes(plan: &Plan, calibrated: Calibrated, tsc_hz: f64, rows: &[Row]) -> Vec<String> {
-    let mut notes = vec![
+    let mut notes = plan.notes.clone();
+    notes.extend([
         format!(
             "all implementations were measured in {:.1} ms, {} runs; a budget leaves a fifth of the target free and counts \
              every byte as a cache miss",
@@ -297,7 +298,7 @@ fn notes(plan: &Plan, calibrated: Calibrated, tsc_hz: f64, rows: &[Row]) -> Vec<
             plan.len >> 10,
             plan.irq_rate
         ),
-    ];
+    ]);
     let without = plan.impls.iter().filter(|i| i.budget().posted.is_none());
     match (plan.ways.contains(&Way::Fixed), without.count()) {
         (true, n) if n > 0 => notes.push(format!(

@@ -173,7 +173,7 @@ pub struct CompilersArgs {
     #[arg(long, value_name = "CELL")]
     against: Option<String>,
     /// With --explain: also print the hot code of the two cells
-    #[arg(long, requires = "explain")]
+    #[arg(long)]
     code: bool,
     /// Rebuild everything, even what is in the cache
     #[arg(long)]
@@ -231,6 +231,16 @@ fn measure(args: &CompilersArgs, session: &Session) -> Result<Exit, Error> {
             "--against needs --explain CELL or --reproduce CELL: add one of them",
         ));
     }
+    if args.code && args.explain.is_none() {
+        return Err(Error::input(
+            "--code prints the code of the cells of --explain: add --explain CELL",
+        ));
+    }
+    if session.global.json && args.reproduce.is_some() {
+        return Err(Error::input(
+            "--json: a reproduction is a directory of files: leave --json out",
+        ));
+    }
     if let Some(dir) = args.include.iter().find(|dir| !dir.is_dir()) {
         return Err(Error::input(format!(
             "--include '{}': no such directory: name one that has headers",
@@ -252,6 +262,11 @@ fn measure(args: &CompilersArgs, session: &Session) -> Result<Exit, Error> {
         name: h.name(),
     });
     if let Some(cell) = args.explain.as_ref().or(args.reproduce.as_ref()) {
+        if cell.contains(',') && !cell.contains("-f") {
+            return Err(Error::input(format!(
+                "'{cell}': name a single cell; --against names the one to compare it with"
+            )));
+        }
         check_len(args.len)?;
         let question = CellQuestion {
             cell,
@@ -435,6 +450,11 @@ fn plan<'a>(
         variants.push(Variant::parse(name)?);
     }
     for flags in &args.cflags {
+        if let Some(level) = flags.split_whitespace().find(|flag| flag.starts_with("-O")) {
+            return Err(Error::input(format!(
+                "--cflags '{flags}': {level} contradicts the level of the row: choose levels with --opt"
+            )));
+        }
         variants.push(Variant::parse_flags(flags));
     }
     let mut subjects: Vec<Arc<Subject>> = Vec::new();
@@ -452,6 +472,14 @@ fn plan<'a>(
             if ccs.iter().all(|c| c.identity() != cc.identity()) {
                 ccs.push(Arc::new(cc));
             }
+        }
+    }
+    for flags in &args.cflags {
+        let refusals: Vec<String> = ccs.iter().map_while(|cc| cc.refusal(flags)).collect();
+        if let (Some(first), true) = (refusals.first(), refusals.len() == ccs.len()) {
+            return Err(Error::input(format!(
+                "--cflags '{flags}': no compiler here accepts it: {first}: correct the flag"
+            )));
         }
     }
     if let Some(Baseline::Compiler(own)) = &baseline {

@@ -2,6 +2,7 @@
 //! an earlier run.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -32,6 +33,11 @@ pub(super) enum Baseline {
     },
 }
 
+/// Returns whether the path is a file that cannot be run.
+fn is_data(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 == 0)
+}
+
 impl Baseline {
     /// Opens a baseline. A name that ends in `.json` selects a record; any other name selects a
     /// compiler.
@@ -42,6 +48,10 @@ impl Baseline {
             false => match Toolchain::find(name) {
                 Ok(cc) => Ok(Baseline::Compiler(Arc::new(cc))),
                 Err(_) if Path::new(name).is_dir() => Err(is_directory(name)),
+                Err(_) if is_data(Path::new(name)) => Err(Error::input(format!(
+                    "--baseline '{name}': neither a compiler nor a record: a record's name ends in .json, such as \
+                     compilers.json"
+                ))),
                 Err(e) => Err(e),
             },
         }

@@ -31,6 +31,18 @@ pub(super) struct Written {
     pub files: Vec<String>,
 }
 
+/// Refuses a directory with a README.md that Kiln did not write, whose files would be overwritten.
+fn refuse_foreign(dir: &Path) -> Result<(), Error> {
+    let own = |text: &str| text.contains("kiln compilers");
+    match fs::read_to_string(dir.join("README.md")) {
+        Ok(text) if !own(&text) => Err(Error::input(format!(
+            "--out '{}': it has a README.md that Kiln did not write: name an empty or new directory",
+            dir.display()
+        ))),
+        _ => Ok(()),
+    }
+}
+
 /// Writes all files needed to reproduce `found` to the directory `dir`.
 pub(super) fn write(
     dir: &Path,
@@ -50,6 +62,7 @@ pub(super) fn write(
             dir.display()
         ))
     })?;
+    refuse_foreign(dir)?;
     let (bad, good) = match found.own.cycles_per_byte >= found.other.cycles_per_byte {
         true => (&found.own, &found.other),
         false => (&found.other, &found.own),

@@ -37,6 +37,19 @@ impl Toolchain {
     ///
     /// # Errors
     /// The compiler is missing (status 3), or does not behave like a compiler (status 2).
+    /// Returns the first line of the compiler's complaint about `flags`; `None` if it accepts them.
+    pub(super) fn refusal(&self, flags: &str) -> Option<String> {
+        let tried = plain(&self.program)
+            .args(&self.words)
+            .args(flags.split_whitespace())
+            .args(["-x", "c", "-S", "-o", "/dev/null", "/dev/null"])
+            .output()
+            .ok()?;
+        let said = String::from_utf8_lossy(&tried.stderr).into_owned();
+        let why = said.lines().find(|line| line.contains("error"));
+        (!tried.status.success()).then(|| why.unwrap_or("it fails").trim().to_string())
+    }
+
     pub(super) fn find(name: &str) -> Result<Toolchain, Error> {
         let mut words: Vec<String> = match Path::new(name).is_file() {
             true => vec![name.to_string()],

@@ -37,7 +37,7 @@ pub struct CtrlqArgs {
     /// Ways of waiting: poll, wait, async [default: all]
     #[arg(long, value_delimiter = ',', value_name = "NAME,…")]
     mode: Vec<String>,
-    /// Numbers of threads that create and close sessions [default: 1,2,8]
+    /// Numbers of threads that create and close sessions; async always has one [default: 1,2,8]
     #[arg(long, value_delimiter = ',', value_name = "N,…")]
     workers: Vec<usize>,
     /// Kinds of sessions: cipher (AES-128-CBC), akcipher (RSA-2048) [default: both]
@@ -93,6 +93,16 @@ impl CtrlqArgs {
             seed: session.seed,
         };
         plan.check()?;
+        if !self.workers.is_empty() && plan.ways == [Way::Async] {
+            return Err(Error::input(
+                "--workers: --mode async has one thread and --depth requests in flight: use --depth, or add another mode",
+            ));
+        }
+        if self.spins.is_some() && !plan.ways.contains(&Way::Poll) {
+            return Err(Error::input(
+                "--spins: only --mode poll spins on the lock: add it, or leave --spins out",
+            ));
+        }
         if self.depth.is_some() && !plan.ways.contains(&Way::Async) {
             return Err(Error::input(
                 "--depth: only --mode async has several requests in flight: add it, or leave --depth out",

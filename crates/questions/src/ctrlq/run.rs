@@ -16,7 +16,7 @@ use super::load::{chains, threads, Clock, Tally};
 use super::paper;
 use super::plan::{Kind, Plan, Way};
 use super::row::{us, Octaves, Row};
-use crate::device::{cpu_time, Device};
+use crate::device::{cpu_time, explain, Device};
 
 /// Duration of the warm-up before each measured round, as a fraction of the round's duration. The
 /// next constant is the minimum duration of the warm-up in seconds.
@@ -253,18 +253,7 @@ impl Cell {
             spins: plan.spins.unwrap_or(options.spins),
             ..options
         };
-        let fault = |e: kiln_driver::Error| {
-            let advice = match e {
-                kiln_driver::Error::Connect(_) => "start a device there (kiln serve --socket PATH)",
-                _ => "check the device with kiln virtio-check --socket PATH",
-            };
-            let line = format!("{}: {e}: {advice}, or leave --socket out", socket.display());
-            match socket.exists() {
-                true => Error::lacks(line),
-                false => Error::input(line),
-            }
-        };
-        let driver = Driver::connect(socket, options).map_err(fault)?;
+        let driver = Driver::connect(socket, options).map_err(|e| explain(socket, &e))?;
         let request = self.kind.request(plan.seed);
         if !driver.config().has(request.service()) {
             return Ok(None);

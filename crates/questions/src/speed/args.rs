@@ -128,8 +128,8 @@ pub struct SpeedArgs {
     /// that a tree's library exports [default: primitive; all three for a tree]
     #[arg(long, value_name = "LEVEL")]
     level: Option<Level>,
-    /// Buffer layout of requests: plain (one contiguous buffer per request) or tcrypt (buffers made
-    /// of pages, and one request that is repeated, as in Linux's tcrypt)
+    /// Buffers of requests: plain (each request has one contiguous buffer) or tcrypt (pages, and
+    /// one request that is repeated, as in Linux's tcrypt)
     #[arg(long, default_value = "plain", value_name = "LAYOUT")]
     layout: Layout,
     /// Measure latency: each call uses the first block of the previous result as its IV, so calls
@@ -141,8 +141,7 @@ pub struct SpeedArgs {
     #[arg(long, conflicts_with_all = ["tree", "tcrypt", "kunit", "level", "latency", "multi"])]
     cold: bool,
     /// Run each candidate in N threads at the same time, each pinned to its own logical CPU (all:
-    /// one thread per permitted CPU, SMT siblings included), and report the throughput of one
-    /// thread and of all threads, and the clock
+    /// one per permitted CPU, SMT siblings included): throughput of one and of all, and the clock
     #[arg(long, value_name = "N|all", conflicts_with_all = ["tree", "tcrypt", "kunit"])]
     multi: Option<Threads>,
     /// Maximum measuring time in seconds; with less time, intervals are wider [default: depends on

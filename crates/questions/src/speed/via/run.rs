@@ -14,7 +14,7 @@ use kiln_virtio::wire::{algo, session, Action, Create, Operation};
 
 use super::plan::{Plan, Subject};
 use super::row::Row;
-use crate::device::Device;
+use crate::device::{explain, Device};
 use crate::speed;
 use kiln_timing::peer::Wanted;
 use kiln_timing::Op;
@@ -80,9 +80,6 @@ pub(super) fn run(
                         },
                         ..Options::default()
                     };
-                    let fault = |e: kiln_driver::Error| {
-                        Error::lacks(format!("{}: {e}: see kiln serve", socket.display()))
-                    };
                     let shape = Shape {
                         subject,
                         len,
@@ -99,7 +96,7 @@ pub(super) fn run(
                             outcome.interrupted = true;
                             return Ok(outcome);
                         }
-                        Err(e) => return Err(fault(e)),
+                        Err(e) => return Err(explain(socket, &e)),
                     };
                     if !right {
                         outcome.failed = true;
