@@ -223,7 +223,10 @@ impl Cell {
         let device = match (&plan.socket, self.ctrl) {
             (None, Some(ctrl)) => {
                 if !devices.contains_key(ctrl) {
-                    devices.insert(ctrl, Device::start(ctrl, 1, plan.poll_us, plan.device_cpu.as_ref(), stop)?);
+                    devices.insert(
+                        ctrl,
+                        Device::start(ctrl, 1, plan.poll_us, plan.device_cpu.as_ref(), stop)?,
+                    );
                 }
                 devices.get(ctrl)
             }
@@ -259,7 +262,8 @@ impl Cell {
             return Ok(None);
         }
         let pids = [Some(std::process::id()), device.map(Device::pid)];
-        self.sample(plan, cores, &driver, pids, socket, stop).map(Some)
+        self.sample(plan, cores, &driver, pids, socket, stop)
+            .map(Some)
     }
 
     fn sample(
@@ -462,7 +466,10 @@ fn notes(plan: &Plan, cores: &Cores, rows: &[Row]) -> Vec<String> {
     let starved = rows.iter().filter(|r| r.is_starved);
     if let Some(needed) = starved.map(|r| r.cores_needed).max() {
         let here = match cores.device {
-            Some(own) => format!("{} of the driver and {own} of the device", cores.all.len() - own),
+            Some(own) => format!(
+                "{} of the driver and {own} of the device",
+                cores.all.len() - own
+            ),
             None => format!("{} here", cores.all.len()),
         };
         notes.push(format!(
