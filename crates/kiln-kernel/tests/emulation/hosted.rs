@@ -88,6 +88,8 @@ static DEPTH_REACHED: AtomicU32 = AtomicU32::new(0);
 fn many_tasks_wait_for_each_other() {
     run_alone(|_| {
         const TASKS: u32 = 200;
+        // Each turn wakes all tasks, so a round takes TASKS squared switches.
+        const ROUNDS: u32 = 3;
         let mut cpu = boot(Config {
             tasks: TASKS as usize + 3,
             switch_ns: 0,
@@ -96,7 +98,7 @@ fn many_tasks_wait_for_each_other() {
         unsafe extern "C" fn relay(arg: *mut c_void) {
             // SAFETY: a kthread runs in kernel mode, where these functions may be called.
             unsafe {
-                for round in 0..10 {
+                for round in 0..ROUNDS {
                     wait_for(&TURNS, round * TASKS + arg as u32);
                     bump(&TURNS);
                 }
@@ -120,7 +122,7 @@ fn many_tasks_wait_for_each_other() {
                     made += 1;
                 }
                 DEPTH_REACHED.store(made, SeqCst);
-                wait_for(&TURNS, 10 * made);
+                wait_for(&TURNS, ROUNDS * made);
             }
             0
         }
@@ -128,7 +130,7 @@ fn many_tasks_wait_for_each_other() {
         // All slots of the task table must be in use: TASKS slots, plus one each for the boot task,
         // ksoftirqd and the kworker.
         assert_eq!(DEPTH_REACHED.load(SeqCst), TASKS);
-        assert_eq!(TURNS.load(SeqCst), 10 * TASKS);
+        assert_eq!(TURNS.load(SeqCst), ROUNDS * TASKS);
         // Repeat the test, because tasks that have exited must free their slots.
         TURNS.store(0, SeqCst);
         kernel(&mut cpu, all);
