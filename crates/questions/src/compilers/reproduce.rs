@@ -31,11 +31,13 @@ pub(super) struct Written {
     pub files: Vec<String>,
 }
 
+/// A line of every README.md that this module writes.
+const FIRST_STEP: &str = "./build.sh          # makes ./bad and ./good";
+
 /// Refuses a directory with a README.md that Kiln did not write, whose files would be overwritten.
 fn refuse_foreign(dir: &Path) -> Result<(), Error> {
-    let own = |text: &str| text.contains("kiln compilers");
     match fs::read_to_string(dir.join("README.md")) {
-        Ok(text) if !own(&text) => Err(Error::input(format!(
+        Ok(text) if !text.contains(FIRST_STEP) => Err(Error::input(format!(
             "--out '{}': it has a README.md that Kiln did not write: name an empty or new directory",
             dir.display()
         ))),
@@ -367,7 +369,7 @@ impl Facts<'_> {
              ## Steps\n\n\
              A shell, the two compilers and `cc` for the harness are all it takes; `CC_BAD`, `CC_GOOD` and `HARNESS_CC` \
              name others.\n\n\
-             ```\n./build.sh          # makes ./bad and ./good\n./run.sh            # times them in turns, prints the ratio\n\
+             ```\n{FIRST_STEP}\n./run.sh            # times them in turns, prints the ratio\n\
              ./count.sh          # instructions of both, by valgrind: needs no quiet machine\n\
              cvise --n 1 $PWD/interesting.sh subject.i      # or creduce: a smaller file that is still slow and right\n```\n\n\
              `subject.i` is the file under test, preprocessed; everything else is compiled by `HARNESS_CC`. The harness \
@@ -485,6 +487,18 @@ done
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_directory_of_someone_else_is_refused_and_an_own_one_is_not() {
+        let dir = tempfile::tempdir().unwrap();
+        refuse_foreign(dir.path()).unwrap();
+        let readme = dir.path().join("README.md");
+        fs::write(&readme, format!("# slow\n\n{FIRST_STEP}\n")).unwrap();
+        refuse_foreign(dir.path()).unwrap();
+        fs::write(&readme, "# My notes\n").unwrap();
+        let fault = refuse_foreign(dir.path()).unwrap_err().to_string();
+        assert!(fault.contains("did not write"), "{fault}");
+    }
 
     #[test]
     fn a_build_is_bad_only_beyond_the_noise() {
