@@ -897,6 +897,7 @@ fn first_process(data: u16) -> Result<(ForkServer, Process), Error> {
         let mut fds = [PollFd::new(forks.channel(), PollFlags::IN)];
         let _ = poll(&mut fds, Some(&timespec(SELDOM)));
     };
+    let until = Instant::now() + START;
     while process.state == State::Starting {
         if Instant::now() > until {
             process.kill();

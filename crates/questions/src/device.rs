@@ -56,6 +56,8 @@ impl Device {
             command.args(["--poll-us", &us.to_string()]);
         }
         command
+            // A file of defaults may name other cores.
+            .env("KILN_DEFAULTS", "")
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::piped());
@@ -95,24 +97,34 @@ impl Device {
 /// this thread moves there meanwhile. A thread of its own would be too short-lived: the process is
 /// killed when the thread that started it exits ([`end_with_parent`]).
 fn spawn_on(command: &mut Command, cores: Option<&CoreList>) -> Result<Child, Error> {
+    let start = |command: &mut Command| {
+        command
+            .spawn()
+            .map_err(|e| Error::lacks(format!("cannot start the device: {e}")))
+    };
+    let Some(cores) = cores else {
+        return start(command);
+    };
     let fault = |e: PinError| Error::input(format!("--device-cpu: {e}"));
-    let before = cores
-        .map(|_| CoreList::allowed())
-        .transpose()
-        .map_err(fault)?;
-    if let Some(cores) = cores {
-        // The device may use cores that this thread may not, so only the kernel knows the limit.
-        pin_within(cores, cores).map_err(|e| {
-            Error::input(format!(
-                "--device-cpu {cores}: {e}: name cores that exist and that this process may use"
-            ))
-        })?;
+    let before = CoreList::allowed().map_err(fault)?;
+    // The device may use cores that this thread may not, so only the kernel knows the limit. It
+    // ignores cores that do not exist if others do.
+    let done = pin_within(cores, cores).and_then(|()| CoreList::allowed());
+    let child = match done {
+        Ok(allowed) if allowed == *cores => start(command),
+        _ => Err(Error::input(format!(
+            "--device-cpu {cores}: not all of these cores exist and may be used by this process: name others"
+        ))),
+    };
+    match (pin_within(&before, &before), child) {
+        (Ok(()), child) => child,
+        (Err(e), Ok(mut child)) => {
+            let _ = child.kill();
+            let _ = child.wait();
+            Err(fault(e))
+        }
+        (Err(_), Err(e)) => Err(e),
     }
-    let child = command.spawn();
-    if let Some(before) = before {
-        pin_within(&before, &before).map_err(fault)?;
-    }
-    child.map_err(|e| Error::lacks(format!("cannot start the device: {e}")))
 }
 
 impl Drop for Device {
