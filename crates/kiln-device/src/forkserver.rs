@@ -48,8 +48,8 @@ const VARIABLE: &str = "KILN_SERVE_FORK";
 const NAME: &CStr = c"kiln-fork";
 const GUESTS_NAME: &CStr = c"kiln";
 
-/// How long the fork server may take to answer. Before the first answer, it loads libcrypto, and
-/// may take as long as a process may take to start ([`START`]).
+/// How long the fork server may take to answer, except for the first answer ([`START`]), before
+/// which it loads libcrypto.
 const LONGEST: Duration = Duration::from_secs(5);
 
 /// The main process's view of the fork server.
@@ -58,7 +58,7 @@ pub(crate) struct ForkServer {
     channel: UnixStream,
     /// The requested process, and when it was requested.
     asked: Option<(Requested, Instant)>,
-    /// How long it may take to answer.
+    /// How long the fork server may take to answer.
     patience: Duration,
     /// Set when the fork server has ended, or has not answered in time.
     over: bool,

@@ -149,7 +149,7 @@ impl Inside {
                 Ok(_) => {}
                 Err(Errno::INTR) => continue,
                 Err(e) => {
-                    tracing::error!(guest = number, error = %e, "poll() failed, so its process ends");
+                    tracing::error!(guest = number, error = %e, "poll() failed; the guest's process exits");
                     exit_at_once(1)
                 }
             }

@@ -222,8 +222,8 @@ pub fn prepare(dir: &Path) -> Result<(), Error> {
         ))
     };
     fs::create_dir_all(dir).map_err(fault)?;
-    // A file tells whether the directory is writable. Without it, the results would be lost when
-    // they are written.
+    // Create a temporary file to check that the directory is writable; otherwise the results could
+    // not be saved after the run.
     tempfile::NamedTempFile::new_in(dir).map(drop).map_err(|e| {
         // The error's text would name the temporary file.
         fault(e.kind().into())

@@ -1,7 +1,7 @@
 //! Checks operations with private keys: each key of a pair must accept what the other key produced,
 //! and reject everything else. Signing, the blinding of decryption, and the padding of encryption
-//! need random numbers. A sandbox that is too strict does not provide them, and processes forked
-//! from one that has a seed may all draw the same ones.
+//! need random numbers. A sandbox that is too strict does not provide them, and processes
+//! forked from a parent whose generator is already seeded may all draw the same ones.
 
 use kiln_virtio::sample;
 use kiln_virtio::wire::algo::akcipher;
@@ -130,8 +130,8 @@ fn ecdsa_signs(link: &mut Link) -> Result<(), String> {
 }
 
 /// Encrypts the same message for several guests. PKCS #1 pads it with random bytes (RFC 8017,
-/// 7.2.1), so two equal results mean that two guests draw the same random numbers, and so the same
-/// nonces for ECDSA signatures, from which anyone can compute the key.
+/// 7.2.1), so two equal results mean that the device drew the same random numbers twice. ECDSA
+/// nonces drawn in the same way could repeat, and a repeated nonce can reveal the private key.
 fn random_numbers_differ(target: &Target) -> Result<(), String> {
     let mut texts = Vec::new();
     for _ in 0..GUESTS {

@@ -34,7 +34,7 @@ pub fn report_arguments(e: &clap::Error) -> ExitCode {
 }
 
 const PACKET_SIZES: &str =
-    "the IMIX of esp has fixed sizes; other sizes come from a capture (--load pcap:FILE)";
+    "esp and esp-cbc use fixed IMIX packet sizes; for other sizes, use --load pcap:FILE";
 
 /// Hints for arguments that a command does not have. Each entry is the command, the argument, and
 /// what to write instead. An empty argument stands for any non-flag argument.
@@ -75,12 +75,12 @@ const INSTEAD: &[(&str, &str, &str)] = &[
     (
         "kiln ipsec",
         "--tree",
-        "it runs Kiln's own policies; 'kiln fpu --policy tree:DIR' runs a tree's",
+        "kiln ipsec models Kiln's own FPU policies; for those of a tree, use 'kiln fpu --policy tree:DIR'",
     ),
     (
         "kiln ctrlq",
         "--tree",
-        "the driver is Kiln's; 'kiln linux virtio --tree DIR' runs a tree's",
+        "kiln ctrlq always uses Kiln's driver; for a tree's driver, use 'kiln linux virtio --tree DIR'",
     ),
     ("kiln ipsec", "--rate", "use --packet-rate or --irq-rate"),
     (

@@ -94,7 +94,7 @@ impl Device {
 }
 
 /// Starts a process on these cores. A process inherits the cores of the thread that starts it, so
-/// this thread moves there meanwhile. A thread of its own would be too short-lived: the process is
+/// this thread pins itself to them for the spawn. A temporary thread would not do: the process is
 /// killed when the thread that started it exits ([`end_with_parent`]).
 fn spawn_on(command: &mut Command, cores: Option<&CoreList>) -> Result<Child, Error> {
     let start = |command: &mut Command| {
@@ -107,8 +107,8 @@ fn spawn_on(command: &mut Command, cores: Option<&CoreList>) -> Result<Child, Er
     };
     let fault = |e: PinError| Error::input(format!("--device-cpu: {e}"));
     let before = CoreList::allowed().map_err(fault)?;
-    // The device may use cores that this thread may not, so only the kernel knows the limit. It
-    // ignores cores that do not exist if others do.
+    // The device may use cores outside this thread's affinity, so `before` cannot validate the list.
+    // The kernel ignores cores that do not exist if the list also has others.
     let done = pin_within(cores, cores).and_then(|()| CoreList::allowed());
     let child = match done {
         Ok(allowed) if allowed == *cores => start(command),
@@ -134,8 +134,9 @@ impl Drop for Device {
     }
 }
 
-/// Explains why the driver cannot use the device at `socket`, and what to do.
-pub(crate) fn explain(socket: &Path, error: &kiln_driver::Error) -> Error {
+/// Explains why the driver cannot use the device at `socket`, and what to do. `is_given` says
+/// whether the user named the socket.
+pub(crate) fn explain(socket: &Path, is_given: bool, error: &kiln_driver::Error) -> Error {
     let place = socket.display();
     let file = fs::metadata(socket);
     let advice = match (error, &file) {
@@ -145,12 +146,17 @@ pub(crate) fn explain(socket: &Path, error: &kiln_driver::Error) -> Error {
             ));
         }
         (kiln_driver::Error::Connect(e), _) if e.contains("Permission denied") => {
-            "its permissions exclude you: kiln serve has --socket-mode and --socket-group"
+            "you may not connect to this socket: start kiln serve with --socket-mode or --socket-group"
         }
         (kiln_driver::Error::Connect(_), _) => "start a device there (kiln serve --socket PATH)",
         _ => "check the device with kiln virtio-check --socket PATH",
     };
-    let line = format!("{place}: {error}: {advice}, or leave --socket out");
+    let other = if is_given {
+        ", or leave --socket out"
+    } else {
+        ""
+    };
+    let line = format!("{place}: {error}: {advice}{other}");
     match file.is_ok() {
         true => Error::lacks(line),
         false => Error::input(line),

@@ -21,10 +21,11 @@ use kiln_virtio_check::{
 Each check has a connection of its own. What is not offered is skipped. The
 device must serve its control queue on the socket, and connections one after
 the other. If it serves several at a time, a second connection watches
-whether it still serves others during a hostile check. All checks together take
-10 to 30 s. kiln serve admits 5 new connections per second after the first 64,
-which makes it a minute: start it with --max-new-guests 100. Its log then has
-warnings about the hostile checks.
+whether it still serves others during a hostile check.
+
+All checks take 10 to 30 s. With kiln serve's default limit (5 new connections
+per second after the first 64) they take about a minute; --max-new-guests 100
+avoids that. The hostile checks cause warnings in the device's log.
 
 In brackets is what a check holds the device to: a section of the virtio
 specification, version 1.3 (5.9.7 of it is 5.9.9 in version 1.4), or messages

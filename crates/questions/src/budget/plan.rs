@@ -113,17 +113,17 @@ impl Plan {
         let mut notes = Vec::new();
         if !without.is_empty() {
             notes.push(format!(
-                "{}: nothing is measured, because no implementation that this CPU and KILN_TIERS allow opens an FPU section",
+                "{}: not measured: no implementation allowed by this CPU and KILN_TIERS opens an FPU section",
                 without.join(", ")
             ));
         }
         if !left_out.is_empty() {
             let which = match names {
-                [] => format!("{} others are", left_out.len()),
-                _ => format!("{} are", left_out.join(", ")),
+                [] => format!("{} others", left_out.len()),
+                _ => left_out.join(", "),
             };
             notes.push(format!(
-                "--quick measures only the fastest implementation of each algorithm; {which} left out"
+                "--quick measures only the fastest implementation of each algorithm; not measured: {which}"
             ));
         }
         Ok(Plan {

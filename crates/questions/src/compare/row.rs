@@ -209,7 +209,7 @@ pub(super) fn compare(a: &Side, b: &Side, gate: Gate) -> Result<Comparison, Erro
             None => "no rows".to_string(),
         };
         return Err(Error::input(format!(
-            "nothing in common: '{}' has {}, '{}' has {}: name two records of the same command, made with the same options",
+            "nothing in common: '{}' has {}, '{}' has {}: name two records of the same command, with options that give at least one common row",
             a.name,
             such(a),
             b.name,

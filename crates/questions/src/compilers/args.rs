@@ -233,7 +233,7 @@ fn measure(args: &CompilersArgs, session: &Session) -> Result<Exit, Error> {
     }
     if args.code && args.explain.is_none() {
         return Err(Error::input(
-            "--code prints the code of the cells of --explain: add --explain CELL",
+            "--code works only with --explain: add --explain CELL",
         ));
     }
     if session.global.json && args.reproduce.is_some() {
@@ -452,7 +452,7 @@ fn plan<'a>(
     for flags in &args.cflags {
         if let Some(level) = flags.split_whitespace().find(|flag| flag.starts_with("-O")) {
             return Err(Error::input(format!(
-                "--cflags '{flags}': {level} contradicts the level of the row: choose levels with --opt"
+                "--cflags '{flags}': {level} conflicts with the levels of --opt: set the level there"
             )));
         }
         variants.push(Variant::parse_flags(flags));
@@ -478,7 +478,7 @@ fn plan<'a>(
         let refusals: Vec<String> = ccs.iter().map_while(|cc| cc.refusal(flags)).collect();
         if let (Some(first), true) = (refusals.first(), refusals.len() == ccs.len()) {
             return Err(Error::input(format!(
-                "--cflags '{flags}': no compiler here accepts it: {first}: correct the flag"
+                "--cflags '{flags}': every compiler rejects it ({first}): correct the flags"
             )));
         }
     }

@@ -34,11 +34,11 @@ pub(super) struct Written {
 /// A line of every README.md that this module writes.
 const FIRST_STEP: &str = "./build.sh          # makes ./bad and ./good";
 
-/// Refuses a directory with a README.md that Kiln did not write, whose files would be overwritten.
+/// Refuses a directory whose README.md Kiln did not write, because [`write`] would overwrite it.
 fn refuse_foreign(dir: &Path) -> Result<(), Error> {
-    match fs::read_to_string(dir.join("README.md")) {
-        Ok(text) if !text.contains(FIRST_STEP) => Err(Error::input(format!(
-            "--out '{}': it has a README.md that Kiln did not write: name an empty or new directory",
+    match fs::read(dir.join("README.md")) {
+        Ok(text) if !String::from_utf8_lossy(&text).contains(FIRST_STEP) => Err(Error::input(format!(
+            "--out '{}' already has a README.md that Kiln did not write: name an empty or new directory",
             dir.display()
         ))),
         _ => Ok(()),

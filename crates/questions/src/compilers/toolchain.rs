@@ -32,12 +32,8 @@ pub struct Toolchain {
 }
 
 impl Toolchain {
-    /// Finds a compiler by name or path. In a name such as `zig cc`, the words after the first
-    /// blank are passed to the program as its first arguments.
-    ///
-    /// # Errors
-    /// The compiler is missing (status 3), or does not behave like a compiler (status 2).
-    /// Returns the first line of the compiler's complaint about `flags`; `None` if it accepts them.
+    /// Returns the compiler's first error line for `flags`, or `None` if it accepts them or cannot be
+    /// started.
     pub(super) fn refusal(&self, flags: &str) -> Option<String> {
         let tried = plain(&self.program)
             .args(&self.words)
@@ -50,6 +46,11 @@ impl Toolchain {
         (!tried.status.success()).then(|| why.unwrap_or("it fails").trim().to_string())
     }
 
+    /// Finds a compiler by name or path. In a name such as `zig cc`, the words after the first
+    /// blank are passed to the program as its first arguments.
+    ///
+    /// # Errors
+    /// The compiler is missing (status 3), or does not behave like a compiler (status 2).
     pub(super) fn find(name: &str) -> Result<Toolchain, Error> {
         let mut words: Vec<String> = match Path::new(name).is_file() {
             true => vec![name.to_string()],

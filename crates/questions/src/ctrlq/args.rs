@@ -63,8 +63,8 @@ pub struct CtrlqArgs {
     /// serve]
     #[arg(long, value_name = "US")]
     poll_us: Option<u64>,
-    /// Cores of the device, such as 1 or 2-3; the driver uses the others of this machine, or those
-    /// of --cpu [default: driver and device share all cores]
+    /// Cores for the device only, such as 1 or 2-3; the driver uses the other permitted cores (see
+    /// --cpu) [default: both share them]
     #[arg(long, value_name = "LIST")]
     device_cpu: Option<String>,
     /// How many times a poller tries to take the lock before it yields its core [default: 256]
@@ -120,7 +120,7 @@ fn parse_device_cpu(list: Option<&str>) -> Result<Option<CoreList>, Error> {
         if allowed.without(cores).cores().is_empty() {
             return Err(Error::input(format!(
                 "--device-cpu {cores}: no core is left for the driver, which may use {allowed}: name fewer \
-                 cores, or name the driver's with --cpu"
+                 cores, or allow the driver another one (--cpu, taskset)"
             )));
         }
     }

@@ -85,7 +85,7 @@ impl Cores {
                 device: None,
             });
         };
-        // Never empty: the arguments are refused if it would be.
+        // Not empty: `parse_device_cpu` checked that.
         let driver = allowed.without(device);
         pin(&driver).map_err(fault)?;
         Ok(Cores {
@@ -256,7 +256,8 @@ impl Cell {
             spins: plan.spins.unwrap_or(options.spins),
             ..options
         };
-        let driver = Driver::connect(socket, options).map_err(|e| explain(socket, &e))?;
+        let driver = Driver::connect(socket, options)
+            .map_err(|e| explain(socket, plan.socket.is_some(), &e))?;
         let request = self.kind.request(plan.seed);
         if !driver.config().has(request.service()) {
             return Ok(None);
@@ -467,7 +468,7 @@ fn notes(plan: &Plan, cores: &Cores, rows: &[Row]) -> Vec<String> {
     if let Some(needed) = starved.map(|r| r.cores_needed).max() {
         let here = match cores.device {
             Some(own) => format!(
-                "{} of the driver and {own} of the device",
+                "{} for the driver and {own} for the device",
                 cores.all.len() - own
             ),
             None => format!("{} here", cores.all.len()),
@@ -494,7 +495,7 @@ fn notes(plan: &Plan, cores: &Cores, rows: &[Row]) -> Vec<String> {
         None => format!("{} cores for driver and device", cores.all.len()),
     };
     notes.push(format!(
-        "{share}; they are two processes; {} rounds of {:.3} s, in each of which every row is \
+        "{share}, which are two processes; {} rounds of {:.3} s, in each of which every row is \
          measured once; poll: one lock, held while the used ring is watched; waiters on it spin {} times and yield; wait: a \
          thread sleeps until its request's interrupt wakes it; async: {} in flight, a function called for each",
         plan.rounds,

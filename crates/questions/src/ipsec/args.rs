@@ -28,8 +28,8 @@ Loads (--load):
   esp-cbc               the same with AES-CBC and HMAC-SHA256
   pcap:FILE             AES-GCM, sizes and times from a capture file
   pcap-cbc:FILE         the same with AES-CBC and HMAC-SHA256
-The IMIX is 7 packets of 40 bytes, 4 of 576 and 1 of 1500. Other sizes need a
-capture.
+The IMIX has 7 packets of 40 bytes, 4 of 576 bytes and 1 of 1500 bytes. For
+other sizes, use pcap:FILE or pcap-cbc:FILE.
 
 Exit status:
   1 if state was lost under any policy other than \"none\" (the control, which

@@ -140,8 +140,8 @@ pub struct SpeedArgs {
     /// nor L2
     #[arg(long, conflicts_with_all = ["tree", "tcrypt", "kunit", "level", "latency", "multi"])]
     cold: bool,
-    /// Run each candidate in N threads at the same time, each pinned to its own logical CPU (all:
-    /// one per permitted CPU, SMT siblings included): throughput of one and of all, and the clock
+    /// Run each candidate in N threads at once, each on its own logical CPU (all: one per permitted
+    /// CPU, SMT siblings included); reports throughput per thread and in total, and the clock
     #[arg(long, value_name = "N|all", conflicts_with_all = ["tree", "tcrypt", "kunit"])]
     multi: Option<Threads>,
     /// Maximum measuring time in seconds; with less time, intervals are wider [default: depends on

@@ -224,8 +224,8 @@ impl Question for TestArgs {
             let named = !self.oracles.is_empty() && self.oracles != ["none"];
             if named && !self.suites.is_empty() {
                 return Err(Error::input(
-                    "--suite and --oracle select different runs, and a run with --oracle has no suites: leave one out, \
-                     or use --oracle none; the names of algorithms limit either",
+                    "--suite and --oracle cannot be combined, because --oracle runs no suites: leave one out, or use \
+                     --oracle none; to select algorithms, name them, which works with both",
                 ));
             }
             if self.thorough && self.oracles == ["none"] {

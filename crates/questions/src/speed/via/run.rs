@@ -96,7 +96,7 @@ pub(super) fn run(
                             outcome.interrupted = true;
                             return Ok(outcome);
                         }
-                        Err(e) => return Err(explain(socket, &e)),
+                        Err(e) => return Err(explain(socket, plan.socket.is_some(), &e)),
                     };
                     if !right {
                         outcome.failed = true;
