@@ -56,7 +56,6 @@ const CASES: &[Case] = &[
     (&["compilers", "--reproduce", "gcc-12/O2/a/b,gcc-12/O2/c/d", "--out", "x"], 2, "gcc-12/O2/a/b,", "a single cell"),
     (&["compilers", "--reproduce", "gcc-12/O2/a/b", "--out", "x", "--json"], 2, "--json", "leave --json out"),
     (&["compilers", "--baseline", "/etc/passwd"], 2, "/etc/passwd", ".json"),
-    (&["test", "--tree", "/usr", "--suite", "sha256", "--oracle", "memory"], 2, "--suite and --oracle", "--oracle none"),
     (&["ipsec", "--packet-size", "1400"], 2, "--packet-size", "--load pcap:FILE"),
     (&["ipsec", "--tree", "/usr"], 2, "--tree", "kiln fpu --policy tree:DIR"),
     (&["ctrlq", "--rounds", "5"], 2, "--rounds 5", "use 6"),

@@ -221,13 +221,6 @@ impl Question for TestArgs {
                     "--impl, --case and --cases select Kiln's own tests: with --tree use --fuzz N and names of algorithms",
                 ));
             }
-            let named = !self.oracles.is_empty() && self.oracles != ["none"];
-            if named && !self.suites.is_empty() {
-                return Err(Error::input(
-                    "--suite and --oracle cannot be combined, because --oracle runs no suites: leave one out, or use \
-                     --oracle none; to select algorithms, name them, which works with both",
-                ));
-            }
             if self.thorough && self.oracles == ["none"] {
                 return Err(Error::input(
                     "--thorough is about oracles, and --oracle none runs none: leave one of them out",
