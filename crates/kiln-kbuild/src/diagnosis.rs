@@ -61,8 +61,8 @@ pub fn states_error(line: &str) -> bool {
     classify(line) == Kind::Cause
 }
 
-/// Returns the reason why a single program failed: the line that [`first_error`] finds or, if there
-/// is none, the first line that is not a warning or a note.
+/// Returns the reason why a single program failed: the line that [`first_error`] finds or, if it
+/// finds none, the first line that is not a warning or a note.
 pub fn reason(output: &str) -> String {
     let other = || {
         output

@@ -29,8 +29,8 @@ impl Policy {
         u32::try_from(number).ok().map(Policy)
     }
 
-    /// Returns the policy with the number that `kiln_fpu_policy_add` returned, or `None` if there
-    /// is no such policy.
+    /// Returns the policy with the number that `kiln_fpu_policy_add` returned, or `None` if the
+    /// number belongs to no policy.
     ///
     /// # Safety
     /// The requirements of [`Policy::foreign`] apply.

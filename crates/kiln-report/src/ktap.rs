@@ -15,7 +15,7 @@ pub enum Verdict {
 }
 
 /// A KTAP document that is written as results arrive. A write error is kept until [`Ktap::finish`],
-/// so that all tests are run even if nobody reads the output.
+/// so that all tests are run even if the reader of the output has exited.
 pub struct Ktap<W> {
     out: W,
     number: usize,

@@ -216,8 +216,8 @@ fn many_name(imp: Impl) -> String {
 }
 
 /// Creates a candidate that calls an implementation's function for many messages. Returns `None` if
-/// the candidate was not requested, if its tier cannot be used, or if there is no such function for
-/// this work.
+/// the candidate was not requested, if its tier cannot be used, or if the implementation has no
+/// such function for this work.
 fn many(imp: Impl, work: &Work, choice: Choice) -> Result<Option<Candidate<'static>>, Error> {
     let wanted = choice.wants(&many_name(imp), Level::Primitive) && !choice.latency;
     // Except for AEADs, decrypting a single message is as fast as decrypting several.

@@ -165,7 +165,7 @@ impl Repository {
         named.unwrap_or_default().to_string_lossy().into_owned()
     }
 
-    /// Looks up a revision. Returns `None` if there is no such commit.
+    /// Looks up a revision. Returns `None` if the repository does not have this commit.
     pub(crate) fn commit(&self, revision: &OsStr) -> Result<Option<Commit>, Error> {
         // Git would parse a revision that begins with a hyphen as an option.
         if revision.is_empty() || revision.as_bytes().starts_with(b"-") {

@@ -87,8 +87,8 @@ impl Image {
         })
     }
 
-    /// Returns the address of the global symbol with this name. If there is none, returns the
-    /// address of the local symbol with this name, provided there is only one. The tree's own
+    /// Returns the address of the global symbol with this name. If only local symbols have it,
+    /// returns the address of that symbol, provided it is the only one. The tree's own
     /// symbols are local.
     pub fn symbol(&self, name: &str) -> Option<u64> {
         let found = self.symbols.get(name)?;

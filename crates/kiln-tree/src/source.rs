@@ -211,7 +211,7 @@ impl Source {
     ///
     /// # Errors
     /// Fails if the directory is not a kernel tree, if the tree has no x86 code, or if the tree was
-    /// built in place and there is no git index to distinguish sources from build products.
+    /// built in place and has no git index to distinguish sources from build products.
     pub fn open(dir: &Path) -> Result<Source, Error> {
         let shown = dir.to_owned();
         let not = |why: &str| Error::NotATree {

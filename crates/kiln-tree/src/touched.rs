@@ -207,7 +207,7 @@ struct Direct {
     objects: BTreeSet<String>,
     /// The changed files that affect at least one object.
     files: BTreeSet<PathBuf>,
-    /// Path of a changed file that affects every object; `None` if there is no such file.
+    /// Path of a changed file that affects every object; `None` if no such file has changed.
     everything: Option<String>,
 }
 

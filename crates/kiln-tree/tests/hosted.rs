@@ -256,7 +256,7 @@ fn waits_end_by_time_and_by_completion() {
         assert!(took >= Duration::from_millis(99), "{took:?}");
         assert!(took < Duration::from_secs(5), "{took:?}");
 
-        // There are no ticks in this test, so jiffies must advance only while the clock thread
+        // This test has no ticks, so jiffies must advance only while the clock thread
         // runs.
         let jiffies = loaded.image.symbol("svc_jiffies").unwrap() as *const u64;
         // SAFETY: the address is that of a variable in the image, and the read is volatile.

@@ -80,8 +80,8 @@ fn a_stop_serves_what_is_there() {
     let device = Device::start(&["--max-ops", "100"]);
     let mut guest = guest(&device);
     let session = guest.create();
-    // Send more requests than the rate allows, so that the device is still processing them when it
-    // is told to stop.
+    // Send more requests than the rate allows, so that the device is still processing them when
+    // SIGTERM arrives.
     guest.pile_up(session, 30);
     device.signal(libc::SIGTERM);
     let (status, log) = device.end();

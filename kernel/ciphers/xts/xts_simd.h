@@ -190,7 +190,7 @@ static __always_inline void xts_long(const struct xts_key *key, u8 *dst,
 	} while (0)
 	while (blocks >= MAIN * VBLOCKS && blocks + rest > MAIN * VBLOCKS)
 		MAIN_STEP(&tk);
-	/* If no text follows this step, there is no need to compute the next tweaks. */
+	/* If no text follows this step, the next tweaks are not needed. */
 	if (blocks == MAIN * VBLOCKS) {
 		MAIN_STEP(NULL);
 		return;

@@ -69,7 +69,7 @@ fn keep_from_receiving(fd: &OwnedFd) -> io::Result<bool> {
     stream.shutdown(Shutdown::Read)?;
     let mut bytes = [0; 4096];
     loop {
-        // Because there is no control buffer, descriptors that were sent are dropped.
+        // This receives without a control buffer, so the kernel drops descriptors that were sent.
         match recv(&stream, &mut bytes, RecvFlags::DONTWAIT) {
             Ok((0, _)) => return Ok(true),
             Ok(_) | Err(Errno::INTR) => {}

@@ -18,7 +18,7 @@ pub(super) struct Bar {
     pub marked: bool,
 }
 
-/// Draws the bars in the given order. Returns `None` if there are no bars to draw.
+/// Draws the bars in the given order. Returns `None` if `bars` is empty.
 pub(super) fn draw(title: &str, unit: &str, log: bool, bars: &[Bar]) -> Option<Picture> {
     let bars: Vec<&Bar> = bars
         .iter()

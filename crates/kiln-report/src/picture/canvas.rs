@@ -38,7 +38,7 @@ const DASHES: [&str; 8] = [
 #[derive(Clone, Debug)]
 pub struct Picture {
     pub title: String,
-    /// Alternative text for readers who cannot see the picture: how to read it, and what it shows.
+    /// Alternative text, for screen readers: how to read the picture, and what it shows.
     pub about: String,
     /// Height in SVG units.
     pub height: f64,

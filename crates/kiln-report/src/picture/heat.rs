@@ -25,7 +25,7 @@ pub(super) struct Spot {
 }
 
 /// Draws the cells. If there are too many columns for one map, draws several maps, which are shown
-/// one below the other. Returns an empty list if there are no cells.
+/// one below the other. Without cells, returns an empty list.
 pub(super) fn draw(title: &str, unit: &str, spots: &[Spot]) -> Vec<Picture> {
     let mut columns: Vec<&str> = Vec::new();
     for spot in spots {

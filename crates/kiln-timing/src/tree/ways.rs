@@ -6,8 +6,8 @@ use kiln_tree::engine::{self, Engine, Listed};
 
 use super::{generic, measured, plain, Tree};
 
-/// Names of an algorithm's drivers, and of the function that does the work. If there is no simd
-/// helper, `helper` and `cryptd` are `None`.
+/// Names of an algorithm's drivers, and of the function that does the work. For an algorithm
+/// without a simd helper, `helper` and `cryptd` are `None`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ways {
     /// The function that the driver `direct` calls to do the work.

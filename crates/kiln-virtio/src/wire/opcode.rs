@@ -25,7 +25,7 @@ impl Service {
         Service::Akcipher,
     ];
 
-    /// Returns the service with this number, or `None` if there is no such service.
+    /// Returns the service with this number, or `None` if the number is unknown.
     pub fn from_raw(raw: u32) -> Option<Service> {
         Service::ALL.get(raw as usize).copied()
     }

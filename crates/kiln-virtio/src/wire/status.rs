@@ -31,7 +31,7 @@ impl Status {
         Status::KeyRejected,
     ];
 
-    /// Returns the status with this number, or `None` if there is no such status.
+    /// Returns the status with this number, or `None` if the number is unknown.
     pub fn from_raw(raw: u8) -> Option<Status> {
         Status::ALL.get(usize::from(raw)).copied()
     }

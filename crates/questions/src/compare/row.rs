@@ -76,8 +76,8 @@ pub(super) struct Row {
 /// The conditions that decide whether B passes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Gate {
-    /// Limit in per cent: B fails if it is slower by more than this, beyond the noise. `None` if
-    /// there is no limit.
+    /// Limit in per cent: B fails if it is slower by more than this, beyond the noise. `None` means
+    /// that any slowdown is accepted.
     pub max_regression: Option<f64>,
     /// If false, rows that cannot be judged also make B fail.
     pub allow_unjudged: bool,

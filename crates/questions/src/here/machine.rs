@@ -194,7 +194,7 @@ fn read_devices(root: &Root) -> Result<Vec<Device>, Missing> {
     let bus = "sys/bus/virtio";
     if !root.has(bus) {
         // If another bus is present but virtio is not, the virtio bus is neither built in nor
-        // loaded, so there are no virtio devices.
+        // loaded, so the machine has no virtio devices.
         return match root.has(files::BUS.pattern) {
             true => Ok(Vec::new()),
             false => Err(Missing::Absent),

@@ -384,11 +384,11 @@ fn like_is_compared_with_like() {
     timed.remove(7);
     let (_, many) = best::find_best(&timed).many.unwrap();
     assert_eq!((&*many.kiln_impl, many.kiln_time_ratio), ("own", 10.0));
-    // Without an API call by Kiln, there is no comparison with libraries.
+    // Without an API call by Kiln, libraries are not compared.
     timed.drain(1..3);
     let best = best::find_best(&timed);
     assert!(best.peer.is_none() && best.tree.is_some());
-    // If Kiln's fastest implementation does not use 512-bit vectors, there is no second ratio.
+    // If Kiln's fastest implementation does not use 512-bit vectors, the second ratio is absent.
     let two = [(&all[2].0, Some(&times[2])), (&all[3].0, Some(&times[3]))];
     assert_eq!(
         best::find_best(&two).peer.unwrap().1.best_peer_ymm_impl,

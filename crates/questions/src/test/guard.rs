@@ -17,8 +17,8 @@ const LEAST: usize = 256;
 
 static PATTERN: [u8; PAGE] = [POISON; PAGE];
 
-/// Returns the position of the first byte that is not poison. Almost always there is none, so whole
-/// pages are compared before single bytes.
+/// Returns the position of the first byte that is not poison. Whole pages are compared first,
+/// because almost all bytes are poison.
 pub(super) fn find_stray(bytes: &[u8]) -> Option<usize> {
     let page = bytes
         .chunks(PAGE)

@@ -1,6 +1,6 @@
 //! Computes the expected result for a message with the reference implementation of its algorithm.
-//! The reference implementation is table-based or, if there is no table-based one, the simplest
-//! one.
+//! The reference implementation is the table-based one or, for algorithms without one, the
+//! simplest.
 
 use kiln_kernel::call::{Call, Entry};
 use kiln_kernel::cipher::{Context as Keyed, Impl, Kind, Op};

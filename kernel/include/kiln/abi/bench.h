@@ -133,7 +133,7 @@ enum kiln_way {
 	KILN_NR_WAYS
 };
 
-/* Returns the name of a chunking strategy, or NULL if there is no strategy @way. */
+/* Returns the name of a chunking strategy, or NULL if @way is not a strategy. */
 KILN_EXPORT const char *kiln_cut_way(u32 way);
 /* Sets the strategy and its target, in TSC ticks, for the whole process. */
 KILN_EXPORT void kiln_cut_set(u32 way, u64 target);
