@@ -70,25 +70,28 @@ fn cargo(arguments: &[&str]) -> Command {
     cargo
 }
 
-/// Fills the copy's target directory with the crates that have already been built. Cargo rebuilds
-/// those whose sources differ or are newer. Libraries are hard-linked, but cargo's metadata about
-/// them is copied, because cargo modifies the metadata in place.
+/// Fills the copy's target directory with the crates that have already been built, except for
+/// [`AFFECTED`]. Cargo's metadata records files outside a crate's own folder, such as
+/// `docs/schema.json`, by their absolute paths: an affected crate that was taken over would be
+/// rebuilt when the repository's file changes, and not when the copy's does. Libraries are
+/// hard-linked, but the metadata is copied, because cargo modifies it in place.
 fn take_over_built_crates() {
     let (from, to) = (built(), home().join("target"));
     let to = to.join(from.file_name().unwrap());
     for dir in [".fingerprint", "build", "deps"] {
         let mut take = |path: &Path| {
-            let copy = to.join(path.strip_prefix(&from).unwrap());
+            let name = path.strip_prefix(&from).unwrap();
+            let copy = to.join(name);
             let is_program = dir == "deps" && path.extension().is_none();
             let time = |path: &Path| fs::metadata(path).and_then(|m| m.modified()).ok();
-            if is_program || time(&copy) >= time(path) {
+            if is_program || is_affected(name) || time(&copy) >= time(path) {
                 return;
             }
             fs::create_dir_all(copy.parent().unwrap()).unwrap();
             let _ = fs::remove_file(&copy);
             let is_library = ["rlib", "rmeta", "so", "a"];
-            let name = path.extension().unwrap_or_default().to_str().unwrap();
-            if is_library.contains(&name) && fs::hard_link(path, &copy).is_ok() {
+            let extension = path.extension().unwrap_or_default().to_str().unwrap();
+            if is_library.contains(&extension) && fs::hard_link(path, &copy).is_ok() {
                 return;
             }
             fs::copy(path, &copy).unwrap();
@@ -98,6 +101,17 @@ fn take_over_built_crates() {
         };
         walk(&from.join(dir), &mut take).unwrap();
     }
+}
+
+/// Returns whether a path relative to cargo's target directory belongs to one of [`AFFECTED`], for example
+/// `deps/libkiln_record-HASH.rlib` or `.fingerprint/kiln-record-HASH/dep-lib-kiln_record`.
+fn is_affected(path: &Path) -> bool {
+    path.components().any(|part| {
+        let part = part.as_os_str().to_string_lossy().replace('_', "-");
+        let owner = part.rsplit_once('-').map_or("", |(owner, _)| owner);
+        let owner = owner.strip_prefix("lib").unwrap_or(owner);
+        AFFECTED.contains(&owner)
+    })
 }
 
 /// Returns what the command prints on standard output. Panics if the command fails.
