@@ -359,6 +359,7 @@ struct kiln_kunit_order {
 	const char *cases;	/* pattern with * and ?; NULL selects all cases */
 	unsigned long bench;	/* whether to run the suite's benchmarks as well */
 	struct kiln_prove *prove;	/* how to single-step functions; NULL disables stepping */
+	unsigned char *timer_armed;	/* 1 while a timer of the suite is armed, otherwise 0 */
 };
 
 #endif

@@ -52,6 +52,22 @@ static void kiln_skip_benchmark(struct kunit *test)
 }
 
 /*
+ * The armed timer. Suites arm at most one timer at a time. Interrupts must be disabled while this
+ * variable is modified.
+ */
+static struct hrtimer *kiln_armed;
+static bool kiln_in_timer;
+/* Tells the source of interrupts that a timer waits for them. NULL outside suites. */
+static unsigned char *kiln_is_armed;
+
+static void kiln_arm(struct hrtimer *timer)
+{
+	kiln_armed = timer;
+	if (kiln_is_armed)
+		WRITE_ONCE(*kiln_is_armed, timer != NULL);
+}
+
+/*
  * Runs the cases of a suite whose names match the pattern, or all cases if the pattern is NULL.
  * Returns the number of matching cases, including skipped ones, or a negative errno.
  */
@@ -76,19 +92,14 @@ u64 kiln_glue_kunit_run(const struct kiln_kunit_order *order)
 			cases++;
 		}
 	kiln_prove_set(order->prove);
+	kiln_is_armed = order->timer_armed;
 	if (cases)
 		kunit_run_tests(*set.start);
+	kiln_is_armed = NULL;
 	kiln_prove_set(NULL);
 	kunit_free_suite_set(set);
 	return cases;
 }
-
-/*
- * The armed timer. Suites arm at most one timer at a time. Interrupts must be disabled while this
- * variable is modified.
- */
-static struct hrtimer *kiln_armed;
-static bool kiln_in_timer;
 
 static enum hrtimer_restart (*kiln_function(struct hrtimer *timer))(struct hrtimer *)
 {
@@ -103,7 +114,7 @@ static void kiln_timer_interrupt(void *cpu)
 		return;
 	kiln_in_timer = true;
 	if (kiln_function(timer)(timer) == HRTIMER_NORESTART)
-		kiln_armed = NULL;
+		kiln_arm(NULL);
 	kiln_in_timer = false;
 }
 
@@ -127,7 +138,7 @@ void hrtimer_start_range_ns(struct hrtimer *timer, ktime_t at, u64 range,
 		at = ktime_add(ktime_get(), at);
 	hrtimer_set_expires(timer, at);
 	WARN_ON(kiln_armed && kiln_armed != timer);
-	kiln_armed = timer;
+	kiln_arm(timer);
 	kiln_on_interrupt(kiln_timer_interrupt);
 	kiln_local_irq_restore(flags);
 }
@@ -142,7 +153,7 @@ int hrtimer_cancel(struct hrtimer *timer)
 	const int was = kiln_armed == timer;
 
 	if (was && !kiln_in_timer) {
-		kiln_armed = NULL;
+		kiln_arm(NULL);
 		kiln_on_interrupt(NULL);
 	}
 	kiln_local_irq_restore(flags);

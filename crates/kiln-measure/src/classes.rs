@@ -94,6 +94,15 @@ pub fn most_different(classes: [&[u32]; 2]) -> Option<Difference> {
         .max_by(|a, b| a.t.abs().total_cmp(&b.t.abs()))
 }
 
+/// Computes the difference in a second measurement at the crop of the first. If the crop leaves too
+/// few measurements of one class there, the next wider crop is used: if the times of the classes
+/// do not overlap, a crop may keep nearly all of one class and nearly nothing of the other.
+pub fn repeat(classes: [&[u32]; 2], first: &Difference) -> Option<Difference> {
+    (0..=first.crop)
+        .rev()
+        .find_map(|crop| difference(classes, crop))
+}
+
 /// Returns the smallest difference that would have reached [`LIMIT`], computed without the slowest
 /// tenth of the measurements. Tighter crops are not used, because all measurements that they keep
 /// may fall into a single step of the clock, which hides any difference.
@@ -105,7 +114,8 @@ pub fn detectable(classes: [&[u32]; 2]) -> Option<f64> {
 /// The conclusion drawn from two independent runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Finding {
-    /// Both runs found a difference at the same crop and in the same direction.
+    /// Both runs found a difference in the same direction, the second run at the crop of the first
+    /// or at the next wider one that can be used ([`repeat`]).
     Differs,
     /// The first run found a difference, but the second run did not confirm it.
     Unconfirmed,
@@ -170,6 +180,27 @@ mod tests {
             difference([&[7; 60], &[9; 60]], 0).unwrap().t,
             f64::INFINITY
         );
+    }
+
+    #[test]
+    fn classes_without_overlap_are_found_again() {
+        // The median of the first run is a slow measurement. The median of the second run is a fast
+        // one, so the crop there keeps no slow measurement.
+        let run = |fast, slow| [vec![20u32; fast], vec![90u32; slow]];
+        let narrow = CROPS.iter().position(|&c| c == 50.0).unwrap();
+        let [a, b] = run(4990, 5010);
+        let first = difference([&a, &b], narrow).unwrap();
+        let [a, b] = run(5010, 4990);
+        assert_eq!(difference([&a, &b], narrow), None);
+        let again = repeat([&a, &b], &first).unwrap();
+        assert_eq!((CROPS[again.crop], again.mean), (75.0, 70.0));
+        let finding = judge(&first, || repeat([&a, &b], &first));
+        assert_eq!(finding, Finding::Differs);
+        // Control: a second run without a difference does not confirm the first.
+        let equal = vec![20u32; 5000];
+        let finding = judge(&first, || repeat([&equal, &equal], &first));
+        assert_eq!(finding, Finding::Unconfirmed);
+        assert_eq!(repeat([&a, &[]], &first), None);
     }
 
     #[test]

@@ -87,7 +87,7 @@ impl Series {
         })
     }
 
-    /// Returns the median of the best samples of all complete rounds, with its 95% interval.
+    /// Returns the median of the best samples of all complete rounds, with its 95 % interval.
     /// Returns `None` if there are fewer than six such samples.
     pub fn median_of_bests(&self) -> Option<Ratio> {
         let bests: Vec<f64> = self.bests(usize::MAX).into_iter().flatten().collect();
@@ -128,14 +128,14 @@ impl Series {
 }
 
 /// Compares two series from one call of `measure`. Returns `None` if they have fewer than six
-/// rounds in common, because a 95% interval then does not exist: the probability that all rounds
+/// rounds in common, because a 95 % interval then does not exist: the probability that all rounds
 /// are on one side of the median by chance is 2 * 2^-6 = 3% for six rounds and 6% for five.
 pub fn ratio(a: &Series, b: &Series) -> Option<Ratio> {
     ratio_among(a, b, 1)
 }
 
 /// Like [`ratio`], but for one of several `comparisons` that are judged together. With a
-/// probability of 95%, all their intervals contain the true medians (Bonferroni), so false
+/// probability of 95 %, all their intervals contain the true medians (Bonferroni), so false
 /// differences stay rare even among many unchanged pairs. Returns `None` if there are too few
 /// rounds for this; see [`rounds_for`].
 pub fn ratio_among(a: &Series, b: &Series, comparisons: usize) -> Option<Ratio> {

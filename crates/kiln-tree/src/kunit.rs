@@ -1,12 +1,12 @@
 //! Runs the tree's own KUnit suites (`tree/kunit.c`). Each suite runs in its own child, so that a
-//! crash or a hang affects only that suite. While a suite runs, interrupts arrive at random times;
-//! these drive the high-resolution timers that interrupt tests use.
+//! crash or a hang affects only that suite. While a suite runs, interrupts arrive at random times,
+//! and more often while an interrupt test has armed a high-resolution timer, which they drive.
 
 use std::ffi::{CString, OsString};
 use std::path::Path;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::thread::{self, available_parallelism};
 use std::time::{Duration, Instant};
 
@@ -21,9 +21,13 @@ use crate::pattern::matches;
 use crate::prove::{self, Proving};
 use crate::{raw, Error};
 
-/// Average number of interrupts per second. Each interrupt takes 20 to 30 us of host time, so the
-/// interrupted task gets about half of the CPU.
+/// Average number of interrupts per second while a suite's timer is armed. Each interrupt takes 20
+/// to 30 us of host time, so the interrupted task gets about half of the CPU.
 const RATE: f64 = 20_000.0;
+
+/// Average number of interrupts per second at other times, when they have nothing to call: that of
+/// the tick of a kernel with `HZ=1000`.
+const TICK: f64 = 1_000.0;
 
 /// Time without events after which a child is considered hung. KUnit's own timeout is 300 s, but
 /// every case finishes within a minute here.
@@ -189,10 +193,17 @@ pub fn measure(order: &Order, wanted: &KunitOrder) -> Result<(), Error> {
                 Some(prove) => Some(Proving::start(&mut host, prove)?),
                 None => None,
             };
+            let timer_armed = Arc::new(AtomicBool::new(false));
+            let arrivals = Arrivals::TwoRates {
+                flag: timer_armed.clone(),
+                hz_if_set: RATE,
+                hz_if_clear: TICK,
+                seed: order.seed,
+            };
             let interrupts = match proving {
                 Some(_) => None,
                 None => Some(
-                    Timer::start(&mut host.cpu, Arrivals::Poisson(RATE, order.seed))
+                    Timer::start(&mut host.cpu, arrivals)
                         .map_err(|e| Error::host("a timer for interrupts", e))?,
                 ),
             };
@@ -203,6 +214,7 @@ pub fn measure(order: &Order, wanted: &KunitOrder) -> Result<(), Error> {
                 cases: cases.as_ref().map_or(ptr::null(), |c| c.as_ptr()),
                 bench: u64::from(wanted.bench),
                 prove: proving.as_mut().map_or(ptr::null_mut(), Proving::raw),
+                timer_armed: timer_armed.as_ptr().cast(),
             };
             // SAFETY: the argument points to the structure that the function takes, and its strings
             // outlive the call.
@@ -314,8 +326,15 @@ pub fn run(
         let ran = run_job(job);
         results.lock().unwrap_or_else(|e| e.into_inner())[at] = Some(ran);
     };
-    // Run one child per CPU, because only one thread of each child is busy.
-    let workers = available_parallelism().map_or(1, |n| n.get());
+    // Run two children per CPU: only one thread of each child is busy, and most interrupt tests run
+    // for one second, even if they get half of a CPU. Stepping and benchmarks take as much CPU time
+    // as they need.
+    let per_cpu = if wanted.prove.is_some() || wanted.bench {
+        1
+    } else {
+        2
+    };
+    let workers = per_cpu * available_parallelism().map_or(1, |n| n.get());
     thread::scope(|scope| {
         for _ in 0..workers {
             scope.spawn(work);

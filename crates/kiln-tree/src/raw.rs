@@ -1177,10 +1177,11 @@ pub struct KunitOrder {
     pub cases: *const ::std::os::raw::c_char,
     pub bench: ::std::os::raw::c_ulong,
     pub prove: *mut Prove,
+    pub timer_armed: *mut ::std::os::raw::c_uchar,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of KunitOrder"][::std::mem::size_of::<KunitOrder>() - 32usize];
+    ["Size of KunitOrder"][::std::mem::size_of::<KunitOrder>() - 40usize];
     ["Alignment of KunitOrder"][::std::mem::align_of::<KunitOrder>() - 8usize];
     [
         "Offset of field: KunitOrder::suite",
@@ -1194,6 +1195,9 @@ const _: () = {
     [
         "Offset of field: KunitOrder::prove",
     ][::std::mem::offset_of!(KunitOrder, prove) - 24usize];
+    [
+        "Offset of field: KunitOrder::timer_armed",
+    ][::std::mem::offset_of!(KunitOrder, timer_armed) - 32usize];
 };
 impl Default for KunitOrder {
     fn default() -> Self {

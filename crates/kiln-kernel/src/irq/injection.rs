@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::ptr;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::Arc;
 
 use kiln_measure::SplitMix64;
@@ -44,13 +44,22 @@ impl Injection {
 }
 
 /// The times at which interrupts arrive.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub enum Arrivals {
     /// Interrupts at regular intervals. The value is the number of interrupts per second.
     Periodic(f64),
     /// Interrupts at independent random times. The values are the mean number of interrupts per
     /// second, and the seed.
     Poisson(f64, u64),
+    /// Interrupts at independent random times, at a rate that depends on a flag. The flag is read
+    /// after each interrupt.
+    TwoRates {
+        flag: Arc<AtomicBool>,
+        /// Mean number of interrupts per second while the flag is set.
+        hz_if_set: f64,
+        hz_if_clear: f64,
+        seed: u64,
+    },
     /// An interrupt after each of these gaps, in nanoseconds. After the last gap, the list repeats.
     Replay(Arc<[u64]>),
 }
@@ -59,6 +68,24 @@ impl Arrivals {
     fn period(&self) -> Option<u64> {
         match self {
             Arrivals::Periodic(hz) => Some((1e9 / hz) as u64),
+            _ => None,
+        }
+    }
+
+    /// The current mean number of interrupts per second, if they arrive at random times.
+    fn random_hz(&self) -> Option<f64> {
+        match self {
+            Arrivals::Poisson(hz, _) => Some(*hz),
+            Arrivals::TwoRates {
+                flag,
+                hz_if_set,
+                hz_if_clear,
+                ..
+            } => Some(if flag.load(Ordering::Relaxed) {
+                *hz_if_set
+            } else {
+                *hz_if_clear
+            }),
             _ => None,
         }
     }
@@ -74,7 +101,7 @@ pub(super) struct TimerState {
 
 impl TimerState {
     pub(super) fn start(&mut self, timer: libc::timer_t, arrivals: Arrivals) {
-        if let Arrivals::Poisson(_, seed) = arrivals {
+        if let Arrivals::Poisson(_, seed) | Arrivals::TwoRates { seed, .. } = arrivals {
             self.random = SplitMix64(seed);
         }
         let period = arrivals.period();
@@ -93,18 +120,15 @@ impl TimerState {
     }
 
     fn next_gap(&mut self) -> Option<u64> {
-        match self.arrivals.as_ref()? {
-            Arrivals::Periodic(_) => None,
-            Arrivals::Poisson(hz, _) => {
-                let uniform = ((self.random.next_u64() >> 11) + 1) as f64 / (1u64 << 53) as f64;
-                Some((-uniform.ln() * 1e9 / hz) as u64 + 1)
-            }
-            Arrivals::Replay(gaps) => {
-                let gap = gaps[self.position % gaps.len()];
-                self.position += 1;
-                Some(gap.max(1))
-            }
+        let arrivals = self.arrivals.as_ref()?;
+        if let Arrivals::Replay(gaps) = arrivals {
+            let gap = gaps[self.position % gaps.len()];
+            self.position += 1;
+            return Some(gap.max(1));
         }
+        let hz = arrivals.random_hz()?;
+        let uniform = ((self.random.next_u64() >> 11) + 1) as f64 / (1u64 << 53) as f64;
+        Some((-uniform.ln() * 1e9 / hz) as u64 + 1)
     }
 
     pub(super) fn stop(&mut self) {
@@ -329,6 +353,22 @@ mod tests {
         assert_ne!(draw(7), draw(9));
         let mean = draw(7).iter().flatten().sum::<u64>() as f64 / 10_000.0;
         assert!((95_000.0..105_000.0).contains(&mean), "{mean} ns");
+    }
+
+    #[test]
+    fn a_flag_selects_the_rate() {
+        let draw = |is_set| {
+            let arrivals = Arrivals::TwoRates {
+                flag: Arc::new(AtomicBool::new(is_set)),
+                hz_if_set: 10_000.0,
+                hz_if_clear: 1_000.0,
+                seed: 7,
+            };
+            gaps(arrivals, 7).into_iter().flatten().sum::<u64>() as f64 / 10_000.0
+        };
+        let (fast, slow) = (draw(true), draw(false));
+        assert!((95_000.0..105_000.0).contains(&fast), "{fast} ns");
+        assert!((950_000.0..1_050_000.0).contains(&slow), "{slow} ns");
     }
 
     #[test]

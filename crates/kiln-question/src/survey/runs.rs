@@ -216,7 +216,7 @@ mod tests {
         assert!((of.high.unwrap() - 1.4588).abs() < 5e-4, "{of:?}");
     }
 
-    /// Simulates 2,000 surveys with a fixed seed. In about 95% of them, the sixth process is within
+    /// Simulates 2,000 surveys with a fixed seed. In about 95 % of them, the sixth process is within
     /// the interval computed from the first five. As a control, the sixth process is within the
     /// range of the first five in only about two thirds of the surveys.
     #[test]

@@ -98,7 +98,7 @@ pub struct BudgetArgs {
         conflicts_with = "tree"
     )]
     irq_rate: Option<f64>,
-    /// Seconds per row [default: 0.25; with --quick 0.06]
+    /// Time to measure each row in seconds [default: 0.25; with --quick 0.06]
     #[arg(
         long,
         value_name = "N",

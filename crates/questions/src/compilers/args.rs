@@ -51,13 +51,13 @@ const WITHOUT_CELL: [&str; 10] = [
 /// its content. The results of a cell are checked before it is timed.
 #[derive(Args)]
 #[command(after_long_help = "\
-Variants (--variant): default, patched (-fno-tree-pre -fno-tree-sra), ubsan,
-ubsan-tree (the checks that a kernel tree enables), asan, no-object-flags
-(without a tree's flags for single files), flags, or several joined by +, such
-as ubsan+-fno-tree-pre. If the
-baseline is a compiler that --cc also names, its variants are compared with
-its variant 'default' at the same level. docs/COMPILERS.md has the flags, and
-the calling conventions for your own files.
+Variants (--variant): default, patched (-fno-tree-pre -fno-tree-sra), ubsan
+(the checks of Linux 4.15; fewer than -fsanitize=undefined), ubsan-tree (those
+of 6.12), asan, no-object-flags (without a tree's flags for single files),
+flags, or several joined by +, such as ubsan+-fno-tree-pre. If the baseline is
+a compiler that --cc also names, its variants are compared with its variant
+'default' at the same level. docs/COMPILERS.md has the flags, and the calling
+conventions for your own files.
 
 Exit status:
   Without --bisect:

@@ -7,6 +7,15 @@ use super::variant::UBSAN;
 /// The kinds of code that gcc and clang instrument for address checks. Each can be turned off.
 const ADDRESS: [&str; 4] = ["instrument-reads", "instrument-writes", "stack", "globals"];
 
+/// The checks of C code that `-fsanitize=undefined` enables in addition to those in `UBSAN`, without
+/// those of floating-point numbers. gcc has no `function`.
+const UNDEFINED_MORE: [&str; 4] = [
+    "-fsanitize=pointer-overflow",
+    "-fsanitize=nonnull-attribute",
+    "-fsanitize=builtin",
+    "-fsanitize=function",
+];
+
 /// A sanitizer check that can be enabled on its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Check {
@@ -20,9 +29,9 @@ pub(super) struct Check {
 
 /// Returns the checks that the flags `own` enable and the flags `other` do not.
 pub(super) fn find_checks(cc: &Toolchain, own: &[String], other: &[String]) -> Vec<Check> {
-    let others = enabled(other);
+    let others = enabled(cc, other);
     let mut checks: Vec<Check> = Vec::new();
-    for name in enabled(own).into_iter().filter(|n| !others.contains(n)) {
+    for name in enabled(cc, own).into_iter().filter(|n| !others.contains(n)) {
         match name.as_str() {
             "address" | "kernel-address" => checks.extend(address_checks(cc, &name)),
             _ => checks.push(Check {
@@ -36,16 +45,17 @@ pub(super) fn find_checks(cc: &Toolchain, own: &[String], other: &[String]) -> V
 }
 
 /// Returns the names listed in the `-fsanitize=` flags, in order. The group `undefined` is replaced
-/// by the checks in `UBSAN`.
-fn enabled(flags: &[String]) -> Vec<String> {
+/// by its checks.
+fn enabled(cc: &Toolchain, flags: &[String]) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     let lists = flags.iter().filter_map(|f| f.strip_prefix("-fsanitize="));
     for name in lists.flat_map(|list| list.split(',')) {
         match name {
-            "undefined" => names.extend(UBSAN.iter().filter_map(|f| {
-                let name = f.strip_prefix("-fsanitize=")?;
-                Some(name.to_string())
-            })),
+            "undefined" => {
+                let all = [&UBSAN[..], &UNDEFINED_MORE].concat();
+                let name = |f: String| Some(f.strip_prefix("-fsanitize=")?.to_string());
+                names.extend(cc.known(&all).into_iter().filter_map(name));
+            }
             name => names.push(name.to_string()),
         }
     }
@@ -98,7 +108,10 @@ mod tests {
             ),
             ["shift", "bool"]
         );
-        assert_eq!(names("-fsanitize=undefined", "").len(), UBSAN.len());
+        let undefined = names("-fsanitize=undefined", "");
+        assert_eq!(undefined.len(), UBSAN.len() + 3, "{undefined:?}");
+        // `UBSAN` lacks this check.
+        assert!(undefined.contains(&"pointer-overflow".into()));
         assert_eq!(names("-O2 -fno-tree-pre", ""), [""; 0]);
         assert_eq!(
             names("-fsanitize=kernel-address", ""),

@@ -109,7 +109,7 @@ pub(super) struct Row {
     ))]
     pub ratio: Option<f64>,
     /// Lower end of the interval of `ratio`. If the baseline is a compiler, the intervals of all
-    /// rows hold together with 95% confidence. If it is a record, each end is computed by dividing
+    /// rows hold together with 95 % confidence. If it is a record, each end is computed by dividing
     /// an end of one row's interval by an end of the other's.
     pub ratio_low: Option<f64>,
     /// Upper end of the interval of `ratio`.

@@ -17,7 +17,7 @@ const MOST_WORKERS: usize = 256;
 /// cannot widen the interval.
 const ROUNDS: usize = 9;
 const QUICK_ROUNDS: usize = 6;
-/// The smallest number of rounds that gives a 95% interval (`kiln_measure::ratio_of_rounds`). The
+/// The smallest number of rounds that gives a 95 % interval (`kiln_measure::ratio_of_rounds`). The
 /// next constant is an upper limit that catches typing errors.
 const LEAST_ROUNDS: usize = 6;
 const MOST_ROUNDS: usize = 1000;

@@ -25,7 +25,7 @@ pub(super) static CTRLQ: Part = Part {
     ..Part::USUAL
 };
 
-/// The minimum number of rounds that gives a 95% interval.
+/// The minimum number of rounds that gives a 95 % interval.
 const ROUNDS: f64 = 6.0;
 /// Time that it takes to start the devices, in seconds.
 const DEVICES_S: f64 = 0.1;

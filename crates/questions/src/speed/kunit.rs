@@ -3,14 +3,19 @@
 
 use std::time::Instant;
 
-use super::row::Row;
+use kiln_measure::{median, ratio_of_rounds};
 use kiln_timing::{Candidate, Messages};
 
-/// How often each benchmark runs for a row with a long message. The highest of the means is used.
-const TIMES: u64 = 10;
+use super::row::{Kunit, Row};
+
+/// How often each benchmark runs, at first, for a row with a long message.
+const TIMES: u64 = 12;
 /// How often each benchmark runs for a row with a short message, and for every row with `--quick`,
 /// because the time limit of `--quick` covers only Kiln's own samples.
 const TIMES_FEW: u64 = 2;
+/// Maximum number of runs for a row with a long message. Runs are added until the interval of the
+/// ratio decides whether the results agree.
+const TIMES_MOST: usize = 60;
 /// Minimum length in bytes at which results are compared. For shorter messages, the call overhead
 /// would matter.
 const LONG: usize = 4096;
@@ -21,38 +26,33 @@ const AGREE: f64 = 0.02;
 const WINDOW: usize = 10_000_000;
 const CALL: usize = 128;
 
-/// Two throughputs in 10^6 bytes per second: the value that the benchmark reports, and the value
-/// that Kiln obtains by timing the same calls with the benchmark's method.
-pub(super) struct Means {
-    pub kunit: f64,
-    pub same_calls: f64,
-}
-
-/// One function's benchmark.
+/// One function's benchmark, and the row's calls, which are timed by the benchmark's method. Both
+/// take turns, so that they see the same clock frequency and the same disturbances. The lists hold
+/// the results of each turn, in 10^6 bytes per second.
 struct Turn<'c> {
     candidate: &'c Candidate<'c>,
     messages: Messages,
-    best: Option<Means>,
+    kunit: Vec<f64>,
+    same_calls: Vec<f64>,
 }
 
-/// Benchmarks that run between the samples of one length. Each benchmark alternates with the calls
-/// of a row, so that both see the same clock frequency and the same disturbances.
+/// Benchmarks that run between the samples of one length.
 pub(super) struct Turns<'c> {
     turns: Vec<Turn<'c>>,
     len: usize,
     times: u64,
+    most: usize,
     done: u64,
 }
 
 impl<'c> Turns<'c> {
     pub(super) fn new(len: usize, quick: bool) -> Turns<'c> {
+        let is_brief = quick || len < LONG;
         Turns {
             turns: Vec::new(),
             len,
-            times: match quick || len < LONG {
-                true => TIMES_FEW,
-                false => TIMES,
-            },
+            times: if is_brief { TIMES_FEW } else { TIMES },
+            most: if is_brief { 0 } else { TIMES_MOST },
             done: 0,
         }
     }
@@ -61,7 +61,8 @@ impl<'c> Turns<'c> {
         self.turns.push(Turn {
             candidate,
             messages: messages.afresh(),
-            best: None,
+            kunit: Vec::new(),
+            same_calls: Vec::new(),
         });
     }
 
@@ -73,28 +74,43 @@ impl<'c> Turns<'c> {
         self.done += 1;
         for turn in &mut self.turns {
             // A failed benchmark leaves its result empty in the row.
-            if let Some(means) = turn.take(self.len) {
-                turn.best = Some(match &turn.best {
-                    None => means,
-                    Some(best) => Means {
-                        kunit: best.kunit.max(means.kunit),
-                        same_calls: best.same_calls.max(means.same_calls),
-                    },
-                });
+            let _ = turn.take(self.len);
+        }
+    }
+
+    /// Repeats the benchmarks for which the runs so far do not decide whether the results agree.
+    /// Ends early if `stop` returns true.
+    pub(super) fn decide(&mut self, stop: impl Fn() -> bool) {
+        for turn in &mut self.turns {
+            while turn.kunit.len() < self.most && !stop() {
+                let undecided = |r: Kunit| agree(&r) == Agreement::CannotTell;
+                if !turn.result().is_some_and(undecided) || turn.take(self.len).is_none() {
+                    break;
+                }
             }
         }
     }
 
-    /// Returns the highest means of the `i`th candidate.
-    pub(super) fn best(&self, i: usize) -> Option<&Means> {
-        self.turns[i].best.as_ref()
+    /// Returns the results of the `i`th candidate.
+    pub(super) fn result(&self, i: usize) -> Option<Kunit> {
+        self.turns[i].result()
     }
 }
 
 impl Turn<'_> {
-    fn take(&mut self, len: usize) -> Option<Means> {
+    /// Runs the benchmark, and then the calls. The benchmark measures its long messages last, so both
+    /// results are from the same few milliseconds.
+    fn take(&mut self, len: usize) -> Option<()> {
         let figures = self.candidate.beside.as_ref()?().ok()?;
         let (_, kunit) = figures.into_iter().find(|f| f.0 == len)?;
+        let same_calls = self.time_calls(len)?;
+        self.kunit.push(kunit);
+        self.same_calls.push(same_calls);
+        Some(())
+    }
+
+    /// Returns the throughput of the row's calls, as the benchmark would calculate it.
+    fn time_calls(&mut self, len: usize) -> Option<f64> {
         let calls = (WINDOW / (len + CALL)) as u64;
         let mut run = || (self.candidate.run)(&mut self.messages, calls).ok();
         // Like the benchmark, start with an untimed run.
@@ -102,37 +118,83 @@ impl Turn<'_> {
         let start = Instant::now();
         run()?;
         let us = start.elapsed().as_secs_f64() * 1e6;
-        Some(Means {
-            kunit,
-            same_calls: len as f64 * calls as f64 / us,
+        Some(len as f64 * calls as f64 / us)
+    }
+
+    fn result(&self) -> Option<Kunit> {
+        let middle = |values: &[f64]| {
+            let mut sorted = values.to_vec();
+            sorted.sort_by(f64::total_cmp);
+            median(&sorted)
+        };
+        let ratio = ratio_of_rounds(&self.kunit, &self.same_calls);
+        Some(Kunit {
+            kunit_mb_per_s: middle(&self.kunit)?,
+            mean_mb_per_s: middle(&self.same_calls)?,
+            kunit_ratio: ratio.map(|r| r.ratio),
+            kunit_ratio_low: ratio.map(|r| r.low),
+            kunit_ratio_high: ratio.map(|r| r.high),
         })
     }
 }
 
-/// Returns the relative difference between a row's two mean throughputs.
-fn difference(row: &Row) -> Option<f64> {
-    Some(row.kunit_mb_per_s? / row.mean_mb_per_s? - 1.0)
+/// Whether the benchmark and the same calls, timed by Kiln, have the same throughput.
+#[derive(Debug, PartialEq)]
+enum Agreement {
+    Agree,
+    Differ,
+    /// The interval contains values of both kinds, or there are too few turns for an interval.
+    CannotTell,
+}
+
+fn agree(result: &Kunit) -> Agreement {
+    let Some((low, high)) = result.kunit_ratio_low.zip(result.kunit_ratio_high) else {
+        return Agreement::CannotTell;
+    };
+    let (low, high) = (low - 1.0, high - 1.0);
+    if low >= -AGREE && high <= AGREE {
+        Agreement::Agree
+    } else if low > AGREE || high < -AGREE {
+        Agreement::Differ
+    } else {
+        Agreement::CannotTell
+    }
+}
+
+fn percent(result: &Kunit) -> String {
+    let part = |ratio: Option<f64>| Some(100.0 * (ratio? - 1.0));
+    let of_medians = part(Some(result.kunit_mb_per_s / result.mean_mb_per_s));
+    let ratio = part(result.kunit_ratio).or(of_medians).unwrap_or_default();
+    match part(result.kunit_ratio_low).zip(part(result.kunit_ratio_high)) {
+        Some((low, high)) => format!("{ratio:+.1} % ({low:+.1} to {high:+.1})"),
+        None => format!("{ratio:+.1} %"),
+    }
 }
 
 /// Formats a note that states how many rows agree, and lists the rows that do not.
 pub(super) fn note(rows: &[Row]) -> Option<String> {
     let long = rows.iter().filter(|r| r.len >= LONG);
-    let compared: Vec<(&Row, f64)> = long.filter_map(|r| Some((r, difference(r)?))).collect();
+    let compared: Vec<(&Row, &Kunit)> = long.filter_map(|r| Some((r, r.kunit.as_ref()?))).collect();
     if compared.is_empty() {
         return None;
     }
-    let apart = compared.iter().filter(|(_, d)| d.abs() > AGREE);
-    let apart: Vec<String> = apart
-        .map(|(r, d)| format!("{} {} B {:+.1} %", r.imp, r.len, 100.0 * d))
-        .collect();
+    let names = |which: Agreement| {
+        let those = compared.iter().filter(|(_, k)| agree(k) == which);
+        let names = those.map(|(r, k)| format!("{} {} B {}", r.imp, r.len, percent(k)));
+        names.collect::<Vec<_>>()
+    };
+    let (differ, cannot_tell) = (names(Agreement::Differ), names(Agreement::CannotTell));
     let mut note = format!(
         "KUnit's own benchmarks and the same calls, timed in turn over as many bytes, from {LONG} B on: {} of {} agree within {} %",
-        compared.len() - apart.len(),
+        compared.len() - differ.len() - cannot_tell.len(),
         compared.len(),
         100.0 * AGREE
     );
-    if !apart.is_empty() {
-        note += &format!("; not {}", apart.join(", "));
+    if !differ.is_empty() {
+        note += &format!("; different: {}", differ.join(", "));
+    }
+    if !cannot_tell.is_empty() {
+        note += &format!("; cannot tell: {}", cannot_tell.join(", "));
     }
     Some(note + "; a row's own result is its best sample and therefore above both")
 }
@@ -142,14 +204,14 @@ pub(super) fn note(rows: &[Row]) -> Option<String> {
 pub(super) fn lines(rows: &[Row]) -> String {
     let mut text = String::new();
     for row in rows {
-        if let (Some(kunit), Some(mean), Some(apart)) =
-            (row.kunit_mb_per_s, row.mean_mb_per_s, difference(row))
-        {
+        if let Some(result) = &row.kunit {
             text += &format!(
-                "{:<20} {:>6} B  {mean:>8.0} MB/s  KUnit {kunit:>8.0} MB/s  {:+.1} %\n",
+                "{:<20} {:>6} B  {:>8.0} MB/s  KUnit {:>8.0} MB/s  {}\n",
                 row.imp,
                 row.len,
-                100.0 * apart
+                result.mean_mb_per_s,
+                result.kunit_mb_per_s,
+                percent(result)
             );
         }
     }
@@ -160,26 +222,45 @@ pub(super) fn lines(rows: &[Row]) -> String {
 mod tests {
     use super::*;
 
-    #[test]
-    fn figures_agree_within_two_per_cent() {
-        let row = |len, mb_per_s, kunit| Row {
+    fn row(len: usize, ratio: f64, reach: f64) -> Row {
+        Row {
             imp: "sha256".into(),
             len,
-            mean_mb_per_s: Some(mb_per_s),
-            kunit_mb_per_s: kunit,
+            kunit: Some(Kunit {
+                kunit_mb_per_s: 2000.0 * ratio,
+                mean_mb_per_s: 2000.0,
+                kunit_ratio: Some(ratio),
+                kunit_ratio_low: Some(ratio - reach),
+                kunit_ratio_high: Some(ratio + reach),
+            }),
+            ..Row::default()
+        }
+    }
+
+    #[test]
+    fn results_agree_if_the_whole_interval_is_within_two_per_cent() {
+        let without = Row {
+            len: 4096,
             ..Row::default()
         };
-        assert_eq!(note(&[row(4096, 2000.0, None)]), None);
-        assert_eq!(note(&[row(16, 100.0, Some(50.0))]), None);
-        let note = note(&[
-            row(4096, 2000.0, Some(1961.0)),
-            row(16384, 2000.0, Some(1950.0)),
-        ]);
-        let note = note.unwrap();
-        assert!(note.contains("1 of 2 agree within 2 %"), "{note}");
-        assert!(note.contains("; not sha256 16384 B -2.5 %;"), "{note}");
-        let text = lines(&[row(4096, 2000.0, Some(1961.0)), row(64, 1.0, None)]);
+        assert_eq!(note(&[without]), None);
+        assert_eq!(note(&[row(16, 0.5, 0.0)]), None);
+        let rows = [
+            row(4096, 0.985, 0.004),
+            row(8192, 0.985, 0.006),
+            row(16384, 0.975, 0.004),
+        ];
+        let note = note(&rows).unwrap();
+        assert!(note.contains("1 of 3 agree within 2 %"), "{note}");
+        assert!(note.contains("; different: sha256 16384 B -2.5 % (-2.9 to -2.1);"), "{note}");
+        assert!(note.contains("; cannot tell: sha256 8192 B -1.5 % (-2.1 to -0.9);"), "{note}");
+        let text = lines(&[row(4096, 0.985, 0.004), Row::default()]);
         assert_eq!(text.lines().count(), 1, "{text}");
-        assert!(text.contains("-1.9 %"), "{text}");
+        assert!(text.contains("-1.5 % (-1.9 to -1.1)"), "{text}");
+        let mut few = row(4096, 0.99, 0.0);
+        let kunit = few.kunit.as_mut().unwrap();
+        (kunit.kunit_ratio_low, kunit.kunit_ratio_high) = (None, None);
+        assert!(lines(&[few.clone()]).contains("-1.0 %\n"));
+        assert!(super::note(&[few]).unwrap().contains("cannot tell: sha256 4096 B -1.0 %;"));
     }
 }

@@ -190,24 +190,10 @@ pub struct Row {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("unit" = "ns"))]
     pub rounds_ns: Vec<Option<f64>>,
-    /// With `--kunit`: throughput that the benchmark of the tree's own KUnit suite reports when it
-    /// runs in the same process, between the row's samples. The value is the highest of ten means
-    /// over 10 MB (of two means if the message is shorter than 4096 bytes). Absent if the suite has
-    /// no benchmark of this function at this length.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(
-        with = "f64",
-        extend("unit" = "10^6 bytes/s", "x-role" = "figure", "x-heading" = "KUnit, MB/s")
-    )]
-    pub kunit_mb_per_s: Option<f64>,
-    /// With `--kunit`: throughput of the row's calls, measured alternately with the KUnit benchmark
-    /// and with the same method. Lower than `mb_per_s`, which is calculated from the best sample.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(
-        with = "f64",
-        extend("unit" = "10^6 bytes/s", "x-role" = "figure", "x-heading" = "mean, MB/s")
-    )]
-    pub mean_mb_per_s: Option<f64>,
+    /// With `--kunit`: the results of the tree's own KUnit benchmark. Absent if the suites have no
+    /// benchmark of this function at this length.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub kunit: Option<Kunit>,
     /// The values that the CPU's counters reported, if the CPU has such counters.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub counted: Option<CountedPerOp>,
@@ -233,6 +219,35 @@ pub struct Row {
     /// comparison with Kiln's fastest function.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub many: Option<ManyRival>,
+}
+
+/// The results of a KUnit benchmark, and of the row's calls timed by the benchmark's method. Both
+/// took turns in one process, between the row's samples. Rows without a benchmark lack these
+/// fields.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Kunit {
+    /// With `--kunit`: throughput that the benchmark of the tree's own KUnit suite reports. The
+    /// value is the median of 12 to 60 means over 10 MB (of two means with `--quick`, or if the
+    /// message is shorter than 4096 bytes).
+    #[schemars(extend("unit" = "10^6 bytes/s", "x-role" = "figure", "x-heading" = "KUnit, MB/s"))]
+    pub kunit_mb_per_s: f64,
+    /// With `--kunit`: throughput of the row's calls, timed alternately with the KUnit benchmark
+    /// and in the same way; the median of as many means. Lower than `mb_per_s`, which is calculated
+    /// from the best sample.
+    #[schemars(extend("unit" = "10^6 bytes/s", "x-role" = "figure", "x-heading" = "mean, MB/s"))]
+    pub mean_mb_per_s: f64,
+    /// Throughput of the KUnit benchmark divided by that of the row's calls: the median over the
+    /// turns. Null if there are fewer than six turns.
+    #[schemars(extend(
+        "x-role" = "figure",
+        "x-heading" = "KUnit to mean",
+        "x-interval" = ["kunit_ratio_low", "kunit_ratio_high"]
+    ))]
+    pub kunit_ratio: Option<f64>,
+    /// Lower end of the 95 % interval of `kunit_ratio`.
+    pub kunit_ratio_low: Option<f64>,
+    /// Upper end of the 95 % interval of `kunit_ratio`.
+    pub kunit_ratio_high: Option<f64>,
 }
 
 /// The throughput of several threads, and the clock of their cores. Single-threaded rows lack these

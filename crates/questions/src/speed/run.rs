@@ -277,6 +277,9 @@ impl Run<'_> {
                 }
             },
         );
+        if let Some(turns) = &mut turns {
+            turns.decide(|| self.stopped() || self.late());
+        }
         let baseline = present
             .iter()
             .position(|c| self.plan.is_baseline(&c.name, &c.provider));
@@ -296,10 +299,7 @@ impl Run<'_> {
             row.best_peer = here(&best.peer, i);
             row.best_tree = here(&best.tree, i);
             row.many = here(&best.many, i);
-            if let Some(means) = turns.as_ref().and_then(|turns| turns.best(i)) {
-                row.kunit_mb_per_s = Some(means.kunit);
-                row.mean_mb_per_s = Some(means.same_calls);
-            }
+            row.kunit = turns.as_ref().and_then(|turns| turns.result(i));
             match timed {
                 Ok(_) if row.measured() => self.outcome.rows.push(row),
                 Ok(_) if !self.stopped() && !self.late() => {
