@@ -326,13 +326,13 @@ pub fn run(
         let ran = run_job(job);
         results.lock().unwrap_or_else(|e| e.into_inner())[at] = Some(ran);
     };
-    // Run two children per CPU: only one thread of each child is busy, and most interrupt tests run
-    // for one second, even if they get half of a CPU. Stepping and benchmarks take as much CPU time
+    // Run three children per CPU: only one thread of each child is busy, and most interrupt tests run
+    // for one second, even if they get a third of a CPU. Stepping and benchmarks take as much CPU time
     // as they need.
     let per_cpu = if wanted.prove.is_some() || wanted.bench {
         1
     } else {
-        2
+        3
     };
     let workers = per_cpu * available_parallelism().map_or(1, |n| n.get());
     thread::scope(|scope| {
