@@ -131,6 +131,8 @@ struct kiln_library_open {
 struct kiln_library_run {
 	struct kiln_library *library;
 	unsigned long generic;	/* call inside an FPU section, which forces generic code */
+	unsigned long timed;	/* measure the time, with preemption off, as KUnit's benchmarks do */
+	unsigned long ns;	/* result: time of all calls; 0 if they were not timed */
 	struct kiln_messages m;
 };
 

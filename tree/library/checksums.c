@@ -16,13 +16,19 @@
 
 #include "kiln/function.h"
 
-#define CHECKSUM(name, bits)					\
+/* Defines both wrappers of a checksum function. @sum is the checksum of @len bytes at @src. */
+#define CHECKSUM_IS(name, bits, sum)				\
 	WEAK(name);						\
+	static u64 kiln_sum_##name(const u8 *src, size_t len)	\
+	{							\
+		return (u##bits)(sum);				\
+	}							\
 	WRAPPER(name)						\
 	{							\
-		put_unaligned_le##bits(name(0, src, len), dst);	\
+		put_unaligned_le##bits(sum, dst);		\
 		return 0;					\
 	}
+#define CHECKSUM(name, bits) CHECKSUM_IS(name, bits, name(0, src, len))
 
 CHECKSUM(crc16, 16)
 CHECKSUM(crc_ccitt, 16)
@@ -65,22 +71,10 @@ WRAPPER(crc8)
  * the crypto API, so __crc32c_le() is used instead.
  */
 #if SINCE(6, 14)
-WEAK(crc32c);
-WRAPPER(crc32c)
-{
-	put_unaligned_le32(~crc32c(~0, src, len), dst);
-	return 0;
-}
-
+CHECKSUM_IS(crc32c, 32, ~crc32c(~0, src, len))
 CHECKSUM(crc64_nvme, 64)
 #else
-WEAK(__crc32c_le);
-WRAPPER(__crc32c_le)
-{
-	put_unaligned_le32(~__crc32c_le(~0, src, len), dst);
-	return 0;
-}
-
+CHECKSUM_IS(__crc32c_le, 32, ~__crc32c_le(~0, src, len))
 CHECKSUM(crc64_rocksoft_generic, 64)
 #endif
 
@@ -168,23 +162,25 @@ WRAPPER(xor_gen)
 	BLOCKS(4 * 512), .flags = KILN_LIBRARY_TASK
 #endif
 
+#define SUM(called) FUNCTION(called), .checksum = kiln_sum_##called
+
 const struct kiln_function kiln_checksums[] = {
 	{ FUNCTION(crc4), DIGEST("crc4", 1), .least = 4, .most = 4 },
 	{ FUNCTION(crc7_be), DIGEST("crc7-be", 1) },
 	{ FUNCTION(crc8), DIGEST("crc8", 1), PREPARED(crc8, u8[CRC8_TABLE_SIZE]) },
-	{ FUNCTION(crc16), DIGEST("crc16", 2) },
-	{ FUNCTION(crc_ccitt), DIGEST("crc-ccitt", 2) },
-	{ FUNCTION(crc_itu_t), DIGEST("crc-itu-t", 2) },
-	{ FUNCTION(crc_t10dif_update), DIGEST("crct10dif", 2) },
-	{ FUNCTION(crc32_le), DIGEST("crc32", 4) },
-	{ FUNCTION(crc32_be), DIGEST("crc32-be", 4) },
-	{ FUNCTION(crc64_be), DIGEST("crc64-be", 8) },
+	{ SUM(crc16), DIGEST("crc16", 2) },
+	{ SUM(crc_ccitt), DIGEST("crc-ccitt", 2) },
+	{ SUM(crc_itu_t), DIGEST("crc-itu-t", 2) },
+	{ SUM(crc_t10dif_update), DIGEST("crct10dif", 2) },
+	{ SUM(crc32_le), DIGEST("crc32", 4) },
+	{ SUM(crc32_be), DIGEST("crc32-be", 4) },
+	{ SUM(crc64_be), DIGEST("crc64-be", 8) },
 #if SINCE(6, 14)
-	{ FUNCTION(crc32c), DIGEST("crc32c", 4) },
-	{ FUNCTION(crc64_nvme), DIGEST("crc64-nvme", 8) },
+	{ SUM(crc32c), DIGEST("crc32c", 4) },
+	{ SUM(crc64_nvme), DIGEST("crc64-nvme", 8) },
 #else
-	{ FUNCTION(__crc32c_le), DIGEST("crc32c", 4) },
-	{ FUNCTION(crc64_rocksoft_generic), DIGEST("crc64-nvme", 8) },
+	{ SUM(__crc32c_le), DIGEST("crc32c", 4) },
+	{ SUM(crc64_rocksoft_generic), DIGEST("crc64-nvme", 8) },
 #endif
 #ifdef KILN_RAID
 	{ FUNCTION(raid6_gen_syndrome), PARITY("raid6") },

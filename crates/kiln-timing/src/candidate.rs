@@ -14,10 +14,18 @@ use super::messages::Messages;
 /// message, it continues with the first.
 pub type Run<'a> = Box<dyn Fn(&mut Messages, u64) -> Result<(), String> + 'a>;
 
+/// Pairs of a message length in bytes and the throughput in 10^6 bytes per second.
+type Figures = Vec<(usize, f64)>;
+
 /// An independent benchmark of the candidate's function, such as the benchmark in a kernel tree's
-/// KUnit suite. It returns pairs of a message length in bytes and the throughput in 10^6 bytes per
-/// second.
-pub(crate) type Beside<'a> = Box<dyn Fn() -> Result<Vec<(usize, f64)>, String> + 'a>;
+/// KUnit suite.
+pub struct Beside<'a> {
+    /// Runs the benchmark.
+    pub benchmark: Box<dyn Fn() -> Result<Figures, String> + 'a>,
+    /// Makes the given number of the row's calls, and returns their duration in nanoseconds. The
+    /// calls are timed as the benchmark times its own.
+    pub time: Box<dyn Fn(&mut Messages, u64) -> Result<u64, String> + 'a>,
+}
 
 /// A function that empties the caches and then makes one call, for the message with the given
 /// index. It returns the duration of the call in TSC ticks.

@@ -457,11 +457,13 @@ impl Default for LibraryOpen {
 pub struct LibraryRun {
     pub library: *mut Library,
     pub generic: ::std::os::raw::c_ulong,
+    pub timed: ::std::os::raw::c_ulong,
+    pub ns: ::std::os::raw::c_ulong,
     pub m: Messages,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of LibraryRun"][::std::mem::size_of::<LibraryRun>() - 120usize];
+    ["Size of LibraryRun"][::std::mem::size_of::<LibraryRun>() - 136usize];
     ["Alignment of LibraryRun"][::std::mem::align_of::<LibraryRun>() - 8usize];
     [
         "Offset of field: LibraryRun::library",
@@ -469,7 +471,13 @@ const _: () = {
     [
         "Offset of field: LibraryRun::generic",
     ][::std::mem::offset_of!(LibraryRun, generic) - 8usize];
-    ["Offset of field: LibraryRun::m"][::std::mem::offset_of!(LibraryRun, m) - 16usize];
+    [
+        "Offset of field: LibraryRun::timed",
+    ][::std::mem::offset_of!(LibraryRun, timed) - 16usize];
+    [
+        "Offset of field: LibraryRun::ns",
+    ][::std::mem::offset_of!(LibraryRun, ns) - 24usize];
+    ["Offset of field: LibraryRun::m"][::std::mem::offset_of!(LibraryRun, m) - 32usize];
 };
 impl Default for LibraryRun {
     fn default() -> Self {

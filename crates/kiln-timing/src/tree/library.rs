@@ -49,16 +49,17 @@ impl Tree {
                     true => self.series(function, work, false)?,
                     false => Box::new(|_, _| Err("does not give the known answer".into())),
                 };
-                Ok::<_, String>((run, self.judge_of(function, work)?))
+                let beside = self.kunit_benchmark(function, work)?;
+                Ok::<_, String>((run, self.judge_of(function, work)?, beside))
             };
             match made() {
-                Ok((run, judge)) => found.push(Candidate {
+                Ok((run, judge, beside)) => found.push(Candidate {
                     level: Level::Library,
                     config: Some(self.config.clone()),
                     takes: takes(function),
                     judge: judge.map(Into::into),
                     together: function.pairs,
-                    beside: self.kunit_benchmark(&function.name),
+                    beside,
                     ..Candidate::primitive(function.name.clone(), self.provider.clone(), None, run)
                 }),
                 Err(why) => notes.push(format!("{} {}: {why}", self.provider, function.name)),
@@ -137,27 +138,47 @@ impl Tree {
     }
 
     /// Returns the benchmark that measures a function in the tree's KUnit suites, if there is one.
-    fn kunit_benchmark(&self, function: &str) -> Option<Beside<'_>> {
-        let benchmark = Benchmark::find(&self.host.borrow(), function)?;
-        Some(Box::new(move || {
-            let figures = benchmark.run(&mut self.host.borrow_mut());
-            let figures = figures.map_err(|e| e.to_string())?;
-            let plain = figures.iter().map(|f| (f.len, f.mb_per_s as f64));
-            Ok(plain.collect())
+    fn kunit_benchmark(
+        &self,
+        function: &Function,
+        work: &Work,
+    ) -> Result<Option<Beside<'_>>, String> {
+        let Some(benchmark) = Benchmark::find(&self.host.borrow(), &function.name) else {
+            return Ok(None);
+        };
+        let (keyed, op) = (self.open_keyed(function, work)?, work.op);
+        let iv_room = RefCell::new(Vec::new());
+        Ok(Some(Beside {
+            benchmark: Box::new(move || {
+                let figures = benchmark.run(&mut self.host.borrow_mut());
+                let figures = figures.map_err(|e| e.to_string())?;
+                let plain = figures.iter().map(|f| (f.len, f.mb_per_s as f64));
+                Ok(plain.collect())
+            }),
+            time: Box::new(move |messages, calls| {
+                let mut iv_room = iv_room.borrow_mut();
+                let mut all = cipher_messages(op, &mut iv_room, messages);
+                let ns = keyed.time(&mut all, calls);
+                ns.map_err(|e| format!("a call fails: {e}"))
+            }),
         }))
     }
 
-    /// Returns a closure that calls a function. If `generic` is set, the function's generic code is
-    /// called instead.
-    fn series(&self, function: &Function, work: &Work, generic: bool) -> Result<Run<'_>, String> {
+    /// Prepares a function's key.
+    fn open_keyed(&self, function: &Function, work: &Work) -> Result<Keyed, String> {
         let library = self.library.as_ref().ok_or("the tree has no library")?;
         let own_key = self.key(function.own_key);
         let key = match function.own_key {
             0 => &work.key[..],
             _ => &own_key,
         };
-        let keyed = Keyed::open(library, function, key)
-            .map_err(|e| format!("its key cannot be prepared: {e}"))?;
+        Keyed::open(library, function, key).map_err(|e| format!("its key cannot be prepared: {e}"))
+    }
+
+    /// Returns a closure that calls a function. If `generic` is set, the function's generic code is
+    /// called instead.
+    fn series(&self, function: &Function, work: &Work, generic: bool) -> Result<Run<'_>, String> {
+        let keyed = self.open_keyed(function, work)?;
         let (op, takes) = (work.op, takes(function));
         let iv_room = RefCell::new(Vec::new());
         Ok(Box::new(move |messages, calls| {

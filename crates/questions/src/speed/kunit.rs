@@ -1,8 +1,6 @@
 //! `kiln speed --kunit`: shows the results of the tree's own KUnit benchmarks next to Kiln's
 //! results for the same library functions.
 
-use std::time::Instant;
-
 use kiln_measure::{median, ratio_of_rounds};
 use kiln_timing::{Candidate, Messages};
 
@@ -101,7 +99,7 @@ impl Turn<'_> {
     /// Runs the benchmark, and then the calls. The benchmark measures its long messages last, so both
     /// results are from the same few milliseconds.
     fn take(&mut self, len: usize) -> Option<()> {
-        let figures = self.candidate.beside.as_ref()?().ok()?;
+        let figures = (self.candidate.beside.as_ref()?.benchmark)().ok()?;
         let (_, kunit) = figures.into_iter().find(|f| f.0 == len)?;
         let same_calls = self.time_calls(len)?;
         self.kunit.push(kunit);
@@ -112,13 +110,11 @@ impl Turn<'_> {
     /// Returns the throughput of the row's calls, as the benchmark would calculate it.
     fn time_calls(&mut self, len: usize) -> Option<f64> {
         let calls = (WINDOW / (len + CALL)) as u64;
-        let mut run = || (self.candidate.run)(&mut self.messages, calls).ok();
+        let time = &self.candidate.beside.as_ref()?.time;
         // Like the benchmark, start with an untimed run.
-        run()?;
-        let start = Instant::now();
-        run()?;
-        let us = start.elapsed().as_secs_f64() * 1e6;
-        Some(len as f64 * calls as f64 / us)
+        time(&mut self.messages, calls).ok()?;
+        let ns = time(&mut self.messages, calls).ok()?;
+        Some(len as f64 * calls as f64 * 1e3 / ns as f64)
     }
 
     fn result(&self) -> Option<Kunit> {
@@ -252,8 +248,14 @@ mod tests {
         ];
         let note = note(&rows).unwrap();
         assert!(note.contains("1 of 3 agree within 2 %"), "{note}");
-        assert!(note.contains("; different: sha256 16384 B -2.5 % (-2.9 to -2.1);"), "{note}");
-        assert!(note.contains("; cannot tell: sha256 8192 B -1.5 % (-2.1 to -0.9);"), "{note}");
+        assert!(
+            note.contains("; different: sha256 16384 B -2.5 % (-2.9 to -2.1);"),
+            "{note}"
+        );
+        assert!(
+            note.contains("; cannot tell: sha256 8192 B -1.5 % (-2.1 to -0.9);"),
+            "{note}"
+        );
         let text = lines(&[row(4096, 0.985, 0.004), Row::default()]);
         assert_eq!(text.lines().count(), 1, "{text}");
         assert!(text.contains("-1.5 % (-1.9 to -1.1)"), "{text}");
@@ -261,6 +263,8 @@ mod tests {
         let kunit = few.kunit.as_mut().unwrap();
         (kunit.kunit_ratio_low, kunit.kunit_ratio_high) = (None, None);
         assert!(lines(&[few.clone()]).contains("-1.0 %\n"));
-        assert!(super::note(&[few]).unwrap().contains("cannot tell: sha256 4096 B -1.0 %;"));
+        assert!(super::note(&[few])
+            .unwrap()
+            .contains("cannot tell: sha256 4096 B -1.0 %;"));
     }
 }
