@@ -14,17 +14,19 @@ use super::messages::Messages;
 /// message, it continues with the first.
 pub type Run<'a> = Box<dyn Fn(&mut Messages, u64) -> Result<(), String> + 'a>;
 
-/// Pairs of a message length in bytes and the throughput in 10^6 bytes per second.
-type Figures = Vec<(usize, f64)>;
+/// A function that runs a benchmark. It returns pairs of a message length in bytes and the
+/// throughput in 10^6 bytes per second.
+type Benchmark<'a> = Box<dyn Fn() -> Result<Vec<(usize, f64)>, String> + 'a>;
+
+/// A function that makes calls like [`Run`], and returns their duration in nanoseconds.
+type Timed<'a> = Box<dyn Fn(&mut Messages, u64) -> Result<u64, String> + 'a>;
 
 /// An independent benchmark of the candidate's function, such as the benchmark in a kernel tree's
 /// KUnit suite.
 pub struct Beside<'a> {
-    /// Runs the benchmark.
-    pub benchmark: Box<dyn Fn() -> Result<Figures, String> + 'a>,
-    /// Makes the given number of the row's calls, and returns their duration in nanoseconds. The
-    /// calls are timed as the benchmark times its own.
-    pub time: Box<dyn Fn(&mut Messages, u64) -> Result<u64, String> + 'a>,
+    pub benchmark: Benchmark<'a>,
+    /// Makes calls of the row, and times them as the benchmark times its own.
+    pub time: Timed<'a>,
 }
 
 /// A function that empties the caches and then makes one call, for the message with the given

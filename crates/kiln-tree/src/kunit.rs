@@ -326,9 +326,9 @@ pub fn run(
         let ran = run_job(job);
         results.lock().unwrap_or_else(|e| e.into_inner())[at] = Some(ran);
     };
-    // Run three children per CPU: only one thread of each child is busy, and most interrupt tests run
-    // for one second, even if they get a third of a CPU. Stepping and benchmarks take as much CPU time
-    // as they need.
+    // Run three children per CPU: only one thread of each child is busy, and most interrupt tests
+    // run for one second, even if they get a third of a CPU. Stepping and benchmarks take as much
+    // CPU time as they need, so they get a whole CPU.
     let per_cpu = if wanted.prove.is_some() || wanted.bench {
         1
     } else {
