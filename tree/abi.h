@@ -132,7 +132,7 @@ struct kiln_library_run {
 	struct kiln_library *library;
 	unsigned long generic;	/* call inside an FPU section, which forces generic code */
 	unsigned long timed;	/* measure the time, with preemption off, as KUnit's benchmarks do */
-	unsigned long ns;	/* result: time of all calls; 0 if they were not timed */
+	unsigned long ns;	/* result: time of all calls; written only if @timed is set */
 	struct kiln_messages m;
 };
 

@@ -57,14 +57,15 @@ static void kiln_skip_benchmark(struct kunit *test)
  */
 static struct hrtimer *kiln_armed;
 static bool kiln_in_timer;
-/* Tells the source of interrupts that a timer waits for them. NULL outside suites. */
-static unsigned char *kiln_is_armed;
+/* A flag for the source of interrupts: 1 while a timer is armed. NULL outside suites. */
+static unsigned char *kiln_armed_flag;
 
-static void kiln_arm(struct hrtimer *timer)
+/* Makes @timer the armed timer. If @timer is NULL, no timer is armed afterwards. */
+static void kiln_set_armed(struct hrtimer *timer)
 {
 	kiln_armed = timer;
-	if (kiln_is_armed)
-		WRITE_ONCE(*kiln_is_armed, timer != NULL);
+	if (kiln_armed_flag)
+		WRITE_ONCE(*kiln_armed_flag, timer != NULL);
 }
 
 /*
@@ -92,10 +93,10 @@ u64 kiln_glue_kunit_run(const struct kiln_kunit_order *order)
 			cases++;
 		}
 	kiln_prove_set(order->prove);
-	kiln_is_armed = order->timer_armed;
+	kiln_armed_flag = order->timer_armed;
 	if (cases)
 		kunit_run_tests(*set.start);
-	kiln_is_armed = NULL;
+	kiln_armed_flag = NULL;
 	kiln_prove_set(NULL);
 	kunit_free_suite_set(set);
 	return cases;
@@ -114,7 +115,7 @@ static void kiln_timer_interrupt(void *cpu)
 		return;
 	kiln_in_timer = true;
 	if (kiln_function(timer)(timer) == HRTIMER_NORESTART)
-		kiln_arm(NULL);
+		kiln_set_armed(NULL);
 	kiln_in_timer = false;
 }
 
@@ -138,7 +139,7 @@ void hrtimer_start_range_ns(struct hrtimer *timer, ktime_t at, u64 range,
 		at = ktime_add(ktime_get(), at);
 	hrtimer_set_expires(timer, at);
 	WARN_ON(kiln_armed && kiln_armed != timer);
-	kiln_arm(timer);
+	kiln_set_armed(timer);
 	kiln_on_interrupt(kiln_timer_interrupt);
 	kiln_local_irq_restore(flags);
 }
@@ -153,7 +154,7 @@ int hrtimer_cancel(struct hrtimer *timer)
 	const int was = kiln_armed == timer;
 
 	if (was && !kiln_in_timer) {
-		kiln_arm(NULL);
+		kiln_set_armed(NULL);
 		kiln_on_interrupt(NULL);
 	}
 	kiln_local_irq_restore(flags);

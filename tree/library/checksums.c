@@ -16,8 +16,11 @@
 
 #include "kiln/function.h"
 
-/* Defines both wrappers of a checksum function. @sum is the checksum of @len bytes at @src. */
-#define CHECKSUM_IS(name, bits, sum)				\
+/*
+ * Defines a checksum function's two wrappers: one returns the checksum, the other stores it. @sum is
+ * an expression that uses src and len.
+ */
+#define CHECKSUM_AS(name, bits, sum)				\
 	WEAK(name);						\
 	static u64 kiln_sum_##name(const u8 *src, size_t len)	\
 	{							\
@@ -28,7 +31,7 @@
 		put_unaligned_le##bits(sum, dst);		\
 		return 0;					\
 	}
-#define CHECKSUM(name, bits) CHECKSUM_IS(name, bits, name(0, src, len))
+#define CHECKSUM(name, bits) CHECKSUM_AS(name, bits, name(0, src, len))
 
 CHECKSUM(crc16, 16)
 CHECKSUM(crc_ccitt, 16)
@@ -71,10 +74,10 @@ WRAPPER(crc8)
  * the crypto API, so __crc32c_le() is used instead.
  */
 #if SINCE(6, 14)
-CHECKSUM_IS(crc32c, 32, ~crc32c(~0, src, len))
+CHECKSUM_AS(crc32c, 32, ~crc32c(~0, src, len))
 CHECKSUM(crc64_nvme, 64)
 #else
-CHECKSUM_IS(__crc32c_le, 32, ~__crc32c_le(~0, src, len))
+CHECKSUM_AS(__crc32c_le, 32, ~__crc32c_le(~0, src, len))
 CHECKSUM(crc64_rocksoft_generic, 64)
 #endif
 
@@ -162,25 +165,26 @@ WRAPPER(xor_gen)
 	BLOCKS(4 * 512), .flags = KILN_LIBRARY_TASK
 #endif
 
-#define SUM(called) FUNCTION(called), .checksum = kiln_sum_##called
+/* Begins the entry of a function that CHECKSUM_AS() has defined wrappers for. */
+#define WITH_SUM(called) FUNCTION(called), .checksum = kiln_sum_##called
 
 const struct kiln_function kiln_checksums[] = {
 	{ FUNCTION(crc4), DIGEST("crc4", 1), .least = 4, .most = 4 },
 	{ FUNCTION(crc7_be), DIGEST("crc7-be", 1) },
 	{ FUNCTION(crc8), DIGEST("crc8", 1), PREPARED(crc8, u8[CRC8_TABLE_SIZE]) },
-	{ SUM(crc16), DIGEST("crc16", 2) },
-	{ SUM(crc_ccitt), DIGEST("crc-ccitt", 2) },
-	{ SUM(crc_itu_t), DIGEST("crc-itu-t", 2) },
-	{ SUM(crc_t10dif_update), DIGEST("crct10dif", 2) },
-	{ SUM(crc32_le), DIGEST("crc32", 4) },
-	{ SUM(crc32_be), DIGEST("crc32-be", 4) },
-	{ SUM(crc64_be), DIGEST("crc64-be", 8) },
+	{ WITH_SUM(crc16), DIGEST("crc16", 2) },
+	{ WITH_SUM(crc_ccitt), DIGEST("crc-ccitt", 2) },
+	{ WITH_SUM(crc_itu_t), DIGEST("crc-itu-t", 2) },
+	{ WITH_SUM(crc_t10dif_update), DIGEST("crct10dif", 2) },
+	{ WITH_SUM(crc32_le), DIGEST("crc32", 4) },
+	{ WITH_SUM(crc32_be), DIGEST("crc32-be", 4) },
+	{ WITH_SUM(crc64_be), DIGEST("crc64-be", 8) },
 #if SINCE(6, 14)
-	{ SUM(crc32c), DIGEST("crc32c", 4) },
-	{ SUM(crc64_nvme), DIGEST("crc64-nvme", 8) },
+	{ WITH_SUM(crc32c), DIGEST("crc32c", 4) },
+	{ WITH_SUM(crc64_nvme), DIGEST("crc64-nvme", 8) },
 #else
-	{ SUM(__crc32c_le), DIGEST("crc32c", 4) },
-	{ SUM(crc64_rocksoft_generic), DIGEST("crc64-nvme", 8) },
+	{ WITH_SUM(__crc32c_le), DIGEST("crc32c", 4) },
+	{ WITH_SUM(crc64_rocksoft_generic), DIGEST("crc64-nvme", 8) },
 #endif
 #ifdef KILN_RAID
 	{ FUNCTION(raid6_gen_syndrome), PARITY("raid6") },

@@ -35,7 +35,7 @@ typedef int kiln_wrapper(MESSAGE);
 /* A wrapper that calls a library function for two messages of the same length. */
 typedef void kiln_pair_wrapper(const u8 *src1, const u8 *src2, u8 *dst1, u8 *dst2, size_t len);
 
-/* A wrapper that returns a checksum. */
+/* A wrapper that returns the checksum as a number. */
 typedef u64 kiln_checksum(const u8 *src, size_t len);
 
 /* A function that converts the raw key into the form that the library function takes. */
@@ -48,7 +48,7 @@ struct kiln_function {
 	enum kiln_library_kind kind;
 	kiln_wrapper *call;
 	kiln_pair_wrapper *pair;	/* set if a call takes two messages */
-	kiln_checksum *checksum;	/* the checksum that the wrapper stores; NULL if there is none */
+	kiln_checksum *checksum;	/* returns what @call stores; NULL if not provided */
 	const void *symbol;	/* address of the function; NULL if this tree lacks it */
 	kiln_prepare *prepare;	/* converts the key; NULL if the function takes the raw key */
 	size_t prepared;	/* size in bytes of the converted key */

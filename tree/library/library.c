@@ -132,8 +132,8 @@ u64 kiln_glue_library_call(const struct kiln_library_call *c)
 }
 
 /*
- * Computes one message's checksum again and again, with as few instructions around each call as in
- * KUnit's benchmarks: a CRC of 4 KiB may take only 160 cycles.
+ * Computes one message's checksum repeatedly, with little more overhead per call than KUnit's loop,
+ * because a CRC of 4 KiB may take only 160 cycles.
  */
 static int kiln_run_checksum(const struct kiln_function *f, const struct kiln_messages *m)
 {

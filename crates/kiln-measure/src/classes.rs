@@ -94,10 +94,10 @@ pub fn most_different(classes: [&[u32]; 2]) -> Option<Difference> {
         .max_by(|a, b| a.t.abs().total_cmp(&b.t.abs()))
 }
 
-/// Computes the difference in a second measurement at the crop of the first. If the crop leaves too
-/// few measurements of one class there, the next wider crop is used: if the times of the classes
-/// do not overlap, a crop may keep nearly all of one class and nearly nothing of the other.
-pub fn repeat(classes: [&[u32]; 2], first: &Difference) -> Option<Difference> {
+/// Computes a second measurement's difference at the first one's crop. If that crop leaves too few
+/// measurements of one class, the next crop that keeps enough is used: if the times of the classes
+/// do not overlap, a crop may keep nearly all of one class and almost none of the other.
+pub fn difference_near_crop(classes: [&[u32]; 2], first: &Difference) -> Option<Difference> {
     (0..=first.crop)
         .rev()
         .find_map(|crop| difference(classes, crop))
@@ -114,8 +114,8 @@ pub fn detectable(classes: [&[u32]; 2]) -> Option<f64> {
 /// The conclusion drawn from two independent runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Finding {
-    /// Both runs found a difference in the same direction, the second run at the crop of the first
-    /// or at the next wider one that can be used ([`repeat`]).
+    /// Both runs found a difference in the same direction. [`difference_near_crop`] chooses the
+    /// crop of the second run.
     Differs,
     /// The first run found a difference, but the second run did not confirm it.
     Unconfirmed,
@@ -183,24 +183,24 @@ mod tests {
     }
 
     #[test]
-    fn classes_without_overlap_are_found_again() {
+    fn a_difference_without_overlap_is_confirmed() {
         // The median of the first run is a slow measurement. The median of the second run is a fast
-        // one, so the crop there keeps no slow measurement.
+        // one, so its 50 % crop keeps no slow measurement.
         let run = |fast, slow| [vec![20u32; fast], vec![90u32; slow]];
         let narrow = CROPS.iter().position(|&c| c == 50.0).unwrap();
         let [a, b] = run(4990, 5010);
         let first = difference([&a, &b], narrow).unwrap();
         let [a, b] = run(5010, 4990);
         assert_eq!(difference([&a, &b], narrow), None);
-        let again = repeat([&a, &b], &first).unwrap();
+        let again = difference_near_crop([&a, &b], &first).unwrap();
         assert_eq!((CROPS[again.crop], again.mean), (75.0, 70.0));
-        let finding = judge(&first, || repeat([&a, &b], &first));
+        let finding = judge(&first, || difference_near_crop([&a, &b], &first));
         assert_eq!(finding, Finding::Differs);
         // Control: a second run without a difference does not confirm the first.
         let equal = vec![20u32; 5000];
-        let finding = judge(&first, || repeat([&equal, &equal], &first));
+        let finding = judge(&first, || difference_near_crop([&equal, &equal], &first));
         assert_eq!(finding, Finding::Unconfirmed);
-        assert_eq!(repeat([&a, &[]], &first), None);
+        assert_eq!(difference_near_crop([&a, &[]], &first), None);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Runs the tree's own KUnit suites (`tree/kunit.c`). Each suite runs in its own child, so that a
 //! crash or a hang affects only that suite. While a suite runs, interrupts arrive at random times,
-//! and more often while an interrupt test has armed a high-resolution timer, which they drive.
+//! more often while an interrupt test has a high-resolution timer armed; they drive the timer.
 
 use std::ffi::{CString, OsString};
 use std::path::Path;
@@ -21,13 +21,13 @@ use crate::pattern::matches;
 use crate::prove::{self, Proving};
 use crate::{raw, Error};
 
-/// Average number of interrupts per second while a suite's timer is armed. Each interrupt takes 20
-/// to 30 us of host time, so the interrupted task gets about half of the CPU.
-const RATE: f64 = 20_000.0;
+/// Average number of interrupts per second while a suite's timer is armed and the child runs. Each
+/// interrupt takes 20 to 30 us of host time, about half of the child's CPU time.
+const HZ_ARMED: f64 = 20_000.0;
 
-/// Average number of interrupts per second at other times, when they have nothing to call: that of
-/// the tick of a kernel with `HZ=1000`.
-const TICK: f64 = 1_000.0;
+/// Average number of interrupts per second while no timer is armed: the tick rate of a kernel with
+/// `HZ=1000`.
+const HZ_IDLE: f64 = 1_000.0;
 
 /// Time without events after which a child is considered hung. KUnit's own timeout is 300 s, but
 /// every case finishes within a minute here.
@@ -196,8 +196,8 @@ pub fn measure(order: &Order, wanted: &KunitOrder) -> Result<(), Error> {
             let timer_armed = Arc::new(AtomicBool::new(false));
             let arrivals = Arrivals::TwoRates {
                 flag: timer_armed.clone(),
-                hz_if_set: RATE,
-                hz_if_clear: TICK,
+                hz_if_set: HZ_ARMED,
+                hz_if_clear: HZ_IDLE,
                 seed: order.seed,
             };
             let interrupts = match proving {
@@ -326,9 +326,8 @@ pub fn run(
         let ran = run_job(job);
         results.lock().unwrap_or_else(|e| e.into_inner())[at] = Some(ran);
     };
-    // Run three children per CPU: only one thread of each child is busy, and most interrupt tests
-    // run for one second, even if they get a third of a CPU. Stepping and benchmarks take as much
-    // CPU time as they need, so they get a whole CPU.
+    // Run three children per CPU: most interrupt tests run for one second, whatever share of a CPU
+    // they get. Stepping and benchmarks need a whole CPU each. Only one thread of a child is busy.
     let per_cpu = if wanted.prove.is_some() || wanted.bench {
         1
     } else {

@@ -71,10 +71,10 @@ fn cargo(arguments: &[&str]) -> Command {
 }
 
 /// Fills the copy's target directory with the crates that have already been built, except for
-/// [`AFFECTED`]. Cargo's metadata records files outside a crate's own folder, such as
-/// `docs/schema.json`, by their absolute paths: an affected crate that was taken over would be
-/// rebuilt when the repository's file changes, and not when the copy's does. Libraries are
-/// hard-linked, but the metadata is copied, because cargo modifies it in place.
+/// [`AFFECTED`]. Cargo's metadata has absolute paths for files outside the crate's folder, such as
+/// `docs/schema.json`: cargo would rebuild a reused crate when the repository's file changes, not
+/// when the copy's does. Libraries are hard-linked, but the metadata is copied, because cargo
+/// modifies it in place.
 fn take_over_built_crates() {
     let (from, to) = (built(), home().join("target"));
     let to = to.join(from.file_name().unwrap());
@@ -103,8 +103,8 @@ fn take_over_built_crates() {
     }
 }
 
-/// Returns whether a path relative to cargo's target directory belongs to one of [`AFFECTED`], for example
-/// `deps/libkiln_record-HASH.rlib` or `.fingerprint/kiln-record-HASH/dep-lib-kiln_record`.
+/// Returns whether a path relative to the profile's directory belongs to one of [`AFFECTED`], such
+/// as `deps/libkiln_record-HASH.rlib` or `.fingerprint/kiln-record-HASH/dep-lib-kiln_record`.
 fn is_affected(path: &Path) -> bool {
     path.components().any(|part| {
         let part = part.as_os_str().to_string_lossy().replace('_', "-");

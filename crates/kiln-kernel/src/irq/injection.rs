@@ -51,8 +51,8 @@ pub enum Arrivals {
     /// Interrupts at independent random times. The values are the mean number of interrupts per
     /// second, and the seed.
     Poisson(f64, u64),
-    /// Interrupts at independent random times, at a rate that depends on a flag. The flag is read
-    /// after each interrupt.
+    /// Interrupts at independent random times, at a rate that depends on a flag. Each
+    /// interrupt reads the flag before it calls handlers.
     TwoRates {
         flag: Arc<AtomicBool>,
         /// Mean number of interrupts per second while the flag is set.

@@ -52,8 +52,8 @@ const WITHOUT_CELL: [&str; 10] = [
 #[derive(Args)]
 #[command(after_long_help = "\
 Variants (--variant): default, patched (-fno-tree-pre -fno-tree-sra), ubsan
-(the checks of Linux 4.15; fewer than -fsanitize=undefined), ubsan-tree (those
-of 6.12), asan, no-object-flags (without a tree's flags for single files),
+(Linux 4.15's checks; fewer than -fsanitize=undefined), ubsan-tree (Linux
+6.12's), asan, no-object-flags (without a tree's flags for single files), your
 flags, or several joined by +, such as ubsan+-fno-tree-pre. If the baseline is
 a compiler that --cc also names, its variants are compared with its variant
 'default' at the same level. docs/COMPILERS.md has the flags, and the calling

@@ -7,8 +7,8 @@ use super::variant::UBSAN;
 /// The kinds of code that gcc and clang instrument for address checks. Each can be turned off.
 const ADDRESS: [&str; 4] = ["instrument-reads", "instrument-writes", "stack", "globals"];
 
-/// The checks of C code that `-fsanitize=undefined` enables in addition to those in `UBSAN`, without
-/// those of floating-point numbers. gcc has no `function`.
+/// The checks of C code in `-fsanitize=undefined` that `UBSAN` lacks, except floating-point checks.
+/// gcc does not support `function`.
 const UNDEFINED_MORE: [&str; 4] = [
     "-fsanitize=pointer-overflow",
     "-fsanitize=nonnull-attribute",
@@ -44,8 +44,8 @@ pub(super) fn find_checks(cc: &Toolchain, own: &[String], other: &[String]) -> V
     checks
 }
 
-/// Returns the names listed in the `-fsanitize=` flags, in order. The group `undefined` is replaced
-/// by its checks.
+/// Returns the names listed in the `-fsanitize=` flags, in order. `undefined` expands to
+/// those of its checks that are listed here and that the compiler knows.
 fn enabled(cc: &Toolchain, flags: &[String]) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     let lists = flags.iter().filter_map(|f| f.strip_prefix("-fsanitize="));
@@ -109,8 +109,8 @@ mod tests {
             ["shift", "bool"]
         );
         let undefined = names("-fsanitize=undefined", "");
+        // Three more than in `UBSAN`, because gcc lacks `function`.
         assert_eq!(undefined.len(), UBSAN.len() + 3, "{undefined:?}");
-        // `UBSAN` lacks this check.
         assert!(undefined.contains(&"pointer-overflow".into()));
         assert_eq!(names("-O2 -fno-tree-pre", ""), [""; 0]);
         assert_eq!(

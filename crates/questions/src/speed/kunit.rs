@@ -6,14 +6,14 @@ use kiln_timing::{Candidate, Messages};
 
 use super::row::{Kunit, Row};
 
-/// How often each benchmark runs, at first, for a row with a long message.
-const TIMES: u64 = 12;
-/// How often each benchmark runs for a row with a short message, and for every row with `--quick`,
-/// because the time limit of `--quick` covers only Kiln's own samples.
-const TIMES_FEW: u64 = 2;
+/// Initial number of runs of each benchmark for a row with a long message.
+const RUNS: u64 = 12;
+/// Number of runs of each benchmark for a row with a short message, and for every row with
+/// `--quick`, because the time limit of `--quick` covers only Kiln's own samples.
+const RUNS_BRIEF: u64 = 2;
 /// Maximum number of runs for a row with a long message. Runs are added until the interval of the
-/// ratio decides whether the results agree.
-const TIMES_MOST: usize = 60;
+/// ratio shows whether the results agree.
+const RUNS_MAX: usize = 60;
 /// Minimum length in bytes at which results are compared. For shorter messages, the call overhead
 /// would matter.
 const LONG: usize = 4096;
@@ -24,39 +24,41 @@ const AGREE: f64 = 0.02;
 const WINDOW: usize = 10_000_000;
 const CALL: usize = 128;
 
-/// One function's benchmark, and the row's calls, which are timed by the benchmark's method. Both
-/// take turns, so that they see the same clock frequency and the same disturbances. The lists hold
-/// the results of each turn, in 10^6 bytes per second.
-struct Turn<'c> {
+/// A function's benchmark and the row's calls, timed in the same way and in turn, so that both see
+/// the same clock frequency and the same disturbances. Each list has one result per turn, in 10^6
+/// bytes per second.
+struct Comparison<'c> {
     candidate: &'c Candidate<'c>,
     messages: Messages,
     kunit: Vec<f64>,
     same_calls: Vec<f64>,
 }
 
-/// Benchmarks that run between the samples of one length.
-pub(super) struct Turns<'c> {
-    turns: Vec<Turn<'c>>,
+/// Benchmarks that run between and after the samples of one length.
+pub(super) struct Comparisons<'c> {
+    all: Vec<Comparison<'c>>,
     len: usize,
-    times: u64,
-    most: usize,
+    /// Number of turns between the samples.
+    runs: u64,
+    /// Number of turns up to which undecided comparisons go on after the samples; 0 adds none.
+    max: usize,
     done: u64,
 }
 
-impl<'c> Turns<'c> {
-    pub(super) fn new(len: usize, quick: bool) -> Turns<'c> {
+impl<'c> Comparisons<'c> {
+    pub(super) fn new(len: usize, quick: bool) -> Comparisons<'c> {
         let is_brief = quick || len < LONG;
-        Turns {
-            turns: Vec::new(),
+        Comparisons {
+            all: Vec::new(),
             len,
-            times: if is_brief { TIMES_FEW } else { TIMES },
-            most: if is_brief { 0 } else { TIMES_MOST },
+            runs: if is_brief { RUNS_BRIEF } else { RUNS },
+            max: if is_brief { 0 } else { RUNS_MAX },
             done: 0,
         }
     }
 
     pub(super) fn add(&mut self, candidate: &'c Candidate<'c>, messages: &Messages) {
-        self.turns.push(Turn {
+        self.all.push(Comparison {
             candidate,
             messages: messages.afresh(),
             kunit: Vec::new(),
@@ -66,39 +68,39 @@ impl<'c> Turns<'c> {
 
     /// Runs the benchmarks that are due after `n` samples out of a total of `of`.
     pub(super) fn take(&mut self, n: u64, of: u64) {
-        if n * self.times < self.done * of || self.done == self.times {
+        if n * self.runs < self.done * of || self.done == self.runs {
             return;
         }
         self.done += 1;
-        for turn in &mut self.turns {
+        for comparison in &mut self.all {
             // A failed benchmark leaves its result empty in the row.
-            let _ = turn.take(self.len);
+            let _ = comparison.take_turn(self.len);
         }
     }
 
-    /// Repeats the benchmarks for which the runs so far do not decide whether the results agree.
-    /// Ends early if `stop` returns true.
-    pub(super) fn decide(&mut self, stop: impl Fn() -> bool) {
-        for turn in &mut self.turns {
-            while turn.kunit.len() < self.most && !stop() {
-                let undecided = |r: Kunit| agree(&r) == Agreement::CannotTell;
-                if !turn.result().is_some_and(undecided) || turn.take(self.len).is_none() {
-                    break;
-                }
-            }
+    /// Repeats each undecided comparison, up to `max` turns in all. Ends early if `stop` returns
+    /// true.
+    pub(super) fn repeat_undecided(&mut self, stop: impl Fn() -> bool) {
+        let is_undecided = |r: Kunit| compare(&r) == Agreement::Undecided;
+        for comparison in &mut self.all {
+            while comparison.kunit.len() < self.max
+                && !stop()
+                && comparison.result().is_some_and(is_undecided)
+                && comparison.take_turn(self.len).is_some()
+            {}
         }
     }
 
     /// Returns the results of the `i`th candidate.
     pub(super) fn result(&self, i: usize) -> Option<Kunit> {
-        self.turns[i].result()
+        self.all[i].result()
     }
 }
 
-impl Turn<'_> {
-    /// Runs the benchmark, and then the calls. The benchmark measures its long messages last, so both
-    /// results are from the same few milliseconds.
-    fn take(&mut self, len: usize) -> Option<()> {
+impl Comparison<'_> {
+    /// Runs the benchmark, and then the calls. The benchmark measures its long messages last, so
+    /// the two results are close in time.
+    fn take_turn(&mut self, len: usize) -> Option<()> {
         let figures = (self.candidate.beside.as_ref()?.benchmark)().ok()?;
         let (_, kunit) = figures.into_iter().find(|f| f.0 == len)?;
         let same_calls = self.time_calls(len)?;
@@ -134,18 +136,18 @@ impl Turn<'_> {
     }
 }
 
-/// Whether the benchmark and the same calls, timed by Kiln, have the same throughput.
+/// Whether the benchmark and Kiln's timing of the same calls agree within `AGREE`.
 #[derive(Debug, PartialEq)]
 enum Agreement {
     Agree,
     Differ,
-    /// The interval contains values of both kinds, or there are too few turns for an interval.
-    CannotTell,
+    /// The interval crosses the limit, or there are too few turns for an interval.
+    Undecided,
 }
 
-fn agree(result: &Kunit) -> Agreement {
+fn compare(result: &Kunit) -> Agreement {
     let Some((low, high)) = result.kunit_ratio_low.zip(result.kunit_ratio_high) else {
-        return Agreement::CannotTell;
+        return Agreement::Undecided;
     };
     let (low, high) = (low - 1.0, high - 1.0);
     if low >= -AGREE && high <= AGREE {
@@ -153,7 +155,7 @@ fn agree(result: &Kunit) -> Agreement {
     } else if low > AGREE || high < -AGREE {
         Agreement::Differ
     } else {
-        Agreement::CannotTell
+        Agreement::Undecided
     }
 }
 
@@ -175,22 +177,22 @@ pub(super) fn note(rows: &[Row]) -> Option<String> {
         return None;
     }
     let names = |which: Agreement| {
-        let those = compared.iter().filter(|(_, k)| agree(k) == which);
+        let those = compared.iter().filter(|(_, k)| compare(k) == which);
         let names = those.map(|(r, k)| format!("{} {} B {}", r.imp, r.len, percent(k)));
         names.collect::<Vec<_>>()
     };
-    let (differ, cannot_tell) = (names(Agreement::Differ), names(Agreement::CannotTell));
+    let (differ, undecided) = (names(Agreement::Differ), names(Agreement::Undecided));
     let mut note = format!(
         "KUnit's own benchmarks and the same calls, timed in turn over as many bytes, from {LONG} B on: {} of {} agree within {} %",
-        compared.len() - differ.len() - cannot_tell.len(),
+        compared.len() - differ.len() - undecided.len(),
         compared.len(),
         100.0 * AGREE
     );
     if !differ.is_empty() {
-        note += &format!("; different: {}", differ.join(", "));
+        note += &format!("; differ (KUnit to Kiln): {}", differ.join(", "));
     }
-    if !cannot_tell.is_empty() {
-        note += &format!("; cannot tell: {}", cannot_tell.join(", "));
+    if !undecided.is_empty() {
+        note += &format!("; cannot tell (KUnit to Kiln): {}", undecided.join(", "));
     }
     Some(note + "; a row's own result is its best sample and therefore above both")
 }
@@ -249,11 +251,11 @@ mod tests {
         let note = note(&rows).unwrap();
         assert!(note.contains("1 of 3 agree within 2 %"), "{note}");
         assert!(
-            note.contains("; different: sha256 16384 B -2.5 % (-2.9 to -2.1);"),
+            note.contains("; differ (KUnit to Kiln): sha256 16384 B -2.5 % (-2.9 to -2.1);"),
             "{note}"
         );
         assert!(
-            note.contains("; cannot tell: sha256 8192 B -1.5 % (-2.1 to -0.9);"),
+            note.contains("; cannot tell (KUnit to Kiln): sha256 8192 B -1.5 % (-2.1 to -0.9);"),
             "{note}"
         );
         let text = lines(&[row(4096, 0.985, 0.004), Row::default()]);
@@ -265,6 +267,6 @@ mod tests {
         assert!(lines(&[few.clone()]).contains("-1.0 %\n"));
         assert!(super::note(&[few])
             .unwrap()
-            .contains("cannot tell: sha256 4096 B -1.0 %;"));
+            .contains("cannot tell (KUnit to Kiln): sha256 4096 B -1.0 %;"));
     }
 }

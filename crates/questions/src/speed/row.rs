@@ -190,8 +190,8 @@ pub struct Row {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("unit" = "ns"))]
     pub rounds_ns: Vec<Option<f64>>,
-    /// With `--kunit`: the results of the tree's own KUnit benchmark. Absent if the suites have no
-    /// benchmark of this function at this length.
+    /// With `--kunit`: KUnit's result compared with Kiln's. Absent if no benchmark of this function
+    /// at this length succeeded.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub kunit: Option<Kunit>,
     /// The values that the CPU's counters reported, if the CPU has such counters.
@@ -222,17 +222,16 @@ pub struct Row {
 }
 
 /// The results of a KUnit benchmark, and of the row's calls timed by the benchmark's method. Both
-/// took turns in one process, between the row's samples. Rows without a benchmark lack these
-/// fields.
+/// took turns in one process. Rows without a benchmark lack these fields.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Kunit {
-    /// With `--kunit`: throughput that the benchmark of the tree's own KUnit suite reports. The
-    /// value is the median of 12 to 60 means over 10 MB (of two means with `--quick`, or if the
-    /// message is shorter than 4096 bytes).
+    /// With `--kunit`: throughput that the benchmark of the tree's KUnit suite reports. The value is
+    /// the median of 12 to 60 means, each over at most 10 MB. With `--quick`, or if the message is
+    /// shorter than 4096 bytes, there are two means; fewer if the run was stopped.
     #[schemars(extend("unit" = "10^6 bytes/s", "x-role" = "figure", "x-heading" = "KUnit, MB/s"))]
     pub kunit_mb_per_s: f64,
-    /// With `--kunit`: throughput of the row's calls, timed alternately with the KUnit benchmark
-    /// and in the same way; the median of as many means. Lower than `mb_per_s`, which is calculated
+    /// With `--kunit`: throughput of the row's calls, timed like the KUnit benchmark and alternately
+    /// with it. The value is a median of means. Usually lower than `mb_per_s`, which is calculated
     /// from the best sample.
     #[schemars(extend("unit" = "10^6 bytes/s", "x-role" = "figure", "x-heading" = "mean, MB/s"))]
     pub mean_mb_per_s: f64,
@@ -240,13 +239,14 @@ pub struct Kunit {
     /// turns. Null if there are fewer than six turns.
     #[schemars(extend(
         "x-role" = "figure",
-        "x-heading" = "KUnit to mean",
+        "x-heading" = "KUnit to Kiln",
         "x-interval" = ["kunit_ratio_low", "kunit_ratio_high"]
     ))]
     pub kunit_ratio: Option<f64>,
-    /// Lower end of the 95 % interval of `kunit_ratio`.
+    /// Lower end of the interval of `kunit_ratio`, nominally 95 %: turns are added until it shows
+    /// whether both agree within 2 %.
     pub kunit_ratio_low: Option<f64>,
-    /// Upper end of the 95 % interval of `kunit_ratio`.
+    /// Upper end of the interval of `kunit_ratio`.
     pub kunit_ratio_high: Option<f64>,
 }
 

@@ -249,7 +249,7 @@ impl Run<'_> {
         let mut present: Vec<&Candidate> = Vec::new();
         let mut jobs: Vec<(usize, usize)> = Vec::new();
         let kunit = self.plan.layout == Layout::Kunit;
-        let mut turns = kunit.then(|| kunit::Turns::new(len, self.plan.quick));
+        let mut turns = kunit.then(|| kunit::Comparisons::new(len, self.plan.quick));
         for (i, candidate) in table.candidates.iter().enumerate() {
             let Some(set) = sets.iter().find(|s| s.candidates.contains(&i)) else {
                 continue;
@@ -278,7 +278,7 @@ impl Run<'_> {
             },
         );
         if let Some(turns) = &mut turns {
-            turns.decide(|| self.stopped() || self.late());
+            turns.repeat_undecided(|| self.stopped() || self.late());
         }
         let baseline = present
             .iter()

@@ -13,8 +13,8 @@ use super::view;
 /// Build a kernel tree's crypto code, link it, and run the self-tests of its drivers
 ///
 /// For work on a tree's crypto code. The tree's own Kbuild builds the code. The objects are linked
-/// unmodified with Kiln's services into a child process, in which the tree's testmgr tests each
-/// driver as it is registered. `kiln test --tree` also runs the KUnit suites and Kiln's own tests.
+/// unmodified with Kiln's services into a child process, in which the tree's testmgr tests
+/// drivers as they are registered. `kiln test --tree` adds KUnit suites, context tests and oracles.
 #[derive(Args)]
 #[command(after_long_help = "\
 Nothing is written into the tree: it is built in XDG_CACHE_HOME or ~/.cache,

@@ -187,7 +187,7 @@ fn try_one(subject: Subject, plan: &Plan, ticks_per_cycle: f64, row: &mut Row) {
     };
     let finding = classes::judge(&first, || {
         let [a, b] = measure(subject, plan.samples, plan.seed, &mut rng);
-        classes::repeat([&a, &b], &first)
+        classes::difference_near_crop([&a, &b], &first)
     });
     row.t = Some(first.t);
     row.crop_pct = Some(CROPS[first.crop]);
