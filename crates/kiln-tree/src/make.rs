@@ -7,7 +7,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::available_parallelism;
+use std::thread::{self, available_parallelism};
 
 use kiln_kbuild::{first_error, states_error, Compiler};
 
@@ -374,22 +374,52 @@ fn configure(plan: &Plan, cache: &Cache) -> Result<Taken, Error> {
         file.write_all(text.as_bytes())
             .map_err(|e| Error::cache(&path, e))
     };
-    match &config.base {
-        Some(base) => fs::write(&path, base).map_err(|e| Error::cache(&path, e))?,
-        None => step(&["x86_64_defconfig"])?,
-    }
-    append(&format!("\n{}", config.fragment))?;
-    step(&["olddefconfig"])?;
-    let mut taken = config::compare(config, &read()?);
-    if let Some(more) = taken.again {
-        append(more)?;
-        step(&["olddefconfig"])?;
-        taken = config::compare(config, &read()?);
-        if taken.again.is_some() {
-            return Err(Error::PreemptUncounted(plan.source.version.to_string()));
+    let configure = || {
+        match &config.base {
+            Some(base) => fs::write(&path, base).map_err(|e| Error::cache(&path, e))?,
+            None => step(&["x86_64_defconfig"])?,
         }
-    }
+        append(&format!("\n{}", config.fragment))?;
+        step(&["olddefconfig"])?;
+        let mut taken = config::compare(config, &read()?);
+        if let Some(more) = taken.again {
+            append(more)?;
+            step(&["olddefconfig"])?;
+            taken = config::compare(config, &read()?);
+            if taken.again.is_some() {
+                return Err(Error::PreemptUncounted(plan.source.version.to_string()));
+            }
+        }
+        Ok(taken)
+    };
+    // Kconfig uses one core for some ten seconds.
+    let taken = thread::scope(|scope| {
+        if config.base.is_none() {
+            let (compiler, stop) = (&plan.compiler, plan.stop);
+            scope.spawn(move || build_objtool(compiler, cache, stop));
+        }
+        configure()
+    })?;
     update(&stamp, &wanted).map(|_| taken)
+}
+
+/// Builds objtool, on one core, in the place where the build of the kernel looks for it. Errors are
+/// ignored, because that build will find and report them.
+fn build_objtool(compiler: &Compiler, cache: &Cache, stop: &AtomicBool) {
+    let directory = cache.source.join("tools");
+    let to = cache.objects.join("tools");
+    if !directory.join("objtool/Makefile").is_file() || fs::create_dir_all(to).is_err() {
+        return;
+    }
+    let objects = format!("O={}/", cache.objects.display());
+    let arguments = [&objects, "-j1", "ARCH=x86_64", "subdir=tools", "objtool"];
+    let make = Make {
+        directory: &directory,
+        compiler,
+        log: &cache.log,
+        stop,
+    };
+    let _ = make.run(&arguments, &mut |_| ());
 }
 
 /// The output of a build, and whether the build succeeded.
